@@ -9,22 +9,15 @@ pub mod approvals;
 mod checks;
 pub mod connection;
 mod continuation;
-mod conversation;
 pub(crate) mod engine;
-pub mod feed;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
-pub mod history;
-mod ids;
 mod inspect;
-pub mod journal;
 mod left;
 mod planned;
 pub mod preflight;
 pub mod preview;
 mod proposed;
-pub mod replay;
-pub mod report;
 mod run;
 mod running;
 mod selection;
@@ -62,19 +55,19 @@ use crate::skill::policy::Policy;
 pub(crate) use approvals::same as same_secret;
 use approvals::{Approvals, SessionApprover};
 use engine::Engine;
-pub use feed::JOURNAL_BYTES_MAX;
-use feed::{Events, Numbered, Recorder, texts};
-use history::{Filter, Summary};
-use ids::Ids;
-use journal::Start;
 pub use planned::plan_tests;
 use preview::InheritedLayer;
 pub use proposed::read_proposals;
-pub use report::REPORT_TRANSCRIPT_BYTES_MAX;
 use run::{Outcome, SessionRun, Task};
 use running::{Running, SessionPermit, TurnPermit};
 use store::Store;
 pub use store::{SESSIONS_BYTES_MAX, SESSIONS_KEPT};
+pub use tool_journal::feed::JOURNAL_BYTES_MAX;
+use tool_journal::feed::{Events, Numbered, Recorder, texts};
+use tool_journal::history::{Filter, Summary};
+use tool_journal::ids::Ids;
+use tool_journal::journal::Start;
+pub use tool_journal::report::REPORT_TRANSCRIPT_BYTES_MAX;
 
 /// Contexts that are built at once over all sessions. Building one uses every core for a moment; two hundred at once
 /// would take every blocking thread, and with them the answers to other requests.

@@ -163,6 +163,7 @@ pub struct Side<'a> {
 }
 
 impl<'a> Side<'a> {
+    /// A file of this path, with git's mode, such as 0o100644.
     pub fn new(path: &'a str, mode: u32, content: &'a [u8]) -> Self {
         Self { path, mode, content }
     }

@@ -19,7 +19,7 @@ use crate::api::{
     ApprovalAnswer, ErrorBody, ExecuteRequest, History, OpenApproval, Operation, Problem, SessionResult, SessionStart,
     Tasks, TurnRequest,
 };
-use crate::session::history::Filter;
+use tool_journal::history::Filter;
 
 /// Peer of the connection; absent in tests without a socket.
 pub(super) type MaybePeer = Option<Extension<ConnectInfo<Peer>>>;

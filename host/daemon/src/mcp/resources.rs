@@ -9,8 +9,8 @@ use crate::api::{ErrorKind, HistoryEntry, Problem};
 use crate::redaction::mask;
 use crate::session::Sessions;
 use crate::session::connection::Connection;
-use crate::session::history::Filter;
 use crate::text::clean_line;
+use tool_journal::history::Filter;
 
 /// Sessions that are listed, the newest ones. Others can be read, too.
 const LISTED_SESSIONS_MAX: usize = 50;

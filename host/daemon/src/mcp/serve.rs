@@ -317,10 +317,10 @@ mod tests {
     use crate::config::ProviderSettings;
     use crate::provider::Provider;
     use crate::session::engine::{Engine, KeyObserver};
-    use crate::session::history::Filter;
     use crate::session::tests::fakes::FakeEngine;
     use crate::skill::lock::{Difference, Lock};
     use crate::skill::{CallContext, CallReport, LockedSkills, OfferedTools, RawArguments, SkillScope};
+    use tool_journal::history::Filter;
 
     /// An engine that takes its time to say which skills there are.
     struct Slow {

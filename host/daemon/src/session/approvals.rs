@@ -17,8 +17,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::connection::Meanwhile;
-use super::feed::Recorder;
-use super::journal::{self, JournalEntry};
 use crate::api::Effect;
 use crate::api::{
     self, ApprovalAnswer, ApprovalOutcome, ApprovalScope, ErrorKind, Event, LeftOut, OpenApproval, Problem,
@@ -28,6 +26,8 @@ use crate::redaction::Redactor;
 use crate::skill::{Approver, Question, UserAnswer};
 use crate::text::clean;
 use tool_core::digest::sha256_hex;
+use tool_journal::feed::Recorder;
+use tool_journal::journal::{self, JournalEntry};
 use tool_repository::diff::first_lines;
 
 /// Limit for an approval's detail in its event, a diff or an argument vector. The approval itself has the whole.
@@ -414,11 +414,11 @@ impl Approver for SessionApprover {
 
 #[cfg(test)]
 mod tests {
-    use super::super::feed::Events;
-    use super::super::history::tests::start;
-    use super::super::journal::{SessionFolder, Work};
     use super::*;
     use crate::api::Effect;
+    use tool_journal::feed::Events;
+    use tool_journal::history::tests::start;
+    use tool_journal::journal::{SessionFolder, Work};
 
     #[tokio::test]
     async fn what_is_passed_on_holds_no_key_and_rules_no_terminal() {

@@ -13,8 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::approvals::Asking;
 use super::checks::{open_repository, policy};
-use super::feed::Recorder;
-use super::journal::{Start, TurnBinding, Work, cut_text};
 use super::run::{Calls, Task, merged};
 use super::{Launch, Sessions, blocking};
 use crate::api::{ConnectRequest, Effect, ErrorKind, Problem, Receipt, SkillFunction, SkillState};
@@ -24,6 +22,8 @@ use crate::redaction::Redactor;
 use crate::skill::lock::Lock;
 use crate::skill::policy::{Cause, Decision, GrantPlace};
 use crate::skill::{CallError, CallOutcome, LockedSkills, SkillScope};
+use tool_journal::feed::Recorder;
+use tool_journal::journal::{Start, TurnBinding, Work, cut_text};
 
 /// One call, as it comes over a connection.
 pub struct ConnectionCall {

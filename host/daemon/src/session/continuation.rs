@@ -5,16 +5,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::conversation::{
-    CONVERSATION_TURNS_MAX, ContinueError, PastConversation, Precedent, can_be_continued, chain,
-};
-use super::history::Summary;
-use super::journal::{Continued, SessionFolder};
 use super::preview::InheritedLayer;
 use super::{Sessions, blocking, undo, unknown};
 use crate::analyst;
 use crate::api::{ErrorKind, ExecuteRequest, Operation, Problem, ProviderName, SessionStart, Status, TurnRequest};
 use crate::config::{Api, Settings};
+use tool_journal::conversation::{
+    CONVERSATION_TURNS_MAX, ContinueError, PastConversation, Precedent, can_be_continued, chain,
+};
+use tool_journal::history::Summary;
+use tool_journal::journal::{Continued, SessionFolder};
 
 /// A turn's place in its conversation, and what it takes over.
 pub(super) struct Continuation {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::journal::{self, JournalEntry, Parsed};
-use super::{history, report};
 use crate::api::History;
 use crate::limits;
 use crate::text;
+use tool_journal::journal::{self, JournalEntry, Parsed};
+use tool_journal::{history, report};
 
 /// Parsed lines survive a round trip; a torn journal is a prefix of the whole one; every view can be made.
 pub(crate) fn journal(bytes: &[u8]) {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::checks::{open_repository, working_directory};
-use super::history::Summary;
 use super::selection::{self, Selecting};
 use super::{Sessions, blocking, denies_history, report, unknown};
 use crate::api::{
@@ -18,6 +17,7 @@ use crate::context::{self, SelectionFilter};
 use crate::limits;
 use crate::redaction::Redactor;
 use crate::repository::Repository;
+use tool_journal::history::Summary;
 
 impl Sessions {
     /// Opens a repository and looks at it, on a blocking thread. A caller that goes away ends the look.

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Sessions;
-use super::history::{FileMark, Summary};
 use crate::api::Status;
 use crate::limits;
 use crate::repository::Repository;
 use crate::skill::{LeftFiles, SeenSessions, SessionChanges};
+use tool_journal::history::{FileMark, Summary};
 use tool_repository::changes;
 
 /// The changes that the journals of all sessions tell of.

@@ -11,9 +11,6 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::checks::open_repository;
-use super::feed::Recorder;
-use super::history::{FileMark, Summary};
-use super::journal::{SessionFolder, Start, TurnBinding, Work};
 use super::run::{self, Outcome};
 use super::undo::unreadable;
 use super::{Sessions, blocking, unknown};
@@ -26,6 +23,9 @@ use crate::repository::normalise;
 use crate::skill::CallContext;
 use crate::skill::policy::{Cause, Policy};
 use crate::skill::stage::{PreviewRefused, commit_previewed};
+use tool_journal::feed::Recorder;
+use tool_journal::history::{FileMark, Summary};
+use tool_journal::journal::{SessionFolder, Start, TurnBinding, Work};
 use tool_repository::changes::{FileChange, FileState};
 
 /// Folder of the layers in a home.
@@ -44,7 +44,8 @@ pub(super) fn remove_layers(home: &Path) {
 /// Makes the empty layer of a session.
 pub(super) fn create_layer(home: &Path, session_id: &str) -> Result<Arc<Layer>, Problem> {
     let folder = home.join(LAYERS_FOLDER);
-    let created = super::journal::create_private_folder(&folder).and_then(|()| Layer::create(&folder.join(session_id)));
+    let created =
+        tool_journal::journal::create_private_folder(&folder).and_then(|()| Layer::create(&folder.join(session_id)));
     created.map_err(|error| not_kept(&error))
 }
 

@@ -30,10 +30,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::approvals::SessionApprover;
-use super::conversation::PastConversation;
 use super::engine::{Engine, KeyObserver};
-use super::feed::Recorder;
-use super::journal::Work;
 use crate::api::{self, BudgetRequest, ErrorKind, Event, Grant, Operation, Problem, Status, VerificationRule};
 use crate::config::{PolicySettings, Settings};
 use crate::context::{Indexes, SelectionFilter};
@@ -45,6 +42,9 @@ use crate::skill::lock::Lock;
 use crate::skill::policy::Policy;
 pub(super) use calls::Calls;
 use changed::Changed;
+use tool_journal::conversation::PastConversation;
+use tool_journal::feed::Recorder;
+use tool_journal::journal::Work;
 
 /// Adds the session's changes to the answer of an operation whose daemon died, as its end would have.
 pub(super) fn say_changed(recorder: &Recorder) {

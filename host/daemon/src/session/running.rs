@@ -6,10 +6,10 @@ use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::feed::Recorder;
 use super::{Live, Sessions};
 use crate::api::{ErrorKind, Problem};
 use crate::limits;
+use tool_journal::feed::Recorder;
 
 /// Running sessions. One look at it decides whether a session may start, and whether nothing does.
 #[derive(Default)]

@@ -11,7 +11,6 @@ use super::checks::{
 };
 use super::continuation::Continuation;
 use super::engine::KeyObserver;
-use super::journal::{Start, TurnBinding, Work};
 use super::preview::{self, InheritedLayer};
 use super::run::{self, OperationTask, Task};
 use super::running::SessionPermit;
@@ -27,6 +26,7 @@ use crate::repository::Repository;
 use crate::skill::lock::Lock;
 use crate::skill::policy::Cause;
 use crate::text;
+use tool_journal::journal::{Start, TurnBinding, Work};
 
 impl Sessions {
     /// Starts an operation. Returns once the request is checked; the stream reports later failures. `environment` is

@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::feed::Recorder;
-use super::history::Summary;
-use super::ids::Ids;
-use super::journal::{
-    End, Extent, JournalChange, JournalEntry, JournalLine, SessionFolder, Start, create_private_folder,
-};
-use super::report;
 use super::run::{self, Outcome};
 use super::undo;
 use crate::api::{self, ErrorKind, Event, Problem, SelectedFile, Status, Timestamp};
 use crate::limits;
 use crate::repository::{self, Repository, RepositoryError};
 use crate::skill::settle_commit;
+use tool_journal::feed::Recorder;
+use tool_journal::history::Summary;
+use tool_journal::ids::Ids;
+use tool_journal::journal::{
+    End, Extent, JournalChange, JournalEntry, JournalLine, SessionFolder, Start, create_private_folder,
+};
+use tool_journal::report;
 use tool_repository::changes::{self, ChangeJournal};
 use tool_repository::diff::FileDiff;
 
@@ -631,11 +631,11 @@ fn interrupted(summary: &Summary) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::tests::{at, start};
-    use super::super::history::{FileHistory, FileMark};
-    use super::super::journal::{Continued, Work};
     use super::*;
     use crate::api::Operation;
+    use tool_journal::history::tests::{at, start};
+    use tool_journal::history::{FileHistory, FileMark};
+    use tool_journal::journal::{Continued, Work};
 
     fn kept(n: i64, work: Work, bytes: u64) -> (String, EndedSession) {
         let id = format!("{n:04}");

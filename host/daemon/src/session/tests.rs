@@ -11,7 +11,6 @@ use std::task::Poll;
 use serde_json::json;
 
 use super::checks::open_repository;
-use super::journal::Work;
 use super::run::OperationTask;
 use super::*;
 use crate::api::{
@@ -23,6 +22,7 @@ use crate::provider::{Message, ProviderEvent, StopReason, Usage};
 use crate::skill::policy::Cause;
 pub(in crate::session) use fakes::test_report;
 pub(crate) use fakes::{Act, FakeEngine};
+use tool_journal::journal::Work;
 use tool_repository::changes::{FileChange, FileState, PreparedChange};
 
 impl Sessions {

@@ -16,9 +16,6 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::feed::Recorder;
-use super::history::{FileMark, Summary};
-use super::journal::{self, JournalLine, SessionFolder, Start, TurnBinding, Work};
 use super::preview::{check_diff, since_proposed};
 use super::run::Outcome;
 use super::store::{Store, reopen};
@@ -29,6 +26,9 @@ use crate::repository::Repository;
 use crate::skill::drop_build_caches;
 pub(super) use choice::{can_be_undone, undone};
 use tool_core::digest::sha256_hex;
+use tool_journal::feed::Recorder;
+use tool_journal::history::{FileMark, Summary};
+use tool_journal::journal::{self, JournalLine, SessionFolder, Start, TurnBinding, Work};
 use tool_repository::changes::{
     self, ChangeJournal, FileChange, FileState, LaterEdits, LeftAlone, PreparedChange, UndoError, UndoReport,
     WrittenLate,

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use super::review::Desk;
 use crate::api::ChangeKind;
-use crate::session::feed::Recorder;
-use crate::session::journal::Start;
 use crate::session::{report, undo};
 use crate::text;
+use tool_journal::feed::Recorder;
+use tool_journal::journal::Start;
 use tool_repository::diff::{FileDiff, first_lines};
 
 /// Limit for the session's diff in an answer: some four screens. `tool diff` shows all of it.

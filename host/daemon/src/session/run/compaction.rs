@@ -17,9 +17,9 @@ use crate::operation;
 use crate::provider::{
     Message, Provider, ProviderError, TextOrigin, ToolCall, ToolResult, ToolSpec, drop_bound_thinking, estimated_tokens,
 };
-use crate::session::conversation::PastConversation;
-use crate::session::journal::{ConversationEntry, JournalEntry, cut_text};
 use crate::turn::{self, Budget, Observer, Tools, Turn, TurnEnd, TurnStep, tokens_without_old_results};
+use tool_journal::conversation::PastConversation;
+use tool_journal::journal::{ConversationEntry, JournalEntry, cut_text};
 
 /// Output tokens of a summary: a page and a half.
 const SUMMARY_TOKENS_MAX: u32 = 2_000;

@@ -9,8 +9,8 @@ use super::{OperationTask, Outcome, SessionRun};
 use crate::api::{Dollars, ErrorKind, Operation, Problem};
 use crate::limits;
 use crate::provider::{ProviderError, Usage};
-use crate::session::journal::cut_text;
 use crate::turn::{Budget, TurnEnd, TurnReport};
+use tool_journal::journal::cut_text;
 
 /// Judges the last turn of an operation, its refusals, and what its review had to say, in this order.
 pub(super) fn judge(

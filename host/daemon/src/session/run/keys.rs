@@ -14,9 +14,9 @@ use crate::api::{Event, NoticeKind};
 use crate::limits;
 use crate::redaction::Redactor;
 use crate::repository::{Repository, path};
-use crate::session::feed::Recorder;
 use crate::skill::details::{rewrite_texts, visit_texts};
 use crate::skill::{CallError, CallReport};
+use tool_journal::feed::Recorder;
 
 /// Bytes of these files together, the small ones first. Looking through all of it for keys takes less time than a user
 /// notices before a call; keys that are shown in parts of a larger file are not known as such.

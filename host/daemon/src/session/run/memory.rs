@@ -11,12 +11,12 @@ use tokio_util::sync::CancellationToken;
 use crate::limits;
 use crate::provider::{LabelMark, Message, TextOrigin, ToolResult};
 use crate::repository::Repository;
-use crate::session::conversation::PastConversation;
-use crate::session::feed::Recorder;
-use crate::session::journal::{ConversationEntry, JournalEntry};
 use crate::skill::{CallContext, ChangeKind};
 use crate::text::visible_name;
 use tool_core::digest::sha256_hex;
+use tool_journal::conversation::PastConversation;
+use tool_journal::feed::Recorder;
+use tool_journal::journal::{ConversationEntry, JournalEntry};
 
 /// Files whose content is compared with what an earlier turn saw. A session reads some dozens.
 const COMPARED_FILES_MAX: usize = 2_000;

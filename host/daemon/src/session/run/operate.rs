@@ -28,12 +28,12 @@ use crate::provider::{LabelMark, Message, ModelRequest, Provider, ProviderError,
 use crate::redaction::Redactor;
 use crate::repository::Repository;
 use crate::session::blocking;
-use crate::session::journal::Work;
 use crate::session::selection::Selecting;
 use crate::skill::policy::Decision;
 use crate::skill::{RunAsker, SessionFiles, SkillScope};
 use crate::text::TokenRate;
 use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
+use tool_journal::journal::Work;
 
 /// Tells the model that it works on a private layer.
 const PREVIEW: &str = "\

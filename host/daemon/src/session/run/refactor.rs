@@ -222,7 +222,7 @@ fn told(run: &SuiteRun, mark: LabelMark) -> String {
     let SuiteRun::Ran(results) = run else {
         return String::new();
     };
-    let text = crate::session::journal::cut_text(&results.text, limits::SUITE_TOLD_BYTES_MAX);
+    let text = tool_journal::journal::cut_text(&results.text, limits::SUITE_TOLD_BYTES_MAX);
     let result = ToolResult {
         call_id: String::new(),
         name: suite::SKILL.to_owned(),

@@ -12,9 +12,9 @@ use crate::api::Effect;
 use crate::api::{self, ErrorKind, Event, Problem, Receipt};
 use crate::limits;
 use crate::repository::{OpenError, Repository};
-use crate::session::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text};
 use crate::skill::policy::Decision;
 use crate::skill::{Approver, CallError, RunAsker, SessionFiles};
+use tool_journal::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text};
 
 /// Identifier of the call, beside which its session has no other.
 const ONLY_CALL: &str = "1";

@@ -15,8 +15,8 @@ use crate::context;
 use crate::limits;
 use crate::provider::{LabelMark, ToolResult};
 use crate::repository::file_role;
-use crate::session::journal::cut_text;
 use crate::turn::TurnEnd;
+use tool_journal::journal::cut_text;
 
 /// Limit for requests to mend the model's own failing tests. What three rounds do not mend, is rarely a slip.
 const TEST_MEND_ROUNDS_MAX: u32 = 3;

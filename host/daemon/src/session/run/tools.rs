@@ -24,7 +24,6 @@ use crate::context::Packet;
 use crate::limits;
 use crate::provider::{Message, TextOrigin, ToolCall, ToolResult, ToolSpec};
 use crate::session::blocking;
-use crate::session::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text, keep_details};
 use crate::skill::taint::{OutsideFiles, Taint, VouchedFiles};
 use crate::skill::{
     CALL_SKILL, CallContext, CallError, CallOutcome, CallReport, Conversation, HeldTurn, HostNotes, RawArguments,
@@ -32,6 +31,7 @@ use crate::skill::{
 };
 use crate::text::clean_line;
 use crate::turn::{Observer, Tools, TurnStep, until};
+use tool_journal::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text, keep_details};
 
 impl SessionRun {
     pub(super) fn call_context_with(&self, files: SessionFiles, asker: RunAsker) -> Arc<CallContext> {

@@ -573,11 +573,11 @@ async fn what_a_call_leaves_in_events_and_journal_is_bounded() {
     }
     world.idle().await;
     let journal = fs::read(world.home().join("sessions").join(&id).join("journal.jsonl")).expect("it is there");
-    let tools = crate::session::journal::parse(&journal)
+    let tools = tool_journal::journal::parse(&journal)
         .lines
         .into_iter()
         .filter_map(|line| match line.entry {
-            crate::session::journal::JournalEntry::Tool(tool) => Some(tool),
+            tool_journal::journal::JournalEntry::Tool(tool) => Some(tool),
             _ => None,
         });
     let lengths: Vec<usize> = tools.map(|tool| tool.arguments.len().max(tool.result.len())).collect();

@@ -7,12 +7,12 @@ use std::fs;
 use proptest::prelude::*;
 use proptest::test_runner::Config;
 
-use super::journal::JournalEntry;
 use super::*;
 use crate::api::{ErrorKind, NoticeKind};
 use crate::digest::sha256_hex;
 use crate::repository::Options;
 use crate::skill::{CallContext, NoServices, SessionFiles, stage};
+use tool_journal::journal::JournalEntry;
 use tool_repository::changes::{ChangeJournal, Publishing, crash_at};
 
 /// A repository that a proposal changes in every way: two files replaced, one removed, one made with its directories.

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::open;
 use crate::limits;
 use crate::repository::Repository;
-use crate::session::history::{FileMark, Summary};
-use crate::session::journal::Work;
+use tool_journal::history::{FileMark, Summary};
+use tool_journal::journal::Work;
 use tool_repository::changes;
 
 /// The newest session that changed files of the repository `root`, and whose changes have not been taken back: neither

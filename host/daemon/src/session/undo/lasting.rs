@@ -3,7 +3,7 @@
 
 use std::borrow::Borrow;
 
-use crate::session::journal::{JournalEntry, JournalLine};
+use tool_journal::journal::{JournalEntry, JournalLine};
 
 /// Digits of an object id that are shown: unambiguous in the largest repositories.
 const ID_DIGITS: usize = 12;
@@ -80,7 +80,7 @@ fn shorten(id: &str) -> &str {
 mod tests {
     use super::*;
     use crate::api::{Receipt, Timestamp};
-    use crate::session::journal::ToolEntry;
+    use tool_journal::journal::ToolEntry;
 
     fn line(name: &str, verdict: &str, commits: &[&str], packages: &[&str]) -> JournalLine {
         let at: Timestamp = serde_json::from_str("\"2025-03-01T12:00:00Z\"").expect("a time");

@@ -7,8 +7,8 @@ use serde_json::json;
 use super::*;
 use crate::api::Operation;
 use crate::api::{ChangeKind, ErrorKind};
-use crate::session::history::Filter;
 use crate::session::tests::{Act, FakeEngine, World};
+use tool_journal::history::Filter;
 
 fn write(path: &str, content: &str) -> Act {
     Act::Call("write_file", json!({"path": path, "content": content}))

@@ -16,11 +16,11 @@ use chrono::SecondsFormat;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::history::{self, Summary};
-use super::journal::{JournalEntry, JournalLine, ToolEntry, Work, cut_text};
-use crate::api::{ApprovalScope, ErrorKind, Event, HistoryEntry, Problem, SelectedFile, Status, Timestamp};
-use crate::redaction;
-use crate::text;
+use crate::history::{self, Summary};
+use crate::journal::{JournalEntry, JournalLine, ToolEntry, Work, cut_text};
+use tool_core::api::{ApprovalScope, ErrorKind, Event, HistoryEntry, Problem, SelectedFile, Status, Timestamp};
+use tool_core::redaction;
+use tool_core::text;
 use tool_repository::REPORTS_FOLDER;
 use tool_repository::diff::{FileDiff, first_lines};
 
@@ -338,7 +338,7 @@ fn heading(text: &mut String, at: Timestamp, title: &str) {
 }
 
 /// A fenced block whose fence is longer than every run of backticks in it.
-pub(super) fn fenced(text: &mut String, language: &str, content: &str) {
+pub fn fenced(text: &mut String, language: &str, content: &str) {
     let longest = content.split(|char| char != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let line_end = if content.ends_with('\n') || content.is_empty() {
@@ -504,12 +504,12 @@ pub fn problem_of(error: &io::Error) -> Problem {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::tests::{lines, start};
-    use super::super::journal::{End, Work};
     use super::*;
-    use crate::api::{ChangeKind, Operation};
-    use crate::provider::Usage;
+    use crate::history::tests::{lines, start};
+    use crate::journal::{End, Work};
     use std::fs;
+    use tool_core::api::{ChangeKind, Operation};
+    use tool_core::dialogue::Usage;
 
     fn session(working_directory: &Path) -> (Summary, Vec<JournalLine>) {
         let mut start = start("0195-id", Work::Operation(Operation::Explain));
@@ -540,7 +540,7 @@ mod tests {
                 arguments: r#"{"path":"a.py"}"#.into(),
                 result: "1  ```\n".into(),
                 verdict: "ok".into(),
-                started: super::super::history::tests::at(4),
+                started: crate::history::tests::at(4),
                 duration_ms: 12,
                 receipt: None,
                 details: None,

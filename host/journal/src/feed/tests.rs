@@ -1,10 +1,10 @@
 //! Recorders and their readers, on real files.
 
-use super::super::history::tests::start;
-use super::super::journal::Work;
 use super::events::read_lines;
 use super::*;
-use crate::api::{Operation, Status};
+use crate::history::tests::start;
+use crate::journal::Work;
+use tool_core::api::{Operation, Status};
 use tool_repository::changes::{FileChange, FileState};
 
 fn recorder(place: &tempfile::TempDir) -> Arc<Recorder> {

@@ -8,12 +8,11 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{Numbered, Recorder};
-use crate::api::Event;
 use crate::limits;
-use crate::session::journal::{self, JournalEntry, JournalLine, SessionFolder};
+use tool_core::api::Event;
 
 /// Result of a read from a recorder's memory.
-pub(super) enum Tail {
+pub enum Tail {
     Events(Vec<Numbered>),
     Behind(u64),
     Nothing,
@@ -159,7 +158,7 @@ impl Events {
 }
 
 /// Whole lines of a file from `offset` on: some of them, and at least one where there is one.
-pub(super) fn read_lines(path: &std::path::Path, offset: u64) -> io::Result<Vec<u8>> {
+pub fn read_lines(path: &std::path::Path, offset: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use super::Numbered;
-use crate::api::{ChangedText, Event, TextOmission};
-use crate::redaction;
-use crate::session::journal::{ChangedFile, SessionFolder};
+use crate::journal::{ChangedFile, SessionFolder};
+use tool_core::api::{ChangedText, Event, TextOmission};
+use tool_core::redaction;
 
 /// Limit for a text: an editor shows longer files from its own disk.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
@@ -15,7 +15,7 @@ const TEXT_BYTES_MAX: usize = 256 * 1024;
 const EVENT_TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// What the journal has of a changed file.
-pub(super) fn digests(file: &ChangedFile) -> ChangedText {
+pub fn digests(file: &ChangedFile) -> ChangedText {
     ChangedText {
         path: file.path.clone(),
         old_digest: file.before.as_ref().map(|state| state.digest.clone()),
@@ -25,7 +25,7 @@ pub(super) fn digests(file: &ChangedFile) -> ChangedText {
 }
 
 /// Adds the texts to the events of changes. Blocks where [`has_texts`].
-pub(in crate::session) fn add_texts(batch: Vec<Numbered>, folder: &SessionFolder) -> Vec<Numbered> {
+pub fn add_texts(batch: Vec<Numbered>, folder: &SessionFolder) -> Vec<Numbered> {
     let added = batch.into_iter().map(|(seq, event)| {
         let mut event = Arc::unwrap_or_clone(event);
         if let Event::Change { texts, .. } = &mut event {
@@ -38,7 +38,7 @@ pub(in crate::session) fn add_texts(batch: Vec<Numbered>, folder: &SessionFolder
 }
 
 /// True where an event has room for texts.
-pub(in crate::session) fn has_texts(batch: &[Numbered]) -> bool {
+pub fn has_texts(batch: &[Numbered]) -> bool {
     let has = |event: &Event| matches!(event, Event::Change { texts, .. } if !texts.is_empty());
     batch.iter().any(|(_, event)| has(event))
 }
@@ -73,8 +73,8 @@ fn read(folder: &SessionFolder, digest: &str) -> Result<String, TextOmission> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::skill::diff::FileDiff;
     use tool_repository::changes::{FileChange, FileState, PreparedChange};
+    use tool_repository::diff::FileDiff;
 
     type Content = Option<Vec<u8>>;
 

@@ -16,11 +16,11 @@ use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::ids;
-use super::journal::{JournalChange, JournalEntry, JournalLine, Start, StoredState, Work};
-use crate::api::{Event, History, HistoryEntry, Problem, Status, TaskEntry, Timestamp};
+use crate::ids;
+use crate::journal::{JournalChange, JournalEntry, JournalLine, Start, StoredState, Work};
 use crate::limits;
-use crate::provider::Usage;
+use tool_core::api::{Event, History, HistoryEntry, Problem, Status, TaskEntry, Timestamp};
+use tool_core::dialogue::Usage;
 use tool_core::digest::sha256_hex;
 use tool_repository::changes::{FileState, Publishing};
 
@@ -341,7 +341,7 @@ pub struct Filter {
     /// Name of the operation.
     #[serde(default)]
     #[param(inline, nullable = false)]
-    pub operation: Option<crate::api::Activity>,
+    pub operation: Option<tool_core::api::Activity>,
     /// State of the session.
     #[serde(default)]
     #[param(inline, nullable = false)]
@@ -441,7 +441,7 @@ pub fn output(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Stri
 }
 
 /// Returns the output text of one event.
-pub(crate) fn output_of(event: &Event) -> &str {
+pub fn output_of(event: &Event) -> &str {
     match event {
         Event::Token { content } => content,
         Event::Outcome { text, .. } => text,
@@ -516,7 +516,7 @@ fn whole_file(reports: BorrowedFd<'_>) -> io::Result<Option<History>> {
 }
 
 /// Replaces the file `name` in `folder` in one step. A symlink of that name is replaced, not followed.
-pub(crate) fn replace(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
+pub fn replace(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
     let temporary = format!(".{name}.{}", uuid::Uuid::new_v4().simple());
     let result = write_new(folder, &temporary, content)
         .and_then(|()| Ok(rustix::fs::renameat(folder, &temporary, folder, name)?));
@@ -528,7 +528,7 @@ pub(crate) fn replace(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io:
 }
 
 /// Writes a file that must not be there yet.
-pub(crate) fn write_new(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
+pub fn write_new(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(folder.as_fd(), name, flags, private())?);
     file.write_all(content)
@@ -540,20 +540,20 @@ fn private() -> Mode {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+pub mod tests {
     use super::*;
-    use crate::api::{Operation, PolicyRequest};
-    use crate::session::journal::{ChangedFile, End, StoredState, TurnBinding};
+    use crate::journal::{ChangedFile, End, StoredState, TurnBinding};
     use chrono::{TimeZone, Utc};
+    use tool_core::api::{Operation, PolicyRequest};
 
-    pub(crate) fn at(seconds: i64) -> Timestamp {
+    pub fn at(seconds: i64) -> Timestamp {
         Utc.with_ymd_and_hms(2025, 3, 1, 12, 0, 0)
             .single()
             .expect("a real time")
             + chrono::Duration::seconds(seconds)
     }
 
-    pub(crate) fn start(id: &str, work: Work) -> Start {
+    pub fn start(id: &str, work: Work) -> Start {
         Start {
             session_id: id.into(),
             work,
@@ -573,7 +573,7 @@ pub(crate) mod tests {
         }
     }
 
-    pub(crate) fn lines(entries: Vec<JournalEntry>) -> Vec<JournalLine> {
+    pub fn lines(entries: Vec<JournalEntry>) -> Vec<JournalLine> {
         let numbered = entries.into_iter().zip(1..);
         numbered
             .map(|(entry, seq)| JournalLine {
@@ -712,7 +712,7 @@ pub(crate) mod tests {
         "#);
         assert_eq!(tasks(all.iter(), &Filter::default()).len(), 2);
         let calls = Filter {
-            operation: Some(crate::api::Activity::SkillCall),
+            operation: Some(tool_core::api::Activity::SkillCall),
             ..Filter::default()
         };
         let found = super::history(all.iter(), &calls).sessions;
@@ -771,7 +771,7 @@ pub(crate) mod tests {
         let summary = Summary::of(&lines).expect("it begins as a session");
         assert_eq!(summary.files["a.py"].after, Some(plain("y")));
         assert!(summary.open_changes.is_empty());
-        let ids: Vec<&str> = super::super::journal::committed(&lines)
+        let ids: Vec<&str> = crate::journal::committed(&lines)
             .map(|change| change.id.as_str())
             .collect();
         assert_eq!(ids, ["1"]);

@@ -5,7 +5,7 @@
 //! tail, or from the file where it has fallen behind, so a slow reader costs no memory and no reader slows a session.
 
 mod events;
-pub(super) mod texts;
+pub mod texts;
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -16,15 +16,16 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
-use super::history::{self, Summary, UnderWay, output_of};
-use super::journal::{
+use crate::history::{self, Summary, UnderWay, output_of};
+use crate::journal::{
     self, End, Extent, JournalChange, JournalEntry, JournalLine, Lines, SessionFolder, Start, ToolEntry, Work, cut_text,
 };
-use crate::api::{self, ApprovalOutcome, ApprovalScope, ChangedFile, Event, NoticeKind, Problem, Timestamp};
 use crate::limits;
-use crate::redaction;
 pub use events::Events;
 use events::Tail;
+use tool_core::api::{self, ApprovalOutcome, ApprovalScope, ChangedFile, Event, NoticeKind, Problem, Timestamp};
+use tool_core::api::{self, ChangedFile, Event, NoticeKind, Problem, Timestamp};
+use tool_core::redaction;
 use tool_repository::changes::{ChangeJournal, FileChange, PreparedChange, Publishing, WrittenLate, crash_point};
 use tool_repository::diff::{FileDiff, first_lines};
 
@@ -765,7 +766,7 @@ impl ChangeJournal for Recorder {
 #[cfg(test)]
 impl Recorder {
     /// Makes the disk full, until the value is dropped.
-    pub(super) fn fill_disk(self: &Arc<Self>) -> impl Drop + use<> {
+    pub fn fill_disk(self: &Arc<Self>) -> impl Drop + use<> {
         struct DiskReserve(Arc<Recorder>, Option<File>);
         impl Drop for DiskReserve {
             fn drop(&mut self) {
@@ -783,14 +784,14 @@ impl Recorder {
 
     /// Puts something in the journal's place that takes all that is written, and never gets it to a disk. The caller
     /// has to keep the reader.
-    pub(super) fn leave_disk(&self) -> io::PipeReader {
+    pub fn leave_disk(&self) -> io::PipeReader {
         let (reader, writer) = io::pipe().expect("a pipe");
         *self.file.lock().expect("no panic") = File::from(std::os::fd::OwnedFd::from(writer));
         reader
     }
 
     /// Makes it deaf and dumb at once, as the death of its process would.
-    pub(super) fn die(&self) {
+    pub fn die(&self) {
         let mut file = self.file.lock().expect("no panic");
         let nowhere = std::fs::OpenOptions::new().append(true).open("/dev/null");
         *file = nowhere.expect("it is there");

@@ -7,23 +7,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
-use super::history::Summary;
-use super::journal::{ConversationEntry, JOURNAL_FILE, JournalEntry, JournalLine, SessionFolder, ToolEntry};
-use crate::api::{Activity, ErrorKind, Event, NoticeKind, Operation, Problem, Status};
-use crate::provider::{LabelMark, Message, TextOrigin, ToolCall, ToolResult};
-use crate::redaction::KeyFingerprint;
-use crate::repository::Repository;
+use crate::history::Summary;
+use crate::journal::{ConversationEntry, JOURNAL_FILE, JournalEntry, JournalLine, SessionFolder, ToolEntry};
+use tool_core::api::{Activity, ErrorKind, Event, NoticeKind, Operation, Problem, Status};
+use tool_core::dialogue::{LabelMark, Message, TextOrigin, ToolCall, ToolResult};
+use tool_core::redaction::KeyFingerprint;
+use tool_repository::Repository;
 
-use super::feed::JOURNAL_BYTES_MAX;
+use crate::feed::JOURNAL_BYTES_MAX;
 
 /// Turns of one conversation. A person asks a dozen; with more, reading the journals would take longer than the answer.
-pub(super) const CONVERSATION_TURNS_MAX: u32 = 100;
+pub const CONVERSATION_TURNS_MAX: u32 = 100;
 
 /// The turn whose operation and target the next one takes over, unless its request names others.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Precedent {
-    pub(super) operation: Operation,
-    pub(super) target: String,
+pub struct Precedent {
+    /// Its operation.
+    pub operation: Operation,
+    /// Its target, as the user wrote it.
+    pub target: String,
 }
 
 /// The answer of a turn that ended before it said anything.
@@ -34,15 +36,20 @@ const UNFINISHED_CALL: &str = "It did not end: the session was interrupted.";
 
 /// Why a conversation cannot go on.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ContinueError {
+pub enum ContinueError {
+    /// A session of the conversation was removed; its identifier.
     #[error("The session `{0}`, to which this conversation goes back, is not kept any more")]
     Gone(String),
+    /// Lines of the conversation are missing; the identifier of the session.
     #[error("The journal of the session `{0}` does not hold its whole conversation")]
     NotWhole(String),
+    /// The identifier of the session, and the cause.
     #[error("The journal of the session `{0}` cannot be read: {1}")]
     Unreadable(String, io::Error),
+    /// It has [`CONVERSATION_TURNS_MAX`] turns.
     #[error("The conversation has {CONVERSATION_TURNS_MAX} turns, which is the most that it can have")]
     TooLong,
+    /// The path of the repository.
     #[error("At `{0}` lies another folder now than the one that this conversation is about")]
     OtherRepository(String),
 }
@@ -56,63 +63,65 @@ impl From<ContinueError> for Problem {
 
 /// Everything that earlier turns leave to the next one.
 #[derive(Debug, Default)]
-pub(super) struct PastConversation {
+pub struct PastConversation {
     /// The mark of tool results.
-    pub(super) mark: Option<LabelMark>,
+    pub mark: Option<LabelMark>,
     /// The messages as the model got them; every call has its result, and the last one is the model's.
-    pub(super) messages: Vec<Message>,
+    pub messages: Vec<Message>,
     /// The turns whose messages are there, oldest first.
-    pub(super) turns: Vec<PastTurn>,
+    pub turns: Vec<PastTurn>,
     /// Requests of the user whose turns were replaced by a summary.
-    pub(super) summarised: Vec<String>,
+    pub summarised: Vec<String>,
     /// Places outside the user's own files from which text has come.
-    pub(super) places: Vec<String>,
+    pub places: Vec<String>,
     /// Keys that the model knows as placeholders, in the order of their numbers.
-    pub(super) keys: Vec<KeyFingerprint>,
+    pub keys: Vec<KeyFingerprint>,
     /// Files that the model has seen whole or changed, with the digest of their content then.
-    pub(super) seen: BTreeMap<String, String>,
+    pub seen: BTreeMap<String, String>,
     /// Files that the conversation has created, with the digest that they were left with.
-    pub(super) created: BTreeMap<String, String>,
+    pub created: BTreeMap<String, String>,
     /// Names of providers that have got the conversation.
-    pub(super) providers: BTreeSet<String>,
+    pub providers: BTreeSet<String>,
     /// The last turn that the provider did not refuse.
-    pub(super) precedent: Option<Precedent>,
+    pub precedent: Option<Precedent>,
     /// A turn worked on a repository that is not trusted.
-    pub(super) is_untrusted: bool,
+    pub is_untrusted: bool,
     /// A turn demanded the sandbox.
-    pub(super) requires_sandbox: bool,
+    pub requires_sandbox: bool,
     /// A turn had each change of files asked about.
-    pub(super) asks_before_write: bool,
+    pub asks_before_write: bool,
     /// Effects that a turn denied, by the configuration or by name.
-    pub(super) denied: Vec<String>,
+    pub denied: Vec<String>,
     /// Effects that the user denied by name: no grant of a later turn lifts that.
-    pub(super) denied_by_name: BTreeSet<String>,
+    pub denied_by_name: BTreeSet<String>,
     /// A turn went without project instructions.
-    pub(super) is_without_instructions: bool,
+    pub is_without_instructions: bool,
     /// The root of the repository, and its inode where the journal has it.
     root: Option<(String, Option<u64>)>,
 }
 
 /// One earlier turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct PastTurn {
-    pub(super) session_id: String,
-    pub(super) number: u32,
+pub struct PastTurn {
+    /// Identifier of its session.
+    pub session_id: String,
+    /// From 1.
+    pub number: u32,
     /// Place of its first message.
-    pub(super) first: usize,
+    pub first: usize,
     /// The request in the user's words.
-    pub(super) asked: String,
+    pub asked: String,
     /// Files that it changed.
-    pub(super) changed: Vec<String>,
+    pub changed: Vec<String>,
     /// Its failure, in words.
-    pub(super) failure: Option<String>,
+    pub failure: Option<String>,
     /// An undo has taken its changes back.
-    pub(super) is_undone: bool,
+    pub is_undone: bool,
 }
 
 impl PastConversation {
     /// Reads the turns of a conversation, oldest first. Blocks.
-    pub(super) fn read(turns: &[(Summary, SessionFolder)], undone: &BTreeSet<String>) -> Result<Self, ContinueError> {
+    pub fn read(turns: &[(Summary, SessionFolder)], undone: &BTreeSet<String>) -> Result<Self, ContinueError> {
         let mut past = Self::default();
         for (summary, folder) in turns {
             let id = summary.id();
@@ -130,7 +139,7 @@ impl PastConversation {
     }
 
     /// An error where this is not the repository of the conversation: its messages speak of files that are not there.
-    pub(super) fn check_repository(&self, repository: &Repository) -> Result<(), ContinueError> {
+    pub fn check_repository(&self, repository: &Repository) -> Result<(), ContinueError> {
         let Some((root, inode)) = &self.root else {
             return Ok(());
         };
@@ -249,7 +258,7 @@ impl PastConversation {
     }
 
     /// Puts messages in the place of the oldest ones, which are those of whole turns.
-    pub(super) fn replace_oldest(&mut self, replaced: usize, by: Vec<Message>) {
+    pub fn replace_oldest(&mut self, replaced: usize, by: Vec<Message>) {
         let added = by.len();
         self.messages.splice(..replaced, by);
         let (gone, kept): (Vec<_>, Vec<_>) = self.turns.drain(..).partition(|turn| turn.first < replaced);
@@ -322,7 +331,7 @@ fn asked(summary: &Summary) -> String {
 }
 
 /// The sessions of a conversation up to `last`, oldest first.
-pub(super) fn chain(last: Summary, find: impl Fn(&str) -> Option<Summary>) -> Result<Vec<Summary>, ContinueError> {
+pub fn chain(last: Summary, find: impl Fn(&str) -> Option<Summary>) -> Result<Vec<Summary>, ContinueError> {
     let mut chain = vec![last];
     while let Some(before) = chain.last().and_then(|turn| turn.start.continues.as_ref()) {
         if chain.len() >= CONVERSATION_TURNS_MAX as usize {
@@ -336,6 +345,6 @@ pub(super) fn chain(last: Summary, find: impl Fn(&str) -> Option<Summary>) -> Re
 }
 
 /// True for a session that has ended and that a turn can go on with.
-pub(super) fn can_be_continued(summary: &Summary) -> bool {
+pub fn can_be_continued(summary: &Summary) -> bool {
     summary.status != Status::Running && summary.start.work.operation().is_some()
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::journal::{JOURNAL_FILE, JournalEntry, Lines};
+use crate::journal::{JOURNAL_FILE, JournalEntry, Lines};
 
 /// Recent calls that an audit makes again, the newest first: what a team does with a skill shows in a few dozen.
 const AUDIT_CALLS_MAX: usize = 50;

@@ -5,21 +5,21 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::api::Timestamp;
+use tool_core::api::Timestamp;
 
 /// Times from here on (the year 6429) are no times of a session of ours, and would leave no room for later ones.
 const MS_MAX: u64 = 1 << 47;
 
 /// Gives out identifiers.
 #[derive(Debug)]
-pub(super) struct Ids {
+pub struct Ids {
     /// The time in the newest identifier, in milliseconds since 1970.
     last_ms: AtomicU64,
 }
 
 impl Ids {
     /// Identifiers that sort behind all of these.
-    pub(super) fn after<'a>(known: impl Iterator<Item = &'a String>) -> Self {
+    pub fn after<'a>(known: impl Iterator<Item = &'a String>) -> Self {
         let newest = known.filter_map(|id| time_ms(id)).max();
         Self {
             last_ms: AtomicU64::new(newest.unwrap_or(0)),
@@ -27,7 +27,7 @@ impl Ids {
     }
 
     /// The next one: its time is the present, or the millisecond after the one before, whichever is later.
-    pub(super) fn next(&self, now: Timestamp) -> String {
+    pub fn next(&self, now: Timestamp) -> String {
         let now = u64::try_from(now.timestamp_millis()).unwrap_or(0);
         let later = |last: u64| Some(now.max(last + 1));
         let last = self.last_ms.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
@@ -44,7 +44,7 @@ impl Ids {
 }
 
 /// The time in an identifier, in milliseconds since 1970; absent where it is none of ours.
-pub(super) fn time_ms(id: &str) -> Option<u64> {
+pub fn time_ms(id: &str) -> Option<u64> {
     let id = uuid::Uuid::try_parse(id).ok()?;
     let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();
     let ms = seconds * 1000 + u64::from(nanoseconds / 1_000_000);
@@ -54,7 +54,7 @@ pub(super) fn time_ms(id: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::history::tests::at;
+    use crate::history::tests::at;
 
     #[test]
     fn a_clock_that_is_set_back_changes_no_order() {

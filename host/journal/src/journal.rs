@@ -16,12 +16,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::{
+use crate::limits;
+use tool_core::api::{
     Activity, ApprovalOutcome, ApprovalScope, Event, Operation, PolicyRequest, Problem, Receipt, Status, Timestamp,
 };
-use crate::limits;
-use crate::provider::Usage;
-use crate::redaction::KeyFingerprint;
+use tool_core::api::{Activity, Event, Operation, PolicyRequest, Problem, Receipt, Status, Timestamp};
+use tool_core::dialogue::Usage;
+use tool_core::redaction::KeyFingerprint;
 use tool_repository::changes::{ContentsFull, FileChange, FileState, PreparedChange, Publishing, crash_point};
 
 pub use lines::{Extent, Lines, Parsed, parse};
@@ -31,7 +32,7 @@ use tool_core::digest::sha256_hex;
 const EVENT_DEPTH_MAX: usize = 32;
 
 /// File name of the journal in a session's folder.
-pub(crate) const JOURNAL_FILE: &str = "journal.jsonl";
+pub const JOURNAL_FILE: &str = "journal.jsonl";
 
 /// Folder of stored contents in a session's folder.
 const CONTENTS_FOLDER: &str = "contents";
@@ -361,13 +362,13 @@ impl JournalEntry {
     }
 
     /// True for what says that nothing of a change, or of a commit, is left to be finished.
-    pub(super) fn settles(&self) -> bool {
+    pub fn settles(&self) -> bool {
         matches!(self, Self::Abandoned { .. } | Self::Published { .. } | Self::Discarded)
     }
 
     /// Returns the entry without its long text, for a journal that has reached its limit for text. Returns nothing for
     /// an entry that is text alone.
-    pub(super) fn in_short(self) -> Option<Self> {
+    pub fn in_short(self) -> Option<Self> {
         let short = |text: &str| cut_text(text, limits::SUMMARY_BYTES_MAX);
         match self {
             Self::Reasoning { .. } | Self::Conversation(_) => None,
@@ -767,12 +768,12 @@ fn files_bytes(folder: &Path) -> u64 {
 }
 
 /// Makes a folder that only its owner may enter, and its parents.
-pub(crate) fn create_private_folder(path: &Path) -> io::Result<()> {
+pub fn create_private_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Options of a file that only its owner may read.
-pub(crate) fn private_file() -> fs::OpenOptions {
+pub fn private_file() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     options.mode(0o600);
     options
@@ -781,9 +782,9 @@ pub(crate) fn private_file() -> fs::OpenOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::now;
     use proptest::prelude::*;
     use serde_json::json;
+    use tool_core::api::now;
 
     fn line(seq: u64, text: &str) -> JournalLine {
         JournalLine {
