@@ -35,11 +35,11 @@ use crate::past::GitHistory;
 use crate::scratch;
 use crate::session::Sessions;
 use crate::skill::{Builtin, EmbeddedOutliner, Limits, Outliners, SkillHost, Surroundings};
-use crate::transport::SkillTransport;
 use life::{End, Life};
 use port::BoundPort;
 use signals::Signals;
 use state::start_failure;
+use tool_registry::skill_http::SkillTransport;
 
 pub use home::check_home;
 pub use port::taken_hint;

@@ -15,17 +15,15 @@
 //!
 //! This crate holds what serves a request: [`daemon`] (lock, state file, sockets, start and stop), [`http`] (routes behind
 //! one gate), `mcp` (the skills as tools for other agents), [`session`] (the owner of a request, and its journal),
-//! [`distribution`] (skills in OCI registries), `transport` (requests of skills), [`clone`] (repositories of a batch), [`outline`] (the parser of the context engine), [`contents`] (its index for searches) and [`past`] (its history). The other crates of the
+//! [`outline`] (the parser of the context engine), [`contents`] (its index for searches) and [`past`] (its history). The other crates of the
 //! engine are re-exported under the names of their domains. `ARCHITECTURE.md` lists them with their promises.
 //!
 //! Nothing here prints.
 
 #![forbid(unsafe_code)]
 
-pub mod clone;
 pub mod contents;
 pub mod daemon;
-pub mod distribution;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod http;
@@ -34,7 +32,6 @@ mod mcp;
 pub mod outline;
 pub mod past;
 pub mod session;
-mod transport;
 
 pub use key_command::key_command;
 pub use tool_analyst as analyst;

@@ -24,7 +24,6 @@ use crate::limits;
 pub use events::Events;
 use events::Tail;
 use tool_core::api::{self, ApprovalOutcome, ApprovalScope, ChangedFile, Event, NoticeKind, Problem, Timestamp};
-use tool_core::api::{self, ChangedFile, Event, NoticeKind, Problem, Timestamp};
 use tool_core::redaction;
 use tool_repository::changes::{ChangeJournal, FileChange, PreparedChange, Publishing, WrittenLate, crash_point};
 use tool_repository::diff::{FileDiff, first_lines};

@@ -20,7 +20,6 @@ use crate::limits;
 use tool_core::api::{
     Activity, ApprovalOutcome, ApprovalScope, Event, Operation, PolicyRequest, Problem, Receipt, Status, Timestamp,
 };
-use tool_core::api::{Activity, Event, Operation, PolicyRequest, Problem, Receipt, Status, Timestamp};
 use tool_core::dialogue::Usage;
 use tool_core::redaction::KeyFingerprint;
 use tool_repository::changes::{ContentsFull, FileChange, FileState, PreparedChange, Publishing, crash_point};

@@ -54,7 +54,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::Stream;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

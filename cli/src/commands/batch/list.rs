@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use host::api::{ErrorKind, Operation, Problem};
-use host::clone::CloneUrl;
 use host::digest::sha256_hex;
 use serde::Deserialize;
+use tool_registry::clone::CloneUrl;
 
 use crate::error::Error;
 

@@ -7,9 +7,9 @@ use std::time::Instant;
 use host::api::{
     self, Dollars, ErrorKind, ExecuteRequest, PolicyRequest, Problem, SessionDiff, SessionResult, Status, Timestamp,
 };
-use host::clone::{CloneError, CloneWalls, clone_repository};
 use host::process::contain::{self, Sandbox};
 use tokio_util::sync::CancellationToken;
+use tool_registry::clone::{CloneError, CloneWalls, clone_repository};
 
 use super::list::{BatchItem, RepositorySource};
 use super::results::BatchResult;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use host::api::{ErrorKind, Problem};
-use host::distribution::RegistryReference;
+use tool_registry::oci::RegistryReference;
 
 use super::offer::Offer;
 use super::{path_text, refused, registry};

@@ -4,9 +4,9 @@ use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
 use host::api::{Effect, ErrorKind, Problem, SkillState};
-use host::distribution::RegistryReference;
 use host::skill::lock::{self, Difference, Lock, LockError, Locked};
 use host::skill::{LockChoice, SkillHost};
+use tool_registry::oci::RegistryReference;
 
 use super::offer::{self, Offer};
 use super::{path_text, refused, registry};
@@ -31,7 +31,7 @@ pub(super) fn lock(names: &[String], all: bool, dir: Option<&Path>, context: &Co
             &folder,
             known.unwrap_or_default(),
             choice,
-            host::distribution::pin_source,
+            tool_registry::oci::pin_source,
         )
         .map_err(refused)?;
     for (name, reason) in left_out {

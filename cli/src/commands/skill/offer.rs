@@ -8,10 +8,10 @@ use std::path::Path;
 use host::api::Effect;
 use host::api::{ErrorKind, Problem, SkillEntry};
 use host::config::SkillsSettings;
-use host::distribution::{self, RegistryReference};
 use host::skill::signature::{Identities, Signature, SignatureError};
 use host::skill::{ComponentOrigin, FunctionDescriptor, Held, Inspection, SkillHost, Terms, VersionChange};
 use serde_json::Value;
+use tool_registry::oci::{self, RegistryReference};
 
 use super::{in_its_words, refused};
 use crate::args::Consent;
@@ -110,17 +110,17 @@ impl Offer {
     async fn of_place(source: &str, registry: &SkillHost, consent: &Consent, context: &Context) -> Result<Self, Error> {
         let place: RegistryReference = source
             .parse()
-            .map_err(|error: distribution::PlaceError| Error::new(ErrorKind::Usage, error.to_string()))?;
+            .map_err(|error: oci::PlaceError| Error::new(ErrorKind::Usage, error.to_string()))?;
         context.output.progress(&format!("pulling {place}"));
         let environment = &context.backend.environment;
-        let pulled = distribution::pull(&place, environment).await.map_err(refused)?;
+        let pulled = oci::pull(&place, environment).await.map_err(refused)?;
         let held = registry.hold(&pulled.component).map_err(refused)?;
         let inspection = registry
             .inspect(held.path())
             .map_err(|error| of_place(&place, &error))?;
         let wanted = Wanted::new(consent, context)?;
         let signatures = if wanted.looks() {
-            let found = distribution::signatures(&place, &inspection.digest, environment).await;
+            let found = oci::signatures(&place, &inspection.digest, environment).await;
             found.map_err(refused)?
         } else {
             Vec::new()
@@ -359,9 +359,9 @@ pub(super) async fn fetch_signature(
 ) -> Result<bool, Error> {
     let place: RegistryReference = source
         .parse()
-        .map_err(|error: distribution::PlaceError| Error::new(ErrorKind::Usage, error.to_string()))?;
+        .map_err(|error: oci::PlaceError| Error::new(ErrorKind::Usage, error.to_string()))?;
     let wanted = Wanted::of_configuration(context)?;
-    let found = distribution::signatures(&place, &entry.digest, &context.backend.environment).await;
+    let found = oci::signatures(&place, &entry.digest, &context.backend.environment).await;
     let found = found.map_err(refused)?;
     let Some(signature) = wanted.counting(&entry.name, &entry.digest, &found) else {
         return Ok(false);

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use host::api::ErrorKind;
-use host::distribution::{self, Described, PlaceError, RegistryReference};
 use host::skill::SkillHost;
 use host::skill::signature::Signature;
+use tool_registry::oci::{self, Described, PlaceError, RegistryReference};
 
 use super::{refused, registry};
 use crate::commands::Context;
@@ -29,11 +29,11 @@ pub(super) async fn push(component: &Path, place: &str, context: &Context) -> Re
     };
     let environment = &context.backend.environment;
     context.output.progress(&format!("pushing to {place}"));
-    let pushed = distribution::push(&place, &bytes, &described, environment).await;
+    let pushed = oci::push(&place, &bytes, &described, environment).await;
     let manifest = pushed.map_err(refused)?;
     let mut also = "";
     if let Some(signature) = &signature {
-        let pushed = distribution::push_signature(&place, &inspection.digest, signature, environment).await;
+        let pushed = oci::push_signature(&place, &inspection.digest, signature, environment).await;
         pushed.map_err(refused)?;
         also = " with its signature";
     }

@@ -53,7 +53,7 @@ impl Events {
     }
 
     /// Folder of the session.
-    pub(in crate::session) fn folder(&self) -> &SessionFolder {
+    pub fn folder(&self) -> &SessionFolder {
         &self.folder
     }
 

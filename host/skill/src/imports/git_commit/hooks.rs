@@ -433,5 +433,5 @@ fn find_changed(context: &CallContext, tree: &OwnedFd) -> Vec<String> {
             changed.push(path);
         }
     });
-    changed.iter().map(|path| reveal_line(path).into_owned()).collect()
+    changed.iter().map(|path| reveal_line(path)).collect()
 }

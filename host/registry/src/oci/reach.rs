@@ -8,8 +8,8 @@ use std::net::IpAddr;
 use reqwest::Url;
 
 use super::{DistributionError, RegistryReference, refused};
-use crate::process::proxy::is_public;
-use crate::text::{beginning, clean};
+use tool_core::text::{beginning, clean};
+use tool_sandbox::proxy::is_public;
 
 /// Distance of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

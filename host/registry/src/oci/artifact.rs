@@ -8,7 +8,7 @@ use oci_client::manifest::{OciDescriptor, OciImageManifest};
 use serde_json::json;
 
 use super::{Annotations, digest_of};
-use crate::skill::signature::Signature;
+use tool_skill::signature::Signature;
 
 /// Media type of the configuration of a WebAssembly artifact.
 const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";

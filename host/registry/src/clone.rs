@@ -19,13 +19,13 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::process::contain::{self, Enclosure, Installation, LeftTrees, RunBounds, Sandbox, ToolAccess, WrittenFile};
-use crate::process::environment::{CERTIFICATES, find_programs};
-use crate::process::proxy::{RegistryHost, Way};
-use crate::process::{CommandSpec, ProcessError, RunEnd, RunLimits, run, run_handing_back};
-use crate::text::clean_line;
 use copied::CopyPlan;
 use credential::Credential;
+use tool_core::text::clean_line;
+use tool_sandbox::contain::{self, Enclosure, Installation, LeftTrees, RunBounds, Sandbox, ToolAccess, WrittenFile};
+use tool_sandbox::environment::{CERTIFICATES, find_programs};
+use tool_sandbox::proxy::{RegistryHost, Way};
+use tool_sandbox::{CommandSpec, ProcessError, RunEnd, RunLimits, run, run_handing_back};
 
 /// Time for one clone. A shallow clone of the largest public repositories takes some minutes.
 const CLONE_SECONDS_MAX: u64 = 30 * 60;

@@ -1,14 +1,14 @@
 //! Skills in OCI registries: pushed, and pulled by digest.
 //!
-//! Beside `provider` and the proxy of `process` this is the one place that opens outbound connections, and only because
+//! Beside the crate of the providers and the proxy of the sandbox this is the one place that opens outbound connections, and only because
 //! a command of the user's names a registry: no session, no repository and no skill leads here. `oci-client` speaks the
 //! protocol where something is pushed. This module reads within bounds; who gets the user's credentials is decided in
-//! `door`, and where a registry may send us in `reach`. What comes back are bytes whose digests were checked; whether
+//! `client`, and where a registry may send us in `reach`. What comes back are bytes whose digests were checked; whether
 //! they are a skill, and what it may do, is the registry of skills' business.
 
 mod artifact;
+mod client;
 mod credentials;
-mod door;
 mod place;
 mod reach;
 #[cfg(test)]
@@ -18,14 +18,14 @@ use std::collections::BTreeMap;
 
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
 
-use crate::config::Environment;
 use crate::limits;
-use crate::skill::signature::Signature;
 pub use artifact::Described;
+use client::{Purpose, RegistryClient, body};
 pub use credentials::CredentialsError;
-use door::{Purpose, RegistryClient, body};
 pub use place::{PlaceError, RegistryReference, pin_source};
+use tool_config::Environment;
 use tool_core::digest::sha256_hex;
+use tool_skill::signature::Signature;
 
 /// Bytes of a manifest. One of a skill has 800; registries allow 4 MiB, for images of many layers.
 const MANIFEST_BYTES_MAX: u64 = 256 * 1024;

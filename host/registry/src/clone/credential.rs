@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::{CloneUrl, CloneWalls, Transport, environment};
-use crate::process::{CommandSpec, RunEnd, RunLimits, run};
+use tool_sandbox::{CommandSpec, RunEnd, RunLimits, run};
 
 /// Time for a helper, which may ask a server.
 const HELPER_SECONDS_MAX: u64 = 60;

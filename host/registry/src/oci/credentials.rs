@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::Deserialize;
 
-use crate::config::{Environment, Secret};
+use tool_config::{Environment, Secret};
 
 /// Bytes of the user's file of logins.
 const LOGINS_BYTES_MAX: u64 = 1024 * 1024;

@@ -18,11 +18,11 @@ use reqwest::{Client, Method, Response, Url, redirect};
 use tokio::runtime::{Builder, Runtime};
 use tokio_util::sync::CancellationToken;
 
-use crate::config::{self, Environment};
-use crate::process::proxy::is_public;
-use crate::provider::use_authorities;
-use crate::skill::transport::{FIELDS_BYTES_MAX, RESPONSE_BODY_BYTES_MAX};
-use crate::skill::{HttpTransport, InboundResponse, OutboundRequest, TransportError};
+use tool_config::Environment;
+use tool_provider::use_authorities;
+use tool_sandbox::proxy::is_public;
+use tool_skill::transport::{FIELDS_BYTES_MAX, RESPONSE_BODY_BYTES_MAX};
+use tool_skill::{HttpTransport, InboundResponse, OutboundRequest, TransportError};
 
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -62,7 +62,8 @@ impl SkillTransport {
 
     /// The URL of a request, and true where the user's file names its host.
     fn place(&self, request: &OutboundRequest) -> Result<(Url, bool), TransportError> {
-        let common = config::common(&self.home, &Environment::default()).map_err(|_| TransportError::Unavailable)?;
+        let common =
+            tool_config::common(&self.home, &Environment::default()).map_err(|_| TransportError::Unavailable)?;
         let named = common.skills.hosts.get(&request.host);
         let origin = match named {
             Some(origin) => origin.to_string(),
@@ -111,7 +112,7 @@ impl HttpTransport for SkillTransport {
 
 impl TransportEngine {
     fn new() -> Option<Self> {
-        crate::provider::use_crypto();
+        tool_provider::use_crypto();
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("skill-http")
@@ -325,7 +326,7 @@ mod tests {
 
     fn home(hosts: &str) -> tempfile::TempDir {
         let home = tempfile::tempdir().expect("a temporary folder");
-        std::fs::write(config::path(home.path()), format!("[skills.hosts]\n{hosts}")).expect("it is writable");
+        std::fs::write(tool_config::path(home.path()), format!("[skills.hosts]\n{hosts}")).expect("it is writable");
         home
     }
 

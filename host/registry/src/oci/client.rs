@@ -20,10 +20,10 @@ use serde::Deserialize;
 use super::artifact::{Artifact, MANIFEST};
 use super::credentials::{self, Credentials};
 use super::{DistributionError, RegistryReference, digest_of, reach, refused};
-use crate::config::Environment;
 use crate::limits;
-use crate::provider::{missing_roots, use_crypto, use_roots};
-use crate::text::{beginning, clean};
+use tool_config::Environment;
+use tool_core::text::{beginning, clean};
+use tool_provider::{missing_roots, use_crypto, use_roots};
 
 /// Hosts that are never reached through a proxy.
 const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";

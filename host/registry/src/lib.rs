@@ -1,0 +1,14 @@
+//! The outbound connections that reach no model: skills in OCI registries, clones of repositories, and the requests of
+//! skills.
+
+#![forbid(unsafe_code)]
+
+pub mod clone;
+pub mod oci;
+pub mod skill_http;
+
+/// Limits of this crate.
+mod limits {
+    pub(crate) use tool_core::limits::*;
+    tool_core::time_limits!();
+}
