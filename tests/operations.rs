@@ -325,7 +325,7 @@ fn a_refactor_says_what_it_did_not_do() {
     );
     let denied = ["refactor", "tidy up", "--deny", "run-process"];
     let changed = home.run(repository.path(), &denied).expect(1);
-    let words = "- Tests: not run, because `run-process` is not allowed here: allow it with `--allow run-process`\n";
+    let words = "- Tests: not run, because `run-process` is not allowed here\n";
     holds(
         closing(&changed.stdout),
         &["Changed 1 file: `new.py` (new, +1).", words],

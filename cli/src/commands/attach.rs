@@ -7,7 +7,7 @@ use host::api::{ErrorKind, Event, Problem, SessionResult, Status, TaskEntry, Tas
 
 use super::follow::{Follow, Waiting};
 use super::history::{report_place, with_beginning};
-use super::operation::show;
+use super::operation::{footer, show};
 use super::{Context, openable};
 use crate::client::Client;
 use crate::error::Error;
@@ -56,9 +56,19 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
             break event;
         }
     };
+    let result = match json {
+        true => None,
+        false => client
+            .get::<SessionResult>(&format!("/api/results/{id}?output=0"))
+            .await
+            .ok(),
+    };
+    if let Some(footer) = result.as_ref().and_then(footer) {
+        answer.piece(&format!("\n{footer}\n"))?;
+    }
     answer.end()?;
-    if !json {
-        say_report(&id, &mut client, context).await;
+    if let Some(result) = &result {
+        say_report(result, &mut client, context).await;
     }
     match last {
         Event::Error {
@@ -76,13 +86,9 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
     }
 }
 
-async fn say_report(id: &str, client: &mut Client, context: &Context) {
-    let place = async {
-        let result: SessionResult = client.get(&format!("/api/results/{id}")).await?;
-        report_place(&result, client).await
-    };
+async fn say_report(result: &SessionResult, client: &mut Client, context: &Context) {
     // A report that cannot be asked for is no reason to fail what has ended well.
-    if let Ok(Some(place)) = place.await {
+    if let Ok(Some(place)) = report_place(result, client).await {
         context
             .output
             .progress(&format!("report {}", openable(&place).display()));

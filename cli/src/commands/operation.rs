@@ -414,14 +414,26 @@ impl Session {
     /// After the last event: the user learns where the report is and what failed, and the file appears where there is
     /// one and the operation is complete.
     async fn finish(mut self, root: &Path, ended: SessionEnd) -> Result<ExitCode, Error> {
+        // A result that cannot be asked for is no reason to fail what has ended well.
+        let result = match self.json {
+            true => None,
+            false => self.result(ended.is_free).await.ok(),
+        };
+        if let Some(footer) = result.as_ref().and_then(footer) {
+            self.answer.piece(&format!("\n{footer}\n"))?;
+        }
         self.answer.end()?;
         if !self.json {
             self.output.progress(&self.tally.line(&self.id));
-            self.say_report(root, ended.is_free).await;
+        }
+        if let Some(result) = result.as_ref().filter(|result| !result.report_path.is_empty()) {
+            let place = openable(&root.join(&result.report_path));
+            self.output.progress(&format!("report {}", place.display()));
         }
         match ended.problem {
             None => self.answer.complete().map(|()| ExitCode::SUCCESS),
             Some(problem) => {
+                let problem = with_way_back(problem, result.as_ref());
                 // Into a file that is not written the events go, and the error with them.
                 let unwritten = self.answer.unwritten().is_some();
                 if !self.json || unwritten {
@@ -433,23 +445,13 @@ impl Session {
         }
     }
 
-    /// `is_free` is the connection that the stream came by.
-    async fn say_report(&mut self, root: &Path, is_free: bool) {
-        let result = async {
-            // The answer itself was streamed already.
-            let path = format!("/api/results/{}?output=0", self.id);
-            if is_free {
-                self.client.get::<SessionResult>(&path).await
-            } else {
-                self.client.another().await?.get(&path).await
-            }
-        };
-        // A report that cannot be asked for is no reason to fail what has ended well.
-        let Ok(result) = result.await else { return };
-        if !result.report_path.is_empty() {
-            let place = openable(&root.join(&result.report_path));
-            self.output.progress(&format!("report {}", place.display()));
+    /// The result without the answer, which was streamed already. `is_free` is the connection that the stream came by.
+    async fn result(&mut self, is_free: bool) -> Result<SessionResult, Error> {
+        let path = format!("/api/results/{}?output=0", self.id);
+        if is_free {
+            return self.client.get(&path).await;
         }
+        self.client.another().await?.get(&path).await
     }
 
     /// Prints the state of a session whose client was interrupted, and how to come back to it.
@@ -501,6 +503,44 @@ impl Session {
                 .hint(&format!("`tool results {}` shows what there is", self.id));
         }
     }
+}
+
+/// The commands that show the changes of a session and take them back; nothing where it changed no file.
+pub(super) fn footer(result: &SessionResult) -> Option<String> {
+    let id = &result.session_id;
+    if !result.files_proposed.is_empty() {
+        return Some(format!(
+            "`tool diff {id}` shows them, `tool apply {id}` puts them in place, `tool discard {id}` drops them."
+        ));
+    }
+    (!result.files_modified.is_empty())
+        .then(|| format!("`tool diff {id}` shows the changes, `tool undo {id}` takes them back."))
+}
+
+/// Adds the command that brings the old state back, where the changes of the session are what is wrong.
+fn with_way_back(mut problem: Problem, result: Option<&SessionResult>) -> Problem {
+    use ErrorKind::{ChecksWorse, NotVerified, TestsFailing, TestsNotRun, TestsWorse};
+    let is_about_changes = matches!(
+        problem.kind,
+        TestsWorse | ChecksWorse | NotVerified | TestsFailing | TestsNotRun
+    );
+    let Some(result) = result.filter(|_| is_about_changes) else {
+        return problem;
+    };
+    if problem.kind == NotVerified {
+        let before = problem.hint.take().unwrap_or_default();
+        problem.hint = Some(format!("{before}, or take it as it is with `--unverified`"));
+    }
+    let id = &result.session_id;
+    let way_back = if !result.files_proposed.is_empty() {
+        format!("`tool discard {id}` drops the proposals")
+    } else if !result.files_modified.is_empty() {
+        format!("`tool undo {id}` brings the old state back")
+    } else {
+        return problem;
+    };
+    let before = problem.hint.take().map(|hint| format!("{hint}; ")).unwrap_or_default();
+    problem.with_hint(before + &way_back)
 }
 
 /// Shows an event that asks for nothing.

@@ -310,7 +310,7 @@ fn untested(survey: &Survey, evidence: &Evidence<'_>) -> Option<Finding> {
             if without.len() == 1 { "has" } else { "have" },
         ),
         places: without.iter().map(place).collect(),
-        change: "`tool test-gen` for the ones that change most, largest first".to_owned(),
+        change: "tests for the ones that change most, largest first".to_owned(),
         cost: "new files only",
         check: "coverage of these files before and after",
     })

@@ -53,7 +53,7 @@ pub(super) fn say_changed(recorder: &Recorder) {
         return;
     }
     // The daemon died after the closing words, or an earlier start has already added the changes.
-    if recorder.output().contains(&changed.diff_command()) {
+    if recorder.output().contains(&changed.names()) {
         return;
     }
     let text = format!("{}\n\n{}", changed.summary("Changed"), changed.diff());

@@ -10,7 +10,7 @@ use tool_journal::feed::Recorder;
 use tool_journal::journal::Start;
 use tool_repository::diff::{FileDiff, first_lines};
 
-/// Limit for the session's diff in an answer: some four screens. `tool diff` shows all of it.
+/// Limit for the session's diff in an answer: some four screens. The session keeps all of it.
 const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
 
 /// Files that are named one by one; more than these fill a screen, and the diff names them all.
@@ -23,7 +23,6 @@ pub(super) const UNCHANGED: &str =
 /// The changed files of a session, compared with its start.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
-    session: String,
     /// True where the changes are in a private layer.
     is_preview: bool,
     pub(super) files: Vec<FileDiff>,
@@ -44,9 +43,10 @@ impl Changed {
     /// Reads the changes on the calling thread.
     pub(super) fn read(recorder: &Recorder) -> Self {
         let Start {
-            session_id, preview, ..
+            session_id: session,
+            preview,
+            ..
         } = recorder.summary().start;
-        let session = session_id;
         let read = || {
             recorder.flush()?;
             let lines = recorder.folder().changes()?;
@@ -63,7 +63,6 @@ impl Changed {
             Default::default()
         });
         Self {
-            session,
             is_preview: preview,
             files,
             commits,
@@ -82,39 +81,23 @@ impl Changed {
         created.map(|file| file.path.clone()).collect()
     }
 
-    /// The command that takes it all back.
-    pub(super) fn undo_hint(&self) -> String {
-        if self.is_preview {
-            format!("`tool discard {}` drops the proposals", self.session)
-        } else {
-            format!("`tool undo {}` brings the old state back", self.session)
-        }
-    }
-
-    /// The command that shows the changes, in backticks.
-    pub(super) fn diff_command(&self) -> String {
-        format!("`tool diff {}`", self.session)
-    }
-
-    /// `Changed 2 files: …`, with the commands that show them and take them back.
-    pub(super) fn summary(&self, verb: &str) -> String {
+    /// `2 files: …`, the same in each end of the session's answer.
+    pub(super) fn names(&self) -> String {
         let named = self.files.iter().take(FILES_NAMED_MAX).map(named);
         let mut names = named.collect::<Vec<_>>().join(", ");
         if let more @ 1.. = self.files.len().saturating_sub(FILES_NAMED_MAX) {
             let _ = write!(names, " and {more} more");
         }
         let files = if self.files.len() == 1 { "file" } else { "files" };
-        let (count, diff, session) = (self.files.len(), self.diff_command(), &self.session);
+        format!("{} {files}: {names}", self.files.len())
+    }
+
+    /// `Changed 2 files: …`. What shows them and takes them back is the client's to say.
+    pub(super) fn summary(&self, verb: &str) -> String {
         if self.is_preview {
-            return format!(
-                "Proposed changes of {count} {files}: {names}. {diff} shows them, `tool apply {session}` puts them in \
-                 place, `tool discard {session}` drops them."
-            );
+            return format!("Proposed changes of {}.", self.names());
         }
-        format!(
-            "{verb} {count} {files}: {names}. {diff} shows the changes, `tool undo {session}` takes them back{}.",
-            self.what_stays()
-        )
+        format!("{verb} {}.{}", self.names(), self.what_stays())
     }
 
     /// The end of a session that changed no file. What else it did is a change all the same.
@@ -129,9 +112,9 @@ impl Changed {
     fn what_stays(&self) -> String {
         match &self.commits[..] {
             [] => String::new(),
-            [commit] => format!(" in the files, and leaves the commit `{commit}` as it is"),
+            [commit] => format!(" Undoing this leaves the commit `{commit}` as it is."),
             commits => format!(
-                " in the files, and leaves the commits `{}` as they are",
+                " Undoing this leaves the commits `{}` as they are.",
                 commits.join("`, `")
             ),
         }
@@ -145,7 +128,7 @@ impl Changed {
         report::fenced(&mut text, "diff", shown);
         let left = whole[shown.len()..].lines().count();
         if left > 0 {
-            let _ = writeln!(text, "\n{left} more lines: `tool diff {}`", self.session);
+            let _ = writeln!(text, "\n{left} more lines of the diff are left out here.");
         }
         text
     }
@@ -184,7 +167,6 @@ mod tests {
 
     fn changed(files: Vec<FileDiff>) -> Changed {
         Changed {
-            session: "0195".into(),
             is_preview: false,
             files,
             commits: Vec::new(),
@@ -202,19 +184,19 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_names_the_files_and_the_commands() {
+    fn a_summary_names_the_files_and_no_command() {
         let changed = changed(vec![
             file("a.py", ChangeKind::Modified, ""),
             file("b`.py", ChangeKind::Created, ""),
             file("c.py", ChangeKind::Deleted, ""),
         ]);
-        insta::assert_snapshot!(changed.summary("Changed"), @"Changed 3 files: `a.py` (+3 -1), `b\u{fffd}.py` (new, +3), `c.py` (deleted). `tool diff 0195` shows the changes, `tool undo 0195` takes them back.");
+        insta::assert_snapshot!(changed.summary("Changed"), @"Changed 3 files: `a.py` (+3 -1), `b\u{fffd}.py` (new, +3), `c.py` (deleted).");
         assert_eq!(changed.created(), ["b`.py"]);
         let committed = Changed {
             commits: vec!["0123456789ab".into()],
             ..changed
         };
-        let said = "`tool undo 0195` takes them back in the files, and leaves the commit `0123456789ab` as it is.";
+        let said = "`c.py` (deleted). Undoing this leaves the commit `0123456789ab` as it is.";
         assert!(committed.summary("Changed").ends_with(said));
     }
 
@@ -224,8 +206,7 @@ mod tests {
             is_preview: true,
             ..changed(vec![file("a.py", ChangeKind::Modified, "")])
         };
-        insta::assert_snapshot!(proposed.summary("Changed"), @"Proposed changes of 1 file: `a.py` (+3 -1). `tool diff 0195` shows them, `tool apply 0195` puts them in place, `tool discard 0195` drops them.");
-        assert_eq!(proposed.undo_hint(), "`tool discard 0195` drops the proposals");
+        insta::assert_snapshot!(proposed.summary("Changed"), @"Proposed changes of 1 file: `a.py` (+3 -1).");
     }
 
     #[test]
@@ -236,7 +217,9 @@ mod tests {
         assert!(text.starts_with("```diff\n+12345678\n"));
         let left = count - ANSWER_DIFF_BYTES_MAX / line.len();
         assert!(
-            text.ends_with(&format!("+12345678\n```\n\n{left} more lines: `tool diff 0195`\n")),
+            text.ends_with(&format!(
+                "+12345678\n```\n\n{left} more lines of the diff are left out here.\n"
+            )),
             "{text}"
         );
     }

@@ -63,22 +63,19 @@ impl Refactor {
         text.push_str(&compared(before, after.as_ref(), worse.as_deref()));
         text.push_str(&project_checks::compared(&self.checks_before, &checks_after));
         let problem = match (worse, after) {
-            (Some(worse), _) => Some(
-                Problem::new(ErrorKind::TestsWorse, format!("refactor made the tests worse: {worse}"))
-                    .with_hint(changed.undo_hint()),
-            ),
-            (None, _) if !broken.is_empty() => Some(
-                Problem::new(
-                    ErrorKind::ChecksWorse,
-                    format!("refactor broke the checks {}", project_checks::names(&broken)),
-                )
-                .with_hint(changed.undo_hint()),
-            ),
+            (Some(worse), _) => Some(Problem::new(
+                ErrorKind::TestsWorse,
+                format!("refactor made the tests worse: {worse}"),
+            )),
+            (None, _) if !broken.is_empty() => Some(Problem::new(
+                ErrorKind::ChecksWorse,
+                format!("refactor broke the checks {}", project_checks::names(&broken)),
+            )),
             (None, Some(SuiteRun::Stopped)) => {
                 let missing = "the tests after the change did not finish";
                 Some(judge::out_of_time(desk.task, missing))
             }
-            (None, Some(SuiteRun::Busy(why))) => not_run(before, &why, &changed),
+            (None, Some(SuiteRun::Busy(why))) => not_run(before, &why),
             (None, after) => {
                 let checks = CheckEvidence {
                     clean: project_checks::verifying(&checks_after),
@@ -87,7 +84,13 @@ impl Refactor {
                 };
                 let verification = Verification::of(&changed, after.as_ref(), checks);
                 text.push_str(&verification.line());
-                verification.problem(desk.task.verification, &changed)
+                let problem = verification.problem(desk.task.verification);
+                match after {
+                    Some(SuiteRun::NotAllowed) => {
+                        problem.map(|problem| problem.with_hint(desk.job.policy.remedy(Effect::RunProcess, false)))
+                    }
+                    _ => problem,
+                }
             }
         };
         Next::End(Closing { text, problem })
@@ -190,17 +193,14 @@ impl Verification {
         }
     }
 
-    fn problem(&self, rule: VerificationRule, changed: &Changed) -> Option<Problem> {
+    fn problem(&self, rule: VerificationRule) -> Option<Problem> {
         let why = match (self, rule) {
             (Self::Tests(_) | Self::Checks(_), _) | (_, VerificationRule::Optional) => return None,
             (Self::Nothing(_), VerificationRule::WherePossible) => return None,
             (Self::Nothing(why), VerificationRule::Required) => (*why).to_owned(),
             (Self::Missing(why), _) => why.clone(),
         };
-        let hint = format!(
-            "run the tests yourself, or take it as it is with `--unverified`; {}",
-            changed.undo_hint()
-        );
+        let hint = "run the tests yourself";
         Some(Problem::new(ErrorKind::NotVerified, format!("refactor is not verified: {why}")).with_hint(hint))
     }
 }
@@ -209,11 +209,10 @@ impl Verification {
 const NAMED_MAX: usize = 5;
 
 /// Reports a change as untested if the tests could be run before it and could not be run after it.
-fn not_run(before: &SuiteRun, why: &str, changed: &Changed) -> Option<Problem> {
+fn not_run(before: &SuiteRun, why: &str) -> Option<Problem> {
     matches!(before, SuiteRun::Ran(_)).then(|| {
         let message = format!("refactor is incomplete: the tests were not run after the change: {why}");
-        let hint = format!("run them yourself; {}", changed.undo_hint());
-        Problem::new(ErrorKind::TestsNotRun, message).with_hint(hint)
+        Problem::new(ErrorKind::TestsNotRun, message).with_hint("run them yourself")
     })
 }
 
@@ -323,17 +322,13 @@ mod tests {
         - Tests before the change: PASSED: 5 passed in 1.0 s
         - Tests after the change: not run: The skill `run_tests` was not called: too many calls are at work. Try again.
         ");
-        let problem = not_run(&good, why, &Changed::default()).expect("nobody has judged it");
+        let problem = not_run(&good, why).expect("nobody has judged it");
         assert_eq!(problem.kind, ErrorKind::TestsNotRun);
         assert_eq!(
             problem.message,
             format!("refactor is incomplete: the tests were not run after the change: {why}")
         );
-        assert_eq!(
-            not_run(&busy, why, &Changed::default()),
-            None,
-            "nor was what was there before"
-        );
+        assert_eq!(not_run(&busy, why), None, "nor was what was there before");
         assert_eq!(said(&busy, &busy), format!("- Tests: not run: {why}\n"));
     }
 
@@ -351,7 +346,7 @@ mod tests {
         let line = |run: &SuiteRun| Verification::of(&changed, Some(run), CheckEvidence::default()).line();
         let problem = |run: &SuiteRun, rule| {
             let verification = Verification::of(&changed, Some(run), CheckEvidence::default());
-            verification.problem(rule, &changed).map(|problem| problem.kind)
+            verification.problem(rule).map(|problem| problem.kind)
         };
         let good = pytest(0, "5 passed in 1.0s", &[]);
         assert_eq!(line(&good), "- Verified by tests\n");
@@ -404,9 +399,7 @@ mod tests {
                 not_run: not_run.map(str::to_owned),
             };
             let verification = Verification::of(&changed, Some(run), checks);
-            let is_enough = verification
-                .problem(VerificationRule::WherePossible, &changed)
-                .is_none();
+            let is_enough = verification.problem(VerificationRule::WherePossible).is_none();
             (verification.line(), is_enough)
         };
         let lint = [RunPurpose::Lint, RunPurpose::Types];
@@ -443,7 +436,7 @@ mod tests {
         );
         assert_eq!(
             said(&SuiteRun::NotAllowed, &SuiteRun::NotAllowed),
-            "- Tests: not run, because `run-process` is not allowed here: allow it with `--allow run-process`\n"
+            "- Tests: not run, because `run-process` is not allowed here\n"
         );
     }
 

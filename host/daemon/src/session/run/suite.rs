@@ -21,9 +21,6 @@ use crate::text::clean_line;
 /// The skill that runs tests.
 pub(super) const SKILL: &str = "run_tests";
 
-/// Hint to allow tests that the policy does not allow.
-pub(super) const ALLOW_HINT: &str = "allow it with `--allow run-process`";
-
 /// Message where the skill found no tests: those of other runners may be there all the same.
 pub(super) const NONE: &str = "not run: no sign of tests was found";
 
@@ -236,7 +233,7 @@ impl SuiteRun {
     /// The run in a line, as the end of `Tests before the change: `.
     pub(super) fn line(&self) -> String {
         match self {
-            Self::NotAllowed => format!("not run, because `run-process` is not allowed here: {ALLOW_HINT}"),
+            Self::NotAllowed => "not run, because `run-process` is not allowed here".to_owned(),
             Self::Refused => "not run, because you did not agree to it".to_owned(),
             Self::None => NONE.to_owned(),
             Self::Stopped => "not run to their end: the session ended before".to_owned(),

@@ -5,12 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::OperationTask;
 use super::changed::{Changed, quoted};
 use super::judge;
 use super::review::{Closing, Desk, DraftAnswer, FollowUp, Next};
 use super::suite::{self, Results, SuiteRun};
-use crate::api::{ErrorKind, Problem};
+use crate::api::{Effect, ErrorKind, Problem};
 use crate::context;
 use crate::limits;
 use crate::provider::{LabelMark, ToolResult};
@@ -66,7 +65,7 @@ impl TestGen {
                 tests
             }
         };
-        Next::End(self.closing(desk.task, &changed, &created, &tests))
+        Next::End(self.closing(desk, &changed, &created, &tests))
     }
 
     fn mend(&self, results: &Results, created: &[String], mark: LabelMark) -> FollowUp {
@@ -95,7 +94,8 @@ impl TestGen {
         }
     }
 
-    fn closing(&self, task: &OperationTask, changed: &Changed, created: &[String], tests: &NewTests) -> Closing {
+    fn closing(&self, desk: &Desk<'_>, changed: &Changed, created: &[String], tests: &NewTests) -> Closing {
+        let (task, remedy) = (desk.task, &desk.job.policy.remedy(Effect::RunProcess, false));
         let mended = match self.rounds {
             0 => String::new(),
             1 => " (after 1 round of mending)".to_owned(),
@@ -106,23 +106,23 @@ impl TestGen {
             (SuiteRun::Stopped, _) => Some(judge::out_of_time(task, "the new tests did not finish")),
             (_, Some(results)) => {
                 let message = format!("test-gen is incomplete: the new tests do not pass: {}", results.verdict);
-                let hint = format!("mend or remove the failing tests; {}", changed.undo_hint());
-                Some(Problem::new(ErrorKind::TestsFailing, message).with_hint(hint))
+                Some(Problem::new(ErrorKind::TestsFailing, message).with_hint("mend or remove the failing tests"))
             }
-            (run, None) => not_run(run, changed),
+            (run, None) => not_run(run, remedy),
         };
         Closing { text, problem }
     }
 }
 
 /// Reports new tests that were never run: they are worth nothing yet.
-fn not_run(run: &SuiteRun, changed: &Changed) -> Option<Problem> {
-    let hint = || format!("run them yourself; {}", changed.undo_hint());
+/// `remedy` says what allows them to be run.
+fn not_run(run: &SuiteRun, remedy: &str) -> Option<Problem> {
+    let hint = || "run them yourself".to_owned();
     let (kind, why, hint) = match run {
         SuiteRun::NotAllowed => (
             ErrorKind::Denied,
             "`run-process` is not allowed here",
-            suite::ALLOW_HINT.to_owned(),
+            remedy.to_owned(),
         ),
         SuiteRun::Refused => (ErrorKind::Denied, "you did not agree to it", hint()),
         SuiteRun::None => (ErrorKind::TestsNotRun, "the project's tests are not found", hint()),
@@ -279,9 +279,8 @@ mod tests {
 
     #[test]
     fn tests_that_nobody_has_seen_run_are_incomplete() {
-        let changed = Changed::default();
         let said = |run: SuiteRun| {
-            not_run(&run, &changed)
+            not_run(&run, "allow it")
                 .map(|problem| format!("{}: {}", problem.kind, problem.message))
                 .unwrap_or_default()
         };
