@@ -340,6 +340,7 @@ fn request(method: Method, path: &str, body: Option<Bytes>) -> Result<Request<Fu
         .method(method)
         .uri(path)
         .header(header::HOST, "localhost")
+        .header(host::api::TERMINAL_HEADER, "1")
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(body.unwrap_or_default()))
         .map_err(|error| broken(&error))

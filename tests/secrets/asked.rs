@@ -440,3 +440,64 @@ async fn a_daemon_that_dies_leaves_no_open_question() {
     assert_eq!(replayed.last().expect("an end")["type"], "error");
     assert!(!repository.path().join("a.py").exists());
 }
+
+#[tokio::test]
+async fn over_http_no_text_names_a_command_or_a_flag_of_the_terminal() {
+    let named = regex::Regex::new("`tool |--[a-z]").expect("a constant");
+    let cases = [
+        (
+            "refactor",
+            json!({}),
+            vec![write("a.py"), commit("Add"), Round::text("Done.")],
+            "error",
+        ),
+        (
+            "refactor",
+            json!({"preview": true}),
+            vec![write("a.py"), Round::text("Done.")],
+            "complete",
+        ),
+        (
+            "explain",
+            json!({}),
+            vec![write("a.py"), write(".github/a.yml"), Round::text("No.")],
+            "complete",
+        ),
+    ];
+    for (operation, more, rounds, end) in cases {
+        let repository = with_others();
+        let (_server, home) = scripted(rounds);
+        let client = Client::of(&home);
+        let mut body = json!({"operation": operation, "target": "add a", "repo_path": repository.path()});
+        body["verification"] = json!("optional");
+        body.as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().expect("an object").clone());
+        let mut session = client.start("/execute", &body).await;
+        let seen = session.ended().await;
+        assert_eq!(seen.last().expect("an end")["type"], end, "{seen:?}");
+        assert!(!named.is_match(&session.seen), "{}", session.seen);
+        let result = client.get(&format!("/results/{}", session.id)).await.1.to_string();
+        assert!(!named.is_match(&result), "{result}");
+        if operation == "refactor" {
+            let text: String = of_type(&seen, "token")
+                .iter()
+                .filter_map(|event| event["content"].as_str())
+                .collect();
+            holds(
+                &text,
+                &["of 1 file: `a.py` (new, +1)."][..usize::from(more["preview"] == true)],
+            );
+            let change = of_type(&seen, "change")[0];
+            assert_eq!(change["call_id"], of_type(&seen, "skill")[0]["call_id"]);
+            assert_eq!(
+                (
+                    &change["texts"][0]["path"],
+                    &change["texts"][0]["new_text"],
+                    change["texts"][0].get("old_text")
+                ),
+                (&json!("a.py"), &json!("a.py = 1\n"), None)
+            );
+        }
+    }
+}

@@ -301,6 +301,7 @@ fn request(task: Task, subject: Subject, run: &RunArguments, context: &Context) 
         model: run.session.model.clone(),
         interactive: is_interactive(run),
         ask: Vec::new(),
+        is_of_program: false,
         policy: policy(&run.session.policy),
         overrides: run.session.tests.overrides(context.backend.forwarded()),
         attached: !run.detach,

@@ -266,6 +266,7 @@ async fn call(
         arguments: arguments_of(arguments)?,
         repo_path: path_text(&root)?,
         interactive: Output::can_ask() && !flags.frozen,
+        is_of_program: false,
         policy: policy(flags),
         overrides: Overrides(context.backend.forwarded()),
     };

@@ -79,6 +79,7 @@ pub(super) async fn run(
         model: run.session.model.clone(),
         interactive: is_interactive(run),
         ask: Vec::new(),
+        is_of_program: false,
         policy: policy(&run.session.policy),
         overrides: run.session.tests.overrides(context.backend.forwarded()),
         attached: !run.detach,

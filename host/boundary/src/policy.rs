@@ -37,6 +37,8 @@ pub enum Writes {
 pub enum GrantPlace {
     /// Flags of the command that the user typed.
     Flags,
+    /// The field `policy` of the request that a program sent.
+    Request,
     /// The arguments of `tool mcp`, in the configuration of another agent.
     AgentEntry,
     /// The user's own configuration: the session's client uses HTTP, where no request grants anything.
@@ -122,18 +124,33 @@ impl Policy {
         self
     }
 
-    /// How the user gives these flags to a session like this one.
-    pub fn flags_text(&self, flags: &str) -> String {
+    /// How the user grants this to a session like this one.
+    pub fn grant_text(&self, grant: &PolicyRequest) -> String {
         match self.place_of_grants {
-            GrantPlace::Flags => format!("`{flags}`"),
-            GrantPlace::AgentEntry => format!("`{flags}` in the arguments of `tool mcp`"),
-            GrantPlace::Configuration => format!("`tool mcp {flags}` in place of HTTP"),
+            GrantPlace::Flags => format!("`{}`", flags(grant)),
+            GrantPlace::Request => {
+                let policy = serde_json::to_string(grant).expect("its keys are strings");
+                format!("`\"policy\": {policy}` in the request")
+            }
+            GrantPlace::AgentEntry => format!("`{}` in the arguments of `tool mcp`", flags(grant)),
+            GrantPlace::Configuration => format!("`tool mcp {}` in place of HTTP", flags(grant)),
         }
     }
 
-    /// True where the user of this session gives no flags to the command that started it.
+    /// What the user of a session like this one leaves out to go on without a full sandbox.
+    pub fn required_sandbox_text(&self) -> &'static str {
+        match self.place_of_grants {
+            GrantPlace::Flags | GrantPlace::AgentEntry => {
+                "`--require-sandbox`, and `require_sandbox` in the configuration"
+            }
+            GrantPlace::Request => "`require_sandbox` in the request and in the configuration",
+            GrantPlace::Configuration => "`require_sandbox` in the configuration",
+        }
+    }
+
+    /// True where the session works for another agent.
     pub fn is_of_another_agent(&self) -> bool {
-        self.place_of_grants != GrantPlace::Flags
+        matches!(self.place_of_grants, GrantPlace::AgentEntry | GrantPlace::Configuration)
     }
 
     /// The decision where the conversation is not tainted and a user may be asked.
@@ -260,6 +277,9 @@ impl Policy {
         let is_by_name = self.is_denied(effect) || is_tainted && is_tainted_denied;
         if is_by_name && self.place_of_grants == GrantPlace::Configuration {
             "it is denied by name: `deny` below `[policy]` in config.toml goes before every grant".to_owned()
+        } else if is_by_name && self.place_of_grants == GrantPlace::Request {
+            "it is denied by name: `deny` goes before `allow` in a request, and its `allow` before `deny` in config.toml"
+                .to_owned()
         } else if is_by_name {
             format!(
                 "it is denied by name: `--deny` goes before `--allow`, and `--allow {grant}` before `deny` in the configuration"
@@ -267,7 +287,7 @@ impl Policy {
         } else {
             let how = match self.place_of_grants {
                 GrantPlace::Configuration => format!("`allow = [\"{grant}\"]` below `[policy]` in config.toml"),
-                _ => self.flags_text(&format!("--allow {grant}")),
+                _ => self.grant_text(&PolicyRequest::allowing(&grant)),
             };
             format!("the user can grant it{again} with {how}")
         }
@@ -292,6 +312,18 @@ impl Policy {
     pub fn allow_paths(&self) -> &[String] {
         &self.allow_paths
     }
+}
+
+/// A grant as flags of a command.
+fn flags(grant: &PolicyRequest) -> String {
+    let allow = grant.allow.iter().map(|effect| format!("--allow {effect}"));
+    // A value that begins with `-` would be read as a flag.
+    let paths = grant.allow_paths.iter().map(|path| match path.starts_with('-') {
+        true => format!("--allow-path={path}"),
+        false => format!("--allow-path {path}"),
+    });
+    let unsandboxed = grant.unsandboxed.then(|| "--unsandboxed".to_owned());
+    allow.chain(paths).chain(unsandboxed).collect::<Vec<_>>().join(" ")
 }
 
 fn grants(names: &[String]) -> Result<Vec<Grant>, Problem> {
@@ -401,6 +433,47 @@ mod tests {
                 said.starts_with("it is denied by name") && said.contains(&format!("`--allow {grant}")),
                 "{said}"
             );
+        }
+    }
+
+    #[test]
+    fn a_grant_is_told_as_the_client_of_the_session_can_give_it() {
+        let policy = |place| {
+            let policy = Policy::new(Cause::SkillCall, &PolicyRequest::default()).expect("the defaults");
+            policy.granted_in(place)
+        };
+        let install = PolicyRequest {
+            unsandboxed: true,
+            ..PolicyRequest::allowing("install")
+        };
+        let path = PolicyRequest::allowing_path("-a \"b\".py");
+        let told = |place| {
+            let policy = policy(place);
+            let denied = policy.remedy(Effect::CommitGit, true);
+            [policy.grant_text(&install), policy.grant_text(&path), denied].join("\n")
+        };
+        insta::assert_snapshot!(told(GrantPlace::Flags), @r#"
+        `--allow install --unsandboxed`
+        `--allow-path=-a "b".py`
+        the user can grant it all the same with `--allow commit-git:tainted`
+        "#);
+        insta::assert_snapshot!(told(GrantPlace::Request), @r#"
+        `"policy": {"allow":["install"],"unsandboxed":true}` in the request
+        `"policy": {"allow_paths":["-a \"b\".py"]}` in the request
+        the user can grant it all the same with `"policy": {"allow":["commit-git:tainted"]}` in the request
+        "#);
+        insta::assert_snapshot!(told(GrantPlace::AgentEntry), @r#"
+        `--allow install --unsandboxed` in the arguments of `tool mcp`
+        `--allow-path=-a "b".py` in the arguments of `tool mcp`
+        the user can grant it all the same with `--allow commit-git:tainted` in the arguments of `tool mcp`
+        "#);
+        insta::assert_snapshot!(told(GrantPlace::Configuration), @r#"
+        `tool mcp --allow install --unsandboxed` in place of HTTP
+        `tool mcp --allow-path=-a "b".py` in place of HTTP
+        the user can grant it all the same with `allow = ["commit-git:tainted"]` below `[policy]` in config.toml
+        "#);
+        for place in [GrantPlace::Request, GrantPlace::Configuration] {
+            assert!(!policy(place).required_sandbox_text().contains("--"));
         }
     }
 

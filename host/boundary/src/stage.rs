@@ -19,7 +19,7 @@ pub use super::proposal::ProposalTerms;
 use super::runner;
 use super::{CallContext, ChangeKind, Question, Services, SessionFiles, consent, denied};
 use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
-use tool_core::api::Effect;
+use tool_core::api::{Effect, PolicyRequest};
 use tool_core::digest::sha256_hex;
 use tool_core::disk::Disk;
 use tool_core::lfs::LfsPointer;
@@ -481,7 +481,7 @@ fn judge_path(context: &CallContext, path: &str) -> Result<(), Failure> {
     if reason != tool_repository::STATE && is_allowed(context, path) {
         return Ok(());
     }
-    let hint = only_by(context, &format!("--allow-path {path}"));
+    let hint = only_by(context, path);
     Err(failure(
         "denied",
         format!("`{path}` is {word}: it {reason}"),
@@ -495,7 +495,7 @@ fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
     if path.split('/').any(|part| part.starts_with('-')) && !is_allowed(context, path) {
         let message =
             format!("`{path}` is protected: `tar *` and other commands take a name that begins with `-` for an option");
-        let hint = only_by(context, &format!("--allow-path={path}"));
+        let hint = only_by(context, path);
         return Err(failure("denied", message, Some(&hint)));
     }
     let Some(name) = context.repository.find_new_dot_name(path) else {
@@ -508,7 +508,7 @@ fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
         "`{path}` is protected: it would create `{name}`, and tools run code from new dot files and dot folders at the \
          top level of a repository"
     );
-    let hint = only_by(context, &format!("--allow-path {name}"));
+    let hint = only_by(context, name);
     Err(failure("denied", message, Some(&hint)))
 }
 
@@ -522,10 +522,11 @@ fn judge_twins(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
         }
         let is_kept = |twin: &String| proposal.files.get(twin).is_none_or(Option::is_some);
         let refuse = |twin: &str, whose: &str| {
+            let both = context.policy.grant_text(&PolicyRequest::allowing_path(path));
             let (path, twin) = (visible_name(path), visible_name(twin));
             let message = format!("`{path}` would be a twin of `{twin}`, which {whose}: two such names look equal");
             let hint = format!(
-                "change `{twin}` by `edits`, or choose another name; only the user can allow both, with `--allow-path`"
+                "change `{twin}` by `edits`, or choose another name; only the user can allow both, with {both}"
             );
             Err(failure("denied", message, Some(&hint)))
         };
@@ -553,8 +554,9 @@ fn judge_role(context: &CallContext, path: &str) -> Result<(), Failure> {
     Err(failure("denied", message, Some(hint)))
 }
 
-fn only_by(context: &CallContext, flags: &str) -> String {
-    format!("only the user can allow it, with {}", context.policy.flags_text(flags))
+fn only_by(context: &CallContext, path: &str) -> String {
+    let grant = PolicyRequest::allowing_path(path);
+    format!("only the user can allow it, with {}", context.policy.grant_text(&grant))
 }
 
 fn is_allowed(context: &CallContext, path: &str) -> bool {

@@ -277,6 +277,9 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+/// Header of the requests of the command line: hints for it name flags.
+pub const TERMINAL_HEADER: &str = "x-tool-terminal";
+
 /// Body of POST /execute and POST /stream.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -350,6 +353,10 @@ pub struct ExecuteRequest {
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub preview: bool,
+    /// True where a program other than the command line sent it: its hints name fields of requests in place of flags. The
+    /// server sets it.
+    #[serde(skip)]
+    pub is_of_program: bool,
 }
 
 /// Body of POST /sessions/{session_id}/turns.
@@ -418,6 +425,10 @@ pub struct TurnRequest {
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub preview: bool,
+    /// True where a program other than the command line sent it: its hints name fields of requests in place of flags. The
+    /// server sets it.
+    #[serde(skip)]
+    pub is_of_program: bool,
 }
 
 /// Rule for a change of refactor that no test has verified.
@@ -594,6 +605,22 @@ pub struct PolicyRequest {
 }
 
 impl PolicyRequest {
+    /// One that allows this effect and nothing else.
+    pub fn allowing(effect: &str) -> Self {
+        Self {
+            allow: vec![effect.to_owned()],
+            ..Self::default()
+        }
+    }
+
+    /// One that allows these paths and nothing else.
+    pub fn allowing_path(path: &str) -> Self {
+        Self {
+            allow_paths: vec![path.to_owned()],
+            ..Self::default()
+        }
+    }
+
     /// True where it asks for more than the defaults, which takes more than being the same user.
     pub fn widens(&self) -> bool {
         !self.allow.is_empty() || !self.allow_paths.is_empty() || self.unsandboxed
@@ -991,6 +1018,10 @@ pub struct SkillCallRequest {
     /// The starter's environment. Taken from the holder of the token alone.
     #[serde(default)]
     pub overrides: Overrides,
+    /// True where a program other than the command line sent it: its hints name fields of requests in place of flags. The
+    /// server sets it.
+    #[serde(skip)]
+    pub is_of_program: bool,
 }
 
 /// Body of POST /mcp/connect, whose connection then carries the messages of another agent.

@@ -227,6 +227,7 @@ impl BatchSettings {
             model: run.session.model.clone(),
             interactive: false,
             ask: Vec::new(),
+            is_of_program: false,
             policy,
             overrides: run.session.tests.overrides(self.backend.forwarded()),
             // A batch that is killed leaves no session behind that goes on spending.

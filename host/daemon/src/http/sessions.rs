@@ -17,7 +17,7 @@ use super::sse::{self, StreamForm, Style};
 use super::{AppState, check_reach, narrow, visible_to_recipes};
 use crate::api::{
     ApprovalAnswer, ErrorBody, ExecuteRequest, History, OpenApproval, Operation, Problem, SessionResult, SessionStart,
-    Tasks, TurnRequest,
+    TERMINAL_HEADER, Tasks, TurnRequest,
 };
 use tool_journal::history::Filter;
 
@@ -46,8 +46,10 @@ pub(super) type MaybePeer = Option<Extension<ConnectInfo<Peer>>>;
 pub(super) async fn execute(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
-    JsonBody(request): JsonBody<ExecuteRequest>,
+    headers: HeaderMap,
+    JsonBody(mut request): JsonBody<ExecuteRequest>,
 ) -> Answer<Json<SessionStart>> {
+    request.is_of_program = !headers.contains_key(TERMINAL_HEADER);
     Ok(Json(start(&state, caller, request).await?))
 }
 
@@ -95,8 +97,10 @@ pub(super) async fn continue_session(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
     PathOf(id): PathOf,
-    JsonBody(request): JsonBody<TurnRequest>,
+    headers: HeaderMap,
+    JsonBody(mut request): JsonBody<TurnRequest>,
 ) -> Answer<Json<SessionStart>> {
+    request.is_of_program = !headers.contains_key(TERMINAL_HEADER);
     let widens = request.interactive || !request.ask.is_empty() || request.policy.widens();
     check_reach(&state, caller, widens, &request.overrides)?;
     let environment = state.environment(&request.overrides);
@@ -243,8 +247,10 @@ pub(super) async fn execute_and_stream(
     Extension(caller): Extension<Caller>,
     peer: MaybePeer,
     QueryOf(query): QueryOf<StyleQuery>,
-    JsonBody(request): JsonBody<ExecuteRequest>,
+    headers: HeaderMap,
+    JsonBody(mut request): JsonBody<ExecuteRequest>,
 ) -> Answer<Response> {
+    request.is_of_program = !headers.contains_key(TERMINAL_HEADER);
     let session = start(&state, caller, request).await?;
     let style = style(query.form, StreamForm::Reference, query.strict);
     started_stream(&state, &session, style, peer).await

@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Extension, State};
+use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::auth::Caller;
@@ -12,7 +13,7 @@ use super::openapi::{Refused, RefusedBody, RefusedRepository, Started};
 use super::sessions::{MaybePeer, started_stream};
 use super::sse::{StreamForm, Style};
 use super::{AppState, check_reach, narrow, visible_to_recipes};
-use crate::api::{ErrorKind, Problem, SkillCallRequest, Skills};
+use crate::api::{ErrorKind, Problem, SkillCallRequest, Skills, TERMINAL_HEADER};
 
 /// List the skills
 ///
@@ -49,8 +50,10 @@ pub(super) async fn call(
     Extension(caller): Extension<Caller>,
     peer: MaybePeer,
     PathOf(name): PathOf,
+    headers: HeaderMap,
     JsonBody(mut request): JsonBody<SkillCallRequest>,
 ) -> Answer<Response> {
+    request.is_of_program = !headers.contains_key(TERMINAL_HEADER);
     check_reach(
         &state,
         caller,

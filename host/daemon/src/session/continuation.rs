@@ -156,5 +156,6 @@ fn execute_request(request: TurnRequest, last: &Summary, precedent: Option<&Prec
         budget: request.budget,
         verification: request.verification,
         preview: request.preview,
+        is_of_program: request.is_of_program,
     }
 }

@@ -24,9 +24,17 @@ use crate::context::SelectionFilter;
 use crate::redaction::Redactor;
 use crate::repository::Repository;
 use crate::skill::lock::Lock;
-use crate::skill::policy::Cause;
+use crate::skill::policy::{Cause, GrantPlace, Policy};
 use crate::text;
 use tool_journal::journal::{Start, TurnBinding, Work};
+
+/// Hints of a session name what its client can do.
+fn granted_where(policy: Policy, is_of_program: bool) -> Policy {
+    policy.granted_in(match is_of_program {
+        true => GrantPlace::Request,
+        false => GrantPlace::Flags,
+    })
+}
 
 impl Sessions {
     /// Starts an operation. Returns once the request is checked; the stream reports later failures. `environment` is
@@ -114,6 +122,7 @@ impl Sessions {
         let cause = Cause::Operation(request.operation);
         let asking = (&request.ask[..], request.interactive);
         let policy = policy(cause, &policy_request, &request.policy, asking).await?;
+        let policy = granted_where(policy, request.is_of_program);
         // The analyst reads no instructions, and those of a repository that is not trusted are none.
         let is_analyst = settings.provider.api == Api::Analyst;
         let filter = filter
@@ -201,6 +210,7 @@ impl Sessions {
         let policy_request = run::merged(&settings, &request.policy, repository.narrowing());
         let asking = (&[][..], request.interactive);
         let policy = policy(Cause::SkillCall, &policy_request, &request.policy, asking).await?;
+        let policy = granted_where(policy, request.is_of_program);
         let root = repository.root().to_string_lossy().into_owned();
         let start = Start {
             session_id: self.ids.next(api::now()),

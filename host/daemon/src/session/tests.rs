@@ -82,6 +82,7 @@ impl World {
             model: None,
             interactive: false,
             ask: Vec::new(),
+            is_of_program: false,
             policy: PolicyRequest::default(),
             overrides: Default::default(),
             attached: false,
@@ -568,6 +569,7 @@ async fn a_call_of_one_skill_is_a_session_that_no_list_shows() {
             arguments: json!({"path": "a.py", "content": "x"}),
             repo_path: world.repository().to_string_lossy().into_owned(),
             interactive: false,
+            is_of_program: false,
             policy: PolicyRequest {
                 allow: allow.iter().map(|&effect| effect.to_owned()).collect(),
                 ..PolicyRequest::default()

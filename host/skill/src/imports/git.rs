@@ -40,7 +40,7 @@ use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::consent;
 use tool_boundary::kind_told;
 use tool_boundary::{cancelled, failure, hinted};
-use tool_core::api::Effect;
+use tool_core::api::{Effect, PolicyRequest};
 use tool_core::text::clean;
 use tool_repository::Repository;
 use tool_sandbox::confine::{self, Helper, HelperError, Until, Walls};
@@ -313,7 +313,12 @@ pub(super) fn admit_commit(context: &CallContext, layout: &Layout) -> Result<(),
         hinted(
             "denied",
             format!("A commit of this work tree writes to git data outside of it, in `{shown}`, and {why}."),
-            format!("only the user can allow it, with `--allow-path {shown}`, or once on a terminal"),
+            format!(
+                "only the user can allow it, with {}, or once on a terminal",
+                context
+                    .policy
+                    .grant_text(&PolicyRequest::allowing_path(&shown.to_string()))
+            ),
         )
     };
     if !context.can_ask(Effect::CommitGit) {
@@ -369,7 +374,7 @@ fn require(context: &CallContext, why: &str) -> Result<(), Failure> {
         Err(hinted(
             "unavailable",
             format!("A full sandbox is required, and git cannot be confined here: {why}."),
-            "the user can leave out `--require-sandbox`, and `require_sandbox` in the configuration",
+            format!("the user can leave out {}", context.policy.required_sandbox_text()),
         ))
     } else {
         Ok(())

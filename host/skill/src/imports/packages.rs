@@ -79,7 +79,7 @@ fn sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
         format!("This machine has no sandbox for installations ({why})."),
         format!(
             "the user can install with their own rights, with {}",
-            policy.flags_text("--allow install --unsandboxed")
+            policy.grant_text(&recipe::unsandboxed(effect))
         ),
     ))
 }

@@ -18,7 +18,7 @@ use tool_boundary::bindings::tool::skill::tests::Report;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::consent;
 use tool_boundary::{cancelled, failure, hinted};
-use tool_core::api::Effect;
+use tool_core::api::{Effect, PolicyRequest};
 use tool_core::text::reveal_line;
 use tool_repository::{HiddenEntriesError, Repository};
 use tool_sandbox::contain::{self, Enclosure, ProposedFile, RunBounds, Sandbox, ToolAccess};
@@ -163,7 +163,8 @@ impl Recipe {
         let sandbox = context.policy.sandbox(self.effect);
         if context.policy.requires_sandbox() && sandbox != Sandbox::Namespaces {
             let message = format!("A full sandbox is required, and `{}` has none here.", self.effect);
-            let hint = "the user has to leave out `--require-sandbox`, or to do it by hand";
+            let required = context.policy.required_sandbox_text();
+            let hint = format!("the user has to leave out {required}, or to do it by hand");
             return Err(hinted("denied", message, hint));
         }
         Ok(sandbox)
@@ -220,7 +221,10 @@ pub(super) fn enclosure(context: &CallContext, sandbox: Sandbox) -> Result<Enclo
     Ok(Enclosure {
         sandbox,
         root: context.repository.root().to_owned(),
-        hidden: context.repository.hidden_entries(&context.cancel).map_err(unlisted)?,
+        hidden: context
+            .repository
+            .hidden_entries(&context.cancel)
+            .map_err(|error| unlisted(context, error))?,
         tracked_links: context.repository.tracked_links(),
         state_directory: context.repository.state_directory().map(Path::to_owned),
         bounds: RunBounds::default(),
@@ -260,13 +264,24 @@ fn fallback() -> String {
     format!("[this machine refuses namespaces: the run gets a copy of the repository and no network at all ({why})]")
 }
 
-fn unlisted(error: HiddenEntriesError) -> Failure {
+/// What grants an effect without a sandbox.
+pub(super) fn unsandboxed(effect: Effect) -> PolicyRequest {
+    PolicyRequest {
+        unsandboxed: true,
+        ..PolicyRequest::allowing(effect.name())
+    }
+}
+
+fn unlisted(context: &CallContext, error: HiddenEntriesError) -> Failure {
     match error {
         HiddenEntriesError::Cancelled => cancelled(),
         error @ (HiddenEntriesError::TooMany | HiddenEntriesError::Unreadable { .. }) => hinted(
             "limit",
             format!("The hidden files could not be found, so nothing was run: {error}."),
-            "the user can go without a sandbox, with `--allow EFFECT --unsandboxed`",
+            format!(
+                "the user can run tests without a sandbox, with {}",
+                context.policy.grant_text(&unsandboxed(Effect::RunProcess))
+            ),
         ),
     }
 }

@@ -207,7 +207,7 @@ impl ChangingSession<'_> {
                     ErrorKind::ApprovalExpired,
                     format!("{operation} is incomplete: an approval was not answered in time"),
                 )
-                .with_hint("answer it next time, or allow its effect with --allow EFFECT"),
+                .with_hint("answer it next time, or allow its effect beforehand"),
             );
         }
         // Tests may stand in any file: a model that wanted to extend an existing one, and was sent to a new one, has done

@@ -101,14 +101,15 @@ impl Denial {
 }
 
 impl Missed {
-    /// Takes note of a refusal. Tests that the host ran make up for those that the model was refused.
-    pub(super) fn deny(&mut self, mut denial: Denial, effects: &[Effect]) {
+    /// Takes note of a refusal; `grant` says what allows an effect. Tests that the host ran make up for those that the model
+    /// was refused.
+    pub(super) fn deny(&mut self, mut denial: Denial, effects: &[Effect], grant: impl Fn(Effect) -> String) {
         if denial.by_user {
             denial.hint = None;
         } else if let (RefusedPurpose::Acts, false, Some(effect)) = (denial.kind, denial.has_failed, acting(effects)) {
             denial
                 .hint
-                .get_or_insert_with(|| format!("allow it with `--allow {effect}`"));
+                .get_or_insert_with(|| format!("allow it with {}", grant(effect)));
         }
         denial.is_made_good = denial.skill == suite::SKILL && self.has_tested;
         self.denials.push(denial);
@@ -219,12 +220,20 @@ mod tests {
         assert_eq!(path(r#"{"path": "src/"#), "");
     }
 
+    fn grant(effect: Effect) -> String {
+        format!("`--allow {effect}`")
+    }
+
     #[test]
     fn only_the_same_makes_up_for_what_was_missed_and_only_later() {
         let mut missed = Missed::default();
         missed.done("write_file", RefusedPurpose::Writes, Some("a.py"), &["a.py".into()]);
-        missed.deny(denial("write_file", Some("a.py"), RefusedPurpose::Writes), &[]);
-        missed.deny(denial("git_commit", None, RefusedPurpose::Acts), &[Effect::CommitGit]);
+        missed.deny(denial("write_file", Some("a.py"), RefusedPurpose::Writes), &[], grant);
+        missed.deny(
+            denial("git_commit", None, RefusedPurpose::Acts),
+            &[Effect::CommitGit],
+            grant,
+        );
         missed.cut_off("write_file", Some("b.py".into()));
         missed.done("write_file", RefusedPurpose::Writes, Some("c.py"), &["c.py".into()]);
         missed.done("run_tests", RefusedPurpose::Acts, None, &[]);
@@ -246,7 +255,7 @@ mod tests {
         let mut missed = Missed::default();
         let mut refused = denial("git_commit", None, RefusedPurpose::Acts);
         (refused.by_user, refused.hint) = (true, Some("do not ask again for the same".into()));
-        missed.deny(refused, &[Effect::CommitGit]);
+        missed.deny(refused, &[Effect::CommitGit], grant);
         assert_eq!(missed.denials[0].hint, None);
         assert_eq!(missed.denials[0].sentence(), "You refused `git_commit`");
     }
@@ -254,9 +263,17 @@ mod tests {
     #[test]
     fn tests_that_were_run_make_up_for_a_refused_run_before_and_after() {
         let mut missed = Missed::default();
-        missed.deny(denial("run_tests", None, RefusedPurpose::Acts), &[Effect::RunProcess]);
+        missed.deny(
+            denial("run_tests", None, RefusedPurpose::Acts),
+            &[Effect::RunProcess],
+            grant,
+        );
         missed.done("run_tests", RefusedPurpose::Acts, None, &[]);
-        missed.deny(denial("run_tests", None, RefusedPurpose::Acts), &[Effect::RunProcess]);
+        missed.deny(
+            denial("run_tests", None, RefusedPurpose::Acts),
+            &[Effect::RunProcess],
+            grant,
+        );
         assert!(missed.denials.iter().all(|denial| denial.is_made_good));
     }
 }

@@ -431,7 +431,12 @@ impl<'a> SessionTools<'a> {
             by_user: report.is_refused_by_user() && !self.job.approver.has_expired(),
             is_made_good: false,
         };
-        lock(&self.missed).deny(denial, &effects);
+        lock(&self.missed).deny(denial, &effects, |effect| self.grant_text(effect));
+    }
+
+    fn grant_text(&self, effect: Effect) -> String {
+        let grant = api::PolicyRequest::allowing(&effect.to_string());
+        self.job.policy.grant_text(&grant)
     }
 
     /// Records a change that failed because of the model's mistake. Wrong calls that would change nothing are ignored.
@@ -451,7 +456,7 @@ impl<'a> SessionTools<'a> {
             by_user: false,
             is_made_good: false,
         };
-        lock(&self.missed).deny(denial, &effects);
+        lock(&self.missed).deny(denial, &effects, |effect| self.grant_text(effect));
     }
 
     /// The path that arguments of a call name.

@@ -693,6 +693,7 @@ async fn called(world: &World, name: &str) -> String {
         arguments: json!({}),
         repo_path: world.repository().to_string_lossy().into_owned(),
         interactive: false,
+        is_of_program: false,
         policy: PolicyRequest::default(),
         overrides: Default::default(),
     };
