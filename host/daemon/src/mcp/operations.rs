@@ -219,6 +219,8 @@ async fn explain(
         working_directory: None,
         model: None,
         interactive: false,
+        ask: Vec::new(),
+        is_of_program: true,
         policy: operations.policy_of_question(),
         overrides: Overrides::default(),
         attached: true,
