@@ -348,7 +348,7 @@ impl CallContext {
     }
 
     /// True where a yes to `effect` may last: what reaches further than the repository's files needs a yes of its own once
-    /// the conversation is tainted, and of a repository that is not trusted nobody knows what enters it.
+    /// the conversation is tainted, and all text of a repository that is not trusted comes from outside.
     fn may_last(&self, effect: Effect) -> bool {
         let taint = &self.conversation.taint;
         !(taint.is_untrusted() || taint.is_tainted() && effect.reaches_further())

@@ -253,7 +253,7 @@ mod tests {
         };
         obtain(&meanwhile, &commit()).expect("the user says yes to this");
         assert_eq!(context.decide(Effect::CommitGit), Decision::Ask);
-        // Of a repository that is not trusted nobody knows what comes.
+        // All text of a repository that is not trusted comes from outside.
         let conversation = crate::Conversation {
             taint: crate::taint::Taint::new(true),
             ..crate::Conversation::default()

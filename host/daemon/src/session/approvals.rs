@@ -307,7 +307,7 @@ impl SessionApprover {
             () = passed_on => ApprovalOutcome::Cancelled,
             () = tokio::time::sleep(self.patience) => ApprovalOutcome::Expired,
         };
-        // Whoever answers from here on learns that it is too late; an answer that was taken before counts.
+        // A client that answers from here on learns that it is too late; an answer that was taken before counts.
         answer.close();
         answer.try_recv().map_or((UserAnswer::No, unanswered), outcome_of)
     }

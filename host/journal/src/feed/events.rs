@@ -89,7 +89,7 @@ impl Events {
         }
     }
 
-    /// Leaves out the questions that nobody can answer any more: a client that reads them would ask its user again.
+    /// Leaves out the questions that are closed: a client that reads them would ask its user again.
     fn without_answered(&self, mut batch: Vec<Numbered>) -> Vec<Numbered> {
         let is_question = |numbered: &Numbered| matches!(&*numbered.1, Event::Approval { .. });
         if batch.iter().any(is_question) {
