@@ -387,12 +387,21 @@ async fn a_question_outlives_its_stream_and_is_not_asked_again_once_it_is_answer
 
 #[tokio::test]
 async fn the_end_of_a_session_closes_its_question() {
-    let repository = with_others();
-    for attached in [false, true] {
+    let named = json!({"operation": "explain", "ask": ["write-repository"]});
+    let interactive = json!({"operation": "refactor", "interactive": true, "policy": {"ask_before_write": true}});
+    for (attached, more) in [
+        (false, &named),
+        (true, &named),
+        (false, &interactive),
+        (true, &interactive),
+    ] {
+        let repository = with_others();
         let (_server, home) = scripted([write("a.py"), Round::text("Done.")]);
         let client = Client::of(&home);
-        let body = json!({"operation": "explain", "target": ".", "repo_path": repository.path(),
-            "ask": ["write-repository"], "attached": attached});
+        let mut body = json!({"target": "add a", "repo_path": repository.path(), "attached": attached});
+        body.as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().expect("an object").clone());
         let mut session = client.start("/execute", &body).await;
         let asked = session.asked().await;
         if attached {
