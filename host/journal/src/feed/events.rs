@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{Numbered, Recorder};
+use crate::journal::{self, JournalEntry, JournalLine, SessionFolder};
 use crate::limits;
 use tool_core::api::Event;
 
