@@ -83,7 +83,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::registry::TeamTool;
+    use crate::registry::SkillTool;
 
     fn spec(name: &str, arguments: &[&str]) -> ToolSpec {
         let property = json!({"type": "string", "minLength": 1, "description": "A path. Default: all."});
@@ -104,9 +104,10 @@ mod tests {
         let arguments = ["path", "column", "format"];
         let tools = OfferedTools {
             builtin: vec![spec("read_file", &arguments)],
-            team: vec![TeamTool {
+            team: vec![SkillTool {
                 spec: spec("lint", &arguments),
                 tags: Vec::new(),
+                operations: None,
             }],
         };
         let short = tools.shortened();
