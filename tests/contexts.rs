@@ -69,6 +69,8 @@ fn the_first_request_fits_into_contexts_of_all_sizes() {
     let repository = large_repository();
     for (context, tools, tokens_max) in [
         (Some(4_096), 0, 3_277.0),
+        // Four of them, and those that find and call the others.
+        (Some(8_000), 6, 5_000.0),
         (Some(8_192), 12, 5_000.0),
         (Some(16_384), 12, 13_107.0),
         (Some(32_768), 12, 26_214.0),
@@ -105,6 +107,41 @@ fn a_packet_for_a_small_context_has_whole_functions() {
         begun - outlined.sum::<usize>(),
         packet.matches("\t    return total").count()
     );
+}
+
+#[test]
+fn a_skill_that_is_not_offered_is_found_and_called() {
+    let found = ScriptedCall::new("find_skill", json!({"query": "where a symbol is used"}));
+    let arguments = json!({"name": "find_references", "arguments": {"symbol": "weigh_7"}});
+    let called = ScriptedCall::new("call_skill", arguments);
+    let (server, home) = start(script(
+        Some(8_000),
+        [
+            Round::calls([found]),
+            Round::calls([called]),
+            Round::text("By their names (weigh.py:1)."),
+        ],
+    ));
+    LOCAL
+        .run(&home, &large_repository(), &["ask", "how are crates weighed?"])
+        .expect(0);
+    let requests = server.requests();
+    assert_eq!(
+        tool_names(&requests[0]),
+        [
+            "list_files",
+            "read_file",
+            "search_code",
+            "write_file",
+            "find_skill",
+            "call_skill"
+        ]
+    );
+    holds(
+        &requests[1].body.to_string(),
+        &["`find_references`: Finds where a symbol"],
+    );
+    holds(&requests[2].body.to_string(), &["weigh.py:50: definition: "]);
 }
 
 #[test]
