@@ -318,9 +318,10 @@ impl Policy {
 fn flags(grant: &PolicyRequest) -> String {
     let allow = grant.allow.iter().map(|effect| format!("--allow {effect}"));
     // A value that begins with `-` would be read as a flag.
-    let paths = grant.allow_paths.iter().map(|path| match path.starts_with('-') {
-        true => format!("--allow-path={path}"),
-        false => format!("--allow-path {path}"),
+    let paths = grant.allow_paths.iter().map(|path| {
+        // A value that begins with a hyphen would be read as a flag.
+        let between = if path.starts_with('-') { '=' } else { ' ' };
+        format!("--allow-path{between}{path}")
     });
     let unsandboxed = grant.unsandboxed.then(|| "--unsandboxed".to_owned());
     allow.chain(paths).chain(unsandboxed).collect::<Vec<_>>().join(" ")

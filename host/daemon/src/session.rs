@@ -68,6 +68,7 @@ use tool_journal::history::{Filter, Summary};
 use tool_journal::ids::Ids;
 use tool_journal::journal::Start;
 pub use tool_journal::report::REPORT_TRANSCRIPT_BYTES_MAX;
+use tool_journal::{history, report};
 
 /// Contexts that are built at once over all sessions. Building one uses every core for a moment; two hundred at once
 /// would take every blocking thread, and with them the answers to other requests.

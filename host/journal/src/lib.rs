@@ -15,6 +15,6 @@ pub mod report;
 
 /// Limits of this crate.
 mod limits {
-    pub use tool_core::limits::*;
+    pub(crate) use tool_core::limits::*;
     tool_core::time_limits!();
 }

@@ -31,7 +31,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const CONCURRENT_MAX: usize = 32;
 
 /// Sends the requests of skills.
-pub(crate) struct SkillTransport {
+pub struct SkillTransport {
     home: PathBuf,
     engine: OnceLock<Option<Arc<TransportEngine>>>,
 }
@@ -47,7 +47,7 @@ struct TransportEngine {
 
 impl SkillTransport {
     /// A transport with the settings of this home. It starts no thread before the first request.
-    pub(crate) fn new(home: &Path) -> Self {
+    pub fn new(home: &Path) -> Self {
         Self {
             home: home.to_owned(),
             engine: OnceLock::new(),

@@ -18,6 +18,7 @@ use crate::api::{
     PolicyRequest, Problem, SelectedFile, SelectionRequest, SessionResult, Status, VerificationRule,
 };
 use crate::config::{PolicySettings, Settings};
+use crate::limits;
 use crate::session::Sessions;
 use crate::turn::bounded_text;
 
@@ -184,7 +185,7 @@ async fn select(
     let selected = sessions
         .context(request, operations.policy.clone(), operations.vault.clone())
         .await?;
-    let text = bounded_text(describe_selection(&selected));
+    let text = bounded_text(describe_selection(&selected), limits::TOOL_RESULT_BYTES_MAX);
     let mut result = CallToolResult::success(vec![ContentBlock::text(&text)]);
     result.structured_content = Some(json!({"text": text, "selected_files": selected.selected_files}));
     Ok(result)
@@ -272,7 +273,7 @@ fn result_of(ended: &SessionResult) -> CallToolResult {
             .unwrap_or_default();
         text = format!("{text}\n\n{}{hint}", problem.message);
     }
-    let text = bounded_text(text.trim().to_owned());
+    let text = bounded_text(text.trim().to_owned(), limits::TOOL_RESULT_BYTES_MAX);
     let content = vec![ContentBlock::text(&text)];
     let mut result = if ended.status == Status::Complete {
         CallToolResult::success(content)

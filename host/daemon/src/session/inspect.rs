@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::checks::{open_repository, working_directory};
 use super::selection::{self, Selecting};
-use super::{Sessions, blocking, denies_history, report, unknown};
+use super::{Sessions, blocking, denies_history, unknown};
 use crate::api::{
     CallGraph, CallGraphRequest, ContextRequest, ContextResult, GraphRequest, ModuleGraph, Problem, ScanRequest,
     ScanResult,
@@ -18,6 +18,7 @@ use crate::limits;
 use crate::redaction::Redactor;
 use crate::repository::Repository;
 use tool_journal::history::Summary;
+use tool_journal::report;
 
 impl Sessions {
     /// Opens a repository and looks at it, on a blocking thread. A caller that goes away ends the look.

@@ -30,9 +30,10 @@ use tool_journal::journal::{Start, TurnBinding, Work};
 
 /// Hints of a session name what its client can do.
 fn granted_where(policy: Policy, is_of_program: bool) -> Policy {
-    policy.granted_in(match is_of_program {
-        true => GrantPlace::Request,
-        false => GrantPlace::Flags,
+    policy.granted_in(if is_of_program {
+        GrantPlace::Request
+    } else {
+        GrantPlace::Flags
     })
 }
 

@@ -13,7 +13,7 @@ use crate::limits;
 use tool_core::api::Event;
 
 /// Result of a read from a recorder's memory.
-pub enum Tail {
+pub(super) enum Tail {
     Events(Vec<Numbered>),
     Behind(u64),
     Nothing,
@@ -159,7 +159,7 @@ impl Events {
 }
 
 /// Whole lines of a file from `offset` on: some of them, and at least one where there is one.
-pub fn read_lines(path: &std::path::Path, offset: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read_lines(path: &std::path::Path, offset: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(offset))?;
     let mut bytes = Vec::new();

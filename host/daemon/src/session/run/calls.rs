@@ -17,6 +17,7 @@ use super::skill_call::why_denied;
 use super::tools::{SessionTools, result_of};
 use super::{Outcome, SessionRun};
 use crate::api::{Event, Problem};
+use crate::limits;
 use crate::provider::ToolCall;
 use crate::session::approvals::Relay;
 use crate::session::connection::{CallAnswer, ConnectionCall, Incoming, Meanwhile};

@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use super::review::Desk;
 use crate::api::ChangeKind;
-use crate::session::{report, undo};
+use crate::session::undo;
 use crate::text;
 use tool_journal::feed::Recorder;
 use tool_journal::journal::Start;
+use tool_journal::report;
 use tool_repository::diff::{FileDiff, first_lines};
 
 /// Limit for the session's diff in an answer: some four screens. The session keeps all of it.

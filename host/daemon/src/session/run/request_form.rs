@@ -29,12 +29,14 @@ pub(super) enum RequestForm {
 impl RequestForm {
     /// The form for a context of so many tokens; the whole one where the size is not known.
     pub(super) fn of(context_tokens: Option<u64>) -> Self {
-        match context_tokens.unwrap_or(limits::CONTEXT_TOKENS) {
-            ..limits::TOOLS_CONTEXT_TOKENS_MIN => Self::Packet,
-            ..limits::FEW_TOOLS_CONTEXT_TOKENS => Self::FewTools,
-            ..limits::SHORT_CONTEXT_TOKENS => Self::Short,
-            _ => Self::Whole,
-        }
+        let forms = [
+            (limits::TOOLS_CONTEXT_TOKENS_MIN, Self::Packet),
+            (limits::FEW_TOOLS_CONTEXT_TOKENS, Self::FewTools),
+            (limits::SHORT_CONTEXT_TOKENS, Self::Short),
+        ];
+        let tokens = context_tokens.unwrap_or(limits::CONTEXT_TOKENS);
+        let smallest = forms.into_iter().find(|(below, _)| tokens < *below);
+        smallest.map_or(Self::Whole, |(_, form)| form)
     }
 
     pub(super) fn is_short(self) -> bool {

@@ -27,7 +27,7 @@ use crate::operation::{
 use crate::provider::{LabelMark, Message, ModelRequest, Provider};
 use crate::skill::{CallReport, runnable_purposes};
 use crate::text::TokenRate;
-use crate::turn::{self, CostBound, TurnEnd, TurnReport};
+use crate::turn::{self, CostBound, Tools as _, TurnEnd, TurnReport};
 
 /// Time for checking the citations of an answer. It is milliseconds, unless the disk hangs.
 const CITATIONS_SECONDS_MAX: u64 = 20;
