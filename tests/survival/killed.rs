@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use host::session::journal;
 use serde_json::{Value, json};
+use tool_journal::journal;
 use tool_model_server::{ModelServer, Round, Script, ScriptedCall};
 
 use super::{add_guest, kill};

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use host::api::{Operation, PolicyRequest, now};
-use host::session::journal::{JournalEntry, JournalLine, Start, TurnBinding, Work, encode};
+use tool_journal::journal::{JournalEntry, JournalLine, Start, TurnBinding, Work, encode};
 
 use super::kibibytes;
 use crate::support::Home;

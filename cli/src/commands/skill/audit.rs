@@ -7,13 +7,13 @@ use std::sync::Arc;
 use host::api::Effect;
 use host::api::{ErrorKind, PolicyRequest, Problem};
 use host::repository::Repository;
-use host::session::replay::recent_calls;
 use host::skill::audit::{Audit, Recorder};
 use host::skill::cases;
 use host::skill::policy::{Cause, Policy};
 use host::skill::{CallContext, RawArguments};
 use serde::Serialize;
 use serde_json::Value;
+use tool_journal::replay::recent_calls;
 
 use super::{print_json, registry_with_symbols};
 use crate::commands::{Context, shorten};
