@@ -56,12 +56,11 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
             break event;
         }
     };
-    let result = match json {
-        true => None,
-        false => client
-            .get::<SessionResult>(&format!("/api/results/{id}?output=0"))
-            .await
-            .ok(),
+    let result = if json {
+        None
+    } else {
+        let path = format!("/api/results/{id}?output=0");
+        client.get::<SessionResult>(&path).await.ok()
     };
     if let Some(footer) = result.as_ref().and_then(footer) {
         answer.piece(&format!("\n{footer}\n"))?;

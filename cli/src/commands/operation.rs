@@ -416,9 +416,10 @@ impl Session {
     /// one and the operation is complete.
     async fn finish(mut self, root: &Path, ended: SessionEnd) -> Result<ExitCode, Error> {
         // A result that cannot be asked for is no reason to fail what has ended well.
-        let result = match self.json {
-            true => None,
-            false => self.result(ended.is_free).await.ok(),
+        let result = if self.json {
+            None
+        } else {
+            self.result(ended.is_free).await.ok()
         };
         if let Some(footer) = result.as_ref().and_then(footer) {
             self.answer.piece(&format!("\n{footer}\n"))?;
