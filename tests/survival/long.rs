@@ -18,7 +18,7 @@ fn leave_journal(home: &Home, root: &Path, megabytes: usize) {
     let folder = home.path().join("sessions").join(&id);
     std::fs::create_dir_all(&folder).expect("it can be made");
     let root = root.to_string_lossy().into_owned();
-    let start = JournalEntry::Started(Start {
+    let start = Start {
         session_id: id,
         work: Work::Operation(Operation::Explain),
         target: ".".into(),
@@ -32,8 +32,10 @@ fn leave_journal(home: &Home, root: &Path, megabytes: usize) {
         binding: TurnBinding::default(),
         preview: false,
         interactive: false,
+        ask: Vec::new(),
         version: "0.1.0".into(),
-    });
+    };
+    let start = JournalEntry::Started(start.into());
     let thought = JournalEntry::Reasoning {
         text: "Hm. ".repeat(MEGABYTE / 4),
     };
