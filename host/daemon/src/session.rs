@@ -10,6 +10,9 @@ mod checks;
 pub mod connection;
 mod continuation;
 pub(crate) mod engine;
+#[cfg(test)]
+#[path = "../../journal/src/fixtures.rs"]
+mod fixtures;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
 mod inspect;

@@ -762,6 +762,23 @@ impl ChangeJournal for Recorder {
     }
 }
 
+impl Recorder {
+    /// Makes it deaf and dumb at once, as the death of its process would: for tests of who follows it.
+    ///
+    /// # Panics
+    ///
+    /// Panics if `/dev/null` cannot be opened.
+    #[doc(hidden)]
+    pub fn die(&self) {
+        let mut file = self.file.lock().expect("no panic");
+        let nowhere = std::fs::OpenOptions::new().append(true).open("/dev/null");
+        *file = nowhere.expect("it is there");
+        let mut state = self.lock();
+        state.end = Some(state.next_seq - 1);
+        state.backlog.clear();
+    }
+}
+
 #[cfg(test)]
 impl Recorder {
     /// Makes the disk full, until the value is dropped.
@@ -787,16 +804,6 @@ impl Recorder {
         let (reader, writer) = io::pipe().expect("a pipe");
         *self.file.lock().expect("no panic") = File::from(std::os::fd::OwnedFd::from(writer));
         reader
-    }
-
-    /// Makes it deaf and dumb at once, as the death of its process would.
-    pub fn die(&self) {
-        let mut file = self.file.lock().expect("no panic");
-        let nowhere = std::fs::OpenOptions::new().append(true).open("/dev/null");
-        *file = nowhere.expect("it is there");
-        let mut state = self.lock();
-        state.end = Some(state.next_seq - 1);
-        state.backlog.clear();
     }
 }
 

@@ -540,40 +540,13 @@ fn private() -> Mode {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::journal::{ChangedFile, End, StoredState, TurnBinding};
-    use chrono::{TimeZone, Utc};
-    use tool_core::api::{Operation, PolicyRequest};
+    use crate::fixtures::{at, start};
+    use crate::journal::{ChangedFile, End, StoredState};
+    use tool_core::api::Operation;
 
-    pub fn at(seconds: i64) -> Timestamp {
-        Utc.with_ymd_and_hms(2025, 3, 1, 12, 0, 0)
-            .single()
-            .expect("a real time")
-            + chrono::Duration::seconds(seconds)
-    }
-
-    pub fn start(id: &str, work: Work) -> Start {
-        Start {
-            session_id: id.into(),
-            work,
-            target: "src".into(),
-            focus: None,
-            repository: "/r".into(),
-            working_directory: "/r".into(),
-            provider: "local".into(),
-            model: "some-model".into(),
-            policy: PolicyRequest::default(),
-            continues: None,
-            binding: TurnBinding::default(),
-            interactive: false,
-            ask: Vec::new(),
-            preview: false,
-            version: "0.1.0".into(),
-        }
-    }
-
-    pub fn lines(entries: Vec<JournalEntry>) -> Vec<JournalLine> {
+    pub(crate) fn lines(entries: Vec<JournalEntry>) -> Vec<JournalLine> {
         let numbered = entries.into_iter().zip(1..);
         numbered
             .map(|(entry, seq)| JournalLine {

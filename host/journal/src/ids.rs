@@ -54,7 +54,7 @@ pub fn time_ms(id: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::tests::at;
+    use crate::fixtures::at;
 
     #[test]
     fn a_clock_that_is_set_back_changes_no_order() {

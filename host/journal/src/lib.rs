@@ -5,8 +5,13 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+extern crate self as tool_journal;
+
 pub mod conversation;
 pub mod feed;
+#[cfg(test)]
+mod fixtures;
 pub mod history;
 pub mod ids;
 pub mod journal;

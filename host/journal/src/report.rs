@@ -505,7 +505,8 @@ pub fn problem_of(error: &io::Error) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::tests::{lines, start};
+    use crate::fixtures::{at, start};
+    use crate::history::tests::lines;
     use crate::journal::{End, Work};
     use std::fs;
     use tool_core::api::{ChangeKind, Operation};
@@ -540,7 +541,7 @@ mod tests {
                 arguments: r#"{"path":"a.py"}"#.into(),
                 result: "1  ```\n".into(),
                 verdict: "ok".into(),
-                started: crate::history::tests::at(4),
+                started: at(4),
                 duration_ms: 12,
                 receipt: None,
                 details: None,

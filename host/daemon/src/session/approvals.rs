@@ -416,8 +416,8 @@ impl Approver for SessionApprover {
 mod tests {
     use super::*;
     use crate::api::Effect;
+    use crate::session::fixtures::start;
     use tool_journal::feed::Events;
-    use tool_journal::history::tests::start;
     use tool_journal::journal::{SessionFolder, Work};
 
     #[tokio::test]

@@ -633,7 +633,7 @@ fn interrupted(summary: &Summary) -> Problem {
 mod tests {
     use super::*;
     use crate::api::Operation;
-    use tool_journal::history::tests::{at, start};
+    use crate::session::fixtures::{at, start};
     use tool_journal::history::{FileHistory, FileMark};
     use tool_journal::journal::{Continued, Work};
 

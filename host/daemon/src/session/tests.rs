@@ -448,10 +448,10 @@ async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
     let place = repository.join("src/main.py");
     let id = world.sessions.ids.next(api::now());
     {
-        let mut start = history::tests::start(&id, Work::Operation(Operation::Refactor));
+        let mut start = fixtures::start(&id, Work::Operation(Operation::Refactor));
         start.repository = repository.to_string_lossy().into_owned();
         start.working_directory.clone_from(&start.repository);
-        let folder = journal::SessionFolder::new(world.home().join("sessions").join(&id));
+        let folder = tool_journal::journal::SessionFolder::new(world.home().join("sessions").join(&id));
         let recorder = Recorder::create(folder, start).expect("it can be made");
         recorder.text("Half an ans");
         let state = |content: &str| {

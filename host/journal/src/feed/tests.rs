@@ -2,7 +2,7 @@
 
 use super::events::read_lines;
 use super::*;
-use crate::history::tests::start;
+use crate::fixtures::start;
 use crate::journal::Work;
 use tool_core::api::{Operation, Status};
 use tool_repository::changes::{FileChange, FileState};

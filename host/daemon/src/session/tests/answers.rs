@@ -394,8 +394,8 @@ async fn the_bound_of_time_holds_for_the_context() {
     let work = Work::Operation(Operation::Explain);
     let root = world.repository();
     let repository = open_repository(&root.to_string_lossy(), &repository::Options::default());
-    let folder = journal::SessionFolder::new(world.home().join("sessions/x"));
-    let mut start = history::tests::start("x", work);
+    let folder = tool_journal::journal::SessionFolder::new(world.home().join("sessions/x"));
+    let mut start = fixtures::start("x", work);
     start.repository = root.to_string_lossy().into_owned();
     let recorder = Recorder::create(folder, start).expect("it can be made");
     let secret = approvals::new_secret();

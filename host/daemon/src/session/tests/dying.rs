@@ -100,10 +100,10 @@ impl Scene {
 
     /// Proposes the change in a session of a daemon that dies at a moment. False where it died.
     fn propose(&self, moment: u32) -> bool {
-        let mut start = history::tests::start(&self.id, Work::Operation(Operation::Refactor));
+        let mut start = fixtures::start(&self.id, Work::Operation(Operation::Refactor));
         start.repository = self.root().to_string_lossy().into_owned();
         start.working_directory.clone_from(&start.repository);
-        let folder = journal::SessionFolder::new(self.home().join("sessions").join(&self.id));
+        let folder = tool_journal::journal::SessionFolder::new(self.home().join("sessions").join(&self.id));
         let recorder = Recorder::create(folder, start).expect("it can be made");
         let seen = BEFORE.map(|(path, text)| (path.to_owned(), sha256_hex(text.as_bytes())));
         let context = CallContext {
@@ -139,7 +139,7 @@ impl Scene {
     }
 
     fn entries(&self) -> Vec<JournalEntry> {
-        let parsed = journal::parse(&fs::read(self.journal()).expect("it is there"));
+        let parsed = tool_journal::journal::parse(&fs::read(self.journal()).expect("it is there"));
         assert_eq!(parsed.damaged, 0);
         parsed.lines.into_iter().map(|line| line.entry).collect()
     }
@@ -313,10 +313,10 @@ async fn what_a_later_session_has_changed_is_not_taken_back_with_an_older_change
     FAILING.set(None);
     // The user has the same made once more, and that is what there is.
     let id = Ids::after([&scene.id].into_iter()).next(api::now());
-    let mut start = history::tests::start(&id, Work::Operation(Operation::Refactor));
+    let mut start = fixtures::start(&id, Work::Operation(Operation::Refactor));
     start.repository = scene.root().to_string_lossy().into_owned();
     start.working_directory.clone_from(&start.repository);
-    let folder = journal::SessionFolder::new(scene.home().join("sessions").join(&id));
+    let folder = tool_journal::journal::SessionFolder::new(scene.home().join("sessions").join(&id));
     let recorder = Recorder::create(folder, start).expect("it can be made");
     let state = |text: &str| FileState {
         content: text.into(),
@@ -440,10 +440,10 @@ async fn a_session_of_which_nobody_was_told_leaves_nothing() {
 #[tokio::test]
 async fn a_call_that_was_under_way_has_its_end_in_the_journal() {
     let scene = Scene::new();
-    let mut start = history::tests::start(&scene.id, Work::Operation(Operation::Explain));
+    let mut start = fixtures::start(&scene.id, Work::Operation(Operation::Explain));
     start.repository = scene.root().to_string_lossy().into_owned();
     start.working_directory.clone_from(&start.repository);
-    let folder = journal::SessionFolder::new(scene.home().join("sessions").join(&scene.id));
+    let folder = tool_journal::journal::SessionFolder::new(scene.home().join("sessions").join(&scene.id));
     let recorder = Recorder::create(folder, start).expect("it can be made");
     recorder.event(Event::Skill {
         name: "run_tests".into(),
@@ -634,8 +634,9 @@ async fn one_end(script: Vec<Act>, blows: Vec<Blow>) {
         assert_eq!(seen.lock().expect("not poisoned").0, 1);
         world.idle().await;
     }
-    let entries =
-        journal::parse(&fs::read(world.home().join("sessions").join(&id).join("journal.jsonl")).expect("it is there"));
+    let entries = tool_journal::journal::parse(
+        &fs::read(world.home().join("sessions").join(&id).join("journal.jsonl")).expect("it is there"),
+    );
     let ends = entries
         .lines
         .iter()
@@ -684,10 +685,10 @@ fn a_commit_that_a_daemon_left_half_done_is_settled_at_the_next_start() {
     fs::write(git.join("index"), "old").expect("it can be written");
     fs::write(git.join("index.lock"), "tool-p-index\n").expect("it can be written");
     fs::write(git.join("tool-p-index.new.lock"), "new").expect("it can be written");
-    let mut start = history::tests::start(&scene.id, Work::Operation(Operation::Refactor));
+    let mut start = fixtures::start(&scene.id, Work::Operation(Operation::Refactor));
     start.repository = scene.root().to_string_lossy().into_owned();
     start.working_directory.clone_from(&start.repository);
-    let folder = journal::SessionFolder::new(scene.home().join("sessions").join(&scene.id));
+    let folder = tool_journal::journal::SessionFolder::new(scene.home().join("sessions").join(&scene.id));
     let recorder = Recorder::create(folder, start).expect("it can be made");
     let publication = Publishing {
         id: "p".into(),
