@@ -94,7 +94,7 @@ fn hooks_see_the_commit_as_git_shows_it_to_them() {
         ),
         (
             "post-commit",
-            "git log -1 --format=%s | grep -q '^\\[main\\] Change a$' && exit 4",
+            "git log -1 --format=%s | grep -q '^\\[main\\] Change a' && exit 4",
         ),
     ]);
     let said = hooked.commit(0);
@@ -121,7 +121,7 @@ fn a_hook_that_fails_refuses_the_commit_with_its_output() {
         &said,
         &[
             "The git hook `commit-msg` ended with exit code 3, so nothing was committed.",
-            "no ticket in:\nChange a",
+            "no ticket in:\n  Change a\n",
         ],
     );
     assert_eq!(hooked.message(), "begin");

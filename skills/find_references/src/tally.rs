@@ -407,14 +407,17 @@ impl FileTally<'_> {
 
 impl FileTally<'_> {
     fn note_alias(&mut self, found: Match, line: usize) {
-        if !matches!(
-            found.kind,
-            MatchKind::Definition | MatchKind::Import | MatchKind::Attribute
-        ) {
+        let text = String::from_utf8_lossy(&self.source[line_range(self.source, found.at)]);
+        let can_make = match found.kind {
+            MatchKind::Definition | MatchKind::Import | MatchKind::Attribute => true,
+            // A list of exports; an assignment to a variable is no other name of it.
+            MatchKind::Name => text.contains(" as "),
+            MatchKind::Call | MatchKind::Type | MatchKind::Possible | MatchKind::Text => false,
+        };
+        if !can_make {
             return;
         }
         let symbol = self.request.symbol.last();
-        let text = String::from_utf8_lossy(&self.source[line_range(self.source, found.at)]);
         let reference = || SymbolReference {
             path: self.path.to_owned(),
             name: symbol.to_owned(),
