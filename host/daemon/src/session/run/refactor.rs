@@ -86,9 +86,7 @@ impl Refactor {
                 text.push_str(&verification.line());
                 let problem = verification.problem(desk.task.verification);
                 match after {
-                    Some(SuiteRun::NotAllowed) => {
-                        problem.map(|problem| problem.with_hint(desk.job.policy.remedy(Effect::RunProcess, false)))
-                    }
+                    Some(SuiteRun::NotAllowed) => problem.map(|problem| problem.with_hint(suite::remedy(desk))),
                     _ => problem,
                 }
             }

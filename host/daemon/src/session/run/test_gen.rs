@@ -9,7 +9,7 @@ use super::changed::{Changed, quoted};
 use super::judge;
 use super::review::{Closing, Desk, DraftAnswer, FollowUp, Next};
 use super::suite::{self, Results, SuiteRun};
-use crate::api::{Effect, ErrorKind, Problem};
+use crate::api::{ErrorKind, Problem};
 use crate::context;
 use crate::limits;
 use crate::provider::{LabelMark, ToolResult};
@@ -95,7 +95,7 @@ impl TestGen {
     }
 
     fn closing(&self, desk: &Desk<'_>, changed: &Changed, created: &[String], tests: &NewTests) -> Closing {
-        let (task, remedy) = (desk.task, &desk.job.policy.remedy(Effect::RunProcess, false));
+        let (task, remedy) = (desk.task, &suite::remedy(desk));
         let mended = match self.rounds {
             0 => String::new(),
             1 => " (after 1 round of mending)".to_owned(),
