@@ -763,6 +763,12 @@ impl ChangeJournal for Recorder {
 }
 
 impl Recorder {
+    /// Puts another file in the journal's place, for tests of disks that fail. Returns the one before.
+    #[doc(hidden)]
+    pub fn replace_file(&self, file: File) -> File {
+        std::mem::replace(&mut *self.file.lock().unwrap_or_else(PoisonError::into_inner), file)
+    }
+
     /// Makes it deaf and dumb at once, as the death of its process would: for tests of who follows it.
     ///
     /// # Panics
@@ -781,23 +787,6 @@ impl Recorder {
 
 #[cfg(test)]
 impl Recorder {
-    /// Makes the disk full, until the value is dropped.
-    pub fn fill_disk(self: &Arc<Self>) -> impl Drop + use<> {
-        struct DiskReserve(Arc<Recorder>, Option<File>);
-        impl Drop for DiskReserve {
-            fn drop(&mut self) {
-                if let Some(file) = self.1.take() {
-                    *self.0.file.lock().expect("no panic") = file;
-                }
-            }
-        }
-        let full = std::fs::OpenOptions::new().append(true).open("/dev/full");
-        let mut file = self.file.lock().expect("no panic");
-        let real = std::mem::replace(&mut *file, full.expect("it is there"));
-        drop(file);
-        DiskReserve(Arc::clone(self), Some(real))
-    }
-
     /// Puts something in the journal's place that takes all that is written, and never gets it to a disk. The caller
     /// has to keep the reader.
     pub fn leave_disk(&self) -> io::PipeReader {

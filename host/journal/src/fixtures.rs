@@ -1,8 +1,12 @@
 //! The beginning of a session, for tests of this crate and of those that read its journals.
 
+use std::fs::{File, OpenOptions};
+use std::sync::Arc;
+
 use chrono::{TimeZone, Utc};
 
 use tool_core::api::{PolicyRequest, Timestamp};
+use tool_journal::feed::Recorder;
 use tool_journal::journal::{Start, TurnBinding, Work};
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -30,4 +34,17 @@ pub(crate) fn start(id: &str, work: Work) -> Start {
         preview: false,
         version: "0.1.0".into(),
     }
+}
+
+/// Makes the disk of a journal full, until the value is dropped.
+pub(crate) fn fill_disk(recorder: &Arc<Recorder>) -> impl Drop + use<> {
+    struct FullDisk(Arc<Recorder>, Option<File>);
+    impl Drop for FullDisk {
+        fn drop(&mut self) {
+            self.1.take().map(|file| self.0.replace_file(file));
+        }
+    }
+    let full = OpenOptions::new().append(true).open("/dev/full");
+    let real = recorder.replace_file(full.expect("it is there"));
+    FullDisk(Arc::clone(recorder), Some(real))
 }

@@ -178,7 +178,7 @@ async fn a_conversation_is_free_as_soon_as_the_end_of_its_turn_is_told() {
         claim().err().map(|problem| problem.kind),
         Some(ErrorKind::SessionRunning)
     );
-    let room = recorder.fill_disk();
+    let room = fixtures::fill_disk(&recorder);
     assert!(!world.sessions.store.end(&recorder, Outcome::complete()));
     let refused = claim().err().map(|problem| problem.kind);
     assert_eq!(

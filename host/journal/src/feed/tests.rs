@@ -2,7 +2,7 @@
 
 use super::events::read_lines;
 use super::*;
-use crate::fixtures::start;
+use crate::fixtures::{fill_disk, start};
 use crate::journal::Work;
 use tool_core::api::{Operation, Status};
 use tool_repository::changes::{FileChange, FileState};
@@ -251,7 +251,7 @@ async fn a_journal_with_a_torn_tail_goes_on_after_its_last_whole_line() {
 async fn while_the_disk_is_full_readers_lose_nothing_and_the_journal_has_it_later() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
-    let room = recorder.fill_disk();
+    let room = fill_disk(&recorder);
     let piece = "x".repeat(10_000);
     let count = 4 * EVENT_TAIL_BYTES_MAX / piece.len();
     for _ in 0..count {
@@ -273,7 +273,7 @@ async fn while_the_disk_is_full_readers_lose_nothing_and_the_journal_has_it_late
 fn unwritten_lines_are_bounded_while_the_disk_is_full() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
-    let _room = recorder.fill_disk();
+    let _room = fill_disk(&recorder);
     let piece = "x".repeat(1_000_000);
     for _ in 0..2 * JOURNAL_BACKLOG_BYTES_MAX / piece.len() {
         recorder.notice(piece.clone(), None);
@@ -288,7 +288,7 @@ fn of_a_disk_that_is_full_for_long_only_events_are_lost() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
     recorder.prepare(&change("c")).expect("it is durable");
-    let room = recorder.fill_disk();
+    let room = fill_disk(&recorder);
     let piece = "x".repeat(1_000_000);
     for _ in 0..JOURNAL_BACKLOG_BYTES_MAX / piece.len() + 3 {
         recorder.notice(piece.clone(), None);
@@ -479,7 +479,7 @@ async fn what_found_the_disk_full_is_written_once_there_is_room_though_nothing_m
     let recorder = recorder(&place);
     let keeper = Arc::clone(&recorder);
     let keeper = tokio::spawn(async move { keeper.keep_up().await });
-    let disk = recorder.fill_disk();
+    let disk = fill_disk(&recorder);
     recorder.notice("it is full", None);
     tokio::time::sleep(Duration::from_millis(4 * JOURNAL_COMMIT_MS)).await;
     drop(disk);
@@ -672,7 +672,7 @@ fn the_answer_so_far_is_whole_however_much_of_it_is_written_and_kept() {
         recorder.flush().expect("there is room");
     }
     assert!(recorder.lock().evicted > 0, "nothing was let go of");
-    let room = recorder.fill_disk();
+    let room = fill_disk(&recorder);
     recorder.notice("something else", None);
     say("four ");
     drop(room);

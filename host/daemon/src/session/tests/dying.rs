@@ -335,7 +335,7 @@ async fn what_a_later_session_has_changed_is_not_taken_back_with_an_older_change
     };
     recorder.prepare(&change).expect("it is durable");
     recorder.committed("later").expect("it is durable");
-    let end = journal::End {
+    let end = tool_journal::journal::End {
         status: Status::Complete,
         problem: None,
         report_path: String::new(),
@@ -510,7 +510,7 @@ async fn a_session_that_the_disk_does_not_take_is_answered_from_memory_and_writt
     let mut stream = world.sessions.events(&id, 0).expect("it exists");
     stream.next().await.expect("there are events");
     let live = world.sessions.live(&id).expect("it runs");
-    let room = live.recorder.fill_disk();
+    let room = fixtures::fill_disk(&live.recorder);
     let mut events = Vec::new();
     while let Some(batch) = stream.next().await {
         events.extend(batch.into_iter().map(|(_, event)| event));

@@ -411,7 +411,7 @@ fn hooks_that_git_would_run_are_named_in_the_question_and_the_result() {
     let elsewhere = fixture.root().join("team-hooks");
     for (name, mode) in [("commit-msg", 0o755), ("pre-commit", 0o644), ("pre-push", 0o755)] {
         fixture.write(&format!("team-hooks/{name}"), "#!/bin/sh\nexit 1\n");
-        let permissions = std::fs::Permissions::from_mode(mode);
+        let permissions: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
         std::fs::set_permissions(elsewhere.join(name), permissions).expect("it is ours");
     }
     fixture.configure("core.hooksPath", "team-hooks");
