@@ -72,7 +72,7 @@ fn the_first_request_fits_into_contexts_of_all_sizes() {
         // Four of them, and those that find and call the others.
         (Some(8_000), 6, 5_000.0),
         (Some(8_192), 12, 5_000.0),
-        (Some(16_384), 12, 13_107.0),
+        (Some(16_384), 12, 15_000.0),
         (Some(32_768), 12, 26_214.0),
         (None, 12, 160_000.0),
     ] {
