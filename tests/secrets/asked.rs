@@ -438,6 +438,11 @@ async fn a_daemon_that_dies_leaves_no_open_question() {
     let client = Client::of(&home);
     let mut session = client.explain(&repository, &["write-repository"]).await;
     let asked = session.asked().await;
+    let journal = home.path().join(format!("sessions/{}/journal.jsonl", session.id));
+    // What the daemon has not written yet is lost with it.
+    until("the question is on the disk", || {
+        text(&journal).contains("\"approval\"")
+    });
     let pid = home.pid();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("it runs");
     until("the daemon is gone", || !crate::support::is_alive(pid));
