@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use serde_json::json;
 use tool_model_server::{ModelServer, Round, Script};
@@ -82,6 +83,9 @@ fn server_on(address: SocketAddr, models: &[&str], rounds: &[&str]) -> ModelServ
 }
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
+/// Held by a test while it listens on the usual port of Ollama.
+static OLLAMA_PORT: Mutex<()> = Mutex::new(());
+
 const OLLAMA: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 11434);
 
 const ANSWER: &str = "It counts crates (app.py:1).";
@@ -122,6 +126,7 @@ fn without_differences(screen: &str) -> String {
 
 #[test]
 fn ollama_makes_a_model_with_a_larger_context_where_the_user_says_yes() {
+    let _port = OLLAMA_PORT.lock().unwrap_or_else(PoisonError::into_inner);
     for (answer, model, context) in [("y\n", "llama3:8b-16k", "16384"), ("\n", "llama3:8b", "4096")] {
         let script = Script {
             models: vec!["llama3:8b".to_owned()],
@@ -156,6 +161,7 @@ fn ollama_makes_a_model_with_a_larger_context_where_the_user_says_yes() {
 
 #[test]
 fn the_first_command_sets_up_ollama_and_goes_on() {
+    let _port = OLLAMA_PORT.lock().unwrap_or_else(PoisonError::into_inner);
     let _server = server_on(OLLAMA, &["qwen3-coder", "llama3"], &["OK", ANSWER]);
     let (home, repository) = (Home::empty(), repository());
     let answers = [

@@ -9,6 +9,11 @@ use serde_json::{Value, json};
 /// Context of the models themselves; a server loads them with less.
 const OWN_CONTEXT_TOKENS: u64 = 131_072;
 
+/// True for the path of a request that Ollama's own API takes and the compatible one does not.
+pub(super) fn is_own(path: &str) -> bool {
+    matches!(path, "/api/generate" | "/api/show" | "/api/create")
+}
+
 /// The models of a server.
 #[derive(Debug, Default)]
 pub(super) struct OllamaModels {

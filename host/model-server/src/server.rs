@@ -23,7 +23,7 @@ use super::chat::Chat;
 use super::dialect::{self, Dialect, HasHeader, Incoming, Mishap, Telling};
 use super::generate_content::GenerateContent;
 use super::messages::Messages;
-use super::ollama::OllamaModels;
+use super::ollama::{self, OllamaModels};
 use super::responses::Responses;
 use super::vendor::{self, Bound};
 use super::{RetryAfter, Round, Script, ScriptedStatus, ServerStep, play};
@@ -146,13 +146,13 @@ impl ModelServer {
 
     /// The requests for an answer so far.
     pub fn requests(&self) -> Vec<Recorded> {
-        let is_answer = |request: &Recorded| request.path != "/tokenize" && !request.path.starts_with("/api/");
+        let is_answer = |request: &Recorded| request.path != "/tokenize" && !ollama::is_own(&request.path);
         self.recorded("POST").into_iter().filter(is_answer).collect()
     }
 
     /// The requests of Ollama's own API so far that change something.
     pub fn ollama_requests(&self) -> Vec<Recorded> {
-        let is_own = |request: &Recorded| request.path.starts_with("/api/");
+        let is_own = |request: &Recorded| ollama::is_own(&request.path);
         self.recorded("POST").into_iter().filter(is_own).collect()
     }
 
