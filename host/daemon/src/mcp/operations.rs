@@ -52,7 +52,8 @@ impl Operations {
             .map(tool)
     }
 
-    /// The policy of a session that works on a question of another agent: whoever wrote it, it may only read.
+    /// The policy of a session that works on a question of another agent. It may only read: a stranger may have written
+    /// the question.
     fn policy_of_question(&self) -> PolicyRequest {
         PolicyRequest {
             allow: Vec::new(),
