@@ -28,7 +28,7 @@ pub(crate) fn stopper() -> (Child, ChildStdin) {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_tool")]);
     command.env_remove("TOOL_BACKEND_PORT").current_dir("/");
-    // Whoever ends the tests by a key or by their process group does not end it.
+    // A key or a signal that ends the process group of the tests does not end it.
     command.process_group(0);
     command
         .stdin(Stdio::piped())

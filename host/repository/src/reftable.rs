@@ -1,6 +1,6 @@
 //! References that git keeps in tables (reftable): a folder with `tables.list`, which names files from old to new.
 //!
-//! It reads every table, whoever wrote it, within bounds, and makes the bytes of a table that moves one reference. It
+//! It reads tables of any writer within bounds, and makes the bytes of a table that moves one reference. It
 //! writes no file. Git's format description is `Documentation/technical/reftable`; a name in a newer table replaces the
 //! one in an older table.
 
