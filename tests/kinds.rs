@@ -260,7 +260,10 @@ fn check(kind: &Kind) {
     assert_eq!(place.git(&["status", "--porcelain"]), "", "{}", kind.name);
 
     // At a terminal, with a question.
-    std::fs::write(root.join("shop/c.py"), "VALUE = 5\n").expect("it is writable");
+    for name in ["shop/c.py", "shop/announced.py"] {
+        std::fs::write(root.join(name), "VALUE = 5\n").expect("it is writable");
+    }
+    place.git(&["add", "--intent-to-add", "shop/announced.py"]);
     let shown = on_terminal(&place.home, root, 200, &["skill", "call", "git_diff", "{}"], &[]).expect(0);
     assert_eq!(changed(&shown.stdout), changed(&place.git(&["diff"])), "{}", kind.name);
     let yes = [("REPLY", "y")];

@@ -429,7 +429,7 @@ impl<'a> Worker<'a> {
         let diff = match area {
             Area::Index => {
                 let head = self.git.head_tree()?;
-                let staged = without_intended(&index);
+                let staged = without_intended(&index, repository.object_format());
                 repository.diff_tree_to_index(
                     head.as_ref(),
                     Some(staged.as_ref().unwrap_or(&index)),
@@ -613,9 +613,9 @@ fn is_intended(entry: &git2::IndexEntry) -> bool {
 }
 
 /// The index without announced files, which git does not count as staged; none where there are none.
-fn without_intended(index: &git2::Index) -> Option<git2::Index> {
+fn without_intended(index: &git2::Index, format: git2::ObjectFormat) -> Option<git2::Index> {
     let intended: Vec<Vec<u8>> = index.iter().filter(is_intended).map(|entry| entry.path).collect();
-    let mut copy = git2::Index::open(index.path().filter(|_| !intended.is_empty())?).ok()?;
+    let mut copy = git2::Index::open_ext(index.path().filter(|_| !intended.is_empty())?, format).ok()?;
     for path in intended {
         let path = Path::new(OsStr::from_bytes(&path));
         if is_plain(path) {
