@@ -11,7 +11,6 @@ mod past;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use git2::{
@@ -59,14 +58,12 @@ fn failed(failure: Failure) -> GitAnswer {
 impl Git {
     /// Opens the git repository of a work tree.
     fn open(task: &GitTask) -> Result<Self, Failure> {
-        let repository = match &task.stand_in {
-            Some(stand_in) => open_stand_in(stand_in, &task.top)?,
-            None => {
-                let repository = open_repository(&task.top, RepositoryOpenFlags::NO_SEARCH);
-                let repository = repository.map_err(|error| open_failure(&task.top, &error))?;
-                check_belongs(&repository, task)?;
-                repository
-            }
+        let real = open_repository(&task.top, RepositoryOpenFlags::NO_SEARCH)
+            .map_err(|error| open_failure(&task.top, &error))?;
+        check_belongs(&real, task)?;
+        let (repository, configured) = match &task.stand_in {
+            Some(stand_in) => (open_stand_in(stand_in, &task.top, &real)?, Some(real)),
+            None => (real, None),
         };
         if let Some(scratch) = &task.scratch {
             commit::divert(&repository, scratch).map_err(|error| git_failure(&error))?;
@@ -83,17 +80,16 @@ impl Git {
             persons: (task.author.clone(), task.committer.clone()),
             scratch: task.scratch.clone(),
             stand_in: task.stand_in.clone(),
+            _configured: configured,
         })
     }
 
     /// The repository as another one of libgit2's.
     fn open_again(&self) -> Result<Repository, git2::Error> {
         match (&self.stand_in, self.repository.workdir()) {
+            (Some(stand_in), _) => open_with(&stand_in.place, &self.repository),
             (None, Some(top)) => open_repository(top, RepositoryOpenFlags::NO_SEARCH),
-            _ => open_repository(
-                self.repository.path(),
-                RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE,
-            ),
+            (None, None) => Err(git2::Error::from_str("it has no work tree")),
         }
     }
 
@@ -108,20 +104,19 @@ fn open_repository(place: &Path, flags: RepositoryOpenFlags) -> Result<Repositor
     Repository::open_ext(place, flags, std::iter::empty::<&OsStr>())
 }
 
-/// Opens the stand-in for a git directory, with the real work tree. The engine has checked that the two belong together.
-fn open_stand_in(task: &StandInTask, top: &Path) -> Result<Repository, Failure> {
-    let user = rustix::process::geteuid().as_raw();
-    let is_own = |place: &Path| place.metadata().is_ok_and(|metadata| metadata.uid() == user);
-    if ![top, &task.own, &task.common].into_iter().all(is_own) {
-        return Err(failure("unavailable", OTHER_USER));
-    }
+/// Opens the stand-in for a git directory, with the work tree and the configuration of the real one.
+fn open_stand_in(task: &StandInTask, top: &Path, real: &Repository) -> Result<Repository, Failure> {
     stand_in::fill(task)?;
-    let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE;
-    let opened = open_repository(&task.place, flags);
-    let repository = opened.map_err(|error| open_failure(top, &error))?;
-    repository
-        .set_workdir(top, false)
-        .map_err(|error| git_failure(&error))?;
+    let repository = open_with(&task.place, real).map_err(|error| open_failure(top, &error))?;
+    let opened = repository.set_workdir(top, false);
+    opened.map_err(|error| git_failure(&error))?;
+    Ok(repository)
+}
+
+/// Opens a git directory alone. Conditions and relative paths of the configuration go by the place of `configured`.
+fn open_with(place: &Path, configured: &Repository) -> Result<Repository, git2::Error> {
+    let repository = open_repository(place, RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE)?;
+    repository.set_config(&configured.config()?)?;
     Ok(repository)
 }
 
@@ -166,6 +161,8 @@ struct Git {
     /// Folder for new objects.
     scratch: Option<std::path::PathBuf>,
     stand_in: Option<StandInTask>,
+    /// The real repository of a stand-in: the configuration holds on to it.
+    _configured: Option<Repository>,
 }
 
 impl Git {
@@ -284,8 +281,6 @@ impl Git {
     }
 }
 
-const OTHER_USER: &str = "The git repository belongs to another user of this machine.";
-
 /// Says of what the helper was kept from what it was, where libgit2 says it.
 const KEPT_OUT: &str = "Permission denied";
 
@@ -294,7 +289,7 @@ fn open_failure(top: &Path, error: &git2::Error) -> Failure {
         ErrorCode::NotFound => not_a_repository(),
         ErrorCode::Owner => hinted(
             "unavailable",
-            OTHER_USER,
+            "The git repository belongs to another user of this machine.",
             format!(
                 "if you trust it: git config --global --add safe.directory {}",
                 top.display()

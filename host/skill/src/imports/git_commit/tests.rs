@@ -406,6 +406,25 @@ fn no_hook_and_no_program_of_the_configuration_runs() {
 }
 
 #[test]
+fn a_configuration_is_included_by_the_real_place_of_its_repository() {
+    for (fixture, has_tables) in formats() {
+        let fixture = started_in(fixture);
+        let root = fixture.root().canonicalize().expect("it is there");
+        std::fs::write(root.join(".git/names"), "[user]\n\tname = Grace\n").expect("it can be written");
+        let address = "[user]\n\temail = grace@example.org\n";
+        std::fs::write(root.join(".git/addresses"), address).expect("it can be written");
+        fixture.configure("include.path", "names");
+        fixture.configure(&format!("includeIf.gitdir:{}/.path", root.display()), "addresses");
+        fixture.write("a.txt", "2\n");
+        if has_tables {
+            fixture.use_tables();
+        }
+        let commit = commit(&fixture, &[], true).expect("it can be committed");
+        assert_eq!(commit.author, "Grace <grace@example.org>");
+    }
+}
+
+#[test]
 fn hooks_that_git_would_run_are_named_in_the_question_and_the_result() {
     let fixture = started();
     let elsewhere = fixture.root().join("team-hooks");

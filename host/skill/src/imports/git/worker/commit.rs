@@ -165,7 +165,7 @@ impl<'a> Making<'a> {
         self.refuse_chained_branch()?;
         self.refuse_replaced_head()?;
         let config = repository.config().map_err(|error| git_failure(&error))?;
-        Self::refuse_unread_settings(&config)?;
+        self.refuse_unread_settings(&config)?;
         match config.get_bool("commit.gpgsign") {
             Ok(true) => Err(hinted(
                 "failed",
@@ -212,7 +212,7 @@ impl<'a> Making<'a> {
 
     /// Refuses settings that git follows and libgit2 does not read: conditions of inclusion, and authors beside the
     /// user.
-    fn refuse_unread_settings(config: &git2::Config) -> Result<(), Failure> {
+    fn refuse_unread_settings(&self, config: &git2::Config) -> Result<(), Failure> {
         let refuse = |what: String| {
             let message = format!("The git configuration {what}, which is not read here.");
             Err(hinted("failed", message, "the user has to commit with git"))
@@ -224,10 +224,10 @@ impl<'a> Making<'a> {
             let inclusion = inclusion.map_err(|error| git_failure(&error))?;
             let name = String::from_utf8_lossy(inclusion.name_bytes()).into_owned();
             let condition = name.get("includeif.".len()..).unwrap_or_default();
-            if !["gitdir:", "gitdir/i:", "onbranch:"]
-                .iter()
-                .any(|known| condition.starts_with(known))
-            {
+            let is_known = |known: &&str| condition.starts_with(known);
+            // Of a repository with tables libgit2 reads the configuration where no file names the branch.
+            let is_by_branch = condition.starts_with("onbranch:") && self.git.stand_in.is_none();
+            if !is_by_branch && !["gitdir:", "gitdir/i:"].iter().any(is_known) {
                 return refuse(format!("includes a file on the condition `{condition}`"));
             }
         }
