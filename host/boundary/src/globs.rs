@@ -60,12 +60,10 @@ fn set(globs: &[&str]) -> Result<GlobSet, Failure> {
             name => format!("**/{name}"),
         };
         let compile = |glob: &str| GlobBuilder::new(glob).literal_separator(true).build();
+        let written = compile(&anchored).map_err(|error| invalid(&error.kind().to_string()))?;
         let literal = with_literal_brackets(&anchored).and_then(|literal| compile(&literal).ok());
-        match (compile(&anchored), literal) {
-            (Err(error), None) => return Err(invalid(&error.kind().to_string())),
-            (written, literal) => written.into_iter().chain(literal).for_each(|glob| {
-                builder.add(glob);
-            }),
+        for glob in [Some(written), literal].into_iter().flatten() {
+            builder.add(glob);
         }
     }
     builder.build().map_err(|error| {

@@ -133,11 +133,7 @@ fn globs(patterns: &[String], option: &str) -> Result<GlobSet, Problem> {
         let literal = with_literal_brackets(normal).filter(|literal| compile(literal).is_ok());
         for form in literal.iter().map(String::as_str).chain([normal]) {
             for form in [form.to_owned(), format!("{form}/**")] {
-                match compile(&form) {
-                    Ok(glob) => _ = set.add(glob),
-                    Err(_) if literal.is_some() => {}
-                    Err(error) => return Err(wrong(pattern, error.kind().to_string())),
-                }
+                set.add(compile(&form).map_err(|error| wrong(pattern, error.kind().to_string()))?);
             }
         }
     }

@@ -361,7 +361,7 @@ fn a_wrong_script_says_where_and_what_was_meant() {
     line 2, column 8; did you mean `text`?
     ");
     insta::assert_snapshot!(said("{\"rounds\": [],\n \"repeats\": true}"), @r"
-    The script is not valid: unknown field `repeats`, expected one of `rounds`, `models`, `repeat`, `per_conversation`, `strict`, `vendor`, `get`
+    The script is not valid: unknown field `repeats`, expected one of `rounds`, `models`, `repeat`, `per_conversation`, `strict`, `vendor`, `get`, `bytes_per_token`, `ollama_context`
     line 2, column 10; did you mean `repeat`?
     ");
     insta::assert_snapshot!(said(r#"{"rounds": [{"steps": [{"status": {"code": 429, "retry-after": 1}}]}]}"#), @r"
