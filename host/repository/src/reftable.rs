@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-use super::tracked::{open, read};
+use super::git_file::{open_file, read_bounded};
 
 /// Name of the folder in a git directory.
 pub const FOLDER: &str = "reftable";
@@ -261,7 +261,7 @@ impl<'a> Reader<'a> {
 fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     path.symlink_metadata()?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let read = open(path).and_then(|(file, _)| read(file, bytes_max));
+    let read = open_file(path).and_then(|(file, _)| read_bounded(file, bytes_max));
     read.ok_or_else(|| damaged(&name))
 }
 

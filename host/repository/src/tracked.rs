@@ -4,14 +4,12 @@
 //! text a file is, and which files a walk lists although their names or an ignore rule speak against it; it names no file
 //! that the walk has not found.
 
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use rustix::fs::OFlags;
-
+use crate::git_file::{open_file, read_bounded};
 use crate::reftable::{self, Reference, References};
 use crate::root;
 
@@ -340,7 +338,7 @@ impl TrackedCache {
     }
 
     fn read_index(&self, layout: &GitLayout) -> Option<Arc<TrackedPaths>> {
-        let (index, metadata) = open(&layout.git.join("index"))?;
+        let (index, metadata) = open_file(&layout.git.join("index"))?;
         let stamp = stamp(&metadata);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, tracked)) = kept.as_ref()
@@ -349,15 +347,17 @@ impl TrackedCache {
             return tracked.clone();
         }
         let shared = |name: &str| {
-            let (file, _) = open(&layout.git.join(format!("sharedindex.{name}")))?;
-            read(file, INDEX_BYTES_MAX)
+            let (file, _) = open_file(&layout.git.join(format!("sharedindex.{name}")))?;
+            read_bounded(file, INDEX_BYTES_MAX)
         };
         let parse = |index: Vec<u8>| TrackedPaths::parse_named(&index, &layout.prefix, layout.name_bytes(), shared);
         let unknown = || TrackedPaths {
             is_unknown: true,
             ..TrackedPaths::default()
         };
-        let tracked = read(index, INDEX_BYTES_MAX).and_then(parse).unwrap_or_else(unknown);
+        let tracked = read_bounded(index, INDEX_BYTES_MAX)
+            .and_then(parse)
+            .unwrap_or_else(unknown);
         let tracked = Some(tracked).filter(|tracked| !tracked.is_empty());
         // An index that git has only refreshed gives the same paths, and the same answer to who holds them.
         let before = kept.take().and_then(|(_, before)| before);
@@ -528,7 +528,8 @@ impl GitLayout {
         }
         let is_loose = || self.common.join(branch).is_file();
         let is_packed = || {
-            let packed = open(&self.common.join("packed-refs")).and_then(|(file, _)| read(file, PACKED_REFS_BYTES_MAX));
+            let packed = open_file(&self.common.join("packed-refs"))
+                .and_then(|(file, _)| read_bounded(file, PACKED_REFS_BYTES_MAX));
             let name = format!(" {branch}");
             packed.is_some_and(|packed| {
                 String::from_utf8_lossy(&packed)
@@ -551,7 +552,7 @@ impl GitLayout {
 
     /// Bytes of an object id, by the repository's settings.
     fn name_bytes(&self) -> usize {
-        let config = open(&self.common.join("config")).and_then(|(file, _)| read(file, LINE_BYTES_MAX));
+        let config = open_file(&self.common.join("config")).and_then(|(file, _)| read_bounded(file, LINE_BYTES_MAX));
         let config = String::from_utf8_lossy(&config.unwrap_or_default()).to_ascii_lowercase();
         let is_sha256 = |line: &str| {
             let setting = line.trim().split_once('=');
@@ -586,29 +587,9 @@ impl GitLayout {
 }
 
 fn first_line(path: &Path) -> Option<String> {
-    let text = read(open(path)?.0, LINE_BYTES_MAX)?;
+    let text = read_bounded(open_file(path)?.0, LINE_BYTES_MAX)?;
     let text = String::from_utf8_lossy(&text);
     Some(text.lines().next().unwrap_or_default().to_owned())
-}
-
-/// Opens a regular file without following a link or waiting for a FIFO.
-pub(crate) fn open(path: &Path) -> Option<(File, Metadata)> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let mut options = OpenOptions::new();
-    let file = options
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)
-        .ok()?;
-    let metadata = file.metadata().ok().filter(Metadata::is_file)?;
-    Some((file, metadata))
-}
-
-/// Reads a file of at most `bytes_max` bytes; a larger one not at all.
-pub(crate) fn read(file: File, bytes_max: u64) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.take(bytes_max + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= bytes_max).then_some(bytes)
 }
 
 #[cfg(test)]

@@ -1,0 +1,28 @@
+//! Files of a git directory, which a repository may have prepared to mislead a reader.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+
+/// Opens a regular file without following a link or waiting for a FIFO.
+pub(crate) fn open_file(path: &Path) -> Option<(File, Metadata)> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut options = OpenOptions::new();
+    let file = options
+        .read(true)
+        .custom_flags(flags.bits().cast_signed())
+        .open(path)
+        .ok()?;
+    let metadata = file.metadata().ok().filter(Metadata::is_file)?;
+    Some((file, metadata))
+}
+
+/// Reads a file of at most `bytes_max` bytes; a larger one not at all.
+pub(crate) fn read_bounded(file: File, bytes_max: u64) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(bytes_max + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= bytes_max).then_some(bytes)
+}
