@@ -21,10 +21,10 @@ impl TurnState<'_> {
             .estimate(limits::conversation_tokens(self.turn.context_tokens))
     }
 
-    /// Longest tool result: a fifth of the context, so that the newest one, which is never dropped, leaves room.
+    /// Longest tool result: a fifth of a small context, so that the newest one, which is never dropped, leaves room.
     pub(super) fn result_bytes_max(&self) -> usize {
         let context = self.turn.context_tokens;
-        if context >= limits::CONTEXT_TOKENS {
+        if context >= limits::SHORT_CONTEXT_TOKENS {
             return limits::TOOL_RESULT_BYTES_MAX;
         }
         limits::TOOL_RESULT_BYTES_MAX.min(self.rate.bytes(context / 5))
