@@ -107,13 +107,16 @@ fn a_refactor_of_click_changes_three_files_and_runs_the_tests_before_and_after()
     let flags = ["refactor", "simplify", "--focus", "src/click"];
     let finished = home.run(root, &[&flags[..], &RUN_TESTS].concat()).expect(0);
     let id = newest(&home);
+    holds(
+        &finished.stderr,
+        &[&format!("`tool diff {id}` shows the changes, `tool undo {id}` takes them back.")],
+    );
     let closing = closing(&finished.stdout);
     holds(
         closing,
         &[
             "Changed 3 files: `src/click/_textwrap.py` (+1 -1), `src/click/globals.py` (+1 -4), \
              `src/click/shared/names.py` (new, +1).",
-            &format!("`tool diff {id}` shows the changes, `tool undo {id}` takes them back."),
             "```diff\ndiff --git a/src/click/_textwrap.py b/src/click/_textwrap.py\n",
             "-        space_left = max(width - cur_len, 1)\n+        space_left = max(1, width - cur_len)\n",
             "- Tests before the change: PASSED: 628 passed, 21 skipped, 1 xfailed in ",

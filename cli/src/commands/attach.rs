@@ -7,7 +7,7 @@ use host::api::{ErrorKind, Event, Problem, SessionResult, Status, TaskEntry, Tas
 
 use super::follow::{Follow, Waiting};
 use super::history::{report_place, with_beginning};
-use super::operation::{footer, show};
+use super::operation::{commands_after, show};
 use super::{Context, openable};
 use crate::client::Client;
 use crate::error::Error;
@@ -62,10 +62,10 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
         let path = format!("/api/results/{id}?output=0");
         client.get::<SessionResult>(&path).await.ok()
     };
-    if let Some(footer) = result.as_ref().and_then(footer) {
-        answer.piece(&format!("\n{footer}\n"))?;
-    }
     answer.end()?;
+    if let Some(commands) = result.as_ref().and_then(commands_after) {
+        output.progress(&commands);
+    }
     if let Some(result) = &result {
         say_report(result, &mut client, context).await;
     }

@@ -421,10 +421,10 @@ impl Session {
         } else {
             self.result(ended.is_free).await.ok()
         };
-        if let Some(footer) = result.as_ref().and_then(footer) {
-            self.answer.piece(&format!("\n{footer}\n"))?;
-        }
         self.answer.end()?;
+        if let Some(commands) = result.as_ref().and_then(commands_after) {
+            self.output.progress(&commands);
+        }
         if !self.json {
             self.output.progress(&self.tally.line(&self.id));
         }
@@ -508,7 +508,7 @@ impl Session {
 }
 
 /// The commands that show the changes of a session and take them back; nothing where it changed no file.
-pub(super) fn footer(result: &SessionResult) -> Option<String> {
+pub(super) fn commands_after(result: &SessionResult) -> Option<String> {
     let id = &result.session_id;
     if !result.files_proposed.is_empty() {
         return Some(format!(
