@@ -507,7 +507,7 @@ impl Session {
     }
 }
 
-/// The commands that show the changes of a session and take them back; nothing where it changed no file.
+/// The commands that show the changes of a session and undo them; none if it changed no file.
 pub(super) fn commands_after(result: &SessionResult) -> Option<String> {
     let id = &result.session_id;
     if !result.files_proposed.is_empty() {
@@ -519,7 +519,7 @@ pub(super) fn commands_after(result: &SessionResult) -> Option<String> {
         .then(|| format!("`tool diff {id}` shows the changes, `tool undo {id}` takes them back."))
 }
 
-/// Adds the command that brings the old state back, where the changes of the session are what is wrong.
+/// Adds the command that undoes the changes of the session, if the problem is about these changes.
 fn with_way_back(mut problem: Problem, result: Option<&SessionResult>) -> Problem {
     use ErrorKind::{ChecksWorse, NotVerified, TestsFailing, TestsNotRun, TestsWorse};
     let is_about_changes = matches!(

@@ -306,8 +306,8 @@ impl CallBudget {
         self.keep_place(place.unwrap_or(path), found);
     }
 
-    /// Records entries of a directory that a list shows to the guest: a name in a directory of packages, in another
-    /// repository or where git tracks nothing is text from outside, too.
+    /// Records entries of a directory that the host lists for the guest. A name counts as text from outside if the
+    /// directory holds packages, belongs to another repository, or has no file that git tracks.
     pub fn note_listed<'a>(&self, directory: &str, entries: impl Iterator<Item = &'a str>) {
         if let Some(place) = self.find_directory(directory, entries) {
             self.note_found(directory, Some(&place), true);

@@ -193,7 +193,7 @@ pub struct CallContext {
     pub policy: Policy,
     /// Answers questions, where the policy says `ask`.
     pub approver: Arc<dyn Approver>,
-    /// The call that these surroundings are made for, as events name it.
+    /// Identifier of the call in the session's events.
     pub call_id: Option<Arc<str>>,
     /// Journal that records changes before they happen.
     pub changes: Arc<dyn ChangeJournal>,
@@ -272,8 +272,8 @@ pub enum RunAsker {
 
 /// Tells which files are as sessions have left them.
 pub trait SessionChanges: Send + Sync {
-    /// The files that sessions after the `seen` ones have changed, and those that were put back when these were seen,
-    /// where they are not what they were before the first of these changes. Blocks.
+    /// Finds the files that still hold a session's change: of those that sessions after `seen` have changed and those in
+    /// `seen.put_back`, the ones that differ from their state before the first change. Blocks.
     fn left_by_sessions(&self, repository: &Repository, seen: &SeenSessions) -> LeftFiles;
 }
 
@@ -289,7 +289,7 @@ impl SessionChanges for NoChanges {
 /// Files that sessions have changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LeftFiles {
-    /// The sessions that were looked at.
+    /// The sessions that this list covers.
     pub seen: SeenSessions,
     /// Paths relative to the root.
     pub paths: BTreeSet<String>,
@@ -301,7 +301,7 @@ pub struct LeftFiles {
 pub struct SeenSessions {
     /// Identifier of the newest one.
     pub newest: Option<String>,
-    /// Files that were as before all sessions: a session's content can come back, as by `git stash pop`.
+    /// Changed files that had their old content again. A session's content can come back, for example by `git stash pop`.
     pub put_back: BTreeSet<String>,
 }
 
@@ -347,8 +347,8 @@ impl CallContext {
         self.approver.can_ask() && self.policy.may_ask(effect)
     }
 
-    /// True where a yes to `effect` may last: what reaches further than the repository's files needs a yes of its own once
-    /// the conversation is tainted, and all text of a repository that is not trusted comes from outside.
+    /// True if a yes to `effect` may count for the session. It may not in a repository that is not trusted, where all text
+    /// comes from outside, nor in a tainted conversation if the effect reaches further than the repository's files.
     fn may_last(&self, effect: Effect) -> bool {
         let taint = &self.conversation.taint;
         !(taint.is_untrusted() || taint.is_tainted() && effect.reaches_further())

@@ -60,9 +60,9 @@ pub struct Policy {
     unsandboxed: Vec<Effect>,
     require_sandbox: bool,
     asks_before_write: bool,
-    /// Effects that are asked about in place of a denial.
+    /// Effects that the session asks about where it would deny them.
     asked: Vec<Grant>,
-    /// The client of the session answers questions about these alone.
+    /// True if the client of the session answers questions about `asked` alone.
     answers_asked_alone: bool,
     place_of_grants: GrantPlace,
 }
@@ -91,10 +91,12 @@ impl Policy {
         })
     }
 
-    /// Asks about the effects of `names` in place of a denial. A client that is not interactive answers questions about
-    /// these alone.
+    /// Asks about the effects of `names` where it would deny them. A client that is not interactive answers questions
+    /// about these alone.
     ///
-    /// An error for what no question is ever about.
+    /// # Errors
+    ///
+    /// An effect that changes nothing, because no question is ever about one.
     pub fn asking(mut self, names: &[String], is_interactive: bool) -> Result<Self, Problem> {
         self.asked = grants(names)?;
         self.answers_asked_alone = !is_interactive && !names.is_empty();
@@ -109,7 +111,7 @@ impl Policy {
         }
     }
 
-    /// True where the client of the session answers questions about this effect, if it answers any.
+    /// False if the client of the session answers only questions about other effects.
     pub fn may_ask(&self, effect: Effect) -> bool {
         !self.answers_asked_alone || self.is_asked(effect)
     }
@@ -124,7 +126,7 @@ impl Policy {
         self
     }
 
-    /// How the user grants this to a session like this one.
+    /// Says how the user of such a session grants this: by a flag, a field of the request, or the configuration.
     pub fn grant_text(&self, grant: &PolicyRequest) -> String {
         match self.place_of_grants {
             GrantPlace::Flags => format!("`{}`", flags(grant)),
@@ -137,7 +139,7 @@ impl Policy {
         }
     }
 
-    /// What the user of a session like this one leaves out to go on without a full sandbox.
+    /// Names the settings that require a full sandbox, in the words for the user of such a session.
     pub fn required_sandbox_text(&self) -> &'static str {
         match self.place_of_grants {
             GrantPlace::Flags | GrantPlace::AgentEntry => {

@@ -45,17 +45,17 @@ impl Question {
         &self.detail
     }
 
-    /// The skill call that waits for the answer; absent for a question of no call.
+    /// The skill call that waits for the answer; absent if no call asks.
     pub fn call_id(&self) -> Option<&str> {
         self.call_id.as_deref()
     }
 
-    /// True where a yes may be one to the effect for the rest of the session.
+    /// True if the user may answer with a yes for the rest of the session.
     pub fn may_last(&self) -> bool {
         self.may_last
     }
 
-    /// The question as one whose yes may last.
+    /// This question, which the user may also answer with a yes for the rest of the session.
     pub(crate) fn lasting(&self) -> Self {
         Self {
             may_last: true,
@@ -63,7 +63,7 @@ impl Question {
         }
     }
 
-    /// The question as a call asks it, with a remark behind its title.
+    /// This question with the call that asks it, and with a remark after its title.
     pub(crate) fn of_call(&self, call_id: Option<&Arc<str>>, remark: Option<&str>) -> Self {
         let remark = remark.map(|remark| format!(" [{}]", reveal_line(remark)));
         Self {
@@ -93,19 +93,19 @@ impl UserAnswer {
     }
 }
 
-/// The yeses for the rest of a session. Each counts until text from outside enters the conversation: what the user saw when
-/// saying yes was a conversation without that text.
+/// The yeses for the rest of a session. Each counts until text from outside enters the conversation, because the user has
+/// said yes to a conversation without that text.
 #[derive(Debug, Default)]
 pub struct LastingYeses(Mutex<BTreeMap<Effect, u64>>);
 
 impl LastingYeses {
-    /// Notes a yes that was asked for after so many texts from outside.
+    /// Records a yes. `outside_texts` is the number of texts from outside when the user was asked.
     pub(crate) fn note(&self, effect: Effect, outside_texts: u64) {
         let mut yeses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         yeses.insert(effect, outside_texts);
     }
 
-    /// True where one counts after so many texts from outside.
+    /// True if a yes to `effect` still counts: `outside_texts`, their number now, has not changed since.
     pub(crate) fn covers(&self, effect: Effect, outside_texts: u64) -> bool {
         let yeses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         yeses.get(&effect) == Some(&outside_texts)

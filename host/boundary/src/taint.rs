@@ -18,7 +18,7 @@ use crate::{CallContext, Conversation, SessionFiles, limits};
 pub struct Taint {
     is_untrusted: bool,
     places: Mutex<Vec<String>>,
-    /// Texts from outside so far, also those from known places.
+    /// Number of texts from outside so far. A second text from the same place counts again.
     texts: AtomicU64,
 }
 
@@ -53,7 +53,7 @@ impl Taint {
         self.lock().clone()
     }
 
-    /// Texts from outside so far.
+    /// Number of texts from outside so far.
     pub(crate) fn texts(&self) -> u64 {
         self.texts.load(Ordering::SeqCst)
     }
@@ -180,8 +180,8 @@ impl OutsideFiles {
         }
     }
 
-    /// The place that a list of a directory names: one of others, or one in which git tracks nothing, where an entry is
-    /// not the user's all the same.
+    /// The place from outside whose names a list of `directory` shows: a directory of others, or one in which git tracks
+    /// nothing and for one of whose `entries` neither user nor session vouches.
     pub fn find_directory<'a>(&self, directory: &str, mut entries: impl Iterator<Item = &'a str>) -> Option<String> {
         match self.origins.of_directory(directory) {
             FileOrigin::Own => None,

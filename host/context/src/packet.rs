@@ -38,7 +38,7 @@ fn bytes_of(tokens: u64) -> usize {
     usize::try_from(tokens.saturating_mul(HALF_BYTES_OF_TOKEN) / 2).unwrap_or(usize::MAX)
 }
 
-/// Budget below which a definition that would be cut is left out: of a small packet each line has to serve.
+/// Budget below which a definition that does not fit is left out as a whole: half of one is a waste in a small packet.
 const WHOLE_DEFINITIONS_TOKENS: u64 = 5_000;
 
 /// Below this there is no room for anything that makes sense.

@@ -30,7 +30,7 @@ pub enum Message {
     },
     /// The answers to all tool calls of the message before, in its order.
     ToolResults {
-        /// One each.
+        /// One result for each call.
         results: Vec<ToolResult>,
     },
 }
@@ -74,7 +74,7 @@ pub enum TextOrigin {
     Repository,
     /// The files of a repository that the user does not trust.
     Untrusted,
-    /// Also others': packages, logs, what a program printed. The places, in words.
+    /// Text of others among it: packages, logs, output of a program. Holds the places, in words.
     Outside(Vec<String>),
 }
 
@@ -92,7 +92,7 @@ pub struct Usage {
     pub output_tokens: u64,
     /// True where this is our own estimate, or holds one.
     pub estimated: bool,
-    /// Cost in billionths of a US dollar, as the provider reports it or by its price; absent where neither is known.
+    /// Cost in billionths of a US dollar, reported by the provider or computed from its price; absent if neither is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_nanos: Option<u64>,
 }
@@ -126,7 +126,7 @@ impl Usage {
 }
 
 impl Message {
-    /// Answer text alone.
+    /// A message of the model with text and no tool calls.
     pub fn said(text: impl Into<String>) -> Self {
         Self::Assistant {
             text: text.into(),

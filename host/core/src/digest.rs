@@ -25,7 +25,7 @@ pub struct CommitId {
 }
 
 impl CommitId {
-    /// The name that these 20 or 32 bytes are.
+    /// A name from its 20 or 32 bytes.
     pub fn of_bytes(name: &[u8]) -> Option<Self> {
         let mut bytes = [0; COMMIT_ID_BYTES_MAX];
         if ![20, COMMIT_ID_BYTES_MAX].contains(&name.len()) {
@@ -36,7 +36,7 @@ impl CommitId {
         Some(Self { length, bytes })
     }
 
-    /// The name that these 40 or 64 hexadecimal digits are.
+    /// A name from its 40 or 64 hexadecimal digits.
     pub fn of_digits(digits: &str) -> Option<Self> {
         let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
         let digit = |byte: u8| char::from(byte).to_digit(16);
@@ -45,7 +45,7 @@ impl CommitId {
         Self::of_bytes(&bytes).filter(|_| rest.is_empty())
     }
 
-    /// Its 20 or 32 bytes.
+    /// The name as 20 or 32 bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }

@@ -656,11 +656,11 @@ pub const TOOL_RESULT_BYTES_MAX: usize = 200 * 1024;
 /// Context of a model that does not tell its own (the specification's 200,000 tokens).
 pub const CONTEXT_TOKENS: u64 = 200_000;
 
-/// Context below which prompt and tools are short, and tokens are counted: the twelve skills and the prompt take 5,000
-/// tokens otherwise.
+/// Context below which prompt and tools are short, and tokens are counted: in full, the twelve skills and the prompt take
+/// 5,000 tokens.
 pub const SHORT_CONTEXT_TOKENS: u64 = 16 * 1024;
 
-/// Context below which four skills are offered, and the others are found.
+/// Context below which the model is offered four skills, and finds the others with `find_skill`.
 pub const FEW_TOOLS_CONTEXT_TOKENS: u64 = 8 * 1024;
 
 /// Context below which no skill is offered: four of them and the results of some calls do not fit.

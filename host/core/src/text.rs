@@ -36,12 +36,12 @@ pub fn clean_line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }
 
-/// Estimated tokens of so many bytes of text: a quarter of them. Good enough to raise an alarm, not to bill.
+/// Estimates the tokens of `bytes` bytes of text: a quarter of them. Good enough to raise an alarm, not to bill.
 pub fn estimated_tokens(bytes: usize) -> u64 {
     TokenRate::PROSE.tokens(bytes)
 }
 
-/// Rate at which a model's tokenizer makes tokens of bytes.
+/// Tokens per byte of a model's tokenizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenRate {
     tokens: u64,
@@ -49,13 +49,13 @@ pub struct TokenRate {
 }
 
 impl TokenRate {
-    /// Four bytes a token, as English prose has them.
+    /// Four bytes a token: English prose.
     pub const PROSE: Self = Self { tokens: 1, bytes: 4 };
 
-    /// 2.8 bytes a token, as numbered lines of code have them with the tokenizer of a small model.
+    /// 2.8 bytes a token: numbered lines of code with the tokenizer of a small model.
     pub const CODE: Self = Self { tokens: 5, bytes: 14 };
 
-    /// The rate of a text that was counted. A rate of nothing is that of prose.
+    /// The rate of a text whose tokens were counted; that of prose for an empty text.
     pub fn measured(tokens: u64, bytes: usize) -> Self {
         match bytes as u64 {
             0 => Self::PROSE,
@@ -63,17 +63,17 @@ impl TokenRate {
         }
     }
 
-    /// The number to which our estimate comes for a text of so many tokens.
+    /// Converts tokens of this tokenizer to those of [`estimated_tokens`], for the same text.
     pub fn estimate(self, tokens: u64) -> u64 {
         self.bytes(tokens) as u64 / Self::PROSE.bytes
     }
 
-    /// Bytes of so many tokens.
+    /// Bytes that give this number of tokens.
     pub fn bytes(self, tokens: u64) -> usize {
         usize::try_from(tokens.saturating_mul(self.bytes) / self.tokens.max(1)).unwrap_or(usize::MAX)
     }
 
-    /// Tokens of so many bytes.
+    /// Tokens of this number of bytes.
     pub fn tokens(self, bytes: usize) -> u64 {
         (bytes as u64).saturating_mul(self.tokens).div_ceil(self.bytes)
     }

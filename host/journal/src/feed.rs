@@ -769,7 +769,7 @@ impl Recorder {
         std::mem::replace(&mut *self.file.lock().unwrap_or_else(PoisonError::into_inner), file)
     }
 
-    /// Makes it deaf and dumb at once, as the death of its process would: for tests of who follows it.
+    /// Stops recording and publishing at once, as the death of the process does: for tests of followers.
     ///
     /// # Panics
     ///
@@ -787,8 +787,8 @@ impl Recorder {
 
 #[cfg(test)]
 impl Recorder {
-    /// Puts something in the journal's place that takes all that is written, and never gets it to a disk. The caller
-    /// has to keep the reader.
+    /// Replaces the journal's file by a pipe, which accepts every write and cannot be synced to a disk. The caller has to
+    /// keep the reading end.
     pub fn leave_disk(&self) -> io::PipeReader {
         let (reader, writer) = io::pipe().expect("a pipe");
         *self.file.lock().expect("no panic") = File::from(std::os::fd::OwnedFd::from(writer));

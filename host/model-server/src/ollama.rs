@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// Context of the models themselves; a server loads them with less.
 const OWN_CONTEXT_TOKENS: u64 = 131_072;
 
-/// True for the path of a request that Ollama's own API takes and the compatible one does not.
+/// True for a path of Ollama's own API, which the compatible API does not have.
 pub(super) fn is_own(path: &str) -> bool {
     matches!(path, "/api/generate" | "/api/show" | "/api/create")
 }
@@ -33,8 +33,8 @@ impl OllamaModels {
         }
     }
 
-    /// The answer to a request of its API, or to one for the list of models; none where it is about something else. A request for
-    /// an answer loads its model.
+    /// Answers a request of Ollama's own API or for the list of models; none for another request. A chat request loads its
+    /// model.
     pub(super) fn answer(&mut self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
         let model = body["model"].as_str().unwrap_or_default();
         let missing = || Some((404, json!({"error": format!("model '{model}' not found")})));

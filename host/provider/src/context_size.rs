@@ -22,9 +22,9 @@ const PLAUSIBLE: std::ops::RangeInclusive<u64> = 256..=100_000_000;
 pub(super) struct ContextPlace {
     pub(super) url: String,
     naming: Naming,
-    /// True where a model is always served with its whole context: then the size that the list gives for the model counts.
+    /// True if the server always serves a model with its whole context, so that the size in the list of models counts.
     is_whole: bool,
-    /// Address of a request that loads a model, where this place lists loaded models alone.
+    /// Address of a request that loads the model; absent unless this place lists only loaded models.
     pub(super) load: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl ContextPlace {
         self.read(&serde_json::from_str(answer).unwrap_or_default(), model)
     }
 
-    /// The same, from an answer in any known form.
+    /// Reads the size for a model from an answer in any known form.
     fn read(&self, answer: &Value, model: &str) -> Option<u64> {
         let lists = [Some(answer), answer.get("data"), answer.get("models")];
         let size = match lists.into_iter().flatten().find_map(Value::as_array) {
@@ -130,7 +130,7 @@ fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
-/// Where a server of this kind tells what its chat template can do; none where its list shows another kind.
+/// Address at which llama.cpp tells what its chat template can do; none if the list of models shows another server.
 pub(super) fn template_place(settings: &ProviderSettings, list: &str) -> Option<String> {
     list.contains(LLAMA_CPP)
         .then(|| Some(format!("{}/props", origin(&settings.url)?)))?
@@ -145,7 +145,7 @@ pub(super) fn drops_tools(properties: &str) -> bool {
     properties["chat_template_caps"]["supports_tools"] == false
 }
 
-/// The text of which a server's template makes the prompt of a chat.
+/// The text of a request's tools and messages, which a server's template turns into the prompt.
 pub(super) fn prompt_text(body: &Value) -> String {
     let parts = ["tools", "messages"].into_iter().filter_map(|key| body[key].as_array());
     let text = |part: &Value| match (&part["role"], &part["content"], &part["tool_calls"]) {
@@ -155,7 +155,7 @@ pub(super) fn prompt_text(body: &Value) -> String {
     parts.flatten().map(text).collect()
 }
 
-/// The count in the answer of a tokenizer: a number, or that of the tokens themselves.
+/// The count in the answer of a tokenizer: a number, or the length of its list of tokens.
 pub(super) fn tokens_counted(answer: &Value) -> Option<u64> {
     let listed = || answer["tokens"].as_array().map(|tokens| tokens.len() as u64);
     answer["count"].as_u64().or_else(listed).filter(|count| *count > 0)

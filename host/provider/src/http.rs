@@ -50,10 +50,10 @@ const LEARNED_CONTEXT_TOKENS_MIN: u64 = 2_000;
 const TOOLS_DESCRIBED: &str = "The chat template of this model leaves tools out: they are described in the instructions, \
     and calls that the model prints as text count.";
 
-/// Answer of a server about the context of a model.
+/// What a server says about the context of a model.
 pub(super) enum ContextAnswer {
     Tokens(u64),
-    /// The server tells it once the model is loaded, which a request to this address does.
+    /// The server tells the size after a request to the address `load` has loaded the model.
     NotLoaded {
         load: String,
     },
@@ -85,7 +85,7 @@ pub(super) struct HttpProvider {
     tag: String,
     /// True once a notice has told the user that tools are described to the model.
     told_described: AtomicBool,
-    /// True once the server has not counted the tokens of a text.
+    /// True once the server has failed to count tokens.
     has_no_tokenizer: AtomicBool,
     /// True once a notice has told the user that prompt and context do not fit together.
     alarmed: AtomicBool,
@@ -185,8 +185,8 @@ impl HttpProvider {
         tokens_counted(&self.post_json(&url, &body, bound).await?)
     }
 
-    /// Asks the server for the model's context size. A server that tells it of loaded models alone loads the model first,
-    /// as the first request would.
+    /// Asks the server for the model's context size. If the server tells it only of loaded models, loads the model first, as
+    /// the first request would.
     async fn find_context_size(&self) -> Option<u64> {
         match self.ask_context_size().await {
             ContextAnswer::NotLoaded { load } => {
@@ -202,14 +202,14 @@ impl HttpProvider {
         }
     }
 
-    /// Asks for at most 2 seconds.
+    /// Waits at most 2 seconds for each answer.
     pub(super) async fn ask_context_size(&self) -> ContextAnswer {
         let bound = limits::seconds(limits::PROVIDER_CONTEXT_SECONDS_MAX);
         let asked = timeout(bound, self.ask_context_places(bound)).await;
         asked.ok().flatten().unwrap_or(ContextAnswer::Unknown)
     }
 
-    /// The JSON with which the server answers some JSON, unless it refuses.
+    /// Sends JSON and returns the server's JSON; none if the server refuses.
     pub(super) async fn post_json(&self, url: &str, body: &Value, bound: Duration) -> Option<Value> {
         let builder = self.request_to(Method::POST, url).await.ok()?;
         let builder = builder.header(CONTENT_TYPE, "application/json").body(body.to_string());
@@ -256,7 +256,7 @@ impl HttpProvider {
         None
     }
 
-    /// Asks a server whether its chat template leaves tools out, and describes them to the model otherwise.
+    /// Asks a server whether its chat template leaves tools out. If so, the instructions describe the tools from here on.
     async fn ask_template(&self, url: &str, bound: Duration) {
         if let Ok(builder) = self.request_to(Method::GET, url).await
             && let Ok(properties) = fetch(builder, bound).await

@@ -60,7 +60,7 @@ pub(super) struct Facts {
     no_temperature: bool,
     /// Number of times that the option for reasoning was replaced by [`nearest`].
     reasoning_steps: u8,
-    /// Tokens of the context, as an error or a vendor's list has named them; 0 where none has.
+    /// Tokens of the context, from an error or a vendor's list of models; 0 if neither has named them.
     context_tokens: u64,
     /// The server's list of models has no size for the model.
     pub(super) has_no_listed_context: bool,

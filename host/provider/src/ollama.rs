@@ -1,4 +1,4 @@
-//! Models with a larger context, made by Ollama's own API: its compatible one cannot set the size.
+//! Creates models with a larger context through Ollama's own API, because its OpenAI-compatible API cannot set the size.
 
 use serde_json::json;
 
@@ -9,17 +9,17 @@ use crate::limits::{self, SHORT_CONTEXT_TOKENS};
 use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem, ProviderName};
 
-/// A model that can be made of another one.
+/// A model that Ollama can create from the configured one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LargerModel {
     /// Its name.
     pub name: String,
-    /// Tokens of its context. It is the smallest in which the model gets every skill in full, because the memory grows with it.
+    /// Tokens of its context: the smallest in which the model gets every skill in full, because the memory grows with it.
     pub tokens: u64,
 }
 
-/// The model that can be made where Ollama has loaded the configured one with a context of `loaded` tokens; none where the
-/// server is no Ollama, or the model has no larger context.
+/// Finds a larger model to create. `loaded` is the context in tokens with which Ollama has loaded the configured model. None
+/// if the server is no Ollama, or the model has no larger context.
 pub async fn find_larger_model(settings: &ProviderSettings, options: &Options, loaded: u64) -> Option<LargerModel> {
     if settings.name != ProviderName::Local || loaded >= SHORT_CONTEXT_TOKENS {
         return None;
@@ -40,7 +40,7 @@ pub async fn find_larger_model(settings: &ProviderSettings, options: &Options, l
     })
 }
 
-/// Makes the model. It shares the weights of the configured one.
+/// Creates the model. It shares the weights of the configured one.
 pub async fn create_larger_model(
     settings: &ProviderSettings,
     options: &Options,

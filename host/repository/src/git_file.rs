@@ -20,7 +20,7 @@ pub(crate) fn open_file(path: &Path) -> Option<(File, Metadata)> {
     Some((file, metadata))
 }
 
-/// Reads a file of at most `bytes_max` bytes; a larger one not at all.
+/// Reads a whole file; none if it has more than `bytes_max` bytes.
 pub(crate) fn read_bounded(file: File, bytes_max: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes).ok()?;

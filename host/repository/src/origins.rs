@@ -74,7 +74,7 @@ impl FileOrigins {
         }
     }
 
-    /// Whose names the entries of `directory` are.
+    /// The origin of the names in `directory`.
     pub fn of_directory(&self, directory: &str) -> FileOrigin {
         match self.directory(directory) {
             DirectoryOrigin { place: Some(place), .. } => FileOrigin::Foreign(place.as_ref().to_owned()),

@@ -69,8 +69,8 @@ fn is_normal(path: &str) -> bool {
     path.is_empty() || path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
-/// A glob with its brackets, and its braces without a comma, taken for themselves; none where it has none. In `app/[slug]`
-/// and `{rule} one.md` they are parts of names, which no class and no choice can mean.
+/// Escapes the brackets of a glob, and its braces without a comma; none if the glob has no such character. In `app/[slug]`
+/// and `{rule} one.md` they are parts of names, which a class or a choice does not match.
 pub fn with_literal_brackets(glob: &str) -> Option<String> {
     let (mut literal, mut is_changed, mut is_in_choice) = (String::new(), false, false);
     let mut rest = glob.chars();

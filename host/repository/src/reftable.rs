@@ -1,6 +1,6 @@
 //! References that git keeps in tables (reftable): a folder with `tables.list`, which names files from old to new.
 //!
-//! It reads tables of any writer within bounds, and makes the bytes of a table that moves one reference. It
+//! This module reads the tables of any writer, within bounds, and makes the bytes of a table that moves one reference. It
 //! writes no file. Git's format description is `Documentation/technical/reftable`; a name in a newer table replaces the
 //! one in an older table.
 
@@ -16,16 +16,16 @@ pub const FOLDER: &str = "reftable";
 /// Name of the list in that folder.
 pub const LIST: &str = "tables.list";
 
-/// The list. git joins tables, so that it names a handful.
+/// Most bytes of the list. git joins tables, so the list names a handful.
 const LIST_BYTES_MAX: u64 = 64 * 1024;
 
-/// Bytes of all tables together: those of a million references.
+/// Most bytes of all tables together: a million references.
 const TABLES_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Longest name of a reference that is read. git's own names are file names, too.
 const NAME_BYTES_MAX: usize = 4096;
 
-/// Times that the list is read anew because another git has just joined its tables.
+/// Attempts to read the list and its tables: git may join and remove tables in between.
 const ATTEMPTS: usize = 5;
 
 /// Largest log block that is written. git reads 4096 bytes of a block before it knows its length.
@@ -54,7 +54,7 @@ pub enum Reference {
 /// The references of a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct References {
-    /// By their whole names: `HEAD`, `refs/heads/main`.
+    /// References by their full names: `HEAD`, `refs/heads/main`.
     pub by_name: BTreeMap<String, Reference>,
     /// Names of the tables, from old to new.
     pub tables: Vec<String>,
@@ -120,7 +120,7 @@ impl References {
             let restarts = 3 * usize::from(u16::from_be_bytes(*restarts));
             let records = rest.get(start + 4..rest.len().checked_sub(restarts)?)?;
             self.add_records(records, header.name_bytes)?;
-            // A block that is shorter than the others is filled up with zeros, or the next one follows at once.
+            // A short block is padded with zeros to the block size, or the next block follows directly.
             let is_followed = block.get(length).is_some_and(|&next| next != 0);
             at += if is_followed {
                 length
@@ -165,7 +165,7 @@ impl References {
                 }
                 _ => return None,
             };
-            // libgit2 has no other names.
+            // libgit2 takes only names in UTF-8.
             let Ok(name) = std::str::from_utf8(&name) else { continue };
             match value {
                 Some(value) => self.by_name.insert(name.to_owned(), value),
@@ -175,7 +175,7 @@ impl References {
         Some(())
     }
 
-    /// The object that a name leads to, over at most one other name.
+    /// The object of a name. Follows one symbolic reference.
     pub fn resolve(&self, name: &str) -> Option<&[u8]> {
         let found = match self.by_name.get(name)? {
             Reference::Symbolic(name) => self.by_name.get(name)?,
@@ -236,13 +236,13 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    /// A number of so many bytes, the highest first.
+    /// A number of `bytes` bytes, big-endian.
     fn number(&mut self, bytes: usize) -> Option<u64> {
         let bytes = self.bytes(bytes)?;
         Some(bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
     }
 
-    /// A number of variable length, as git's packs have them.
+    /// A number of variable length, in the encoding of git's pack offsets.
     fn varint(&mut self) -> Option<u64> {
         let mut byte = self.number(1)?;
         let mut number = byte & 0x7f;
@@ -281,16 +281,16 @@ pub struct LogLine<'a> {
     pub old: Option<&'a [u8]>,
     /// The object that it names now.
     pub new: &'a [u8],
-    /// Name and address of who moved it.
+    /// Name and email address of the user who moved it.
     pub person: (&'a str, &'a str),
-    /// When: seconds since 1970, and minutes east of Greenwich.
+    /// Time of the move: seconds since 1970, and minutes east of Greenwich.
     pub moment: (u64, i32),
     /// What moved it.
     pub message: &'a str,
 }
 
-/// The bytes of a table with one change: the references that it sets, and lines of logs, both in the order of their
-/// names. `update` is the number of the change. A log that is too long is left out.
+/// Makes the bytes of a table with one change. `update` is its number, `references` are the references that it sets, and
+/// `logs` the lines of their logs, both sorted by name. A log that is too long is left out.
 pub fn table(update: u64, is_sha256: bool, references: &[(&str, Reference)], logs: &[LogLine<'_>]) -> Vec<u8> {
     let mut header = b"REFT".to_vec();
     header.push(if is_sha256 { 2 } else { 1 });
@@ -331,7 +331,7 @@ pub fn table(update: u64, is_sha256: bool, references: &[(&str, Reference)], log
     bytes
 }
 
-/// A block with one place to start from: its first record, which is at `first + 4`.
+/// Appends a block with one restart point: its first record, at `first + 4`.
 fn put_block(into: &mut Vec<u8>, kind: u8, length: usize, first: usize, records: &[u8]) {
     let three = |number: usize| (number as u32).to_be_bytes();
     into.push(kind);
@@ -372,14 +372,14 @@ fn put_log(into: &mut Vec<u8>, update: u64, line: &LogLine<'_>) {
     put_sized(into, line.person.1.as_bytes());
     let (seconds, minutes) = line.moment;
     put_varint(into, seconds);
-    // git writes the offset as its digits stand in a commit: +0130 is 130.
+    // git writes the digits of the offset in a commit: +0130 is 130.
     let digits = minutes / 60 * 100 + minutes % 60;
     into.extend((digits as i16).to_be_bytes());
     let message = &line.message[..line.message.floor_char_boundary(LOG_MESSAGE_BYTES_MAX)];
     put_sized(into, format!("{message}\n").as_bytes());
 }
 
-/// A name that takes nothing over from the one before it.
+/// Appends a name that shares no prefix with the name before it.
 fn put_name(into: &mut Vec<u8>, name: &[u8], kind: u64) {
     put_varint(into, 0);
     put_varint(into, (name.len() as u64) << 3 | kind);
@@ -400,7 +400,7 @@ fn put_varint(into: &mut Vec<u8>, mut number: u64) {
     into.extend(bytes.iter().rev());
 }
 
-/// Bytes as zlib has them without compression. There are fewer than 64 KiB.
+/// A zlib stream with one stored (uncompressed) block. `bytes` are fewer than 64 KiB.
 fn stored(bytes: &[u8]) -> Vec<u8> {
     let length = bytes.len() as u16;
     let mut made = vec![0x78, 0x01, 0x01];

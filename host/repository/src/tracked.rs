@@ -108,8 +108,8 @@ impl TrackedPaths {
         Self::parse_named(index, prefix, SHA1_BYTES, |_| None)
     }
 
-    /// As [`Self::parse`], with object ids of `name_bytes` bytes. `shared` reads the file with the other names of a split
-    /// index, by its object id.
+    /// As [`Self::parse`], with object ids of `name_bytes` bytes. `shared` reads the shared file of a split index, by its
+    /// object id.
     fn parse_named(
         index: &[u8],
         prefix: &str,
@@ -158,13 +158,13 @@ impl TrackedPaths {
 }
 
 struct IndexEntry {
-    /// Empty where a split index says something new about an entry of the shared file.
+    /// Empty in a split index for an entry that replaces one of the shared file.
     path: Vec<u8>,
     mode: u32,
     is_on_disk: bool,
 }
 
-/// The entries of an index, and the place behind them.
+/// Parses the entries of an index. Also gives the position after them.
 fn parse_entries(index: &[u8], name_bytes: usize) -> Option<(Vec<IndexEntry>, usize)> {
     let (flags_at, entry_bytes) = (STAT_BYTES + name_bytes, STAT_BYTES + name_bytes + 2);
     let version = parse_word(index, 4).filter(|version| (2..=4).contains(version))?;
@@ -268,7 +268,7 @@ fn parse_bitmap(bytes: &[u8], end: usize) -> Option<(Vec<usize>, usize)> {
         .map(|word| u64::from_be_bytes(*word));
     let (mut bits, mut at) = (Vec::new(), 0_usize);
     while let Some(run) = words.next() {
-        // One bit, how many words are filled with it, and how many words as they are follow.
+        // A run: a bit, the number of words filled with it (32 bits), and the number of literal words that follow (31).
         let filled = usize::try_from((run >> 1 & 0xffff_ffff) * 64).ok()?;
         if run & 1 == 1 {
             bits.extend(at..at.checked_add(filled).filter(|filled| *filled <= end)?);
@@ -522,7 +522,7 @@ impl GitLayout {
         let Some(branch) = head.strip_prefix("ref:").map(str::trim) else {
             return true;
         };
-        // Of a repository with tables this file names no branch.
+        // With reftable, this file names no branch.
         if branch == "refs/heads/.invalid" {
             return self.has_commit_in_tables();
         }

@@ -51,11 +51,11 @@ pub use trial::Trial;
 /// First sentence of a team skill's description for a model.
 const OF_THE_TEAM: &str = "A skill of the user's team, not built in.";
 
-/// The tool that finds skills which do not stand in a model's list of tools. A session runs it itself; no skill can have
-/// its name.
+/// Name of the tool that finds skills outside of the model's list of tools. The session runs it; no skill can have this
+/// name.
 pub const FIND_SKILL: &str = "find_skill";
 
-/// The tool that stands for the call of a skill. No skill can have its name either.
+/// Name of the tool that calls such a skill. No skill can have this name either.
 pub const CALL_SKILL: &str = "call_skill";
 
 /// Session for which a model is offered tools.

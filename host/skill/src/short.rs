@@ -23,7 +23,7 @@ struct ShortSkill {
 static SHORT_SKILLS: LazyLock<BTreeMap<String, ShortSkill>> =
     LazyLock::new(|| toml::from_str(include_str!("short.toml")).expect("a test reads this table"));
 
-/// Keywords without which a small model calls a skill as well. The host checks every call by the whole schema.
+/// Keywords to leave out: a small model calls skills correctly without them, and the host checks calls by the full schema.
 const NEEDLESS: [&str; 6] = [
     "additionalProperties",
     "format",
@@ -34,7 +34,7 @@ const NEEDLESS: [&str; 6] = [
 ];
 
 impl OfferedTools {
-    /// These tools in as few words as a model with a small context needs.
+    /// Shortens descriptions and schemas for a model with a small context.
     #[must_use]
     pub fn shortened(mut self) -> Self {
         for spec in &mut self.builtin {
@@ -62,7 +62,7 @@ fn keep_arguments(schema: &mut Value, kept: &[String]) {
 fn shorten(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
-            // A property may have such a name: then its value is a schema.
+            // A property may have the name of a keyword; its value is then a schema.
             fields.retain(|key, value| value.is_object() || !NEEDLESS.contains(&key.as_str()));
             for (key, value) in fields {
                 match value {

@@ -16,8 +16,9 @@ use rustix::path::Arg;
 /// directory: that of a `chroot` is another one.
 const NAMESPACES: [&str; 4] = ["ns/mnt", "ns/user", "ns/pid", "root"];
 
-/// What `/proc/PID/status` says of the limits that a process puts on itself; 0 is none. Landlock has no line of its own,
-/// and a user needs the first of these to use it. A program that is as limited as this one, as in a container, is as free.
+/// Lines of `/proc/PID/status` about the limits that a process has put on itself; 0 is none. Landlock has no line, but a
+/// process without privileges must set `no_new_privs` to use it. A process with the limits of this one, as in the same
+/// container, is as free.
 const LIMITS: [&str; 3] = ["NoNewPrivs:", "Seccomp:", "Seccomp_filters:"];
 
 /// True where at least one process holds the socket with this inode, and each that holds it is in the mount, user and
@@ -71,7 +72,7 @@ fn namespaces(process: &OwnedFd) -> Option<Vec<Vec<u8>>> {
     NAMESPACES.into_iter().map(read).collect()
 }
 
-/// The limits of a process, in the order of [`LIMITS`]. An older kernel does not count the filters.
+/// The limits of a process, in the order of [`LIMITS`]. A missing line is 0: older kernels do not count the filters.
 fn limits(process: &OwnedFd) -> Option<[u32; 3]> {
     let file = openat(process, "status", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let status = std::io::read_to_string(std::fs::File::from(file)).ok()?;

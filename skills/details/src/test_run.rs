@@ -154,7 +154,7 @@ impl TestRun {
         self.status != TestStatus::TimedOut && self.counts.is_none_or(|counts| counts.any_ran())
     }
 
-    /// True where the runner found no test and calls that a success.
+    /// True if the runner found no test and exited with 0.
     pub fn is_empty(&self) -> bool {
         self.status == TestStatus::NothingRan && self.exit_code == Some(0)
     }

@@ -16,8 +16,8 @@ pub(crate) fn of_file(host: &dyn Host, path: &str, bytes: &[u8]) -> Option<Encod
         .or_else(|| in_settings(host, path, ".editorconfig", charsets))
 }
 
-/// The encoding that `.gitattributes` or `.editorconfig` names for a file that does not exist yet. True beside it where the
-/// file is to begin with a byte order mark.
+/// The encoding that `.gitattributes` or `.editorconfig` names for a new file, and true if the file begins with a byte order
+/// mark.
 pub fn of_new_file(host: &dyn Host, path: &str) -> Option<(Encoding, bool)> {
     type Parse = fn(&str) -> Vec<(String, String)>;
     let settings: [(&str, Parse); 2] = [(".gitattributes", attributes), (".editorconfig", charsets)];
@@ -32,7 +32,7 @@ pub fn of_new_file(host: &dyn Host, path: &str) -> Option<(Encoding, bool)> {
             })?;
             Some(name.to_ascii_lowercase())
         })?;
-        // git wants no mark where the name says the order of the bytes.
+        // git refuses a mark if the name says the order of the bytes.
         let is_bare = file == ".gitattributes" && matches!(name.as_str(), "utf-16le" | "utf-16be");
         match (name.as_str(), Encoding::named(&name)) {
             ("utf-8-bom", _) => Some((Encoding::Utf8, true)),
@@ -42,7 +42,7 @@ pub fn of_new_file(host: &dyn Host, path: &str) -> Option<(Encoding, bool)> {
     })
 }
 
-/// True where a pattern of `.editorconfig` or `.gitattributes` fits all of a text: `*`, `**`, `?` and `{a,b}` have a meaning.
+/// True if a pattern of `.editorconfig` or `.gitattributes` matches a whole text. Knows `*`, `**`, `?` and `{a,b}`.
 fn matches(pattern: &str, text: &str) -> bool {
     let Some(first) = pattern.chars().next() else {
         return text.is_empty();
@@ -139,7 +139,7 @@ fn in_settings(
     })
 }
 
-/// The directories above a file, the root first, each but that with a slash at its end.
+/// The directories above a file, from the root (empty) down. Each other one ends with a slash.
 fn directories_of(path: &str) -> Vec<&str> {
     let directories = path.match_indices('/').map(|(at, _)| &path[..=at]);
     std::iter::once("").chain(directories).collect()

@@ -11,7 +11,7 @@ use crate::ReferenceQuery;
 
 /// Longest line of an answer; the match stays visible.
 const LINE_BYTES_MAX: usize = 200;
-/// Names that a symbol is said to stand for.
+/// Most originals that the answer names for an alias.
 const ALIASES_MAX: usize = 3;
 /// Paths that a note names.
 const NOTED_MAX: usize = 5;

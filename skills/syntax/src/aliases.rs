@@ -20,7 +20,7 @@ pub struct Alias {
     pub text: String,
 }
 
-/// What a name stands for where a reference to it makes the name.
+/// Reads the alias that the line of a reference makes; none if the line only uses the name.
 pub fn at(name: &str, reference: &SymbolReference, source: &[u8]) -> Option<Alias> {
     if matches!(reference.kind.as_str(), "call" | "type" | "text") {
         return None;
@@ -40,7 +40,7 @@ pub fn at(name: &str, reference: &SymbolReference, source: &[u8]) -> Option<Alia
     })
 }
 
-/// True where the last of some lines belongs to what a module of JavaScript exports.
+/// True if the last of these lines belongs to an export of a JavaScript module.
 fn is_exported(lines: &[&[u8]]) -> bool {
     let exports = |line: &&[u8]| {
         let line = String::from_utf8_lossy(line);
@@ -62,7 +62,7 @@ pub fn describe(name: &str, (path, line): (&str, u32), steps: &[Alias]) -> Strin
     format!("`{name}` is `{original}` ({path}:{line}), by {}", by.join(", "))
 }
 
-/// The same for one step, where the host knows a definition of the name that the alias stands for.
+/// The sentence for one alias; none if the host knows no definition of the original name.
 pub fn describe_defined(host: &dyn Host, name: &str, alias: &Alias) -> Option<String> {
     let query = SymbolQuery {
         name: alias.original.clone(),
@@ -79,9 +79,9 @@ pub fn describe_defined(host: &dyn Host, name: &str, alias: &Alias) -> Option<St
     ))
 }
 
-/// True for the file of the alias, and one that its line names.
+/// True if `path` is the file of the alias, or its line names that file.
 pub fn is_near(alias: &Alias, path: &str) -> bool {
-    // A file may have the name of what it defines.
+    // Without the original name: a file is often named after what it defines.
     let text = alias.text.replacen(&alias.original, "", 1);
     let file = path.rsplit('/').next().and_then(|name| name.split('.').next());
     path == alias.path || names::word_hits(text.as_bytes(), file.unwrap_or(path)).next().is_some()

@@ -80,9 +80,9 @@ const GITHUB_TRUSTED: [&str; 5] = ["push", "schedule", "workflow_dispatch", "rel
 /// do not say what caused the other pipeline.
 const GITLAB_TRUSTED: [&str; 5] = ["push", "schedule", "web", "api", "webide"];
 
-/// Of other systems: a variable that it sets always, the variable with the event, and the events that are trusted. A
-/// webhook of Buildkite is a push or a pull request; `trigger_job` and `BuildCompletion` do not say what caused the other
-/// build. Drone and Woodpecker do not say whether a pull request comes from a fork.
+/// Other systems: a variable that the system always sets, the variable with the event, and the trusted events. A webhook of
+/// Buildkite is a push or a pull request; `trigger_job` and `BuildCompletion` do not say what caused the other build. Drone
+/// and Woodpecker do not say whether a pull request comes from a fork.
 const OTHER_TRUSTED: [(&str, &str, &[&str]); 5] = [
     ("BUILDKITE", "BUILDKITE_SOURCE", &["webhook", "schedule", "ui", "api"]),
     (
@@ -103,7 +103,7 @@ const OTHER_TRUSTED: [(&str, &str, &[&str]); 5] = [
     ),
 ];
 
-/// Variables that a system sets for a change from a fork alone: Jenkins and CircleCI.
+/// Variables that Jenkins and CircleCI set only for a change from a fork.
 const FORK_VARIABLES: [&str; 3] = ["CHANGE_FORK", "CIRCLE_PR_USERNAME", "CIRCLE_PR_REPONAME"];
 
 /// The repository of a pull request, and the one that the job belongs to.

@@ -275,7 +275,7 @@ async fn try_model(init: &Init, context: &Context) -> Result<(), Error> {
     }
 }
 
-/// Says how large the context of a local model is, and offers to create one with a larger context where the server can.
+/// Says how large the context of a local model is, and offers to create a model with a larger one if the server can.
 async fn offer_larger_context(init: &mut Init, context: &Context) -> Result<(), Error> {
     let (settings, options) = (preview(init, context)?, provider_options(context));
     if settings.name != ProviderName::Local {
@@ -305,7 +305,7 @@ async fn offer_larger_context(init: &mut Init, context: &Context) -> Result<(), 
     Ok(())
 }
 
-/// The context of the configured model, which is loaded for it.
+/// Asks for the context of the configured model. The server loads the model to answer.
 async fn find_context(settings: &ProviderSettings, context: &Context) -> Option<u64> {
     let provider = provider::connect_with(settings, &provider_options(context)).ok()?;
     let what = format!("asking for the context of {}", settings.model);

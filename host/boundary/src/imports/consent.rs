@@ -45,8 +45,8 @@ pub fn obtain_afresh(
     }
 }
 
-/// Asks, and returns true for a yes. The only way to the user: every question has the taint in its title, every no counts,
-/// and a yes for the session counts from here on.
+/// Asks the user, and returns true for a yes. Every question passes here: this adds the taint to its title, and records a
+/// no and a yes for the session.
 pub fn agrees(context: &CallContext, question: &Question) -> bool {
     let effect = question.effect();
     let crate::Conversation {
@@ -55,7 +55,7 @@ pub fn agrees(context: &CallContext, question: &Question) -> bool {
     if refusals.is_final(effect) || !context.can_ask(effect) {
         return false;
     }
-    // Text that comes while the question is open comes after what the user saw.
+    // Counted before the question: the user has not seen text that arrives while it is open.
     let outside_texts = taint.texts();
     let remark = taint.because().map(|because| format!("tainted: {because}"));
     let asked = question.of_call(context.call_id.as_ref(), remark.as_deref());

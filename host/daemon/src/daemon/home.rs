@@ -47,7 +47,7 @@ pub(super) fn make_home(home: &Path) -> Result<(), Problem> {
     check_home(home)
 }
 
-/// The configuration of a home, where it is no link and other users can reach it.
+/// The configuration of a home, if it is no link and other users can reach it.
 fn exposed_configuration(home: &ResolvedPath) -> Option<Component> {
     let folder = home.components.last().filter(|last| last.path == home.target)?;
     let file = Component::at(home.target.join("config.toml"))?;
@@ -100,7 +100,7 @@ fn resolve(path: &Path) -> ResolvedPath {
             b"/" => target = PathBuf::from("/"),
             _ => target.push(&part),
         }
-        // What is missing may be followed by `..`, and what is below that by something that is there.
+        // A missing folder is passed over: `..` after it can lead to one that exists.
         let Some(component) = Component::at(target.clone()) else {
             continue;
         };

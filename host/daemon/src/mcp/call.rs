@@ -22,7 +22,7 @@ use crate::session::connection::{CallAnswer, ConnectionCall, Meanwhile};
 /// Lines of a call's output that wait to be sent as progress. A client that does not keep up misses some.
 const MCP_PROGRESS_LINES_MAX: usize = 256;
 
-/// Time between two heartbeats of a call whose work says nothing: below the shortest time-out of the usual clients.
+/// Time between two heartbeats of a call without output: below the shortest time-out of the usual clients.
 const HEARTBEAT_PERIOD: Duration = Duration::from_secs(10);
 
 /// A call under way. It ends when this value is dropped.
@@ -103,8 +103,8 @@ fn begun(
     }))
 }
 
-/// Takes a permit for one more call. A problem where there are too many; an error of the protocol once the session has
-/// ended.
+/// Takes a permit for one more call. Gives a problem if too many calls run, and an error of the protocol if the session
+/// has ended.
 pub(super) fn take_permit(line: &McpSession) -> Result<Result<OwnedSemaphorePermit, Problem>, ErrorData> {
     if let Some(permit) = line.take_call_place() {
         return Ok(Ok(permit));
@@ -186,7 +186,7 @@ async fn drive(
     }
 }
 
-/// Ticks when the next heartbeat of a call is due. One that a question to the user has delayed is not made up for.
+/// Ticks when the next heartbeat of a call is due. After a question to the user, missed ticks are skipped.
 pub(super) fn heartbeat() -> Interval {
     let mut heartbeat = tokio::time::interval_at(Instant::now() + HEARTBEAT_PERIOD, HEARTBEAT_PERIOD);
     heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -197,7 +197,7 @@ pub(super) fn heartbeat() -> Interval {
 pub(super) struct Progress<'a> {
     context: &'a RequestContext<RoleServer>,
     token: Option<ProgressToken>,
-    /// Messages so far, which is the progress that there is.
+    /// Number of messages so far, which is sent as the progress: the real progress is not known.
     count: u32,
 }
 
@@ -210,7 +210,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Says that the call goes on. Some clients give up a call that says nothing for a minute.
+    /// Tells the client that the call still runs. Some clients give up a call that sends nothing for a minute.
     pub(super) async fn beat(&mut self) {
         self.tell("at work".to_owned()).await;
     }

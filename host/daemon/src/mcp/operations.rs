@@ -24,7 +24,7 @@ use crate::turn::bounded_text;
 
 /// The granted operations, and what they work with.
 pub(crate) struct Operations {
-    /// Those that the user grants.
+    /// Operations that the user grants.
     pub(crate) granted: Vec<McpOperation>,
     /// The provider that `explain` asks, and the rest of the configuration.
     pub(crate) settings: Result<Settings, Problem>,
@@ -32,14 +32,14 @@ pub(crate) struct Operations {
     pub(crate) policy: PolicySettings,
     /// Folder of markdown notes.
     pub(crate) vault: Option<PathBuf>,
-    /// What the connection asks for. An operation gets its denials, and none of its grants.
+    /// The policy that the connection asks for. An operation takes its denials, and none of its grants.
     pub(crate) request: PolicyRequest,
     /// Variables that recipes may see.
     pub(crate) environment: BTreeMap<String, String>,
 }
 
 impl Operations {
-    /// The granted operation that a tool of this name is.
+    /// Finds the granted operation that is the tool of this name.
     pub(super) fn find(&self, name: &str) -> Option<McpOperation> {
         self.granted.iter().copied().find(|operation| operation.name() == name)
     }
@@ -175,7 +175,7 @@ async fn select(
     let root = line.connection.root().to_string_lossy().into_owned();
     let request = ContextRequest {
         operation: operation.unwrap_or(Operation::Explain),
-        // Without a task and a target it is the whole repository, whose path is the root.
+        // Without a task and a target, the target is the whole repository, whose path is the root.
         target: target.or_else(|| task.is_none().then(|| root.clone())),
         repo_path: root,
         task,
@@ -254,7 +254,7 @@ async fn explain(
     Ok(result_of(&ended))
 }
 
-/// What a person who waits would want to know.
+/// The line of progress for an event; none for an event that a waiting user need not see.
 fn news(event: &Event) -> Option<String> {
     match event {
         Event::Selection { files } => Some(format!("{} files were selected", files.len())),

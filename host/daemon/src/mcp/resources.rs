@@ -15,7 +15,7 @@ use tool_journal::history::Filter;
 /// Sessions that are listed, the newest ones. Others can be read, too.
 const LISTED_SESSIONS_MAX: usize = 50;
 
-/// One resource: more than a person reads, and a part of what a model reads.
+/// Most bytes of one resource: more than a user reads, and a fraction of a model's context.
 const RESOURCE_BYTES_MAX: usize = 256 * 1024;
 
 /// What all addresses begin with; the identifier of a session follows.

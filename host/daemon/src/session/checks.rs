@@ -99,9 +99,9 @@ pub(super) fn shown_target(request: &ExecuteRequest) -> String {
     }
 }
 
-/// The policy of a session on this machine: of what was asked in all, and by the request itself. `asking` are the effects
-/// that are asked about in place of a denial, and whether the client answers other questions, too. Trying out for the first
-/// time what the machine allows takes a moment.
+/// The policy of a session on this machine. `all` merges the request with the configuration; `request` is the request
+/// alone. `asked` are effects to ask about where the policy would deny them; the client of a session that `is_interactive`
+/// answers other questions, too. The first call tries out which sandbox the machine allows, which takes a moment.
 pub(super) async fn policy(
     cause: Cause,
     all: &PolicyRequest,

@@ -40,8 +40,8 @@ impl SessionChanges for JournalChanges {
     }
 }
 
-/// The newest session with only ended ones before it, and the files that sessions after the `seen` ones have changed or
-/// that were put back then, with their state before the first change. The sessions come in the order in which they began.
+/// The newest session before which all have ended, and the files to look at with their state before the first change: those
+/// that sessions after `seen` have changed, and those in `seen.put_back`. `sessions` are in the order of their start.
 fn touched<'s>(
     sessions: impl Iterator<Item = &'s Summary>,
     seen: &SeenSessions,

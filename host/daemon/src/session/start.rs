@@ -28,7 +28,7 @@ use crate::skill::policy::{Cause, GrantPlace, Policy};
 use crate::text;
 use tool_journal::journal::{Start, TurnBinding, Work};
 
-/// Hints of a session name what its client can do.
+/// Makes denials name what the client can change: fields of the request for a program, flags for a terminal.
 fn granted_where(policy: Policy, is_of_program: bool) -> Policy {
     policy.granted_in(if is_of_program {
         GrantPlace::Request

@@ -1,5 +1,5 @@
-//! Texts of changed files in the events that a stream sends. The journal keeps contents apart from its lines, so that a large
-//! change costs no memory of a session and no room in its journal.
+//! Texts of changed files in the events that a stream sends. The journal stores contents outside of its lines, so a large
+//! change takes no memory of the session and no room in the journal.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const TEXT_BYTES_MAX: usize = 256 * 1024;
 /// Limit for all texts of an event.
 const EVENT_TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What the journal has of a changed file.
+/// The entry of a changed file in a journalled event: its path and digests, without texts.
 pub fn digests(file: &ChangedFile) -> ChangedText {
     ChangedText {
         path: file.path.clone(),
@@ -24,7 +24,7 @@ pub fn digests(file: &ChangedFile) -> ChangedText {
     }
 }
 
-/// Adds the texts to the events of changes. Blocks where [`has_texts`].
+/// Adds the texts to the events of changes. Reads files if [`has_texts`] is true.
 pub fn add_texts(batch: Vec<Numbered>, folder: &SessionFolder) -> Vec<Numbered> {
     let added = batch.into_iter().map(|(seq, event)| {
         let mut event = Arc::unwrap_or_clone(event);
@@ -37,7 +37,7 @@ pub fn add_texts(batch: Vec<Numbered>, folder: &SessionFolder) -> Vec<Numbered> 
     added.collect()
 }
 
-/// True where an event has room for texts.
+/// True if [`add_texts`] adds texts to an event of this batch.
 pub fn has_texts(batch: &[Numbered]) -> bool {
     let has = |event: &Event| matches!(event, Event::Change { texts, .. } if !texts.is_empty());
     batch.iter().any(|(_, event)| has(event))

@@ -15,13 +15,14 @@ pub(super) const OUTPUT_TOKENS_MIN: u64 = 64;
 const OUTPUT_TOKENS_LOWERED: u64 = 4_096;
 
 impl TurnState<'_> {
-    /// Most tokens of a request, as we estimate them: the more tokens the model's tokenizer makes, the fewer.
+    /// Most tokens of a request, in our own estimate of four bytes a token. If the model's tokenizer makes more tokens of
+    /// the same text, the bound is lower.
     pub(super) fn conversation_tokens_max(&self) -> u64 {
         self.rate
             .estimate(limits::conversation_tokens(self.turn.context_tokens))
     }
 
-    /// Longest tool result: a fifth of a small context, so that the newest one, which is never dropped, leaves room.
+    /// Most bytes of a tool result: a fifth of a small context, because the newest result is never dropped.
     pub(super) fn result_bytes_max(&self) -> usize {
         let context = self.turn.context_tokens;
         if context >= limits::SHORT_CONTEXT_TOKENS {
@@ -105,7 +106,7 @@ impl TurnState<'_> {
     }
 }
 
-/// The counts with their cost by a price, unless the provider has reported it.
+/// Adds the cost by a price to counts whose cost the provider has not reported.
 fn priced(usage: Usage, price: TokenPrice) -> Usage {
     let tokens = PaidTokens {
         input: usage.input_tokens,

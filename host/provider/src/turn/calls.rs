@@ -13,14 +13,14 @@ use crate::limits;
 use crate::{TextOrigin, ToolCall, ToolResult, ToolSpec};
 use tool_core::text::nearest;
 
-/// A call as it runs, with the reason why it cannot, in words for the model.
+/// The call that runs for a call of the model. `objection` says why it cannot run, in words for the model.
 pub(super) struct MeantCall<'c> {
     pub(super) call: Cow<'c, ToolCall>,
     pub(super) objection: Option<String>,
 }
 
 impl<'c> MeantCall<'c> {
-    /// What the call at this place of a round asks for.
+    /// Resolves a call. `at` is its place in the round, because the number of calls in a round is bounded.
     pub(super) fn of(call: &'c ToolCall, at: usize, specs: &[ToolSpec], tools: &dyn Tools) -> Self {
         let (call, objection) = match tools.resolve(call) {
             Ok(Some(meant)) => (Cow::Owned(meant), None),
@@ -158,7 +158,7 @@ pub(super) fn count_repeats<'c>(
     too_often
 }
 
-/// The names of the calls that these stand for, each once.
+/// The names of the skills that these calls run, each once.
 pub(super) fn names(calls: &[ToolCall], tools: &dyn Tools) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for call in calls {

@@ -1,7 +1,7 @@
 //! Keeps a conversation within the context: old tool results go first, the request and the tools never.
 //!
-//! Every change of an earlier message costs what a provider has cached of the conversation, so results go rarely, and then
-//! many at once.
+//! A provider caches the beginning of a conversation, and any change of an earlier message discards that cache. So results
+//! are dropped rarely, and then many at once.
 //!
 //! A dropped result leaves a note in its place, so that every call keeps its answer. Nothing else is touched: not what
 //! the model said, not what it called, and no message of the user's.
@@ -15,9 +15,10 @@ const TOOL_RESULTS_KEPT: usize = 4;
 /// Results shorter than this are kept: dropping them would save nothing.
 const RESULT_BYTES_MIN: usize = 400;
 
-/// Where the messages do not fit into `room` tokens, drops the oldest tool results until they take half of it. The newest
-/// [`TOOL_RESULTS_KEPT`] results stay, unless more than three quarters of the room would still be taken; the newest round
-/// stays whole, unless nothing else helps; the newest result always stays. Gives how many were dropped.
+/// If the messages do not fit into `room` tokens, drops the oldest tool results until the messages take half of it. The
+/// newest [`TOOL_RESULTS_KEPT`] results stay, unless the messages would still take more than three quarters of the room;
+/// the newest round stays whole, unless nothing else helps; the newest result always stays. Returns the number of dropped
+/// results.
 pub(super) fn shorten(messages: &mut [Message], room: u64) -> usize {
     if tokens(messages) <= room {
         return 0;

@@ -80,8 +80,8 @@ const UV: &str = ".local/share/uv/python";
 /// Folders of an installation that hold settings and data. Homebrew keeps the first ones of a package in `.bottle`.
 const DATA: [&str; 3] = ["etc", "var", ".bottle"];
 
-/// Settings of package managers that hold tokens and passwords, wherever they lie in what is shown. The last two are those
-/// of a Maven and a Gradle that a version manager has installed.
+/// Settings of package managers that hold tokens and passwords. A run does not see them in any folder. The last two belong
+/// to a Maven and a Gradle that a version manager has installed.
 const SETTINGS: [&str; 8] = [
     "npmrc",
     ".npmrc",

@@ -255,7 +255,7 @@ fn prepare(
     if hooks.run_here() {
         hook_files = preparation.hook_files(&chosen)?;
         let message = hooks.run_before(context, &start, &hook_files)?;
-        // A helper does not wait for hooks.
+        // Hooks can run for minutes, longer than a helper may live: a new helper begins again.
         preparation.git = Git::open_at(context, place, Some(scratch.path()))?;
         start = begin(&mut preparation.git, &message)?;
     }

@@ -93,7 +93,7 @@ impl Changed {
         format!("{} {files}: {names}", self.files.len())
     }
 
-    /// `Changed 2 files: …`. What shows them and takes them back is the client's to say.
+    /// `Changed 2 files: …`. The client adds the commands that show the changes and undo them.
     pub(super) fn summary(&self, verb: &str) -> String {
         if self.is_preview {
             return format!("Proposed changes of {}.", self.names());

@@ -101,8 +101,8 @@ impl Denial {
 }
 
 impl Missed {
-    /// Takes note of a refusal; `grant` says what allows an effect. Tests that the host ran make up for those that the model
-    /// was refused.
+    /// Records a denial; `grant` says what allows an effect. If the host has run the tests, a denied test run counts as
+    /// made good.
     pub(super) fn deny(&mut self, mut denial: Denial, effects: &[Effect], grant: impl Fn(Effect) -> String) {
         if denial.by_user {
             denial.hint = None;
@@ -176,7 +176,7 @@ pub(super) fn path_of(root: &Path, arguments: &str) -> Option<String> {
     Some(path::inside(root, &found).unwrap_or(found))
 }
 
-/// A field of arguments that is a text, also where they break off after it.
+/// A text field of a call's arguments. Reads it also from JSON that is cut off after the field.
 pub(super) fn text_field(arguments: &str, name: &str) -> Option<String> {
     match serde_json::from_str::<Value>(arguments) {
         Ok(value) => value.get(name).and_then(Value::as_str).map(str::to_owned),

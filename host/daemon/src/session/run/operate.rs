@@ -432,7 +432,7 @@ fn declared_endpoint(found: context::Endpoint) -> DeclaredEndpoint {
     }
 }
 
-/// The room for a packet, where the model's tokenizer makes tokens of all its text as it does of this packet.
+/// Budget of a packet, if the model's tokenizer makes as many tokens of other text as of this packet.
 async fn packet_room(provider: &dyn Provider, context_tokens: Option<u64>, packet: &Packet, mark: LabelMark) -> u64 {
     let message = Message::User {
         text: packet.context.clone(),

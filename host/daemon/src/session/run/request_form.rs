@@ -10,7 +10,7 @@ use crate::limits;
 use crate::skill::OfferedTools;
 use crate::text::TokenRate;
 
-/// Skills that stand in the list where only a few have room; `find_skill` finds the others.
+/// Skills in the list of tools of [`RequestForm::FewTools`]; `find_skill` finds the others.
 const DIRECT_SKILLS: [&str; 4] = ["read_file", "search_code", "list_files", "write_file"];
 
 /// Content of the requests.
@@ -27,7 +27,7 @@ pub(super) enum RequestForm {
 }
 
 impl RequestForm {
-    /// The form for a context of so many tokens; the whole one where the size is not known.
+    /// The form for a context of this size; the whole one if the size is not known.
     pub(super) fn of(context_tokens: Option<u64>) -> Self {
         let forms = [
             (limits::TOOLS_CONTEXT_TOKENS_MIN, Self::Packet),
@@ -43,7 +43,7 @@ impl RequestForm {
         self != Self::Whole
     }
 
-    /// Refuses an operation that cannot do without calls where there is no room for them.
+    /// Refuses an operation that needs skills if the context has no room for them.
     pub(super) fn check(self, operation: Operation, context_tokens: Option<u64>) -> Result<(), Problem> {
         let (Self::Packet, Some(tokens)) = (self, context_tokens) else {
             return Ok(());
@@ -75,8 +75,8 @@ impl RequestForm {
         ToolList::new(offered, operation, direct, context_tokens)
     }
 
-    /// The room for a packet, as the context engine counts tokens. What is left is for instructions, tools, their results
-    /// and the answer.
+    /// Budget of a packet, in tokens as the context engine counts them. The rest of the context is for instructions, tools,
+    /// their results and the answer.
     pub(super) fn packet_tokens(self, context_tokens: Option<u64>, rate: TokenRate) -> u64 {
         let context = context_tokens.unwrap_or(limits::CONTEXT_TOKENS);
         let tokens = match self {

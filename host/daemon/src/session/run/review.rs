@@ -51,7 +51,7 @@ pub(super) struct Desk<'a> {
     pub(super) context_tokens: Option<u64>,
     /// Content of the requests in that context.
     pub(super) form: RequestForm,
-    /// Rate at which the model's tokenizer makes tokens of the first request.
+    /// Rate of the model's tokenizer, measured by the first request.
     pub(super) rate: TokenRate,
     /// Price of the model's tokens, where it is known.
     pub(super) price: Option<TokenPrice>,
@@ -159,7 +159,7 @@ impl Desk<'_> {
         max_cost.map(|(max, price)| CostBound { price, max })
     }
 
-    /// Counts the first request. Fails where it is too long, before anything is run for it.
+    /// Counts the tokens of the first request. Fails if it is too long, before tests or checks run for it.
     pub(super) async fn measure_first_request(
         &self,
         provider: &dyn Provider,

@@ -19,10 +19,10 @@ use crate::text::{estimated_tokens, nearest};
 /// Tokens that a team's skills take of each request at most without `find_skill`: half of the built-in skills' own.
 const TEAM_TOOLS_TOKENS_MAX: u64 = 2_000;
 
-/// A team's skills take at most this part of the context without `find_skill`, and so does the answer to one search.
+/// Without `find_skill`, a team's skills take at most this part of the context: a tenth. So does the answer to one search.
 const CONTEXT_PART: u64 = 10;
 
-/// Skills that one search finds. A question that needs more has not said what it wants.
+/// Most skills that one search finds.
 const FOUND_MAX: usize = 5;
 
 /// Bytes of skill names in the description of `find_skill` and in an answer without a match: some 60 names.
@@ -67,8 +67,8 @@ struct CallSkillArguments {
 }
 
 impl ToolList {
-    /// The list for a model with a context of so many tokens. `direct` names the only skills that are to stand in it;
-    /// without it all built-in skills do, and those of the team where they are few.
+    /// Makes the list for a model with a context of `context_tokens`. It holds the skills that `direct` names. Without
+    /// `direct` it holds all built-in skills, and those of the team if they take little room.
     pub(super) fn new(
         offered: OfferedTools,
         operation: Operation,
@@ -114,7 +114,7 @@ impl ToolList {
         self.specs.clone()
     }
 
-    /// The call of a skill that another call stands for. A skill that is hidden may be called by its own name as well.
+    /// The call that runs for a call of `call_skill`. The model may also call a hidden skill by its own name.
     pub(super) fn resolve(&self, call: &ToolCall) -> Result<Option<ToolCall>, String> {
         if self.hidden.is_empty() {
             return Ok(None);
@@ -174,7 +174,7 @@ impl ToolList {
         )
     }
 
-    /// How the skills are called that fit a question best.
+    /// Describes the skills that fit a question best, with their arguments.
     fn find(&self, query: &str) -> Result<String, String> {
         let matches = self.ranked(query);
         if matches.is_empty() {
@@ -203,7 +203,8 @@ impl ToolList {
         Ok(text)
     }
 
-    /// The hidden skills that share a word with the question, the best first; of one alone that it names.
+    /// The hidden skills that share a word with the question, the best first. If the question is the name of a skill, only
+    /// that one.
     fn ranked(&self, query: &str) -> Vec<&SkillTool> {
         let wanted = words(query);
         let score = |SkillTool { spec, tags, .. }: &SkillTool| {

@@ -17,7 +17,7 @@ pub(in crate::imports) struct Format {
 }
 
 impl Format {
-    /// Reads it from the directory of objects, branches and configuration.
+    /// Reads the format from the `config` of the common git directory.
     pub(in crate::imports) fn of(common: &Path) -> Self {
         let text = layout::read(&common.join("config"), limits::GIT_CONFIG_BYTES_MAX).unwrap_or_default();
         Self::parse(&String::from_utf8_lossy(&text))
@@ -53,7 +53,7 @@ impl Format {
             .is_some_and(|it| it.1 == value)
     }
 
-    /// Refuses a format that is read differently here than by git. libgit2 refuses some of these itself, and misreads
+    /// Refuses a format that git reads in another way than we do. libgit2 refuses some of these itself, and misreads
     /// others: it looks at the list of extensions only in the newer of the two format versions, and git does in both.
     pub(in crate::imports) fn check(&self) -> Result<(), Failure> {
         for (key, value) in &self.extensions {

@@ -101,12 +101,12 @@ pub(in crate::imports) struct Publication<'a> {
     branch: Option<&'a str>,
     reference: Lock,
     index: Lock,
-    /// Where references are in tables: the new one, before the list names it.
+    /// In a repository with reftable, the new table, which the list does not name yet.
     table: Option<NewTable>,
     notes: &'a Publishing,
 }
 
-/// A table beside those that the list names. Drop removes it unless it is in use.
+/// A new table that the list does not name yet. Drop removes it unless it is in use.
 struct NewTable {
     folder: OpenedFolder,
     name: String,
@@ -114,8 +114,8 @@ struct NewTable {
 }
 
 impl NewTable {
-    /// Lays down a table with a value and log lines of the movement, and in place of the locked list one that names it,
-    /// too.
+    /// Writes a table with the new value and the log lines of the movement, and beside the locked list its replacement,
+    /// which also names this table.
     fn lay_out(
         lock: &mut Lock,
         place: &Path,
@@ -255,7 +255,7 @@ impl<'a> Publication<'a> {
         })
     }
 
-    /// Lays a table with the movement beside the others, and a list that ends with it.
+    /// Writes the table with the movement, and a new list that ends with it, beside the real ones.
     fn lay_out_table(&mut self, movement: Movement<'_>, keeps_logs: bool) -> io::Result<()> {
         let place = tables_of(self.layout, self.branch);
         let before = References::read(&place)?;

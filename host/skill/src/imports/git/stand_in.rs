@@ -22,7 +22,8 @@ use tool_sandbox::scratch::{self, ScratchFolder};
 /// What libgit2 reads of the directory that the work trees share.
 const COMMON: [&str; 4] = ["objects", "info", "config", "shallow"];
 
-/// What it reads of the work tree's own directory. References of an action under way are in tables but for the first.
+/// What libgit2 reads of the work tree's own directory. `MERGE_HEAD` is a file; the references of other actions under way
+/// are in tables.
 const OWN: [&str; 8] = [
     "MERGE_HEAD",
     "index",
@@ -34,7 +35,7 @@ const OWN: [&str; 8] = [
     "MERGE_MSG",
 ];
 
-/// References of an action under way, which libgit2 knows by a file.
+/// References of an action under way, which libgit2 expects as files.
 const STATES: [&str; 2] = ["CHERRY_PICK_HEAD", "REVERT_HEAD"];
 
 /// Prepares a stand-in. `home` is the program's own directory.
@@ -67,7 +68,7 @@ pub(super) fn fill(task: &StandInTask) -> Result<(), Failure> {
         } else {
             References::read(&task.common)?.by_name
         };
-        // Those of the work tree alone are HEAD, states and what is below these names.
+        // A work tree has its own HEAD, states, and references below these names.
         let is_own = |name: &str| !name.starts_with("refs/") || OWN_REFERENCES.iter().any(|at| name.starts_with(at));
         all.retain(|name, _| !is_own(name));
         let head = own.by_name.get("HEAD").map_or_else(String::new, content);
@@ -93,7 +94,7 @@ pub(super) fn fill(task: &StandInTask) -> Result<(), Failure> {
 /// References that each work tree has for itself.
 const OWN_REFERENCES: [&str; 3] = ["refs/bisect/", "refs/worktree/", "refs/rewritten/"];
 
-/// The references in one file. Symbolic ones have a file each, because that one cannot hold them.
+/// The text of `packed-refs`. It cannot hold symbolic references, so this writes a file for each of them.
 fn pack(task: &StandInTask, references: &BTreeMap<String, Reference>) -> io::Result<String> {
     let mut packed = "# pack-refs with: peeled fully-peeled sorted \n".to_owned();
     for (name, value) in references {

@@ -1,9 +1,9 @@
-//! The repository's hooks for a commit. They run in the sandbox of test runs where the user's own file says so, and else
-//! not at all.
+//! The repository's hooks for a commit. They run in the sandbox of test runs if the user's own configuration says so;
+//! otherwise they do not run.
 //!
 //! A run sees no `.git`, so the hooks get a repository of their own in its place (`hooks.sh`). Its last commit and its
-//! index hold the files of this commit alone, so that `git diff --cached` names them. Of what a hook leaves behind only the
-//! message counts.
+//! index hold the files of this commit alone, so that `git diff --cached` names them. The commit takes nothing but the
+//! message from what a hook leaves behind.
 
 use std::fs;
 use std::io::Read;
@@ -30,14 +30,14 @@ use tool_sandbox::contain::{self, Sandbox, WrittenFile};
 /// Time for the hooks of a commit: linters and the tests of a small project end within it.
 const HOOKS_SECONDS_MAX: u64 = 5 * 60;
 
-/// Bytes of a file that hooks find beside them or in the last commit, and of all of these together.
+/// Most bytes of a copied hook or of a file of the last commit, and of all of these together.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const FILES_BYTES_MAX: usize = 16 << 20;
 
-/// The end of a hook's output that a refusal holds, in bytes.
+/// Most bytes of a hook's output in a refusal, which has the end of it.
 const SAID_BYTES_MAX: usize = 8 * 1024;
 
-/// Paths of changed files that are named.
+/// Most paths of changed files in a notice.
 const NAMED_MAX: usize = 10;
 
 /// Hooks that git runs for a commit, in its order, and whether they can run here: the last two are told about places that
@@ -54,7 +54,7 @@ const COMMIT_HOOKS: [(&str, bool); 6] = [
 /// The hook that runs after the commit.
 const AFTER: &str = "post-commit";
 
-/// True where the user's own file lets hooks run, and no denial names `run-process`.
+/// True if the user's own configuration lets hooks run, and no denial names `run-process`.
 pub(in crate::imports) fn are_run(context: &CallContext) -> bool {
     let home = context.repository.state_directory();
     let common = home.and_then(|home| tool_config::common(home, &Environment::default()).ok());
@@ -64,10 +64,10 @@ pub(in crate::imports) fn are_run(context: &CallContext) -> bool {
 
 /// The hooks of a commit.
 pub(super) struct CommitHooks {
-    /// Those that run before the commit.
+    /// Hooks that run before the commit.
     before: Vec<&'static str>,
     has_after: bool,
-    /// Those that git would run and that do not run here.
+    /// Hooks that git would run and that do not run here.
     left_out: Vec<&'static str>,
     /// The folder as the run names it.
     folder: String,
@@ -129,7 +129,7 @@ impl CommitHooks {
         }
     }
 
-    /// True where any runs.
+    /// True if a hook runs here.
     pub(super) fn run_here(&self) -> bool {
         !self.before.is_empty() || self.has_after
     }
@@ -307,7 +307,7 @@ fn list(names: &[&str]) -> String {
     format!("`{}`", names.join("`, `"))
 }
 
-/// A folder of hooks as the run names it; none outside of the tree and where it is hidden.
+/// The path of a folder of hooks within the run; none if it lies outside of the tree or is hidden.
 fn folder_in(context: &CallContext, place: &Path) -> Option<String> {
     let inside = place.strip_prefix(context.repository.root()).ok()?;
     let inside = normalise(inside.to_str()?).ok()?;
