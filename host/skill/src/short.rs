@@ -47,7 +47,7 @@ impl OfferedTools {
         self.builtin
             .iter_mut()
             .chain(team)
-            .for_each(|ToolSpec { parameters, .. }| shorten(parameters));
+            .for_each(|ToolSpec { parameters, .. }| shorten_schema(parameters));
         self
     }
 }
@@ -59,7 +59,7 @@ fn keep_arguments(schema: &mut Value, kept: &[String]) {
 }
 
 /// Cuts the descriptions in a schema to their first sentences, and removes needless keywords.
-fn shorten(schema: &mut Value) {
+fn shorten_schema(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
             // A property may have the name of a keyword; its value is then a schema.
@@ -69,11 +69,11 @@ fn shorten(schema: &mut Value) {
                     Value::String(text) if key == "description" => {
                         text.truncate(text.find(". ").map_or(text.len(), |end| end + 1));
                     }
-                    value => shorten(value),
+                    value => shorten_schema(value),
                 }
             }
         }
-        Value::Array(elements) => elements.iter_mut().for_each(shorten),
+        Value::Array(elements) => elements.iter_mut().for_each(shorten_schema),
         _ => {}
     }
 }

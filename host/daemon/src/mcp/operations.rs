@@ -49,7 +49,7 @@ impl Operations {
         McpOperation::ALL
             .into_iter()
             .filter(|operation| self.granted.contains(operation))
-            .map(tool)
+            .map(describe_tool)
     }
 
     /// The policy of a session that works on a question of another agent. It may only read: a stranger may have written
@@ -65,7 +65,7 @@ impl Operations {
     }
 }
 
-fn tool(operation: McpOperation) -> Tool {
+fn describe_tool(operation: McpOperation) -> Tool {
     let target = json!({
         "type": "string",
         "description": "A file, a directory, PATH:10-40, or the name of a definition. Default: the whole repository.",
@@ -137,7 +137,7 @@ pub(super) async fn answer(
     let mut progress = Progress::of(context);
     let working = async {
         match operation {
-            McpOperation::Context => select(operations, sessions, line, arguments).await,
+            McpOperation::Context => select_files(operations, sessions, line, arguments).await,
             McpOperation::Explain => explain(operations, sessions, line, arguments, &mut progress).await,
         }
     };
@@ -161,7 +161,7 @@ fn parse<T: DeserializeOwned>(operation: McpOperation, arguments: Value) -> Resu
     })
 }
 
-async fn select(
+async fn select_files(
     operations: &Operations,
     sessions: &Sessions,
     line: &McpSession,
@@ -241,7 +241,7 @@ async fn explain(
         tokio::select! {
             events = stream.next() => match events {
                 Some(events) => for (_, event) in events {
-                    if let Some(news) = news(&event) {
+                    if let Some(news) = describe_progress(&event) {
                         progress.tell(news).await;
                     }
                 },
@@ -255,7 +255,7 @@ async fn explain(
 }
 
 /// The line of progress for an event; none for an event that a waiting user need not see.
-fn news(event: &Event) -> Option<String> {
+fn describe_progress(event: &Event) -> Option<String> {
     match event {
         Event::Selection { files } => Some(format!("{} files were selected", files.len())),
         Event::Skill { name, .. } => Some(format!("skill {name}")),

@@ -66,12 +66,12 @@ pub(super) fn list(sessions: &Sessions, connection: &Connection) -> Vec<Resource
         let texts = SessionText::ALL.into_iter();
         texts
             .filter(move |text| *text == SessionText::Report || has_changes)
-            .map(move |text| resource(entry, text))
+            .map(move |text| describe_resource(entry, text))
     });
     resources.collect()
 }
 
-fn resource(entry: &HistoryEntry, text: SessionText) -> Resource {
+fn describe_resource(entry: &HistoryEntry, text: SessionText) -> Resource {
     let title = format!(
         "{} of {} {}: {}",
         text.name(),
@@ -104,14 +104,14 @@ pub(super) async fn read(
     line: &McpSession,
     uri: &str,
 ) -> Result<ReadResourceResult, Problem> {
-    let (id, text) = parse(uri).ok_or_else(|| unknown(uri))?;
+    let (id, text) = parse(uri).ok_or_else(|| refuse_unknown(uri))?;
     let root = line.connection.root();
     let whole = match text {
         SessionText::Report => sessions.shared_report(id, root).await,
         SessionText::Diff => sessions.shared_diff(id, root).await,
     };
     let whole = whole.map_err(|problem| match problem.kind {
-        ErrorKind::NotFound => unknown(uri),
+        ErrorKind::NotFound => refuse_unknown(uri),
         _ => problem,
     })?;
     line.connection
@@ -138,7 +138,7 @@ fn bounded(mut text: String) -> String {
     text
 }
 
-fn unknown(uri: &str) -> Problem {
+fn refuse_unknown(uri: &str) -> Problem {
     let message = format!("There is no resource `{uri}` in this repository");
     Problem::new(ErrorKind::NotFound, message).with_hint("`resources/list` names the newest ones")
 }

@@ -30,7 +30,7 @@ pub fn add_texts(batch: Vec<Numbered>, folder: &SessionFolder) -> Vec<Numbered> 
         let mut event = Arc::unwrap_or_clone(event);
         if let Event::Change { texts, .. } = &mut event {
             let mut room = EVENT_TEXTS_BYTES_MAX;
-            texts.iter_mut().for_each(|text| fill(text, folder, &mut room));
+            texts.iter_mut().for_each(|text| fill_text(text, folder, &mut room));
         }
         (seq, Arc::new(event))
     });
@@ -43,8 +43,8 @@ pub fn has_texts(batch: &[Numbered]) -> bool {
     batch.iter().any(|(_, event)| has(event))
 }
 
-fn fill(text: &mut ChangedText, folder: &SessionFolder, room: &mut usize) {
-    let read = |digest: &Option<String>| digest.as_ref().map(|digest| read(folder, digest)).transpose();
+fn fill_text(text: &mut ChangedText, folder: &SessionFolder, room: &mut usize) {
+    let read = |digest: &Option<String>| digest.as_ref().map(|digest| read_text(folder, digest)).transpose();
     let sides = read(&text.old_digest).and_then(|old| Ok((old, read(&text.new_digest)?)));
     match sides {
         Ok((old, new)) => {
@@ -58,7 +58,7 @@ fn fill(text: &mut ChangedText, folder: &SessionFolder, room: &mut usize) {
     }
 }
 
-fn read(folder: &SessionFolder, digest: &str) -> Result<String, TextOmission> {
+fn read_text(folder: &SessionFolder, digest: &str) -> Result<String, TextOmission> {
     let content = folder.content(digest).map_err(|_| TextOmission::Gone)?;
     if content.len() > TEXT_BYTES_MAX {
         return Err(TextOmission::TooLong);

@@ -98,7 +98,7 @@ impl TurnState<'_> {
                 cost_nanos: Some(most),
                 ..usage
             },
-            (_, Some(price)) => priced(usage, price),
+            (_, Some(price)) => add_cost(usage, price),
             _ => usage,
         };
         self.usage = self.usage.plus(usage);
@@ -107,7 +107,7 @@ impl TurnState<'_> {
 }
 
 /// Adds the cost by a price to counts whose cost the provider has not reported.
-fn priced(usage: Usage, price: TokenPrice) -> Usage {
+fn add_cost(usage: Usage, price: TokenPrice) -> Usage {
     let tokens = PaidTokens {
         input: usage.input_tokens,
         cache_read: usage.cached_tokens,

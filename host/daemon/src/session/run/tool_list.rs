@@ -182,7 +182,7 @@ impl ToolList {
                 return Err(refuse_operation(named));
             }
             let usable: Vec<&SkillTool> = self.hidden.iter().filter(|tool| self.is_for(tool)).collect();
-            return Err(match &names(&usable)[..] {
+            return Err(match &list_names(&usable)[..] {
                 "" => "No skill matches.".to_owned(),
                 names => format!("No skill matches. Ask with other words, or by a name: {names}."),
             });
@@ -263,7 +263,7 @@ fn read_call(call: &ToolCall) -> Result<ToolCall, String> {
 
 /// The tool that tells how hidden skills are called.
 fn find_skill(hidden: &[SkillTool]) -> ToolSpec {
-    let (count, names) = (hidden.len(), names(&hidden.iter().collect::<Vec<_>>()));
+    let (count, names) = (hidden.len(), list_names(&hidden.iter().collect::<Vec<_>>()));
     ToolSpec {
         name: FIND_SKILL.to_owned(),
         description: format!(
@@ -316,7 +316,7 @@ fn drop_bounds(schema: &mut Value) {
 }
 
 /// The names of skills for a sentence, as many as have room.
-fn names(tools: &[&SkillTool]) -> String {
+fn list_names(tools: &[&SkillTool]) -> String {
     let mut text = String::new();
     for (at, SkillTool { spec, .. }) in tools.iter().enumerate() {
         if text.len() + spec.name.len() > NAMES_BYTES_MAX {
@@ -568,7 +568,7 @@ mod tests {
     #[test]
     fn names_are_bounded() {
         let many: Vec<SkillTool> = (0..1_000).map(|number| tool(&format!("skill_{number}"), "")).collect();
-        let text = names(&many.iter().collect::<Vec<_>>());
+        let text = list_names(&many.iter().collect::<Vec<_>>());
         assert!(text.len() < NAMES_BYTES_MAX + 100 && text.ends_with(" more"), "{text}");
     }
 }

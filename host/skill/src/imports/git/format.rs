@@ -25,7 +25,7 @@ impl Format {
 
     fn parse(text: &str) -> Self {
         let mut format = Self::default();
-        for (section, key, value) in settings(text) {
+        for (section, key, value) in parse_settings(text) {
             match (section.as_str(), key.as_str()) {
                 ("core", "repositoryformatversion") => format.version = value.parse().unwrap_or_default(),
                 ("extensions", _) => format.extensions.push((key, value)),
@@ -77,7 +77,7 @@ impl Format {
 }
 
 /// Section, name and value of each plain setting, in lower case.
-fn settings(text: &str) -> Vec<(String, String, String)> {
+fn parse_settings(text: &str) -> Vec<(String, String, String)> {
     let plain = |text: &str| text.trim().trim_matches('"').to_ascii_lowercase();
     let mut section = String::new();
     let mut found = Vec::new();

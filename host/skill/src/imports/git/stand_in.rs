@@ -71,11 +71,11 @@ pub(super) fn fill(task: &StandInTask) -> Result<(), Failure> {
         // A work tree has its own HEAD, states, and references below these names.
         let is_own = |name: &str| !name.starts_with("refs/") || OWN_REFERENCES.iter().any(|at| name.starts_with(at));
         all.retain(|name, _| !is_own(name));
-        let head = own.by_name.get("HEAD").map_or_else(String::new, content);
+        let head = own.by_name.get("HEAD").map_or_else(String::new, format_reference);
         for state in STATES {
             let place = task.place.join(state);
             match own.by_name.get(state) {
-                Some(value) => put(&place, &content(value))?,
+                Some(value) => replace_file(&place, &format_reference(value))?,
                 None if place.exists() => fs::remove_file(place)?,
                 None => {}
             }
@@ -85,8 +85,8 @@ pub(super) fn fill(task: &StandInTask) -> Result<(), Failure> {
                 .into_iter()
                 .filter(|(name, _)| is_own(name) && name.starts_with("refs/")),
         );
-        put(&task.place.join("packed-refs"), &pack(task, &all)?)?;
-        put(&task.place.join("HEAD"), &head)
+        replace_file(&task.place.join("packed-refs"), &pack_references(task, &all)?)?;
+        replace_file(&task.place.join("HEAD"), &head)
     };
     write().map_err(|error| failure("failed", format!("git: {error}.")))
 }
@@ -95,7 +95,7 @@ pub(super) fn fill(task: &StandInTask) -> Result<(), Failure> {
 const OWN_REFERENCES: [&str; 3] = ["refs/bisect/", "refs/worktree/", "refs/rewritten/"];
 
 /// The text of `packed-refs`. It cannot hold symbolic references, so this writes a file for each of them.
-fn pack(task: &StandInTask, references: &BTreeMap<String, Reference>) -> io::Result<String> {
+fn pack_references(task: &StandInTask, references: &BTreeMap<String, Reference>) -> io::Result<String> {
     let mut packed = "# pack-refs with: peeled fully-peeled sorted \n".to_owned();
     for (name, value) in references {
         if !git2::Reference::is_valid_name(name) {
@@ -111,14 +111,14 @@ fn pack(task: &StandInTask, references: &BTreeMap<String, Reference>) -> io::Res
             Reference::Symbolic(_) => {
                 let place = task.place.join(name);
                 fs::create_dir_all(place.parent().unwrap_or(&task.place))?;
-                put(&place, &content(value))?;
+                replace_file(&place, &format_reference(value))?;
             }
         }
     }
     Ok(packed)
 }
 
-fn content(value: &Reference) -> String {
+fn format_reference(value: &Reference) -> String {
     match value {
         Reference::Object { id, .. } => format!("{}\n", hexadecimal(id)),
         Reference::Symbolic(target) => format!("ref: {}\n", target.replace(['\n', '\r'], " ")),
@@ -126,7 +126,7 @@ fn content(value: &Reference) -> String {
 }
 
 /// A new file each time, so that libgit2 sees that it has changed.
-fn put(place: &Path, text: &str) -> io::Result<()> {
+fn replace_file(place: &Path, text: &str) -> io::Result<()> {
     let new = place.with_extension("new");
     fs::write(&new, text)?;
     fs::rename(new, place)

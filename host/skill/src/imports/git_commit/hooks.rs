@@ -247,7 +247,7 @@ impl CommitHooks {
         if !self.run_here() {
             return match self.left_out.as_slice() {
                 [] => "Your git hooks do not run for this commit.".to_owned(),
-                names => format!("Your git hooks do not run for this commit: {}.", list(names)),
+                names => format!("Your git hooks do not run for this commit: {}.", quote_names(names)),
             };
         }
         let mut said = self.describe_run();
@@ -255,7 +255,7 @@ impl CommitHooks {
             said.push(format!("After the commit `{AFTER}` runs in the sandbox."));
         }
         if !self.left_out.is_empty() {
-            said.push(format!("These git hooks do not run: {}.", list(&self.left_out)));
+            said.push(format!("These git hooks do not run: {}.", quote_names(&self.left_out)));
         }
         said.join("\n")
     }
@@ -271,7 +271,7 @@ impl CommitHooks {
         if !self.left_out.is_empty() {
             said.push(format!(
                 "Your git hooks did not run for this commit: {}.",
-                list(&self.left_out)
+                quote_names(&self.left_out)
             ));
         }
         said
@@ -282,7 +282,7 @@ impl CommitHooks {
         if !self.before.is_empty() {
             said.push(format!(
                 "These git hooks ran in the sandbox and passed: {}.",
-                list(&self.before)
+                quote_names(&self.before)
             ));
         }
         if self.has_changed_message {
@@ -296,14 +296,14 @@ impl CommitHooks {
             };
             said.push(format!(
                 "Their changes in the tree are dropped: {}{more}.",
-                list(&named)
+                quote_names(&named)
             ));
         }
         said
     }
 }
 
-fn list(names: &[&str]) -> String {
+fn quote_names(names: &[&str]) -> String {
     format!("`{}`", names.join("`, `"))
 }
 
