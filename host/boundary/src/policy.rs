@@ -319,7 +319,6 @@ impl Policy {
 /// A grant as flags of a command.
 fn flags(grant: &PolicyRequest) -> String {
     let allow = grant.allow.iter().map(|effect| format!("--allow {effect}"));
-    // A value that begins with `-` would be read as a flag.
     let paths = grant.allow_paths.iter().map(|path| {
         // A value that begins with a hyphen would be read as a flag.
         let between = if path.starts_with('-') { '=' } else { ' ' };

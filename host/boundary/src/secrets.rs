@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use tool_core::api::{HostName, SecretName};
+use tool_core::digest::hexadecimal;
 
 use crate::transport::{HeaderFields, InboundResponse};
 
@@ -122,7 +123,7 @@ fn encodings(value: &str) -> Vec<String> {
         })
         .collect();
     let in_json = serde_json::Value::from(value).to_string();
-    let hexadecimal: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hexadecimal = hexadecimal(value.as_bytes());
     let mut encodings = vec![
         value.to_owned(),
         percent_encoded,

@@ -5,7 +5,7 @@ mod mark;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::api::Dollars;
+use crate::api::{Dollars, is_zero};
 
 pub use mark::LabelMark;
 
@@ -95,10 +95,6 @@ pub struct Usage {
     /// Cost in billionths of a US dollar, reported by the provider or computed from its price; absent if neither is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_nanos: Option<u64>,
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 impl Usage {

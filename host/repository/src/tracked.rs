@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::git_file::{open_file, read_bounded};
 use crate::reftable::{self, Reference, References};
 use crate::root;
+use tool_core::digest::hexadecimal;
 
 /// Largest index that is read. The Linux kernel's has 10 MB.
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -220,11 +221,7 @@ fn join_split(
     name_bytes: usize,
     shared: impl Fn(&str) -> Option<Vec<u8>>,
 ) -> Option<Vec<IndexEntry>> {
-    let name: String = link
-        .get(..name_bytes)?
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let name = hexadecimal(link.get(..name_bytes)?);
     if name.bytes().all(|digit| digit == b'0') {
         return Some(own);
     }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use tool_boundary::KeyValueStore;
-use tool_core::digest::sha256_hex;
+use tool_core::digest::{hexadecimal, sha256_hex};
 
 /// Largest value.
 const VALUE_BYTES_MAX: usize = 1024 * 1024;
@@ -62,8 +62,7 @@ impl FileStore {
     }
 
     fn file(&self, key: &str) -> PathBuf {
-        let name: String = key.bytes().map(|byte| format!("{byte:02x}")).collect();
-        self.folder.join(name)
+        self.folder.join(hexadecimal(key.as_bytes()))
     }
 
     fn read(&self, key: &str) -> io::Result<Option<Vec<u8>>> {
