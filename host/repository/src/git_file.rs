@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::OFlags;
 
 /// Opens a regular file without following a link or waiting for a FIFO.
-pub(crate) fn open_file(path: &Path) -> Option<(File, Metadata)> {
+pub fn open_file(path: &Path) -> Option<(File, Metadata)> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut options = OpenOptions::new();
     let file = options

@@ -15,7 +15,7 @@ mod fingerprint;
 pub mod foreign;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-mod git_file;
+pub mod git_file;
 mod hidden_entries;
 mod hidden_links;
 mod ignore_files;

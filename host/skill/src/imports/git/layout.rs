@@ -5,17 +5,16 @@
 //! other, and objects that are borrowed from elsewhere, are used only after the user has said yes to exactly these places.
 
 use std::collections::BTreeSet;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-
-use rustix::fs::OFlags;
 
 use super::format::Format;
 use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
+use tool_repository::git_file::open_file;
 
 /// The places that git's data of one work tree is in, each as it really is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -281,13 +280,7 @@ pub(super) fn read(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
 
 /// Opens a regular file without following a link or waiting for a FIFO.
 pub(super) fn open(path: &Path) -> Option<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)
-        .ok()?;
-    file.metadata().ok()?.is_file().then_some(file)
+    open_file(path).map(|(file, _)| file)
 }
 
 #[cfg(test)]
