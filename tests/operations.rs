@@ -109,7 +109,9 @@ fn a_refactor_of_click_changes_three_files_and_runs_the_tests_before_and_after()
     let id = newest(&home);
     holds(
         &finished.stderr,
-        &[&format!("`tool diff {id}` shows the changes, `tool undo {id}` takes them back.")],
+        &[&format!(
+            "`tool diff {id}` shows the changes, `tool undo {id}` takes them back."
+        )],
     );
     let closing = closing(&finished.stdout);
     holds(
