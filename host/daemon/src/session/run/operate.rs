@@ -35,6 +35,9 @@ use crate::text::TokenRate;
 use crate::turn::{self, Turn, TurnEnd, TurnReport, until};
 use tool_journal::journal::Work;
 
+/// Selections for one request: the first, and two with the room that the server's tokenizer leaves. Each reads the tree.
+const SELECTIONS_MAX: u32 = 3;
+
 /// Tells the model that it works on a private layer.
 const PREVIEW: &str = "\
 # Preview
@@ -514,7 +517,9 @@ async fn prepare(
         })
     };
     let build = Arc::new(build);
+    let mut selections = 0;
     let prepared = loop {
+        selections += 1;
         let (build, selected) = (Arc::clone(&build), selecting.clone());
         let prepared = tokio::select! {
             biased;
@@ -529,8 +534,8 @@ async fn prepare(
         let prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
         let room = packet_room(provider, context_tokens, &prepared.packet, mark).await;
         // A tokenizer can make more tokens of the packet than was assumed.
-        if room + room / 20 >= context::packet_tokens(prepared.packet.context.len()) || room >= selecting.budget_tokens
-        {
+        let is_small = room + room / 20 >= context::packet_tokens(prepared.packet.context.len());
+        if is_small || room >= selecting.budget_tokens || selections == SELECTIONS_MAX {
             break prepared;
         }
         selecting.budget_tokens = room;
