@@ -5,7 +5,7 @@ use tool_model_server::{Round, ScriptedCall};
 
 use super::{changed, skill, text};
 use crate::providers::scripted;
-use crate::support::{Home, folder, guest, holds};
+use crate::support::{Home, folder, git, guest, holds};
 
 fn offered(body: &Value) -> Vec<(String, String)> {
     let tools = body["tools"].as_array().expect("tools are offered");
@@ -106,6 +106,7 @@ fn a_lock_file_narrows_what_a_model_can_do_with_a_teams_skill() {
 #[test]
 fn many_skills_of_a_team_are_found_by_one_tool_and_called_by_another() {
     let root = folder(&[("a.py", "def a():\n    return 1\n")]);
+    git(root.path(), &["init", "-q"]);
     let find = ScriptedCall::new("find_skill", json!({"query": "team_s07"}));
     // The step that reads arguments leniently is for those of the skill: the model has written a boolean as text.
     let call = |arguments: Value| ScriptedCall::new("call_skill", json!({"name": "team_s07", "arguments": arguments}));
