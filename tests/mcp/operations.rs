@@ -102,6 +102,25 @@ fn a_granted_operation_answers_and_tells_how_far_it_is() {
 }
 
 #[test]
+fn an_explanation_only_reads_whatever_the_configuration_allows() {
+    let write = json!({"path": "app.py", "content": "changed = True\n"});
+    let rounds = [
+        Round::calls([ScriptedCall::new("write_file", write)]),
+        Round::text("I could not write it."),
+    ];
+    let operations = "[\"explain\"]\nallow = [\"write-repository\", \"run-process\", \"commit-git:tainted\"]";
+    let (server, home) = scripted(rounds, operations);
+    let repository = folder(FILES);
+    let flags = ["--allow", "write-repository"];
+    let mut agent = Agent::start(&home, repository.path(), &flags, &json!({}));
+    agent.call("explain", json!({"question": "rewrite app.py"}));
+    agent.end().expect(0);
+    assert!(server.requests().len() > 1, "the call was answered");
+    let kept = std::fs::read_to_string(repository.path().join("app.py")).expect("it is there");
+    assert_eq!(kept, FILES[1].1);
+}
+
+#[test]
 fn an_explanation_sends_heartbeats_and_one_that_is_cancelled_ends_its_session() {
     let (_server, home) = scripted([Round::new([ServerStep::Stall])], "[\"explain\"]");
     let repository = folder(FILES);

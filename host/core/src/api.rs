@@ -559,6 +559,16 @@ impl BudgetRequest {
     }
 }
 
+/// Effects that do more than read, by the names of grants.
+const CHANGES: [&str; 6] = [
+    "write-repository",
+    "run-process",
+    "commit-git",
+    "install",
+    "http-write:*",
+    "store",
+];
+
 /// Effects by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -619,6 +629,11 @@ impl PolicyRequest {
             allow_paths: vec![path.to_owned()],
             ..Self::default()
         }
+    }
+
+    /// Denies all that does more than read, whatever the configuration allows: a request's `deny` goes before that.
+    pub fn deny_changes(&mut self) {
+        self.deny.extend(CHANGES.map(str::to_owned));
     }
 
     /// True where it asks for more than the defaults, which takes more than being the same user.

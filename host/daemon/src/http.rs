@@ -175,21 +175,11 @@ fn check_reach(state: &AppState, caller: Caller, widens: bool, overrides: &Overr
     ))
 }
 
-/// What a caller who may be confined cannot cause, by the names of grants.
-const DENIED_IF_CONFINED: [&str; 6] = [
-    "write-repository",
-    "run-process",
-    "commit-git",
-    "install",
-    "http-write:*",
-    "store",
-];
-
 /// Leaves a caller who may be confined what reads, whatever the configuration allows. Later turns of its conversations keep
 /// to that.
 fn narrow(caller: Caller, policy: &mut PolicyRequest) {
     if caller == Caller::SameUser {
-        policy.deny.extend(DENIED_IF_CONFINED.map(str::to_owned));
+        policy.deny_changes();
     }
 }
 

@@ -52,16 +52,18 @@ impl Operations {
             .map(describe_tool)
     }
 
-    /// The policy of a session that works on a question of another agent. It may only read: a stranger may have written
-    /// the question.
+    /// The policy of a session that works on a question of another agent. It may only read, also where the configuration
+    /// allows more: a stranger may have written the question.
     fn policy_of_question(&self) -> PolicyRequest {
-        PolicyRequest {
+        let mut policy = PolicyRequest {
             allow: Vec::new(),
             allow_paths: Vec::new(),
             unsandboxed: false,
             untrusted_task: true,
             ..self.request.clone()
-        }
+        };
+        policy.deny_changes();
+        policy
     }
 }
 
