@@ -28,7 +28,7 @@ mod start;
 mod store;
 mod undo;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -550,13 +550,15 @@ impl Stream {
         }
     }
 
-    /// Adds the texts of changed files, which the journal keeps apart from the events.
-    pub async fn with_texts(&self, batch: Vec<Numbered>) -> Vec<Numbered> {
-        if !texts::has_texts(&batch) {
-            return batch;
+    /// Takes the next events out of a batch, with the texts of changed files, which the journal keeps apart from the events.
+    /// At most one of the events has texts.
+    pub async fn take_with_texts(&self, batch: &mut VecDeque<Numbered>) -> Vec<Numbered> {
+        let piece = texts::take_piece(batch);
+        if !texts::has_texts(&piece) {
+            return piece;
         }
-        let (folder, kept) = (self.events.folder().clone(), batch.clone());
-        let added = tokio::task::spawn_blocking(move || texts::add_texts(batch, &folder));
+        let (folder, kept) = (self.events.folder().clone(), piece.clone());
+        let added = tokio::task::spawn_blocking(move || texts::add_texts(piece, &folder));
         added.await.unwrap_or(kept)
     }
 

@@ -1,5 +1,6 @@
 //! Event streams: how an event is written in either form, and the body that follows a session.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -78,23 +79,27 @@ pub(super) fn last_event_id(headers: &HeaderMap) -> u64 {
 pub(super) fn response(stream: Stream, style: Style, peer: Option<ConnectInfo<Peer>>) -> Response<Body> {
     let mark = peer.map(|ConnectInfo(peer)| peer.long_answer());
     let model: Arc<str> = stream.model().into();
-    let pieces = stream::unfold((stream, mark, model), move |(mut stream, mark, model)| async move {
+    // What was read and is not sent yet. Texts are added only when their event is sent.
+    let waiting = VecDeque::new();
+    let pieces = stream::unfold((stream, waiting, mark, model), move |state| async move {
+        let (mut stream, mut waiting, mark, model) = state;
         let patience = limits::seconds(HEARTBEAT_SECONDS);
         let piece = loop {
+            if !waiting.is_empty() {
+                let events = stream.take_with_texts(&mut waiting).await;
+                let frames = events.iter().map(|(seq, event)| frame(style, *seq, event, &model));
+                break frames.collect::<String>();
+            }
             match tokio::time::timeout(patience, stream.next()).await {
                 Ok(None) => return None,
-                Ok(Some(batch)) => {
-                    let batch = stream.with_texts(batch).await;
-                    let frames = batch.iter().map(|(seq, event)| frame(style, *seq, event, &model));
-                    break frames.collect::<String>();
-                }
+                Ok(Some(batch)) => waiting = batch.into(),
                 Err(_) if style.strict => {}
                 Err(_) => break ": heartbeat\n\n".to_owned(),
             }
         };
         Some((
             Ok::<_, std::convert::Infallible>(Bytes::from(piece)),
-            (stream, mark, model),
+            (stream, waiting, mark, model),
         ))
     });
     let mut response = Response::new(Body::from_stream(pieces));

@@ -1,6 +1,7 @@
 //! Texts of changed files in the events that a stream sends. The journal stores contents outside of its lines, so a large
 //! change takes no memory of the session and no room in the journal.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Numbered;
@@ -39,8 +40,18 @@ pub fn add_texts(batch: Vec<Numbered>, folder: &SessionFolder) -> Vec<Numbered> 
 
 /// True if [`add_texts`] adds texts to an event of this batch.
 pub fn has_texts(batch: &[Numbered]) -> bool {
-    let has = |event: &Event| matches!(event, Event::Change { texts, .. } if !texts.is_empty());
-    batch.iter().any(|(_, event)| has(event))
+    batch.iter().any(has_room)
+}
+
+/// Takes the next events out of a batch, up to the first that has room for texts: a batch may have hundreds of such events,
+/// and the texts of all of them are too much for the memory.
+pub fn take_piece(batch: &mut VecDeque<Numbered>) -> Vec<Numbered> {
+    let end = batch.iter().position(has_room).map_or(batch.len(), |at| at + 1);
+    batch.drain(..end).collect()
+}
+
+fn has_room((_, event): &Numbered) -> bool {
+    matches!(&**event, Event::Change { texts, .. } if !texts.is_empty())
 }
 
 fn fill_text(text: &mut ChangedText, folder: &SessionFolder, room: &mut usize) {
@@ -111,6 +122,27 @@ mod tests {
             Event::Change { texts, .. } => texts.clone(),
             other => panic!("no change: {other:?}"),
         }
+    }
+
+    #[test]
+    fn a_piece_has_one_event_with_texts_at_most() {
+        let token = || Event::Token { content: "a".into() };
+        let change = || Event::Change {
+            call_id: None,
+            files: Vec::new(),
+            diff: String::new(),
+            truncated: false,
+            proposed: false,
+            texts: vec![ChangedText::default()],
+        };
+        let events = [token(), change(), change(), token(), token()];
+        let mut batch: VecDeque<Numbered> = (1..).zip(events.map(Arc::new)).collect();
+        let mut pieces = Vec::new();
+        while !batch.is_empty() {
+            let piece = take_piece(&mut batch);
+            pieces.push(piece.iter().map(|(seq, _)| *seq).collect::<Vec<_>>());
+        }
+        assert_eq!(pieces, [vec![1, 2], vec![3], vec![4, 5]]);
     }
 
     #[test]
