@@ -455,7 +455,7 @@ impl<'a> TurnState<'a> {
             return self.close(Budget::Steps).await;
         }
         let ran = self.run_calls(&round.calls).await;
-        let repeated = calls::count_repeats(&mut self.repeats, &round.calls, &ran.results);
+        let repeated = calls::count_repeats(&mut self.repeats, &round.calls, &ran.results, self.turn.tools);
         self.turn.messages.push(Message::ToolResults { results: ran.results });
         self.show_messages();
         if let Some(stop) = ran.interrupted {

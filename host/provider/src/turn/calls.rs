@@ -132,19 +132,27 @@ pub fn bounded_text(mut text: String, bytes_max: usize) -> String {
     text
 }
 
-/// Counts calls that were made before with the same arguments and had the same result. Gives the call that has now
-/// been made too often, if one has. Equal calls of one round count once: the model had none of their answers yet.
+/// Counts calls that were made before with the same arguments and had the same result, whichever way they were written.
+/// Gives the call that has now been made too often, if one has. Equal calls of one round count once: the model had none
+/// of their answers yet.
 pub(super) fn count_repeats<'c>(
     seen: &mut HashMap<u64, usize>,
     calls: &'c [ToolCall],
     results: &[ToolResult],
+    tools: &dyn Tools,
 ) -> Option<&'c ToolCall> {
     let mut too_often = None;
     let mut in_round = HashSet::new();
     for (call, result) in calls.iter().zip(results) {
+        let resolved = tools.resolve(call).ok().flatten();
+        let meant = resolved.as_ref().unwrap_or(call);
         let mut hasher = DefaultHasher::new();
-        let arguments = serde_json::from_str::<Value>(&call.arguments).unwrap_or_default();
-        (&call.name, arguments.to_string(), &result.text).hash(&mut hasher);
+        // A call without arguments may leave them out.
+        let arguments = match serde_json::from_str(&meant.arguments) {
+            Ok(Value::Null) | Err(_) => Value::Object(serde_json::Map::new()),
+            Ok(arguments) => arguments,
+        };
+        (&meant.name, arguments, &result.text).hash(&mut hasher);
         let digest = hasher.finish();
         if !in_round.insert(digest) {
             continue;
@@ -173,9 +181,35 @@ pub(super) fn names(calls: &[ToolCall], tools: &dyn Tools) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
     use serde_json::json;
 
     use super::*;
+
+    /// One tool, and `indirect`, whose arguments are those of that tool, as text.
+    struct Indirect;
+
+    impl Tools for Indirect {
+        fn specs(&self) -> Vec<ToolSpec> {
+            Vec::new()
+        }
+
+        fn resolve(&self, call: &ToolCall) -> Result<Option<ToolCall>, String> {
+            if call.name != "indirect" {
+                return Ok(None);
+            }
+            Ok(Some(ToolCall {
+                id: call.id.clone(),
+                name: "read_file".into(),
+                arguments: serde_json::from_str(&call.arguments).map_err(|error| error.to_string())?,
+            }))
+        }
+
+        fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>> {
+            Box::pin(async move { refused(call, "not here") })
+        }
+    }
 
     fn call(name: &str) -> ToolCall {
         ToolCall {
@@ -191,9 +225,38 @@ mod tests {
         let results: Vec<ToolResult> = calls.iter().map(|call| refused(call, "the same")).collect();
         let mut seen = HashMap::new();
         for round in 1..limits::TOOL_CALL_REPEATS_MAX {
-            assert_eq!(count_repeats(&mut seen, &calls, &results), None, "round {round}");
+            assert_eq!(
+                count_repeats(&mut seen, &calls, &results, &Indirect),
+                None,
+                "round {round}"
+            );
         }
-        assert!(count_repeats(&mut seen, &calls, &results).is_some());
+        assert!(count_repeats(&mut seen, &calls, &results, &Indirect).is_some());
+    }
+
+    #[test]
+    fn a_call_that_is_written_in_another_way_is_the_same_call() {
+        let mut seen = HashMap::new();
+        let mut repeats = 0;
+        for round in 0..limits::TOOL_CALL_REPEATS_MAX {
+            let spaces = " ".repeat(round);
+            let (name, arguments) = match round % 3 {
+                0 => ("read_file", format!(r#"{{"path":"a.py",{spaces}"lines":3}}"#)),
+                1 => ("read_file", format!(r#"{{"lines":3,{spaces}"path":"a.py"}}"#)),
+                _ => (
+                    "indirect",
+                    json!(format!(r#"{{{spaces}"path":"a.py","lines":3}}"#)).to_string(),
+                ),
+            };
+            let call = ToolCall {
+                name: name.into(),
+                arguments,
+                ..call("read_file")
+            };
+            let results = [refused(&call, "the same")];
+            repeats += usize::from(count_repeats(&mut seen, &[call], &results, &Indirect).is_some());
+        }
+        assert_eq!(repeats, 1, "it was made too often with the last round");
     }
 
     #[test]
