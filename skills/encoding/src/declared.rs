@@ -44,31 +44,47 @@ pub fn of_new_file(host: &dyn Host, path: &str) -> Option<(Encoding, bool)> {
 
 /// True if a pattern of `.editorconfig` or `.gitattributes` matches a whole text. Knows `*`, `**`, `?` and `{a,b}`.
 fn matches(pattern: &str, text: &str) -> bool {
-    let Some(first) = pattern.chars().next() else {
-        return text.is_empty();
-    };
-    let rest = &pattern[first.len_utf8()..];
-    match first {
-        '*' => {
-            let (rest, is_deep) = rest.strip_prefix('*').map_or((rest, false), |rest| (rest, true));
-            let ends = (0..=text.len()).filter(|end| text.is_char_boundary(*end));
-            let mut ends = ends.take_while(|end| is_deep || !text[..*end].contains('/'));
-            ends.any(|end| matches(rest, &text[end..]))
-        }
-        '{' if rest.contains('}') => {
-            let (inner, after) = rest.split_once('}').unwrap_or((rest, ""));
-            inner
-                .split(',')
-                .any(|choice| matches(&format!("{choice}{after}"), text))
-        }
-        _ => {
-            let mut characters = text.chars();
-            let fits = characters
-                .next()
-                .is_some_and(|next| next == first || first == '?' && next != '/');
-            fits && matches(rest, characters.as_str())
-        }
+    ends(pattern, text, vec![0]).contains(&text.len())
+}
+
+/// The places of a text, in their order, up to which a pattern can reach from the given places. All of them are followed at
+/// once: trying one after the other would take for ever with a pattern of many wildcards.
+fn ends(pattern: &str, text: &str, mut places: Vec<usize>) -> Vec<usize> {
+    let mut rest = pattern;
+    while let Some(first) = rest.chars().next().filter(|_| !places.is_empty()) {
+        rest = &rest[first.len_utf8()..];
+        places = match first {
+            '*' => {
+                let deep = rest.strip_prefix('*');
+                rest = deep.unwrap_or(rest);
+                let mut reached: Vec<usize> = Vec::new();
+                for place in places {
+                    // A place that an earlier one has reached leads no further than that one.
+                    if reached.last().is_none_or(|last| *last < place) {
+                        let slash = text[place..].find('/').filter(|_| deep.is_none());
+                        let end = slash.map_or(text.len(), |length| place + length);
+                        reached.extend((place..=end).filter(|at| text.is_char_boundary(*at)));
+                    }
+                }
+                reached
+            }
+            '{' if rest.contains('}') => {
+                let (inner, after) = rest.split_once('}').unwrap_or((rest, ""));
+                rest = after;
+                let choices = inner.split(',');
+                let mut reached: Vec<usize> = choices.flat_map(|choice| ends(choice, text, places.clone())).collect();
+                reached.sort_unstable();
+                reached.dedup();
+                reached
+            }
+            _ => {
+                let fits = |next: &char| *next == first || first == '?' && *next != '/';
+                let next = |place: usize| Some(place + text[place..].chars().next().filter(fits)?.len_utf8());
+                places.into_iter().filter_map(next).collect()
+            }
+        };
     }
+    places
 }
 
 /// The encoding that a file names in its first lines: in a coding line, or as XML, HTML and CSS do.

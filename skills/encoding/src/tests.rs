@@ -83,6 +83,32 @@ fn the_settings_of_a_repository_count() {
 }
 
 #[test]
+fn patterns_of_settings_count_for_new_files() {
+    let long = format!("d/{}", "a".repeat(200));
+    for (pattern, path, fits) in [
+        ("*.txt", "d/é.txt", true),
+        ("*.txt", "d/é.rs", false),
+        ("d/*.txt", "d/e/a.txt", false),
+        ("d/**.txt", "d/e/a.txt", true),
+        ("/d/*/?.{rs,txt}", "d/e/a.txt", true),
+        ("/d/*/?.{rs,txt}", "d/e/a.toml", false),
+        ("{a*,b}{1,2}.txt", "abc2.txt", true),
+        ("{a*,b}{1,2}.txt", "bc2.txt", false),
+        ("a{b", "a{b", true),
+        // What would take for ever if one way after the other was tried.
+        (format!("{}b", "**a".repeat(40)).as_str(), long.as_str(), false),
+        (format!("{}b", "*a".repeat(40)).as_str(), long.as_str(), false),
+        (format!("{}b", "{a,a}".repeat(60)).as_str(), long.as_str(), false),
+        (format!("{}*", "{a,a}".repeat(60)).as_str(), long.as_str(), true),
+    ] {
+        let settings = format!("[{pattern}]\ncharset = latin1\n");
+        let host = FakeHost::new(&[(".editorconfig", &settings)]);
+        let expected = fits.then_some((Encoding::Latin1, false));
+        assert_eq!(of_new_file(&host, path), expected, "{pattern} and {path}");
+    }
+}
+
+#[test]
 fn without_a_declaration_an_encoding_is_guessed() {
     let sjis = encoding_rs::SHIFT_JIS.encode("これは日本語の文章です。").0;
     let gbk = encoding_rs::GBK.encode("这是一个用中文写的文件。").0;
