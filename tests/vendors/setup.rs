@@ -160,6 +160,30 @@ fn ollama_makes_a_model_with_a_larger_context_where_the_user_says_yes() {
 }
 
 #[test]
+fn a_model_of_the_larger_ones_name_is_used_and_not_overwritten() {
+    let _port = OLLAMA_PORT.lock().unwrap_or_else(PoisonError::into_inner);
+    let script = Script {
+        models: vec!["llama3:8b".to_owned(), "llama3:8b-16k".to_owned()],
+        ollama_context: Some(4_096),
+        ..Script::new([Round::text("OK")])
+    };
+    let server = ModelServer::start_on(OLLAMA, script).expect("nothing else listens there");
+    let (home, repository) = (Home::empty(), repository());
+    let answers = [
+        ("Number or name [ollama]: ", "\n"),
+        ("part of a name [llama3:8b]: ", "\n"),
+        ("Use it as it is? [y/N] ", "y\n"),
+    ];
+    let shown = typed(&home, repository.path(), &["init"], &answers, &[]).expect(0);
+    let screen = screen(&shown, &home);
+    let said = "llama3:8b has a context of 4096 tokens here. The server already has a model named llama3:8b-16k.";
+    let used = "llama3:8b-16k is used with a context of 4096 tokens.";
+    assert!(screen.contains(said) && screen.contains(used), "{screen}");
+    let requests = server.ollama_requests();
+    assert!(requests.iter().all(|request| request.path != "/api/create"));
+}
+
+#[test]
 fn the_first_command_sets_up_ollama_and_goes_on() {
     let _port = OLLAMA_PORT.lock().unwrap_or_else(PoisonError::into_inner);
     let _server = server_on(OLLAMA, &["qwen3-coder", "llama3"], &["OK", ANSWER]);

@@ -1,6 +1,6 @@
 //! Creates models with a larger context through Ollama's own API, because its OpenAI-compatible API cannot set the size.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::context_size::origin;
 use super::trial::TRIAL_SECONDS_MAX;
@@ -16,6 +16,8 @@ pub struct LargerModel {
     pub name: String,
     /// Tokens of its context: the smallest in which the model gets every skill in full, because the memory grows with it.
     pub tokens: u64,
+    /// The server has a model of this name already: it is used as it is.
+    pub is_there: bool,
 }
 
 /// Finds a larger model to create. `loaded` is the context in tokens with which Ollama has loaded the configured model. None
@@ -24,28 +26,35 @@ pub async fn find_larger_model(settings: &ProviderSettings, options: &Options, l
     if settings.name != ProviderName::Local || loaded >= SHORT_CONTEXT_TOKENS {
         return None;
     }
-    let url = format!("{}/api/show", origin(&settings.url)?);
-    let bound = limits::seconds(limits::PROVIDER_CONTEXT_SECONDS_MAX);
-    let request = json!({"model": settings.model});
-    let shown = over_http(settings, options)
-        .ok()?
-        .post_json(&url, &request, bound)
-        .await?;
+    let shown = show(settings, options, &settings.model).await?;
     let mut facts = shown["model_info"].as_object()?.iter();
     let own = facts.find_map(|(key, value)| value.as_u64().filter(|_| key.ends_with(".context_length")))?;
     let tokens = own.min(SHORT_CONTEXT_TOKENS);
-    (tokens > loaded).then(|| LargerModel {
-        name: format!("{}-{}k", settings.model, tokens / 1024),
-        tokens,
-    })
+    if tokens <= loaded {
+        return None;
+    }
+    let name = format!("{}-{}k", settings.model, tokens / 1024);
+    let is_there = show(settings, options, &name).await.is_some();
+    Some(LargerModel { name, tokens, is_there })
 }
 
-/// Creates the model. It shares the weights of the configured one.
+/// What the server says of one of its models; none where it has no such model.
+async fn show(settings: &ProviderSettings, options: &Options, model: &str) -> Option<Value> {
+    let url = format!("{}/api/show", origin(&settings.url)?);
+    let bound = limits::seconds(limits::PROVIDER_CONTEXT_SECONDS_MAX);
+    let server = over_http(settings, options).ok()?;
+    server.post_json(&url, &json!({"model": model}), bound).await
+}
+
+/// Makes the model, unless the server has one of its name. It shares the weights of the configured one.
 pub async fn create_larger_model(
     settings: &ProviderSettings,
     options: &Options,
     larger: &LargerModel,
 ) -> Result<(), Problem> {
+    if larger.is_there {
+        return Ok(());
+    }
     let url = format!("{}/api/create", origin(&settings.url).unwrap_or_default());
     let request = json!({
         "model": larger.name,

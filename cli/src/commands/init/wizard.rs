@@ -285,11 +285,14 @@ async fn offer_larger_context(init: &mut Init, context: &Context) -> Result<(), 
         return Ok(());
     };
     if let Some(larger) = provider::find_larger_model(&settings, &options, tokens).await {
-        let question = format!(
-            "{} has a context of {tokens} tokens here. Create {} from it, with {} tokens? It shares the weights and needs \
-             more memory. [y/N] ",
-            settings.model, larger.name, larger.tokens
-        );
+        let (model, name) = (&settings.model, &larger.name);
+        let offer = if larger.is_there {
+            format!("The server already has a model named {name}. Use it as it is?")
+        } else {
+            let tokens = larger.tokens;
+            format!("Create {name} from it, with {tokens} tokens? It shares the weights and needs more memory.")
+        };
+        let question = format!("{model} has a context of {tokens} tokens here. {offer} [y/N] ");
         if is_yes(&ask(&question, context.output)?) {
             provider::create_larger_model(&settings, &options, &larger).await?;
             init.model = Some(larger.name);
