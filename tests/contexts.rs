@@ -103,10 +103,9 @@ fn a_packet_for_a_small_context_has_whole_functions() {
         let rest = rest.split("</file>").next().unwrap_or_default();
         rest.matches("\tdef ").count()
     });
-    assert_eq!(
-        begun - outlined.sum::<usize>(),
-        packet.matches("\t    return total").count()
-    );
+    let returns = packet.matches("\t    return total").count();
+    assert!(returns > 0, "a whole function has room: {packet}");
+    assert_eq!(begun - outlined.sum::<usize>(), returns);
 }
 
 #[test]

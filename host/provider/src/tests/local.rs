@@ -263,7 +263,13 @@ async fn the_size_of_a_hosted_model_is_read_from_the_vendors_list_once_in_thirty
             let provider = connect_with(&settings, &options).expect("the settings are valid");
             assert_eq!(provider.context_tokens().await, size);
             let written = || std::fs::read_to_string(&file).is_ok_and(|text| text.matches("until").count() == asked);
+            let begun = Instant::now();
             while !written() {
+                let waited = begun.elapsed();
+                assert!(
+                    waited < Duration::from_secs(30),
+                    "the context size of {model} was not written"
+                );
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
