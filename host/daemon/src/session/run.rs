@@ -105,6 +105,8 @@ pub(super) struct OperationTask {
     pub(super) settings: Settings,
     pub(super) filter: Arc<SelectionFilter>,
     pub(super) budget: BudgetRequest,
+    /// Hints name fields of requests in place of flags.
+    pub(super) is_of_program: bool,
     pub(super) verification: VerificationRule,
     /// The mark of tool results in the conversation.
     pub(super) mark: LabelMark,

@@ -160,6 +160,7 @@ impl Sessions {
             settings,
             filter,
             budget: request.budget,
+            is_of_program: request.is_of_program,
             verification: request.verification,
             mark,
             past: past.map(Arc::new),

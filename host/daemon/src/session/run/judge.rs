@@ -3,6 +3,8 @@
 //!
 //! Pure but for the question which files the session has changed.
 
+use std::fmt::Display;
+
 use super::changed::quoted;
 use super::missed::{CutOff, Denial, Missed, RefusedPurpose};
 use super::{OperationTask, Outcome, SessionRun};
@@ -11,6 +13,54 @@ use crate::limits;
 use crate::provider::{ProviderError, Usage};
 use crate::turn::{Budget, TurnEnd, TurnReport};
 use tool_journal::journal::cut_text;
+
+/// A bound of a session, as a flag and as a field of a request.
+struct Bound {
+    flag: &'static str,
+    field: &'static str,
+}
+
+const STEPS: Bound = Bound {
+    flag: "--max-steps",
+    field: "max_steps",
+};
+const TOKENS: Bound = Bound {
+    flag: "--max-tokens",
+    field: "max_tokens",
+};
+const COST: Bound = Bound {
+    flag: "--max-cost",
+    field: "max_cost",
+};
+const TIME: Bound = Bound {
+    flag: "--timeout",
+    field: "timeout_seconds",
+};
+
+impl Bound {
+    /// Its name for the client of a session.
+    fn name(&self, is_of_program: bool) -> &'static str {
+        if is_of_program { self.field } else { self.flag }
+    }
+
+    /// How the client of a session sets it.
+    fn set_to(&self, value: impl Display, is_of_program: bool) -> String {
+        if is_of_program {
+            format!("`\"budget\": {{\"{}\":{value}}}` in the request", self.field)
+        } else {
+            format!("`{} {value}`", self.flag)
+        }
+    }
+}
+
+/// How the client of a session chooses another model.
+fn other_model(is_of_program: bool) -> &'static str {
+    if is_of_program {
+        "`\"model\": \"MODEL\"` in the request"
+    } else {
+        "`--model MODEL`"
+    }
+}
 
 /// Judges the last turn of an operation, its refusals, and what its review had to say, in this order.
 pub(super) fn judge(
@@ -60,22 +110,28 @@ fn refused(task: &OperationTask) -> Problem {
             subject(task)
         ),
     )
-    .with_hint("put the request in other words, or ask another model: `--model MODEL`")
+    .with_hint(format!(
+        "put the request in other words, or ask another model: {}",
+        other_model(task.is_of_program)
+    ))
 }
 
 /// The session's time was up before there was a turn.
 pub(super) fn out_of_time(task: &OperationTask, missing: &str) -> Problem {
     let seconds = task.budget.timeout_seconds.unwrap_or_default();
+    let name = TIME.name(task.is_of_program);
+    let more = TIME.set_to(seconds.saturating_mul(2).max(1), task.is_of_program);
     incomplete(
         task,
-        &format!("its time of {seconds} s (--timeout) is up; {missing}"),
-        format!("give it more time: `--timeout {}`", seconds.saturating_mul(2).max(1)),
+        &format!("its time of {seconds} s ({name}) is up; {missing}"),
+        format!("give it more time: {more}"),
     )
 }
 
 /// Names the bound, its value, and what is missing for it.
 pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budget) -> Problem {
     let calls = list(&report.undone);
+    let is_of_program = task.is_of_program;
     let open = if report.undone.is_empty() {
         "the model had not finished its answer".to_owned()
     } else {
@@ -84,14 +140,12 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
     match budget {
         Budget::Steps => {
             let steps = task.budget.max_steps.unwrap_or(limits::TURN_STEPS_MAX);
-            let hint = format!(
-                "allow more requests: `--max-steps {}`, or ask for less",
-                steps.saturating_mul(2)
-            );
+            let more = STEPS.set_to(steps.saturating_mul(2), is_of_program);
+            let (count, name) = (requests(steps), STEPS.name(is_of_program));
             incomplete(
                 task,
-                &format!("its bound of {} (--max-steps) is reached; {open}", requests(steps)),
-                hint,
+                &format!("its bound of {count} ({name}) is reached; {open}"),
+                format!("allow more requests: {more}, or ask for less"),
             )
         }
         Budget::Tokens { needed } => {
@@ -102,8 +156,9 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
                 needed => format!("the next request would need about {needed} more"),
             };
             let enough = used.saturating_add(needed).max(max).saturating_mul(2);
-            let hint = format!("allow more tokens: `--max-tokens {enough}`, or ask for less");
-            let bound = format!("its bound of {max} tokens (--max-tokens) is reached: {used} are used; {missing}");
+            let (name, more) = (TOKENS.name(is_of_program), TOKENS.set_to(enough, is_of_program));
+            let hint = format!("allow more tokens: {more}, or ask for less");
+            let bound = format!("its bound of {max} tokens ({name}) is reached: {used} are used; {missing}");
             incomplete(task, &bound, hint)
         }
         Budget::Cost { needed } => {
@@ -115,11 +170,10 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
             };
             let enough = spent.nanos().saturating_add(needed.nanos()).max(max.nanos());
             let enough = f64::from(Dollars::from_nanos(enough.saturating_mul(2)));
-            let hint = format!(
-                "allow a higher cost: `--max-cost {}`, or ask for less",
-                (enough * 100.0).ceil() / 100.0
-            );
-            let bound = format!("its bound of {max} (--max-cost) is reached: {spent} are spent; {missing}");
+            let more = COST.set_to((enough * 100.0).ceil() / 100.0, is_of_program);
+            let name = COST.name(is_of_program);
+            let hint = format!("allow a higher cost: {more}, or ask for less");
+            let bound = format!("its bound of {max} ({name}) is reached: {spent} are spent; {missing}");
             incomplete(task, &bound, hint)
         }
         Budget::Time => out_of_time(task, &open),
@@ -129,21 +183,21 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
             } else {
                 format!("a call of {calls} again and again; it was not run")
             };
-            let hint = "ask for less at once, or choose a model that may write more: `--model MODEL`";
+            let model = other_model(is_of_program);
             incomplete(
                 task,
                 &format!("the model's output limit cut off {what}"),
-                hint.to_owned(),
+                format!("ask for less at once, or choose a model that may write more: {model}"),
             )
         }
         Budget::Repetition => {
             let times = limits::TOOL_CALL_REPEATS_MAX;
             let what = format!("the model made the same call of {calls} {times} times with the same result");
-            let hint = "run it again, put the request in other words, or choose another model: `--model MODEL`";
+            let model = other_model(is_of_program);
             incomplete(
                 task,
                 &format!("{what}; what it was looking for is missing"),
-                hint.to_owned(),
+                format!("run it again, put the request in other words, or choose another model: {model}"),
             )
         }
     }
@@ -263,6 +317,20 @@ fn lost(operation: Operation, cut_off: &CutOff) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bound_is_told_as_the_client_of_the_session_can_set_it() {
+        assert_eq!((STEPS.name(false), STEPS.name(true)), ("--max-steps", "max_steps"));
+        assert_eq!(COST.set_to(0.5, false), "`--max-cost 0.5`");
+        assert_eq!(
+            COST.set_to(0.5, true),
+            "`\"budget\": {\"max_cost\":0.5}` in the request"
+        );
+        let fields = [&STEPS, &TOKENS, &COST, &TIME].map(|bound| format!("\"{}\":1", bound.field));
+        let budget = format!("{{{}}}", fields.join(","));
+        serde_json::from_str::<crate::api::BudgetRequest>(&budget).expect("each is a field of a budget");
+        assert!(!other_model(true).contains("--"));
+    }
 
     fn denial(skill: &str, path: Option<&str>, kind: RefusedPurpose) -> Denial {
         Denial {

@@ -431,6 +431,7 @@ async fn the_bound_of_time_holds_for_the_context() {
                 timeout_seconds: Some(0),
                 ..BudgetRequest::default()
             },
+            is_of_program: false,
             verification: crate::api::VerificationRule::default(),
             on_key: Arc::new(|_| {}),
         })),
