@@ -256,6 +256,10 @@ fn join_split(
 /// The set bits of a compressed bitmap (EWAH), which are below `end`, and the length of the bitmap in bytes.
 fn parse_bitmap(bytes: &[u8], end: usize) -> Option<(Vec<usize>, usize)> {
     let words = parse_word(bytes, 4)? as usize;
+    // Of the words that count others, each but the first stands for at least one word that is not written.
+    if words > end / 64 + 2 {
+        return None;
+    }
     let length = words.checked_mul(8)?.checked_add(12)?;
     let mut words = bytes
         .get(8..length - 4)?
@@ -273,11 +277,13 @@ fn parse_bitmap(bytes: &[u8], end: usize) -> Option<(Vec<usize>, usize)> {
         at = at.checked_add(filled)?;
         for _ in 0..run >> 33 {
             let word = words.next()?;
-            bits.extend((0..64).filter(|bit| word >> bit & 1 == 1).map(|bit| at + bit));
+            for bit in (0..64_usize).filter(|bit| word >> bit & 1 == 1) {
+                bits.push(at.checked_add(bit).filter(|bit| *bit < end)?);
+            }
             at = at.checked_add(64)?;
         }
     }
-    bits.last().is_none_or(|last| *last < end).then_some((bits, length))
+    Some((bits, length))
 }
 
 fn parse_word(bytes: &[u8], at: usize) -> Option<u32> {
@@ -689,11 +695,17 @@ mod tests {
         };
         assert_eq!(bitmap(&[1 << 33 | 1 << 1, 0b101]), Some((vec![64, 66], 28)));
         assert_eq!(bitmap(&[1 << 1 | 1]).map(|(bits, _)| bits.len()), Some(64));
+        assert_eq!(bitmap(&[1 << 33 | 3 << 1, 1 << 7]), Some((vec![199], 28)));
+        assert_eq!(bitmap(&[4 << 33, 1, 0, 0, 1]), Some((vec![0, 192], 52)));
         for words in [
             &[u64::MAX][..],
             &[0xffff_ffff << 1 | 1],
             &[1 << 33],
             &[1 << 33 | 4 << 1, 1],
+            // Bit 200 itself, and more words than 200 bits take, also where they set none.
+            &[1 << 33 | 3 << 1, 1 << 8],
+            &[5 << 33, 0, 0, 0, 0, 0],
+            &[999 << 33; 1000],
         ] {
             assert_eq!(bitmap(words), None, "{words:x?}");
         }
