@@ -22,6 +22,16 @@ const LIST_BYTES_MAX: u64 = 64 * 1024;
 /// Most bytes of all tables together: a million references.
 const TABLES_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// Tables that a list names. A longer list of git's own names does not fit into [`LIST_BYTES_MAX`].
+const TABLES_MAX: usize = 2048;
+
+/// Bytes of all references as they are kept: a record writes only what differs from the name before, so that nine bytes
+/// could stand for a name of 4 KB. A million references have 150 MB.
+const KEPT_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// What a reference takes besides its name and its value.
+const RECORD_BYTES: usize = 100;
+
 /// Longest name of a reference that is read. git's own names are file names, too.
 const NAME_BYTES_MAX: usize = 4096;
 
@@ -83,22 +93,23 @@ impl References {
         let list = read_file(&folder.join(LIST), LIST_BYTES_MAX)?;
         let list = String::from_utf8(list).map_err(|_| damaged(LIST))?;
         let mut found = Self::default();
-        let mut bytes_left = TABLES_BYTES_MAX;
+        let (mut bytes_left, mut kept_left) = (TABLES_BYTES_MAX, KEPT_BYTES_MAX);
         for name in list.lines() {
             let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-            if name.is_empty() || name.starts_with('.') || !name.bytes().all(is_plain) {
+            let is_name = !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_plain);
+            if !is_name || found.tables.len() == TABLES_MAX {
                 return Err(damaged(LIST));
             }
             let table = read_file(&folder.join(name), bytes_left)?;
             bytes_left -= table.len() as u64;
-            found.add(&table).ok_or_else(|| damaged(name))?;
+            found.add(&table, &mut kept_left).ok_or_else(|| damaged(name))?;
             found.tables.push(name.to_owned());
         }
         Ok(found)
     }
 
-    /// Adds the references of a newer table.
-    fn add(&mut self, table: &[u8]) -> Option<()> {
+    /// Adds the references of a newer table. `kept_left` is how many bytes of them may still be kept.
+    fn add(&mut self, table: &[u8], kept_left: &mut usize) -> Option<()> {
         let header = Header::parse(table)?;
         let end = table.len().checked_sub(header.footer_bytes())?;
         let (footer, sum) = table[end..].split_last_chunk::<4>()?;
@@ -106,7 +117,7 @@ impl References {
             return None;
         }
         self.newest_update = self.newest_update.max(header.newest_update);
-        let mut at = 0;
+        let (mut at, mut last) = (0, Vec::new());
         loop {
             let start = if at == 0 { header.bytes } else { 0 };
             let block = &table[at..end];
@@ -119,7 +130,7 @@ impl References {
             let (rest, restarts) = records.split_last_chunk::<2>()?;
             let restarts = 3 * usize::from(u16::from_be_bytes(*restarts));
             let records = rest.get(start + 4..rest.len().checked_sub(restarts)?)?;
-            self.add_records(records, header.name_bytes)?;
+            self.add_records(records, header.name_bytes, &mut last, kept_left)?;
             // A short block is padded with zeros to the block size, or the next block follows directly.
             let is_followed = block.get(length).is_some_and(|&next| next != 0);
             at += if is_followed {
@@ -133,7 +144,14 @@ impl References {
         }
     }
 
-    fn add_records(&mut self, records: &[u8], name_bytes: usize) -> Option<()> {
+    /// Adds the records of a block. `last` is the name before, also in the block before: the names of a table ascend.
+    fn add_records(
+        &mut self,
+        records: &[u8],
+        name_bytes: usize,
+        last: &mut Vec<u8>,
+        kept_left: &mut usize,
+    ) -> Option<()> {
         let mut reader = Reader(records);
         let mut name = Vec::new();
         while !reader.0.is_empty() {
@@ -146,7 +164,13 @@ impl References {
             }
             name.truncate(prefix);
             name.extend_from_slice(suffix);
+            *kept_left = kept_left.checked_sub(RECORD_BYTES + name.len())?;
+            if name <= *last {
+                return None;
+            }
+            last.clone_from(&name);
             reader.varint()?;
+            let before = reader.0.len();
             let value = match kind {
                 0 => None,
                 1 => Some(Reference::Object {
@@ -165,6 +189,7 @@ impl References {
                 }
                 _ => return None,
             };
+            *kept_left = kept_left.checked_sub(before - reader.0.len())?;
             // libgit2 takes only names in UTF-8.
             let Ok(name) = std::str::from_utf8(&name) else { continue };
             match value {
@@ -203,7 +228,8 @@ impl Header {
         let version = reader.number(1)?;
         let block_bytes = usize::try_from(reader.number(3)?).ok()?;
         reader.number(8)?;
-        let newest_update = reader.number(8)?;
+        // The change after it has a number, too.
+        let newest_update = reader.number(8).filter(|newest| *newest < u64::MAX)?;
         let (bytes, name_bytes) = match version {
             1 => (24, 20),
             2 => match reader.bytes(4)? {
@@ -488,18 +514,113 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_damaged_table_is_an_error_and_no_answer() {
-        let whole = table(1, false, &[("refs/heads/main", object(1, 20))], &[]);
-        References::read(folder(std::slice::from_ref(&whole)).path()).expect("it is whole");
-        for at in 0..whole.len() {
-            let cut = whole[..at].to_vec();
-            References::read(folder(&[cut]).path()).expect_err("it is cut");
-            let mut other = whole.clone();
-            other[at] ^= 0xff;
-            // Without a checksum over it, another name or another object is a whole table, too.
-            let _ = References::read(folder(&[other]).path());
+    /// Reads a folder with one table.
+    fn read_one(table: Vec<u8>) -> io::Result<References> {
+        References::read(folder(&[table]).path())
+    }
+
+    /// A table of so many names of 4006 bytes, each of which takes nearly all over from the one before it.
+    fn shortened_table(count: usize) -> Vec<u8> {
+        let (mut records, mut before) = (Vec::new(), String::new());
+        for at in 0..count {
+            let name = format!("{}{at:06}", "x".repeat(4_000));
+            let same = before.bytes().zip(name.bytes()).take_while(|(one, other)| one == other);
+            let same = same.count();
+            put_varint(&mut records, same as u64);
+            put_varint(&mut records, ((name.len() - same) as u64) << 3 | 3);
+            records.extend(&name.as_bytes()[same..]);
+            // The number of the change, and another reference of no name.
+            records.extend([0, 0]);
+            before = name;
         }
+        let whole = table(1, false, &[], &[]);
+        let mut bytes = whole[..24].to_vec();
+        put_block(&mut bytes, b'r', 24 + 4 + records.len() + 5, 24, &records);
+        bytes.extend(&whole[24..]);
+        bytes
+    }
+
+    #[test]
+    fn names_that_are_written_in_a_few_bytes_take_a_bounded_memory() {
+        let ten = shortened_table(10);
+        let read = read_one(ten.clone()).expect("it is small");
+        assert_eq!((read.by_name.len(), ten.len() < 4_500), (10, true));
+        let many = shortened_table(KEPT_BYTES_MAX / 4_000);
+        assert!(many.len() < 1 << 20, "{}", many.len());
+        read_one(many).expect_err("it stands for more than is kept");
+        // The bound is on all tables together.
+        let (mut found, mut left) = (References::default(), 80_000);
+        assert_eq!(found.add(&ten, &mut left), Some(()));
+        assert_eq!(left, 80_000 - 10 * (4_006 + RECORD_BYTES + 1));
+        assert_eq!(found.add(&ten, &mut left), None);
+    }
+
+    #[test]
+    fn names_of_a_table_ascend() {
+        let of = |names: &[&str]| {
+            let references: Vec<_> = names.iter().map(|name| (*name, object(1, 20))).collect();
+            read_one(table(1, false, &references, &[]))
+        };
+        of(&["a", "b"]).expect("they ascend");
+        for names in [["b", "a"], ["a", "a"], ["", "a"]] {
+            of(&names).expect_err("they do not ascend");
+        }
+    }
+
+    #[test]
+    fn a_list_names_a_bounded_number_of_tables() {
+        let folder = folder(&[table(1, false, &[("HEAD", object(1, 20))], &[])]);
+        let read = |count: usize| {
+            std::fs::write(folder.path().join(LIST), "0.ref\n".repeat(count)).expect("the folder is writable");
+            References::read(folder.path())
+        };
+        read(TABLES_MAX).expect("it is as long as it may be");
+        read(TABLES_MAX + 1).expect_err("it is too long");
+    }
+
+    #[test]
+    fn the_last_number_of_a_change_is_refused() {
+        let newest = |update| read_one(table(update, false, &[], &[])).map(|read| read.newest_update);
+        assert_eq!(newest(u64::MAX - 1).ok(), Some(u64::MAX - 1));
+        assert_eq!(newest(u64::MAX).ok(), None);
+    }
+
+    #[test]
+    fn a_cut_table_and_a_changed_header_or_footer_are_errors_and_no_answer() {
+        let whole = table(1, false, &[("refs/heads/main", object(1, 20))], &[]);
+        read_one(whole.clone()).expect("it is whole");
+        for at in 0..whole.len() {
+            read_one(whole[..at].to_vec()).expect_err("it is cut");
+        }
+        let header = Header::parse(&whole).expect("it has one");
+        let footer = whole.len() - header.footer_bytes()..whole.len();
+        for at in (0..header.bytes).chain(footer) {
+            for bits in [0x01, 0xff] {
+                let mut other = whole.clone();
+                other[at] ^= bits;
+                read_one(other).expect_err("the checksum is over it");
+            }
+        }
+    }
+
+    /// Without a checksum over it, another name or another object is a whole table, too.
+    #[test]
+    fn a_changed_block_is_read_without_a_panic() {
+        let whole = table(1, false, &[("refs/heads/main", object(1, 20))], &[]);
+        let header = Header::parse(&whole).expect("it has one");
+        for at in header.bytes..whole.len() - header.footer_bytes() {
+            for bits in [0x01, 0x80, 0xff] {
+                let mut other = whole.clone();
+                other[at] ^= bits;
+                if let Ok(read) = read_one(other) {
+                    assert_eq!(read.tables, ["0.ref"]);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_list_names_tables_of_its_own_folder_alone() {
         let list = folder(&[]);
         for name in ["../0.ref", "/etc/passwd", ".", ""] {
             std::fs::write(list.path().join(LIST), format!("{name}\n")).expect("the folder is writable");
