@@ -5,6 +5,7 @@
 //! that the walk has not found.
 
 use std::fs::Metadata;
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -320,12 +321,18 @@ fn parse_varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     Some((value, at + 1))
 }
 
-/// Keeps what was read of an index for as long as it stays as it is.
+/// Keeps what was read of an index, and of tables of references, for as long as they stay as they are.
 #[derive(Debug, Default)]
-pub(crate) struct TrackedCache(Mutex<Option<(IndexStamp, Option<Arc<TrackedPaths>>)>>);
+pub(crate) struct TrackedCache {
+    index: Mutex<Option<(FileStamp, Option<Arc<TrackedPaths>>)>>,
+    commit: Mutex<Option<KnownCommit>>,
+}
 
-/// Identity, size and times of an index. Git replaces the file for each change.
-type IndexStamp = (u64, u64, u64, i64, i64, i64, i64);
+/// Identity, size and times of a file. Git replaces an index or a list of tables for each change.
+type FileStamp = (u64, u64, u64, i64, i64, i64, i64);
+
+/// The lists of tables of a work tree and of its repository, and whether they lead to a commit.
+type KnownCommit = ([Option<FileStamp>; 2], bool);
 
 impl TrackedCache {
     /// The tracked paths below `root`. `None` outside git, and where nothing below the root is tracked.
@@ -337,13 +344,13 @@ impl TrackedCache {
     pub(crate) fn read_committed(&self, root: &Path) -> Option<Arc<TrackedPaths>> {
         let layout = GitLayout::find(root)?;
         let tracked = self.read_index(&layout)?;
-        (!tracked.files.is_empty() && layout.has_commit()).then_some(tracked)
+        (!tracked.files.is_empty() && layout.has_commit(&self.commit)).then_some(tracked)
     }
 
     fn read_index(&self, layout: &GitLayout) -> Option<Arc<TrackedPaths>> {
         let (index, metadata) = open_file(&layout.git.join("index"))?;
         let stamp = stamp(&metadata);
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, tracked)) = kept.as_ref()
             && *known == stamp
         {
@@ -476,7 +483,7 @@ impl AskedIndex {
     }
 }
 
-fn stamp(metadata: &Metadata) -> IndexStamp {
+fn stamp(metadata: &Metadata) -> FileStamp {
     (
         metadata.dev(),
         metadata.ino(),
@@ -517,39 +524,60 @@ impl GitLayout {
         Some(Self { git, common, prefix })
     }
 
-    /// True once the branch has a commit. Before that nothing but the index could be the user's.
-    fn has_commit(&self) -> bool {
-        let Some(head) = first_line(&self.git.join("HEAD")) else {
-            return false;
+    /// True once the branch has a commit, and where a file that would say so cannot be read. Before the first commit nothing
+    /// but the index could be the user's. `kept` is what tables have answered before.
+    fn has_commit(&self, kept: &Mutex<Option<KnownCommit>>) -> bool {
+        let head = self.git.join("HEAD");
+        let Some(head) = first_line(&head) else {
+            return may_be_there(&head);
         };
         let Some(branch) = head.strip_prefix("ref:").map(str::trim) else {
             return true;
         };
         // With reftable, this file names no branch.
         if branch == "refs/heads/.invalid" {
-            return self.has_commit_in_tables();
+            return self.has_commit_in_tables(kept);
         }
         let is_loose = || self.common.join(branch).is_file();
         let is_packed = || {
-            let packed = open_file(&self.common.join("packed-refs"))
-                .and_then(|(file, _)| read_bounded(file, PACKED_REFS_BYTES_MAX));
+            let place = self.common.join("packed-refs");
+            let packed = open_file(&place).and_then(|(file, _)| read_bounded(file, PACKED_REFS_BYTES_MAX));
+            let Some(packed) = packed else {
+                return may_be_there(&place);
+            };
             let name = format!(" {branch}");
-            packed.is_some_and(|packed| {
-                String::from_utf8_lossy(&packed)
-                    .lines()
-                    .any(|line| line.ends_with(&name))
-            })
+            let packed = String::from_utf8_lossy(&packed);
+            packed.lines().any(|line| line.ends_with(&name))
         };
         is_loose() || is_packed()
     }
 
-    fn has_commit_in_tables(&self) -> bool {
-        let read = |git: &Path| References::read(&git.join(reftable::FOLDER)).ok();
-        let head = read(&self.git).and_then(|own| own.by_name.get("HEAD").cloned());
-        match head {
-            Some(Reference::Symbolic(branch)) => read(&self.common).is_some_and(|all| all.resolve(&branch).is_some()),
-            Some(Reference::Object { .. }) => true,
-            None => false,
+    /// As [`Self::has_commit`], by tables. They are read again only where git has changed the list of them.
+    fn has_commit_in_tables(&self, kept: &Mutex<Option<KnownCommit>>) -> bool {
+        let list = |git: &Path| git.join(reftable::FOLDER).join(reftable::LIST).symlink_metadata();
+        let stamp_of = |git: &PathBuf| list(git).ok().map(|list| stamp(&list));
+        // Before the tables are read: a list that git replaces meanwhile is another one at the next call.
+        let stamps = [&self.git, &self.common].map(stamp_of);
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, has_commit)) = *kept
+            && known == stamps
+        {
+            return has_commit;
+        }
+        let has_commit = self.read_tables().unwrap_or(true);
+        *kept = Some((stamps, has_commit));
+        has_commit
+    }
+
+    /// True where `HEAD` names a commit, or a branch that is there. Of a linked work tree, branches are the repository's.
+    fn read_tables(&self) -> io::Result<bool> {
+        let read = |git: &Path| References::read(&git.join(reftable::FOLDER));
+        let own = read(&self.git)?;
+        match own.by_name.get("HEAD") {
+            Some(Reference::Symbolic(branch)) if self.git == self.common => Ok(own.by_name.contains_key(branch)),
+            Some(Reference::Symbolic(branch)) => Ok(read(&self.common)?.by_name.contains_key(branch)),
+            // Git writes `HEAD` first of all.
+            Some(Reference::Object { .. }) | None => Ok(true),
         }
     }
 
@@ -587,6 +615,12 @@ impl GitLayout {
         };
         leads() == Some(true)
     }
+}
+
+/// False only where there surely is no such file.
+fn may_be_there(path: &Path) -> bool {
+    let found = path.symlink_metadata();
+    found.map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |_| true)
 }
 
 fn first_line(path: &Path) -> Option<String> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::origins::{FileOrigin, FileOrigins};
+use crate::reftable::{self, Reference};
 
 #[track_caller]
 fn check(repository: &Arc<Repository>, own: &[&str], foreign: &[(&str, &str)], untracked: &[(&str, &str)]) {
@@ -106,6 +107,56 @@ fn before_the_first_commit_and_outside_git_names_alone_decide() {
     write(root, "scratch/x.py", "");
     let scratch = open_with(&root.join("scratch"), &Options::default());
     check(&scratch, &["x.py"], &[], &[]);
+}
+
+/// Replaces the references of a repository by one table with these.
+fn use_table(root: &Path, references: &[(&str, Reference)]) {
+    write(root, ".git/HEAD", "ref: refs/heads/.invalid\n");
+    write(root, ".git/reftable/new", "0.ref\n");
+    let folder = root.join(".git/reftable");
+    fs::write(folder.join("0.ref"), reftable::table(1, false, references, &[])).expect("it is written");
+    // Git puts another list in its place, too.
+    fs::rename(folder.join("new"), folder.join("tables.list")).expect("it is renamed");
+}
+
+#[test]
+fn references_that_cannot_be_read_count_as_a_commit() {
+    let folder = tree(&[("a.py", "")]);
+    let root = folder.path();
+    git(root, &["init", "--quiet", "--initial-branch=main"]);
+    git(root, &["add", "."]);
+    let (all_own, outside) = (&["a.py", "new.py"], &[("new.py", "new.py")]);
+    check(&open(&folder), all_own, &[], &[]);
+    let head = ("HEAD", Reference::Symbolic("refs/heads/main".to_owned()));
+    let id = vec![1; 20];
+    let main = ("refs/heads/main", Reference::Object { id, peeled: None });
+    let repository = open(&folder);
+    use_table(root, std::slice::from_ref(&head));
+    check(&repository, all_own, &[], &[]);
+    let table = root.join(".git/reftable/0.ref");
+    let damage =
+        || fs::write(&table, [fs::read(&table).expect("it is there"), vec![0]].concat()).expect("it is written");
+    damage();
+    check(&open(&folder), &["a.py"], &[], outside);
+    // Tables are read once for each list of them.
+    check(&repository, all_own, &[], &[]);
+    use_table(root, &[head.clone(), main]);
+    check(&repository, &["a.py"], &[], outside);
+    use_table(root, &[]);
+    check(&open(&folder), &["a.py"], &[], outside);
+    use_table(root, &[head]);
+    check(&open(&folder), all_own, &[], &[]);
+    fs::remove_dir_all(root.join(".git/reftable")).expect("it was there");
+    check(&open(&folder), &["a.py"], &[], outside);
+    // References in files.
+    write(root, ".git/HEAD", "ref: refs/heads/main\n");
+    check(&open(&folder), all_own, &[], &[]);
+    symlink("elsewhere", root.join(".git/packed-refs")).expect("a link is made");
+    check(&open(&folder), &["a.py"], &[], outside);
+    fs::remove_file(root.join(".git/packed-refs")).expect("it was there");
+    fs::remove_file(root.join(".git/HEAD")).expect("it was there");
+    symlink("refs/heads/main", root.join(".git/HEAD")).expect("a link is made");
+    check(&open(&folder), &["a.py"], &[], outside);
 }
 
 #[test]
