@@ -16,6 +16,7 @@ pub mod foreign;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod git_file;
+pub mod git_settings;
 mod hidden_entries;
 mod hidden_links;
 mod ignore_files;

@@ -10,7 +10,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use tool_core::limits::GIT_CONFIG_BYTES_MAX;
+
 use crate::git_file::{open_file, read_bounded};
+use crate::git_settings;
 use crate::reftable::{self, Reference, References};
 use crate::root;
 use tool_core::digest::hexadecimal;
@@ -583,17 +586,19 @@ impl GitLayout {
 
     /// Bytes of an object id, by the repository's settings.
     fn name_bytes(&self) -> usize {
-        let config = open_file(&self.common.join("config")).and_then(|(file, _)| read_bounded(file, LINE_BYTES_MAX));
-        let config = String::from_utf8_lossy(&config.unwrap_or_default()).to_ascii_lowercase();
-        let is_sha256 = |line: &str| {
-            let setting = line.trim().split_once('=');
-            setting.is_some_and(|(key, value)| (key.trim(), value.trim()) == ("objectformat", "sha256"))
-        };
-        if config.lines().any(is_sha256) {
-            SHA256_BYTES
-        } else {
-            SHA1_BYTES
-        }
+        let config = open_file(&self.common.join("config"));
+        let config = config.and_then(|(file, _)| read_bounded(file, GIT_CONFIG_BYTES_MAX));
+        let mut is_sha256 = false;
+        git_settings::each(
+            &String::from_utf8_lossy(&config.unwrap_or_default()),
+            |section, key, value| {
+                // The last one counts.
+                if (section, key) == ("extensions", "objectformat") {
+                    is_sha256 = value == "sha256";
+                }
+            },
+        );
+        if is_sha256 { SHA256_BYTES } else { SHA1_BYTES }
     }
 
     /// True where `work_tree`, a directory with a `.git`, is a linked work tree of this very repository: its `.git` leads to
@@ -744,6 +749,28 @@ mod tests {
             assert_eq!(bitmap(words), None, "{words:x?}");
         }
         assert_eq!(parse_bitmap(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], 200), None);
+    }
+
+    #[test]
+    fn the_length_of_names_is_read_as_git_reads_it() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let layout = GitLayout {
+            git: folder.path().to_owned(),
+            common: folder.path().to_owned(),
+            prefix: String::new(),
+        };
+        assert_eq!(layout.name_bytes(), SHA1_BYTES);
+        for (config, expected) in [
+            ("[extensions]\n\tobjectFormat = sha256\n", SHA256_BYTES),
+            ("[Extensions] objectformat = \"sha256\"\n", SHA256_BYTES),
+            ("[extensions]\nobjectformat = sha256 # note\n", SHA256_BYTES),
+            ("[extensions]\nobjectformat = sha256\nobjectformat = sha1\n", SHA1_BYTES),
+            ("[other]\nobjectformat = sha256\n", SHA1_BYTES),
+            ("[extensions]\n# objectformat = sha256\n", SHA1_BYTES),
+        ] {
+            std::fs::write(folder.path().join("config"), config).expect("the folder is writable");
+            assert_eq!(layout.name_bytes(), expected, "{config}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::layout;
 use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
+use tool_repository::git_settings;
 
 /// Settings that change what the files of a repository mean.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -25,13 +26,11 @@ impl Format {
 
     fn parse(text: &str) -> Self {
         let mut format = Self::default();
-        for (section, key, value) in parse_settings(text) {
-            match (section.as_str(), key.as_str()) {
-                ("core", "repositoryformatversion") => format.version = value.parse().unwrap_or_default(),
-                ("extensions", _) => format.extensions.push((key, value)),
-                _ => {}
-            }
-        }
+        git_settings::each(text, |section, key, value| match (section, key) {
+            ("core", "repositoryformatversion") => format.version = value.parse().unwrap_or_default(),
+            ("extensions", _) => format.extensions.push((key.to_owned(), value.to_owned())),
+            _ => {}
+        });
         format
     }
 
@@ -74,28 +73,6 @@ impl Format {
         }
         Ok(())
     }
-}
-
-/// Section, name and value of each plain setting, in lower case.
-fn parse_settings(text: &str) -> Vec<(String, String, String)> {
-    let plain = |text: &str| text.trim().trim_matches('"').to_ascii_lowercase();
-    let mut section = String::new();
-    let mut found = Vec::new();
-    for line in text.lines().map(str::trim) {
-        let mut rest = line;
-        if let Some(header) = line.strip_prefix('[') {
-            let (name, after) = header.split_once(']').unwrap_or((header, ""));
-            section = plain(name);
-            rest = after.trim();
-        }
-        if rest.is_empty() || rest.starts_with(['#', ';']) {
-            continue;
-        }
-        let (key, value) = rest.split_once('=').unwrap_or((rest, "true"));
-        let value = value.split(['#', ';']).next().unwrap_or_default();
-        found.push((section.clone(), plain(key), plain(value)));
-    }
-    found
 }
 
 #[cfg(test)]
