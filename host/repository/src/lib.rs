@@ -385,7 +385,7 @@ impl Repository {
     }
 
     /// The paths below the root that git tracks, as its index is now. `None` outside git, before the first commit, where
-    /// nothing is tracked, and where the index is not understood.
+    /// nothing is tracked, and where the index is not understood. References that cannot be read count as a commit.
     pub fn tracked(&self) -> Option<Arc<TrackedPaths>> {
         self.tracked.read_committed(&self.path)
     }
