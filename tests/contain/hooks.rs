@@ -210,3 +210,32 @@ fn a_hook_that_hangs_ends_with_its_call() {
     child.wait().expect("it ends as well");
     assert_eq!(hooked.message(), "begin");
 }
+
+#[test]
+fn a_branch_that_moves_while_hooks_run_is_left_alone() {
+    let mark = format!("slow-{}", uuid());
+    let hooked = Hooked::new(&[("pre-commit", &format!("sh -c 'sleep 5; : {mark}'"))]);
+    hooked.home.serve();
+    let child = hooked
+        .home
+        .tool(hooked.root(), &Hooked::COMMIT)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    until("the hook runs", || !processes(&mark).is_empty());
+    fs::write(hooked.root().join("b.txt"), "the user's\n").expect("it is ours");
+    let skip = "core.hooksPath=/dev/null";
+    git(
+        hooked.root(),
+        &["-c", skip, "commit", "--quiet", "--message", "meanwhile", "b.txt"],
+    );
+    let done = child.wait_with_output().expect("it ends");
+    let said = [done.stdout, done.stderr].concat();
+    holds(
+        &String::from_utf8_lossy(&said),
+        &["The branch has moved since the commit was prepared."],
+    );
+    assert_eq!(hooked.message(), "meanwhile");
+    assert_eq!(git(hooked.root(), &["show", "HEAD:b.txt"]), "the user's\n");
+}

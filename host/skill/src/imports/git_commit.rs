@@ -255,9 +255,12 @@ fn prepare(
     if hooks.run_here() {
         hook_files = preparation.hook_files(&chosen)?;
         let message = hooks.run_before(context, &start, &hook_files)?;
-        // Hooks can run for minutes, longer than a helper may live: a new helper begins again.
+        // Hooks can run for minutes, longer than a helper may live: a new helper begins again. The tree was built on the
+        // state before them.
         preparation.git = Git::open_at(context, place, Some(scratch.path()))?;
-        start = begin(&mut preparation.git, &message)?;
+        let now = begin(&mut preparation.git, &message)?;
+        check_same(&start, &now)?;
+        start = now;
     }
     let question = preparation.question(&chosen, &tree, &start, (&hooks, dates))?;
     Ok(Prepared {
@@ -337,6 +340,26 @@ fn begin(git: &mut Git, message: &str) -> Result<Start, Failure> {
         }
         _ => Err(nonsense()),
     }
+}
+
+/// Refuses to go on with a commit that was prepared on another commit or branch than the current one, or for another
+/// person.
+fn check_same(prepared: &Start, now: &Start) -> Result<(), Failure> {
+    if now.parent != prepared.parent || now.branch != prepared.branch {
+        return Err(hinted(
+            "failed",
+            "The branch has moved since the commit was prepared.",
+            "try again, so that the commit is prepared on the new state",
+        ));
+    }
+    if (&now.author, &now.committer) != (&prepared.author, &prepared.committer) {
+        return Err(hinted(
+            "failed",
+            "The author that git's configuration names has changed since the commit was prepared.",
+            "try again, so that the commit is prepared for the new one",
+        ));
+    }
+    Ok(())
 }
 
 fn send_entries(git: &mut Git, entries: &[TreeEntry]) -> Result<(), Failure> {
@@ -686,20 +709,7 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<MadeCommit, Failu
     let noted = Noted::new(context, &layout, start.branch.as_deref(), &id)?;
     let mut publication = Publication::begin(&layout, &scratch, start.branch.as_deref(), &noted.publishing)?;
     let now = begin(&mut git, &start.message)?;
-    if now.parent != start.parent || now.branch != start.branch {
-        return Err(hinted(
-            "failed",
-            "The branch has moved since the commit was prepared.",
-            "try again, so that the commit is prepared on the new state",
-        ));
-    }
-    if (&now.author, &now.committer) != (&start.author, &start.committer) {
-        return Err(hinted(
-            "failed",
-            "The author that git's configuration names has changed since the commit was prepared.",
-            "try again, so that the commit is prepared for the new one",
-        ));
-    }
+    check_same(&start, &now)?;
     send_entries(&mut git, &entries)?;
     git.tell(&GitRequest::Index)?;
     let movement = Movement {
