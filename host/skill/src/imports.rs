@@ -158,8 +158,11 @@ impl Services for MachineServices {
                     ));
                 }
                 made.notices.iter().for_each(|notice| call.note_notice(notice.clone()));
+                if made.have_hooks_run {
+                    call.note_outside(HOOK_OUTPUT.to_owned());
+                }
             }
-            Err(CommitError::Refused(_)) => call.note_outside("the output of git hooks".to_owned()),
+            Err(CommitError::Refused(_) | CommitError::AfterHooks(_)) => call.note_outside(HOOK_OUTPUT.to_owned()),
             Err(CommitError::Nothing(_)) => call.note_empty_commit(),
             Err(CommitError::Failed(_)) => {}
         }
@@ -235,6 +238,9 @@ impl Services for MachineServices {
         packages::listed::note(context, files);
     }
 }
+
+/// What a conversation has read that read of hooks.
+const HOOK_OUTPUT: &str = "the output of git hooks";
 
 /// The user's team, as the configuration in the home names it now. The repository has no say. Where the file cannot be
 /// understood, the team has no member.

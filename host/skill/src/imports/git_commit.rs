@@ -50,6 +50,8 @@ pub(super) enum CommitError {
     Nothing(Failure),
     /// A hook refused it, whose output this holds.
     Refused(Failure),
+    /// Anything else, after hooks have run.
+    AfterHooks(Failure),
     /// Anything else.
     Failed(Failure),
 }
@@ -58,6 +60,8 @@ pub(super) enum CommitError {
 pub(super) struct MadeCommit {
     pub(super) commit: Commit,
     pub(super) notices: Vec<String>,
+    /// True where a hook ran: names that it chose can be in the notices.
+    pub(super) have_hooks_run: bool,
     /// The submodule that was committed to.
     pub(super) place: Option<String>,
 }
@@ -65,7 +69,9 @@ pub(super) struct MadeCommit {
 impl CommitError {
     pub(super) fn into_failure(self) -> Failure {
         match self {
-            Self::Nothing(failure) | Self::Refused(failure) | Self::Failed(failure) => failure,
+            Self::Nothing(failure) | Self::Refused(failure) | Self::AfterHooks(failure) | Self::Failed(failure) => {
+                failure
+            }
         }
     }
 }
@@ -87,9 +93,15 @@ pub(super) fn create(
     check_message(message)?;
     let dates = find_dates(context)?;
     let choice = choose(context, paths, all)?;
-    let prepared = prepare(context, &choice, message, dates)?;
-    consent::obtain(context, &prepared.question)?;
-    Ok(finish(context, prepared)?)
+    let mut have_hooks_run = false;
+    let made = prepare(context, &choice, message, dates, &mut have_hooks_run).and_then(|prepared| {
+        consent::obtain(context, &prepared.question)?;
+        Ok(finish(context, prepared)?)
+    });
+    match made {
+        Err(CommitError::Failed(failure)) if have_hooks_run => Err(CommitError::AfterHooks(failure)),
+        made => made,
+    }
 }
 
 fn check_message(message: &str) -> Result<(), Failure> {
@@ -204,6 +216,7 @@ fn prepare(
     choice: &CommitSelection,
     message: &str,
     dates: [Option<Moment>; 2],
+    have_hooks_run: &mut bool,
 ) -> Result<Prepared, CommitError> {
     let (place, submodules) = find_repository(context, choice)?;
     let place = place.as_deref();
@@ -254,7 +267,9 @@ fn prepare(
     let mut hook_files = Vec::new();
     if hooks.run_here() {
         hook_files = preparation.hook_files(&chosen)?;
-        let message = hooks.run_before(context, &start, &hook_files)?;
+        let passed = hooks.run_before(context, &start, &hook_files);
+        *have_hooks_run = hooks.have_run();
+        let message = passed?;
         // Hooks can run for minutes, longer than a helper may live: a new helper begins again. The tree was built on the
         // state before them.
         preparation.git = Git::open_at(context, place, Some(scratch.path()))?;
@@ -744,6 +759,7 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<MadeCommit, Failu
     Ok(MadeCommit {
         commit,
         notices: hooks.notices(),
+        have_hooks_run: hooks.have_run(),
         place,
     })
 }

@@ -77,6 +77,7 @@ pub(super) struct CommitHooks {
     /// Paths that hooks changed in the run's tree.
     changed: Vec<String>,
     after_failed: Option<String>,
+    have_run: bool,
 }
 
 /// A file of a commit as its hooks see it: with the text in the last commit, where that holds one.
@@ -126,12 +127,18 @@ impl CommitHooks {
             has_changed_message: false,
             changed: Vec::new(),
             after_failed: None,
+            have_run: false,
         }
     }
 
     /// True if a hook runs here.
     pub(super) fn run_here(&self) -> bool {
         !self.before.is_empty() || self.has_after
+    }
+
+    /// True where any has run.
+    pub(super) fn have_run(&self) -> bool {
+        self.have_run
     }
 
     /// Runs the hooks before the commit. Gives the message, which they may have changed.
@@ -145,6 +152,7 @@ impl CommitHooks {
             return Ok(start.message.clone());
         }
         let ended = self.run(context, start, files, &self.before)?;
+        self.have_run = true;
         let tree = ended.tree.as_ref();
         let read = |path: &str, bytes_max| tree.and_then(|tree| read_file(tree, path, bytes_max));
         if ended.report.exit_code != Some(0) {
@@ -169,7 +177,9 @@ impl CommitHooks {
         if !self.has_after {
             return;
         }
-        self.after_failed = match self.run(context, start, files, &[AFTER]) {
+        let ended = self.run(context, start, files, &[AFTER]);
+        self.have_run |= ended.is_ok();
+        self.after_failed = match ended {
             Ok(ended) if ended.report.exit_code == Some(0) => None,
             Ok(ended) => Some(end_of(&ended)),
             Err(failure) => Some(format!("could not run: {}", failure.message)),
