@@ -157,7 +157,7 @@ impl Policy {
 
     /// The decision where the conversation is not tainted and a user may be asked.
     fn decision(&self, effect: Effect) -> Decision {
-        if self.is_denied(effect) {
+        if self.is_denied(effect, false) {
             return Decision::Deny;
         }
         let asks = self.asks_before_write && effect == Effect::WriteRepository;
@@ -180,9 +180,9 @@ impl Policy {
         }
     }
 
-    /// True where `deny` names the effect, tainted or not.
-    pub fn is_denied(&self, effect: Effect) -> bool {
-        self.deny.iter().any(|grant| grant.covers(effect, false))
+    /// True where `deny` names the effect for a conversation that is tainted or not.
+    pub fn is_denied(&self, effect: Effect, is_tainted: bool) -> bool {
+        self.deny.iter().any(|grant| grant.covers(effect, is_tainted))
     }
 
     /// The user's own decision for tainted conversations.
@@ -275,8 +275,7 @@ impl Policy {
         } else {
             (effect.to_string(), "")
         };
-        let is_tainted_denied = self.tainted(effect) == Some(Decision::Deny);
-        let is_by_name = self.is_denied(effect) || is_tainted && is_tainted_denied;
+        let is_by_name = self.is_denied(effect, is_tainted);
         if is_by_name && self.place_of_grants == GrantPlace::Configuration {
             "it is denied by name: `deny` below `[policy]` in config.toml goes before every grant".to_owned()
         } else if is_by_name && self.place_of_grants == GrantPlace::Request {

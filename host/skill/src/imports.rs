@@ -145,7 +145,7 @@ impl Services for MachineServices {
         refuse_in_preview(context, "make commits")?;
         let commit = || git_commit::create(context, message, paths, all);
         let is_asked = context.decide(Effect::CommitGit) == Decision::Ask || git::must_ask_to_commit(context);
-        let waits = is_asked || git_commit::hooks::are_run(context);
+        let waits = is_asked || git_commit::hooks::are_run(context).unwrap_or(false);
         let commit = if waits { call.unclocked(commit) } else { commit() };
         match &commit {
             Ok(made) => {

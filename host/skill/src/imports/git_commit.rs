@@ -263,7 +263,7 @@ fn prepare(
     let entries = chosen.iter().map(|chosen| chosen.entry.clone()).collect::<Vec<_>>();
     send_entries(&mut preparation.git, &entries)?;
     let tree = stored(preparation.git.ask(&GitRequest::Tree)?)?;
-    let mut hooks = CommitHooks::find(context, &layout, &start);
+    let mut hooks = CommitHooks::find(context, &layout, &start)?;
     let mut hook_files = Vec::new();
     if hooks.run_here() {
         hook_files = preparation.hook_files(&chosen)?;

@@ -54,12 +54,27 @@ const COMMIT_HOOKS: [(&str, bool); 6] = [
 /// The hook that runs after the commit.
 const AFTER: &str = "post-commit";
 
-/// True if the user's own configuration lets hooks run, and no denial names `run-process`.
-pub(in crate::imports) fn are_run(context: &CallContext) -> bool {
-    let home = context.repository.state_directory();
-    let common = home.and_then(|home| tool_config::common(home, &Environment::default()).ok());
-    let is_wanted = common.is_some_and(|common| common.policy.hooks == HookRuns::Sandbox);
-    is_wanted && !context.policy.is_denied(Effect::RunProcess)
+/// True where the user's own file lets hooks run, and no denial names `run-process` for the conversation as it is now.
+///
+/// An error where the file cannot be understood: it may want hooks that refuse the commit.
+pub(in crate::imports) fn are_run(context: &CallContext) -> Result<bool, Failure> {
+    let Some(home) = context.repository.state_directory() else {
+        return Ok(false);
+    };
+    let common = tool_config::common(home, &Environment::default()).map_err(|problem| {
+        let said = problem.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
+        hinted(
+            "unavailable",
+            format!(
+                "Whether git hooks run is not known, so nothing is committed: {}{said}.",
+                problem.message
+            ),
+            "the user has to correct config.toml",
+        )
+    })?;
+    let is_tainted = context.conversation.taint.is_tainted();
+    let is_denied = context.policy.is_denied(Effect::RunProcess, is_tainted);
+    Ok(common.policy.hooks == HookRuns::Sandbox && !is_denied)
 }
 
 /// The hooks of a commit.
@@ -85,7 +100,7 @@ pub(super) type HookFile = (String, Option<String>);
 
 impl CommitHooks {
     /// The hooks that git would run for a commit of the repository, or of a submodule.
-    pub(super) fn find(context: &CallContext, layout: &Layout, start: &Start) -> Self {
+    pub(super) fn find(context: &CallContext, layout: &Layout, start: &Start) -> Result<Self, Failure> {
         let root = context.repository.root();
         let git_folder = layout.common.join("hooks");
         let place = start
@@ -98,7 +113,7 @@ impl CommitHooks {
         };
         let is_git_folder = place == git_folder;
         // A hook expects the whole work tree.
-        let folder = (are_run(context) && layout.top == root)
+        let folder = (are_run(context)? && layout.top == root)
             .then(|| {
                 if is_git_folder {
                     return Some(".git/hooks".to_owned());
@@ -118,7 +133,7 @@ impl CommitHooks {
         let names = |hooks: Vec<(&'static str, bool)>| hooks.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         let mut before = names(run);
         let has_after = before.pop_if(|name| *name == AFTER).is_some();
-        Self {
+        Ok(Self {
             before,
             has_after,
             left_out: names(left_out),
@@ -128,7 +143,7 @@ impl CommitHooks {
             changed: Vec::new(),
             after_failed: None,
             have_run: false,
-        }
+        })
     }
 
     /// True if a hook runs here.

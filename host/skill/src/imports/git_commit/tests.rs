@@ -1022,3 +1022,29 @@ fn vendored_names_in_the_answer_of_a_commit_are_noted() {
     note_places(&call, &commit);
     assert_eq!(call.places().into_keys().collect::<Vec<_>>(), ["vendor/"]);
 }
+
+#[test]
+fn hooks_run_where_the_users_file_says_so_and_nothing_denies_it() {
+    let fixture = started();
+    let home = fixture.outside("home");
+    std::fs::create_dir(&home).expect("folders can be made");
+    let configure = |text: &str| std::fs::write(home.join("config.toml"), text).expect("it is ours");
+    configure("[policy]\nhooks = \"sandbox\"\n");
+    let options = tool_repository::Options {
+        state_directory: Some(home.clone()),
+        ..tool_repository::Options::default()
+    };
+    let request = PolicyRequest {
+        deny: vec!["run-process:tainted".to_owned()],
+        ..PolicyRequest::default()
+    };
+    let policy = Policy::new(Cause::Operation(Operation::Refactor), &request).expect("valid");
+    let repository = Repository::open(&fixture.root(), &options).expect("the folder is there");
+    let session = CallContext::unattended(repository, policy);
+    assert_eq!(hooks::are_run(&session).ok(), Some(true));
+    session.conversation.taint.note(&["a page".to_owned()]);
+    assert_eq!(hooks::are_run(&session).ok(), Some(false));
+    configure("[policy\n");
+    let failure = hooks::are_run(&session).expect_err("the file is damaged");
+    assert!(failure.message.contains("Invalid TOML syntax"), "{}", failure.message);
+}
