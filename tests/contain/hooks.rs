@@ -190,6 +190,15 @@ fn a_folder_of_hooks_outside_of_the_repository_does_not_run() {
         &hooked.commit(0),
         &["Your git hooks did not run for this commit: `pre-commit`."],
     );
+    let own = hooked.root().join(".git/hooks");
+    fs::remove_dir_all(&own).expect("it is ours");
+    std::os::unix::fs::symlink(outside.path(), own).expect("it is ours");
+    git(hooked.root(), &["config", "--unset", "core.hooksPath"]);
+    fs::write(hooked.root().join("a.txt"), "newer\n").expect("it is ours");
+    holds(
+        &hooked.commit(0),
+        &["Your git hooks did not run for this commit: `pre-commit`."],
+    );
 }
 
 #[test]

@@ -112,17 +112,19 @@ impl CommitHooks {
             metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
         };
         let is_git_folder = place == git_folder;
+        // A link can lead to any folder of the machine, whose text the copies would then hold.
+        let is_linked = || git_folder.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir());
         // A hook expects the whole work tree.
         let folder = (are_run(context)? && layout.top == root)
             .then(|| {
                 if is_git_folder {
-                    return Some(".git/hooks".to_owned());
+                    return (!is_linked()).then(|| ".git/hooks".to_owned());
                 }
                 folder_in(context, &place)
             })
             .flatten();
         let copies = match &folder {
-            Some(_) if is_git_folder => copy_hooks(context, &place),
+            Some(_) if is_git_folder => copy_hooks(context, &git_folder),
             _ => Vec::new(),
         };
         let is_there = |name: &str| folder.is_some() && (!is_git_folder || copies.iter().any(|(copy, _)| copy == name));
@@ -341,24 +343,23 @@ fn folder_in(context: &CallContext, place: &Path) -> Option<String> {
 }
 
 /// The text of each file in git's folder of hooks. A link may lead to a visible file of the work tree, and not to anything
-/// else of the git directory, which can hold credentials.
+/// else of the git directory, which can hold credentials. `folder` is its real path.
 fn copy_hooks(context: &CallContext, folder: &Path) -> Vec<(String, String)> {
     let repository = &context.repository;
     let is_visible = |real: &Path| {
         let inside = real.strip_prefix(repository.root()).ok().and_then(Path::to_str);
         inside.is_some_and(|inside| repository.hidden(inside, false).is_none())
     };
-    let folder = folder.canonicalize().unwrap_or_default();
     let mut room = FILES_BYTES_MAX;
     let mut copies = Vec::new();
-    for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
         let Ok(real) = entry.path().canonicalize() else {
             continue;
         };
-        let is_own = real.parent() == Some(&folder) || is_visible(&real);
+        let is_own = real.parent() == Some(folder) || is_visible(&real);
         let metadata = real.metadata().ok().filter(|metadata| metadata.is_file());
         let is_small = metadata.is_some_and(|metadata| metadata.len() <= FILE_BYTES_MAX);
         if !is_own || !is_small || name.ends_with(".sample") {
