@@ -51,6 +51,12 @@ const COMMIT_HOOKS: [(&str, bool); 6] = [
     ("reference-transaction", false),
 ];
 
+/// Exit code of `hooks.sh` where it could not show the commit to the hooks. None has run then, and no name of one is there.
+const NOT_SHOWN: i32 = 125;
+
+/// File of a run with the name of the last hook that it started.
+const STARTED: &str = ".git/tool-hook";
+
 /// The hook that runs after the commit.
 const AFTER: &str = "post-commit";
 
@@ -172,8 +178,16 @@ impl CommitHooks {
         self.have_run = true;
         let tree = ended.tree.as_ref();
         let read = |path: &str, bytes_max| tree.and_then(|tree| read_file(tree, path, bytes_max));
+        if was_not_shown(&ended) {
+            return Err(hinted(
+                "failed",
+                "The commit could not be shown to its git hooks, so nothing was committed.",
+                "the user has to commit with git",
+            )
+            .into());
+        }
         if ended.report.exit_code != Some(0) {
-            let hook = read(".git/tool-hook", 64).unwrap_or_default();
+            let hook = read(STARTED, 64).unwrap_or_default();
             let hook = self.before.iter().find(|name| hook == **name).copied();
             return Err(refusal(hook, &ended));
         }
@@ -198,6 +212,7 @@ impl CommitHooks {
         self.have_run |= ended.is_ok();
         self.after_failed = match ended {
             Ok(ended) if ended.report.exit_code == Some(0) => None,
+            Ok(ended) if was_not_shown(&ended) => Some("could not run: the commit could not be shown to it".to_owned()),
             Ok(ended) => Some(end_of(&ended)),
             Err(failure) => Some(format!("could not run: {}", failure.message)),
         };
@@ -406,6 +421,12 @@ fn find_sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
         ),
         "the user has to commit with git, or to take `hooks` out of `[policy]` in config.toml",
     ))
+}
+
+/// True where no hook was started, because the commit could not be shown to any.
+fn was_not_shown(ended: &EndedRecipe) -> bool {
+    let is_started = |tree: &OwnedFd| read_file(tree, STARTED, 64).is_some();
+    ended.report.exit_code == Some(NOT_SHOWN) && !ended.tree.as_ref().is_some_and(is_started)
 }
 
 /// Says that a hook refused the commit, with the end of its output.

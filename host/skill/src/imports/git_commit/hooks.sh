@@ -7,19 +7,27 @@ shift 3
 
 quiet() { git -c core.hooksPath=/dev/null "$@" >/dev/null 2>&1; }
 
+fail() {
+    echo 'the commit could not be shown to its hooks' >&2
+    exit 125
+}
+
 mkdir -p .git/hooks
 if command -v git >/dev/null; then
-    quiet init
+    quiet init || fail
     quiet config core.fileMode false
     rm -f .git/hooks/*
     if [ -n "$branch" ]; then quiet symbolic-ref HEAD "refs/heads/$branch"; fi
     if [ -n "$parent" ]; then
         if [ -d "$own/base" ]; then
-            (cd "$own/base" && quiet --git-dir="$top/.git" --work-tree=. add -f -A .)
+            (cd "$own/base" && quiet --git-dir="$top/.git" --work-tree=. add -f -A .) || fail
         fi
-        quiet commit --allow-empty -m 'The last commit'
+        quiet commit --allow-empty -m 'The last commit' || fail
     fi
-    GIT_LITERAL_PATHSPECS=1 quiet add -f -A --pathspec-from-file="$own/paths" --pathspec-file-nul
+    # Without a path, all files would be added.
+    if [ -s "$own/paths" ]; then
+        GIT_LITERAL_PATHSPECS=1 quiet add -f -A --pathspec-from-file="$own/paths" --pathspec-file-nul || fail
+    fi
 fi
 if [ -d "$own/hooks" ]; then
     cp "$own/hooks"/* .git/hooks/

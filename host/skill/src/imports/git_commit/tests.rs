@@ -1048,3 +1048,46 @@ fn hooks_run_where_the_users_file_says_so_and_nothing_denies_it() {
     let failure = hooks::are_run(&session).expect_err("the file is damaged");
     assert!(failure.message.contains("Invalid TOML syntax"), "{}", failure.message);
 }
+
+#[test]
+fn a_commit_that_cannot_be_shown_to_hooks_starts_none() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let place = |name: &str| folder.path().join(name);
+    for name in ["programs", "tree/hooks", "home/.tool-commit"] {
+        std::fs::create_dir_all(place(name)).expect("folders can be made");
+    }
+    for (name, text) in [
+        ("home/.tool-commit/paths", "a.txt"),
+        ("home/.tool-commit/message", "Say why\n"),
+        ("tree/hooks/pre-commit", "#!/bin/sh\necho started\n"),
+        // A git that cannot do one thing.
+        (
+            "programs/git",
+            "#!/bin/sh\ncase \" $* \" in *\" $FAILING \"*) exit 1 ;; esac\n",
+        ),
+    ] {
+        std::fs::write(place(name), text).expect("files can be written");
+        std::fs::set_permissions(place(name), PermissionsExt::from_mode(0o755)).expect("it is ours");
+    }
+    for (fails, code, said) in [("init", 125, ""), ("add", 125, ""), ("nothing", 0, "started\n")] {
+        let ended = std::process::Command::new("/bin/sh")
+            .args([
+                "-c",
+                include_str!("hooks.sh"),
+                "hooks",
+                "./hooks",
+                "main",
+                "",
+                "pre-commit",
+            ])
+            .current_dir(place("tree"))
+            .env("FAILING", fails)
+            .env("HOME", place("home"))
+            .env("PATH", format!("{}:/usr/bin:/bin", place("programs").display()))
+            .output()
+            .expect("the shell runs");
+        let output = String::from_utf8_lossy(&ended.stdout).into_owned();
+        assert_eq!((ended.status.code(), output.as_str()), (Some(code), said), "{fails}");
+    }
+}
