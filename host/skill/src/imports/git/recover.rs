@@ -49,7 +49,9 @@ fn settle_reference(left: &Publishing) -> io::Result<bool> {
     let names = lock_names(left, Part::Reference);
     if Format::of(&left.common).has_tables() {
         if left.branch.is_some() && left.git != left.common {
-            settle_tables(left, &left.git, &lock_names(left, Part::Log))?;
+            // Its log says nothing about the branch. Where it cannot be read, the branch's own tables are settled all
+            // the same.
+            let _ = settle_tables(left, &left.git, &lock_names(left, Part::Log));
         }
         let (git, name) = match &left.branch {
             None => (&left.git, "HEAD".to_owned()),

@@ -1050,6 +1050,7 @@ fn hooks_run_where_the_users_file_says_so_and_nothing_denies_it() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "it runs the script as the sandbox would")]
 fn a_commit_that_cannot_be_shown_to_hooks_starts_none() {
     use std::os::unix::fs::PermissionsExt;
     let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -1090,4 +1091,33 @@ fn a_commit_that_cannot_be_shown_to_hooks_starts_none() {
         let output = String::from_utf8_lossy(&ended.stdout).into_owned();
         assert_eq!((ended.status.code(), output.as_str()), (Some(code), said), "{fails}");
     }
+}
+
+#[test]
+fn a_commit_in_a_worktree_without_tables_for_its_log_is_finished() {
+    let fixture = started();
+    fixture.use_tables();
+    let git = fixture.outside("record");
+    std::fs::create_dir(&git).expect("folders can be made");
+    let common = fixture.git.path().to_owned();
+    let tables = tool_repository::reftable::References::read(&common.join("reftable")).expect("they are whole");
+    let head = tables.resolve("refs/heads/main").expect("there is a commit");
+    let left = Publishing {
+        id: "x".to_owned(),
+        git: git.clone(),
+        common: common.clone(),
+        branch: Some("main".to_owned()),
+        commit: tool_core::digest::hexadecimal(head),
+    };
+    for (place, text) in [
+        (common.join("reftable/tables.list.lock"), "tool-x-branch\n"),
+        (git.join("index.lock"), "tool-x-index\n"),
+        (git.join("tool-x-index.new.lock"), "new"),
+    ] {
+        std::fs::write(place, text).expect("it can be written");
+    }
+    let (said, hint) = settle_commit(&left).expect("it is there").expect("it is worth a word");
+    assert!(said.ends_with("was finished.") && hint.is_none(), "{said}");
+    assert_eq!(leftovers(&fixture), [""; 0]);
+    assert_eq!(std::fs::read(git.join("index")).expect("it is there"), b"new");
 }
