@@ -1121,3 +1121,17 @@ fn a_commit_in_a_worktree_without_tables_for_its_log_is_finished() {
     assert_eq!(leftovers(&fixture), [""; 0]);
     assert_eq!(std::fs::read(git.join("index")).expect("it is there"), b"new");
 }
+
+#[test]
+fn tables_with_the_last_of_all_numbers_take_no_commit() {
+    let fixture = started();
+    fixture.use_tables();
+    let tables = fixture.git.path().join("reftable");
+    let last = tool_repository::reftable::table(u64::MAX, false, &[], &[]);
+    std::fs::write(tables.join("2.ref"), last).expect("it can be written");
+    std::fs::write(tables.join("tables.list"), "1.ref\n2.ref\n").expect("it can be written");
+    fixture.write("a.txt", "2\n");
+    let answer = message(commit(&fixture, &["a.txt"], false));
+    assert!(answer.contains("so none is left for a new one"), "{answer}");
+    assert_eq!(leftovers(&fixture), [""; 0]);
+}
