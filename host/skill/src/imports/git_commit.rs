@@ -223,7 +223,7 @@ fn prepare(
     let layout = super::git::layout_at(context, place)?;
     super::git::admit_commit(context, &layout)?;
     if layout.git.join("index.lock").symlink_metadata().is_ok() {
-        return Err(locked("index").into());
+        return Err(locked(layout.shown(&layout.git.join("index"))).into());
     }
     let scratch = Scratch::new(&layout, context.repository.state_directory())?;
     let mut git = Git::open_at(context, place, Some(scratch.path()))?;

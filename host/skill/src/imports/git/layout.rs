@@ -74,6 +74,11 @@ impl Layout {
         })
     }
 
+    /// A path as the user is told it: from the work tree where it lies in it.
+    pub(in crate::imports) fn shown<'a>(&self, path: &'a Path) -> &'a Path {
+        path.strip_prefix(&self.top).unwrap_or(path)
+    }
+
     /// Directories outside the work tree that nothing proves to belong to it.
     pub(in crate::imports) fn elsewhere(&self) -> BTreeSet<PathBuf> {
         let own = [&self.git, &self.common].into_iter().filter(|_| !self.is_linked);

@@ -130,7 +130,8 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    pub(super) fn take(folder: OpenedFolder, name: &str, names: Names) -> Result<Self, Failure> {
+    /// `shown` is the path of the locked file as the user is told it.
+    pub(super) fn take(folder: OpenedFolder, name: &str, names: Names, shown: &Path) -> Result<Self, Failure> {
         let make = || -> io::Result<()> {
             let mut file = folder.make(&names.early, 0o666)?;
             crash_point();
@@ -149,7 +150,7 @@ impl Lock {
             Err(error) => {
                 folder.remove(&names.early);
                 Err(match error.kind() {
-                    io::ErrorKind::AlreadyExists => locked(name),
+                    io::ErrorKind::AlreadyExists => locked(shown),
                     _ => failure("failed", format!("git's `{name}` cannot be locked: {error}.")),
                 })
             }
@@ -186,12 +187,12 @@ impl Drop for Lock {
     }
 }
 
-/// Another program is changing the same.
-pub(in crate::imports) fn locked(name: &str) -> Failure {
+/// Another program is changing the same file.
+pub(in crate::imports) fn locked(shown: &Path) -> Failure {
     hinted(
         "failed",
         "Another git process holds the repository's lock.",
-        format!("try again; if no git runs, remove `.git/{name}.lock`"),
+        format!("try again; if no git runs, remove `{}.lock`", shown.display()),
     )
 }
 
@@ -208,12 +209,19 @@ mod tests {
             new: format!("{id}.new.lock"),
             mark: format!("{id}\n"),
         };
-        let lock = Lock::take(here(), "index", names("a")).expect("nobody has it");
-        let failure = Lock::take(here(), "index", names("b")).err().expect("somebody has it");
+        let shown = Path::new("here/index");
+        let lock = Lock::take(here(), "index", names("a"), shown).expect("nobody has it");
+        let failure = Lock::take(here(), "index", names("b"), shown)
+            .err()
+            .expect("somebody has it");
+        assert_eq!(
+            failure.hint.as_deref(),
+            Some("try again; if no git runs, remove `here/index.lock`")
+        );
         assert_eq!(failure.message, "Another git process holds the repository's lock.");
         assert_eq!(here().line("index.lock").as_deref(), Some("a\n"));
         drop(lock);
-        let mut lock = Lock::take(here(), "index", names("c")).expect("nobody has it");
+        let mut lock = Lock::take(here(), "index", names("c"), shown).expect("nobody has it");
         lock.lay_out(|file| file.write_all(b"new")).expect("it is a file");
         lock.place().expect("it can be renamed");
         drop(lock);

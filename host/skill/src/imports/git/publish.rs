@@ -180,14 +180,19 @@ impl<'a> Publication<'a> {
             OpenedFolder::at(&layout.git).map_err(failed)?,
             "index",
             lock_names(notes, Part::Index),
+            layout.shown(&layout.git.join("index")),
         )?;
         branch.map_or(Ok(()), check_branch)?;
-        let (folder, name) = match branch {
+        let (folder, name, place) = match branch {
             _ if layout.format.has_tables() => {
-                let tables = OpenedFolder::at(&tables_of(layout, branch));
-                (tables.map_err(failed)?, reftable::LIST)
+                let tables = tables_of(layout, branch);
+                let folder = OpenedFolder::at(&tables).map_err(failed)?;
+                (folder, reftable::LIST, tables.join(reftable::LIST))
             }
-            None => (OpenedFolder::at(&layout.git).map_err(failed)?, "HEAD"),
+            None => {
+                let folder = OpenedFolder::at(&layout.git).map_err(failed)?;
+                (folder, "HEAD", layout.git.join("HEAD"))
+            }
             Some(branch) => {
                 let heads = || {
                     OpenedFolder::at(&layout.common)?
@@ -195,10 +200,11 @@ impl<'a> Publication<'a> {
                         .enter("heads")?
                         .enter_for(branch)
                 };
-                heads().map_err(failed)?
+                let (folder, name) = heads().map_err(failed)?;
+                (folder, name, layout.common.join("refs/heads").join(branch))
             }
         };
-        let reference = Lock::take(folder, name, lock_names(notes, Part::Reference))?;
+        let reference = Lock::take(folder, name, lock_names(notes, Part::Reference), layout.shown(&place))?;
         let publication = Self {
             layout,
             scratch,
@@ -292,7 +298,9 @@ impl<'a> Publication<'a> {
     fn log_in_own_tables(&self, movement: Movement<'_>) -> io::Result<()> {
         let place = tables_of(self.layout, None);
         let folder = OpenedFolder::at(&place)?;
-        let lock = Lock::take(folder, reftable::LIST, lock_names(self.notes, Part::Log));
+        let list = place.join(reftable::LIST);
+        let names = lock_names(self.notes, Part::Log);
+        let lock = Lock::take(folder, reftable::LIST, names, self.layout.shown(&list));
         let mut lock = lock.map_err(|failure| io::Error::other(failure.message))?;
         let mut table = NewTable::lay_out(&mut lock, &place, self.notes, (None, &["HEAD"]), movement)?;
         lock.place()?;

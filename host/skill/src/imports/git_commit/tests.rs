@@ -1135,3 +1135,22 @@ fn tables_with_the_last_of_all_numbers_take_no_commit() {
     assert!(answer.contains("so none is left for a new one"), "{answer}");
     assert_eq!(leftovers(&fixture), [""; 0]);
 }
+
+#[test]
+fn a_lock_of_another_program_is_named_by_its_place() {
+    for (has_tables, lock) in [
+        (false, ".git/index.lock"),
+        (false, ".git/refs/heads/main.lock"),
+        (true, ".git/reftable/tables.list.lock"),
+    ] {
+        let fixture = started();
+        if has_tables {
+            fixture.use_tables();
+        }
+        fixture.write("a.txt", "2\n");
+        fixture.write(lock, "");
+        let failure = commit(&fixture, &["a.txt"], false).expect_err("it is locked");
+        let hint = format!("try again; if no git runs, remove `{lock}`");
+        assert_eq!(failure.hint, Some(hint));
+    }
+}
