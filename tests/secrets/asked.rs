@@ -282,7 +282,10 @@ async fn after_two_noes_to_an_effect_no_third_question_comes() {
         (vec!["denied"; 4], 2)
     );
     let told = server.requests()[4].body["messages"].to_string();
-    holds(&told, &["the user said no to `write-repository` twice: go on without it"]);
+    holds(
+        &told,
+        &["the user said no to `write-repository` twice: go on without it"],
+    );
     assert!(!repository.path().join("d.py").exists());
 }
 
@@ -498,7 +501,9 @@ async fn over_http_no_text_names_a_command_or_a_flag_of_the_terminal() {
                 &["of 1 file: `a.py` (new, +1)."][..usize::from(more["preview"] == true)],
             );
             let change = of_type(&seen, "change")[0];
-            let written = of_type(&seen, "skill").into_iter().find(|call| call["name"] == "write_file");
+            let written = of_type(&seen, "skill")
+                .into_iter()
+                .find(|call| call["name"] == "write_file");
             assert_eq!(change["call_id"], written.expect("the call")["call_id"]);
             assert_eq!(
                 (
