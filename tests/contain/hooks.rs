@@ -248,3 +248,30 @@ fn a_branch_that_moves_while_hooks_run_is_left_alone() {
     assert_eq!(hooked.message(), "meanwhile");
     assert_eq!(git(hooked.root(), &["show", "HEAD:b.txt"]), "the user's\n");
 }
+
+#[test]
+fn hooks_see_a_folder_that_became_a_link() {
+    let hooked = Hooked::new(&[("pre-commit", "git diff --cached --name-only | grep -qx c")]);
+    let folder = hooked.root().join("c");
+    fs::create_dir(&folder).expect("it is ours");
+    fs::write(folder.join("d.txt"), "d\n").expect("it is ours");
+    git(hooked.root(), &["add", "c"]);
+    git(
+        hooked.root(),
+        &[
+            "-c",
+            "core.hooksPath=/dev/null",
+            "commit",
+            "--quiet",
+            "--message",
+            "c",
+            "c",
+        ],
+    );
+    fs::remove_dir_all(&folder).expect("it is ours");
+    std::os::unix::fs::symlink("b.txt", folder).expect("it is ours");
+    let call = r#"{"message": "Link c", "all": true}"#;
+    let call = ["skill", "call", "git_commit", call, "--allow", "commit-git"];
+    hooked.home.run(hooked.root(), &call).expect(0);
+    assert_eq!(hooked.message(), "Link c");
+}

@@ -239,7 +239,7 @@ impl Services for MachineServices {
     }
 }
 
-/// What a conversation has read that read of hooks.
+/// Where text of hooks comes from, as the user is told it.
 const HOOK_OUTPUT: &str = "the output of git hooks";
 
 /// The user's team, as the configuration in the home names it now. The repository has no say. Where the file cannot be

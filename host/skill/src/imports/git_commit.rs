@@ -638,15 +638,19 @@ impl Preparation<'_> {
         let is_submodule = |chosen: &&Chosen| chosen.entry.new.as_ref().is_some_and(|new| new.mode == SUBMODULE);
         let mut files = Vec::new();
         for chosen in chosen.iter().filter(|chosen| !is_submodule(chosen)) {
-            let path = &chosen.entry.path;
+            let path = chosen.entry.path.clone();
             let before = match &chosen.committed {
                 None => None,
-                Some((id, mode)) => Some(match self.content(path, Some((id, *mode)))? {
+                Some((id, mode)) => Some(match self.content(&path, Some((id, *mode)))? {
                     SideContent::Bytes(content) => hooks::shown_text(Some(&content), &mut room),
                     _ => hooks::shown_text(None, &mut room),
                 }),
             };
-            files.push((path.clone(), before));
+            files.push(HookFile {
+                path,
+                before,
+                is_removed: chosen.entry.new.is_none(),
+            });
         }
         Ok(files)
     }

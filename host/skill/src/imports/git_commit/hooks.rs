@@ -68,11 +68,10 @@ pub(in crate::imports) fn are_run(context: &CallContext) -> Result<bool, Failure
         return Ok(false);
     };
     let common = tool_config::common(home, &Environment::default()).map_err(|problem| {
-        let said = problem.hint.map(|hint| format!(" ({hint})")).unwrap_or_default();
         hinted(
             "unavailable",
             format!(
-                "Whether git hooks run is not known, so nothing is committed: {}{said}.",
+                "Whether git hooks run is not known, so nothing is committed: {}.",
                 problem.message
             ),
             "the user has to correct config.toml",
@@ -101,8 +100,14 @@ pub(super) struct CommitHooks {
     have_run: bool,
 }
 
-/// A file of a commit as its hooks see it: with the text in the last commit, where that holds one.
-pub(super) type HookFile = (String, Option<String>);
+/// A file of a commit as its hooks see it.
+pub(super) struct HookFile {
+    pub(super) path: String,
+    /// The text in the last commit, where that holds one.
+    pub(super) before: Option<String>,
+    /// True where the commit removes it.
+    pub(super) is_removed: bool,
+}
 
 impl CommitHooks {
     /// The hooks that git would run for a commit of the repository, or of a submodule.
@@ -235,13 +240,18 @@ impl CommitHooks {
             place: own.join(name),
             text: text.to_owned(),
         };
-        let paths: Vec<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
+        let paths = |are_removed: bool| {
+            let chosen = files.iter().filter(|file| file.is_removed == are_removed);
+            let paths: Vec<&str> = chosen.map(|file| file.path.as_str()).collect();
+            paths.join("\0")
+        };
         tools.files.push(written("message", &start.message));
-        tools.files.push(written("paths", &paths.join("\0")));
+        tools.files.push(written("paths", &paths(false)));
+        tools.files.push(written("removed", &paths(true)));
         let copies = self.copies.iter().map(|(name, text)| (format!("hooks/{name}"), text));
         let before = files
             .iter()
-            .filter_map(|(path, text)| Some((format!("base/{path}"), text.as_ref()?)));
+            .filter_map(|file| Some((format!("base/{}", file.path), file.before.as_ref()?)));
         tools
             .files
             .extend(copies.chain(before).map(|(name, text)| written(&name, text)));
@@ -425,8 +435,8 @@ fn find_sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
 
 /// True where no hook was started, because the commit could not be shown to any.
 fn was_not_shown(ended: &EndedRecipe) -> bool {
-    let is_started = |tree: &OwnedFd| read_file(tree, STARTED, 64).is_some();
-    ended.report.exit_code == Some(NOT_SHOWN) && !ended.tree.as_ref().is_some_and(is_started)
+    let tree = ended.tree.as_ref();
+    ended.report.exit_code == Some(NOT_SHOWN) && tree.is_some_and(|tree| read_file(tree, STARTED, 64).is_none())
 }
 
 /// Says that a hook refused the commit, with the end of its output.

@@ -24,6 +24,8 @@ if command -v git >/dev/null; then
         fi
         quiet commit --allow-empty -m 'The last commit' || fail
     fi
+    # A folder that became a link or a file: git adds no path beyond one.
+    quiet update-index --force-remove -z --stdin <"$own/removed" || fail
     # Without a path, all files would be added.
     if [ -s "$own/paths" ]; then
         GIT_LITERAL_PATHSPECS=1 quiet add -f -A --pathspec-from-file="$own/paths" --pathspec-file-nul || fail

@@ -1060,6 +1060,7 @@ fn a_commit_that_cannot_be_shown_to_hooks_starts_none() {
     }
     for (name, text) in [
         ("home/.tool-commit/paths", "a.txt"),
+        ("home/.tool-commit/removed", ""),
         ("home/.tool-commit/message", "Say why\n"),
         ("tree/hooks/pre-commit", "#!/bin/sh\necho started\n"),
         // A git that cannot do one thing.
