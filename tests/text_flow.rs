@@ -79,7 +79,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
     ("host/context/src/symbols/packages.rs", "source code", &["pub use "]),
     ("host/core/src/redaction/session.rs", "PEM files", &["PRIVATE KEY"]),
     (
-        "host/daemon/src/clone.rs",
+        "host/registry/src/clone.rs",
         "messages of git",
         &["No space left on device"],
     ),
@@ -164,6 +164,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         ],
     ),
     ("skills/read_logs/src/parse.rs", "logs", &[r#"] \""#]),
+    ("skills/syntax/src/aliases.rs", "source code", &["> ="]),
     (
         "skills/test_results/src/cargo.rs",
         "output of cargo",

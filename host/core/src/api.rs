@@ -320,7 +320,7 @@ pub struct ExecuteRequest {
     /// What is allowed is not asked about, and what is denied by name stays denied. Taken from the holder of the token
     /// alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<Grant>)]
+    #[schema(value_type = Vec<effect::AskedEffect>)]
     pub ask: Vec<String>,
     /// Effects to allow or to deny beyond the operation's defaults. Without the token a request can only narrow.
     #[serde(default, deserialize_with = "read::object")]
@@ -390,7 +390,7 @@ pub struct TurnRequest {
     /// What is allowed is not asked about, and what is denied by name stays denied. Taken from the holder of the token
     /// alone. A turn does not take it over from the turn before, nor any yes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<Grant>)]
+    #[schema(value_type = Vec<effect::AskedEffect>)]
     pub ask: Vec<String>,
     /// Effects to allow or to deny beyond the operation's defaults. What earlier turns denied stays denied unless it is
     /// allowed here; what they allowed is not allowed any more. Without the token a request can only narrow.

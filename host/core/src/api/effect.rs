@@ -393,6 +393,21 @@ impl utoipa::PartialSchema for Grant {
     }
 }
 
+/// Schema of an effect that a client is asked about: one that changes something.
+pub(super) struct AskedEffect;
+
+impl utoipa::PartialSchema for AskedEffect {
+    fn schema() -> RefOr<Schema> {
+        let plain = Effect::PLAIN.into_iter().filter(|effect| effect.changes_something());
+        let plain: Vec<&str> = plain.map(Effect::name).collect();
+        let host = format!("({HOST_PATTERN}|\\*)");
+        let pattern = format!("({}|http-write:{host})", plain.join("|"));
+        text_schema("An effect that changes something; `*` is every host.", &pattern)
+    }
+}
+
+impl utoipa::ToSchema for AskedEffect {}
+
 impl utoipa::ToSchema for Grant {
     fn name() -> Cow<'static, str> {
         "Grant".into()
