@@ -253,13 +253,13 @@ fn turns_with_a_found_skill_and_a_compaction(wire: Wire) {
     }
     holds(
         &said[4].stderr,
-        &["The conversation grew long: 2 old tool results were dropped from it."],
+        &["The conversation grew long: 3 old tool results were dropped from it."],
     );
     assert_eq!(
         prompts[11]
             .matches("was dropped to keep the conversation short")
             .count(),
-        2
+        3
     );
     let refused = said.iter().filter(|turn| turn.stderr.contains("refused the thinking"));
     assert_eq!(refused.count(), 0);

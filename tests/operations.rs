@@ -107,12 +107,9 @@ fn a_refactor_of_click_changes_three_files_and_runs_the_tests_before_and_after()
     let flags = ["refactor", "simplify", "--focus", "src/click"];
     let finished = home.run(root, &[&flags[..], &RUN_TESTS].concat()).expect(0);
     let id = newest(&home);
-    holds(
-        &finished.stderr,
-        &[&format!(
-            "`tool diff {id}` shows the changes, `tool undo {id}` takes them back."
-        )],
-    );
+    for (name, does) in [("diff", "shows the changes"), ("undo", "takes them back")] {
+        holds(&finished.stderr, &[&format!("`tool {name} {id}` {does}")]);
+    }
     let closing = closing(&finished.stdout);
     holds(
         closing,

@@ -63,8 +63,8 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
         client.get::<SessionResult>(&path).await.ok()
     };
     answer.end()?;
-    if let Some(commands) = result.as_ref().and_then(commands_after) {
-        output.progress(&commands);
+    for command in result.as_ref().map(commands_after).unwrap_or_default() {
+        output.progress(&command);
     }
     if let Some(result) = &result {
         say_report(result, &mut client, context).await;

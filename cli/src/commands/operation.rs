@@ -422,8 +422,8 @@ impl Session {
             self.result(ended.is_free).await.ok()
         };
         self.answer.end()?;
-        if let Some(commands) = result.as_ref().and_then(commands_after) {
-            self.output.progress(&commands);
+        for command in result.as_ref().map(commands_after).unwrap_or_default() {
+            self.output.progress(&command);
         }
         if !self.json {
             self.output.progress(&self.tally.line(&self.id));
@@ -507,16 +507,22 @@ impl Session {
     }
 }
 
-/// The commands that show the changes of a session and undo them; none if it changed no file.
-pub(super) fn commands_after(result: &SessionResult) -> Option<String> {
+/// The commands that show the changes of a session and undo them, a line each; none if it changed no file.
+pub(super) fn commands_after(result: &SessionResult) -> Vec<String> {
+    let commands: &[(&str, &str)] = if !result.files_proposed.is_empty() {
+        &[
+            ("diff", "shows the changes"),
+            ("apply", "puts them in place"),
+            ("discard", "drops them"),
+        ]
+    } else if !result.files_modified.is_empty() {
+        &[("diff", "shows the changes"), ("undo", "takes them back")]
+    } else {
+        &[]
+    };
     let id = &result.session_id;
-    if !result.files_proposed.is_empty() {
-        return Some(format!(
-            "`tool diff {id}` shows them, `tool apply {id}` puts them in place, `tool discard {id}` drops them."
-        ));
-    }
-    (!result.files_modified.is_empty())
-        .then(|| format!("`tool diff {id}` shows the changes, `tool undo {id}` takes them back."))
+    let lines = commands.iter().map(|(name, does)| format!("`tool {name} {id}` {does}"));
+    lines.collect()
 }
 
 /// Adds the command that undoes the changes of the session, if the problem is about these changes.
