@@ -136,11 +136,8 @@ impl NewTable {
             message: &message,
         };
         let logs: Vec<LogLine<'_>> = logged.iter().map(line).collect();
-        let update = before.newest_update.checked_add(1).ok_or_else(|| {
-            io::Error::other(
-                "git's reference tables have used the last number of an update, so none is left for a new one",
-            )
-        })?;
+        // The reader refuses tables that have used the last number.
+        let update = before.newest_update + 1;
         let bytes = reftable::table(update, new.as_bytes().len() == 32, value.as_slice(), &logs);
         let name = format!("0x{update:012x}-0x{update:012x}-{}.ref", table_mark(notes));
         let list = before.tables.iter().chain([&name]);
