@@ -231,6 +231,12 @@ fn begun_and_changed(home: &Home, repository: &Path) -> Child {
     until("the file is changed", || {
         fs::read_to_string(repository.join("main.py")).is_ok_and(|text| text.contains("return 1"))
     });
+    // A daemon that dies before takes the change back.
+    until("the change is on the disk", || {
+        let sessions = fs::read_dir(home.path().join("sessions")).into_iter().flatten();
+        let mut journals = sessions.flatten().map(|folder| folder.path().join("journal.jsonl"));
+        journals.any(|journal| fs::read_to_string(journal).is_ok_and(|text| text.contains("\"kind\":\"committed\"")))
+    });
     child
 }
 
