@@ -12,6 +12,7 @@ mod answer_origin;
 mod body;
 mod chat;
 mod classify;
+mod client;
 mod context_size;
 mod credentials;
 mod failure;
@@ -61,8 +62,8 @@ use tool_config::{Api, ProviderSettings, TokenPrice};
 use tool_core::api::{ErrorKind, Problem};
 
 pub use answer_origin::{drop_bound_thinking, drop_thinking};
+pub use client::use_crypto;
 pub use credentials::KeyCommand;
-pub use http::use_crypto;
 pub use model_list::ListedModel;
 pub use models::{ModelCache, ServerReport, describe_models, inspect_server, models, models_with};
 pub use ollama::{LargerModel, create_larger_model, find_larger_model};
