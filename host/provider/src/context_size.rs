@@ -130,10 +130,12 @@ fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
-/// Address at which llama.cpp tells what its chat template can do; none if the list of models shows another server.
+/// Address at which a local llama.cpp tells what its chat template can do; none if the list of models shows another server.
 pub(super) fn template_place(settings: &ProviderSettings, list: &str) -> Option<String> {
-    list.contains(LLAMA_CPP)
-        .then(|| Some(format!("{}/props", origin(&settings.url)?)))?
+    if settings.name != ProviderName::Local || !list.contains(LLAMA_CPP) {
+        return None;
+    }
+    Some(format!("{}/props", origin(&settings.url)?))
 }
 
 /// The owner of models in a list of llama.cpp.

@@ -220,7 +220,7 @@ impl HttpProvider {
             let builder = self.request_to(Method::GET, &place.url).await.ok()?;
             match fetch(builder, bound).await {
                 Ok(body) => {
-                    let size = place.size_in(&body, &self.settings.model);
+                    let mut size = place.size_in(&body, &self.settings.model);
                     if self.settings.name == ProviderName::Hosted {
                         // A vendor's list changes rarely: it is asked again when the facts expire.
                         match size {
@@ -229,9 +229,10 @@ impl HttpProvider {
                         }
                         self.keep_learned();
                     }
-                    let is_local = self.settings.name == ProviderName::Local;
-                    if let Some(url) = template_place(&self.settings, &body).filter(|_| is_local) {
-                        self.ask_template(&url, bound).await;
+                    if let Some(url) = template_place(&self.settings, &body) {
+                        // The properties tell the size as well, which not every list does.
+                        let properties = self.ask_template(&url, bound).await;
+                        size = size.or_else(|| place.size_in(&properties?, &self.settings.model));
                     }
                     if let Some(tokens) = size {
                         return Some(ContextAnswer::Tokens(tokens));
@@ -256,13 +257,14 @@ impl HttpProvider {
     }
 
     /// Asks a server whether its chat template leaves tools out. If so, the instructions describe the tools from here on.
-    async fn ask_template(&self, url: &str, bound: Duration) {
-        if let Ok(builder) = self.request_to(Method::GET, url).await
-            && let Ok(properties) = fetch(builder, bound).await
-            && drops_tools(&properties)
-        {
+    /// Returns the properties that the server has sent.
+    async fn ask_template(&self, url: &str, bound: Duration) -> Option<String> {
+        let builder = self.request_to(Method::GET, url).await.ok()?;
+        let properties = fetch(builder, bound).await.ok()?;
+        if drops_tools(&properties) {
             self.wire.describe_tools();
         }
+        Some(properties)
     }
 
     fn headers(&self) -> Result<HeaderMap, Problem> {

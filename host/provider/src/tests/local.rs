@@ -232,6 +232,12 @@ async fn local_21_the_contexts_size_is_looked_for_where_each_kind_of_server_tell
     );
     let props = json!({"default_generation_settings": {"n_ctx": 2048}});
     assert_eq!(found(&[("/v1/models", &list), ("/props", &props)]).await.0, Some(2048));
+    // The properties of llama.cpp are asked for once, for the chat template and the size.
+    let llama = json!({"data": [{"id": "tiny", "owned_by": "llamacpp"}]});
+    assert_eq!(
+        found(&[("/v1/models", &llama), ("/props", &props)]).await,
+        (Some(2048), 2)
+    );
     let running = json!({"models": [{"name": "tiny", "context_length": 4096}]});
     assert_eq!(
         found(&[("/v1/models", &list), ("/api/ps", &running)]).await.0,
