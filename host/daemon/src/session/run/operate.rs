@@ -532,10 +532,13 @@ async fn prepare(
             } => prepared,
         };
         let prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
+        if !form.is_short() || selections == SELECTIONS_MAX {
+            break prepared;
+        }
         let room = packet_room(provider, context_tokens, &prepared.packet, mark).await;
         // A tokenizer can make more tokens of the packet than was assumed.
         let is_small = room + room / 20 >= context::packet_tokens(prepared.packet.context.len());
-        if is_small || room >= selecting.budget_tokens || selections == SELECTIONS_MAX {
+        if is_small || room >= selecting.budget_tokens {
             break prepared;
         }
         selecting.budget_tokens = room;
