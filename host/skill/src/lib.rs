@@ -33,6 +33,7 @@ pub use registry::{
     CALL_SKILL, ComponentOrigin, Embedded, FIND_SKILL, Held, Inspection, LockChoice, OfferedTools, PinSource, Pinned,
     SkillHost, SkillScope, SkillTool, Terms, Trial, VersionChange, compiler_fingerprint, precompile,
 };
+pub use short::drop_keywords;
 use tool_boundary::embedded::Packed;
 pub use tool_boundary::{
     Approver, BoundSecret, CallBudget, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata,

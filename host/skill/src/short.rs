@@ -44,10 +44,10 @@ impl OfferedTools {
             }
         }
         let team = self.team.iter_mut().map(|tool| &mut tool.spec);
-        self.builtin
-            .iter_mut()
-            .chain(team)
-            .for_each(|ToolSpec { parameters, .. }| shorten_schema(parameters));
+        for ToolSpec { parameters, .. } in self.builtin.iter_mut().chain(team) {
+            drop_keywords(parameters, &NEEDLESS);
+            cut_descriptions(parameters);
+        }
         self
     }
 }
@@ -58,22 +58,33 @@ fn keep_arguments(schema: &mut Value, kept: &[String]) {
     }
 }
 
-/// Cuts the descriptions in a schema to their first sentences, and removes needless keywords.
-fn shorten_schema(schema: &mut Value) {
+/// Removes keywords from a schema and from all schemas in it.
+pub fn drop_keywords(schema: &mut Value, keywords: &[&str]) {
     match schema {
         Value::Object(fields) => {
             // A property may have the name of a keyword; its value is then a schema.
-            fields.retain(|key, value| value.is_object() || !NEEDLESS.contains(&key.as_str()));
+            fields.retain(|key, value| value.is_object() || !keywords.contains(&key.as_str()));
+            fields.values_mut().for_each(|value| drop_keywords(value, keywords));
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(|element| drop_keywords(element, keywords)),
+        _ => {}
+    }
+}
+
+/// Cuts the descriptions in a schema to their first sentences.
+fn cut_descriptions(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
             for (key, value) in fields {
                 match value {
                     Value::String(text) if key == "description" => {
                         text.truncate(text.find(". ").map_or(text.len(), |end| end + 1));
                     }
-                    value => shorten_schema(value),
+                    value => cut_descriptions(value),
                 }
             }
         }
-        Value::Array(elements) => elements.iter_mut().for_each(shorten_schema),
+        Value::Array(elements) => elements.iter_mut().for_each(cut_descriptions),
         _ => {}
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::api::Operation;
 use crate::limits;
 use crate::provider::{TextOrigin, ToolCall, ToolResult, ToolSpec};
-use crate::skill::{CALL_SKILL, FIND_SKILL, OfferedTools, SkillTool};
+use crate::skill::{CALL_SKILL, FIND_SKILL, OfferedTools, SkillTool, drop_keywords};
 use crate::text::{estimated_tokens, nearest};
 
 /// Tokens that a team's skills take of each request at most without `find_skill`: half of the built-in skills' own.
@@ -31,7 +31,8 @@ const NAMES_BYTES_MAX: usize = 1_200;
 /// Characters of a skill's description in an answer that has no room for the whole.
 const SHOWN_CHARACTERS_MAX: usize = 160;
 
-/// Keywords that bound a length.
+/// Keywords that bound a length. They are left out of the schemas of built-in skills: the host holds every call to them all
+/// the same, and its answer names a bound that a call exceeds.
 const LENGTHS: [&str; 4] = ["minLength", "maxLength", "minItems", "maxItems"];
 
 /// Letters that a word of the question and a word of a skill share at least where neither is the other: `lint` finds
@@ -83,7 +84,7 @@ impl ToolList {
         let team_tokens: u64 = team_tokens.map(|tool| estimated_tokens(tool.spec.bytes())).sum();
         let is_small = team_tokens <= TEAM_TOOLS_TOKENS_MAX.min(context_tokens / CONTEXT_PART);
         let builtin = builtin.into_iter().map(|mut spec| {
-            drop_bounds(&mut spec.parameters);
+            drop_keywords(&mut spec.parameters, &LENGTHS);
             let (tags, operations) = (Vec::new(), None);
             (true, SkillTool { spec, tags, operations })
         });
@@ -298,20 +299,6 @@ fn call_skill() -> ToolSpec {
             "required": ["name", "arguments"],
             "additionalProperties": false
         }),
-    }
-}
-
-/// Removes bounds of lengths from a built-in skill's schema. The host holds every call to them all the same, and its
-/// answer names a bound that a call exceeds.
-fn drop_bounds(schema: &mut Value) {
-    match schema {
-        Value::Object(fields) => {
-            // A property may have such a name: then its value is a schema.
-            fields.retain(|key, value| !(value.is_number() && LENGTHS.contains(&key.as_str())));
-            fields.values_mut().for_each(drop_bounds);
-        }
-        Value::Array(elements) => elements.iter_mut().for_each(drop_bounds),
-        _ => {}
     }
 }
 
