@@ -403,18 +403,17 @@ impl FileTally<'_> {
             self.tally.cut(self.request.limit);
         }
     }
-}
 
-impl FileTally<'_> {
     fn note_alias(&mut self, found: Match, line: usize) {
+        if matches!(
+            found.kind,
+            MatchKind::Call | MatchKind::Type | MatchKind::Possible | MatchKind::Text
+        ) {
+            return;
+        }
         let text = String::from_utf8_lossy(&self.source[line_range(self.source, found.at)]);
-        let can_make = match found.kind {
-            MatchKind::Definition | MatchKind::Import | MatchKind::Attribute => true,
-            // A list of exports; an assignment to a variable is no other name of it.
-            MatchKind::Name => text.contains(" as "),
-            MatchKind::Call | MatchKind::Type | MatchKind::Possible | MatchKind::Text => false,
-        };
-        if !can_make {
+        // A list of exports makes a name; an assignment to a variable is no other name of it.
+        if found.kind == MatchKind::Name && !text.contains(" as ") {
             return;
         }
         let symbol = self.request.symbol.last();
