@@ -17,7 +17,8 @@ use skill_sdk::{
     Content, Descriptor, Failure, Handler, Host, Narrowed, Narrowing, Outcome, Run, SearchPattern, Selection, Sharded,
     export_skill,
 };
-use syntax::{Module, aliases, names};
+use syntax::aliases::{self, Alias};
+use syntax::{Module, names};
 
 use python::Symbol;
 use tally::{Match, MatchKind, MatchOrder, Tally};
@@ -271,10 +272,15 @@ fn search(host: &dyn Host, queries: &[ReferenceQuery], part: Option<&Run>) -> Re
     }
     for (tally, query) in tallies.iter_mut().zip(queries) {
         tally.cut(query.limit);
-        let aliases = std::mem::take(&mut tally.aliases).into_iter();
-        tally.alias_notes = aliases
-            .filter_map(|alias| aliases::describe_defined(host, &query.symbol.written, &alias))
-            .collect();
+        let found = std::mem::take(&mut tally.aliases);
+        // The answer shows none beside definitions of the name itself.
+        if tally.own_definitions == 0 {
+            let note = |alias: Alias| {
+                let note = aliases::describe_defined(host, &query.symbol.written, &alias)?;
+                Some((alias.original, note))
+            };
+            tally.alias_notes = found.into_iter().filter_map(note).collect();
+        }
     }
     Ok(tallies)
 }

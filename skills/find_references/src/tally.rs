@@ -127,10 +127,10 @@ pub(crate) struct Tally {
     /// Lines that make the symbol another name of something, one for each original.
     #[serde(skip)]
     pub(crate) aliases: Vec<Alias>,
-    /// What these lines say, with the definitions.
-    pub(crate) alias_notes: Vec<String>,
+    /// The originals, and what these lines say, with the definitions.
+    pub(crate) alias_notes: Vec<(String, String)>,
     /// Definitions that are no such lines.
-    own_definitions: u64,
+    pub(crate) own_definitions: u64,
 }
 
 impl Tally {
@@ -189,7 +189,11 @@ impl Tally {
         self.large.extend(other.large);
         self.unparsed.extend(other.unparsed);
         self.broken.extend(other.broken);
-        self.alias_notes.extend(other.alias_notes);
+        for (original, note) in other.alias_notes {
+            if !self.alias_notes.iter().any(|(known, _)| *known == original) {
+                self.alias_notes.push((original, note));
+            }
+        }
         self.own_definitions += other.own_definitions;
         self.cut(limit);
     }
@@ -279,7 +283,7 @@ impl Tally {
             );
         }
         if self.own_definitions == 0 {
-            for note in self.alias_notes.iter().take(ALIASES_MAX) {
+            for (_, note) in self.alias_notes.iter().take(ALIASES_MAX) {
                 let _ = writeln!(text, "{note}.");
             }
         }
