@@ -76,7 +76,8 @@ pub struct Script {
     /// Bytes of a token: `POST /tokenize` counts the tokens of a text by it, in the form of llama.cpp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_token: Option<f64>,
-    /// Context with which Ollama loads the models; absent where the server is no Ollama.
+    /// Tokens of the context with which the server loads a model. A script with this number acts as Ollama, with Ollama's own
+    /// API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ollama_context: Option<u64>,
 }

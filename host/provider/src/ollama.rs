@@ -20,8 +20,8 @@ pub struct LargerModel {
     pub is_there: bool,
 }
 
-/// Finds a larger model to create. `loaded` is the context in tokens with which Ollama has loaded the configured model. None
-/// if the server is no Ollama, or the model has no larger context.
+/// Finds a larger model to create. `loaded` is the context in tokens with which Ollama has loaded the configured model.
+/// Returns none for another server than Ollama, and for a model that takes no more than `loaded` tokens.
 pub async fn find_larger_model(settings: &ProviderSettings, options: &Options, loaded: u64) -> Option<LargerModel> {
     if settings.name != ProviderName::Local || loaded >= SHORT_CONTEXT_TOKENS {
         return None;

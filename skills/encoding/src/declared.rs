@@ -48,7 +48,7 @@ fn matches(pattern: &str, text: &str) -> bool {
 }
 
 /// The places of a text, in their order, up to which a pattern can reach from the given places. All of them are followed at
-/// once: trying one after the other would take for ever with a pattern of many wildcards.
+/// once: with one after the other, the time would grow exponentially with the wildcards of a pattern.
 fn ends(pattern: &str, text: &str, mut places: Vec<usize>) -> Vec<usize> {
     let mut rest = pattern;
     while let Some(first) = rest.chars().next().filter(|_| !places.is_empty()) {

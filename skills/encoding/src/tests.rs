@@ -95,7 +95,7 @@ fn patterns_of_settings_count_for_new_files() {
         ("{a*,b}{1,2}.txt", "abc2.txt", true),
         ("{a*,b}{1,2}.txt", "bc2.txt", false),
         ("a{b", "a{b", true),
-        // What would take for ever if one way after the other was tried.
+        // Exponential time if one way after the other was tried.
         (format!("{}b", "**a".repeat(40)).as_str(), long.as_str(), false),
         (format!("{}b", "*a".repeat(40)).as_str(), long.as_str(), false),
         (format!("{}b", "{a,a}".repeat(60)).as_str(), long.as_str(), false),
