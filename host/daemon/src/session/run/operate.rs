@@ -80,7 +80,11 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
     desk.rate = desk.measure_first_request(&*provider, &message).await?;
     let mut review = Review::new(task.operation);
     let facts = review.before(&desk).await?;
-    let message = first_message(&job.redactor, task, &prepared.message, &[preview, &facts, &news]);
+    let message = if facts.is_empty() {
+        message
+    } else {
+        first_message(&job.redactor, task, &prepared.message, &[preview, &facts, &news])
+    };
     let (messages, spent) = compaction::begin(&desk, &*provider, message).await?;
     let mut report = converse(&desk, &*provider, messages, spent).await;
     // An answer may be long: it is shared, not copied.
