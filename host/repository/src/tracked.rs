@@ -31,6 +31,9 @@ const PATHS_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Bytes of a file of one line: `HEAD`, `.git`, `commondir`.
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
+/// Name of the list of packed references in a git directory.
+const PACKED_REFS: &str = "packed-refs";
+
 /// Largest list of packed references that is searched.
 const PACKED_REFS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
@@ -324,18 +327,23 @@ fn parse_varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
     Some((value, at + 1))
 }
 
-/// Keeps what was read of an index, and of tables of references, for as long as they stay as they are.
+/// Keeps what was read of an index, and of packed references or tables, for as long as these files stay as they are.
 #[derive(Debug, Default)]
 pub(crate) struct TrackedCache {
     index: Mutex<Option<(FileStamp, Option<Arc<TrackedPaths>>)>>,
     commit: Mutex<Option<KnownCommit>>,
 }
 
-/// Identity, size and times of a file. Git replaces an index or a list of tables for each change.
+/// Identity, size and times of a file. Git replaces an index, packed references or a list of tables for each change.
 type FileStamp = (u64, u64, u64, i64, i64, i64, i64);
 
-/// The lists of tables of a work tree and of its repository, and whether they lead to a commit.
-type KnownCommit = ([Option<FileStamp>; 2], bool);
+/// Whether a branch has a commit, by the files that were asked: the packed references, or the two lists of tables.
+#[derive(Debug)]
+struct KnownCommit {
+    branch: String,
+    stamps: Vec<FileStamp>,
+    has_commit: bool,
+}
 
 impl TrackedCache {
     /// The tracked paths below `root`. `None` outside git, and where nothing below the root is tracked.
@@ -528,48 +536,60 @@ impl GitLayout {
     }
 
     /// True once the branch has a commit, and where a file that would say so cannot be read. Before the first commit nothing
-    /// but the index could be the user's. `kept` is what tables have answered before.
+    /// but the index could be the user's. `kept` is the last answer of packed references or tables, which are read again only
+    /// where git has replaced them.
     fn has_commit(&self, kept: &Mutex<Option<KnownCommit>>) -> bool {
         let head = self.git.join("HEAD");
         let Some(head) = first_line(&head) else {
-            return may_be_there(&head);
+            return may_exist(&head);
         };
         let Some(branch) = head.strip_prefix("ref:").map(str::trim) else {
             return true;
         };
         // With reftable, this file names no branch.
-        if branch == "refs/heads/.invalid" {
-            return self.has_commit_in_tables(kept);
+        let has_tables = branch == "refs/heads/.invalid";
+        if !has_tables && self.common.join(branch).is_file() {
+            return true;
         }
-        let is_loose = || self.common.join(branch).is_file();
-        let is_packed = || {
-            let place = self.common.join("packed-refs");
-            let packed = open_file(&place).and_then(|(file, _)| read_bounded(file, PACKED_REFS_BYTES_MAX));
-            let Some(packed) = packed else {
-                return may_be_there(&place);
-            };
-            let name = format!(" {branch}");
-            let packed = String::from_utf8_lossy(&packed);
-            packed.lines().any(|line| line.ends_with(&name))
+        let asked = if has_tables {
+            let list = |git: &Path| git.join(reftable::FOLDER).join(reftable::LIST);
+            vec![list(&self.git), list(&self.common)]
+        } else {
+            vec![self.common.join(PACKED_REFS)]
         };
-        is_loose() || is_packed()
+        // Before these files are read: one that git replaces meanwhile is another one at the next call.
+        let stamp_of = |path: &PathBuf| path.symlink_metadata().ok().map(|metadata| stamp(&metadata));
+        let stamps: Option<Vec<FileStamp>> = asked.iter().map(stamp_of).collect();
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept.as_ref()
+            && known.branch == branch
+            && stamps.as_ref() == Some(&known.stamps)
+        {
+            return known.has_commit;
+        }
+        let has_commit = if has_tables {
+            self.read_tables().unwrap_or(true)
+        } else {
+            self.is_packed(branch)
+        };
+        *kept = stamps.map(|stamps| KnownCommit {
+            branch: branch.to_owned(),
+            stamps,
+            has_commit,
+        });
+        has_commit
     }
 
-    /// As [`Self::has_commit`], by tables. They are read again only where git has changed the list of them.
-    fn has_commit_in_tables(&self, kept: &Mutex<Option<KnownCommit>>) -> bool {
-        let list = |git: &Path| git.join(reftable::FOLDER).join(reftable::LIST).symlink_metadata();
-        let stamp_of = |git: &PathBuf| list(git).ok().map(|list| stamp(&list));
-        // Before the tables are read: a list that git replaces meanwhile is another one at the next call.
-        let stamps = [&self.git, &self.common].map(stamp_of);
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((known, has_commit)) = *kept
-            && known == stamps
-        {
-            return has_commit;
-        }
-        let has_commit = self.read_tables().unwrap_or(true);
-        *kept = Some((stamps, has_commit));
-        has_commit
+    /// True where the packed references name the branch, or cannot be read.
+    fn is_packed(&self, branch: &str) -> bool {
+        let place = self.common.join(PACKED_REFS);
+        let packed = open_file(&place).and_then(|(file, _)| read_bounded(file, PACKED_REFS_BYTES_MAX));
+        let Some(packed) = packed else {
+            return may_exist(&place);
+        };
+        let name = format!(" {branch}");
+        let packed = String::from_utf8_lossy(&packed);
+        packed.lines().any(|line| line.ends_with(&name))
     }
 
     /// True where `HEAD` names a commit, or a branch that is there. Of a linked work tree, branches are the repository's.
@@ -622,8 +642,8 @@ impl GitLayout {
     }
 }
 
-/// False only where there surely is no such file.
-fn may_be_there(path: &Path) -> bool {
+/// True if the file exists, and if the system does not say whether it does.
+fn may_exist(path: &Path) -> bool {
     let found = path.symlink_metadata();
     found.map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |_| true)
 }
@@ -771,6 +791,38 @@ mod tests {
             std::fs::write(folder.path().join("config"), config).expect("the folder is writable");
             assert_eq!(layout.name_bytes(), expected, "{config}");
         }
+    }
+
+    #[test]
+    fn packed_references_are_read_again_for_another_branch_or_file() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let write = |name: &str, text: &str| {
+            let new = folder.path().join("new");
+            std::fs::write(&new, text).expect("the folder is writable");
+            std::fs::rename(new, folder.path().join(name)).expect("the folder is writable");
+        };
+        let layout = GitLayout {
+            git: folder.path().to_owned(),
+            common: folder.path().to_owned(),
+            prefix: String::new(),
+        };
+        let kept = Mutex::default();
+        write("HEAD", "ref: refs/heads/main\n");
+        assert!(!layout.has_commit(&kept), "there is no list");
+        write(PACKED_REFS, "1111 refs/heads/other\n");
+        assert!(!layout.has_commit(&kept));
+        write("HEAD", "ref: refs/heads/other\n");
+        assert!(layout.has_commit(&kept));
+        // The same list is not read for the same branch.
+        let known = |has_commit| kept.lock().expect("no panic").as_mut().expect("it is kept").has_commit = has_commit;
+        known(false);
+        assert!(!layout.has_commit(&kept));
+        known(true);
+        write(PACKED_REFS, "1111 refs/heads/main and another line\n");
+        assert!(!layout.has_commit(&kept));
+        std::fs::remove_file(folder.path().join(PACKED_REFS)).expect("it is there");
+        assert!(!layout.has_commit(&kept));
+        assert!(kept.lock().expect("no panic").is_none(), "an absent list is not kept");
     }
 
     #[test]
