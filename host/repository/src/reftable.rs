@@ -253,7 +253,8 @@ impl Header {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+/// Takes numbers off the front of bytes.
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
     fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
@@ -279,7 +280,8 @@ impl<'a> Reader<'a> {
         Some(number)
     }
 
-    fn length(&mut self) -> Option<usize> {
+    /// A number of variable length that is a length.
+    pub(crate) fn length(&mut self) -> Option<usize> {
         usize::try_from(self.varint()?).ok()
     }
 }

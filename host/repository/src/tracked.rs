@@ -14,7 +14,7 @@ use tool_core::limits::GIT_CONFIG_BYTES_MAX;
 
 use crate::git_file::{open_file, read_bounded};
 use crate::git_settings;
-use crate::reftable::{self, Reference, References};
+use crate::reftable::{self, Reader, Reference, References};
 use crate::root;
 use tool_core::digest::hexadecimal;
 
@@ -312,19 +312,11 @@ fn has_below(sorted: &[String], directory: &str) -> bool {
     sorted.get(at).is_some_and(|path| path.starts_with(directory))
 }
 
-/// Git's number of variable length at a place, and the place behind it.
-fn parse_varint(bytes: &[u8], mut at: usize) -> Option<(usize, usize)> {
-    let mut byte = *bytes.get(at)?;
-    let mut value = usize::from(byte & 0x7f);
-    while byte & 0x80 != 0 {
-        at += 1;
-        byte = *bytes.get(at)?;
-        value = value
-            .checked_add(1)?
-            .checked_mul(128)?
-            .checked_add(usize::from(byte & 0x7f))?;
-    }
-    Some((value, at + 1))
+/// Parses git's number of variable length at a position. Also gives the position after it.
+fn parse_varint(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+    let mut reader = Reader(bytes.get(at..)?);
+    let number = reader.length()?;
+    Some((number, bytes.len() - reader.0.len()))
 }
 
 /// Keeps what was read of an index, and of packed references or tables, for as long as these files stay as they are.
