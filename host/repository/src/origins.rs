@@ -46,9 +46,10 @@ struct DirectoryOrigin {
 impl FileOrigins {
     /// Reads what git tracks at present.
     pub fn of(repository: &Arc<Repository>) -> Self {
+        let tracked = repository.tracked();
         Self {
-            tracked: repository.tracked(),
-            is_unknown: repository.tracks_unknown(),
+            is_unknown: tracked.is_none() && repository.tracks_unknown(),
+            tracked,
             repository: Arc::clone(repository),
             directories: Mutex::default(),
         }
