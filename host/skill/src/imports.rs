@@ -239,7 +239,7 @@ impl Services for MachineServices {
     }
 }
 
-/// Where text of hooks comes from, as the user is told it.
+/// Place from which the text of a hook comes, in the words of the taint that the user reads.
 const HOOK_OUTPUT: &str = "the output of git hooks";
 
 /// The user's team, as the configuration in the home names it now. The repository has no say. Where the file cannot be

@@ -74,7 +74,7 @@ impl Layout {
         })
     }
 
-    /// A path as the user is told it: from the work tree where it lies in it.
+    /// The path that messages show: relative to the work tree if the file lies in it.
     pub(in crate::imports) fn shown<'a>(&self, path: &'a Path) -> &'a Path {
         path.strip_prefix(&self.top).unwrap_or(path)
     }

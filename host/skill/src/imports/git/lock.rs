@@ -130,7 +130,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// `shown` is the path of the locked file as the user is told it.
+    /// Locks the file `name` of a folder. `shown` is its path in the message of a failure.
     pub(super) fn take(folder: OpenedFolder, name: &str, names: Names, shown: &Path) -> Result<Self, Failure> {
         let make = || -> io::Result<()> {
             let mut file = folder.make(&names.early, 0o666)?;
