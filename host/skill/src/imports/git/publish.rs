@@ -115,15 +115,15 @@ struct NewTable {
 
 impl NewTable {
     /// Writes a table with the new value and the log lines of the movement, and beside the locked list its replacement,
-    /// which also names this table.
+    /// which also names this table. `before` are the references of `place`, which the lock keeps as they are.
     fn lay_out(
         lock: &mut Lock,
         place: &Path,
+        before: &References,
         notes: &Publishing,
         (value, logged): (Option<(&str, Reference)>, &[&str]),
         movement: Movement<'_>,
     ) -> io::Result<Self> {
-        let before = References::read(place)?;
         let (old, new) = (movement.from.map(Id::commit), movement.to.commit());
         let (person, address) = movement.author.rsplit_once(" <").unwrap_or((movement.author, ""));
         let message = movement.log_message();
@@ -286,7 +286,7 @@ impl<'a> Publication<'a> {
         let logged = [has_head.then_some("HEAD"), Some(name.as_str())];
         let logged: Vec<&str> = logged.into_iter().flatten().filter(|_| keeps_logs).collect();
         let content = (Some((name.as_str(), value)), logged.as_slice());
-        let table = NewTable::lay_out(&mut self.reference, &place, self.notes, content, movement)?;
+        let table = NewTable::lay_out(&mut self.reference, &place, &before, self.notes, content, movement)?;
         self.table = Some(table);
         Ok(())
     }
@@ -299,7 +299,8 @@ impl<'a> Publication<'a> {
         let names = lock_names(self.notes, Part::Log);
         let lock = Lock::take(folder, reftable::LIST, names, self.layout.shown(&list));
         let mut lock = lock.map_err(|failure| io::Error::other(failure.message))?;
-        let mut table = NewTable::lay_out(&mut lock, &place, self.notes, (None, &["HEAD"]), movement)?;
+        let before = References::read(&place)?;
+        let mut table = NewTable::lay_out(&mut lock, &place, &before, self.notes, (None, &["HEAD"]), movement)?;
         lock.place()?;
         table.is_used = true;
         Ok(())
