@@ -162,7 +162,7 @@ impl Services for MachineServices {
                     call.note_outside(HOOK_OUTPUT.to_owned());
                 }
             }
-            Err(CommitError::Refused(_) | CommitError::AfterHooks(_)) => call.note_outside(HOOK_OUTPUT.to_owned()),
+            Err(CommitError::AfterHooks(_)) => call.note_outside(HOOK_OUTPUT.to_owned()),
             Err(CommitError::Nothing(_)) => call.note_empty_commit(),
             Err(CommitError::Failed(_)) => {}
         }

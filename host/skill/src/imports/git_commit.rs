@@ -48,9 +48,7 @@ const NOTHING_TO_COMMIT: &str = "Nothing to commit";
 pub(super) enum CommitError {
     /// The commit would hold no change.
     Nothing(Failure),
-    /// A hook refused it, whose output this holds.
-    Refused(Failure),
-    /// Anything else, after hooks have run.
+    /// A hook refused the commit, or another step failed after hooks had run: the message can hold their output.
     AfterHooks(Failure),
     /// Anything else.
     Failed(Failure),
@@ -69,9 +67,7 @@ pub(super) struct MadeCommit {
 impl CommitError {
     pub(super) fn into_failure(self) -> Failure {
         match self {
-            Self::Nothing(failure) | Self::Refused(failure) | Self::AfterHooks(failure) | Self::Failed(failure) => {
-                failure
-            }
+            Self::Nothing(failure) | Self::AfterHooks(failure) | Self::Failed(failure) => failure,
         }
     }
 }

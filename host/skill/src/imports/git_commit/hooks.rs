@@ -16,7 +16,7 @@ use super::super::git::layout::Layout;
 use super::super::git::talk::Start;
 use super::super::recipe::{self, EndedRecipe, Recipe};
 use super::super::tests;
-use super::{CommitError, check_message};
+use super::check_message;
 use crate::{CallContext, limits};
 use test_results::ResultFormat;
 use tool_boundary::bindings::tool::skill::types::Failure;
@@ -174,7 +174,7 @@ impl CommitHooks {
         context: &CallContext,
         start: &Start,
         files: &[HookFile],
-    ) -> Result<String, CommitError> {
+    ) -> Result<String, Failure> {
         if self.before.is_empty() {
             return Ok(start.message.clone());
         }
@@ -187,8 +187,7 @@ impl CommitHooks {
                 "failed",
                 "The commit could not be shown to its git hooks, so nothing was committed.",
                 "the user has to commit with git",
-            )
-            .into());
+            ));
         }
         if ended.report.exit_code != Some(0) {
             let hook = read(STARTED, 64).unwrap_or_default();
@@ -196,7 +195,10 @@ impl CommitHooks {
             return Err(refusal(hook, &ended));
         }
         let Some(message) = read(".git/COMMIT_EDITMSG", limits::GIT_MESSAGE_BYTES_MAX as u64) else {
-            return Err(failure("failed", "The git hooks left no commit message that can be read.").into());
+            return Err(failure(
+                "failed",
+                "The git hooks left no commit message that can be read.",
+            ));
         };
         check_message(&message).map_err(|failure| Failure {
             message: format!("After the git hooks: {}", failure.message),
@@ -439,7 +441,7 @@ fn was_not_shown(ended: &EndedRecipe) -> bool {
 }
 
 /// Says that a hook refused the commit, with the end of its output.
-fn refusal(hook: Option<&str>, ended: &EndedRecipe) -> CommitError {
+fn refusal(hook: Option<&str>, ended: &EndedRecipe) -> Failure {
     let which = hook.map_or_else(|| "A git hook".to_owned(), |hook| format!("The git hook `{hook}`"));
     let output = ended.report.output.trim();
     let from = output.ceil_char_boundary(output.len().saturating_sub(SAID_BYTES_MAX));
@@ -447,11 +449,11 @@ fn refusal(hook: Option<&str>, ended: &EndedRecipe) -> CommitError {
         "" => "It printed nothing.".to_owned(),
         _ => format!("It printed:\n{}", &output[from..]),
     };
-    CommitError::Refused(hinted(
+    hinted(
         "failed",
         format!("{which} {}, so nothing was committed. {said}", end_of(ended)),
         "mend what the hook names, then commit again; the hook runs in a sandbox, without network and without hidden files",
-    ))
+    )
 }
 
 fn end_of(ended: &EndedRecipe) -> String {
