@@ -798,7 +798,7 @@ fn parse_date(text: &str) -> Option<Moment> {
         }
         let minutes = number(&digits[..2])? * 60 + number(&digits[2..])?;
         Some(Moment {
-            seconds: seconds.parse().ok().filter(|&seconds: &i64| seconds >= 0)?,
+            seconds: seconds.parse().ok()?,
             offset_minutes: if offset.starts_with('-') { -minutes } else { minutes },
         })
     };
@@ -814,7 +814,8 @@ fn parse_date(text: &str) -> Option<Moment> {
                 .map(of)
         })
         .or_else(|| chrono::DateTime::parse_from_rfc2822(text).ok().map(of));
-    parsed.filter(|&moment| shown_date(moment).is_some())
+    // git takes no date before 1970 from the environment.
+    parsed.filter(|&moment| moment.seconds >= 0 && shown_date(moment).is_some())
 }
 
 /// A publication that the journal knows, until nothing of it is left to be finished.

@@ -493,12 +493,14 @@ fn author_and_committer_of_the_callers_environment_count() {
     };
     assert_eq!(shown(&head.author()), "Robot <robot@example.org> 1772364600 60");
     assert_eq!(shown(&head.committer()), "Ada Example <ci@example.org> 1772364601 -90");
-    session
-        .environment
-        .insert("GIT_AUTHOR_DATE".to_owned(), "yesterday".to_owned());
     fixture.write("a.txt", "3\n");
-    let refused = create(&session, "Say why", &[], true).expect_err("it is no date");
-    assert_eq!(refused.message, "`GIT_AUTHOR_DATE` is no date that is understood here.");
+    for date in ["yesterday", "-1 +0000", "1969-12-31T23:59:59+00:00"] {
+        session
+            .environment
+            .insert("GIT_AUTHOR_DATE".to_owned(), date.to_owned());
+        let refused = create(&session, "Say why", &[], true).expect_err("it is no date");
+        assert_eq!(refused.message, "`GIT_AUTHOR_DATE` is no date that is understood here.");
+    }
 }
 
 #[test]
