@@ -125,14 +125,13 @@ impl CommitHooks {
         // A link can lead to any folder of the machine, whose text the copies would then hold.
         let is_linked = || git_folder.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir());
         // A hook expects the whole work tree.
-        let folder = (are_run(context)? && layout.top == root)
-            .then(|| {
-                if is_git_folder {
-                    return (!is_linked()).then(|| ".git/hooks".to_owned());
-                }
-                folder_in(context, &place)
-            })
-            .flatten();
+        let folder = if !are_run(context)? || layout.top != root {
+            None
+        } else if is_git_folder {
+            (!is_linked()).then(|| ".git/hooks".to_owned())
+        } else {
+            folder_in(context, &place)
+        };
         let copies = match &folder {
             Some(_) if is_git_folder => copy_hooks(context, &git_folder),
             _ => Vec::new(),
