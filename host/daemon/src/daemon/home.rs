@@ -47,7 +47,7 @@ pub(super) fn make_home(home: &Path) -> Result<(), Problem> {
     check_home(home)
 }
 
-/// The configuration of a home, if it is no link and other users can reach it.
+/// Returns the configuration file of a home that other users can search. Returns nothing for a link.
 fn exposed_configuration(home: &ResolvedPath) -> Option<Component> {
     let folder = home.components.last().filter(|last| last.path == home.target)?;
     let file = Component::at(home.target.join("config.toml"))?;
