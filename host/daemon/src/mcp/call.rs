@@ -151,7 +151,7 @@ async fn drive(
     mut under_way: UnderWay,
     context: &RequestContext<RoleServer>,
 ) -> Result<CallToolResponse, ErrorData> {
-    let mut progress = Progress::of(context);
+    let mut progress = ProgressReporter::of(context);
     let mut heartbeat = heartbeat();
     loop {
         tokio::select! {
@@ -194,14 +194,14 @@ pub(super) fn heartbeat() -> Interval {
 }
 
 /// Progress of one request, as far as its client asked for it.
-pub(super) struct Progress<'a> {
+pub(super) struct ProgressReporter<'a> {
     context: &'a RequestContext<RoleServer>,
     token: Option<ProgressToken>,
     /// Number of messages so far, which is sent as the progress: the real progress is not known.
     count: u32,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> ProgressReporter<'a> {
     pub(super) fn of(context: &'a RequestContext<RoleServer>) -> Self {
         Self {
             context,

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::call::{self, Progress};
+use super::call::{self, ProgressReporter};
 use super::{McpSession, tools};
 use crate::api::{
     BudgetRequest, ContextRequest, ContextResult, ErrorKind, Event, ExecuteRequest, McpOperation, Operation, Overrides,
@@ -136,7 +136,7 @@ pub(super) async fn answer(
         return Ok(tools::problem(&denied));
     }
     let arguments = Value::Object(request.arguments.unwrap_or_default());
-    let mut progress = Progress::of(context);
+    let mut progress = ProgressReporter::of(context);
     let working = async {
         match operation {
             McpOperation::Context => select_files(operations, sessions, line, arguments).await,
@@ -210,7 +210,7 @@ async fn explain(
     sessions: &Arc<Sessions>,
     line: &McpSession,
     arguments: Value,
-    progress: &mut Progress<'_>,
+    progress: &mut ProgressReporter<'_>,
 ) -> Result<CallToolResult, Problem> {
     let ExplainArguments { question, target } = parse(McpOperation::Explain, arguments)?;
     let request = ExecuteRequest {
