@@ -165,14 +165,7 @@ fn nothing_is_recorded_after_the_end() {
     recorder.flush().expect("it can be written");
     let parsed = recorder.folder().read().expect("it can be read");
     assert_eq!(parsed.lines.len(), 2);
-    let change = PreparedChange {
-        id: "c".into(),
-        call_id: None,
-        root: "/r".into(),
-        files: Vec::new(),
-        directories: Vec::new(),
-    };
-    assert!(recorder.prepare(&change).is_err(), "no change after the end");
+    assert!(recorder.prepare(&change("c")).is_err(), "no change after the end");
 }
 
 #[test]
@@ -499,14 +492,7 @@ async fn what_found_the_disk_full_is_written_once_there_is_room_though_nothing_m
 fn a_change_that_never_ends_is_not_waited_for_at_the_end() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
-    let change = PreparedChange {
-        id: "c".into(),
-        call_id: None,
-        root: "/r".into(),
-        files: Vec::new(),
-        directories: Vec::new(),
-    };
-    recorder.prepare(&change).expect("it is durable");
+    recorder.prepare(&change("c")).expect("it is durable");
     let _hurried = limits::pace::hurried(20);
     let started = Instant::now();
     recorder.seal();
