@@ -32,7 +32,6 @@ use crate::http::{self, AppState, Traffic};
 use crate::limits;
 use crate::outline::{SandboxedParser, SandboxedSymbols};
 use crate::past::GitHistory;
-use crate::scratch;
 use crate::session::Sessions;
 use crate::skill::{Builtin, EmbeddedOutliner, Limits, Outliners, SkillHost, Surroundings};
 use life::{End, Life};
@@ -40,6 +39,7 @@ use port::BoundPort;
 use signals::Signals;
 use state::start_failure;
 use tool_registry::skill_http::SkillTransport;
+use tool_sandbox::scratch;
 
 pub use home::check_home;
 pub use port::taken_hint;

@@ -39,13 +39,12 @@ pub use tool_config as config;
 pub use tool_context as context;
 pub use tool_context::operation;
 pub use tool_core::disk;
-pub use tool_core::{api, authors, digest, redaction, text};
+pub use tool_core::{api, digest, redaction, text};
 pub use tool_provider as provider;
 pub use tool_provider::turn;
 pub use tool_repository as repository;
 pub use tool_sandbox as process;
 pub use tool_sandbox::room;
-pub(crate) use tool_sandbox::scratch;
 pub use tool_skill as skill;
 
 /// Limits of the engine.

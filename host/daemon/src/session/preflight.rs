@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use super::checks::{describe_refusal, open_repository};
 use crate::api::Grant;
 use crate::api::{ErrorKind, Problem};
-use crate::authors::Team;
 use crate::config::{self, Environment, PolicySettings};
 use crate::redaction::Redactor;
 use crate::repository::{self, Narrowing, Repository, RepositoryError, Rules};
+use tool_core::authors::Team;
 
 /// Findings of the preflight.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
