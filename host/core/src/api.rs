@@ -559,16 +559,6 @@ impl BudgetRequest {
     }
 }
 
-/// Effects that do more than read, by the names of grants.
-const CHANGES: [&str; 6] = [
-    "write-repository",
-    "run-process",
-    "commit-git",
-    "install",
-    "http-write:*",
-    "store",
-];
-
 /// Effects by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -633,7 +623,10 @@ impl PolicyRequest {
 
     /// Denies all that does more than read, whatever the configuration allows: a request's `deny` goes before that.
     pub fn deny_changes(&mut self) {
-        self.deny.extend(CHANGES.map(str::to_owned));
+        let is_change = |effect: &Effect| effect.changes_something() || *effect == Effect::Store;
+        let plain = Effect::PLAIN.into_iter().filter(is_change);
+        self.deny.extend(plain.map(|effect| effect.name().to_owned()));
+        self.deny.push("http-write:*".to_owned());
     }
 
     /// True where it asks for more than the defaults, which takes more than being the same user.
