@@ -729,7 +729,7 @@ impl<'a> TurnState<'a> {
         let megabytes = bytes_max / (1024 * 1024);
         let message = format!("The provider sent more than {megabytes} MiB of text and thinking in {what}");
         let problem = Problem::new(ErrorKind::ProviderStream, message)
-            .with_hint("no model writes as much: look at what answers there, or ask another model (`--model MODEL`)");
+            .with_hint("no model writes as much: look at what answers there, or ask another model");
         Err(Stop::Failed(problem.into()))
     }
 }
