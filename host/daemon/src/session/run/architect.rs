@@ -3,6 +3,7 @@
 //! `operation` defines proposals and places. The correction is streamed below a heading of the host, so that nothing
 //! that was shown is taken back.
 
+use super::judge::other_model;
 use super::operate::is_analyst;
 use super::review::{Closing, Desk, DraftAnswer, FollowUp, Next};
 use crate::operation::correction;
@@ -50,9 +51,11 @@ impl Architect {
             } else {
                 "No proposal of this answer names a place that exists in the repository."
             };
-            let hint = "take it as general advice, name a folder or a file in the task, or choose another model: \
-                        `--model MODEL`";
-            desk.job.recorder.notice(why, Some(hint.to_owned()));
+            let model = other_model(desk.task.is_of_program);
+            let hint = format!(
+                "take it as general advice, name a folder or a file in the task, or choose another model: {model}"
+            );
+            desk.job.recorder.notice(why, Some(hint));
         }
         let lines = [answer.remark(&checked), self.proposals.line()];
         Next::End(Closing::saying(lines.join(" ").trim().to_owned()))

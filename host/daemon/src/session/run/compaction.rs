@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use tokio::time::Instant;
 
-use super::judge::exhausted;
+use super::judge::{exhausted, other_model};
 use super::memory;
 use super::operate::Spent;
 use super::review::Desk;
@@ -118,8 +118,12 @@ async fn summarise(
     let said = cut_text(report.text.trim(), SUMMARY_BYTES_MAX);
     if said.is_empty() || desk.job.cancel.is_cancelled() || desk.deadline.is_some_and(|end| end <= Instant::now()) {
         let message = "The conversation is too long for the model, and was not summarised";
-        return Err(Problem::new(ErrorKind::ContextLengthExceeded, message)
-            .with_hint("start a new conversation, or choose a model with a larger context: `--model MODEL`"));
+        let model = other_model(desk.task.is_of_program);
+        return Err(
+            Problem::new(ErrorKind::ContextLengthExceeded, message).with_hint(format!(
+                "start a new conversation, or choose a model with a larger context: {model}"
+            )),
+        );
     }
     let said = desk.job.redactor.text(&said, None).into_owned();
     let by = vec![

@@ -54,12 +54,24 @@ impl Bound {
 }
 
 /// How the client of a session chooses another model.
-fn other_model(is_of_program: bool) -> &'static str {
+pub(super) fn other_model(is_of_program: bool) -> &'static str {
     if is_of_program {
         "`\"model\": \"MODEL\"` in the request"
     } else {
         "`--model MODEL`"
     }
+}
+
+/// Advice after the model's own mistake.
+pub(super) fn retry_hint(is_of_program: bool) -> String {
+    let model = other_model(is_of_program);
+    format!("run it again, put the request in other words, or choose another model: {model}")
+}
+
+/// Advice after the model's output was cut off.
+fn shorten_hint(is_of_program: bool) -> String {
+    let model = other_model(is_of_program);
+    format!("ask for less at once, or choose a model that may write more: {model}")
 }
 
 /// Judges the last turn of an operation, its refusals, and what its review had to say, in this order.
@@ -79,6 +91,7 @@ pub(super) fn judge(
                 operation: task.operation,
                 has_expired: job.approver.has_expired(),
                 is_preview: summary.start.preview,
+                is_of_program: task.is_of_program,
                 changed: &summary.files_changed(),
             };
             session.undone(missed, found)
@@ -183,21 +196,19 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
             } else {
                 format!("a call of {calls} again and again; it was not run")
             };
-            let model = other_model(is_of_program);
             incomplete(
                 task,
                 &format!("the model's output limit cut off {what}"),
-                format!("ask for less at once, or choose a model that may write more: {model}"),
+                shorten_hint(is_of_program),
             )
         }
         Budget::Repetition => {
             let times = limits::TOOL_CALL_REPEATS_MAX;
             let what = format!("the model made the same call of {calls} {times} times with the same result");
-            let model = other_model(is_of_program);
             incomplete(
                 task,
                 &format!("{what}; what it was looking for is missing"),
-                format!("run it again, put the request in other words, or choose another model: {model}"),
+                retry_hint(is_of_program),
             )
         }
     }
@@ -243,6 +254,8 @@ struct ChangingSession<'a> {
     has_expired: bool,
     /// It works on a private layer: what would leave that is refused, and is for the user to do later.
     is_preview: bool,
+    /// Hints name fields of requests in place of flags.
+    is_of_program: bool,
     /// Files that it changed.
     changed: &'a [String],
 }
@@ -275,7 +288,7 @@ impl ChangingSession<'_> {
             let mistakes = missed.open(RefusedPurpose::Writes).filter(|denial| denial.is_mistake);
             mistakes.last().filter(|_| self.changed.is_empty()).map(change)
         };
-        let cut_off = || missed.cut_offs.first().map(|cut_off| lost(operation, cut_off));
+        let cut_off = || missed.cut_offs.first().map(|cut_off| self.lost(cut_off));
         let act = || {
             // A user who answered no has decided; the operation is done all the same.
             let mut acts = missed.open(RefusedPurpose::Acts);
@@ -283,6 +296,16 @@ impl ChangingSession<'_> {
             Some(denied(operation, &format!("`{}`", denial.skill), denial))
         };
         write.or_else(cut_off).or_else(mistake).or(found).or_else(act)
+    }
+
+    fn lost(&self, cut_off: &CutOff) -> Problem {
+        let message = format!(
+            "{} is incomplete: a change{} was cut off and never made; a call of `{}` was not whole",
+            self.operation,
+            of(cut_off.path.as_ref()),
+            cut_off.skill
+        );
+        Problem::new(ErrorKind::BudgetExhausted, message).with_hint(shorten_hint(self.is_of_program))
     }
 }
 
@@ -302,16 +325,6 @@ fn denied(operation: Operation, what: &str, denial: &Denial) -> Problem {
         Some(hint) => problem.with_hint(hint.clone()),
         None => problem,
     }
-}
-
-fn lost(operation: Operation, cut_off: &CutOff) -> Problem {
-    let message = format!(
-        "{operation} is incomplete: a change{} was cut off and never made; a call of `{}` was not whole",
-        of(cut_off.path.as_ref()),
-        cut_off.skill
-    );
-    Problem::new(ErrorKind::BudgetExhausted, message)
-        .with_hint("ask for less at once, or choose a model that may write more: `--model MODEL`")
 }
 
 #[cfg(test)]
@@ -358,6 +371,7 @@ mod tests {
             operation,
             has_expired: false,
             is_preview: false,
+            is_of_program: false,
             changed: &modified,
         };
         let problem = session.undone(missed, found);
@@ -374,6 +388,7 @@ mod tests {
             operation,
             has_expired: true,
             is_preview: false,
+            is_of_program: false,
             changed,
         }
     }
@@ -384,6 +399,7 @@ mod tests {
             operation: Operation::Refactor,
             has_expired: false,
             is_preview: true,
+            is_of_program: false,
             changed: &["a.py".to_owned()],
         };
         let commit = missed(&[denial("git_commit", None, RefusedPurpose::Acts)]);
@@ -478,6 +494,13 @@ mod tests {
             "budget-exhausted: refactor is incomplete: a change of `b.py` was cut off and never made; a call of \
              `write_file` was not whole (ask for less at once, or choose a model that may write more: `--model MODEL`)"
         );
+        let session = ChangingSession {
+            has_expired: false,
+            is_of_program: true,
+            ..expired(Operation::Refactor, &[])
+        };
+        let problem = session.undone(&lost, None).expect("a change is missing");
+        insta::assert_snapshot!(problem.hint.unwrap_or_default(), @r#"ask for less at once, or choose a model that may write more: `"model": "MODEL"` in the request"#);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::time::Instant as Deadline;
 use tokio_util::sync::CancellationToken;
 
+use super::judge::retry_hint;
 use super::keys::{Named, learn_shown, redact};
 use super::memory::{self, Inherited, Memory};
 use super::missed::{self, Denial, Missed, RefusedPurpose};
@@ -132,9 +133,6 @@ impl SessionRun {
         })
     }
 }
-
-/// Advice to the user after a change that failed because of the model's mistake.
-const RETRY_HINT: &str = "run it again, put the request in other words, or choose another model: `--model MODEL`";
 
 pub(super) enum OwnedArguments {
     Text(String),
@@ -445,11 +443,12 @@ impl<'a> SessionTools<'a> {
         if RefusedPurpose::of(&effects) != RefusedPurpose::Writes {
             return;
         }
+        let is_of_program = matches!(&self.job.task, Task::Operation(task) if task.is_of_program);
         let denial = Denial {
             skill: call.name.clone(),
             path: self.path_of(&call.arguments),
             message: first_line(message),
-            hint: Some(RETRY_HINT.to_owned()),
+            hint: Some(retry_hint(is_of_program)),
             kind: RefusedPurpose::Writes,
             has_failed: true,
             is_mistake: true,
