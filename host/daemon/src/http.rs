@@ -171,7 +171,8 @@ fn check_reach(state: &AppState, caller: Caller, widens: bool, overrides: &Overr
         "A request without the token can only narrow what is allowed",
     )
     .with_hint(
-        "send the token as `Authorization: Bearer TOKEN`, or leave out `policy.allow`, `interactive` and `overrides`",
+        "send the token as `Authorization: Bearer TOKEN`, or leave out `policy.allow`, `interactive`, `ask` and \
+         `overrides`",
     ))
 }
 
