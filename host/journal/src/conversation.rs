@@ -258,7 +258,7 @@ impl PastConversation {
     }
 
     /// Puts messages in the place of the oldest ones, which are those of whole turns.
-    pub fn replace_oldest(&mut self, replaced: usize, by: Vec<Message>) {
+    fn replace_oldest(&mut self, replaced: usize, by: Vec<Message>) {
         let added = by.len();
         self.messages.splice(..replaced, by);
         let (gone, kept): (Vec<_>, Vec<_>) = self.turns.drain(..).partition(|turn| turn.first < replaced);

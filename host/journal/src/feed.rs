@@ -789,7 +789,7 @@ impl Recorder {
 impl Recorder {
     /// Replaces the journal's file by a pipe, which accepts every write and cannot be synced to a disk. The caller has to
     /// keep the reading end.
-    pub fn leave_disk(&self) -> io::PipeReader {
+    fn leave_disk(&self) -> io::PipeReader {
         let (reader, writer) = io::pipe().expect("a pipe");
         *self.file.lock().expect("no panic") = File::from(std::os::fd::OwnedFd::from(writer));
         reader

@@ -516,7 +516,7 @@ fn whole_file(reports: BorrowedFd<'_>) -> io::Result<Option<History>> {
 }
 
 /// Replaces the file `name` in `folder` in one step. A symlink of that name is replaced, not followed.
-pub fn replace(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
     let temporary = format!(".{name}.{}", uuid::Uuid::new_v4().simple());
     let result = write_new(folder, &temporary, content)
         .and_then(|()| Ok(rustix::fs::renameat(folder, &temporary, folder, name)?));
@@ -528,7 +528,7 @@ pub fn replace(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result
 }
 
 /// Writes a file that must not be there yet.
-pub fn write_new(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
+pub(crate) fn write_new(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(folder.as_fd(), name, flags, private())?);
     file.write_all(content)

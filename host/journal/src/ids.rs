@@ -44,7 +44,7 @@ impl Ids {
 }
 
 /// The time in an identifier, in milliseconds since 1970; absent where it is none of ours.
-pub fn time_ms(id: &str) -> Option<u64> {
+pub(crate) fn time_ms(id: &str) -> Option<u64> {
     let id = uuid::Uuid::try_parse(id).ok()?;
     let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();
     let ms = seconds * 1000 + u64::from(nanoseconds / 1_000_000);

@@ -31,7 +31,7 @@ use tool_core::digest::sha256_hex;
 const EVENT_DEPTH_MAX: usize = 32;
 
 /// File name of the journal in a session's folder.
-pub const JOURNAL_FILE: &str = "journal.jsonl";
+pub(crate) const JOURNAL_FILE: &str = "journal.jsonl";
 
 /// Folder of stored contents in a session's folder.
 const CONTENTS_FOLDER: &str = "contents";
@@ -361,13 +361,13 @@ impl JournalEntry {
     }
 
     /// True for what says that nothing of a change, or of a commit, is left to be finished.
-    pub fn settles(&self) -> bool {
+    pub(crate) fn settles(&self) -> bool {
         matches!(self, Self::Abandoned { .. } | Self::Published { .. } | Self::Discarded)
     }
 
     /// Returns the entry without its long text, for a journal that has reached its limit for text. Returns nothing for
     /// an entry that is text alone.
-    pub fn in_short(self) -> Option<Self> {
+    pub(crate) fn in_short(self) -> Option<Self> {
         let short = |text: &str| cut_text(text, limits::SUMMARY_BYTES_MAX);
         match self {
             Self::Reasoning { .. } | Self::Conversation(_) => None,

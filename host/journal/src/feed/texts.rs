@@ -16,7 +16,7 @@ const TEXT_BYTES_MAX: usize = 256 * 1024;
 const EVENT_TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// The entry of a changed file in a journalled event: its path and digests, without texts.
-pub fn digests(file: &ChangedFile) -> ChangedText {
+pub(super) fn digests(file: &ChangedFile) -> ChangedText {
     ChangedText {
         path: file.path.clone(),
         old_digest: file.before.as_ref().map(|state| state.digest.clone()),
