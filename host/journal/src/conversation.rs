@@ -103,8 +103,6 @@ pub struct PastConversation {
 /// One earlier turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastTurn {
-    /// Identifier of its session.
-    pub session_id: String,
     /// From 1.
     pub number: u32,
     /// Place of its first message.
@@ -162,7 +160,6 @@ impl PastConversation {
         let start = &summary.start;
         let first = self.messages.len();
         self.turns.push(PastTurn {
-            session_id: start.session_id.clone(),
             number: start.turn(),
             first,
             asked: asked(summary),
