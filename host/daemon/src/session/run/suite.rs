@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::review::Desk;
 use super::tools::hint_of;
-use crate::api::{Effect, ErrorKind, PolicyRequest, RunPurpose, TestCounts, TestDetails, TestStatus};
+use crate::api::{Effect, ErrorKind, RunPurpose, TestCounts, TestDetails, TestStatus};
 use crate::limits;
 use crate::provider::TextOrigin;
 use crate::skill::policy::Decision;
@@ -23,8 +23,7 @@ pub(super) const SKILL: &str = "run_tests";
 
 /// Hint to allow tests that the policy does not allow.
 pub(super) fn remedy(desk: &Desk<'_>) -> String {
-    let grant = PolicyRequest::allowing(Effect::RunProcess.name());
-    format!("allow it with {}", desk.job.policy.grant_text(&grant))
+    format!("allow it with {}", desk.job.grant_text(Effect::RunProcess))
 }
 
 /// Message where the skill found no tests: those of other runners may be there all the same.

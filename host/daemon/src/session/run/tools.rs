@@ -35,6 +35,12 @@ use crate::turn::{Observer, Tools, TurnStep, until};
 use tool_journal::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text, keep_details};
 
 impl SessionRun {
+    /// How the client of the session allows an effect, for hints.
+    pub(super) fn grant_text(&self, effect: Effect) -> String {
+        let grant = api::PolicyRequest::allowing(&effect.to_string());
+        self.policy.grant_text(&grant)
+    }
+
     pub(super) fn call_context_with(&self, files: SessionFiles, asker: RunAsker) -> Arc<CallContext> {
         let recorder = Arc::clone(&self.recorder);
         let conversation = Arc::new(Conversation {
@@ -429,12 +435,7 @@ impl<'a> SessionTools<'a> {
             by_user: report.is_refused_by_user() && !self.job.approver.has_expired(),
             is_made_good: false,
         };
-        lock(&self.missed).deny(denial, &effects, |effect| self.grant_text(effect));
-    }
-
-    fn grant_text(&self, effect: Effect) -> String {
-        let grant = api::PolicyRequest::allowing(&effect.to_string());
-        self.job.policy.grant_text(&grant)
+        lock(&self.missed).deny(denial, &effects, |effect| self.job.grant_text(effect));
     }
 
     /// Records a change that failed because of the model's mistake. Wrong calls that would change nothing are ignored.
@@ -455,7 +456,7 @@ impl<'a> SessionTools<'a> {
             by_user: false,
             is_made_good: false,
         };
-        lock(&self.missed).deny(denial, &effects, |effect| self.grant_text(effect));
+        lock(&self.missed).deny(denial, &effects, |effect| self.job.grant_text(effect));
     }
 
     /// The path that arguments of a call name.
