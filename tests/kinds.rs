@@ -13,7 +13,7 @@ use crate::support::{Finished, Home, git, holds, say, until};
 use crate::terminal::on_terminal;
 
 /// A kind of repository: shell commands that make it in an empty folder, with its work tree at `root`.
-struct Kind {
+struct RepositoryKind {
     name: &'static str,
     /// The first version of git that can make it.
     needs: (u32, u32),
@@ -44,54 +44,54 @@ make() {
 }
 ";
 
-const KINDS: [Kind; 12] = [
-    Kind::new("plain", "make root"),
-    Kind::new(
+const KINDS: [RepositoryKind; 12] = [
+    RepositoryKind::new("plain", "make root"),
+    RepositoryKind::new(
         "linked worktree",
         "make main; git -C main worktree add -q ../root -b feature",
     ),
-    Kind::new(
+    RepositoryKind::new(
         "submodule",
         "make lib; make top; git -C top submodule -q add ../lib lib; git -C top commit -qm lib
          git -C top/lib checkout -q main; ln -s top/lib root",
     ),
-    Kind::new(
+    RepositoryKind::new(
         "submodule of a submodule",
         "make lib; make middle; git -C middle submodule -q add ../lib lib; git -C middle commit -qm lib
          make top; git -C top submodule -q add ../middle middle; git -C top commit -qm middle
          git -C top submodule -q update --init --recursive
          git -C top/middle/lib checkout -q main; ln -s top/middle/lib root",
     ),
-    Kind::new("SHA-256", "make root --object-format=sha256").since(2, 29),
-    Kind::new(
+    RepositoryKind::new("SHA-256", "make root --object-format=sha256").since(2, 29),
+    RepositoryKind::new(
         "SHA-256, packed, in a linked worktree",
         "make main --object-format=sha256
          git -C main gc -q; git -C main commit-graph write --reachable; git -C main repack -dq --write-midx
          git -C main worktree add -q ../root -b feature",
     )
     .since(2, 34),
-    Kind::new("reftable", "make root --ref-format=reftable").since(2, 45),
-    Kind::new(
+    RepositoryKind::new("reftable", "make root --ref-format=reftable").since(2, 45),
+    RepositoryKind::new(
         "reftable in a linked worktree",
         "make main --ref-format=reftable; git -C main worktree add -q ../root -b feature",
     )
     .since(2, 45),
-    Kind::new(
+    RepositoryKind::new(
         "reftable and SHA-256, packed, on a detached head",
         "make root --ref-format=reftable --object-format=sha256; git -C root gc -q; git -C root checkout -q --detach",
     )
     .since(2, 45),
-    Kind::new(
+    RepositoryKind::new(
         "sparse clone",
         "make main; git clone -q --sparse \"file://$PWD/main\" root; git -C root sparse-checkout set shop",
     )
     .since(2, 25),
-    Kind::new(
+    RepositoryKind::new(
         "partial clone",
         "make main; git clone -q --filter=blob:none \"file://$PWD/main\" root",
     )
     .since(2, 22),
-    Kind::new(
+    RepositoryKind::new(
         "partial clone in a linked worktree",
         "make main; git clone -q --filter=blob:none \"file://$PWD/main\" clone
          git -C clone worktree add -q ../root -b feature",
@@ -99,7 +99,7 @@ const KINDS: [Kind; 12] = [
     .since(2, 22),
 ];
 
-impl Kind {
+impl RepositoryKind {
     const fn new(name: &'static str, setup: &'static str) -> Self {
         Self {
             name,
@@ -132,7 +132,7 @@ struct Place {
 
 impl Place {
     #[expect(clippy::disallowed_methods, reason = "a shell makes the repositories of this table")]
-    fn new(kind: &Kind) -> Self {
+    fn new(kind: &RepositoryKind) -> Self {
         let folder = TempDir::new().expect("a temporary folder");
         let made = Command::new("sh")
             .args(["-c", &format!("{MAKE}{}", kind.setup)])
@@ -203,7 +203,7 @@ fn changed(patch: &str) -> Vec<&str> {
     patch.lines().map(str::trim_end).filter(is_change).collect()
 }
 
-fn check(kind: &Kind) {
+fn check(kind: &RepositoryKind) {
     let place = Place::new(kind);
     let root = &place.root;
     assert_eq!(
@@ -275,7 +275,8 @@ fn check(kind: &Kind) {
 #[test]
 fn git_functions_work_in_each_kind_of_repository_that_the_machines_git_can_make() {
     let version = git_version();
-    let (made, other): (Vec<&Kind>, Vec<&Kind>) = KINDS.iter().partition(|kind| kind.needs <= version);
+    let (made, other): (Vec<&RepositoryKind>, Vec<&RepositoryKind>) =
+        KINDS.iter().partition(|kind| kind.needs <= version);
     for kind in other {
         let (major, minor) = kind.needs;
         say(&format!(

@@ -20,7 +20,7 @@ struct Client {
 }
 
 /// A session, and the stream of it that is open.
-struct Followed {
+struct FollowedSession {
     id: String,
     secret: String,
     response: reqwest::Response,
@@ -51,18 +51,18 @@ impl Client {
     }
 
     /// An explanation that may ask about these effects.
-    async fn explain(&self, repository: &TempDir, ask: &[&str]) -> Followed {
+    async fn explain(&self, repository: &TempDir, ask: &[&str]) -> FollowedSession {
         let body = json!({"operation": "explain", "target": ".", "repo_path": repository.path(), "ask": ask,
             "selection": {"exclude": ["vendor"]}});
         self.start("/execute", &body).await
     }
 
-    async fn start(&self, route: &str, body: &Value) -> Followed {
+    async fn start(&self, route: &str, body: &Value) -> FollowedSession {
         let (status, start) = self.post(route, body).await;
         assert_eq!(status, 200, "{start}");
         let field = |name: &str| start[name].as_str().expect("it is there").to_owned();
         let (id, secret) = (field("session_id"), field("approval_secret"));
-        Followed {
+        FollowedSession {
             response: self.stream(&id, None).await,
             id,
             secret,
@@ -85,7 +85,7 @@ impl Client {
         events(&text).map(|(_, event)| event).collect()
     }
 
-    async fn answer(&self, session: &Followed, asked: &Value, approve: bool, scope: &str) -> u16 {
+    async fn answer(&self, session: &FollowedSession, asked: &Value, approve: bool, scope: &str) -> u16 {
         let body = json!({"secret": session.secret, "approve": approve, "scope": scope});
         let id = asked["id"].as_str().expect("an id");
         self.post(&format!("/approvals/{id}"), &body).await.0
@@ -102,7 +102,7 @@ fn events(seen: &str) -> impl Iterator<Item = (u64, Value)> {
     frames.collect::<Vec<_>>().into_iter()
 }
 
-impl Followed {
+impl FollowedSession {
     /// The next event of this type, with its number. Fails where the session ends before.
     async fn next(&mut self, kind: &str) -> (u64, Value) {
         loop {
@@ -361,7 +361,7 @@ async fn a_question_outlives_its_stream_and_is_not_asked_again_once_it_is_answer
     client.answer(&session, &asked, true, "call").await;
     let (_, second) = session.next("approval").await;
     assert_ne!(second["id"], asked["id"]);
-    let mut late = Followed {
+    let mut late = FollowedSession {
         id: session.id.clone(),
         secret: session.secret.clone(),
         response: client.stream(&session.id, Some(number - 1)).await,
