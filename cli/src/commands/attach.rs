@@ -86,7 +86,7 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
 }
 
 async fn say_report(result: &SessionResult, client: &mut Client, context: &Context) {
-    // A report that cannot be asked for is no reason to fail what has ended well.
+    // Without the place, this line is missing. The exit code is that of the session.
     if let Ok(Some(place)) = report_place(result, client).await {
         context
             .output

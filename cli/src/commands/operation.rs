@@ -415,7 +415,7 @@ impl Session {
     /// After the last event: the user learns where the report is and what failed, and the file appears where there is
     /// one and the operation is complete.
     async fn finish(mut self, root: &Path, ended: SessionEnd) -> Result<ExitCode, Error> {
-        // A result that cannot be asked for is no reason to fail what has ended well.
+        // Without a result, the lines about changes and report are missing. The exit code is that of the session.
         let result = if self.json {
             None
         } else {
