@@ -1,19 +1,10 @@
 //! Answers on a real repository: their citations, their proposals, and every bound that may end them.
 
 use serde_json::{Value, json};
-use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ScriptedStatus, ServerStep};
+use tool_model_server::{Round, ScriptedCall, ScriptedStatus, ServerStep};
 
+use crate::providers::scripted;
 use crate::support::{Finished, Home, fixture};
-
-/// A home whose model follows these rounds, and its server.
-fn scripted(rounds: impl IntoIterator<Item = Round>) -> (ModelServer, Home) {
-    let server = ModelServer::start(Script::new(rounds)).expect("loopback has a free port");
-    let url = server.url();
-    let home = Home::configured(&format!(
-        "[providers.local]\nenabled = true\nmodel = \"scripted\"\nurl = \"{url}\"\n"
-    ));
-    (server, home)
-}
 
 fn read(path: &str) -> Round {
     Round::calls([ScriptedCall::new("read_file", json!({"path": path, "limit": 3}))])

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use tool_model_server::{Round, ScriptedCall};
 
 use crate::providers::scripted;
-use crate::support::{Finished, Home, finish, fixture_path, folder, git, holds, say};
+use crate::support::{Finished, Home, finish, fixture_path, folder, git, holds, say, until};
 
 /// A repository with these files, and a Python with pytest for its tests.
 pub(crate) fn repository(files: &[(&str, &str)]) -> TempDir {
@@ -123,17 +123,6 @@ fn endless(mark: &str) -> String {
              subprocess.Popen([sys.executable, '-c', code], env={{}})\n    \
              time.sleep(60) # {mark}\n"
     )
-}
-
-/// Waits until the condition holds; how long that took.
-#[track_caller]
-pub(crate) fn until(what: &str, holds: impl Fn() -> bool) -> Duration {
-    let started = Instant::now();
-    while !holds() {
-        assert!(started.elapsed() < Duration::from_secs(30), "not within 30 s: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    started.elapsed()
 }
 
 /// A run of an endless suite, and the mark of what it has started inside.

@@ -8,8 +8,8 @@ use std::process::Stdio;
 
 use tempfile::TempDir;
 
-use super::{processes, until, uuid};
-use crate::support::{Home, folder, git, holds};
+use super::{processes, uuid};
+use crate::support::{Home, folder, git, holds, until};
 
 const SANDBOX: &str = "[providers.local]\nenabled = true\nurl = \"builtin:analyst\"\n[policy]\nhooks = \"sandbox\"\n";
 

@@ -11,8 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::{until, uuid};
-use crate::support::{Home, folder};
+use super::uuid;
+use crate::support::{Home, folder, until};
 
 const SANDBOXES: [&str; 2] = ["namespaces", "landlock"];
 

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use super::mirror::{Mirror, npm_package, wheel};
 use super::{home_of, install, python_project, site_packages};
-use crate::contain::{everything, live, processes, unchanged, until, uuid};
-use crate::support::{Home, differences, folder, holds, tree};
+use crate::contain::{everything, live, processes, unchanged, uuid};
+use crate::support::{Home, differences, folder, holds, tree, until};
 
 /// A repository whose virtual environment has this program for a pip.
 fn with_pip(program: &str, files: &[(&str, &str)]) -> TempDir {

@@ -1,10 +1,12 @@
 //! Operations that a user grants to another agent, and the reports and diffs of sessions as resources.
 
 use serde_json::{Value, json};
-use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ServerStep};
+use tool_model_server::{ModelServer, Round, ScriptedCall, ServerStep};
 
 use super::{Agent, TOOLS, text};
-use crate::support::{Home, folder, git, holds, until};
+use crate::operations::committed;
+use crate::providers::{LOCAL, serve};
+use crate::support::{Home, folder, holds, until};
 
 const FILES: &[(&str, &str)] = &[
     ("README.md", "# Shop\n\nCounts prices.\n"),
@@ -13,11 +15,9 @@ const FILES: &[(&str, &str)] = &[
 
 /// A model that follows a script, and a home that uses it and grants `operations` to other agents.
 fn scripted(rounds: impl IntoIterator<Item = Round>, operations: &str) -> (ModelServer, Home) {
-    let server = ModelServer::start(Script::new(rounds)).expect("loopback has a free port");
-    let home = Home::configured(&format!(
-        "[providers.local]\nenabled = true\nmodel = \"scripted\"\nurl = \"{}\"\n\n[policy]\nmcp = {operations}\n",
-        server.url()
-    ));
+    let server = serve(rounds);
+    let policy = format!("[policy]\nmcp = {operations}\n");
+    let home = Home::configured(&(LOCAL.config(&server, "") + &policy));
     (server, home)
 }
 
@@ -197,12 +197,7 @@ fn reports_and_diffs_of_the_repository_are_resources() {
 #[test]
 fn text_that_no_skill_has_read_taints_the_conversation() {
     let (_server, home) = scripted([Round::text("It counts (app.py:1).")], "[]");
-    let repository = folder(FILES);
-    git(repository.path(), &["init", "--quiet", "--initial-branch=main"]);
-    git(repository.path(), &["config", "user.name", "Ada"]);
-    git(repository.path(), &["config", "user.email", "ada@example.org"]);
-    git(repository.path(), &["add", "."]);
-    git(repository.path(), &["commit", "--quiet", "--message=one"]);
+    let repository = committed(FILES);
     home.run(repository.path(), &["ask", "what is it?"]).expect(0);
     let grants = ["--allow", "write-repository", "--allow", "commit-git"];
     let mut agent = Agent::start(&home, repository.path(), &grants, &json!({}));

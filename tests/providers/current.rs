@@ -3,7 +3,7 @@
 use serde_json::json;
 use tool_model_server::{ModelServer, Round, Script, ScriptedCall, ServerStep, Vendor};
 
-use super::{CHAT, GENERATE_CONTENT, LOCAL, MESSAGES, RESPONSES, Wire, repository};
+use super::{CHAT, GENERATE_CONTENT, LOCAL, MESSAGES, RESPONSES, Wire, repository, serve};
 use crate::support::{Home, holds, until};
 
 fn server(vendor: Vendor, rounds: impl IntoIterator<Item = Round>) -> ModelServer {
@@ -176,7 +176,7 @@ fn a_server_that_loads_its_model_is_waited_for_with_one_line() {
     let loading = || Round::status(503, json!({"error": {"code": 503, "message": "Loading model"}}));
     // More often than any other failure is tried again.
     let rounds = (0..5).map(|_| loading()).chain([Round::text("It counts crates.")]);
-    let server = ModelServer::start(Script::new(rounds)).expect("loopback has a free port");
+    let server = serve(rounds);
     let home = Home::configured(&LOCAL.config(&server, ""));
     let said = LOCAL
         .run(&home, &repository(), &["ask", "what does it count?"])
