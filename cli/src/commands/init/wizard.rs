@@ -277,11 +277,11 @@ async fn try_model(init: &Init, context: &Context) -> Result<(), Error> {
 
 /// Says how large the context of a local model is, and offers to create a model with a larger one if the server can.
 async fn offer_larger_context(init: &mut Init, context: &Context) -> Result<(), Error> {
-    let (settings, options) = (preview(init, context)?, provider_options(context));
+    let (mut settings, options) = (preview(init, context)?, provider_options(context));
     if settings.name != ProviderName::Local {
         return Ok(());
     }
-    let Some(tokens) = find_context(&settings, context).await else {
+    let Some(mut tokens) = find_context(&settings, context).await else {
         return Ok(());
     };
     if let Some(larger) = provider::find_larger_model(&settings, &options, tokens).await {
@@ -296,15 +296,17 @@ async fn offer_larger_context(init: &mut Init, context: &Context) -> Result<(), 
         if is_yes(&ask(&question, context.output)?) {
             provider::create_larger_model(&settings, &options, &larger).await?;
             init.model = Some(larger.name);
+            settings = preview(init, context)?;
+            let Some(changed) = find_context(&settings, context).await else {
+                return Ok(());
+            };
+            tokens = changed;
         }
     }
-    let settings = preview(init, context)?;
-    if let Some(tokens) = find_context(&settings, context).await {
-        context.output.progress(&format!(
-            "{} is used with a context of {tokens} tokens.",
-            settings.model
-        ));
-    }
+    context.output.progress(&format!(
+        "{} is used with a context of {tokens} tokens.",
+        settings.model
+    ));
     Ok(())
 }
 
