@@ -322,11 +322,15 @@ async fn cancel(client: &Client, session: &str, why: &Error, output: Output) -> 
 /// rest is for a report and a history file that others write at the same time.
 const CANCEL_TIME: Duration = Duration::from_secs(10);
 
-/// One line of the terminal: true for `y` and `yes`.
+/// Reads one line of the terminal: true for `y` and `yes`.
 fn read_yes() -> bool {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
-    read.is_ok() && matches!(line.trim().to_ascii_lowercase().as_str(), "y" | "yes")
+    read.is_ok() && is_yes(&line)
+}
+
+fn is_yes(answer: &str) -> bool {
+    matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
 /// One line for a skill call: its name and its arguments, short.

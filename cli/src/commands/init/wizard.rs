@@ -7,7 +7,7 @@ use host::config::{self, Init, PRESETS, Preset, ProviderSettings, Secret};
 use host::provider::{self, ListedModel};
 
 use super::super::models::{described, server_named};
-use super::super::{Context, provider_options, waiting};
+use super::super::{Context, is_yes, provider_options, waiting};
 use super::prompt::{ask, ask_key, require};
 use crate::error::Error;
 
@@ -315,10 +315,6 @@ async fn find_context(settings: &ProviderSettings, context: &Context) -> Option<
     let provider = provider::connect_with(settings, &provider_options(context)).ok()?;
     let what = format!("asking for the context of {}", settings.model);
     waiting(what, provider.context_tokens(), context.output).await
-}
-
-fn is_yes(answer: &str) -> bool {
-    matches!(answer.to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
 fn finish(init: &Init, context: &Context) -> Result<(), Error> {
