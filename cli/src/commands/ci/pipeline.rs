@@ -165,10 +165,10 @@ fn other_distrust(environment: &Environment) -> Option<&'static str> {
     if is_of_a_fork {
         return Some(OF_A_FORK);
     }
-    let systems = OTHER_TRUSTED.iter().filter(|(system, ..)| get(system).is_some());
-    systems
-        .map(|(_, event, trusted)| unless_trusted(get(event), trusted))
-        .find_map(|distrust| distrust)
+    OTHER_TRUSTED
+        .iter()
+        .filter(|(system, ..)| get(system).is_some())
+        .find_map(|(_, event, trusted)| unless_trusted(get(event), trusted))
 }
 
 /// Distrusts an event that is not in the list. A job without an event is a shell that sets the system's variables.
@@ -292,6 +292,25 @@ mod tests {
         let slugs = |source| [("TRAVIS_PULL_REQUEST_SLUG", source), ("TRAVIS_REPO_SLUG", "a/b")];
         for (variables, expected) in [
             (&[("CIRCLE_PR_USERNAME", "mallory")][..], Some(OF_A_FORK)),
+            (&[("CIRCLE_PR_REPONAME", "b")], Some(OF_A_FORK)),
+            (
+                &[
+                    ("APPVEYOR_PULL_REQUEST_HEAD_REPO_NAME", "mallory/b"),
+                    ("APPVEYOR_REPO_NAME", "a/b"),
+                ],
+                Some(OF_A_FORK),
+            ),
+            (
+                &[
+                    ("SEMAPHORE_GIT_PR_SLUG", "mallory/b"),
+                    ("SEMAPHORE_GIT_REPO_SLUG", "a/b"),
+                ],
+                Some(OF_A_FORK),
+            ),
+            (
+                &[("SEMAPHORE_GIT_PR_SLUG", "a/b"), ("SEMAPHORE_GIT_REPO_SLUG", "a/b")],
+                None,
+            ),
             (&[("SYSTEM_PULLREQUEST_ISFORK", "True")], Some(OF_A_FORK)),
             (&[("SYSTEM_PULLREQUEST_ISFORK", "False")], None),
             (
