@@ -1,10 +1,9 @@
 //! Skills in OCI registries: pushed, and pulled by digest.
 //!
-//! Beside the crate of the providers and the proxy of the sandbox this is the one place that opens outbound connections, and only because
-//! a command of the user's names a registry: no session, no repository and no skill leads here. `oci-client` speaks the
-//! protocol where something is pushed. This module reads within bounds; who gets the user's credentials is decided in
-//! `client`, and where a registry may send us in `reach`. What comes back are bytes whose digests were checked; whether
-//! they are a skill, and what it may do, is the registry of skills' business.
+//! This module opens a connection only because a command of the user names a registry: no session, no repository and no
+//! skill leads here. `oci-client` speaks the protocol where something is pushed. This module reads within bounds. `client`
+//! decides who gets the user's credentials, and `reach` where a registry may send us. What comes back are bytes whose
+//! digests were checked. `tool-skill` decides whether they are a skill, and what it may do.
 
 mod artifact;
 mod client;
@@ -115,8 +114,8 @@ pub struct Pulled {
 /// The digest of the manifest that a place names now.
 pub async fn resolve(place: &RegistryReference, environment: &Environment) -> Result<String, DistributionError> {
     within(place, async {
-        let door = RegistryClient::open(place, environment, Purpose::Pull).await?;
-        Ok(manifest(&door, place).await?.1)
+        let client = RegistryClient::open(place, environment, Purpose::Pull).await?;
+        Ok(manifest(&client, place).await?.1)
     })
     .await
 }
@@ -124,11 +123,11 @@ pub async fn resolve(place: &RegistryReference, environment: &Environment) -> Re
 /// Pulls a component. Where the place names a digest, nothing else is taken.
 pub async fn pull(place: &RegistryReference, environment: &Environment) -> Result<Pulled, DistributionError> {
     within(place, async {
-        let door = RegistryClient::open(place, environment, Purpose::Pull).await?;
-        let (manifest, digest) = manifest(&door, place).await?;
+        let client = RegistryClient::open(place, environment, Purpose::Pull).await?;
+        let (manifest, digest) = manifest(&client, place).await?;
         let layer = artifact::component_layer(&manifest).map_err(|reason| no_skill(place, reason))?;
         Ok(Pulled {
-            component: blob(&door, place, layer, limits::COMPONENT_BYTES_MAX).await?,
+            component: blob(&client, place, layer, limits::COMPONENT_BYTES_MAX).await?,
             manifest: digest,
         })
     })
@@ -143,9 +142,9 @@ pub async fn push(
     environment: &Environment,
 ) -> Result<String, DistributionError> {
     within(place, async {
-        let door = RegistryClient::open(place, environment, Purpose::Push).await?;
+        let client = RegistryClient::open(place, environment, Purpose::Push).await?;
         let artifact = artifact::of_component(component, described);
-        door.push(place, &artifact).await
+        client.push(place, &artifact).await
     })
     .await
 }
@@ -158,8 +157,8 @@ pub async fn signatures(
 ) -> Result<Vec<Signature>, DistributionError> {
     let place = &place.of_signatures(digest);
     within(place, async {
-        let door = RegistryClient::open(place, environment, Purpose::Pull).await?;
-        known_signatures(&door, place).await
+        let client = RegistryClient::open(place, environment, Purpose::Pull).await?;
+        known_signatures(&client, place).await
     })
     .await
 }
@@ -173,29 +172,29 @@ pub async fn push_signature(
 ) -> Result<(), DistributionError> {
     let place = &place.of_signatures(digest);
     within(place, async {
-        let door = RegistryClient::open(place, environment, Purpose::Push).await?;
-        let mut all = known_signatures(&door, place).await?;
+        let client = RegistryClient::open(place, environment, Purpose::Push).await?;
+        let mut all = known_signatures(&client, place).await?;
         if !all.contains(signature) {
             // The newest ones are kept: a registry that is full of strangers' must not keep this one out.
             all.insert(0, signature.clone());
             all.truncate(limits::SIGNATURES_MAX);
         }
-        door.push(place, &artifact::of_signatures(&all)).await.map(drop)
+        client.push(place, &artifact::of_signatures(&all)).await.map(drop)
     })
     .await
 }
 
 async fn known_signatures(
-    door: &RegistryClient,
+    client: &RegistryClient,
     place: &RegistryReference,
 ) -> Result<Vec<Signature>, DistributionError> {
-    let manifest = match manifest(door, place).await {
+    let manifest = match manifest(client, place).await {
         Err(DistributionError::NotFound { .. }) => return Ok(Vec::new()),
         manifest => manifest?.0,
     };
     let mut signatures = Vec::new();
     for (layer, signature) in artifact::signature_layers(&manifest).take(limits::SIGNATURES_MAX) {
-        let payload = blob(door, place, layer, limits::SIGNATURE_BYTES_MAX).await?;
+        let payload = blob(client, place, layer, limits::SIGNATURE_BYTES_MAX).await?;
         signatures.push(Signature::new(payload, signature));
     }
     Ok(signatures)
@@ -217,10 +216,10 @@ async fn within<T>(
 
 /// The manifest that a place names, and its digest, which is that of the bytes that came.
 async fn manifest(
-    door: &RegistryClient,
+    client: &RegistryClient,
     place: &RegistryReference,
 ) -> Result<(OciImageManifest, String), DistributionError> {
-    let response = door.found(place, door.manifest(place).await?)?;
+    let response = client.found(place, client.manifest(place).await?)?;
     let bytes = body(place, response, MANIFEST_BYTES_MAX).await?;
     let found = digest_of(&bytes);
     check_digest(place, place.digest(), &found)?;
@@ -231,7 +230,7 @@ async fn manifest(
 
 /// A blob whose size and digest are those that its manifest says.
 async fn blob(
-    door: &RegistryClient,
+    client: &RegistryClient,
     place: &RegistryReference,
     layer: &OciDescriptor,
     max: u64,
@@ -242,7 +241,7 @@ async fn blob(
     };
     let size = u64::try_from(layer.size).ok().filter(|size| *size <= max);
     let size = size.ok_or_else(too_large)?;
-    let response = door.found(place, door.blob(place, &layer.digest).await?)?;
+    let response = client.found(place, client.blob(place, &layer.digest).await?)?;
     let bytes = body(place, response, size).await?;
     check_digest(place, Some(&layer.digest), &digest_of(&bytes))?;
     Ok(bytes)

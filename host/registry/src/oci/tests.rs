@@ -199,7 +199,7 @@ fn challenge(realm: &str) -> (String, String, Vec<u8>) {
     ("401 Unauthorized".to_owned(), header, Vec::new())
 }
 
-/// Waits as long as [`limits::REGISTRY_SECONDS_MAX`] says, which tests make short.
+/// Waits as long as [`super::REGISTRY_SECONDS_MAX`] says, which tests make short.
 #[tokio::test]
 async fn a_registry_that_is_silent_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
