@@ -17,6 +17,7 @@ use tool_model_server::{Round, ScriptedCall};
 use super::{add_guest, count};
 use crate::conformance::http::{self, Connection};
 use crate::conformance::world::{SHOP, Wire, World};
+use crate::contain::processes;
 use crate::support::{Home, folder, say, until};
 
 /// Time after which a cancelled session counts as hanging.
@@ -137,15 +138,6 @@ fn stubborn(mark: &str) -> String {
     )
 }
 
-/// Processes whose command line holds a mark.
-fn processes(mark: &str) -> usize {
-    let entries = std::fs::read_dir("/proc").expect("it can be listed").flatten();
-    let lines = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-    lines
-        .filter(|line| line.windows(mark.len()).any(|part| part == mark.as_bytes()))
-        .count()
-}
-
 /// A world in which every refactor begins with this suite; the model is never asked.
 fn suite(mark: &str) -> World {
     let mut world = World::new(&[], []);
@@ -162,10 +154,10 @@ fn a_test_suite_and_all_its_processes_are_gone_when_their_session_is_cancelled()
     let times: Vec<Duration> = (0..TRIES)
         .map(|_| {
             let (id, stream) = begin(&address, &body, "\"type\":\"skill\"");
-            until("the suite and its children run", || processes(&mark) >= 3);
+            until("the suite and its children run", || processes(&mark).len() >= 3);
             let begun = Instant::now();
             cancel(&address, &id, stream);
-            until("everything is gone", || processes(&mark) == 0);
+            until("everything is gone", || processes(&mark).is_empty());
             let took = begun.elapsed();
             assert_eq!(calls(&world.home, &id), [("run_tests cancelled".to_owned(), true)]);
             took
@@ -288,10 +280,10 @@ fn an_interruption_of_the_command_line_frees_the_same() {
                 .stderr(Stdio::null())
                 .spawn()
                 .expect("the binary runs");
-            until("the suite and its children run", || processes(&mark) >= 3);
+            until("the suite and its children run", || processes(&mark).len() >= 3);
             let begun = Instant::now();
             kill_process(Pid::from_child(&child), Signal::INT).expect("it is ours");
-            until("everything is gone", || processes(&mark) == 0);
+            until("everything is gone", || processes(&mark).is_empty());
             let took = begun.elapsed();
             assert_eq!(child.wait().expect("it ends").code(), Some(130));
             took
