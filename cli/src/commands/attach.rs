@@ -7,7 +7,7 @@ use host::api::{ErrorKind, Event, Problem, SessionResult, Status, TaskEntry, Tas
 
 use super::follow::{Follow, Waiting};
 use super::history::{report_place, with_beginning};
-use super::operation::{commands_after, show};
+use super::operation::{commands_after, show, with_way_back};
 use super::{Context, openable};
 use crate::client::Client;
 use crate::error::Error;
@@ -77,7 +77,7 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
         } => {
             let exit = ExitCode::from(kind.exit_code());
             if !json {
-                output.problem(&Problem { kind, message, hint });
+                output.problem(&with_way_back(Problem { kind, message, hint }, result.as_ref()));
             }
             Ok(exit)
         }

@@ -526,7 +526,7 @@ pub(super) fn commands_after(result: &SessionResult) -> Vec<String> {
 }
 
 /// Adds the command that undoes the changes of the session, if the problem is about these changes.
-fn with_way_back(mut problem: Problem, result: Option<&SessionResult>) -> Problem {
+pub(super) fn with_way_back(mut problem: Problem, result: Option<&SessionResult>) -> Problem {
     use ErrorKind::{ChecksWorse, NotVerified, TestsFailing, TestsNotRun, TestsWorse};
     let is_about_changes = matches!(
         problem.kind,
