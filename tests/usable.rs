@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 use tool_model_server::{Round, ServerStep};
@@ -203,6 +203,20 @@ fn what_only_reads_says_where_the_answer_lies_without_a_backend() {
 
 // ---- sessions under way ----
 
+/// Follows the running session until its answer has begun. The reader of the output is kept, or it would have none.
+fn attach(world: &World) -> (Child, ChildStdout) {
+    let mut attach = world.home.tool(world.root(), &["attach", "latest"]);
+    let attach = attach.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut attached = attach.spawn().expect("the binary runs");
+    let (mut stdout, mut said) = (attached.stdout.take().expect("it is piped"), Vec::new());
+    while !said.ends_with(b"It begins. ") {
+        let mut byte = [0];
+        stdout.read_exact(&mut byte).expect("it follows from the first event");
+        said.extend(byte);
+    }
+    (attached, stdout)
+}
+
 #[test]
 fn a_session_under_way_is_listed_followed_and_cancelled() {
     let world = World::new(
@@ -232,15 +246,7 @@ fn a_session_under_way_is_listed_followed_and_cancelled() {
             "`tool attach {start}` follows it, `tool cancel {start}` ends it"
         )],
     );
-    let mut attach = world.home.tool(world.root(), &["attach", "latest"]);
-    let attach = attach.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut attached = attach.spawn().expect("the binary runs");
-    let (mut stdout, mut said) = (attached.stdout.take().expect("it is piped"), Vec::new());
-    while !said.ends_with(b"It begins. ") {
-        let mut byte = [0];
-        stdout.read_exact(&mut byte).expect("it follows from the first event");
-        said.extend(byte);
-    }
+    let (attached, _stdout) = attach(&world);
     let cancelled = world.run(&["cancel", &start[..30]]).expect(0);
     holds(&cancelled.stdout, &[&format!("The session {start} is cancelled.")]);
     let attached = finish(attached.wait_with_output().expect("it ends"));
@@ -248,6 +254,33 @@ fn a_session_under_way_is_listed_followed_and_cancelled() {
     let gone = world.run(&["attach"]).expect(1);
     holds(&gone.stderr, &["is under way", "`tool history`"]);
     assert_eq!(json_of(&listed())["sessions"][0]["status"], "cancelled");
+}
+
+#[test]
+fn an_attached_command_names_the_way_back_from_a_change_that_is_not_verified() {
+    let write = calls([("write_file", json!({"path": "new.py", "content": "x = 1\n"}))]);
+    let answer = Round::new([
+        ServerStep::Text("It begins. ".to_owned()),
+        ServerStep::Gate("attached".to_owned()),
+        ServerStep::Text("Done.".to_owned()),
+    ]);
+    let files = [("app.py", "x = 1\n"), ("test_app.py", "def test_x():\n    pass\n")];
+    let world = World::new(&files, [write, answer]);
+    let mut body = world.body("refactor", "add a file");
+    body["policy"] = json!({"deny": ["run-process"]});
+    let start = http::post(&world.home.serve(), "/execute", &body).expect(200).json();
+    let start = start["session_id"].as_str().expect("an identifier").to_owned();
+    until("the model is asked", || world.server.requests().len() == 2);
+    let (attached, _stdout) = attach(&world);
+    world.server.release("attached");
+    let attached = finish(attached.wait_with_output().expect("it ends")).expect(1);
+    holds(
+        &attached.stderr,
+        &[
+            "[error] refactor is not verified: ",
+            &format!("take it as it is with `--unverified`; `tool undo {start}` brings the old state back\n"),
+        ],
+    );
 }
 
 #[test]
