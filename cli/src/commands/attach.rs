@@ -7,7 +7,7 @@ use host::api::{ErrorKind, Event, Problem, SessionResult, Status, TaskEntry, Tas
 
 use super::follow::{Follow, Waiting};
 use super::history::{report_place, with_beginning};
-use super::operation::{commands_after, show, with_way_back};
+use super::operation::{say_commands_after, show, with_way_back};
 use super::{Context, openable};
 use crate::client::Client;
 use crate::error::Error;
@@ -63,10 +63,8 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
         client.get::<SessionResult>(&path).await.ok()
     };
     answer.end()?;
-    for command in result.as_ref().map(commands_after).unwrap_or_default() {
-        output.progress(&command);
-    }
     if let Some(result) = &result {
+        say_commands_after(result, output);
         say_report(result, &mut client, context).await;
     }
     match last {

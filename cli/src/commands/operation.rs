@@ -422,8 +422,8 @@ impl Session {
             self.result(ended.is_free).await.ok()
         };
         self.answer.end()?;
-        for command in result.as_ref().map(commands_after).unwrap_or_default() {
-            self.output.progress(&command);
+        if let Some(result) = &result {
+            say_commands_after(result, self.output);
         }
         if !self.json {
             self.output.progress(&self.tally.line(&self.id));
@@ -507,8 +507,8 @@ impl Session {
     }
 }
 
-/// The commands that show the changes of a session and undo them, a line each; none if it changed no file.
-pub(super) fn commands_after(result: &SessionResult) -> Vec<String> {
+/// Prints the commands that show the changes of a session and undo them, a line each; none if it changed no file.
+pub(super) fn say_commands_after(result: &SessionResult, output: Output) {
     let commands: &[(&str, &str)] = if !result.files_proposed.is_empty() {
         &[
             ("diff", "shows the changes"),
@@ -521,8 +521,9 @@ pub(super) fn commands_after(result: &SessionResult) -> Vec<String> {
         &[]
     };
     let id = &result.session_id;
-    let lines = commands.iter().map(|(name, does)| format!("`tool {name} {id}` {does}"));
-    lines.collect()
+    for (name, does) in commands {
+        output.progress(&format!("`tool {name} {id}` {does}"));
+    }
 }
 
 /// Adds the command that undoes the changes of the session, if the problem is about these changes.
