@@ -1,4 +1,4 @@
-//! The component side of the crate: the imports as a [`Host`], and what `export_skill!` calls.
+//! The component side of the crate: the imports as a [`Host`], and the functions that `export_skill!` calls.
 
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
@@ -11,7 +11,7 @@ use bindings::tool::skill::{
 use bindings::wasi::config::store as settings;
 use bindings::wasi::keyvalue::store as values;
 
-/// Bindings of the imports; every skill's own bindings refer to these types.
+/// Bindings of the imports. The bindings of every skill refer to these types.
 #[allow(
     missing_docs,
     unused_qualifications,
@@ -48,11 +48,11 @@ pub mod bindings {
 
 /// The imports that the effects of the skill `S` cover.
 ///
-/// The others must not even be mentioned in the machine code, or the component would import them and be refused at
-/// load. Every branch on [`covers`] is decided at compile time, so the linker drops the import behind a dead one.
+/// The other imports must not appear in the machine code: the component would import them, and the host would refuse
+/// to load it. Every branch on [`covers`] is decided at compile time, so the linker drops the imports behind a dead
+/// branch.
 struct Component<S>(PhantomData<S>);
 
-/// Whether the skill declares `effect`.
 const fn covers<S: Handler>(effect: &str) -> bool {
     let mut at = 0;
     while at < S::EFFECTS.len() {
@@ -64,7 +64,7 @@ const fn covers<S: Handler>(effect: &str) -> bool {
     false
 }
 
-/// Whether the skill declares requests to any host.
+/// True if the skill declares requests to any host.
 const fn covers_requests<S: Handler>() -> bool {
     let mut at = 0;
     while at < S::EFFECTS.len() {
@@ -77,7 +77,7 @@ const fn covers_requests<S: Handler>() -> bool {
     false
 }
 
-/// `==` on slices is not yet for constants.
+/// `==` on slices is not available in constants.
 const fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && starts_with(a, b)
 }
@@ -540,7 +540,7 @@ fn setting_failure(error: settings::Error) -> sdk::Failure {
     sdk::Failure::new(sdk::code::UNAVAILABLE, format!("the settings cannot be read: {reason}"))
 }
 
-/// The one bucket that a skill has for each repository.
+/// The contract gives a skill one bucket for each repository.
 fn bucket() -> Result<values::Bucket, sdk::Failure> {
     values::open("default").map_err(value_failure)
 }
@@ -629,7 +629,7 @@ fn selection_out(selection: &sdk::Selection) -> bulk::Selection {
     }
 }
 
-/// The description of one skill as a function of a component.
+/// Describes a skill as one function of a component.
 pub fn function<S: Handler>() -> types::Function {
     let descriptor = S::describe();
     types::Function {
@@ -641,12 +641,12 @@ pub fn function<S: Handler>() -> types::Function {
     }
 }
 
-/// `descriptor.metadata` for a component with several functions.
+/// `descriptor.metadata` of a component with several functions.
 pub fn component_metadata(metadata: &sdk::ComponentMetadata) -> Option<String> {
     metadata.to_json()
 }
 
-/// `handler.describe` for a component whose only function is this skill.
+/// `handler.describe` of a component with one function.
 pub fn describe<S: Handler>() -> types::Descriptor {
     let descriptor = S::describe();
     types::Descriptor {
@@ -658,12 +658,12 @@ pub fn describe<S: Handler>() -> types::Descriptor {
     }
 }
 
-/// The name of the function that a skill becomes.
+/// The name of the function of a skill.
 pub fn name<S: Handler>() -> &'static str {
     S::describe().name
 }
 
-/// The answer to a call of a function that the component does not have.
+/// The failure of a call to a function that the component does not have.
 pub fn unknown(name: &str) -> types::Failure {
     failure_out(sdk::Failure::not_found(format!("this skill has no function `{name}`")))
 }

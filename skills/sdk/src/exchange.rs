@@ -1,4 +1,4 @@
-//! One request through `wasi:http`.
+//! Sends one request through `wasi:http`.
 
 use crate::component::bindings::wasi::http::outgoing_handler;
 use crate::component::bindings::wasi::http::types::{
@@ -8,13 +8,12 @@ use crate::component::bindings::wasi::http::types::{
 use crate::component::bindings::wasi::io::streams::StreamError;
 use crate::{Failure, HttpRequest, HttpResponse, code};
 
-/// Bytes that a stream takes in one call.
+/// Bytes in one write: `blocking-write-and-flush` takes at most 4096.
 const CHUNK_BYTES: usize = 4096;
 
-/// Bytes that are read in one call.
+/// Limit for the bytes of one read.
 const READ_BYTES: u64 = 64 * 1024;
 
-/// Sends a request and waits for the whole response.
 pub(crate) fn send(request: &HttpRequest) -> Result<HttpResponse, Failure> {
     let sent = outgoing_request(request)?;
     let body = if request.body.is_empty() {
@@ -117,7 +116,7 @@ fn read(response: IncomingResponse) -> Result<HttpResponse, String> {
     })
 }
 
-/// The host's own words for an error, or the error's name in `wasi:http`.
+/// The host's message for an error, or the name of the error in `wasi:http`.
 fn reason_of(error: &ErrorCode) -> String {
     match error {
         ErrorCode::InternalError(Some(reason)) => reason.clone(),

@@ -1,30 +1,30 @@
-//! Lists of the repository's files, and reading many of them: `repository` and `bulk` of the contract.
+//! Lists of files, and reading many of them: the interfaces `repository` and `bulk` of the contract.
 
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-/// Query of a list.
+/// Entries to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Query {
-    /// A directory or a file relative to the root; empty is the root.
+    /// A directory or a file, relative to the root; empty for the root.
     pub under: String,
-    /// True: every file beneath. False: the directory's own entries.
+    /// True: all files beneath. False: the directory's own entries.
     pub recursive: bool,
-    /// Globs over the path; empty means all.
+    /// Globs over the path; empty for all. A glob without `/` matches the file name, and a leading `!` excludes.
     pub globs: Vec<String>,
-    /// The `next` of the page before.
+    /// [`Page::next`] of the previous page; absent for the first page.
     pub after: Option<String>,
 }
 
-/// One file or directory of a list.
+/// One entry of a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Relative to the root.
     pub path: String,
     /// File, directory or link.
     pub kind: EntryKind,
-    /// Bytes; 0 for directories.
+    /// Size in bytes; 0 for a directory.
     pub size: u64,
 }
 
@@ -35,29 +35,29 @@ pub enum EntryKind {
     File,
     /// A directory.
     Directory,
-    /// A symbolic link, not followed.
+    /// A symbolic link, which the list does not follow.
     Symlink,
 }
 
 /// A bounded part of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Sorted by path bytewise.
+    /// Sorted by path, bytewise.
     pub entries: Vec<Entry>,
-    /// Set where there is more.
+    /// Present if there is another page.
     pub next: Option<String>,
-    /// Entries left out by rules; only for a query that is not recursive.
+    /// Number of entries that rules left out; only for a query that is not recursive.
     pub left_out: u32,
 }
 
-/// Numbers of what no list from a path holds, without what is hidden.
+/// Counts of entries that no list holds. Hidden files are not counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NotListed {
-    /// Directories that are skipped because of their names, or as environments of Python.
+    /// Directories skipped because of their names, or as environments of Python.
     pub skipped: u32,
-    /// The first of them.
+    /// The first skipped directories, at most three.
     pub skipped_named: Vec<String>,
-    /// Entries that an ignore rule covers; a directory is one.
+    /// Entries that an ignore rule covers; a directory counts as one.
     pub ignored: u32,
     /// Entries whose names are not UTF-8.
     pub not_utf8: u32,
@@ -66,44 +66,54 @@ pub struct NotListed {
 }
 
 /// Function that [`Host::read_files`](crate::Host::read_files) calls with each path and its content.
+///
+/// It may return `ControlFlow::Break` to end the reading.
 pub type Visit<'a> = dyn FnMut(&str, Content<'_>) -> ControlFlow<()> + 'a;
 
-/// Files to read, and the bytes of each.
+/// Files to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// A directory or a file relative to the root; empty is the root.
+    /// A directory or a file, relative to the root; empty for the root.
     pub under: String,
-    /// Globs over the path; empty means all.
+    /// Globs over the path; empty for all.
     pub globs: Vec<String>,
-    /// The first path.
+    /// The first path to read; absent for the first file. Paths compare bytewise.
     pub start: Option<String>,
-    /// The path before which to stop.
+    /// The path before which to stop; absent to read to the last file.
     pub end: Option<String>,
-    /// Larger files are not read.
+    /// Limit for the size of a file in bytes, at most 16 MiB. Larger files are reported as [`Content::Large`].
     pub file_bytes_max: u64,
-    /// A file with a NUL in its first 8 KiB is not read.
+    /// True to leave out files with a NUL character in their first 8 KiB.
     pub text_only: bool,
 }
 
 impl Selection {
-    /// True where a path lies between the two bounds.
+    /// True if `path` is in the range from `start` to `end`.
     pub fn holds(&self, path: &str) -> bool {
         self.start.as_deref().is_none_or(|start| path >= start) && self.end.as_deref().is_none_or(|end| path < end)
     }
 }
 
-/// The files from one path on, up to before another: what a part of a call reads.
+/// A range of files in the order of their paths: the files that one part of a divided call reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Run {
-    /// [`Selection::start`].
+    /// As [`Selection::start`].
     pub start: Option<String>,
-    /// [`Selection::end`].
+    /// As [`Selection::end`].
     pub end: Option<String>,
 }
 
 impl Run {
-    /// The runs of files that begin at these paths, which [`Host::divide`](crate::Host::divide) returned, and the one
-    /// before them.
+    /// The ranges that begin at these paths, which [`Host::divide`](crate::Host::divide) returned, and the range
+    /// before the first of them.
+    ///
+    /// ```
+    /// use skill_sdk::Run;
+    ///
+    /// let runs: Vec<Run> = Run::all(vec!["m".to_owned()]).collect();
+    /// assert_eq!(runs.len(), 2);
+    /// assert_eq!(runs[0].end, runs[1].start);
+    /// ```
     pub fn all(starts: Vec<String>) -> impl Iterator<Item = Self> {
         let bounds: Vec<Option<String>> = std::iter::once(None)
             .chain(starts.into_iter().map(Some))
@@ -116,15 +126,15 @@ impl Run {
     }
 }
 
-/// A file of a [`Selection`].
+/// Content of a file of a [`Selection`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content<'a> {
-    /// All of it.
+    /// The whole content.
     Whole(&'a [u8]),
-    /// It is larger than was asked for.
+    /// The file is larger than the limit of the selection.
     Large,
-    /// It is no text, where text was asked for.
+    /// The file is not text, and the selection wants only text.
     Binary,
-    /// It is gone, or may not be read.
+    /// The file is gone, or may not be read.
     Unreadable,
 }

@@ -1,22 +1,22 @@
-//! The repository's commits and its uncommitted changes: `git-read`, `git-history` and `git-commit` of the contract.
+//! Commits and uncommitted changes: the interfaces `git-read`, `git-history` and `git-commit` of the contract.
 
 /// Commits to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogQuery {
-    /// The commit to begin with; absent means the last one.
+    /// The commit to begin with; absent for the last commit.
     pub revision: Option<String>,
-    /// Only commits that change one of these; empty means all.
+    /// Only commits that change one of these paths; empty for all.
     pub paths: Vec<String>,
-    /// Commits on the page.
+    /// Number of commits on the page.
     pub count: u32,
-    /// The `next` of the page before.
+    /// [`LogPage::next`] of the previous page; absent for the first page.
     pub after: Option<String>,
 }
 
 /// A commit of the history.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LoggedCommit {
-    /// The full object id, hexadecimal.
+    /// Full object id, hexadecimal.
     pub id: String,
     /// Ids of the parents.
     pub parents: Vec<String>,
@@ -26,25 +26,25 @@ pub struct LoggedCommit {
     pub time: i64,
     /// Minutes east of Greenwich of the author's clock.
     pub offset_minutes: i32,
-    /// The message; its beginning, where it is very long.
+    /// The message; only the beginning of a very long one.
     pub message: String,
 }
 
 /// A bounded part of a list of commits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogPage {
-    /// Newest first.
+    /// The commits, newest first.
     pub commits: Vec<LoggedCommit>,
-    /// Set where there may be more.
+    /// Present if there may be another page.
     pub next: Option<String>,
 }
 
 /// The commit to show.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ShowQuery {
-    /// Absent means the last commit.
+    /// Revision; absent for the last commit.
     pub revision: Option<String>,
-    /// Only changes of these; empty means all.
+    /// Only changes of these paths; empty for all.
     pub paths: Vec<String>,
     /// Lines of context around each change.
     pub context_lines: u32,
@@ -61,83 +61,83 @@ pub struct CommitChange {
     pub status: String,
     /// Unified diff; empty for binary contents.
     pub patch: String,
-    /// Lines added.
+    /// Number of added lines.
     pub added_lines: u32,
-    /// Lines removed.
+    /// Number of removed lines.
     pub removed_lines: u32,
-    /// True where the contents are not text.
+    /// True if the contents are not text.
     pub binary: bool,
 }
 
 /// A commit and its changes against its first parent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommitDiff {
-    /// The commit.
+    /// The commit itself.
     pub commit: LoggedCommit,
-    /// One element a file.
+    /// The changes, one for each file.
     pub changes: Vec<CommitChange>,
-    /// True where the changes were cut.
+    /// True if the changes were cut.
     pub truncated: bool,
 }
 
 /// The lines to attribute.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlameQuery {
-    /// A file.
+    /// Path of the file, relative to the root.
     pub path: String,
-    /// Absent means the file as it lies in the working tree.
+    /// Revision; absent for the file in the working tree.
     pub revision: Option<String>,
-    /// From 1.
+    /// First line, counted from 1.
     pub first_line: u32,
     /// Number of lines.
     pub line_count: u32,
 }
 
-/// Lines in a row that one commit brought.
+/// Consecutive lines that the same commit last changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlameHunk {
-    /// From 1.
+    /// First line, counted from 1.
     pub first_line: u32,
     /// Number of lines.
     pub line_count: u32,
-    /// Absent for lines that are not committed.
+    /// Id of the commit; absent for lines that are not committed.
     pub commit: Option<String>,
-    /// The path in that commit, where it was another one.
+    /// Path in that commit, if it differs.
     pub old_path: Option<String>,
 }
 
 /// Lines of a file and their commits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlamePage {
-    /// The lines.
+    /// Text of the lines.
     pub content: String,
-    /// Lines of the whole file.
+    /// Number of lines in the whole file.
     pub lines_total: u32,
-    /// In the order of the lines.
+    /// The hunks, in the order of the lines.
     pub hunks: Vec<BlameHunk>,
-    /// Each commit of the hunks once, in the order of the hunks.
+    /// The commits of the hunks, each once, in the order of the hunks.
     pub commits: Vec<LoggedCommit>,
 }
 
-/// Comparison that [`Host::git_changes`](crate::Host::git_changes) makes.
+/// Comparisons for [`Host::git_changes`](crate::Host::git_changes).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiffQuery {
-    /// Paths or directories; empty means all.
+    /// Paths of files or directories; empty for all.
     pub paths: Vec<String>,
-    /// Last commit against the index.
+    /// Compare the last commit with the index.
     pub staged: bool,
-    /// Index against the working tree.
+    /// Compare the index with the working tree.
     pub unstaged: bool,
-    /// Untracked files.
+    /// Include untracked files.
     pub untracked: bool,
-    /// Lines of context.
+    /// Lines of context around each change.
     pub context_lines: u32,
 }
 
 /// The change of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileChange {
-    /// The path now.
+    /// Path after the change.
     pub path: String,
     /// The path before a rename.
     pub old_path: Option<String>,
@@ -147,31 +147,31 @@ pub struct FileChange {
     pub status: String,
     /// Unified diff; empty for binary or hidden contents.
     pub patch: String,
-    /// Lines added.
+    /// Number of added lines.
     pub added_lines: u32,
-    /// Lines removed.
+    /// Number of removed lines.
     pub removed_lines: u32,
-    /// True where the contents are not text.
+    /// True if the contents are not text.
     pub binary: bool,
 }
 
-/// The answer of [`Host::git_changes`](crate::Host::git_changes).
+/// Uncommitted changes, from [`Host::git_changes`](crate::Host::git_changes).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
     /// The current branch; absent on a detached head.
     pub branch: Option<String>,
-    /// One element a file and area.
+    /// The changes, one for each file and area.
     pub changes: Vec<FileChange>,
-    /// True where the list was cut.
+    /// True if the list was cut.
     pub truncated: bool,
 }
 
-/// A commit that was made.
+/// A commit that [`Host::git_commit`](crate::Host::git_commit) made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Commit {
-    /// The object id, hexadecimal.
+    /// Full object id, hexadecimal.
     pub id: String,
-    /// The branch.
+    /// The branch; absent on a detached head.
     pub branch: Option<String>,
     /// `Name <mail>`.
     pub author: String,

@@ -1,13 +1,13 @@
 //! Interface for the authors of skills in Rust.
 //!
-//! A skill is a type that implements [`Skill`], handed to [`export_skill!`]. Its arguments are a struct of the author's,
-//! and what the model reads about them is derived from it ([`schema`]). Its logic takes the world as `&dyn` [`Host`], so
-//! that native tests run it on a folder with [`testing::FakeHost`] and only the thin component face, which the macro
-//! writes, needs WebAssembly. The contract itself is `wit/skill.wit`; the names here are its names. The author's guide is
-//! `skills/README.md`.
+//! A skill is a type that implements [`Skill`] and is exported with [`export_skill!`]. Its arguments are a struct;
+//! the schema that the model reads is derived from that struct ([`schema`]). The skill reaches the repository through
+//! `&dyn` [`Host`], so native tests run its logic on a folder with [`testing::FakeHost`]. Only the component that the
+//! macro writes needs WebAssembly. The contract is `wit/skill.wit`, and this crate uses its names. The author's guide
+//! is `skills/README.md`.
 //!
-//! [`text`] helps to write answers, `pattern` (a feature of that name) holds regular expressions over lines, and
-//! [`testing::check_description`] asserts what every description must hold.
+//! [`text`] helps to write answers, `pattern` (a feature of that name) matches regular expressions against lines, and
+//! [`testing::check_description`] checks a skill's description.
 
 mod files;
 mod history;
@@ -51,9 +51,9 @@ pub use symbols::{
 #[doc(hidden)]
 pub use wit_bindgen;
 
-/// A skill: what it says about itself, its arguments, and one function.
+/// A skill: its name and description, its arguments, and one function.
 ///
-/// The arguments are a struct of its own; the doc comments of its fields are what the model reads about them:
+/// The model reads the doc comments of the arguments' fields:
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -90,7 +90,7 @@ pub trait Skill {
     /// `[a-z][a-z0-9_]*`, at most 64 bytes. The names of the built-in skills are reserved.
     const NAME: &'static str;
 
-    /// Semantic version.
+    /// Semantic version, for example `1.2.0`.
     const VERSION: &'static str;
 
     /// Purpose of the skill and when to use it, written for the model.
@@ -98,15 +98,20 @@ pub trait Skill {
 
     /// Effects that the skill may cause, in the contract's words.
     ///
-    /// The component imports only what these effects cover, because the host refuses one that imports more. A
-    /// function of [`Host`] whose effect is missing here answers `unavailable`, whatever the policy says.
+    /// The component imports only the interfaces of these effects, because the host refuses a component that imports
+    /// more. A function of [`Host`] whose effect is missing here fails with [`code::UNAVAILABLE`], whatever the
+    /// policy says.
     const EFFECTS: &'static [&'static str] = &["read-repository"];
 
-    /// Arguments from the model. Their schema is [`schema::of`] this type; the host holds every call to it. An error
-    /// names the position, the expected and the given value, and the nearest name.
+    /// Arguments from the model. The host validates every call against [`schema::of`] this type. Its error names the
+    /// position, the expected and the given value, and the nearest name.
     type Arguments: DeserializeOwned + JsonSchema;
 
     /// Runs one call.
+    ///
+    /// # Errors
+    ///
+    /// The model reads a [`Failure`] in place of the answer, and may try again with other arguments.
     fn run(host: &dyn Host, arguments: Self::Arguments) -> Result<Outcome, Failure>;
 
     /// Facts about the function beyond what the host enforces.
@@ -114,21 +119,25 @@ pub trait Skill {
         FunctionMetadata::default()
     }
 
-    /// Facts about the component, where it is exported alone.
+    /// Facts about the component, if it exports this function alone.
     fn about_component() -> ComponentMetadata {
         ComponentMetadata::default()
     }
 }
 
-/// The contract's interface `handler` as it is: for a skill that writes its schema by hand. Every [`Skill`] is one.
+/// The contract's interface `handler`, for a skill that writes its schema by hand. Every [`Skill`] implements it.
 pub trait Handler {
-    /// Effects that the skill may cause; `describe` answers the same list (`effects: Self::EFFECTS`).
+    /// Effects that the skill may cause. [`Handler::describe`] must return the same list (`effects: Self::EFFECTS`).
     const EFFECTS: &'static [&'static str] = &["read-repository"];
 
     /// Describes the skill for the host and the model.
     fn describe() -> Descriptor;
 
     /// Runs one call. `arguments` is a JSON object that satisfies the descriptor's schema.
+    ///
+    /// # Errors
+    ///
+    /// The model reads a [`Failure`] in place of the answer.
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure>;
 
     /// Facts about the function beyond what the host enforces.
@@ -136,7 +145,7 @@ pub trait Handler {
         FunctionMetadata::default()
     }
 
-    /// Facts about the component, where it is exported alone.
+    /// Facts about the component, if it exports this function alone.
     fn component_metadata() -> ComponentMetadata {
         ComponentMetadata::default()
     }
@@ -170,23 +179,31 @@ impl<S: Skill> Handler for S {
 
 /// A skill whose calls the host may spread over cores.
 ///
-/// The host holds a part's arguments to no schema, so they may have fields which the model does not know: in a struct
-/// of arguments, with `#[serde(default)]` and `#[schemars(skip)]`.
+/// The host does not validate the arguments of a part, so they may have fields that the model does not know: mark
+/// them with `#[serde(default)]` and `#[schemars(skip)]`.
 pub trait Sharded: Handler {
-    /// Splits a call into at most `parts` calls, each a JSON object for [`Handler::call`]. [`arguments`] reads what the
-    /// model gave.
+    /// Splits a call into at most `parts` calls. Each element is a JSON object for [`Handler::call`]. With fewer than
+    /// two elements, the host makes the call undivided. [`arguments`] reads what the model gave.
+    ///
+    /// # Errors
+    ///
+    /// The call fails with this [`Failure`], and no part runs.
     fn split(host: &dyn Host, arguments: &str, parts: u32) -> Result<Vec<String>, Failure>;
 
     /// Joins the outcomes of the parts, in their order.
+    ///
+    /// # Errors
+    ///
+    /// The call fails with this [`Failure`].
     fn merge(arguments: &str, outcomes: Vec<Outcome>) -> Result<Outcome, Failure>;
 }
 
-/// Description of one function by itself. A component with one function has its name and its version.
+/// Description of one function. A component with one function takes over its name and version.
 #[derive(Debug, Clone)]
 pub struct Descriptor {
-    /// `[a-z][a-z0-9_]*`.
+    /// `[a-z][a-z0-9_]*`, at most 64 bytes.
     pub name: &'static str,
-    /// Semantic version.
+    /// Semantic version, for example `1.2.0`.
     pub version: &'static str,
     /// Purpose of the skill and when to use it, written for the model.
     pub description: &'static str,
@@ -196,31 +213,40 @@ pub struct Descriptor {
     pub effects: &'static [&'static str],
 }
 
-/// Bytes of [`Outcome::details`]. The host stops a call whose details are longer.
+/// Limit for [`Outcome::details`]: the contract's 1 MiB. The host fails a call whose details are longer.
 const DETAILS_BYTES_MAX: usize = 1024 * 1024;
 
-/// The answer of a call that worked.
+/// The answer of a call that succeeded.
+///
+/// ```
+/// use skill_sdk::Outcome;
+///
+/// let first = Outcome::page("line 1\nline 2\n", Some("3".to_owned()));
+/// assert!(first.truncated);
+/// let last = Outcome::text("line 3\n");
+/// assert_eq!(last.cursor, None);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Text for the model.
+    /// Text for the model: at most 1 MiB. The host removes control characters other than tab and line feed.
     pub text: String,
-    /// True where there is more than `text` holds.
+    /// True if there is more than `text` holds.
     pub truncated: bool,
-    /// Given back as the argument `cursor`, asks for what comes next.
+    /// Opaque text. Passed back as the argument `cursor`, it asks for the rest.
     pub cursor: Option<String>,
-    /// Paths that this proposal removes.
+    /// Repository paths that this proposal removes.
     pub deletions: Vec<String>,
-    /// The answer for programs: a JSON object, see [`Outcome::with_details`].
+    /// The same answer for programs: a JSON object, see [`Outcome::with_details`].
     pub details: Option<String>,
 }
 
 impl Outcome {
-    /// A complete answer.
+    /// Creates a complete answer.
     pub fn text(text: impl Into<String>) -> Self {
         Self::page(text, None)
     }
 
-    /// An answer that `cursor`, where there is one, continues.
+    /// Creates an answer that `cursor` continues; a complete one without `cursor`.
     pub fn page(text: impl Into<String>, cursor: Option<String>) -> Self {
         Self {
             text: text.into(),
@@ -231,8 +257,8 @@ impl Outcome {
         }
     }
 
-    /// Adds the same answer for programs, as a struct or a map that becomes a JSON object. Details that are longer than
-    /// the host takes are left out.
+    /// Adds the same answer for programs: a struct or a map that becomes a JSON object of at most 1 MiB. Longer
+    /// details are dropped.
     #[must_use]
     pub fn with_details(mut self, details: &impl Serialize) -> Self {
         let json = serde_json::to_string(details).ok();
@@ -241,12 +267,19 @@ impl Outcome {
     }
 }
 
-/// The answer of a call that did not work.
+/// The answer of a call that did not succeed.
+///
+/// ```
+/// use skill_sdk::{Failure, code};
+///
+/// let failure = Failure::not_found("there is no entry `a`").with_hint("list the entries first");
+/// assert_eq!(failure.code, code::NOT_FOUND);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// One of the contract's codes, see [`code`].
     pub code: String,
-    /// The fault, in a sentence that the model can act on.
+    /// The problem, in a sentence that the model can act on.
     pub message: String,
     /// Advice on what to do instead.
     pub hint: Option<String>,
@@ -254,22 +287,22 @@ pub struct Failure {
 
 /// The contract's failure codes.
 pub mod code {
-    /// The arguments do not fit.
+    /// The arguments are not valid.
     pub const INVALID_ARGUMENTS: &str = "invalid-arguments";
     /// The requested thing does not exist.
     pub const NOT_FOUND: &str = "not-found";
-    /// The policy or the boundary refuses it.
+    /// The user, the policy or the sandbox refuses it.
     pub const DENIED: &str = "denied";
-    /// It was tried and did not work.
+    /// It was tried and failed.
     pub const FAILED: &str = "failed";
-    /// Something that is needed is not there.
+    /// Something that the call needs is missing.
     pub const UNAVAILABLE: &str = "unavailable";
-    /// A bound was reached.
+    /// A limit was reached.
     pub const LIMIT: &str = "limit";
 }
 
 impl Failure {
-    /// A failure with a code of [`code`].
+    /// Creates a failure with one of the codes in [`code`].
     pub fn new(code: &str, message: impl Into<String>) -> Self {
         Self {
             code: code.to_owned(),
@@ -278,29 +311,29 @@ impl Failure {
         }
     }
 
-    /// Arguments that do not fit.
+    /// Creates a failure for arguments that are not valid.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(code::INVALID_ARGUMENTS, message)
     }
 
-    /// Something that does not exist.
+    /// Creates a failure for something that does not exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(code::NOT_FOUND, message)
     }
 
-    /// Something that was tried and did not work.
+    /// Creates a failure for something that was tried and did not work.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::new(code::FAILED, message)
     }
 
-    /// Adds what to do instead.
+    /// Adds advice on what to do instead.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Words for an error of the file system on `path`.
+    /// Converts an error of the file system on `path` to a failure with a code and a message for the model.
     pub fn io(path: &str, error: &std::io::Error) -> Self {
         use std::io::ErrorKind;
         match error.kind() {
@@ -312,46 +345,56 @@ impl Failure {
     }
 }
 
-/// Reads the arguments into a typed form. The host has validated them, so an error here means that the schema and
-/// the type disagree, and names the field.
+/// Reads the arguments into a typed form.
+///
+/// # Errors
+///
+/// [`code::INVALID_ARGUMENTS`], with the name of the field. The host has validated the arguments, so this means that
+/// schema and type disagree.
 pub fn arguments<T: DeserializeOwned>(json: &str) -> Result<T, Failure> {
     serde_json::from_str(json).map_err(|error| Failure::invalid(format!("the arguments do not fit: {error}")))
 }
 
-/// The world as a skill sees it.
+/// The repository and the services of the host, as a skill sees them.
 ///
-/// Files are read with `std::fs` beneath [`Host::repo`]; everything else is a function here. In a component each of
-/// these is an import that the policy may deny; a denied one answers with the code `denied`.
+/// Files are read with `std::fs` beneath [`Host::repo`]; everything else is a function here. In a component each
+/// function is an import that the policy may deny. Paths are relative to the repository root.
+///
+/// # Errors
+///
+/// Every function that returns a `Result` fails with [`code::DENIED`] if the policy refuses its effect, and with
+/// [`code::UNAVAILABLE`] if the skill does not declare it. A path that is absolute or leaves the repository is
+/// [`code::INVALID_ARGUMENTS`].
 pub trait Host {
     /// Path at which the repository is mounted, read-only.
     fn repo(&self) -> &Path;
 
-    /// An empty directory in which a skill with `write-repository` leaves its proposal.
+    /// An empty directory for the files of a proposal. It exists only for a skill with the effect `write-repository`.
     fn stage(&self) -> &Path;
 
-    /// One page of the file list.
+    /// Returns one page of the file list.
     fn list_page(&self, query: &Query) -> Result<Page, Failure>;
 
-    /// Counts what a list of everything beneath a path leaves out.
+    /// Counts the entries beneath `under` that no list holds.
     fn count_not_listed(&self, under: &str) -> Result<NotListed, Failure>;
 
-    /// True for a file that `.gitattributes` calls generated.
+    /// True if `.gitattributes` calls the file generated.
     fn is_generated(&self, path: &str) -> Result<bool, Failure>;
 
-    /// Reads the selected files in the order of their paths and hands each to `visit`, until that breaks off.
+    /// Reads the selected files in the order of their paths and passes each to `visit`, until that breaks off.
     ///
     /// For skills that read a whole tree: it costs a fraction of opening each file beneath [`Host::repo`].
     fn read_files(&self, selection: &Selection, visit: &mut Visit<'_>) -> Result<(), Failure>;
 
-    /// Cuts a selection into at most `parts` runs that take about equally long to read. The answer is the
+    /// Cuts a selection into at most `parts` runs that take about equally long to read. Returns the
     /// [`Selection::start`] of each run but the first.
     fn divide(&self, selection: &Selection, parts: u32) -> Result<Vec<String>, Failure>;
 
-    /// Tells the host that the model is shown this file; `content` is the file's whole content, which the answer's text
-    /// has to hold word by word.
+    /// Tells the host that the answer shows this file to the model, so that a later proposal may replace the file.
+    /// `content` is the file's whole content, which the answer's text must hold word by word.
     fn shown(&self, path: &str, content: &[u8]);
 
-    /// One page of the definitions of a name, by syntax tree.
+    /// Returns one page of the definitions of a name, by syntax tree.
     ///
     /// ```
     /// # fn list(host: &dyn skill_sdk::Host) -> Result<(), skill_sdk::Failure> {
@@ -366,23 +409,29 @@ pub trait Host {
     /// ```
     fn definitions(&self, query: &SymbolQuery) -> Result<SymbolPage<SymbolDefinition>, Failure>;
 
-    /// One page of the definitions and uses of a name.
+    /// Returns one page of the definitions and uses of a name.
     fn references(&self, query: &SymbolQuery) -> Result<SymbolPage<SymbolReference>, Failure>;
 
-    /// The definitions of a file, in the order of lines.
+    /// Returns the definitions of a file, in the order of lines.
+    ///
+    /// # Errors
+    ///
+    /// [`code::UNAVAILABLE`] if the host has no syntax tree of the file: it does not know the language, or the file
+    /// is too large.
     fn outline(&self, path: &str) -> Result<Vec<SymbolDefinition>, Failure>;
 
-    /// The innermost definition around a line of a file.
+    /// Returns the innermost definition around a line, counted from 1.
     fn enclosing(&self, path: &str, line: u32) -> Result<Option<SymbolDefinition>, Failure>;
 
-    /// The names that some lines of a file use, in their order.
+    /// Returns the names that a range of lines uses, in their order. Lines are counted from 1; `last_line` is
+    /// included.
     fn uses(&self, path: &str, first_line: u32, last_line: u32) -> Result<Vec<SymbolReference>, Failure>;
 
-    /// One page of the files that a search has to read. The matching stays with the skill.
+    /// Returns one page of the files that a search has to read. The matching is up to the skill.
     fn candidates(&self, query: &SearchQuery) -> Result<CandidatePage, Failure>;
 
-    /// Reads the files of a selection that can match, in the order of their paths, and tells how many it leaves out between
-    /// them. What it hands over and counts is what [`Host::read_files`] hands over.
+    /// Reads the files of a selection that can match, in the order of their paths, and reports how many files it
+    /// leaves out between them. It covers the same files as [`Host::read_files`].
     fn read_matching(
         &self,
         selection: &Selection,
@@ -390,79 +439,96 @@ pub trait Host {
         visit: &mut VisitNarrowed<'_>,
     ) -> Result<(), Failure>;
 
-    /// The uncommitted changes.
+    /// Returns the uncommitted changes.
     fn git_changes(&self, query: &DiffQuery) -> Result<Diff, Failure>;
 
-    /// One page of the commits before a revision.
+    /// Returns one page of the commits that a revision reaches.
     fn git_log(&self, query: &LogQuery) -> Result<LogPage, Failure>;
 
-    /// One commit with its changes.
+    /// Returns one commit with its changes.
     fn git_show(&self, query: &ShowQuery) -> Result<CommitDiff, Failure>;
 
-    /// The commits that brought lines of a file.
+    /// Returns the commits that last changed the lines of a file.
     fn git_blame(&self, query: &BlameQuery) -> Result<BlamePage, Failure>;
 
-    /// Commits.
+    /// Makes a commit of `paths`. Without paths, it commits the files that the session changed, and with `all` every
+    /// change.
     fn git_commit(&self, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure>;
 
-    /// Runs tests by a named recipe.
+    /// Runs tests or a check by a named recipe, and waits for the end. A failing test is a result, not an error.
     fn run_tests(&self, request: &TestRequest) -> Result<Vec<TestSuite>, Failure>;
 
-    /// Installs packages by a named recipe.
+    /// Installs packages by a named recipe, and waits for the end. An installer that fails is a result, not an error.
     fn install(&self, request: &InstallRequest) -> Result<RunReport, Failure>;
 
-    /// Lets this proposal replace or remove the file at `path`, or change its executable bit. `base` is the file's whole
-    /// content as this call has read it; the host compares it again when it commits.
+    /// Lets this proposal replace or remove the file at `path`, or change its executable bit. `base` is the file's
+    /// whole content as this call has read it. The host compares it again before it commits the proposal.
     fn replace(&self, path: &str, base: &[u8]) -> Result<(), Failure>;
 
-    /// Moves a file that this call has read to a path that does not exist. A file in the stage under the new path gives it
-    /// another content.
+    /// Moves a file that this call has read to a path that does not exist. It keeps its content, unless the stage
+    /// holds a file under the new path.
     fn rename(&self, path: &str, new_path: &str, base: &[u8]) -> Result<(), Failure>;
 
     /// Sets or clears the executable bit of a file of this proposal.
     fn set_executable(&self, path: &str, executable: bool) -> Result<(), Failure>;
 
-    /// Adds a place that the answer rests on; `line` is counted from 1.
+    /// Adds a place that supports the answer; `line` is counted from 1. At most 1000 in a call.
     fn cite(&self, path: &str, line: Option<u32>) -> Result<(), Failure>;
 
-    /// Adds an image or a diagram to the answer.
+    /// Adds an image or a diagram to the answer: at most 8 in a call, with at most 512 KiB together.
     fn attach(&self, media: &Media) -> Result<(), Failure>;
 
-    /// Gives the next piece of the answer's text while the call runs. It comes before [`Outcome::text`].
+    /// Sends the next piece of the answer while the call runs. The pieces come before [`Outcome::text`] and count as
+    /// a part of it.
     fn say(&self, piece: &str);
 
-    /// Tells a person how far the call is.
+    /// Reports progress to the user: `done` of `total` units. The host drops reports after the first 1000 of a call.
     fn progress(&self, done: u64, total: Option<u64>, message: &str);
 
     /// Sends a request to a host that the skill declares, and waits for the response. Redirects are not followed.
+    ///
+    /// # Errors
+    ///
+    /// [`code::UNAVAILABLE`] if no response arrives. A response with an error status is not an error.
     fn send_request(&self, request: &HttpRequest) -> Result<HttpResponse, Failure>;
 
-    /// A setting of this skill in the user's configuration. Numbers and other values come as JSON.
+    /// Returns a setting of this skill from the user's configuration. Values other than strings come as JSON.
     fn setting(&self, key: &str) -> Result<Option<String>, Failure>;
 
-    /// All settings of this skill, with their values.
+    /// Returns all settings of this skill, with their values.
     fn settings(&self) -> Result<Vec<(String, String)>, Failure>;
 
-    /// The value that an earlier call kept under this key for this repository.
+    /// Returns the value that an earlier call kept under this key for this repository.
     fn kept_value(&self, key: &str) -> Result<Option<Vec<u8>>, Failure>;
 
     /// Keeps a value for later calls in this repository.
+    ///
+    /// ```
+    /// # fn count(host: &dyn skill_sdk::Host) -> Result<u8, skill_sdk::Failure> {
+    /// let before = host.kept_value("calls")?.map_or(0, |value| value[0]);
+    /// host.keep_value("calls", &[before + 1])?;
+    /// # Ok(before)
+    /// # }
+    /// ```
     fn keep_value(&self, key: &str, value: &[u8]) -> Result<(), Failure>;
 
-    /// Removes a kept value.
+    /// Removes the value under this key.
     fn remove_value(&self, key: &str) -> Result<(), Failure>;
 
-    /// The keys of all kept values.
+    /// Returns the keys of all kept values.
     fn kept_keys(&self) -> Result<Vec<String>, Failure>;
 
-    /// Writes to the user's log. `level` is `debug`, `info`, `warn` or `error`.
+    /// Writes to the user's log, which the model does not read. `level` is `debug`, `info`, `warn` or `error`.
     fn log(&self, level: &str, message: &str);
 }
 
-/// Helpers for every [`Host`] beyond the contract's functions.
+/// Functions for every [`Host`] that build on those of the contract.
 impl dyn Host + '_ {
-    /// The place of a repository path on this host. Refuses a path that is absolute or climbs out, before any file is
-    /// touched, with words for the model.
+    /// Returns the path of a repository file on this machine. Touches no file.
+    ///
+    /// # Errors
+    ///
+    /// [`code::INVALID_ARGUMENTS`] if the path is absolute, leaves the repository or contains a NUL character.
     pub fn path(&self, path: &str) -> Result<PathBuf, Failure> {
         let clean = clean_path(path)?;
         Ok(if clean.is_empty() {
@@ -472,8 +538,12 @@ impl dyn Host + '_ {
         })
     }
 
-    /// Finds the entry at a repository path, links followed, and its place on this host. If there is none, the failure
-    /// names files of the same name elsewhere.
+    /// Finds the entry at a repository path, and follows links. Returns its path on this machine and its metadata.
+    ///
+    /// # Errors
+    ///
+    /// As `path`. If there is no entry, [`code::NOT_FOUND`] with up to three files of the same name
+    /// elsewhere.
     pub fn locate(&self, path: &str) -> Result<(PathBuf, Metadata), Failure> {
         let place = self.path(path)?;
         match std::fs::metadata(&place) {
@@ -482,7 +552,7 @@ impl dyn Host + '_ {
         }
     }
 
-    /// Words for an error of the file system on `path`; for a missing file, with files of the same name elsewhere.
+    /// Converts an error of the file system. For a missing file, the hint names files of the same name elsewhere.
     fn explain(&self, path: &str, error: &std::io::Error) -> Failure {
         let failure = Failure::io(path, error);
         let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
@@ -502,20 +572,38 @@ impl dyn Host + '_ {
         failure.with_hint(format!("did you mean {}?", names.join(" or ")))
     }
 
-    /// Proposes another content for a file whose whole content, `base`, this call has read.
+    /// Proposes new content for a file. `base` is the file's whole content as this call has read it.
+    ///
+    /// ```
+    /// # fn upper(host: &dyn skill_sdk::Host) -> Result<(), skill_sdk::Failure> {
+    /// # use skill_sdk::Failure;
+    /// let place = host.path("README.md")?;
+    /// let base = std::fs::read(&place).map_err(|error| Failure::io("README.md", &error))?;
+    /// host.propose("README.md", &base, &base.to_ascii_uppercase())?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Host::replace`] and `stage_file`.
     pub fn propose(&self, path: &str, base: &[u8], content: &[u8]) -> Result<(), Failure> {
         self.replace(path, base)?;
         self.stage_file(path, content)
     }
 
-    /// Puts a file into the stage: a new one, or one that [`Host::replace`] or [`Host::rename`] names.
+    /// Writes a file into the stage: a new one, or one that [`Host::replace`] or [`Host::rename`] names.
+    ///
+    /// # Errors
+    ///
+    /// [`code::DENIED`] without the effect `write-repository`, [`code::FAILED`] if the file cannot be written.
     pub fn stage_file(&self, path: &str, content: &[u8]) -> Result<(), Failure> {
         let place = self.stage().join(clean_path(path)?);
         let written = place.parent().map_or(Ok(()), std::fs::create_dir_all);
         written
             .and_then(|()| std::fs::write(&place, content))
             .map_err(|error| match error.kind() {
-                // There is no stage without the effect.
+                // The directory exists only for a skill with the effect.
                 std::io::ErrorKind::NotFound => {
                     let message = format!("`{path}` cannot be proposed without the effect `write-repository`");
                     Failure::new(code::DENIED, message)
@@ -524,7 +612,20 @@ impl dyn Host + '_ {
             })
     }
 
-    /// The whole list of a query, page after page.
+    /// Collects the entries of all pages of a query.
+    ///
+    /// ```
+    /// # fn count(host: &dyn skill_sdk::Host) -> Result<usize, skill_sdk::Failure> {
+    /// # use skill_sdk::Query;
+    /// let rust = Query { recursive: true, globs: vec!["*.rs".to_owned()], ..Query::default() };
+    /// let files = host.list(&rust)?.len();
+    /// # Ok(files)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Host::list_page`].
     pub fn list(&self, query: &Query) -> Result<Vec<Entry>, Failure> {
         let mut query = query.clone();
         let mut entries = Vec::new();
@@ -538,17 +639,29 @@ impl dyn Host + '_ {
         }
     }
 
-    /// All definitions of a name, page after page.
+    /// Collects the definitions of all pages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Host::definitions`].
     pub fn all_definitions(&self, query: &SymbolQuery) -> Result<Vec<SymbolDefinition>, Failure> {
         all_pages(query, |query| self.definitions(query))
     }
 
-    /// All definitions and uses of a name, page after page.
+    /// Collects the definitions and uses of all pages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Host::references`].
     pub fn all_references(&self, query: &SymbolQuery) -> Result<Vec<SymbolReference>, Failure> {
         all_pages(query, |query| self.references(query))
     }
 
-    /// All files that a search has to read, page after page.
+    /// Collects the paths of all pages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Host::candidates`].
     pub fn all_candidates(&self, query: &SearchQuery) -> Result<Vec<String>, Failure> {
         let mut query = query.clone();
         let mut paths = Vec::new();
@@ -579,7 +692,18 @@ fn all_pages<T>(
     }
 }
 
-/// Normalises a path relative to the root: `./a//b/` becomes `a/b`, the root becomes the empty string.
+/// Normalises a path relative to the root. The root becomes the empty string.
+///
+/// ```
+/// use skill_sdk::clean_path;
+///
+/// assert_eq!(clean_path("./a//b/").as_deref(), Ok("a/b"));
+/// assert!(clean_path("../a").is_err());
+/// ```
+///
+/// # Errors
+///
+/// [`code::INVALID_ARGUMENTS`] if the path is absolute, leaves the repository or contains a NUL character.
 pub fn clean_path(path: &str) -> Result<String, Failure> {
     let refuse = |why: &str| {
         Err(Failure::invalid(format!("`{path}` {why}")).with_hint("give a path relative to the repository root"))
@@ -601,14 +725,21 @@ pub fn clean_path(path: &str) -> Result<String, Failure> {
     Ok(parts.join("/"))
 }
 
-/// An image or a diagram of an answer.
+/// An image or a diagram that belongs to an answer.
+///
+/// ```
+/// use skill_sdk::Media;
+///
+/// let diagram = Media::mermaid("graph TD; a-->b", "`a` calls `b`");
+/// assert_eq!(diagram.media_type, Media::MERMAID);
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Media {
     /// `image/png`, `image/jpeg`, `image/gif`, `image/webp`, or [`Media::MERMAID`].
     pub media_type: String,
-    /// Text in place of it: a model reads this, and never the content.
+    /// Alternative text, at most 4 KiB. The model reads this, and never the content.
     pub alternative: String,
-    /// The bytes of an image, the source of a diagram.
+    /// The bytes of an image, or the source of a diagram.
     pub content: Vec<u8>,
 }
 
@@ -616,7 +747,7 @@ impl Media {
     /// Media type of the source of a Mermaid diagram.
     pub const MERMAID: &str = "text/vnd.mermaid";
 
-    /// A Mermaid diagram.
+    /// Creates a Mermaid diagram from its source and its alternative text.
     pub fn mermaid(source: impl Into<String>, alternative: impl Into<String>) -> Self {
         Self {
             media_type: Self::MERMAID.to_owned(),
@@ -626,13 +757,13 @@ impl Media {
     }
 }
 
-/// Writes the component face of a skill. On other targets it does nothing, so that native tests build.
+/// Exports a skill as a component. On targets other than WebAssembly it exports nothing, so that native tests build.
 ///
-/// `export_skill!(MySkill)` for a [`Skill`] or a [`Handler`], `export_skill!(sharded MySkill)` for a [`Sharded`] one.
-/// Several skills become the functions of one component, with a name, a version and a description of its own:
-/// `export_skill!("my_tools", "1.0.0", "Does this and that.", [One, Another])`, with a [`ComponentMetadata`] as the last
-/// argument if there is more to say. The bindings are made in the author's crate, because a component exports just what
-/// its own crate asks for.
+/// `export_skill!(MySkill)` exports a [`Skill`] or a [`Handler`], and `export_skill!(sharded MySkill)` a [`Sharded`]
+/// one. Several skills become the functions of one component with its own name, version and description:
+/// `export_skill!("my_tools", "1.0.0", "Does this and that.", [One, Another])`. A [`ComponentMetadata`] as the last
+/// argument adds facts about the component. The macro makes the bindings in the author's crate, because a component
+/// exports only what its own crate exports.
 #[macro_export]
 macro_rules! export_skill {
     ($skill:ty) => {
@@ -660,7 +791,7 @@ macro_rules! export_skill {
         }
     };
     ($name:expr, $version:expr, $description:expr, [$($skill:ty),+ $(,)?] $(, $metadata:expr)? $(,)?) => {
-        // Natively nothing asks for it, but its names are used.
+        // On other targets nothing calls these functions; this marks them as used.
         $(#[cfg(not(target_family = "wasm"))] const _: fn() -> $crate::ComponentMetadata = || $metadata;)?
         #[cfg(target_family = "wasm")]
         mod component_face {
@@ -694,7 +825,7 @@ macro_rules! export_skill {
     };
 }
 
-/// Bindings of the exports. Those of the imports are the kit's own.
+/// Bindings of the exports. The bindings of the imports are in this crate.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! bindings {

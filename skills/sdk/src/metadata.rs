@@ -1,6 +1,6 @@
-//! Facts about functions and components that the host does not enforce: one JSON object each, which can grow.
+//! Facts about functions and components that the host does not enforce. Each becomes a JSON object that may grow.
 //!
-//! `wit/metadata.schema.json` is their schema.
+//! Their schema is `wit/metadata.schema.json`.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -8,57 +8,58 @@ use serde_json::{Map, Value};
 /// Facts about a function.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FunctionMetadata {
-    /// Name for people.
+    /// Display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Words by which it is found.
+    /// Words for finding it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// Operations in which it is offered: `explain`, `architect`, `refactor`, `test-gen`. Empty means all.
+    /// Operations that offer it: `explain`, `architect`, `refactor`, `test-gen`. Empty for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub operations: Vec<String>,
-    /// Calls that show its use.
+    /// Example calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<FunctionExample>,
-    /// JSON Schema of the details of its answers; [`schema::of`](crate::schema::of) makes one of a struct.
+    /// JSON Schema of [`Outcome::details`](crate::Outcome::details). [`schema::of`](crate::schema::of) makes one from
+    /// a struct.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// Members of a later version of the schema.
+    /// Members of later versions of the schema.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
-/// One call as an example.
+/// An example of a call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FunctionExample {
     /// Purpose of the call.
     pub description: String,
-    /// Its arguments.
+    /// Arguments of the call: a JSON object.
     pub arguments: Value,
 }
 
 /// Facts about a component.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ComponentMetadata {
-    /// Name for people.
+    /// Display name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// SPDX expression of its licence.
+    /// SPDX expression of the licence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub license: Option<String>,
-    /// Address of a page about it.
+    /// URL of a page about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub homepage: Option<String>,
     /// JSON Schema of its configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<Value>,
-    /// Members of a later version of the schema.
+    /// Members of later versions of the schema.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
 impl FunctionMetadata {
-    /// The object of the contract; absent where it says nothing.
+    /// The JSON object of the contract; absent if there are no facts.
     pub fn to_json(&self) -> Option<String> {
         (*self != Self::default())
             .then(|| serde_json::to_string(self).ok())
@@ -67,7 +68,7 @@ impl FunctionMetadata {
 }
 
 impl ComponentMetadata {
-    /// The object of the contract; absent where it says nothing.
+    /// The JSON object of the contract; absent if there are no facts.
     pub fn to_json(&self) -> Option<String> {
         (*self != Self::default())
             .then(|| serde_json::to_string(self).ok())

@@ -1,8 +1,8 @@
-//! Regular expressions over lines, as `grep` understands them, and words for those that are wrong.
+//! Regular expressions over lines, as `grep` understands them, with messages for invalid patterns.
 //!
-//! A match never crosses a line break, `^` and `$` are the borders of a line, and a file is searched as a whole buffer
-//! all the same: only where something matches is a line looked for. To make that sound, line breaks are taken out of
-//! the parsed pattern (`\s` or `[^a]` would match them).
+//! A match never crosses a line break, and `^` and `$` match at the ends of a line. A file is still searched as one
+//! buffer, because line borders are only needed around a match. For this, line breaks are taken out of the classes of
+//! the parsed pattern: `\s` or `[^a]` would match them.
 
 use std::ops::Range;
 
@@ -15,23 +15,32 @@ use serde::Deserialize;
 
 use crate::{Failure, SearchPattern};
 
-/// Bound of a compiled pattern; `\w{1000}` and its like ask for more.
+/// Limit for a compiled pattern. `\w{1000}` needs more.
 const PATTERN_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Comparison of letters.
+/// Case sensitivity of a pattern.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Case {
-    /// As written.
+    /// Upper and lower case differ.
     #[default]
     Sensitive,
     /// Upper and lower case are the same.
     Insensitive,
-    /// Insensitive where the pattern has no upper-case letter.
+    /// Insensitive, unless the pattern has an upper-case letter.
     Smart,
 }
 
 /// A compiled pattern.
+///
+/// ```
+/// use skill_sdk::pattern::{Case, Pattern};
+///
+/// let pattern = Pattern::new("fn +main", false, Case::Smart)?;
+/// let text = b"use a;\nfn  main() {}\n";
+/// assert_eq!(pattern.next_line(text, 0), Some(7..20));
+/// # Ok::<(), skill_sdk::Failure>(())
+/// ```
 #[derive(Debug)]
 pub struct Pattern {
     regex: Regex,
@@ -39,7 +48,12 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Compiles `pattern`, or says where it is wrong. With `literal` every character stands for itself.
+    /// Compiles `pattern`. With `literal` every character matches itself.
+    ///
+    /// # Errors
+    ///
+    /// [`code::INVALID_ARGUMENTS`](crate::code::INVALID_ARGUMENTS) with the position of the mistake, or if the
+    /// pattern contains a line break. A pattern that needs more than 8 MiB is refused as well.
     pub fn new(pattern: &str, literal: bool, case: Case) -> Result<Self, Failure> {
         let source = if literal {
             regex_syntax::escape(pattern)
@@ -78,29 +92,29 @@ impl Pattern {
         Ok(Self { regex, source })
     }
 
-    /// The pattern for the host, which leaves out files that cannot match.
+    /// The pattern as the host takes it, to leave out files that cannot match.
     pub fn source(&self) -> &SearchPattern {
         &self.source
     }
 
-    /// Whether anything in `line` matches.
+    /// True if the pattern matches anywhere in `line`.
     pub fn is_match(&self, line: &[u8]) -> bool {
         self.regex.is_match(line)
     }
 
-    /// The first match in `line`.
+    /// The range of the first match in `line`, in bytes.
     pub fn find(&self, line: &[u8]) -> Option<Range<usize>> {
         self.regex.find(line).map(|found| found.range())
     }
 
-    /// The first line that matches, at or after `from`, which is where a line starts. The range is without its
-    /// line break.
+    /// The range of the first matching line at or after `from`, in bytes and without the line break. `from` must be
+    /// the start of a line.
     pub fn next_line(&self, text: &[u8], from: usize) -> Option<Range<usize>> {
         if from >= text.len() {
             return None;
         }
         let found = self.regex.search_half(&Input::new(text).range(from..))?.offset();
-        // Text after the last line break is not a line.
+        // The pattern matched the empty text after the last line break, which is not a line.
         if found == text.len() && text.last() == Some(&b'\n') {
             return None;
         }
@@ -110,7 +124,7 @@ impl Pattern {
     }
 }
 
-/// Whether the pattern means an upper-case letter: `\W` or `\p{Lu}` do not.
+/// True if the pattern contains a literal upper-case letter. `\W` and `\p{Lu}` contain none.
 fn has_upper_case(pattern: &str) -> bool {
     let mut characters = pattern.chars();
     while let Some(character) = characters.next() {
@@ -128,7 +142,7 @@ fn has_upper_case(pattern: &str) -> bool {
     false
 }
 
-/// The pattern without line breaks in its classes; nothing where it asks for one.
+/// Removes line breaks from the classes of the pattern; `None` if it needs one.
 fn within_line(hir: &Hir) -> Option<Hir> {
     let all = |parts: &[Hir]| parts.iter().map(within_line).collect::<Option<Vec<Hir>>>();
     Some(match hir.kind() {
@@ -168,7 +182,7 @@ fn too_large(error: &BuildError) -> Failure {
     }
 }
 
-/// Says what is wrong with the pattern, and points at it.
+/// Describes the mistake in the pattern, and points at it.
 fn wrong(pattern: &str, error: &regex_syntax::Error) -> Failure {
     let (what, span) = match error {
         regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span()),

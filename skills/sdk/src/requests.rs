@@ -1,4 +1,4 @@
-//! Requests over HTTP. Effects: `http:HOST`, and `http-write:HOST` for methods other than GET and HEAD.
+//! HTTP requests. Effects: `http:HOST`, and `http-write:HOST` for methods other than GET and HEAD.
 
 use std::borrow::Cow;
 
@@ -9,18 +9,18 @@ use crate::Failure;
 /// A request to a host that the skill declares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// `GET`, `POST` and so on.
+    /// Method, for example `GET`.
     pub method: String,
-    /// `https://HOST/PATH`.
+    /// URL of the form `https://HOST/PATH`.
     pub url: String,
-    /// Names and values.
+    /// Names and values of the headers.
     pub headers: Vec<(String, String)>,
-    /// Content; empty for none.
+    /// Content; empty if there is none.
     pub body: Vec<u8>,
 }
 
 impl HttpRequest {
-    /// A request with this method, without headers and content.
+    /// Creates a request without headers and content.
     pub fn new(method: impl Into<String>, url: impl Into<String>) -> Self {
         Self {
             method: method.into(),
@@ -29,15 +29,24 @@ impl HttpRequest {
         }
     }
 
-    /// Adds a header. The host replaces `{{secret:NAME}}` in its value by a secret that the skill declares; the skill
-    /// never sees that.
+    /// Adds a header. The host replaces `{{secret:NAME}}` in its value by a secret that the skill declares. The skill
+    /// never sees the secret.
+    ///
+    /// ```
+    /// use skill_sdk::HttpRequest;
+    ///
+    /// let request = HttpRequest::new("POST", "https://api.example.org/notes")
+    ///     .with_header("authorization", "Bearer {{secret:EXAMPLE_TOKEN}}")
+    ///     .with_body("a note");
+    /// assert_eq!(request.headers.len(), 1);
+    /// ```
     #[must_use]
     pub fn with_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Adds the content.
+    /// Sets the content.
     #[must_use]
     pub fn with_body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
@@ -48,21 +57,25 @@ impl HttpRequest {
 /// The response of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HttpResponse {
-    /// `200`, `404` and so on.
+    /// Status code, for example 404.
     pub status: u16,
-    /// Names and values.
+    /// Names and values of the headers.
     pub headers: Vec<(String, String)>,
-    /// Content.
+    /// Content of the response.
     pub body: Vec<u8>,
 }
 
 impl HttpResponse {
-    /// The content as text; bytes that are not UTF-8 are replaced.
+    /// The content as text. Bytes that are not UTF-8 are replaced.
     pub fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.body)
     }
 
     /// Reads the content as JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`code::FAILED`](crate::code::FAILED) if the content is not JSON of this type.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body)
             .map_err(|error| Failure::failed(format!("the server's answer is not the expected JSON: {error}")))

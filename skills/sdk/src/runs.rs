@@ -1,118 +1,118 @@
-//! Runs of tests and of package managers: `tests` and `packages` of the contract.
+//! Runs of tests and of package managers: the interfaces `tests` and `packages` of the contract.
 
 use crate::Failure;
 
-/// Request for [`Host::run_tests`](crate::Host::run_tests).
+/// Tests to run with [`Host::run_tests`](crate::Host::run_tests).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TestRequest {
-    /// Name of a recipe; absent: the host chooses by the files of the repository.
+    /// Name of a recipe. If it is absent, the host chooses by the files of the repository.
     pub recipe: Option<String>,
-    /// A check in place of the tests: `format`, `lint`, `types` or `build`.
+    /// A check to run instead of the tests: `format`, `lint`, `types` or `build`.
     pub check: Option<String>,
-    /// Files, directories or node ids; empty means all.
+    /// Files, directories or node ids; empty for all.
     pub paths: Vec<String>,
     /// Selects tests by name.
     pub filter: Option<String>,
-    /// Seconds.
+    /// Time limit in seconds.
     pub timeout_seconds: Option<u32>,
 }
 
-/// A suite of tests that the host found: answer of [`Host::run_tests`](crate::Host::run_tests).
+/// A test suite that the host found, from [`Host::run_tests`](crate::Host::run_tests).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestSuite {
     /// Name of the recipe.
     pub recipe: String,
-    /// The folder in which it runs, relative to the root.
+    /// Folder of the run, relative to the root.
     pub directory: String,
-    /// The sign by which it was found.
+    /// Why the host chose this recipe.
     pub reason: String,
-    /// The run, or why there was none.
+    /// The results, or the reason why the suite did not run.
     pub outcome: Result<SuiteResults, Failure>,
 }
 
 /// A run of one recipe.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SuiteResults {
-    /// The run itself.
+    /// Report of the process.
     pub report: RunReport,
-    /// Absent where the runner's results could not be read.
+    /// Absent if the runner's results could not be read.
     pub counts: Option<SuiteCounts>,
-    /// Tests that failed.
+    /// Failed tests, as far as they fit.
     pub failed: Vec<SuiteFailure>,
-    /// Failed tests that are not in `failed`.
+    /// Number of failed tests that are not in `failed`.
     pub failed_left_out: u64,
-    /// Remarks of the host on the run.
+    /// The host's remarks on the run.
     pub notes: Vec<String>,
 }
 
 /// Numbers of tests by their outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SuiteCounts {
-    /// Tests that failed.
+    /// Failed tests.
     pub failed: u64,
-    /// Tests and files that broke before they could fail.
+    /// Tests and files that broke before a test could fail.
     pub errors: u64,
-    /// Tests that passed.
+    /// Passed tests.
     pub passed: u64,
     /// Skipped tests.
     pub skipped: u64,
-    /// Tests that are still to be written.
+    /// Tests marked as still to be written.
     pub todo: u64,
     /// Tests that failed as expected.
     pub xfailed: u64,
     /// Tests that were expected to fail and passed.
     pub xpassed: u64,
-    /// Tests that a filter left out.
+    /// Tests that a filter deselected.
     pub deselected: u64,
     /// Warnings of the runner.
     pub warnings: u64,
 }
 
-/// A test that failed, in the program's own words.
+/// A failed test, in the words of its runner.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SuiteFailure {
-    /// Its name.
+    /// Name of the test.
     pub name: String,
-    /// The failure, in a line.
+    /// The failure, in one line.
     pub message: String,
-    /// More lines.
+    /// Further lines about the failure.
     pub details: Vec<String>,
 }
 
-/// Request for [`Host::install`](crate::Host::install).
+/// Packages to install with [`Host::install`](crate::Host::install).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InstallRequest {
-    /// `pip-install` or `npm-install`.
+    /// Recipe: `pip-install` or `npm-install`.
     pub recipe: String,
-    /// Names with an optional constraint.
+    /// Names of packages, each with an optional version constraint.
     pub names: Vec<String>,
-    /// For npm: a development dependency.
+    /// For npm: install as development dependencies.
     pub dev: bool,
 }
 
-/// Report of a run.
+/// Report of a process.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunReport {
-    /// The argument vector that ran.
+    /// Argument vector of the process.
     pub command: Vec<String>,
-    /// Exit status; absent after a signal or the time limit.
+    /// Exit status; absent if a signal or the time limit ended the run.
     pub exit_code: Option<i32>,
-    /// Standard output and error as they came.
+    /// Standard output and standard error, interleaved as they came.
     pub output: String,
-    /// True where the middle of the output was left out.
+    /// True if the middle of the output was left out.
     pub output_cut: bool,
-    /// Milliseconds.
+    /// Duration in milliseconds.
     pub duration_ms: u64,
-    /// True where the time limit ended the run.
+    /// True if the time limit ended the run.
     pub timed_out: bool,
-    /// `namespaces`, `landlock` or `none`.
+    /// Sandbox of the run: `namespaces`, `landlock` or `none`.
     pub sandbox: String,
-    /// The host's own remarks on the run; not in `output`.
+    /// The host's remarks on the run, which are not in `output`.
     pub notes: Vec<String>,
 }
 
 impl RunReport {
-    /// Takes the lines of the host's own off the beginning of the output.
+    /// Moves the host's own lines from the beginning of the output to `notes`.
     #[must_use]
     pub fn with_notes_apart(mut self) -> Self {
         while let Some(rest) = self.output.strip_prefix("[tool] ") {

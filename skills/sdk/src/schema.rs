@@ -1,8 +1,8 @@
-//! The JSON Schema of a struct of arguments, as models read it best.
+//! The JSON Schema of a struct of arguments, in the form that models read best.
 //!
-//! The schema that schemars derives is right and says more than a model needs. Here it becomes the form that the
-//! built-in skills use: everything in place instead of by reference, one type for each property, no titles, and an
-//! object that takes no other fields, so that the host can answer a slip with the nearest name.
+//! The schema that schemars derives is correct, but says more than a model needs. This module converts it to the form
+//! of the built-in skills: everything in place instead of by reference, one type for each property, no titles, and no
+//! additional properties, so that the host can answer a misspelt field with the nearest name.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -10,7 +10,20 @@ use serde_json::{Map, Value, json};
 
 type Schema = Map<String, Value>;
 
-/// The schema of a type (JSON Schema 2020-12).
+/// Returns the schema of a type (JSON Schema 2020-12).
+///
+/// ```
+/// use schemars::JsonSchema;
+///
+/// #[derive(JsonSchema)]
+/// struct Arguments {
+///     /// First line, from 1.
+///     line: u32,
+/// }
+///
+/// let schema = skill_sdk::schema::of::<Arguments>();
+/// assert_eq!(schema["properties"]["line"]["description"], "First line, from 1.");
+/// ```
 pub fn of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.meta_schema = None;
@@ -18,7 +31,7 @@ pub fn of<T: JsonSchema>() -> Value {
     });
     let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
     if let Value::Object(top) = &mut schema {
-        // The description of the arguments as a whole is for people; models have the description of the skill.
+        // People read the description of the struct; the model reads the description of the skill.
         top.remove("description");
         top.entry("properties").or_insert_with(|| json!({}));
         top.entry("required").or_insert_with(|| json!([]));
@@ -27,7 +40,7 @@ pub fn of<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Tidies a schema and all that it holds.
+/// Converts a schema and all schemas in it.
 fn tidy(schema: &mut Schema) {
     schema.remove("title");
     tidy_description(schema);
@@ -60,7 +73,7 @@ fn tidy(schema: &mut Schema) {
     order(schema);
 }
 
-/// Lines of a doc comment are no lines of a text: paragraphs are.
+/// Joins the lines of a paragraph: a doc comment wraps its lines.
 fn tidy_description(schema: &mut Schema) {
     if let Some(Value::String(text)) = schema.get_mut("description") {
         let paragraphs: Vec<String> = text.split("\n\n").map(|part| part.replace('\n', " ")).collect();
@@ -89,7 +102,8 @@ fn tidy_properties(schema: &mut Schema) {
     schema.entry("additionalProperties").or_insert(Value::Bool(false));
 }
 
-/// A field that may be left out need not be `null`, and some providers know only one type for each property.
+/// Removes `null` from the types of an optional field. It may be left out, and some providers accept only one type
+/// for each property.
 fn drop_null(property: &mut Schema) {
     if let Some(Value::Array(kinds)) = property.get_mut("type") {
         kinds.retain(|kind| kind != "null");
@@ -108,14 +122,14 @@ fn drop_null(property: &mut Schema) {
     if let [Value::Object(only)] = branches.as_slice() {
         let only = only.clone();
         property.remove("anyOf");
-        // The field's description wins over the description of its type.
+        // The description of the field takes precedence over that of its type.
         for (key, value) in only {
             property.entry(key).or_insert(value);
         }
     }
 }
 
-/// Choices between texts are one `enum`; what each of them means goes into the description.
+/// Joins choices between texts to one `enum`. The meaning of each choice moves to the description.
 fn join_choices(schema: &mut Schema) {
     let Some(branches) = schema.get("oneOf").and_then(Value::as_array) else {
         return;
@@ -138,7 +152,7 @@ fn join_choices(schema: &mut Schema) {
     }
 }
 
-/// The texts that a branch stands for, where it stands for nothing else.
+/// The texts that a branch allows; `None` if it allows anything else.
 fn texts(branch: &Value) -> Option<Vec<String>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     match (branch.get("const"), branch.get("enum")) {
@@ -148,7 +162,7 @@ fn texts(branch: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// Removes details that tell a model nothing: the width of a number, and that an empty field is empty.
+/// Removes details that tell a model nothing: the width of a number, and an empty default.
 fn drop_noise(schema: &mut Schema) {
     let kind = schema.get("type").and_then(Value::as_str);
     if kind.is_some_and(|kind| ["integer", "number"].contains(&kind)) {
@@ -166,7 +180,7 @@ fn drop_noise(schema: &mut Schema) {
     }
 }
 
-/// Keys in the order in which people write them: the type first, the description last.
+/// Orders the keys as people write them: the type first, the description last.
 fn order(schema: &mut Schema) {
     const FIRST: [&str; 7] = ["type", "enum", "items", "properties", "required", "minimum", "maximum"];
     let rank = |key: &str| match key {

@@ -1,45 +1,45 @@
-//! Symbols and candidates of a search: the records of the contract's interfaces `symbols` and `search`.
+//! Symbols and candidates of a search: the interfaces `symbols` and `search` of the contract.
 
 use std::ops::ControlFlow;
 
 use crate::Content;
 
-/// A name to look for.
+/// A symbol to look for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SymbolQuery {
     /// A name, or `Type.method`.
     pub name: String,
-    /// A directory or a file relative to the root; empty is the root.
+    /// A directory or a file, relative to the root; empty for the root.
     pub under: String,
-    /// The `next` of the page before.
+    /// [`SymbolPage::next`] of the previous page; absent for the first page.
     pub after: Option<String>,
 }
 
-/// One definition.
+/// A definition of a symbol.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SymbolDefinition {
-    /// Relative to the root.
+    /// Path of the file, relative to the root.
     pub path: String,
-    /// Its name.
+    /// Name of the symbol.
     pub name: String,
-    /// Names of the definitions around it, joined by dots.
+    /// Names of the enclosing definitions, joined by dots.
     pub container: String,
     /// `function`, `method`, `type`, `value` or `module`.
     pub kind: String,
-    /// The line of the name, from 1.
+    /// Line of the name, counted from 1.
     pub line: u32,
-    /// The first line of the whole, with its attributes and decorators.
+    /// First line of the definition, with its attributes and decorators.
     pub first_line: u32,
-    /// The last line of the whole.
+    /// Last line of the definition.
     pub last_line: u32,
-    /// The first line of the comment right before it.
+    /// First line of the comment directly before the definition.
     pub comment_line: Option<u32>,
-    /// The head, in one line.
+    /// Head of the definition in one line, without its body.
     pub signature: String,
 }
 
 impl SymbolDefinition {
-    /// The name with its containers, joined by dots.
+    /// The name with its enclosing definitions, joined by dots.
     pub fn qualified_name(&self) -> String {
         if self.container.is_empty() {
             self.name.clone()
@@ -49,31 +49,31 @@ impl SymbolDefinition {
     }
 }
 
-/// One use of a name, or its definition.
+/// A use of a name, or its definition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SymbolReference {
-    /// Relative to the root.
+    /// Path of the file, relative to the root.
     pub path: String,
-    /// The name.
+    /// Name of the symbol.
     pub name: String,
     /// `definition`, `call`, `import`, `attribute`, `type`, `name` or `text`.
     pub kind: String,
-    /// From 1.
+    /// Line, counted from 1.
     pub line: u32,
-    /// The definition around it, with its containers.
+    /// Qualified name of the enclosing definition; empty outside of all.
     pub container: String,
 }
 
-/// Answers about some files.
+/// A bounded part of the definitions or references.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SymbolPage<T> {
-    /// In the order of paths, then lines.
+    /// Sorted by path, then by line.
     pub items: Vec<T>,
-    /// Set where there may be more.
+    /// Present if there may be another page. The page may be empty all the same.
     pub next: Option<String>,
 }
 
-/// Search whose candidates [`crate::Host::candidates`] lists.
+/// A search whose candidates [`crate::Host::candidates`] lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchQuery {
     /// `word`, `literal` or `regex`.
@@ -82,64 +82,64 @@ pub struct SearchQuery {
     pub pattern: String,
     /// True to ignore case.
     pub ignore_case: bool,
-    /// A directory or a file relative to the root; empty is the root.
+    /// A directory or a file, relative to the root; empty for the root.
     pub under: String,
-    /// Globs over the path; empty means all.
+    /// Globs over the path; empty for all.
     pub globs: Vec<String>,
-    /// The `next` of the page before.
+    /// [`CandidatePage::next`] of the previous page; absent for the first page.
     pub after: Option<String>,
 }
 
-/// A pattern of a search line by line.
+/// A pattern that a search matches against each line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SearchPattern {
     /// `word`, `literal` or `regex`.
     pub kind: String,
-    /// Its text.
+    /// Text of the pattern.
     pub text: String,
     /// True to ignore case.
     pub ignore_case: bool,
 }
 
-/// Reasons to leave files of a selection out.
+/// Conditions under which files of a selection are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Narrowing {
-    /// A file can match if a line of it can match one of these.
+    /// A file can match if one of its lines can match one of these patterns.
     pub patterns: Vec<SearchPattern>,
-    /// Globs of files that are counted apart.
+    /// Globs of files to count separately.
     pub apart: Vec<String>,
 }
 
-/// Numbers of files that were left out because they cannot match.
+/// Counts of files that were left out because they cannot match.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Files with text.
+    /// Text files.
     pub text: u32,
-    /// Those of them that [`Narrowing::apart`] selects.
+    /// Text files that [`Narrowing::apart`] selects; they are part of `text`.
     pub text_apart: u32,
-    /// Files that are no text, where only text was asked for.
+    /// Files that are not text, if only text was asked for.
     pub binary: u32,
 }
 
-/// Part of a narrowed selection.
+/// An element of a narrowed selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Narrowed<'a> {
-    /// A file that can match: its path, and its content.
+    /// Path and content of a file that can match.
     File(&'a str, Content<'a>),
-    /// Files between the file before and the next one.
+    /// Counts of the files that were left out before the next file.
     LeftOut(LeftOut),
 }
 
-/// Function that [`Host::read_matching`](crate::Host::read_matching) calls with each part.
+/// Function that [`Host::read_matching`](crate::Host::read_matching) calls with each element.
 pub type VisitNarrowed<'a> = dyn FnMut(Narrowed<'_>) -> ControlFlow<()> + 'a;
 
-/// Files that a search has to read.
+/// A bounded part of the files that a search has to read.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CandidatePage {
-    /// Sorted by path bytewise.
+    /// Sorted by path, bytewise.
     pub paths: Vec<String>,
-    /// False where no file could be left out by its content.
+    /// False if no file could be left out by its content.
     pub narrowed: bool,
-    /// Set where there is more.
+    /// Present if there is another page.
     pub next: Option<String>,
 }

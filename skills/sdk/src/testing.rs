@@ -1,7 +1,7 @@
 //! A [`Host`] on a folder, for native tests of a skill's logic.
 //!
-//! [`FakeHost::call`] runs a skill as the real host does, but for the sandbox: on this machine, with `cargo test`. What the
-//! real host adds (ignore rules, hidden names, limits, the policy) is tried out with `tool skill test`.
+//! [`FakeHost::call`] runs a skill without the sandbox: on this machine, with `cargo test`. To try ignore rules,
+//! hidden names, limits and the policy, use `tool skill test`.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,11 @@ use crate::{
     SymbolQuery, SymbolReference, TestRequest, TestSuite, Visit, VisitNarrowed, code,
 };
 
-/// Asserts what every skill's description must hold: what the host checks at load, and what models need.
+/// Checks a skill's description: the rules that the host enforces at load, and what models need.
+///
+/// # Panics
+///
+/// If the description breaks a rule.
 pub fn check_description<S: Handler>() {
     let descriptor = S::describe();
     let name = descriptor.name;
@@ -97,17 +101,17 @@ pub struct FakeHost {
     base: PathBuf,
     repo: PathBuf,
     stage: PathBuf,
-    /// The `left_out` of every page of a list that is not recursive.
+    /// [`Page::left_out`](crate::Page::left_out) of every list that is not recursive.
     pub left_out: u32,
     /// Answer of [`Host::count_not_listed`].
     pub not_listed: NotListed,
     /// Files that `.gitattributes` calls generated.
     pub generated: BTreeSet<String>,
-    /// Files with text that a narrowed reading leaves out, whatever they hold.
+    /// Text files that a narrowed reading leaves out, whatever they hold.
     pub unmatched: BTreeSet<String>,
-    /// Entries on a page of a list; absent means all on one.
+    /// Entries on a page of a list; absent for all on one page.
     pub page_entries: Option<usize>,
-    /// Symbols of the repository, for the functions about them; absent answers `unavailable`.
+    /// Symbols of the repository; without them the functions about symbols answer `unavailable`.
     pub symbols: Option<FakeSymbols>,
     /// Answer of [`Host::git_changes`]; absent answers `denied`.
     pub diff: Option<Diff>,
@@ -127,31 +131,31 @@ pub struct FakeHost {
     pub response: Option<Result<HttpResponse, Failure>>,
     /// Settings of the skill.
     pub settings: BTreeMap<String, String>,
-    /// Values that it keeps.
+    /// Values that the skill keeps.
     pub values: RefCell<BTreeMap<String, Vec<u8>>>,
-    /// Paths that the skill said it has shown, with the content's length in bytes.
+    /// Paths that the skill reported as shown, with the content's length in bytes.
     pub shown: RefCell<BTreeMap<String, usize>>,
     /// Requests that reached the scripted answers, in their debug form.
     pub requests: RefCell<Vec<String>>,
-    /// Logged messages.
+    /// Messages that the skill logged.
     pub logged: RefCell<Vec<String>>,
-    /// Paths that the skill said it replaces, with the length of the content that it has read.
+    /// Paths that the skill replaces, with the length in bytes of the content that it has read.
     pub replaced: RefCell<BTreeMap<String, usize>>,
-    /// Files that move, with their new paths.
+    /// Files that the skill moves, with their new paths.
     pub renamed: RefCell<BTreeMap<String, String>>,
-    /// Executable bits that it changes.
+    /// Executable bits that the skill changes.
     pub executable: RefCell<BTreeMap<String, bool>>,
-    /// Cited places.
+    /// Places that the skill cited: path and line.
     pub cited: RefCell<Vec<(String, Option<u32>)>>,
-    /// Attached images and diagrams.
+    /// Images and diagrams that the skill attached.
     pub attached: RefCell<Vec<Media>>,
-    /// Text that it gave while it ran.
+    /// Text that the skill sent while it ran.
     pub said: RefCell<String>,
-    /// Progress that it reported.
+    /// Progress that the skill reported.
     pub progress: RefCell<Vec<String>>,
 }
 
-/// Scripted symbols of a repository.
+/// Symbols of a scripted repository.
 #[derive(Debug, Clone, Default)]
 pub struct FakeSymbols {
     /// Definitions, in the order of paths and lines.
@@ -161,7 +165,11 @@ pub struct FakeSymbols {
 }
 
 impl FakeHost {
-    /// A repository that holds these files: `(path, content)`.
+    /// Creates a repository with these files: path and content.
+    ///
+    /// # Panics
+    ///
+    /// If a temporary folder cannot be made.
     pub fn new<P: AsRef<str>, C: AsRef<[u8]>>(files: &[(P, C)]) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -207,18 +215,26 @@ impl FakeHost {
     }
 
     /// Runs one call of a skill.
+    ///
+    /// # Errors
+    ///
+    /// The [`Failure`] of the skill.
     pub fn call<S: Handler>(&self, arguments: &Value) -> Result<Outcome, Failure> {
         S::call(self, &arguments.to_string())
     }
 
     /// Writes a file of the repository.
+    ///
+    /// # Panics
+    ///
+    /// If the file cannot be written.
     pub fn write(&self, path: &str, content: &[u8]) {
         let place = self.repo.join(path);
         fs::create_dir_all(place.parent().expect("a file has a parent")).expect("the folder is writable");
         fs::write(place, content).expect("the folder is writable");
     }
 
-    /// Returns the skill's proposal for `path`, if any.
+    /// Returns the content that the skill proposes for `path`.
     pub fn staged(&self, path: &str) -> Option<Vec<u8>> {
         fs::read(self.stage.join(path)).ok()
     }
@@ -247,7 +263,7 @@ impl FakeHost {
 
 impl Drop for FakeHost {
     fn drop(&mut self) {
-        // A folder that stays behind in the temporary directory must not fail a test.
+        // A folder that cannot be removed must not fail a test.
         let _ = fs::remove_dir_all(&self.base);
     }
 }
@@ -405,7 +421,7 @@ impl Host for FakeHost {
             visited
         })?;
         if !is_over && left_out != LeftOut::default() {
-            // Nothing follows that it could break off.
+            // This is the last element, so breaking off changes nothing.
             let _ = visit(Narrowed::LeftOut(left_out));
         }
         Ok(())

@@ -1,8 +1,8 @@
-//! Small helpers for answers: sizes, counts, bounded text.
+//! Helpers for the text of answers.
 
 use std::borrow::Cow;
 
-/// A size for people: `512 B`, `1.5 kB`, `45.2 MB` (decimal units).
+/// Formats a size in decimal units: `512 B`, `1.5 kB`, `45.2 MB`.
 pub fn human_size(bytes: u64) -> String {
     const UNITS: [&str; 4] = ["kB", "MB", "GB", "TB"];
     if bytes < 1000 {
@@ -17,18 +17,23 @@ pub fn human_size(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A number with its noun: `1 match`, `2 matches`.
+/// Formats a number with its noun: `1 match`, `2 matches`.
 pub fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// The beginning of `line`, at most `bytes_max` long and never cutting a character, and how many bytes are left out.
+/// Cuts `line` to at most `bytes_max` bytes, at the border of a character. Returns the beginning and the number of
+/// bytes that are left out.
+///
+/// ```
+/// assert_eq!(skill_sdk::text::clip("aäb", 2), ("a", 3));
+/// ```
 pub fn clip(line: &str, bytes_max: usize) -> (&str, usize) {
     let kept = &line[..line.floor_char_boundary(bytes_max)];
     (kept, line.len() - kept.len())
 }
 
-/// A name for an answer of one line an entry: control characters, which would break the line, are escaped.
+/// Escapes control characters, for answers with one name on each line.
 pub fn one_line(name: &str) -> Cow<'_, str> {
     if !name.contains(char::is_control) {
         return Cow::Borrowed(name);
