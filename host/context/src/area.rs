@@ -21,7 +21,6 @@ pub(super) struct Area {
     steps: Vec<String>,
 }
 
-/// The parts that a title names.
 pub(super) fn areas(title: &str) -> Vec<Area> {
     let mut areas: Vec<Area> = Vec::new();
     let mut rest = title.trim();
@@ -102,7 +101,6 @@ pub(super) fn belongs(area: &Area, path: &str) -> f64 {
 }
 
 impl Area {
-    /// The steps, from the outermost on.
     pub(super) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
         self.steps.iter().map(|step| Step(step))
     }

@@ -11,7 +11,6 @@ use tool_repository::file_role;
 
 /// Classes whose heads are read.
 const CLASSES_MAX: usize = 16;
-/// Lines of a head.
 const HEAD_LINES_MAX: usize = 16;
 
 /// Words of heads that name no class.
@@ -34,11 +33,9 @@ const HEAD_WORDS: [&str; 16] = [
     "with",
 ];
 
-/// A class in a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassPlace {
     pub(crate) name: String,
-    /// Number of the file.
     pub(crate) at: usize,
 }
 
@@ -67,7 +64,6 @@ pub(crate) fn search_bases<T>(
     None
 }
 
-/// The files that define a name.
 pub(crate) fn files_defining(tree: &SelectionTree<'_>, name: &str) -> Vec<usize> {
     let code = |at: &usize| file_role::is_code(tree.paths[*at]);
     let files: Vec<usize> = (0..tree.paths.len()).filter(code).collect();

@@ -493,7 +493,6 @@ struct FoundUse {
     is_imported: bool,
 }
 
-/// Definitions around a line.
 struct Around {
     /// The innermost function, else the innermost type.
     definition: Option<KnownDefinition>,

@@ -22,7 +22,6 @@ pub(super) fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
 pub(super) struct RecordReader<'a>(pub(super) &'a [u8]);
 
 impl<'a> RecordReader<'a> {
-    /// The next number.
     #[inline]
     pub(super) fn number(&mut self) -> Option<u64> {
         let (first, rest) = self.0.split_first()?;
@@ -51,7 +50,6 @@ impl<'a> RecordReader<'a> {
         u32::try_from(self.number()?).ok()
     }
 
-    /// The next `count` bytes.
     pub(super) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -69,7 +67,6 @@ impl<'a> RecordReader<'a> {
         std::str::from_utf8(self.sized()?).ok()
     }
 
-    /// True where nothing is left.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

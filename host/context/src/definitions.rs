@@ -44,7 +44,6 @@ pub struct InheritedName {
     pub inherited_by: String,
 }
 
-/// A qualified name in parts.
 struct QualifiedName<'a> {
     /// The part before the last one.
     owner: Option<&'a str>,

@@ -223,11 +223,9 @@ impl SourceFile {
 /// Text that stands before a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Receiver<'t> {
-    /// Nothing.
     None,
     /// The name before the dot.
     Name(&'t str),
-    /// Something else.
     Other,
 }
 

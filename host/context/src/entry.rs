@@ -3,10 +3,8 @@
 //! Pure functions of a manifest's text; a broken manifest declares nothing. `file_role::entry_point_by_path` finds the
 //! entry points that only a path tells.
 
-/// A place that a manifest names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Declared {
-    /// A Python module.
     Module(String),
     /// A path from the manifest's directory, possibly without its extension.
     Path(String),

@@ -13,9 +13,7 @@ use tool_repository::file_role::Role;
 /// Result of matching one file with a task.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FileMatch {
-    /// Number of words.
     pub(super) length: u32,
-    /// Number of words of each block.
     pub(super) blocks: Vec<u32>,
     /// Block, term and count of the task's words, sorted by block.
     pub(super) hits: Vec<(u32, u16, u16)>,

@@ -164,7 +164,6 @@ struct KeptCommit {
     seconds: i64,
     /// Hashes of the stems of its message: those of the title, sorted, then the others, sorted.
     words: Box<[u32]>,
-    /// Number of words in the title.
     title_words: u8,
     /// As it has them: older names are translated when the history is used.
     changed: Box<[u32]>,
@@ -207,7 +206,6 @@ impl History {
         table.finish(commits)
     }
 
-    /// True if no commit counts.
     pub(super) fn is_empty(&self) -> bool {
         self.commits.iter().all(|commit| commit.changed.is_empty())
     }

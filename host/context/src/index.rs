@@ -69,13 +69,11 @@ pub struct Indexes {
     in_background: bool,
     /// Sorted by last use; the most recent one is last.
     open: Mutex<Vec<Arc<Index>>>,
-    /// Number of updates that run now.
     updates: AtomicUsize,
     /// True if an update waits. A running update then stops reading syntax trees.
     is_update_waiting: AtomicBool,
     /// True while a thread checks, after a search, whether an index lacks files.
     is_checking_after_search: AtomicBool,
-    /// Reads files by syntax tree.
     parser: Arc<dyn SyntaxParser>,
     /// Reads the commits before a work tree.
     history: Arc<dyn HistoryReader>,
@@ -83,7 +81,6 @@ pub struct Indexes {
     hasher: RandomState,
 }
 
-/// The index of one repository.
 #[derive(Debug)]
 struct Index {
     key: RepositoryKey,
@@ -152,7 +149,6 @@ impl Indexes {
         self.history.gap(repository)
     }
 
-    /// Reads files by syntax tree.
     pub(crate) fn parser(&self) -> &dyn SyntaxParser {
         self.parser.as_ref()
     }

@@ -23,7 +23,6 @@ const FALLBACK: &str = ".github/copilot-instructions.md";
 /// Files that an instruction file may import.
 const IMPORTS_MAX: usize = 5;
 
-/// One instruction file.
 pub(super) struct InstructionFile {
     pub(super) path: String,
     pub(super) content: Vec<u8>,

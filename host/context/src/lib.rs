@@ -697,7 +697,6 @@ const BATCH_FILES: usize = 16;
 #[cfg(test)]
 mod tests;
 
-/// Limits of this crate.
 mod limits {
     pub(crate) use tool_core::limits::*;
     tool_core::time_limits!();

@@ -18,10 +18,8 @@ use tool_repository::{EntryKind, OpenError, Repository, ScanError};
 /// Items after which a page ends. The file at hand is finished.
 const PAGE_ITEMS: usize = 1000;
 
-/// Files that one page parses.
 const PAGE_TREES_MAX: usize = 256;
 
-/// Bytes that one page reads.
 const PAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Files of a directory up to which all are read. The index needs a look at each file of the repository first, which costs
@@ -119,7 +117,6 @@ pub fn outline_file(
     reader.outline(path)
 }
 
-/// A name in parts.
 #[derive(Debug, Clone, Copy)]
 struct SoughtName<'a> {
     /// `Type` of `Type.method`.

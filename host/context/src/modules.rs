@@ -22,7 +22,6 @@ use crate::limits::RANKED_FILE_BYTES_MAX;
 const NODES_MAX: usize = 25;
 /// A flat folder is opened in part only where so many nodes are left: fewer of its files would tell nothing.
 const PARTS_MIN: usize = 8;
-/// Edges of a graph.
 const EDGES_MAX: usize = 60;
 /// Name of the module that holds what has no room of its own.
 const OTHERS: &str = "(others)";

@@ -87,12 +87,10 @@ impl PathNames {
         self.folder_words.end_row();
     }
 
-    /// The number of a file's directory.
     pub(crate) fn folder(&self, at: u32) -> usize {
         self.folders[at as usize] as usize
     }
 
-    /// Number of directories that hold files.
     pub(crate) fn folder_count(&self) -> usize {
         self.examples.len()
     }

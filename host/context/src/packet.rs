@@ -226,13 +226,11 @@ struct Prepared {
     is_text: bool,
     /// Remark for the model about how the text was changed for display.
     remark: &'static str,
-    /// Placeholders in it.
     redacted: usize,
     /// Of the content, where the lines show all of it.
     digest: Option<String>,
 }
 
-/// Displayed part of a file.
 #[derive(Debug, PartialEq)]
 struct Shown {
     text: String,

@@ -20,7 +20,6 @@ use crate::symbols::{self, Import, SymbolForm, Syntax, SyntaxOutline};
 use words::Words;
 pub(crate) use words::{BLOCK_LINES, LINE_BYTES_MAX};
 
-/// The profile of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Profile(Vec<u8>);
 
@@ -29,7 +28,6 @@ pub(crate) struct Profile(Vec<u8>);
 pub(super) enum SymbolSource {
     /// The lines of the text; no thread has tried a syntax tree yet.
     Lines = 0,
-    /// A syntax tree.
     SyntaxTree = 1,
     /// The lines of the text, because no syntax tree is available.
     LinesOnly = 2,
@@ -54,7 +52,6 @@ thread_local! {
     static DECOMPRESSOR: RefCell<io::Result<Decompressor<'static>>> = RefCell::new(Decompressor::new());
 }
 
-/// A profile's sections.
 struct Sections<'a> {
     words_count: u32,
     definitions: u32,
@@ -84,7 +81,6 @@ impl<'a> Sections<'a> {
 }
 
 impl Profile {
-    /// Makes the profile of a text.
     pub(crate) fn of(path: &str, text: &str) -> Self {
         let symbols = Symbols::of_text(path, text);
         let mut bytes = vec![0; HEADER_BYTES];
@@ -120,7 +116,6 @@ impl Profile {
         Self(bytes)
     }
 
-    /// Returns the source of the symbols.
     pub(super) fn symbol_source(&self) -> SymbolSource {
         match self.0.first().map(|byte| byte & !IS_GENERATED) {
             Some(1) => SymbolSource::SyntaxTree,
@@ -163,17 +158,14 @@ impl Profile {
         })
     }
 
-    /// Number of words.
     pub(crate) fn words(&self) -> u32 {
         self.sections().map_or(0, |sections| sections.words_count)
     }
 
-    /// Number of definitions.
     pub(crate) fn definitions(&self) -> u32 {
         self.sections().map_or(0, |sections| sections.definitions)
     }
 
-    /// Number of words of each block.
     pub(crate) fn blocks(&self) -> Vec<u32> {
         let mut blocks = Vec::new();
         if let Some(mut sections) = self.sections() {
@@ -250,7 +242,6 @@ struct Symbols {
 }
 
 impl Symbols {
-    /// Reads the symbols from lines.
     fn of_text(path: &str, text: &str) -> Self {
         let (mut symbols, mut imports, mut line) = (Self::default(), Vec::new(), 0);
         let Some(syntax) = Syntax::of(path) else {

@@ -140,7 +140,6 @@ struct TermStatistics {
     window_mean: f64,
     /// By joined name: how many files define it.
     defining: HashMap<String, u32>,
-    /// Number of files in the list.
     files: f64,
 }
 
@@ -218,7 +217,6 @@ impl TermStatistics {
     }
 }
 
-/// The terms of a file's path.
 struct PlaceTerms<'a> {
     at: u32,
     /// The joined form of its name.
@@ -282,7 +280,6 @@ pub(crate) fn path_terms(query: &Query, path: &str) -> (Vec<u16>, Vec<u16>, u32)
 pub(crate) struct MeasuredFile {
     pub(crate) index: u32,
     pub(crate) features: FeatureVector,
-    /// Weight of the file's role.
     pub(crate) factor: f64,
     definition_at: Option<(String, u32)>,
     area: Option<String>,

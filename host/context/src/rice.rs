@@ -33,7 +33,6 @@ impl RunningMean {
     }
 }
 
-/// Appends numbers to bytes.
 #[derive(Debug)]
 pub(crate) struct RiceWriter<'a> {
     into: &'a mut Vec<u8>,
@@ -51,7 +50,6 @@ impl<'a> RiceWriter<'a> {
         }
     }
 
-    /// Writes a number below `NUMBERS_MAX`.
     pub(crate) fn put(&mut self, mean: &mut RunningMean, number: u32) {
         let parameter = mean.parameter();
         let quotient = number >> parameter;

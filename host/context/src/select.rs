@@ -29,7 +29,6 @@ pub(super) struct SelectedPath {
     pub(super) windows: Vec<(u32, u32, f64)>,
 }
 
-/// The outcome of a selection.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Selection {
     pub(super) chosen: Vec<SelectedPath>,
@@ -113,7 +112,6 @@ impl WorkingPath {
     }
 }
 
-/// A selection in the making.
 struct Draft<'t, 'a> {
     tree: &'t SelectionTree<'a>,
     chosen: Vec<SelectedPath>,

@@ -75,7 +75,6 @@ impl SelectionFilter {
         })
     }
 
-    /// True where earlier commits count.
     pub(super) fn takes_history(&self) -> bool {
         !self.without_history
     }

@@ -27,7 +27,6 @@ const VAULT_NOTE_BYTES_MAX: u64 = 64 * 1024;
 /// Maximum depth of directories in a vault.
 const VAULT_DEPTH_MAX: usize = 16;
 
-/// One note.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
     /// Below the vault, separated by `/`.
@@ -37,12 +36,10 @@ pub(super) struct Note {
     pub(super) tags: BTreeSet<String>,
 }
 
-/// Notes of a vault.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Notes {
     /// Sorted by path.
     pub(super) notes: Vec<Note>,
-    /// Notices for the user.
     pub(super) notices: Vec<String>,
 }
 
@@ -254,7 +251,6 @@ fn front_matter_tags(front: &str, tags: &mut BTreeSet<String>) {
     }
 }
 
-/// A relevant note.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Relevant<'a> {
     pub(super) note: &'a Note,

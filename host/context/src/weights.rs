@@ -31,11 +31,9 @@ pub(crate) struct Weights {
     pub test: f64,
     /// Factor of markup, styles and build recipes, where the task does not name their language.
     pub no_code: f64,
-    /// Factor of examples.
     pub example: f64,
     /// Saturation of BM25.
     pub k1: f64,
-    /// Length normalisation of whole files.
     pub b: f64,
 }
 

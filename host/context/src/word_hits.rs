@@ -10,7 +10,6 @@ pub(crate) struct FileSize {
 /// The words of a task in some files. Numbers of files are positions in the list that the caller gave.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WordHits {
-    /// Maximum number of profiles to read.
     pub(crate) files_max: usize,
     /// For each file: its size; `None` if the index does not know the file.
     pub(crate) sizes: Vec<Option<FileSize>>,

@@ -124,7 +124,6 @@ fn fit(cases: &[&Case]) -> Features {
     sum.map(|sum| sum / (STEPS / 2) as f64)
 }
 
-/// Adds the gradient of one case.
 fn add_gradient(case: &Case, weights: &Features, share: f64, gradient: &mut Features) {
     let scored = |(changed, features)| (dot(weights, features), changed, features);
     let candidates = case.candidates.iter().map(|(changed, features)| (*changed, features));
@@ -158,7 +157,6 @@ fn interval(values: &[f64]) -> (f64, f64) {
     (means[ROUNDS * 25 / 1000], means[ROUNDS * 975 / 1000])
 }
 
-/// The rankings that are compared.
 const RANKINGS: [&str; 3] = ["BM25", "without history", "with history"];
 type Recalls = [f64; RANKINGS.len()];
 

@@ -8,18 +8,14 @@ use tool_core::api::{CallEdge, CallGraph, CallNode, CallRole};
 
 /// Nodes of a graph: more cannot be looked at.
 const NODES_MAX: usize = 25;
-/// Edges of a graph.
 const EDGES_MAX: usize = 60;
 /// Folded nodes at most: callers, those by name, those in tests, callees.
 const FOLDED_MAX: usize = 4;
 /// Callers that are known by name only and have a node each. More are noise: a common name.
 const CALLERS_BY_NAME_MAX: usize = 8;
 
-/// The other end of a call.
 pub(super) enum CallEnd {
-    /// The symbol itself.
     Itself,
-    /// A definition in the sources.
     Definition(KnownDefinition),
     /// A definition in tests or examples.
     Aside(KnownDefinition),
@@ -60,7 +56,6 @@ struct OtherNode {
 /// Key of a node: its path, and its name in that.
 type NodeKey = (Option<String>, String);
 
-/// The calls of a graph.
 pub(super) struct CallTally {
     symbols: Vec<KnownDefinition>,
     /// Calls between drawn definitions: from, to.

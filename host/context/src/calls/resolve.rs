@@ -46,7 +46,6 @@ impl KnownDefinition {
         self.spans.iter().any(|span| span.contains(&line))
     }
 
-    /// Name with its owner.
     pub(super) fn full_name(&self) -> String {
         match self.owner() {
             Some(owner) => format!("{owner}.{}", self.name),
@@ -64,16 +63,13 @@ impl KnownDefinition {
     }
 }
 
-/// Text before the called name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Qualifier {
     /// Nothing, or a path to the own module.
     Bare,
     /// The own value or type: `self.`, `this.`.
     Own,
-    /// A name: `cart.`, `Cart::`.
     Name(String),
-    /// The value of an expression.
     Expression,
 }
 
@@ -125,7 +121,6 @@ enum Scoping {
     ImplicitOwn,
     /// A bare name may be one of the package, a folder (Go).
     Package,
-    /// All files share their functions.
     Global,
 }
 

@@ -10,7 +10,6 @@ use tool_repository::file_role::language;
 /// Longest words about a command.
 const HELP_BYTES_MAX: usize = 160;
 
-/// The commands that the files declare.
 pub(super) fn find_commands(files: &[SourceFile]) -> Vec<Endpoint> {
     let groups: Vec<Variables<String>> = files.iter().map(click_groups).collect();
     let shared = shared_names(&groups);

@@ -11,7 +11,6 @@ pub(super) fn enclosed(text: &str, opening: char) -> Option<&str> {
     Some(&inner[..end])
 }
 
-/// The arguments between commas.
 pub(super) fn arguments(text: &str) -> Vec<&str> {
     let (mut parts, mut rest) = (Vec::new(), text);
     while let Some(at) = scan(rest, |sign, depth| depth == 0 && sign == ',') {

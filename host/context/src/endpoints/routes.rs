@@ -10,7 +10,6 @@ use tool_repository::file_role::language;
 
 const METHODS: [&str; 7] = ["get", "post", "put", "delete", "patch", "head", "options"];
 
-/// The routes that the files declare.
 pub(super) fn find_routes(files: &[SourceFile]) -> Vec<Endpoint> {
     let python: Vec<Variables<String>> = files.iter().map(python_variables).collect();
     let shared = shared_names(&python);
@@ -200,7 +199,6 @@ fn skip_arguments(after: &str) -> Option<&str> {
     after.get(start + inner.len() + 1..)
 }
 
-/// Kind of a router in Go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GoRouter {
     Gin,
@@ -208,7 +206,6 @@ enum GoRouter {
     Mux,
 }
 
-/// A variable that holds a router.
 #[derive(Debug, Clone)]
 struct GoVariable {
     router: GoRouter,

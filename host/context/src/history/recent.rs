@@ -17,7 +17,6 @@ const RECENT_COMMITS: usize = 200;
 /// Fewest commits of a file that the result names. Fewer are chance.
 const COMMITS_MIN: u64 = 3;
 
-/// Most files that the result names.
 const FILES_MAX: usize = 8;
 
 /// Result of [`recent_changes`].

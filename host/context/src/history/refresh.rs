@@ -46,7 +46,6 @@ impl HistoryState {
 #[derive(Debug)]
 pub(crate) struct ReadingPermit(());
 
-/// Outcome of a refresh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refreshed {
     Changed,
@@ -66,7 +65,6 @@ impl HistoryCell {
         }
     }
 
-    /// The history that is known now.
     pub(crate) fn current(&self) -> Arc<History> {
         Arc::clone(&self.lock().history)
     }

@@ -58,7 +58,6 @@ pub(super) struct CommitStatistics {
     holders: HashMap<u32, u32>,
     /// For each commit: the Euclidean norms of its message and its title as vectors.
     lengths: Vec<(f64, f64)>,
-    /// Commits that count.
     counting: f64,
 }
 
@@ -143,9 +142,7 @@ pub(crate) struct FileHistory {
     pub(crate) similar_late: f64,
     /// 1 for the file that changed most in commits whose titles resemble the task's.
     pub(crate) similar_title: f64,
-    /// Commits that resemble the task.
     pub(crate) similar_commits: u32,
-    /// The newest of them.
     pub(crate) similar_last: Option<CommitId>,
     /// Words of the task in the messages of all its commits: 1 if all words occur often.
     pub(crate) messages: f64,

@@ -75,7 +75,6 @@ const INDEX_WAIT_FILES_MIN: usize = 1000;
 /// Index updates that run at once in the background.
 const INDEX_UPDATES_MAX: usize = 1;
 
-/// Limits of an index.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct IndexBounds {
     pub(super) bytes: u64,

@@ -66,7 +66,6 @@ impl RecordExtent {
     }
 }
 
-/// One file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FileRecord {
     pub(super) path: Box<str>,
@@ -78,7 +77,6 @@ pub(super) struct FileRecord {
     pub(super) place: RecordExtent,
 }
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Catalogue {
     /// Sorted by path bytewise.

@@ -14,7 +14,6 @@ use super::{Index, IndexState};
 use crate::limits;
 use tool_repository::FileList;
 
-/// See the module.
 #[derive(Debug, Clone)]
 pub(super) struct KnownDocuments {
     pub(super) files: KnownFiles,
@@ -85,7 +84,6 @@ impl IndexState {
 }
 
 impl Index {
-    /// The documents of a list.
     pub(super) fn documents(&self, catalogue: &Arc<Catalogue>, list: &Arc<FileList>) -> KnownDocuments {
         let (trigrams, words) = {
             let state = self.lock();

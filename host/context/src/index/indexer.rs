@@ -29,7 +29,6 @@ pub(super) struct PendingFiles {
     pub(super) posted_bytes: usize,
 }
 
-/// See the module.
 pub(super) struct FileIndexer {
     pub(super) indexes: Arc<Indexes>,
     pub(super) index: Arc<Index>,

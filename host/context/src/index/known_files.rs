@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::catalogue::{Catalogue, FileFingerprint, FileRecord, RecordExtent};
 use tool_repository::{FileEntry, FileList};
 
-/// See the module.
 #[derive(Debug, Clone)]
 pub(super) struct KnownFiles {
     pub(super) list: Arc<FileList>,

@@ -25,7 +25,6 @@ use crate::codec::{RecordReader, checksum, put};
 
 pub(super) use segment::{PostedDocument, PostingKey, Segment};
 
-/// Kind of an inverted index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum PostingsKind {
     /// Trigrams of every text, for a search.
@@ -36,7 +35,6 @@ pub(super) enum PostingsKind {
 }
 
 impl PostingsKind {
-    /// Name of its list of segments.
     pub(super) fn list(self) -> &'static str {
         match self {
             Self::Trigrams => "postings",
@@ -80,7 +78,6 @@ const SEGMENTS_LEFT: usize = 4;
 /// Fewer dead documents than this do not justify a merge.
 const DEAD_DOCUMENTS_MIN: usize = 1000;
 
-/// Place of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DocumentPlace {
     pub(super) segment: u32,
@@ -136,7 +133,6 @@ impl Postings {
         by_digest.get(digest).copied()
     }
 
-    /// The attribute of a document.
     pub(super) fn attribute(&self, place: DocumentPlace) -> u64 {
         self.segments[place.segment as usize].documents()[place.document as usize].1
     }
@@ -303,7 +299,6 @@ impl Store {
     }
 }
 
-/// Makes the next set of segments.
 struct PostingsWriter<'a> {
     store: &'a Store,
     kind: PostingsKind,

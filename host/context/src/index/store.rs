@@ -31,7 +31,6 @@ pub(super) const RECORDS: &str = "records-";
 /// Catalogues of more bytes are neither written nor read: a million files have some 120 MB.
 const CATALOGUE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
-/// Location of one index.
 #[derive(Debug)]
 pub(super) struct Store {
     folder: PathBuf,
@@ -72,7 +71,6 @@ impl IndexedFile {
     }
 }
 
-/// Result of a write.
 pub(super) struct StoredIndex {
     pub(super) catalogue: Catalogue,
     pub(super) version: DiskVersion,
@@ -132,7 +130,6 @@ impl Store {
         Some((catalogue, version))
     }
 
-    /// Loads the history.
     pub(super) fn load_history(&self) -> Option<History> {
         check_private(&fs::symlink_metadata(&self.folder).ok()?).ok()?;
         let file = open(&self.folder.join(HISTORY)).ok()?;

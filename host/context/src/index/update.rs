@@ -15,7 +15,6 @@ use super::{Index, Indexes, yield_to_others};
 use crate::each_in_parallel;
 use tool_repository::FileList;
 
-/// See the module.
 pub(super) struct IndexUpdate {
     pub(super) indexer: FileIndexer,
     /// False if this update parses no syntax trees.

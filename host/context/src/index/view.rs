@@ -19,7 +19,6 @@ use crate::word_hits::WordHits;
 use crate::{ProfileLookup, Source};
 use tool_repository::{FileList, Repository};
 
-/// See the module.
 pub(crate) struct IndexView {
     pub(super) indexer: FileIndexer,
     /// Start of the request, before the files were listed.

@@ -14,7 +14,6 @@ mod sentences;
 
 pub(super) use sentences::claims_of;
 
-/// One claim about cited lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Claim {
     /// A name, without what it belongs to and without its arguments.
@@ -27,7 +26,6 @@ pub(super) enum Claim {
     Route(String),
 }
 
-/// The claims of one citation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CitedClaims {
     claims: Vec<Claim>,
@@ -37,7 +35,6 @@ pub(super) struct CitedClaims {
     is_denial: bool,
 }
 
-/// Result of comparing claims with lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ClaimVerdict<'c> {
     /// The lines contain each symbol, number and route, or one of the quotations.
@@ -98,7 +95,6 @@ impl Claim {
     }
 }
 
-/// Cited lines, ready to be compared.
 pub(super) struct CitedText {
     text: String,
     /// With every run of white space as one space.

@@ -196,7 +196,6 @@ impl FileBeginning {
     }
 }
 
-/// Why a path names no file.
 #[derive(Debug, thiserror::Error)]
 enum Missing {
     #[error("there is no such file")]

@@ -17,7 +17,6 @@ pub(crate) const BLOCK_LINES: u32 = 10;
 /// Longer lines are data, such as minified code, and their words do not count.
 pub(crate) const LINE_BYTES_MAX: usize = 2000;
 
-/// Words of one group.
 const GROUP_WORDS: usize = 32;
 
 /// Number of lowest bits of a gap between hashes that are written without the Rice code, because they are random.
@@ -132,7 +131,6 @@ fn means(blocks: usize) -> (RunningMean, RunningMean) {
 
 /// The stored words of a profile. The bytes may be damaged.
 pub(super) struct Words<'a> {
-    /// Words of each block.
     pub(super) blocks: RecordReader<'a>,
     blocks_count: usize,
     words_count: usize,
@@ -140,7 +138,6 @@ pub(super) struct Words<'a> {
     groups: &'a [u8],
 }
 
-/// One group of words.
 struct Group<'a> {
     hashes: [u32; GROUP_WORDS],
     words_count: usize,

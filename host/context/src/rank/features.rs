@@ -16,7 +16,6 @@ pub(crate) enum Feature {
     Name,
     /// Words of the task in the names of its directories.
     Directory,
-    /// Definitions that the task names.
     Definition,
     /// The task says the whole name or the path.
     Named,
@@ -83,7 +82,6 @@ pub const FEATURE_NAMES: [&str; FEATURE_COUNT] = [
     "fresh",
 ];
 
-/// The features of one file.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct FeatureVector([f64; FEATURE_COUNT]);
 

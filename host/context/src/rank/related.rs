@@ -105,7 +105,6 @@ fn add_neighbours(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], di
     }
 }
 
-/// Adds the features of the history.
 fn add_history(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], direct: &[f64], scale: f64) {
     let Some(history) = candidates.history else { return };
     let mut seeds: Vec<(u32, f64)> = Vec::new();

@@ -141,7 +141,6 @@ fn is_plumbing(path: &str) -> bool {
     declares || plain(stem(path)) || parent(path).split('/').any(plain)
 }
 
-/// Imports among some files.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
     nodes: HashMap<usize, Node>,

@@ -24,7 +24,6 @@ pub(crate) enum PackageEcosystem {
     Node,
     /// Go modules.
     Go,
-    /// Python.
     Python,
     /// Mix.
     Elixir,
@@ -38,13 +37,11 @@ pub(crate) struct Manifest {
     pub(crate) name: Option<String>,
     /// The name by which code imports the library, where it is another.
     pub(crate) library: Option<String>,
-    /// Declared dependencies.
     pub(crate) needs: Vec<Need>,
     /// Dependencies that a workspace offers under another name, with the package's own.
     pub(crate) renames: HashMap<String, String>,
 }
 
-/// A declared dependency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Need {
     /// The package's name, or the one that the workspace has for it.

@@ -23,11 +23,9 @@ pub struct Packages {
     pub(super) npm: HashMap<String, String>,
 }
 
-/// One crate with a library.
 #[derive(Debug)]
 pub(super) struct Crate {
     pub(super) name: String,
-    /// Directory of its sources.
     pub(super) sources: String,
     /// Paths that its root gives another place, by the name in the root.
     pub(super) reexports: HashMap<String, String>,

@@ -141,7 +141,6 @@ impl SyntaxOutline {
         named.filter_map(|named| Some((at(text, named.name)?, named)))
     }
 
-    /// The language of the tree.
     pub(crate) fn syntax(&self) -> Syntax {
         self.syntax
     }

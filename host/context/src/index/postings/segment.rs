@@ -20,7 +20,6 @@ use crate::index::pattern::TrigramQuery;
 /// First bytes of a segment. Raise the number when the format changes, or when a content gets other keys.
 const FORMAT: &[u8; 16] = b"tool posts 0003\n";
 
-/// Bytes of `FORMAT` and the generation.
 const HEAD_BYTES: usize = FORMAT.len() + 8;
 
 /// Bytes after which a block ends.
@@ -41,7 +40,6 @@ const TRAILER_BYTES: usize = 24;
 /// Maximum length of both tables together.
 const TABLE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
-/// See the module.
 pub(in crate::index) type PostingKey = u32;
 
 /// Number of a document that a merge drops.
@@ -62,7 +60,6 @@ pub(in crate::index) struct PostedDocument {
 #[error("the postings are damaged")]
 pub(in crate::index) struct DamagedSegment;
 
-/// Place of a block.
 #[derive(Debug, Clone, Copy)]
 struct BlockExtent {
     first: PostingKey,
@@ -71,7 +68,6 @@ struct BlockExtent {
     checksum: u32,
 }
 
-/// An open segment.
 #[derive(Debug)]
 pub(in crate::index) struct Segment {
     file: File,
@@ -82,7 +78,6 @@ pub(in crate::index) struct Segment {
 }
 
 impl Segment {
-    /// Reads the tables of a file.
     pub(super) fn open(file: File, generation: u64) -> Option<Self> {
         let bytes = file.metadata().ok()?.len();
         let trailer_at = bytes.checked_sub(TRAILER_BYTES as u64)?;
@@ -126,7 +121,6 @@ impl Segment {
         .filter(|_| head == encode_head(generation))
     }
 
-    /// Digest and attribute of each document.
     pub(in crate::index) fn documents(&self) -> &[(ContentDigest, u64)] {
         &self.documents
     }
@@ -192,7 +186,6 @@ struct PostingList {
 /// One key of a block, with its list.
 struct BlockEntry<'a> {
     key: PostingKey,
-    /// Number of its documents.
     count: usize,
     list: &'a [u8],
 }
