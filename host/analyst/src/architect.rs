@@ -18,7 +18,6 @@ use tool_repository::file_role::{file_name, is_code, is_test, stem};
 
 /// Sources larger than this are worth a look: some thousand lines.
 const LARGE_BYTES: f64 = 40_000.0;
-/// Places named in one finding.
 const PLACES_MAX: usize = 6;
 /// Pages of the list in which the tests of a part of the repository are looked for, and files of one page.
 const PAGES_MAX: usize = 10;
@@ -199,7 +198,6 @@ const UNTESTED: &str = "Sources without a test file of their name";
 const DECLARED_TWICE: &str = "Dependencies declared more than once, differently";
 const CIRCULAR: &str = "Files that import each other";
 
-/// One measured finding.
 struct Finding {
     title: &'static str,
     measured: String,
@@ -210,7 +208,6 @@ struct Finding {
     check: &'static str,
 }
 
-/// A place of a finding.
 struct FindingPlace {
     path: String,
     /// Its citation, and what is measured there.
@@ -242,7 +239,6 @@ impl Finding {
     }
 }
 
-/// Sources of the project itself.
 fn own_sources(survey: &Survey) -> impl Iterator<Item = &Listed> {
     survey.sources().filter(|file| !is_beside_project(&file.path))
 }

@@ -15,7 +15,6 @@ pub(super) use stated::documents as stating_documents;
 use stated::stated_command;
 use tool_repository::file_role::{file_name, parent};
 
-/// Purpose of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CommandPurpose {
     Build,
@@ -36,7 +35,6 @@ impl CommandPurpose {
     }
 }
 
-/// One command of the project.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ProjectCommand {
     pub(super) purpose: CommandPurpose,
@@ -44,7 +42,6 @@ pub(super) struct ProjectCommand {
     pub(super) command: String,
     /// The script behind it, where the manifest has one.
     pub(super) script: String,
-    /// The file that declares it.
     pub(super) path: String,
     /// Line of the declaration, from 1; absent where the file's name alone shows the command.
     pub(super) line: Option<usize>,
@@ -168,7 +165,6 @@ struct Collector<'a> {
     survey: &'a Survey,
     /// Files that lie directly in the target.
     files: &'a [&'a ReadFile],
-    /// All files that were read.
     all: &'a [&'a ReadFile],
 }
 

@@ -12,7 +12,6 @@ use tool_provider::{Message, ToolCall, ToolResult};
 /// Task of the analyst, parsed from the first message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Brief {
-    /// Name of the operation.
     pub(super) operation: String,
     /// The directory or file that it is about; empty is the whole repository.
     pub(super) target: String,
@@ -85,7 +84,6 @@ fn chosen(packet: &str) -> Vec<String> {
     packet.lines().filter_map(path).collect()
 }
 
-/// One call and its answer.
 #[derive(Debug)]
 pub(super) struct Exchange<'a> {
     call: &'a ToolCall,
@@ -93,7 +91,6 @@ pub(super) struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    /// Text of the skill's answer.
     pub(super) fn text(&self) -> &'a str {
         &self.result.text
     }
@@ -197,7 +194,6 @@ impl<'a> Evidence<'a> {
     }
 }
 
-/// A file of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Listed {
     /// Relative to the root.
@@ -242,7 +238,6 @@ pub(super) fn size_text(bytes: f64) -> String {
 /// Words of the repository, and the lines where they stand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Quotation {
-    /// The words.
     pub(super) text: String,
     /// The first of the lines, from 1.
     pub(super) line: usize,
@@ -250,7 +245,6 @@ pub(super) struct Quotation {
 }
 
 impl Quotation {
-    /// Words of one line.
     pub(super) fn new(text: &str, line: usize) -> Self {
         Self {
             text: text.to_owned(),
@@ -275,7 +269,6 @@ impl Quotation {
 pub(super) struct NumberedLine {
     /// From 1.
     pub(super) number: usize,
-    /// Its text.
     pub(super) text: String,
 }
 
@@ -312,14 +305,12 @@ pub(super) fn extent(text: &str) -> Option<(usize, usize)> {
     Some((total.unwrap_or(last), last))
 }
 
-/// A line that a search found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hit {
     /// Relative to the root.
     pub(super) path: String,
     /// From 1.
     pub(super) number: usize,
-    /// The line.
     pub(super) text: String,
 }
 
@@ -343,14 +334,12 @@ pub(super) fn hits(text: &str) -> Vec<Hit> {
     text.lines().filter_map(hit).collect()
 }
 
-/// A declared dependency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Dependency {
     /// Name and constraint, as the manifest has them.
     pub(super) name: String,
     /// Group, such as `dev`.
     pub(super) group: String,
-    /// Path of the manifest.
     pub(super) manifest: String,
     /// Lines of the declaration, `12` or `12-14`.
     lines: String,
@@ -362,7 +351,6 @@ impl Dependency {
         self.group == "runtime"
     }
 
-    /// Citation of the declaration.
     pub(super) fn place(&self) -> String {
         cited(&self.manifest, &self.lines)
     }

@@ -223,7 +223,6 @@ fn speaking_files<'f>(brief: &'f Brief, survey: &Survey, files: &'f [ReadFile]) 
     own_files(brief, files).chain(packaged).collect()
 }
 
-/// The files that were read.
 fn read_files(evidence: &Evidence<'_>) -> Vec<ReadFile> {
     let mut files: Vec<ReadFile> = Vec::new();
     for answer in evidence.of("read").chain(evidence.of("page")) {
@@ -325,7 +324,6 @@ fn symbol_files<'s>(brief: &Brief, survey: &'s Survey) -> Vec<&'s Listed> {
     sources
 }
 
-/// The files of each search.
 fn searches(files: Vec<&Listed>) -> Vec<Vec<&Listed>> {
     let mut searches: Vec<Vec<&Listed>> = Vec::new();
     let mut bytes = f64::INFINITY;

@@ -11,7 +11,6 @@ use crate::evidence::{NumberedLine, Quotation};
 use crate::text::{cut_text, first_sentence};
 use tool_repository::file_role::language;
 
-/// Characters of a purpose.
 const PURPOSE_CHARACTERS_MAX: usize = 160;
 
 /// Words that only a licence, a pragma or a list of authors has.

@@ -51,7 +51,6 @@ pub fn connect(settings: &ProviderSettings, options: &Options) -> Result<Arc<dyn
     }
 }
 
-/// Next step of the analyst.
 enum Reply {
     /// It wants to know more.
     Calls(Vec<ToolCall>),

@@ -53,12 +53,10 @@ const EXPORTED_PARTS_MAX: usize = 4;
 pub(super) struct ReadFile {
     /// Relative to the root.
     pub(super) path: String,
-    /// Its first lines.
     pub(super) lines: Vec<NumberedLine>,
 }
 
 impl ReadFile {
-    /// File name.
     pub(super) fn name(&self) -> &str {
         file_name(&self.path)
     }
@@ -130,7 +128,6 @@ impl ReadFile {
         })
     }
 
-    /// The project's name.
     pub(super) fn project_name(&self) -> Option<Quotation> {
         match self.name() {
             "pyproject.toml" => self.table_value(&["[project]", "[tool.poetry]"], "name"),
@@ -169,7 +166,6 @@ impl ReadFile {
         }
     }
 
-    /// The project's description.
     pub(super) fn description(&self) -> Option<Quotation> {
         match self.name() {
             "pyproject.toml" => self.table_value(&["[project]", "[tool.poetry]"], "description"),

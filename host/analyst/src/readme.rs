@@ -13,7 +13,6 @@ use regex::{Captures, Regex};
 use crate::evidence::{NumberedLine, Quotation};
 use crate::text::cut_text;
 
-/// Characters of a purpose.
 const PURPOSE_CHARACTERS_MAX: usize = 400;
 /// Paragraphs among which the purpose is looked for.
 const PARAGRAPHS_MAX: usize = 8;
@@ -23,9 +22,7 @@ const TITLE_CHARACTERS_MAX: usize = 50;
 /// The parts of a README that say what a project is.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Readme {
-    /// First heading.
     pub(super) title: Option<Quotation>,
-    /// First paragraph of prose.
     pub(super) purpose: Option<Quotation>,
 }
 
@@ -141,7 +138,6 @@ pub(super) fn is_remark(text: &str) -> bool {
     REMARK.is_match(text)
 }
 
-/// A paragraph of prose.
 #[derive(Debug)]
 struct Paragraph {
     words: Quotation,
@@ -326,7 +322,6 @@ struct MarkdownReader {
     block: ReadmeBlock,
     /// Lists, quotations, tables and code around the event.
     nested: usize,
-    /// Of them, the quotations.
     quotations: usize,
     links: usize,
     images: usize,

@@ -99,16 +99,13 @@ pub(super) fn literal_glob(path: &str) -> String {
     if glob.contains('/') { glob } else { format!("/{glob}") }
 }
 
-/// Results of the survey.
 #[derive(Debug)]
 pub(super) struct Survey {
-    /// The files of the target.
     pub(super) files: Vec<Listed>,
     /// Totals in the words of the list: `9 files, 2 directories, 1.2 MB`.
     pub(super) totals: String,
     /// False where there are more than were listed.
     pub(super) complete: bool,
-    /// Dependencies that the manifests declare.
     pub(super) dependencies: Vec<Dependency>,
     /// Problems of manifests that could not be read.
     pub(super) broken: Vec<String>,
@@ -123,16 +120,12 @@ pub(super) struct Survey {
 /// A row of a table: how many files, how large.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
-    /// Name of the counted group.
     pub(super) name: String,
-    /// Files.
     pub(super) files: usize,
-    /// Bytes.
     pub(super) bytes: f64,
 }
 
 impl Row {
-    /// Its size, for people.
     pub(super) fn size(&self) -> String {
         size_text(self.bytes)
     }

@@ -18,7 +18,6 @@ const WORDS_MAX: usize = 12;
 const WORD_LETTERS_MIN: usize = 4;
 /// Names of a line that are shown.
 const NAMES_MAX: usize = 3;
-/// Files that are named.
 const FILES_MAX: usize = 6;
 
 /// Words that a task has whatever it is about.
@@ -71,7 +70,6 @@ const COMMON_WORDS: [&str; 46] = [
     "without",
 ];
 
-/// A file that a task concerns.
 #[derive(Debug, PartialEq)]
 pub(super) struct FocusFile {
     pub(super) path: String,

@@ -231,7 +231,6 @@ impl DefinitionReader {
         Self { pattern, passes_on }
     }
 
-    /// The name that a line defines.
     fn defined_name(&self, line: &str) -> Option<String> {
         const KEYWORDS: [&str; 21] = [
             "for", "while", "switch", "return", "else", "sizeof", "main", "defined", "operator", "catch", "decltype",
@@ -263,7 +262,6 @@ impl DefinitionReader {
 
 /// Judges definitions by what README, package files and names say of them.
 struct CandidateJudge {
-    /// Words of the README.
     readme: BTreeSet<String>,
     /// Words of the files that stand for a package.
     exported: BTreeSet<String>,
@@ -271,7 +269,6 @@ struct CandidateJudge {
     project: BTreeSet<String>,
     /// Names of the sources, lower case.
     stems: BTreeSet<String>,
-    /// Bytes of the sources.
     bytes: BTreeMap<String, f64>,
     is_type: Regex,
     /// True where the file of a library in Ruby gives its module methods.

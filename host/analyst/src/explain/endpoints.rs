@@ -7,7 +7,6 @@ use crate::evidence::Brief;
 use crate::survey::{Survey, is_beside_project};
 use crate::text::{cited, code, prose};
 
-/// Entries of a section.
 const ENTRIES_MAX: usize = 20;
 
 pub(super) fn routes_section(brief: &Brief, survey: &Survey) -> String {

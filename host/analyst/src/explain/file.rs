@@ -29,7 +29,6 @@ const DEFINITIONS_MAX: usize = 200;
 const OUTLINE_MAX: usize = 80;
 /// Characters of a definition's head in a list.
 const SIGNATURE_CHARACTERS_MAX: usize = 120;
-/// Imports that are listed.
 const IMPORTS_MAX: usize = 20;
 /// Importers that are asked for, and those that are listed.
 const IMPORTERS_ASKED_MAX: usize = 100;

@@ -16,12 +16,10 @@ use crate::survey::{Survey, beneath, is_beside_project, join};
 use crate::text::code;
 use tool_repository::file_role::{file_name, language, parent};
 
-/// Names that are listed.
 const NAMES_MAX: usize = 10;
 /// Lines of one list of names. A longer one is generated.
 const LIST_LINES_MAX: usize = 400;
 
-/// A name and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ExportedName {
     name: String,

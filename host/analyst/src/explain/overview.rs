@@ -21,7 +21,6 @@ use tool_repository::file_role::{parent, stem};
 
 /// Edges of a picture: it is read in a text.
 const PICTURE_EDGES_MAX: usize = 30;
-/// Authors that are named.
 const AUTHORS_MAX: usize = 3;
 /// A longer name is something else.
 const AUTHOR_BYTES_MAX: usize = 60;

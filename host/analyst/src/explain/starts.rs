@@ -16,9 +16,7 @@ use tool_repository::file_role::{Role, entry_point_by_path, file_name, is_code, 
 
 /// Entry points that are read and listed.
 const ENTRY_POINTS_MAX: usize = 5;
-/// Programs that are listed.
 const PROGRAMS_MAX: usize = 8;
-/// Folders of headers that are listed.
 const HEADER_FOLDERS_MAX: usize = 3;
 
 pub(super) fn starts_section(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> String {
@@ -324,7 +322,6 @@ pub(super) fn library_header(brief: &Brief, survey: &Survey, evidence: &Evidence
     (!mains(evidence).iter().any(is_beside)).then_some(header)
 }
 
-/// The functions in which programs start.
 pub(super) fn mains(evidence: &Evidence<'_>) -> Vec<Hit> {
     evidence.of("mains").flat_map(|answer| hits(answer.text())).collect()
 }

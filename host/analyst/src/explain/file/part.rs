@@ -15,7 +15,6 @@ use tool_repository::file_role::language;
 /// Definitions that are listed, and those that are looked up.
 const DEFINITIONS_MAX: usize = 30;
 const LOOKED_UP_MAX: usize = 8;
-/// Lines that are shown.
 const SHOWN_LINES: usize = 80;
 
 pub(super) fn next(brief: &Brief, (first, last): (usize, usize), evidence: &Evidence<'_>) -> Reply {
