@@ -8,7 +8,6 @@ pub(super) enum Layer {
     Environment(&'static str),
 }
 
-/// A value with its layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sourced<T> {
     pub(super) value: T,

@@ -279,7 +279,6 @@ pub enum ReportsPlace {
 }
 
 impl ReportsPlace {
-    /// Reads `directory` of `[reports]`.
     fn of(directory: Option<&str>, environment: &Environment) -> Result<Self, Problem> {
         Ok(match directory {
             None => Self::WorkingDirectory,
@@ -427,7 +426,6 @@ pub enum HookRuns {
     Sandbox,
 }
 
-/// The file, as written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct ConfigFile {

@@ -167,7 +167,6 @@ pub fn exposed_key(home: &Path) -> Option<Problem> {
     holds_key.then_some(problem)
 }
 
-/// Reads the file.
 pub(super) fn read(place: &Path) -> Result<String, Problem> {
     fs::read_to_string(place).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Problem::new(

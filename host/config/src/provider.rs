@@ -18,14 +18,12 @@ use super::{ANALYST_URL, Api, ConfigFile, Environment, FileProvider, Patience, P
 /// Tokens below which no vendor takes a budget for thinking; 0 turns it off.
 const THINKING_BUDGET_MIN: u32 = 128;
 
-/// Longest command that prints a key.
 const KEY_COMMAND_WORDS_MAX: usize = 32;
 
 /// The server that a provider uses, as the file has it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SelectedServer<'f> {
     pub(super) provider: ProviderName,
-    /// The vendor that the file names.
     pub(super) vendor: Option<&'f str>,
     /// The vendor's row, also where the vendor follows from provider and wire.
     pub(super) preset: Option<&'static Preset>,
@@ -37,7 +35,6 @@ pub(super) struct SelectedServer<'f> {
 static UNSET: FileProvider = FileProvider::unset();
 
 impl<'f> SelectedServer<'f> {
-    /// The server that a provider uses.
     pub(super) fn of(name: ProviderName, file: &'f ConfigFile) -> Self {
         let own = file.providers.get(&name).unwrap_or(&UNSET);
         match own.vendor.as_deref() {
@@ -120,7 +117,6 @@ impl<'f> SelectedServer<'f> {
         layered(None, written, || default.map(str::to_owned))
     }
 
-    /// Its model.
     pub(super) fn model(&self, environment: &Environment) -> Option<Sourced<String>> {
         if self.is_analyst() {
             return layered(None, Some(ANALYST_URL.to_owned()), || None);
@@ -457,10 +453,8 @@ impl<'f> SelectedServer<'f> {
     }
 }
 
-/// Source of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum KeySource {
-    /// The key itself.
     Key(Secret),
     /// A program that prints it.
     Command(Vec<String>),

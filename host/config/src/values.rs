@@ -17,7 +17,6 @@ pub fn place_of(text: &str, table: &str, key: &str, item: Option<&str>) -> Optio
     Some(line_and_column(text, Some(span?)))
 }
 
-/// The levels of the log.
 const LEVELS: [&str; 6] = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE", "OFF"];
 
 /// A level, or a list of `module=level`: a wrong word would silence the log without an error.

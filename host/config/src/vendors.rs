@@ -62,7 +62,6 @@ impl Quirks {
         ..Self::PLAIN
     };
 
-    /// The form of OpenRouter.
     const OPENROUTER: Self = Self {
         has_reasoning_object: true,
         ..Self::PLAIN
