@@ -98,7 +98,6 @@ fn is_unwanted(character: char) -> bool {
 
 type Characters<'a> = std::iter::Peekable<std::str::Chars<'a>>;
 
-/// Skips what follows an escape character.
 fn skip_escape(rest: &mut Characters<'_>) {
     match rest.peek() {
         Some('[') => {

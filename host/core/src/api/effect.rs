@@ -19,7 +19,6 @@ use crate::text::nearest;
 /// Longest host in an effect: a name of the DNS and a port.
 const HOST_BYTES_MAX: usize = 253 + ":65535".len();
 
-/// Longest name of a secret.
 const SECRET_NAME_BYTES_MAX: usize = 64;
 
 /// Name of a grant for every host.

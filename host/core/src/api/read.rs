@@ -25,7 +25,6 @@ pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(deserializer: D)
     }
 }
 
-/// An object with named fields.
 pub(super) fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
     let fields = Map::deserialize(deserializer)?;
     T::deserialize(Value::Object(fields)).map_err(D::Error::custom)

@@ -126,12 +126,10 @@ pub(super) struct RuleMatch {
 pub(super) struct Enabled(u64);
 
 impl Enabled {
-    /// All of them.
     pub(super) fn all() -> Self {
         Self(u64::MAX)
     }
 
-    /// None of them.
     pub(super) fn none() -> Self {
         Self(0)
     }
@@ -162,7 +160,6 @@ pub(super) fn named_index(name: &str) -> usize {
     at.expect("the name is one of the table")
 }
 
-/// The name of a rule.
 pub(super) fn name(rule: usize) -> &'static str {
     &RULES[rule].name
 }

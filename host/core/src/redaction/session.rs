@@ -96,7 +96,6 @@ pub(super) fn literals(keys: &BTreeSet<String>) -> Option<AhoCorasick> {
     (!keys.is_empty()).then(build)?.ok()
 }
 
-/// The rule of the configuration's keys.
 pub(super) fn own_rule() -> usize {
     rules::named_index(OWN)
 }

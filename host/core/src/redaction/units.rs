@@ -9,7 +9,6 @@ use std::ops::Range;
 /// Replaces a unit that is not text. No key contains this byte.
 const NO_TEXT: char = '\u{1}';
 
-/// A way to read a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextUnits {
     /// UTF-8, and any encoding that holds ASCII.
