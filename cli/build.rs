@@ -83,7 +83,6 @@ fn skills_folder(out: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// The names of the built-in skills.
 fn skills() -> Result<Vec<String>, String> {
     let sources = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../skills");
     println!("cargo::rerun-if-changed={}", sources.display());

@@ -150,7 +150,6 @@ impl Backend {
         }
     }
 
-    /// Connects to the running daemon.
     pub(crate) async fn connect_running(&self) -> Result<Client, Error> {
         match self.running()? {
             Some(record) => self.connect(&record).await,
@@ -181,7 +180,6 @@ impl Backend {
         Ok(daemon::start(&program, &arguments, &self.home, &self.environment)?)
     }
 
-    /// Stops the daemon of a connection.
     pub(crate) fn stop(&self, client: &Client) -> Result<(), Error> {
         Ok(daemon::stop(&client.daemon)?)
     }
@@ -367,7 +365,6 @@ impl Carrier {
     }
 }
 
-/// A kept connection to the daemon.
 #[derive(Debug)]
 pub(crate) struct Client {
     sender: Sender,
@@ -401,7 +398,6 @@ impl Client {
         })
     }
 
-    /// Number of sessions under way.
     pub(crate) async fn sessions(&mut self) -> Result<u64, Error> {
         let status: BackendStatus = self.get("/api/status").await?;
         Ok(status.sessions_running)
@@ -534,7 +530,6 @@ async fn problem_of(response: Response<Incoming>) -> Error {
 /// Time limit for the end of a stream after its last event; the two mostly come together.
 const END_TIME: Duration = Duration::from_millis(100);
 
-/// The events of one stream.
 #[derive(Debug)]
 pub(crate) struct Events {
     daemon: ReachedDaemon,
@@ -576,7 +571,6 @@ impl Events {
         lost(&self.daemon, &"the stream ended before the session did").await
     }
 
-    /// The session that this stream started.
     pub(crate) fn session(&self) -> Option<&str> {
         self.session.as_deref()
     }

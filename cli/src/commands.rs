@@ -76,7 +76,6 @@ impl Context {
     }
 }
 
-/// Runs a command.
 pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode, Error> {
     match command {
         Command::Init(init) => init::run(&init, context).await,
@@ -202,7 +201,6 @@ fn is_interactive(run: &RunArguments) -> bool {
     Output::can_ask() && !run.json && !run.session.policy.frozen
 }
 
-/// Limits of the session.
 fn budget(run: &RunArguments) -> BudgetRequest {
     BudgetRequest {
         max_steps: run.session.max_steps,

@@ -9,12 +9,9 @@ pub(crate) use host::api::{BACKEND, FAILED, USAGE};
 /// Interrupted by the user.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Why a command ended early.
 #[derive(Debug)]
 pub(crate) enum Error {
-    /// Something to tell the user.
     Problem(Problem),
-    /// No backend runs.
     NotRunning,
     /// The user interrupted it and knows.
     Interrupted,
@@ -23,7 +20,6 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// A problem without a hint.
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self::Problem(Problem::new(kind, message))
     }
@@ -37,7 +33,6 @@ impl Error {
         Self::new(kind, format!("{what} `{}`: {error}", path.display()))
     }
 
-    /// The exit code of the specification.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             // A session or a skill that was named and is not there. Where one ends so it has looked for something itself.

@@ -26,13 +26,11 @@ pub(crate) use job_log::{Annotation, AnnotationLevel, without_commands};
 use markdown::{Markdown, Terminal};
 pub(crate) use status::{Status, TICK};
 
-/// Output streams of a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Output {
     quiet: bool,
     /// One line for each step, also on a terminal.
     verbose: bool,
-    /// Colours on standard error.
     colour: bool,
     /// Standard error is a terminal that understands more than lines.
     moves: bool,
@@ -93,7 +91,6 @@ impl Output {
         write_out(&clean(text))
     }
 
-    /// A line of the answer.
     pub(crate) fn line(self, text: &str) -> Result<(), Error> {
         self.answer(&format!("{text}\n"))
     }
@@ -228,14 +225,12 @@ fn indented(text: &str) -> String {
     })
 }
 
-/// Columns of the terminal.
 fn columns() -> usize {
     let size = terminal_size::terminal_size();
     let told = size.map(|(terminal_size::Width(columns), _)| columns.into());
     told.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
 }
 
-/// Writes clean text to standard output.
 fn write_out(text: &str) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

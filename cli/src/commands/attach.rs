@@ -92,7 +92,6 @@ async fn say_report(result: &SessionResult, client: &mut Client, context: &Conte
     }
 }
 
-/// Ends a session in the daemon.
 pub(super) async fn cancel(session: &str, context: &Context) -> Result<ExitCode, Error> {
     let mut client = context.backend.connect_running().await?;
     let id = identified(session, &mut client, context).await?;

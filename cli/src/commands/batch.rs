@@ -33,7 +33,6 @@ use list::{BatchItem, DefaultWork, RepositorySource};
 use results::{BatchResult, ResultsFolder};
 use work::{BatchSettings, ItemError, StartedItem, run_item};
 
-/// Runs `tool batch`.
 pub(super) async fn run(arguments: BatchArguments, context: &Context) -> Result<ExitCode, Error> {
     if arguments.summarize {
         return summarize(&arguments.results, context.output);
@@ -108,7 +107,6 @@ fn say_start(all: usize, left: usize, output: Output) {
     });
 }
 
-/// End of a run.
 enum BatchEnd {
     Done,
     Interrupted,
@@ -154,7 +152,6 @@ async fn run_queue(
     ended
 }
 
-/// Ends the shard's own daemon.
 async fn stop_backend(backend: &Backend) {
     if let Ok(client) = backend.connect_running().await {
         // One that stays is found by the next run of this shard.
@@ -309,7 +306,6 @@ fn was_too_expensive(result: &BatchResult) -> bool {
     result.error.as_ref().is_some_and(is_exhausted) && result.cost() == Some(Dollars::default())
 }
 
-/// `--summarize`.
 fn summarize(results: &Path, output: Output) -> Result<ExitCode, Error> {
     write_summary(results, output)?;
     Ok(ExitCode::SUCCESS)

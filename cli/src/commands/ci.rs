@@ -30,7 +30,6 @@ use report_folder::ReportFolder;
 /// Part of a session's report that is kept: the transcript, and what stands above it.
 const SESSION_REPORT_BYTES_MAX: u64 = 2 * REPORT_TRANSCRIPT_BYTES_MAX as u64;
 
-/// Content of the reports.
 struct JobReport<'a> {
     result: &'a SessionResult,
     findings: &'a [PlacedProposal],
@@ -39,7 +38,6 @@ struct JobReport<'a> {
     distrust: Option<&'static str>,
 }
 
-/// Runs `tool ci`.
 pub(super) async fn run(arguments: CiArguments, context: &Context) -> Result<ExitCode, Error> {
     let pipeline = Pipeline::detect(arguments.host, &context.backend.environment)?;
     check_home(context)?;
@@ -197,7 +195,6 @@ fn has_findings(result: &SessionResult) -> bool {
     result.operation == host::api::Operation::Architect
 }
 
-/// A job whose session has ended.
 struct Job<'a> {
     pipeline: Pipeline,
     reports: ReportFolder,

@@ -17,7 +17,6 @@ use crate::args::Dev;
 use crate::error::Error;
 use crate::output::Output;
 
-/// Runs a helper.
 pub(crate) fn run(dev: &Dev, output: Output) -> Result<ExitCode, Error> {
     match dev {
         Dev::ModelServer {

@@ -10,7 +10,6 @@ use super::{Context, path_text, print_json};
 use crate::client::{Client, percent_encoded};
 use crate::error::Error;
 
-/// Shows the diff of a session.
 pub(super) async fn run(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
     let mut client = connect_to_read(context).await?;
     let route = route("diff", session, &mut client, context).await?;

@@ -29,7 +29,6 @@ use crate::builtins::BUILTINS;
 use crate::error::{Error, FAILED, USAGE};
 use crate::output::Output;
 
-/// Result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Verdict {
@@ -48,7 +47,6 @@ impl Verdict {
     }
 }
 
-/// One line of the examination.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Check {
     name: &'static str,
@@ -91,7 +89,6 @@ impl Check {
     }
 }
 
-/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Examination {
     checks: Vec<Check>,
@@ -103,7 +100,6 @@ struct Examination {
 /// Name of the check of the home folder.
 const HOME: &str = "home";
 
-/// Looks at everything.
 pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<ExitCode, Error> {
     let mut checks = Checks {
         list: Vec::new(),
@@ -327,7 +323,6 @@ fn disk_check(name: &'static str, disk: Disk, left: FreeSpace) -> Check {
     }
 }
 
-/// The nearest folder that is there.
 fn existing(path: &Path) -> &Path {
     path.ancestors().find(|above| above.exists()).unwrap_or(path)
 }

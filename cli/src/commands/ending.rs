@@ -32,7 +32,6 @@ impl Ending {
         })
     }
 
-    /// Waits for one of the signals.
     pub(super) async fn asked(&mut self) {
         let hung_up = async {
             match &mut self.hangup {

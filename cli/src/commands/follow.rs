@@ -37,7 +37,6 @@ impl Follow {
         self.events.secret()
     }
 
-    /// The session that this stream started.
     pub(super) fn session(&self) -> Option<&str> {
         self.events.session()
     }
@@ -93,7 +92,6 @@ impl Waiting {
         Self::new("scanning".to_owned(), model, output)
     }
 
-    /// A call of one skill.
     pub(super) fn skill(name: &str, output: Output) -> Self {
         Self::new(name.to_owned(), String::new(), output)
     }

@@ -245,7 +245,6 @@ pub(super) async fn with_beginning(beginning: &str, client: &mut Client) -> Resu
 /// Fewest characters of an end: fewer are the end of too many.
 const END_CHARACTERS_MIN: usize = 6;
 
-/// Characters of an identifier.
 const WHOLE_IDENTIFIER: usize = 36;
 
 /// Path of the report. A relative path is joined with the repository, which the history knows.

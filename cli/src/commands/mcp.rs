@@ -31,7 +31,6 @@ pub(super) async fn run(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error>
     }
 }
 
-/// The repository to serve.
 fn root(named: Option<&Path>, context: &Context) -> Result<PathBuf, Error> {
     let Some(named) = named else {
         return Ok(context.places()?.0);

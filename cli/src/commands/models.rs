@@ -12,7 +12,6 @@ use crate::args::{ModelsArguments, ModelsCommand};
 use crate::error::Error;
 use crate::output::Output;
 
-/// Lists or switches.
 pub(super) async fn run(arguments: ModelsArguments, context: &Context) -> Result<ExitCode, Error> {
     match arguments.command {
         None => list(arguments.json, context).await,
@@ -20,7 +19,6 @@ pub(super) async fn run(arguments: ModelsArguments, context: &Context) -> Result
     }
 }
 
-/// The list as JSON.
 #[derive(Serialize)]
 struct ModelsReport {
     servers: Vec<ConfiguredServer>,

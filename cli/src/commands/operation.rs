@@ -101,12 +101,10 @@ impl Task {
         Ok(Subject::target(self.typed.join("\n")))
     }
 
-    /// `tool explain`.
     pub(super) fn explain(targets: Vec<String>) -> Self {
         Self::new(Operation::Explain, targets)
     }
 
-    /// `tool ask`.
     pub(super) fn ask(words: &[String]) -> Self {
         Self {
             is_question: true,
@@ -114,12 +112,10 @@ impl Task {
         }
     }
 
-    /// `tool architect`.
     pub(super) fn architect(task: String) -> Self {
         Self::new(Operation::Architect, vec![task])
     }
 
-    /// `tool refactor`.
     pub(super) fn refactor(task: String, focus: Option<String>) -> Self {
         Self {
             focus,
@@ -127,7 +123,6 @@ impl Task {
         }
     }
 
-    /// `tool test-gen`.
     pub(super) fn test_gen(file: String) -> Self {
         Self::new(Operation::TestGen, vec![file])
     }
@@ -199,12 +194,10 @@ fn task_of(input: impl Read) -> Result<String, Error> {
 pub(super) struct ReadyTask {
     task: Task,
     subject: Subject,
-    /// Model that answers.
     pub(super) model: String,
 }
 
 impl ReadyTask {
-    /// The request that starts its session.
     pub(super) fn request(self, run: &RunArguments, context: &Context) -> Result<ExecuteRequest, Error> {
         request(self.task, self.subject, run, context)
     }
@@ -237,7 +230,6 @@ pub(super) async fn prepare(task: Task, run: &RunArguments, context: &Context) -
     Ok(ReadyTask { task, subject, model })
 }
 
-/// Runs an operation to its end.
 pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Result<ExitCode, Error> {
     let output = context.output;
     let ready = prepare(task, run, context).await?;
@@ -312,7 +304,6 @@ fn request(task: Task, subject: Subject, run: &RunArguments, context: &Context) 
     })
 }
 
-/// A session that was started here.
 pub(super) struct Session {
     pub(super) client: Client,
     pub(super) id: String,
@@ -378,7 +369,6 @@ impl Session {
         Err(error)
     }
 
-    /// Shows what happens until the end.
     async fn stream(&mut self, events: Events, waiting: Waiting) -> Result<SessionEnd, Error> {
         let mut events = Follow::new(events, waiting)?;
         while let Some(event) = events.next().await? {

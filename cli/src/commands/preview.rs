@@ -12,7 +12,6 @@ use super::history::short;
 use super::{Context, path_text, print_json};
 use crate::error::Error;
 
-/// `tool apply`, as it was typed.
 pub(super) struct Apply {
     /// A session, where the first word looks like one; then paths.
     pub(super) words: Vec<String>,
@@ -21,7 +20,6 @@ pub(super) struct Apply {
     pub(super) json: bool,
 }
 
-/// Session and files that are meant.
 #[derive(Debug, PartialEq, Eq)]
 struct Chosen {
     session: String,

@@ -22,16 +22,13 @@ use crate::builtins::HOSTILE;
 use crate::error::{Error, FAILED};
 use crate::output::{Output, Status, TICK};
 
-/// Output of `--json`.
 #[derive(Debug, Serialize)]
 struct Proof {
     /// The kernel that it was tried on.
     kernel: String,
     /// Sandbox around runs.
     sandbox: &'static str,
-    /// Attempts of a skill.
     attacks: Vec<ProbeResult>,
-    /// Attempts of a run.
     escapes: Vec<ProbeResult>,
     /// Attempts of a helper that parses untrusted files.
     helpers: Vec<ProbeResult>,
@@ -120,10 +117,8 @@ fn exit(failed: usize) -> ExitCode {
     }
 }
 
-/// Origin of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AttemptKind {
-    /// A skill.
     Attack,
     /// A program that a skill has run.
     Escape,

@@ -14,7 +14,6 @@ use crate::builtins::{BUILTINS, OUTLINERS};
 use crate::client::{Backend, not_running, under_way};
 use crate::error::{BACKEND, Error};
 
-/// Runs a subcommand of `tool service`.
 pub(crate) async fn run(service: &Service, context: &Context) -> Result<ExitCode, Error> {
     match service {
         Service::Start => start(context).await,

@@ -66,7 +66,6 @@ fn in_its_words(description: &str, columns: Option<usize>) -> String {
     marked.join("\n")
 }
 
-/// Runs a subcommand of `tool skill`.
 pub(super) async fn run(skill: Skill, context: &Context) -> Result<ExitCode, Error> {
     match skill {
         Skill::List { json } => list(json, context).await,
@@ -246,7 +245,6 @@ const UNKNOWN_SIGNER: &str = "no identity in [skills.identities]";
 /// Form in which the answer of a call is printed.
 #[derive(Debug, Clone, Copy)]
 struct AnswerForm {
-    /// The receipt goes to standard error.
     receipt: bool,
     /// The whole answer as JSON instead of its text.
     json: bool,
@@ -294,7 +292,6 @@ async fn call(
     }
 }
 
-/// End of a call.
 enum CallEnd {
     Code(ExitCode),
     /// The policy does not allow it; nothing was printed yet.

@@ -6,13 +6,11 @@ use host::api::{Event, TestDetails, TestStatus};
 
 use super::history::short;
 
-/// Counts of one session.
 #[derive(Debug, Default)]
 pub(super) struct SessionTally {
     reads: usize,
     searches: usize,
     others: usize,
-    /// Lines added and removed by path.
     changed: BTreeMap<String, (u64, u64)>,
     /// True where the changes are those of a preview.
     is_preview: bool,
@@ -24,7 +22,6 @@ pub(super) struct SessionTally {
 }
 
 impl SessionTally {
-    /// Takes one event into account.
     pub(super) fn count(&mut self, event: &Event) {
         match event {
             Event::Selection { files } => self.reads += files.len(),

@@ -18,7 +18,6 @@ use crate::error::Error;
 /// Packages of a monorepo that are listed one by one.
 const PARTS_MAX: usize = 20;
 
-/// Runs `tool tests`.
 pub(super) fn run(arguments: TestsArguments, context: &Context) -> Result<ExitCode, Error> {
     let (root, here) = context.places()?;
     let root = root
@@ -42,7 +41,6 @@ pub(super) fn run(arguments: TestsArguments, context: &Context) -> Result<ExitCo
     }
 }
 
-/// A path relative to the root.
 fn path_in(root: &Path, path: &Path) -> Result<String, Error> {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let inside = real.to_str().and_then(|text| inside(root, text));

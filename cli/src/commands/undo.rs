@@ -13,7 +13,6 @@ use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED};
 use crate::output::Output;
 
-/// Most merges that one undo makes.
 const MERGES_MAX: usize = 50;
 
 /// Takes the changes of a session back, or of all turns of its conversation. Exit code 1 where a file was left as it is.

@@ -5,7 +5,6 @@ use std::io::IsTerminal;
 use super::{AnswerFile, Markdown, Output, write_out};
 use crate::error::Error;
 
-/// An answer under way.
 #[derive(Debug)]
 pub(crate) struct AnswerWriter {
     sink: Sink,
@@ -61,7 +60,6 @@ impl AnswerWriter {
         Self { sink: Sink::File(file) }
     }
 
-    /// A piece of the text.
     pub(crate) fn piece(&mut self, text: &str) -> Result<(), Error> {
         match &mut self.sink {
             Sink::Terminal(markdown) => write_out(&markdown.push(text)),

@@ -8,7 +8,6 @@ use super::{Output, write_out};
 use crate::error::Error;
 
 impl Output {
-    /// Prints a diff.
     pub(crate) fn diff(self, diff: &str) -> Result<(), Error> {
         let coloured = self.terminal.is_some_and(|terminal| terminal.colour);
         write_out(&shown(diff, coloured))

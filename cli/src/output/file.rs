@@ -120,7 +120,6 @@ impl AnswerFile {
             .into())
     }
 
-    /// Another piece of the answer.
     pub(crate) fn push(&mut self, text: &str) {
         self.content.push_str(&super::clean(text));
     }
@@ -130,7 +129,6 @@ impl AnswerFile {
         &self.named
     }
 
-    /// Puts the answer in place.
     pub(crate) fn write(mut self) -> Result<(), Error> {
         if !self.content.is_empty() && !self.content.ends_with('\n') {
             self.content.push('\n');

@@ -50,7 +50,6 @@ fn push_without_brackets(text: &str, safe: &mut String) {
     safe.push_str(rest);
 }
 
-/// Weight of an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnnotationLevel {
     Warning,
@@ -90,7 +89,6 @@ impl fmt::Display for Annotation {
     }
 }
 
-/// Text inside of a workflow command.
 struct Escaped<'t> {
     text: &'t str,
     is_property: bool,

@@ -29,7 +29,6 @@ pub(crate) struct Markdown {
     pending: String,
     /// Length of `pending` when it was last parsed.
     parsed_bytes: usize,
-    /// The block that was rendered last.
     last: Option<ListItem>,
 }
 
@@ -59,7 +58,6 @@ enum BlockEnd {
 }
 
 impl Markdown {
-    /// An empty text.
     pub(crate) fn new(terminal: Terminal) -> Self {
         Self {
             terminal,
@@ -82,7 +80,6 @@ impl Markdown {
         out
     }
 
-    /// Gives the rest.
     pub(crate) fn finish(&mut self) -> String {
         let mut out = String::new();
         if !self.line.is_empty() {

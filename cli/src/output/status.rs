@@ -16,21 +16,18 @@ pub(crate) const TICK: Duration = Duration::from_millis(250);
 /// A wait shorter than this is not worth a line.
 const PATIENCE: Duration = Duration::from_millis(400);
 
-/// Status line of a wait.
 #[derive(Debug)]
 pub(crate) struct Status {
     /// Standard error is a terminal, and the user wants to see what goes on.
     shown: bool,
     colour: bool,
     what: String,
-    /// The newest line of what runs.
     detail: String,
     since: Instant,
     drawn: bool,
 }
 
 impl Status {
-    /// Nothing yet.
     pub(crate) fn new(output: Output) -> Self {
         Self {
             shown: output.moves && !output.quiet,
@@ -54,12 +51,10 @@ impl Status {
         self.what = what.into();
     }
 
-    /// The newest line of what runs.
     pub(crate) fn detail(&mut self, line: &str) {
         self.detail = line.to_owned();
     }
 
-    /// Draws the line anew.
     pub(crate) fn draw(&mut self) {
         let waited = self.since.elapsed();
         if !self.shown || self.what.is_empty() || waited < PATIENCE {

@@ -9,7 +9,6 @@ const USEFUL_SHARE: u64 = 100;
 /// Smallest bound of a session, in billionths of a dollar.
 const BOUND_NANOS_MIN: u64 = 1_000;
 
-/// Money that is left.
 #[derive(Debug)]
 pub(super) struct SharedBudget {
     left_nanos: u64,

@@ -13,13 +13,11 @@ use crate::error::Error;
 /// Largest list. A line is some hundred bytes.
 const LIST_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Repositories of a list.
 pub(super) const ITEMS_MAX: usize = 100_000;
 
 /// Digits of an item's identifier: enough that two of the largest list do not meet.
 const ID_DIGITS: usize = 16;
 
-/// One repository with its work.
 #[derive(Debug, Clone)]
 pub(super) struct BatchItem {
     /// Hash of the operation, the task, and the repository as it was written.
@@ -33,7 +31,6 @@ pub(super) struct BatchItem {
     pub(super) task: Option<String>,
 }
 
-/// Place of a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum RepositorySource {
     /// By its real path, where it exists: one folder may be written in several ways.
@@ -48,7 +45,6 @@ pub(super) struct DefaultWork {
     pub(super) task: Option<String>,
 }
 
-/// A line in JSON.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JsonLine {

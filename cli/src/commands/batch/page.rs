@@ -14,7 +14,6 @@ table{border-collapse:collapse;width:100%}td,th{border-bottom:1px solid #ccc;pad
 td.number,th.number{text-align:right}.failed,.cancelled{color:#a40000}pre{white-space:pre-wrap;background:#f5f5f5;padding:1rem}\
 @media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}pre{background:#242424}.failed,.cancelled{color:#f88}}";
 
-/// Sums of all results.
 struct BatchTotals {
     complete: usize,
     failed: usize,
@@ -81,7 +80,6 @@ pub(super) fn totals_line(results: &[BatchResult]) -> String {
     BatchTotals::of(results).line()
 }
 
-/// `summary.md`.
 pub(super) fn markdown(results: &[BatchResult]) -> String {
     let mut text = format!("# Batch\n\n{}\n\n", BatchTotals::of(results).line());
     text.push_str("| repository | operation | result | files | tokens | cost | seconds | error |\n");
@@ -156,7 +154,6 @@ fn section(result: &BatchResult) -> String {
     text
 }
 
-/// Text in HTML.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in clean(text).chars() {

@@ -61,7 +61,6 @@ impl BatchResult {
     }
 }
 
-/// A line of the attempts.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum AttemptLine {
@@ -143,7 +142,6 @@ impl ResultsFolder {
         self.done.contains(id)
     }
 
-    /// Folder of the batch.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -153,7 +151,6 @@ impl ResultsFolder {
         self.path.join("reports").join(self.shard.name())
     }
 
-    /// Folder of an item's clone.
     pub(super) fn clone_of(&self, id: &str) -> PathBuf {
         self.path.join("clones").join(id)
     }

@@ -18,7 +18,6 @@ use crate::error::Error;
 /// Files and folders of the user's home that a shard uses.
 const SHARED: [&str; 4] = ["config.toml", "tests.toml", "skills", "secrets.json"];
 
-/// Path of the home.
 pub(super) fn path(user_home: &Path, results: &Path, shard: Shard) -> PathBuf {
     let name = sha256_hex(results.as_os_str().as_encoded_bytes());
     user_home
@@ -26,7 +25,6 @@ pub(super) fn path(user_home: &Path, results: &Path, shard: Shard) -> PathBuf {
         .join(format!("{}-{}", &name[..16], shard.name()))
 }
 
-/// Makes the home, or finds it.
 pub(super) fn prepare(user_home: &Path, results: &Path, shard: Shard) -> Result<PathBuf, Error> {
     let home = path(user_home, results, shard);
     make(user_home, &home).map_err(|error| {

@@ -35,14 +35,12 @@ pub(super) struct BatchSettings {
 pub(super) struct StartedItem {
     pub(super) item: BatchItem,
     pub(super) bound: Option<Dollars>,
-    /// Folder for its clone.
     pub(super) clone: PathBuf,
 }
 
 /// Why an item has no result.
 #[derive(Debug)]
 pub(super) enum ItemError {
-    /// The batch was interrupted.
     Cancelled,
     /// The item has failed, and the next one may not.
     Item(Problem),
@@ -100,7 +98,6 @@ pub(super) fn stops_batch(kind: &ErrorKind) -> bool {
     )
 }
 
-/// Runs one item to its result.
 pub(super) async fn run_item(
     settings: Arc<BatchSettings>,
     started: StartedItem,

@@ -14,7 +14,6 @@ use crate::error::Error;
 /// Largest event that is read. GitHub cuts the payload of an event at 25 MB.
 const EVENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// A job's surroundings.
 #[derive(Debug)]
 pub(super) struct Pipeline {
     pub(super) host: CiHost,

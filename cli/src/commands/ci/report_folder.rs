@@ -56,7 +56,6 @@ impl ReportFolder {
         Ok(path)
     }
 
-    /// Path of one of its files.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

@@ -11,16 +11,13 @@ use crate::output::{clean, without_commands};
 /// Largest answer of a summary. GitHub refuses a summary above 1 MiB.
 const ANSWER_BYTES_MAX: usize = 512 * 1024;
 
-/// Changed files that a summary names.
 const FILES_MAX: usize = 50;
 
-/// HTML elements that load something.
 const LOADING: [&str; 19] = [
     "img", "image", "input", "picture", "source", "video", "audio", "track", "svg", "iframe", "frame", "object",
     "embed", "link", "base", "meta", "body", "style", "script",
 ];
 
-/// The whole summary.
 pub(super) fn summary(report: &JobReport<'_>) -> String {
     let result = report.result;
     let mut text = format!("## tool {}: {}\n\n", result.operation, status(result.status));

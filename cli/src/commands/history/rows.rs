@@ -20,7 +20,6 @@ pub(in crate::commands) fn short(id: &str) -> &str {
     id.get(start..).unwrap_or(id)
 }
 
-/// Settings of the list.
 pub(super) struct Rows {
     /// The repository of the working directory, which comes first.
     pub(super) here: Option<String>,
@@ -29,7 +28,6 @@ pub(super) struct Rows {
     pub(super) now: Timestamp,
 }
 
-/// One session of the list.
 struct ListedSession<'a> {
     id: &'a str,
     started: Timestamp,

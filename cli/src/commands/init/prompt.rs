@@ -20,7 +20,6 @@ const END: u8 = 0x04;
 const CLEAR: u8 = 0x15;
 const BACKSPACE: [u8; 2] = [0x08, 0x7f];
 
-/// Asks for a line.
 pub(super) fn ask(question: &str, output: Output) -> Result<String, Error> {
     output.ask(question);
     let mut line = String::new();

@@ -23,9 +23,7 @@ struct ClientEntry {
     place: Option<PathBuf>,
     /// Under which key the servers are.
     servers: &'static str,
-    /// Name of the entry.
     name: String,
-    /// Value of the entry.
     entry: Value,
     is_toml: bool,
     /// True where it lies in the repository, which others may get.
@@ -342,7 +340,6 @@ fn indented(document: &Value, before: &str) -> String {
     String::from_utf8(written).expect("JSON is UTF-8") + "\n"
 }
 
-/// An entry as a table.
 fn table(entry: &Value) -> Table {
     let mut table = Table::new();
     for (name, field) in entry.as_object().into_iter().flatten() {

@@ -14,7 +14,6 @@ use super::offer::unusable;
 use super::registry;
 use crate::commands::Context;
 
-/// Result of one check.
 pub(in crate::commands) enum Finding {
     /// It holds; in words.
     Fine(String),

@@ -27,7 +27,6 @@ struct Calls {
     made: Vec<(String, Value)>,
 }
 
-/// A call that did not work.
 #[derive(Debug, Serialize)]
 struct Failed {
     call: String,
@@ -87,7 +86,6 @@ pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Contex
     })
 }
 
-/// The recent calls of this repository.
 fn of_repository(name: &str, context: &Context) -> Result<Calls, Error> {
     let (root, _) = context.places()?;
     let recent = recent_calls(&context.backend.home, &root, name);

@@ -35,7 +35,6 @@ const MARKS: [(&str, Language); 3] = [
     ("skill.js", Language::Js),
 ];
 
-/// Builds the skill in a folder.
 pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Error> {
     let folder = fs::canonicalize(folder).map_err(|error| Error::file("Skill", folder, &error))?;
     let language = language(&folder)?;
@@ -221,7 +220,6 @@ impl Builder {
         }
     }
 
-    /// A program of the `PATH`.
     fn program(&self, name: &str, hint: &str) -> Result<PathBuf, Error> {
         find(name, &self.environment).ok_or_else(|| {
             Problem::new(ErrorKind::Build, format!("`{name}` is not there"))

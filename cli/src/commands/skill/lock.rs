@@ -15,7 +15,6 @@ use crate::commands::{Context, read_yes};
 use crate::error::Error;
 use crate::output::Output;
 
-/// Writes skills into the file.
 pub(super) fn lock(names: &[String], all: bool, dir: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
     let folder = folder(dir, context)?;
     let registry = registry(context)?;

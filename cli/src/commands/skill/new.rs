@@ -16,7 +16,6 @@ use super::{Context, registry};
 use crate::args::Language;
 use crate::error::Error;
 
-/// The contract.
 const CONTRACT: &str = include_str!("../../../../wit/skill.wit");
 
 /// A file of a project and its content; `{{name}}` and the like stand for the project's own values.
@@ -64,7 +63,6 @@ const WASI: [File; 14] = [
     wasi!("sockets/sockets.wit"),
 ];
 
-/// Files of every project.
 const COMMON: [File; 7] = [
     ("README.md", template!("README.md")),
     (".gitignore", "/{{name}}.wasm\n/target/\n__pycache__/\nnode_modules/\n"),
@@ -178,7 +176,6 @@ const NO_CRATES: [&str; 57] = [
     "where",
 ];
 
-/// Makes the project.
 pub(super) fn run(name: &str, language: Language, folder: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
     registry(context)?
         .check_new_name(name)
@@ -221,7 +218,6 @@ fn make(folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
     })
 }
 
-/// The files of a project.
 fn files(name: &str, language: Language) -> Vec<(String, String)> {
     let (own, source, contract): (&[File], _, _) = match language {
         Language::Rust => (&RUST, "src/lib.rs", "wit/skill.wit"),

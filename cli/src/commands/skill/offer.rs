@@ -19,7 +19,6 @@ use crate::commands::{Context, read_yes};
 use crate::error::Error;
 use crate::output::Output;
 
-/// A component that was looked at.
 pub(super) struct Offer {
     pub(super) inspection: Inspection,
     origin: Option<ComponentOrigin>,
@@ -33,13 +32,10 @@ pub(super) struct Offer {
     _held: Option<Held>,
 }
 
-/// Signer of a component.
 enum Signer {
-    /// No signature.
     None,
     /// No signature that counts, and why.
     Unknown(String),
-    /// An identity.
     Known(String),
 }
 
@@ -58,7 +54,6 @@ impl Offer {
         }
     }
 
-    /// Looks at a file.
     fn of_file(file: &Path, registry: &SkillHost, consent: &Consent, context: &Context) -> Result<Self, Error> {
         let inspection = registry.inspect(file).map_err(refused)?;
         let absolute = std::path::absolute(file).map_err(|error| Error::file("Component", file, &error))?;
@@ -139,7 +134,6 @@ impl Offer {
         })
     }
 
-    /// Grants at most these effects.
     pub(super) fn within(self, effects: impl IntoIterator<Item = Effect>) -> Self {
         Self {
             within: Some(effects.into_iter().collect()),

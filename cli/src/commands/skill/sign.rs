@@ -11,7 +11,6 @@ use super::{refused, registry};
 use crate::commands::Context;
 use crate::error::Error;
 
-/// Writes a new pair of keys.
 pub(super) fn new_keys(stem: &Path, context: &Context) -> Result<ExitCode, Error> {
     let (private, public) = write_keys(stem).map_err(|error| match &error {
         SignatureError::KeyExists { .. } => Problem::new(ErrorKind::Usage, error.to_string())
@@ -32,7 +31,6 @@ pub(super) fn new_keys(stem: &Path, context: &Context) -> Result<ExitCode, Error
     Ok(ExitCode::SUCCESS)
 }
 
-/// Signs the digest of a component.
 pub(super) fn sign(component: &Path, key: &Path, context: &Context) -> Result<ExitCode, Error> {
     let registry = registry(context)?;
     let file = file_of(component, &registry)?;

@@ -108,7 +108,6 @@ pub(super) fn unreadable(folder: &Path, error: cases::CasesError) -> Error {
     }
 }
 
-/// The component in a skill's folder.
 fn component(folder: &Path) -> Result<PathBuf, Error> {
     let entries = std::fs::read_dir(folder).map_err(|error| Error::file("Skill", folder, &error))?;
     // One whose name begins with a dot is still being built.
@@ -187,7 +186,6 @@ fn show(result: &CaseResult, width: usize, context: &Context) -> Result<(), Erro
     Ok(())
 }
 
-/// A receipt in a few words.
 fn cost(receipt: &Receipt) -> String {
     let time = match receipt.wall_us {
         short if short < 1_000 => format!("{short} µs"),

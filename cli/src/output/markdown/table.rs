@@ -12,7 +12,6 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<Vec<Span>>>,
 }
 
-/// Between two columns.
 const GAP: usize = 2;
 
 /// Lays a table out. No word is broken: where the longest words leave no room for columns, each row becomes a record.

@@ -2,25 +2,20 @@
 
 use unicode_width::UnicodeWidthStr;
 
-/// Width and colour of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terminal {
-    /// Columns of the terminal.
     pub(crate) width: usize,
     /// True where styles may be used; else marks stand for them.
     pub(crate) colour: bool,
 }
 
-/// Styles of a piece of text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Style {
     pub(super) bold: bool,
     pub(super) italic: bool,
     pub(super) code: bool,
     pub(super) dim: bool,
-    /// A line that a diff adds.
     pub(super) added: bool,
-    /// A line that a diff removes.
     pub(super) removed: bool,
 }
 
@@ -52,7 +47,6 @@ pub(super) fn width(spans: &[Span]) -> usize {
     spans.iter().map(|span| span.text.width()).sum()
 }
 
-/// Columns of the longest word.
 pub(super) fn longest_word(spans: &[Span]) -> usize {
     words(spans).iter().flatten().map(|word| width(word)).max().unwrap_or(0)
 }

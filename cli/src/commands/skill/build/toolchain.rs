@@ -22,9 +22,7 @@ macro_rules! pins {
     };
 }
 
-/// A program that makes components.
 struct Maker {
-    /// The program.
     name: &'static str,
     /// The one version.
     version: &'static str,
@@ -67,12 +65,10 @@ const JAVASCRIPT: Maker = Maker {
     },
 };
 
-/// The program for Python.
 pub(super) fn componentize_py(builder: &Builder) -> Result<PathBuf, Error> {
     PYTHON.ready(builder)
 }
 
-/// The program for JavaScript.
 pub(super) fn componentize_js(builder: &Builder) -> Result<PathBuf, Error> {
     JAVASCRIPT.ready(builder)
 }

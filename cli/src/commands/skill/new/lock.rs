@@ -17,7 +17,6 @@ const DEPENDENCIES: [&str; 8] = [
     "wit-bindgen",
 ];
 
-/// The `Cargo.lock` of a new project.
 pub(super) fn of_project(name: &str) -> String {
     let packages = packages(WORKSPACE);
     let mut wanted: Vec<&Package<'_>> = Vec::new();
@@ -45,9 +44,7 @@ pub(super) fn of_project(name: &str) -> String {
     )
 }
 
-/// A package of a lock file.
 struct Package<'a> {
-    /// Its lines.
     text: &'a str,
     /// Its dependencies: `NAME`, or `NAME VERSION` where there are several.
     dependencies: Vec<&'a str>,
