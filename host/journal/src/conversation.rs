@@ -1,7 +1,9 @@
-//! A conversation over several sessions: what earlier turns leave to the next one, read from their journals.
+//! A conversation over several sessions: the messages and restrictions that earlier turns leave to the next one, read
+//! from their journals.
 //!
-//! Every turn is a session of its own. Its journal holds each message as the model got it, so that the next turn sends the
-//! earlier messages byte for byte, also after a restart. Denials and taint go along, and no grant does.
+//! Every turn is a session with a journal. The journal holds each message as the model got it, so that the next turn
+//! sends the earlier messages byte for byte, also after a restart. Denials and taint carry over to the next turn;
+//! grants do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,40 +18,41 @@ use tool_repository::Repository;
 
 use crate::feed::JOURNAL_BYTES_MAX;
 
-/// Turns of one conversation. A person asks a dozen; with more, reading the journals would take longer than the answer.
+/// Limit for the turns of one conversation. People ask a dozen; with more, reading the journals would take longer
+/// than the answer.
 pub const CONVERSATION_TURNS_MAX: u32 = 100;
 
-/// The turn whose operation and target the next one takes over, unless its request names others.
+/// Operation and target of the last turn, which the next request takes over unless it names others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Precedent {
-    /// Its operation.
+    /// Operation of the turn.
     pub operation: Operation,
-    /// Its target, as the user wrote it.
+    /// Target as the user wrote it.
     pub target: String,
 }
 
-/// The answer of a turn that ended before it said anything.
+/// Answer recorded for a turn that ended before the model answered.
 const UNANSWERED: &str = "[This turn was interrupted before an answer.]";
 
-/// The result of a call that has none in the journal.
+/// Result recorded for a call whose result is not in the journal.
 const UNFINISHED_CALL: &str = "It did not end: the session was interrupted.";
 
-/// Why a conversation cannot go on.
+/// Reason why a conversation cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ContinueError {
-    /// A session of the conversation was removed; its identifier.
+    /// A session of the conversation was removed. Holds its identifier.
     #[error("The session `{0}`, to which this conversation goes back, is not kept any more")]
     Gone(String),
-    /// Lines of the conversation are missing; the identifier of the session.
+    /// The conversation has a gap in the journal. Holds the identifier of the session.
     #[error("The journal of the session `{0}` does not hold its whole conversation")]
     NotWhole(String),
-    /// The identifier of the session, and the cause.
+    /// A journal cannot be read. Holds the identifier of the session.
     #[error("The journal of the session `{0}` cannot be read: {1}")]
     Unreadable(String, io::Error),
-    /// It has [`CONVERSATION_TURNS_MAX`] turns.
+    /// The conversation has [`CONVERSATION_TURNS_MAX`] turns.
     #[error("The conversation has {CONVERSATION_TURNS_MAX} turns, which is the most that it can have")]
     TooLong,
-    /// The path of the repository.
+    /// The conversation is about another repository. Holds the path of that repository.
     #[error("At `{0}` lies another folder now than the one that this conversation is about")]
     OtherRepository(String),
 }
@@ -61,64 +64,68 @@ impl From<ContinueError> for Problem {
     }
 }
 
-/// Everything that earlier turns leave to the next one.
+/// State that earlier turns leave to the next one.
 #[derive(Debug, Default)]
 pub struct PastConversation {
-    /// The mark of tool results.
+    /// Mark that labels the results of tools.
     pub mark: Option<LabelMark>,
-    /// The messages as the model got them; every call has its result, and the last one is the model's.
+    /// Messages as the model got them. Every call has its result, and the last message is the model's.
     pub messages: Vec<Message>,
-    /// The turns whose messages are there, oldest first.
+    /// Turns whose messages are in `messages`, oldest first.
     pub turns: Vec<PastTurn>,
-    /// Requests of the user whose turns were replaced by a summary.
+    /// Requests of the user in turns that a summary has replaced.
     pub summarised: Vec<String>,
-    /// Places outside the user's own files from which text has come.
+    /// Places outside the user's own files that text came from.
     pub places: Vec<String>,
-    /// Keys that the model knows as placeholders, in the order of their numbers.
+    /// Fingerprints of keys that the model knows as placeholders, in the order of their numbers.
     pub keys: Vec<KeyFingerprint>,
-    /// Files that the model has seen whole or changed, with the digest of their content then.
+    /// Files that the model has seen whole or changed, with the digest of their content at that time.
     pub seen: BTreeMap<String, String>,
-    /// Files that the conversation has created, with the digest that they were left with.
+    /// Files that the conversation has created, with the digest of their last content.
     pub created: BTreeMap<String, String>,
-    /// Names of providers that have got the conversation.
+    /// Names of the providers that have received the conversation.
     pub providers: BTreeSet<String>,
     /// The last turn that the provider did not refuse.
     pub precedent: Option<Precedent>,
-    /// A turn worked on a repository that is not trusted.
+    /// True if a turn worked on a repository that is not trusted.
     pub is_untrusted: bool,
-    /// A turn demanded the sandbox.
+    /// True if a turn required the sandbox.
     pub requires_sandbox: bool,
-    /// A turn had each change of files asked about.
+    /// True if a turn had to ask before each change of files.
     pub asks_before_write: bool,
-    /// Effects that a turn denied, by the configuration or by name.
+    /// Effects that a turn denied, by configuration or by name.
     pub denied: Vec<String>,
-    /// Effects that the user denied by name: no grant of a later turn lifts that.
+    /// Effects that the user denied by name. No grant of a later turn lifts such a denial.
     pub denied_by_name: BTreeSet<String>,
-    /// A turn went without project instructions.
+    /// True if a turn left project instructions out.
     pub is_without_instructions: bool,
-    /// The root of the repository, and its inode where the journal has it.
+    /// Path of the repository's root, and its inode if the journal has it.
     root: Option<(String, Option<u64>)>,
 }
 
-/// One earlier turn.
+/// A turn before the present one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastTurn {
-    /// From 1.
+    /// Number of the turn, counted from 1.
     pub number: u32,
-    /// Place of its first message.
+    /// Index of its first message.
     pub first: usize,
     /// The request in the user's words.
     pub asked: String,
-    /// Files that it changed.
+    /// Paths of the files that it changed.
     pub changed: Vec<String>,
-    /// Its failure, in words.
+    /// Message of its failure.
     pub failure: Option<String>,
-    /// An undo has taken its changes back.
+    /// True if an undo has reverted its changes.
     pub is_undone: bool,
 }
 
 impl PastConversation {
     /// Reads the turns of a conversation, oldest first. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// A journal is gone, has a gap or cannot be read, or there are [`CONVERSATION_TURNS_MAX`] turns.
     pub fn read(turns: &[(Summary, SessionFolder)], undone: &BTreeSet<String>) -> Result<Self, ContinueError> {
         let mut past = Self::default();
         for (summary, folder) in turns {
@@ -136,7 +143,11 @@ impl PastConversation {
         Ok(past)
     }
 
-    /// An error where this is not the repository of the conversation: its messages speak of files that are not there.
+    /// Checks that the conversation is about this repository.
+    ///
+    /// # Errors
+    ///
+    /// [`ContinueError::OtherRepository`]: the messages speak of files that do not exist here.
     pub fn check_repository(&self, repository: &Repository) -> Result<(), ContinueError> {
         let Some((root, inode)) = &self.root else {
             return Ok(());
@@ -202,13 +213,13 @@ impl PastConversation {
                 _ => {}
             }
         }
-        // A summary moves it.
+        // A summary in this turn may have moved the index.
         let first = self.turns.last().map_or(first, |turn| turn.first);
         let own = self.messages.get(first..).unwrap_or_default();
         let is_unanswered = own.iter().all(|message| matches!(message, Message::User { .. })) && rest.is_empty();
         let problem = summary.problem.as_ref().map(|problem| &problem.kind);
         if first > 0 && is_unanswered && problem == Some(&ErrorKind::ProviderRejected) {
-            // What the provider refused once, it would refuse again. The turn's limits hold all the same.
+            // The provider would refuse these messages again. The restrictions of the turn stay.
             self.messages.truncate(first);
             return Ok(());
         }
@@ -220,7 +231,7 @@ impl PastConversation {
         Ok(())
     }
 
-    /// Takes in one entry; nothing where a message before it is missing, or it cannot be read.
+    /// Applies one entry; `None` if an earlier message is missing or the entry cannot be read.
     fn apply(&mut self, entry: ConversationEntry) -> Option<()> {
         let message = |json: &str| serde_json::from_str::<Message>(json).ok();
         match entry {
@@ -254,7 +265,7 @@ impl PastConversation {
         Some(())
     }
 
-    /// Puts messages in the place of the oldest ones, which are those of whole turns.
+    /// Replaces the oldest messages, which belong to whole turns.
     fn replace_oldest(&mut self, replaced: usize, by: Vec<Message>) {
         let added = by.len();
         self.messages.splice(..replaced, by);
@@ -266,7 +277,7 @@ impl PastConversation {
         }
     }
 
-    /// Makes a whole conversation of one that broke off: each call has a result, and the last word is the model's.
+    /// Completes a conversation that was interrupted: adds the missing results of calls and an answer of the model.
     fn complete(&mut self, rest: Unrecorded) {
         if let Some(Message::Assistant { tool_calls, .. }) = self.messages.last()
             && !tool_calls.is_empty()
@@ -287,7 +298,7 @@ impl PastConversation {
         }
     }
 
-    /// The result of a call as far as the journal has it.
+    /// Finds the result of a call in the journal.
     fn result_of(&self, call: &ToolCall, ended: &[ToolEntry]) -> ToolResult {
         let known = ended.iter().find(|entry| entry.call_id == call.id);
         let origin = match known.filter(|entry| entry.receipt.is_some()) {
@@ -306,7 +317,7 @@ impl PastConversation {
     }
 }
 
-/// Parts of a turn that are in no message yet.
+/// Parts of a turn for which no message was recorded.
 #[derive(Default)]
 struct Unrecorded {
     said: String,
@@ -327,7 +338,11 @@ fn asked(summary: &Summary) -> String {
     format!("{operation}: {}{}", start.target, focus.unwrap_or_default())
 }
 
-/// The sessions of a conversation up to `last`, oldest first.
+/// Collects the sessions of a conversation up to `last`, oldest first.
+///
+/// # Errors
+///
+/// [`ContinueError::Gone`] if `find` does not know a session of it.
 pub fn chain(last: Summary, find: impl Fn(&str) -> Option<Summary>) -> Result<Vec<Summary>, ContinueError> {
     let mut chain = vec![last];
     while let Some(before) = chain.last().and_then(|turn| turn.start.continues.as_ref()) {
@@ -341,7 +356,7 @@ pub fn chain(last: Summary, find: impl Fn(&str) -> Option<Summary>) -> Result<Ve
     Ok(chain)
 }
 
-/// True for a session that has ended and that a turn can go on with.
+/// True if the session has ended and another turn can follow it.
 pub fn can_be_continued(summary: &Summary) -> bool {
     summary.status != Status::Running && summary.start.work.operation().is_some()
 }

@@ -1,8 +1,8 @@
-//! One session's journal while the session runs: who writes to it, and who follows it.
+//! The journal of a session while it runs: one writer, and readers that follow it.
 //!
 //! A [`Recorder`] gives every entry its sequence number, keeps the newest events in memory for streams, and holds
-//! encoded lines until a group commit writes them. An [`Events`] reader pulls: it takes what it has not seen from that
-//! tail, or from the file where it has fallen behind, so a slow reader costs no memory and no reader slows a session.
+//! encoded lines until a group commit writes them. An [`Events`] reader pulls: it takes the next events from memory,
+//! or from the file if it has fallen behind. So a slow reader costs no memory, and no reader slows a session.
 
 mod events;
 pub mod texts;
@@ -28,39 +28,40 @@ use tool_core::redaction;
 use tool_repository::changes::{ChangeJournal, FileChange, PreparedChange, Publishing, WrittenLate, crash_point};
 use tool_repository::diff::{FileDiff, first_lines};
 
-/// Limit for the bytes of a session's journal; beyond it, entries are recorded without their text. A long session
-/// writes a few megabytes; contents of changed files lie elsewhere.
+/// Limit for the journal of a session in bytes; beyond it, entries are recorded without their text. A long session
+/// writes a few megabytes, because contents of changed files are stored outside the journal.
 pub const JOURNAL_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Time for which written journal lines may wait in memory. Half of the 50 ms that the design allows to be lost: the
-/// other half is for the write itself.
+/// Time in milliseconds for which encoded lines may wait in memory. A crash may lose 50 ms: half of that is left for
+/// the write itself.
 const JOURNAL_COMMIT_MS: u64 = 25;
 
-/// Unwritten journal bytes that are held while the disk is full. Beyond it events are dropped and counted, and no change
-/// is begun; what tells of a change that was, and of the end, is kept.
+/// Limit for encoded lines in memory while the disk is full, in bytes. Beyond it, events are dropped and counted, and
+/// no change begins. Lines about changes and the end of the session are kept.
 const JOURNAL_BACKLOG_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Numbers that are left out where the journal of a daemon that died goes on: more lines than readers can have seen that
-/// the file does not hold, also after a full disk. A line has at least a hundred bytes.
+/// Sequence numbers that a resumed journal skips. Readers may have seen lines that the dead daemon never wrote, also
+/// after a full disk; a resumed journal must not use their numbers again. A line has at least a hundred bytes, so
+/// [`JOURNAL_BACKLOG_BYTES_MAX`] holds fewer lines than this.
 const JOURNAL_LOST_LINES_MAX: u64 = 1_000_000;
 
-/// Time for which model output is collected into one event. A delay of 5 ms is invisible, and fast models send a
-/// thousand tokens a second.
+/// Time in milliseconds for which model output is collected into one event. Nobody sees a delay of 5 ms, and fast
+/// models send a thousand tokens a second.
 const TOKEN_COALESCE_MS: u64 = 5;
 
-/// Events of a running session that are kept in memory for streams; older ones are read from the journal.
+/// Limit for the events of a running session in memory, in bytes. Readers find older events in the journal.
 const EVENT_TAIL_BYTES_MAX: usize = 256 * 1024;
 
-/// Diff of one `change` event: some hundred lines. `tool diff` shows all of it.
+/// Limit for the diff in one `change` event, in bytes: some hundred lines. `tool diff` shows the whole diff.
 const CHANGE_DIFF_BYTES_MAX: usize = 32 * 1024;
 
 /// An event with its sequence number.
 pub type Numbered = (u64, Arc<Event>);
 
-/// The writing end of a session's journal. All methods may be called from any thread; only those that say so block.
+/// The writing end of a session's journal. All methods may be called from any thread; methods that block say so.
 pub struct Recorder {
     folder: SessionFolder,
-    // Taken before `state` where both are needed, so that lines reach the file in order.
+    // Lock order: before `state`, so that lines reach the file in the order of their numbers.
     file: Mutex<File>,
     state: Mutex<FeedState>,
     latest: watch::Sender<u64>,
@@ -74,33 +75,33 @@ struct FeedState {
     ending: Ending,
     text: String,
     reasoning: String,
-    /// When the first piece of the collected text came.
+    /// Arrival of the first piece of the collected text.
     collecting_since: Instant,
     backlog: Vec<u8>,
-    /// Bytes of all lines so far, whether they are in the file yet or not.
+    /// Bytes of all lines so far, written or not.
     journal_bytes: u64,
-    /// Events that found no room there.
+    /// Events that were dropped because the backlog was full.
     lost: u64,
     tail: VecDeque<(Numbered, usize)>,
     tail_bytes: usize,
-    /// Events up to this number are in the file only.
+    /// Number of the last event that only the file holds.
     evicted: u64,
-    /// Lines up to this number are in the file.
+    /// Number of the last line in the file.
     written: u64,
-    /// No further change may be prepared.
+    /// True once no further change may be prepared.
     sealed: bool,
-    /// Operations under way that the end waits for, besides open changes and commits.
+    /// Operations under way that the end waits for, in addition to open changes and commits.
     entered: usize,
-    /// Events of changes that are prepared and not in place yet, by the change's id.
+    /// Events of prepared changes that are not in place yet, by the identifier of the change.
     prepared: HashMap<String, Event>,
-    /// Number of the last line that streams show, once it is there.
+    /// Number of the last line that streams show, once it is recorded.
     end: Option<u64>,
 }
 
-/// State of the answer's last lines. An answer may be long, and its text is in the journal.
+/// State of the last lines of the answer, so that a new paragraph needs no look at the journal.
 #[derive(Debug, Default)]
 struct Ending {
-    /// The answer has text that is not blank.
+    /// True if the answer has text that is not blank.
     is_begun: bool,
     line_feeds: usize,
 }
@@ -116,7 +117,7 @@ impl Ending {
         };
     }
 
-    /// Returns the line feeds that a new paragraph needs.
+    /// Returns the line feeds that separate a new paragraph from the answer so far.
     fn until_paragraph(&self) -> &'static str {
         match (self.is_begun, self.line_feeds) {
             (false, _) | (true, 2..) => "",
@@ -128,6 +129,10 @@ impl Ending {
 
 impl Recorder {
     /// Begins the journal of a new session. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The folder or the file cannot be made.
     pub fn create(folder: SessionFolder, start: Start) -> io::Result<Arc<Self>> {
         let file = folder.create()?;
         let recorder = Self::new(folder, file, Summary::begin(start.clone(), api::now()), 1);
@@ -136,10 +141,14 @@ impl Recorder {
         Ok(Arc::new(recorder))
     }
 
-    /// Goes on with the journal of a session that never ended, after its last whole line. Blocks.
+    /// Resumes the journal of a session that never ended, after its last whole line. Blocks.
     ///
-    /// Numbers go on behind all that any reader may have seen and the file does not hold: a reader that comes back with
-    /// such a number still gets the end.
+    /// Numbers continue after all numbers that a reader may have seen: a reader that comes back with such a number
+    /// still gets the end.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened or cut.
     pub fn resume(folder: SessionFolder, summary: Summary, extent: Extent) -> io::Result<Arc<Self>> {
         let file = folder.reopen(extent.whole_bytes)?;
         let last = extent.last;
@@ -184,6 +193,10 @@ impl Recorder {
     }
 
     /// Records proposals of earlier turns as the first change. Streams do not show it. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The contents cannot be stored, or the line cannot be synced.
     pub fn inherit(&self, root: &Path, files: &[FileChange]) -> io::Result<()> {
         if files.is_empty() {
             return Ok(());
@@ -207,24 +220,24 @@ impl Recorder {
         &self.folder
     }
 
-    /// The session as it stands.
+    /// Returns the summary of the entries so far.
     pub fn summary(&self) -> Summary {
         self.lock().summary.clone()
     }
 
-    /// Questions that wait for an answer.
+    /// Identifiers of the questions that wait for an answer.
     fn open_questions(&self) -> Vec<String> {
         self.lock().summary.under_way.questions.clone()
     }
 
-    /// True once its last entry is there.
+    /// True once the session has ended.
     pub fn has_ended(&self) -> bool {
         self.lock().has_ended()
     }
 
-    /// The answer so far: from the file what memory has let go of, and the rest from memory. Blocks.
+    /// Returns the answer so far, from the file and from memory. Blocks.
     ///
-    /// It has a gap where the disk was full for so long that neither holds all of it, or the file is gone.
+    /// The answer has a gap if the disk was full for so long that neither holds all of it, or if the file is gone.
     pub fn output(&self) -> String {
         let (evicted, recent) = {
             let state = self.lock();
@@ -245,17 +258,17 @@ impl Recorder {
         }
     }
 
-    /// True while lines wait for the disk.
+    /// True while lines wait to be written.
     pub fn has_unwritten_lines(&self) -> bool {
         !self.lock().backlog.is_empty()
     }
 
-    /// Adds an entry. Ignored after the end, unless it says what became of something that was still open then.
+    /// Adds an entry. After the end, only entries that settle something open are recorded.
     pub fn record(&self, entry: JournalEntry) {
         self.take(entry);
     }
 
-    /// Adds an entry; false where the journal does not take it: after the end, or while the disk is full.
+    /// Adds an entry. Returns false if the journal refuses it: after the end, or while the disk is full.
     fn take(&self, entry: JournalEntry) -> bool {
         let mut state = self.lock();
         if state.has_ended() && !entry.settles() {
@@ -267,17 +280,17 @@ impl Recorder {
         taken
     }
 
-    /// Events that clients got and that are in no journal, because the disk was full for too long.
+    /// Number of events that clients received and that no journal holds, because the disk was full for too long.
     pub fn lost(&self) -> u64 {
         self.lock().lost
     }
 
-    /// Adds an event.
+    /// Records an event.
     pub fn event(&self, event: Event) {
         self.record(JournalEntry::Event { event });
     }
 
-    /// Adds a notice.
+    /// Records a notice for the user.
     pub fn notice(&self, message: impl Into<String>, hint: Option<String>) {
         self.event(Event::Notice {
             code: None,
@@ -286,7 +299,7 @@ impl Recorder {
         });
     }
 
-    /// Adds a problem that does not end the session.
+    /// Records a problem that does not end the session.
     pub fn problem(&self, problem: Problem) {
         self.event(Event::Notice {
             code: Some(NoticeKind::Error(problem.kind)),
@@ -295,7 +308,7 @@ impl Recorder {
         });
     }
 
-    /// Adds a piece of model output; pieces that come close together become one event.
+    /// Adds a piece of model output. Pieces that come close together become one event.
     pub fn text(&self, piece: &str) {
         let mut state = self.lock();
         if state.has_ended() || piece.is_empty() {
@@ -309,14 +322,14 @@ impl Recorder {
         self.collected(&mut state, is_first);
     }
 
-    /// Returns the line feeds that the answer needs for a new paragraph.
+    /// Returns the line feeds that separate a new paragraph from the answer so far.
     pub fn paragraph(&self) -> &'static str {
         let mut state = self.lock();
         state.take_in_collected();
         state.ending.until_paragraph()
     }
 
-    /// Adds a piece of thinking, which is no part of the answer.
+    /// Adds a piece of thinking, which is not part of the answer.
     pub fn reasoning(&self, piece: &str) {
         let mut state = self.lock();
         if state.has_ended() || piece.is_empty() {
@@ -330,8 +343,8 @@ impl Recorder {
         self.collected(&mut state, is_first);
     }
 
-    /// A piece was collected: the first one starts the timer, and the first one after the time is over sends all of
-    /// them. A flood of pieces may keep the timer of `keep_up` from its turn.
+    /// Sends the collected pieces once their time is over; the first piece starts the timer. The check is here as
+    /// well as in `keep_up`, because a flood of pieces can keep the timer task from running.
     fn collected(&self, state: &mut FeedState, is_first: bool) {
         if is_first {
             state.collecting_since = Instant::now();
@@ -342,7 +355,7 @@ impl Recorder {
         }
     }
 
-    /// Refuses changes from now on and waits for those that are being put in place. Blocks, for a bounded time.
+    /// Refuses changes from now on, and waits for a bounded time for those that are being put in place. Blocks.
     pub fn seal(&self) {
         let deadline = Instant::now() + limits::milliseconds(limits::OPEN_CHANGE_MS_MAX);
         self.lock().sealed = true;
@@ -351,7 +364,7 @@ impl Recorder {
         }
     }
 
-    /// Closes what was begun and will never end: each call and each question has its answer in every journal.
+    /// Closes calls and questions that will never end, so that every journal has an answer for each.
     pub fn close_open(&self, verdict: &str, result: &str) {
         let UnderWay { calls, questions, .. } = self.summary().under_way;
         for call in calls {
@@ -386,8 +399,11 @@ impl Recorder {
         }
     }
 
-    /// Ends the session: durable first, then published. Returns whether it is durable; its line waits for the disk in
-    /// any case. Blocks.
+    /// Ends the session. The last line is synced before readers see it. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The line could not be synced. It waits for the disk all the same.
     pub fn end(&self, end: End, at: Timestamp) -> io::Result<()> {
         let published = {
             let mut state = self.lock();
@@ -407,8 +423,8 @@ impl Recorder {
         durable
     }
 
-    /// Does what must happen after a while: sends collected text, writes waiting lines. Never returns; the session's
-    /// owner drops it at the end.
+    /// Sends collected text and writes waiting lines when their time is over. Never returns; the session's owner
+    /// drops it at the end.
     pub async fn keep_up(self: &Arc<Self>) {
         let sending = async {
             loop {
@@ -425,8 +441,8 @@ impl Recorder {
                 tokio::time::sleep(Duration::from_millis(JOURNAL_COMMIT_MS)).await;
                 let recorder = Arc::clone(self);
                 let written = tokio::task::spawn_blocking(move || recorder.flush()).await;
-                // A disk that is full now may have room later, even if no more entries come until then; the end of the
-                // session reports a failure.
+                // Try again later: a full disk may get room even if no more entries come. The end of the session
+                // reports a failure.
                 if matches!(written, Ok(Err(_))) {
                     tokio::time::sleep(Duration::from_millis(limits::JOURNAL_RETRY_MS)).await;
                     self.unwritten.notify_one();
@@ -436,7 +452,11 @@ impl Recorder {
         tokio::join!(sending, writing);
     }
 
-    /// Writes what waits. Blocks.
+    /// Writes the waiting lines. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The write failed; the rest of the lines keeps waiting.
     pub fn flush(&self) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let (waiting, newest) = {
@@ -458,7 +478,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// The unwritten rest goes before what came meanwhile; half a line in the file is completed by the next write.
+    /// Puts the unwritten rest before lines that arrived meanwhile. The next write completes a line of which the file
+    /// has only half.
     fn put_back(&self, rest: &[u8], error: io::Error) -> io::Error {
         let mut state = self.lock();
         let newer = std::mem::replace(&mut state.backlog, rest.to_vec());
@@ -466,7 +487,11 @@ impl Recorder {
         error
     }
 
-    /// Writes what waits, and returns once the disk has it. Blocks.
+    /// Writes the waiting lines and syncs them to the disk. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The write or the sync failed.
     pub fn sync(&self) -> io::Result<()> {
         self.flush()?;
         self.file.lock().unwrap_or_else(PoisonError::into_inner).sync_data()
@@ -477,7 +502,7 @@ impl Recorder {
     }
 
     fn lock(&self) -> MutexGuard<'_, FeedState> {
-        // A panic while it was held left whole entries behind: every change of the state is one push or one number.
+        // A panic leaves no half entry behind: every change of the state is one push or one number.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -488,8 +513,8 @@ impl Recorder {
         }
     }
 
-    /// From where a reader goes on that says to have seen `after`. It may have seen numbers that no journal holds any
-    /// more, or name one that never was: it still gets later events, and the end in any case.
+    /// The number after which a reader continues that claims to have seen `after`. It may name a number that no
+    /// journal holds any more, or never held: it still gets later events, and the end in any case.
     fn known(&self, after: u64) -> u64 {
         let state = self.lock();
         let newest = state.end.unwrap_or(state.next_seq - 1);
@@ -507,7 +532,7 @@ impl Recorder {
         if after < state.evicted {
             return Tail::Behind(state.evicted);
         }
-        // Numbers rise: a reader that keeps up is not made to look through all that it has seen.
+        // Numbers rise, so a reader that keeps up skips all events that it has seen.
         let first = state.tail.partition_point(|((seq, _), _)| *seq <= after);
         let end = state.tail.partition_point(|((seq, _), _)| *seq <= published);
         let fresh = state.tail.range(first..end.max(first));
@@ -526,12 +551,12 @@ impl FeedState {
         self.end.is_some()
     }
 
-    /// True where nothing is being put in place.
+    /// True if no change and no commit is being put in place.
     fn is_settled(&self) -> bool {
         self.entered == 0 && self.summary.is_settled()
     }
 
-    /// An error once nothing may be put in place any more.
+    /// Fails once no change may be put in place any more.
     fn check_open(&self) -> io::Result<()> {
         if self.sealed || self.has_ended() {
             Err(io::Error::other("the session has ended"))
@@ -540,7 +565,7 @@ impl FeedState {
         }
     }
 
-    /// Text and thinking that were being collected become entries. At most one of them is there.
+    /// Turns collected text and thinking into entries. At most one of them is there.
     fn take_in_collected(&mut self) {
         if !self.text.is_empty() {
             let content = std::mem::take(&mut self.text);
@@ -558,14 +583,14 @@ impl FeedState {
         self.append_at(entry, api::now())
     }
 
-    /// False where the journal will not have the entry.
+    /// Returns false if the journal refuses the entry.
     fn append_at(&mut self, entry: JournalEntry, at: Timestamp) -> bool {
         let was_full = self.is_full();
         let entry = if was_full { entry.in_short() } else { Some(entry) };
         let Some(entry) = entry else { return false };
         let is_end = matches!(entry, JournalEntry::Ended(_));
         let taken = self.append_whole(entry, at);
-        // Nothing comes after the end.
+        // Nothing may follow the end.
         if self.is_full() && !was_full && !is_end {
             let megabytes = JOURNAL_BYTES_MAX / (1024 * 1024);
             let event = Event::Notice {
@@ -580,7 +605,7 @@ impl FeedState {
         taken
     }
 
-    /// True once the journal takes no more words, only what happens.
+    /// True once the journal drops text and keeps only facts.
     fn is_full(&self) -> bool {
         self.journal_bytes > JOURNAL_BYTES_MAX
     }
@@ -594,10 +619,11 @@ impl FeedState {
         let bytes = journal::encode(&line);
         let has_room = self.backlog.len() + bytes.len() <= JOURNAL_BACKLOG_BYTES_MAX;
         if !has_room && matches!(line.entry, JournalEntry::Prepared(_)) {
-            // Refuses the change: its line may be large, and without the line no file changes.
+            // Refuse the change. Its line may be large, and no file may change without the line.
             return false;
         }
-        // Few and short, and without them the next start would take back what stands, or call a session dead that ended.
+        // These lines are few and short. Without them, the next start would undo a change that is in place, or report
+        // an ended session as dead.
         let taken = has_room
             || !matches!(
                 line.entry,
@@ -633,8 +659,8 @@ impl FeedState {
         self.trim_tail();
     }
 
-    /// Lets go of what readers find in the file. What could not be written yet is kept for them, as far as it is
-    /// bearable.
+    /// Drops events that readers find in the file. Events that could not be written stay in memory, up to the limit
+    /// of the backlog.
     fn trim_tail(&mut self) {
         while self.tail.len() > 1 && self.tail_bytes > EVENT_TAIL_BYTES_MAX {
             let is_written = self.tail.front().is_some_and(|((seq, _), _)| *seq <= self.written);
@@ -649,8 +675,8 @@ impl FeedState {
     }
 }
 
-/// The event of a change, with as much of its diff as an event may hold. Of the contents, which the journal keeps apart, it
-/// has the digests; [`texts`] adds the texts to what a stream sends.
+/// The event of a change, with as much of its diff as an event may hold. It holds digests of the contents; [`texts`]
+/// adds the texts to the events that a stream sends.
 fn change_event(change: &PreparedChange, stored: &JournalChange, proposed: bool) -> Event {
     let diffs: Vec<FileDiff> = change.files.iter().map(FileDiff::new).collect();
     let whole: String = diffs.iter().map(|diff| diff.text.as_str()).collect();
@@ -672,11 +698,11 @@ impl ChangeJournal for Recorder {
             self.folder.check_room(change)?;
         }
         let stored = self.folder.store(change)?;
-        // An undo has no stream, and a rollback shows nothing.
+        // An undo has no stream, and a rollback is not shown.
         let proposed = self.lock().summary.start.preview;
         let event = self.is_streamed().then(|| change_event(change, &stored, proposed));
         crash_point();
-        // Pending lines may take the room; if they cannot be written, `sync` below returns the error.
+        // Waiting lines may take the disk's room. If the flush fails, `sync` below returns the error.
         let _ = self.flush();
         {
             let mut state = self.lock();
@@ -691,7 +717,7 @@ impl ChangeJournal for Recorder {
             self.tell(&state);
         }
         if let Err(error) = self.sync() {
-            // It may lie in the journal all the same, and nothing of it happens.
+            // The line may be in the file although the sync failed. Abandon the change, so that it is not recovered.
             self.record(JournalEntry::Abandoned { id: change.id.clone() });
             return Err(error);
         }
@@ -701,13 +727,13 @@ impl ChangeJournal for Recorder {
 
     fn committed(&self, id: &str) -> io::Result<()> {
         crash_point();
-        // After the end this line could not be recorded, and the next start would take the change back unnoticed.
+        // After the end this line cannot be recorded, and the next start would revert the change without notice.
         if !self.take(JournalEntry::Committed { id: id.to_owned() }) {
             return Err(io::Error::other("the session has ended"));
         }
-        // The files' names are on the disk. Were this line lost with the power, the next start would take them back.
+        // The renamed files are on the disk. If a power failure lost this line, the next start would revert them.
         self.sync().inspect_err(|_| {
-            // Until it is rolled back, which may be the next start's business.
+            // The change is open again until it is rolled back, perhaps by the next start.
             self.record(JournalEntry::Reopened { id: id.to_owned() });
         })?;
         crash_point();
@@ -757,19 +783,19 @@ impl ChangeJournal for Recorder {
 
     fn published(&self, id: &str) {
         self.record(JournalEntry::Published { id: id.to_owned() });
-        // Without this line, the next start finds that nothing is left to do.
+        // Best effort: without this line, the next start finds that there is nothing to do.
         let _ = self.flush();
     }
 }
 
 impl Recorder {
-    /// Puts another file in the journal's place, for tests of disks that fail. Returns the one before.
+    /// Replaces the journal's file, for tests of failing disks. Returns the previous file.
     #[doc(hidden)]
     pub fn replace_file(&self, file: File) -> File {
         std::mem::replace(&mut *self.file.lock().unwrap_or_else(PoisonError::into_inner), file)
     }
 
-    /// Stops recording and publishing at once, as the death of the process does: for tests of followers.
+    /// Stops recording and publishing at once, as if the process died. For tests of readers.
     ///
     /// # Panics
     ///
@@ -787,8 +813,8 @@ impl Recorder {
 
 #[cfg(test)]
 impl Recorder {
-    /// Replaces the journal's file by a pipe, which accepts every write and cannot be synced to a disk. The caller has to
-    /// keep the reading end.
+    /// Replaces the journal's file by a pipe, which accepts writes but cannot be synced. The caller has to keep the
+    /// reading end.
     fn leave_disk(&self) -> io::PipeReader {
         let (reader, writer) = io::pipe().expect("a pipe");
         *self.file.lock().expect("no panic") = File::from(std::os::fd::OwnedFd::from(writer));

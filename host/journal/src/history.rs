@@ -1,8 +1,8 @@
 //! Views of sessions that need no whole journal: summaries, and the lists made of them.
 //!
-//! A [`Summary`] is a fold over journal lines; tasks, history and results are pure functions of it. The last part is
-//! `session_history.json` in a working directory, which several processes may write at once: it is changed under a
-//! lock and replaced in one step.
+//! A [`Summary`] is a fold over journal lines; tasks, history and results are pure functions of it. The last part of
+//! the file is `session_history.json` in a working directory. Several processes may write it at once, so it is
+//! changed under a lock and replaced in one step.
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
@@ -24,93 +24,93 @@ use tool_core::dialogue::Usage;
 use tool_core::digest::sha256_hex;
 use tool_repository::changes::{FileState, Publishing};
 
-/// Bytes of a history file that are read. A hundred entries are some 40 kB; a larger file was not written by us.
+/// Limit for reading a history file, in bytes. A hundred entries take some 40 kB; a larger file is not ours.
 const HISTORY_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
-/// Time for which a writer of the history file waits for another one, who needs some milliseconds.
+/// Time in milliseconds for which a writer of the history file waits for another writer, which needs a few of them.
 const HISTORY_LOCK_MS_MAX: u64 = 5_000;
 
 /// Name of the history file in `session-reports/`.
 const HISTORY_FILE: &str = "session_history.json";
 
-/// Name of the lock beside it.
+/// Name of the lock file beside the history file.
 const LOCK_FILE: &str = ".session_history.lock";
 
-/// A session in short. Also kept on disk beside the journal, so that a start does not read every journal.
+/// Summary of a session. It is also stored beside the journal, so that a start does not have to read every journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// First entry of its journal.
+    /// First entry of the journal.
     pub start: Start,
-    /// When it started.
+    /// Time of the first entry.
     pub started: Timestamp,
-    /// When it ended.
+    /// Time of the last entry; absent while the session runs.
     pub completed: Option<Timestamp>,
     /// Status of the session.
     pub status: Status,
-    /// The failure.
+    /// Failure of the session, if it failed.
     pub problem: Option<Problem>,
-    /// The report, as results name it.
+    /// Path of the report as results name it.
     pub report_path: String,
-    /// Token counts.
+    /// Token counts of all requests.
     pub usage: Option<Usage>,
-    /// Changes that were prepared and neither committed nor abandoned.
+    /// Changes that are prepared and neither committed nor abandoned.
     pub open_changes: Vec<JournalChange>,
-    /// Commits that were about to be put in place.
+    /// Commits that are being published.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub open_commits: Vec<Publishing>,
-    /// For every file of a committed change, its state before the first and after the last one. Changes of a preview are
-    /// in its layer only.
+    /// State of each changed file before the first and after the last change. Changes of a preview exist in its layer
+    /// only.
     pub files: BTreeMap<String, FileHistory>,
-    /// True for a preview whose proposals the user has dropped.
+    /// True for a preview whose proposals the user has discarded.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_discarded: bool,
-    /// State that is only needed until the end.
+    /// State that is needed only until the end.
     #[serde(skip)]
     pub under_way: UnderWay,
 }
 
-/// Unfinished work of a running session. If its daemon dies, the next start closes it.
+/// Unfinished work of a running session. If the daemon dies, the next start closes it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UnderWay {
     /// Calls of skills that have not ended, in the order of their start.
     pub calls: Vec<OpenCall>,
-    /// Open approvals.
+    /// Identifiers of open approvals.
     pub questions: Vec<String>,
-    /// Changes that are wholly in place.
+    /// Changes that are completely in place.
     committed: Vec<JournalChange>,
 }
 
 /// A call of a skill that has not ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenCall {
-    /// Number of the line that tells its start.
+    /// Sequence number of the line that records the start.
     pub seq: u64,
-    /// When that was.
+    /// Time of the start.
     pub started: Timestamp,
     /// Identifier of the call.
     pub call_id: Option<String>,
     /// Name of the skill.
     pub name: String,
-    /// Its arguments, cut.
+    /// Arguments, cut to a limit.
     pub arguments: Value,
 }
 
-/// Combined effect of committed changes on one file.
+/// Combined effect of the committed changes on one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileHistory {
-    /// State before the session; absent where it did not exist.
+    /// State before the session; absent if the file did not exist.
     pub before: Option<FileMark>,
-    /// State now; absent where it was removed.
+    /// State now; absent if the file was removed.
     pub after: Option<FileMark>,
 }
 
-/// Parts of a file's state that a session changes: by another content, or by another executable bit. Other permissions
-/// are the user's own.
+/// The parts of a file's state that a session changes: the content, and the executable bit. Other permissions belong
+/// to the user.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileMark {
     /// SHA-256 of the content, hexadecimal.
     pub digest: String,
-    /// True where the owner may run it.
+    /// True if the owner may execute the file.
     pub is_executable: bool,
 }
 
@@ -133,7 +133,7 @@ impl From<&FileState> for FileMark {
 }
 
 impl Summary {
-    /// The summary of a journal; absent where it does not begin as one.
+    /// Creates the summary of a journal; `None` if the first line does not start a session.
     pub fn of(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Option<Self> {
         let mut lines = lines.into_iter();
         let first = lines.next()?;
@@ -148,7 +148,7 @@ impl Summary {
         Some(summary)
     }
 
-    /// The summary of a session that has just begun.
+    /// Creates the summary of a session that has just begun.
     pub fn begin(start: Start, at: Timestamp) -> Self {
         Self {
             start,
@@ -166,12 +166,12 @@ impl Summary {
         }
     }
 
-    /// True where nothing is open that the next start would have to settle.
+    /// True if nothing is open that the next start would have to settle.
     pub fn is_settled(&self) -> bool {
         self.open_changes.is_empty() && self.open_commits.is_empty()
     }
 
-    /// Takes in one more line.
+    /// Applies one more line.
     pub fn apply(&mut self, line: &JournalLine) {
         match &line.entry {
             JournalEntry::Prepared(change) => self.open_changes.push(change.clone()),
@@ -184,7 +184,7 @@ impl Summary {
             JournalEntry::Publishing(commit) => self.open_commits.push(commit.clone()),
             JournalEntry::Published { id } => self.open_commits.retain(|open| open.id != *id),
             JournalEntry::Ended(end) => {
-                // A clock that was set back must not make a session end before it began.
+                // The clock may have been set back; a session must not end before it began.
                 self.completed = Some(line.at.max(self.started));
                 self.status = end.status;
                 self.problem.clone_from(&end.problem);
@@ -216,7 +216,7 @@ impl Summary {
         self.take_out(id);
     }
 
-    /// A change that counted as in place.
+    /// Removes a change from those that count as in place.
     fn take_out(&mut self, id: &str) -> Option<JournalChange> {
         let committed = &mut self.under_way.committed;
         let index = committed.iter().position(|change| change.id == id)?;
@@ -233,7 +233,7 @@ impl Summary {
         &self.start.session_id
     }
 
-    /// Paths of files of the repository whose content or executable bit is another one than before the session, in order.
+    /// Paths of files in the repository whose content or executable bit the session changed, sorted.
     pub fn files_modified(&self) -> Vec<String> {
         if self.start.preview {
             return Vec::new();
@@ -241,7 +241,7 @@ impl Summary {
         self.files_changed()
     }
 
-    /// Paths of files that a preview proposes to change, in order. None where it is discarded.
+    /// Paths of files that a preview proposes to change, sorted. Empty for a discarded preview.
     pub fn files_proposed(&self) -> Vec<String> {
         if !self.start.preview || self.is_discarded {
             return Vec::new();
@@ -249,13 +249,13 @@ impl Summary {
         self.files_changed()
     }
 
-    /// Paths of files that the session has changed, in the repository or in its private layer, in order.
+    /// Paths of files that the session changed, in the repository or in its private layer, sorted.
     pub fn files_changed(&self) -> Vec<String> {
         let changed = self.files.iter().filter(|(_, file)| file.before != file.after);
         changed.map(|(path, _)| path.clone()).collect()
     }
 
-    /// The session as a task; absent for an undo.
+    /// The entry in the list of tasks; `None` for an undo.
     pub fn task(&self) -> Option<TaskEntry> {
         Some(TaskEntry {
             session_id: self.id().to_owned(),
@@ -269,7 +269,7 @@ impl Summary {
         })
     }
 
-    /// The session in the history; absent while it runs, and for an undo.
+    /// The entry in the history; `None` while the session runs, and for an undo.
     pub fn history_entry(&self) -> Option<HistoryEntry> {
         Some(HistoryEntry {
             id: self.id().to_owned(),
@@ -279,7 +279,7 @@ impl Summary {
             files_modified: self.files_modified().len() as u64,
             files_proposed: self.files_proposed().len() as u64,
             provider: match &self.start.work {
-                // No model is at work; what was called tells one call from another.
+                // No model takes part; the name of the skill tells the calls apart.
                 Work::Skill(name) => name.clone(),
                 _ => self.start.model.clone(),
             },
@@ -317,7 +317,7 @@ impl UnderWay {
     }
 }
 
-/// Takes note of a change that is wholly in place.
+/// Adds a committed change to the history of its files.
 fn note(files: &mut BTreeMap<String, FileHistory>, change: &JournalChange) {
     for file in &change.files {
         let mark = |state: &Option<StoredState>| state.as_ref().map(FileMark::from);
@@ -393,7 +393,7 @@ impl Filter {
     }
 }
 
-/// The last 100 tasks, running ones first, then newest first. `summaries` are newest first.
+/// Lists the newest 100 tasks: running ones first, then newest first. `summaries` must be sorted newest first.
 pub fn tasks<'a>(summaries: impl Iterator<Item = &'a Summary>, filter: &Filter) -> Vec<TaskEntry> {
     let wanted = summaries.filter(|summary| filter.wants(summary));
     let mut tasks: Vec<TaskEntry> = wanted.filter_map(Summary::task).collect();
@@ -402,7 +402,7 @@ pub fn tasks<'a>(summaries: impl Iterator<Item = &'a Summary>, filter: &Filter) 
     tasks
 }
 
-/// The last 100 ended sessions, newest first. `summaries` are newest first.
+/// Lists the newest 100 ended sessions, newest first. `summaries` must be sorted newest first.
 pub fn history<'a>(summaries: impl Iterator<Item = &'a Summary> + Clone, filter: &Filter) -> History {
     let undone = undone(summaries.clone());
     let wanted = summaries.filter(|summary| filter.wants(summary));
@@ -415,8 +415,8 @@ pub fn history<'a>(summaries: impl Iterator<Item = &'a Summary> + Clone, filter:
     }
 }
 
-/// The sessions that are undone, each with the undo that did it last. `summaries` are newest first, so that an undo is
-/// met after whatever took it back.
+/// Maps each undone session to the last undo of it. `summaries` are sorted newest first, so that an undo comes before
+/// the session that it reverts.
 fn undone<'a>(summaries: impl Iterator<Item = &'a Summary>) -> BTreeMap<&'a str, &'a str> {
     let mut undone = BTreeMap::new();
     for summary in summaries {
@@ -429,7 +429,7 @@ fn undone<'a>(summaries: impl Iterator<Item = &'a Summary>) -> BTreeMap<&'a str,
     undone
 }
 
-/// The answer of a session as far as it has come: all its model output, or, for a call of a skill, what that gave.
+/// The answer of a session so far: the model output, or the output of the skill for a call.
 pub fn output(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> String {
     let mut output = String::new();
     for line in lines {
@@ -440,7 +440,7 @@ pub fn output(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Stri
     output
 }
 
-/// Returns the output text of one event.
+/// The output text of one event.
 pub fn output_of(event: &Event) -> &str {
     match event {
         Event::Token { content } => content,
@@ -449,10 +449,11 @@ pub fn output_of(event: &Event) -> &str {
     }
 }
 
-/// `history` with more sessions, in the order of their starts, the newest 100. One that is there is replaced.
+/// Adds sessions to `history` and returns the newest 100, in the order of their starts. An entry with a known
+/// identifier is replaced.
 ///
-/// Identifiers tell the order, and the times only where they are none of ours: a clock that was set back makes no session
-/// older than the one before it.
+/// Identifiers decide the order. Times decide only for identifiers that are not ours: the clock may have been set
+/// back.
 pub fn with_entries(mut history: History, entries: Vec<HistoryEntry>) -> History {
     let is_new = |other: &HistoryEntry| entries.iter().all(|entry| entry.id != other.id);
     history.sessions.retain(is_new);
@@ -465,12 +466,16 @@ pub fn with_entries(mut history: History, entries: Vec<HistoryEntry>) -> History
     history
 }
 
-/// Adds sessions to the history file in the folder `reports`. Blocks while another process does the same, for a
-/// bounded time.
+/// Adds sessions to the history file in the folder `reports`. Blocks for a bounded time while another process does
+/// the same.
+///
+/// # Errors
+///
+/// The lock is not free in time, or the file cannot be written.
 pub fn add_to_file(reports: BorrowedFd<'_>, entries: Vec<HistoryEntry>) -> io::Result<()> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let lock = File::from(rustix::fs::openat(reports, LOCK_FILE, flags, private())?);
-    // Held until the file is dropped.
+    // The lock is released when the file is dropped.
     acquire(&lock)?;
     let history = with_entries(read_file(reports)?, entries);
     let text = serde_json::to_vec_pretty(&history)?;
@@ -490,12 +495,17 @@ fn acquire(lock: &File) -> io::Result<()> {
     }
 }
 
-/// The history file in the folder `reports`; empty where there is none, or where it is none of ours.
+/// Reads the history file in the folder `reports`. Returns an empty history if there is no file, or if it is not
+/// ours.
+///
+/// # Errors
+///
+/// The file cannot be read.
 pub fn read_file(reports: BorrowedFd<'_>) -> io::Result<History> {
     Ok(whole_file(reports)?.unwrap_or_default())
 }
 
-/// True where the history file in the folder `reports` is there and whole.
+/// True if the history file in the folder `reports` exists and is complete.
 pub fn is_whole(reports: BorrowedFd<'_>) -> bool {
     whole_file(reports).is_ok_and(|file| file.is_some())
 }
@@ -515,26 +525,26 @@ fn whole_file(reports: BorrowedFd<'_>) -> io::Result<Option<History>> {
     Ok(serde_json::from_slice(&text).ok())
 }
 
-/// Replaces the file `name` in `folder` in one step. A symlink of that name is replaced, not followed.
+/// Replaces the file `name` in `folder` in one step. If `name` is a symlink, the link is replaced and not followed.
 pub(crate) fn replace(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
     let temporary = format!(".{name}.{}", uuid::Uuid::new_v4().simple());
     let result = write_new(folder, &temporary, content)
         .and_then(|()| Ok(rustix::fs::renameat(folder, &temporary, folder, name)?));
     if result.is_err() {
-        // Best effort: what matters is the error above.
+        // Best effort: the caller gets the first error.
         let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
     }
     result
 }
 
-/// Writes a file that must not be there yet.
+/// Writes a file that must not exist.
 pub(crate) fn write_new(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::openat(folder.as_fd(), name, flags, private())?);
     file.write_all(content)
 }
 
-/// Mode of every file in `session-reports/`: an answer may quote private code.
+/// Only the owner may read the files in `session-reports/`: an answer may quote private code.
 fn private() -> Mode {
     Mode::RUSR | Mode::WUSR
 }

@@ -1,24 +1,25 @@
-//! Identifiers of sessions: UUIDs of version 7 that sort by the order in which sessions began.
+//! Identifiers of sessions: UUIDs of version 7, sorted by the order in which sessions began.
 //!
-//! Lists, retention and "the newest change" all go by that order, so it must hold where the clock does not: one that is
-//! set back makes no session older than the one before it.
+//! Lists, retention and "the newest change" rely on that order, so it must hold when the clock is set back: a later
+//! session never gets an earlier identifier.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tool_core::api::Timestamp;
 
-/// Times from here on (the year 6429) are no times of a session of ours, and would leave no room for later ones.
+/// Times from here on (the year 6429) cannot come from a session of ours, and would leave no room for later
+/// identifiers.
 const MS_MAX: u64 = 1 << 47;
 
-/// Gives out identifiers.
+/// Creates identifiers that rise.
 #[derive(Debug)]
 pub struct Ids {
-    /// The time in the newest identifier, in milliseconds since 1970.
+    /// Time in the newest identifier, in milliseconds since 1970.
     last_ms: AtomicU64,
 }
 
 impl Ids {
-    /// Identifiers that sort behind all of these.
+    /// Creates a source of identifiers that sort after all of `known`.
     pub fn after<'a>(known: impl Iterator<Item = &'a String>) -> Self {
         let newest = known.filter_map(|id| time_ms(id)).max();
         Self {
@@ -26,14 +27,15 @@ impl Ids {
         }
     }
 
-    /// The next one: its time is the present, or the millisecond after the one before, whichever is later.
+    /// Creates the next identifier. Its time is the present, or one millisecond after the previous identifier if that
+    /// is later.
     pub fn next(&self, now: Timestamp) -> String {
         let now = u64::try_from(now.timestamp_millis()).unwrap_or(0);
         let later = |last: u64| Some(now.max(last + 1));
         let last = self.last_ms.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
         let ms = now.max(last.unwrap_or(0) + 1);
         let random = uuid::Uuid::new_v4().into_bytes();
-        // The bytes between hold the version and the variant.
+        // The bytes in between hold the version and the variant.
         let mut tail = [0; 10];
         tail[..6].copy_from_slice(&random[..6]);
         tail[6..].copy_from_slice(&random[9..13]);
@@ -43,7 +45,7 @@ impl Ids {
     }
 }
 
-/// The time in an identifier, in milliseconds since 1970; absent where it is none of ours.
+/// Returns the time in an identifier, in milliseconds since 1970; `None` if the identifier is not ours.
 pub(crate) fn time_ms(id: &str) -> Option<u64> {
     let id = uuid::Uuid::try_parse(id).ok()?;
     let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();

@@ -1,9 +1,9 @@
-//! The journal of one session: what happened, one event a line, append-only. It is the truth; everything else that the
-//! product says about a session is a view of it.
+//! The journal of one session: one event a line, append-only. It is the source of truth; everything else that the
+//! product says about a session is derived from it.
 //!
-//! This module knows the lines, how bytes become lines (in `lines`, which drops a torn tail), and the files: the
-//! journal itself and, beside it, the contents of changed files, stored once each by their digest. It does not know
-//! who reads or writes when; that is `feed`.
+//! This module defines the lines and the files: the journal and, beside it, the contents of changed files, each
+//! stored once under its digest. `lines` parses bytes and drops a torn last line. `feed` decides who reads and writes
+//! when.
 
 mod lines;
 
@@ -27,23 +27,25 @@ use tool_repository::changes::{ContentsFull, FileChange, FileState, PreparedChan
 pub use lines::{Extent, Lines, Parsed, parse};
 use tool_core::digest::sha256_hex;
 
-/// Nesting of values in events and journal lines. The JSON reader gives up at 128; no schema of ours needs ten.
+/// Limit for the nesting of values in events and journal lines. The JSON reader stops at 128, and our own schemas
+/// need fewer than ten.
 const EVENT_DEPTH_MAX: usize = 32;
 
-/// File name of the journal in a session's folder.
+/// Name of the journal in a session's folder.
 pub(crate) const JOURNAL_FILE: &str = "journal.jsonl";
 
-/// Folder of stored contents in a session's folder.
+/// Name of the folder of stored contents in a session's folder.
 const CONTENTS_FOLDER: &str = "contents";
 
-/// One line.
+/// A line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JournalLine {
-    /// From 1, rising; the `id` of the event in a stream. A gap is where a daemon died, or the disk was full for long.
+    /// Sequence number, rising from 1; the `id` of the event in a stream. A gap shows that a daemon died, or that the
+    /// disk was full for long.
     pub seq: u64,
-    /// When it was written.
+    /// Time of the entry.
     pub at: Timestamp,
-    /// The recorded entry.
+    /// Content of the line.
     pub entry: JournalEntry,
 }
 
@@ -51,98 +53,98 @@ pub struct JournalLine {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum JournalEntry {
-    /// Always first.
+    /// The session began; always the first entry.
     Started(Box<Start>),
-    /// An event for streams. Never a terminal event: that is derived from [`Entry::Ended`].
+    /// An event for streams. Terminal events are not recorded: streams derive them from [`JournalEntry::Ended`].
     Event {
-        /// The event.
+        /// The event as streams show it.
         event: Event,
     },
-    /// Thinking that is not answer text.
+    /// A piece of thinking, which is not part of the answer.
     Reasoning {
-        /// A piece of it.
+        /// Text of the piece.
         text: String,
     },
-    /// A tool call ended.
+    /// A call of a tool ended.
     Tool(ToolEntry),
-    /// A part of the conversation with the model, for the turn that goes on with it.
+    /// A part of the conversation with the model, for the next turn.
     Conversation(ConversationEntry),
     /// An approval was answered, or closed without an answer.
     Answered {
-        /// The approval.
+        /// Identifier of the approval.
         id: String,
         /// `approved`, `refused`, `expired` or `cancelled`.
         answer: ApprovalOutcome,
-        /// How long a yes lasts.
+        /// For how long an approval holds.
         #[serde(default)]
         scope: ApprovalScope,
     },
-    /// A change is about to be made; its contents are stored.
+    /// A change is about to be made. Its contents are stored.
     Prepared(JournalChange),
-    /// A change is wholly in place.
+    /// A change is completely in place.
     Committed {
-        /// Its id.
+        /// Identifier of the change.
         id: String,
     },
-    /// A change was noted as committed and may not outlast the power: it is to be rolled back.
+    /// A change that was recorded as committed may not survive a power failure, and has to be rolled back.
     Reopened {
-        /// Its id.
+        /// Identifier of the change.
         id: String,
     },
-    /// A change was rolled back, even where it was noted as committed before: the disk was full at that moment.
+    /// A change was rolled back. It may have been recorded as committed before, if the disk was full at that moment.
     Abandoned {
-        /// Its id.
+        /// Identifier of the change.
         id: String,
     },
-    /// A commit is about to be put into the git directory.
+    /// A commit is about to be written to the git directory.
     Publishing(Publishing),
-    /// Nothing of it is left to be finished.
+    /// A commit is complete, or completely withdrawn.
     Published {
-        /// Its id.
+        /// Identifier of the publication.
         id: String,
     },
-    /// The end of what streams show. Only what settles something that is open may follow.
+    /// The end of the stream. Only entries that settle something open may follow.
     Ended(End),
-    /// The user has dropped the proposals of a preview; their contents are gone.
+    /// The user has discarded the proposals of a preview. Their contents are deleted.
     Discarded,
 }
 
-/// A part of the conversation with the model. Together these entries are what a later turn needs to go on.
+/// A part of the conversation with the model. The next turn rebuilds the conversation from these entries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "part", rename_all = "snake_case")]
 pub enum ConversationEntry {
-    /// The mark of the tool results in it.
+    /// The mark that labels the results of tools.
     Mark {
         /// Sixteen hexadecimal digits.
         mark: String,
     },
-    /// A message is new, or replaces the one that was in its place.
+    /// A new message, or one that replaces the message at its index.
     Message {
-        /// Its place, from 0, earlier turns included.
+        /// Index of the message, from 0, earlier turns included.
         at: usize,
-        /// The message as JSON text: data of a provider may be nested deeper than a reader of this line follows.
+        /// The message as JSON text. Data of a provider may be nested deeper than the reader of this line accepts.
         json: String,
     },
-    /// The oldest messages were replaced by a summary.
+    /// A summary replaced the oldest messages.
     Summarised {
-        /// Number of the messages that were replaced.
+        /// Number of replaced messages.
         replaced: usize,
-        /// The messages in their place, each as JSON text.
+        /// The new messages, each as JSON text.
         by: Vec<String>,
     },
-    /// Text from outside the user's own files has entered it.
+    /// Text from outside the user's own files entered the conversation.
     Outside {
-        /// The places, in words.
+        /// Descriptions of the places that it came from.
         places: Vec<String>,
     },
-    /// Keys that the model knows as placeholders.
+    /// The model got keys as placeholders.
     Keys {
-        /// Fingerprints, in the order of the placeholders' numbers.
+        /// Fingerprints of the keys, in the order of the placeholders' numbers.
         keys: Vec<KeyFingerprint>,
     },
-    /// Files that the model has seen whole, or has changed.
+    /// The model has seen files whole, or has changed them.
     Seen {
-        /// Content digest by path; absent for a file that the model has deleted.
+        /// Digest of the content by path; absent for a file that the model has deleted.
         files: BTreeMap<String, Option<String>>,
     },
 }
@@ -154,79 +156,80 @@ pub struct Start {
     pub session_id: String,
     /// An operation, or a call of one skill.
     pub work: Work,
-    /// The requested target.
+    /// Target as the user wrote it.
     pub target: String,
-    /// Focus of the request.
+    /// Focus of the request, if one was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub focus: Option<String>,
-    /// Absolute path of the repository root.
+    /// Absolute path of the repository's root.
     pub repository: String,
-    /// Absolute path of the folder that gets `session-reports/`.
+    /// Absolute path of the folder for `session-reports/`.
     pub working_directory: String,
-    /// Name of the provider; empty for a call of one skill.
+    /// Name of the provider; empty for a call of a skill.
     pub provider: String,
-    /// Identifier of the model; empty for a call of one skill.
+    /// Identifier of the model; empty for a call of a skill.
     pub model: String,
-    /// Requested grants and denials beyond the defaults.
+    /// Grants and denials of the request beyond the defaults.
     pub policy: PolicyRequest,
-    /// Place in a conversation; absent for a session that begins one.
+    /// Position in a conversation; absent for the session that begins one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<Continued>,
-    /// What holds for the later turns of its conversation.
+    /// Restrictions for the later turns of the conversation.
     #[serde(default)]
     pub binding: TurnBinding,
     /// True if the client can answer approvals.
     pub interactive: bool,
-    /// Effects about which it is asked in place of a denial.
+    /// Effects for which the user is asked instead of a denial.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ask: Vec<String>,
-    /// True for a session that works on a private layer: its changes are proposals.
+    /// True for a session on a private layer, whose changes are proposals.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub preview: bool,
     /// Version of the daemon.
     pub version: String,
 }
 
-/// What a turn leaves to the later turns of its conversation, beside its policy: they only narrow it.
+/// Restrictions that a turn leaves to the later turns of its conversation, in addition to its policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnBinding {
-    /// Effects that the user denied by name, in this turn or before it. No grant of a later turn lifts that.
+    /// Effects that the user denied by name, in this turn or an earlier one. No grant of a later turn lifts such a
+    /// denial.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deny: Vec<String>,
-    /// The user wanted no project instructions.
+    /// True if the user wanted no project instructions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_instructions: bool,
-    /// Inode of the repository's root: by it a later turn knows that another repository lies at the path now. The number
-    /// of the device is not kept, because it changes with the next start of the machine.
+    /// Inode of the repository's root. It shows a later turn that another repository is at the same path now. The
+    /// number of the device is not stored, because it changes when the machine restarts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root_inode: Option<u64>,
 }
 
-/// The session that a turn goes on with.
+/// Position of a turn in its conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Continued {
-    /// Identifier of the session that began the conversation.
+    /// Identifier of the first session of the conversation.
     pub conversation: String,
-    /// Identifier of the session before this turn.
+    /// Identifier of the session of the previous turn.
     pub session: String,
-    /// Number of this turn; the session that began the conversation is 1.
+    /// Number of this turn; the first session is 1.
     pub turn: u32,
 }
 
 impl Start {
-    /// Identifier of the conversation, which is that of its first session.
+    /// Identifier of the conversation: the identifier of its first session.
     pub fn conversation(&self) -> &str {
         self.continues
             .as_ref()
             .map_or(&self.session_id, |continued| &continued.conversation)
     }
 
-    /// Number of the turn in its conversation, from 1.
+    /// Number of the turn in its conversation, counted from 1.
     pub fn turn(&self) -> u32 {
         self.continues.as_ref().map_or(1, |continued| continued.turn)
     }
 
-    /// The event that tells the place in the conversation.
+    /// The event that tells clients the position in the conversation.
     pub fn turn_event(&self) -> Event {
         Event::Turn {
             number: self.turn(),
@@ -236,24 +239,24 @@ impl Start {
     }
 }
 
-/// Kind of work of a session.
+/// Work of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// One of the four.
+    /// One of the four operations.
     Operation(Operation),
-    /// A call of the skill of this name. Listed among tasks and history only where calls are asked for.
+    /// A call of the skill of this name. Lists show it only on request.
     Skill(String),
-    /// Takes back what the session of this identifier changed. Not listed either.
+    /// An undo of the session with this identifier. Lists do not show it.
     Undo(String),
-    /// Puts in place what the preview of this identifier proposes. Listed, but no operation.
+    /// Applies the proposals of the preview with this identifier. Listed, but not an operation.
     Apply(String),
-    /// The calls of another agent, for as long as it is connected. Listed, but no operation.
+    /// The calls of another agent while it is connected. Listed, but not an operation.
     Mcp,
 }
 
 impl Work {
-    /// The operation, where it is one.
+    /// The operation, if the work is one.
     pub fn operation(&self) -> Option<Operation> {
         match self {
             Self::Operation(operation) => Some(*operation),
@@ -261,7 +264,7 @@ impl Work {
         }
     }
 
-    /// Returns its activity, if it is listed.
+    /// The name in lists, if the work is listed.
     pub fn activity(&self) -> Option<Activity> {
         match self {
             Self::Mcp => Some(Activity::Mcp),
@@ -271,88 +274,88 @@ impl Work {
         }
     }
 
-    /// True where it is listed without being asked for: scripts make calls by the hundred, which would leave no room.
+    /// True if lists show it without a request. Scripts make hundreds of calls, which would fill the lists.
     pub fn is_listed_unasked(&self) -> bool {
         !matches!(self, Self::Skill(_) | Self::Undo(_))
     }
 }
 
-/// A tool call, with its end.
+/// A call of a tool that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolEntry {
-    /// Unique within the conversation.
+    /// Identifier of the call, unique within the conversation.
     pub call_id: String,
     /// Name of the skill.
     pub name: String,
-    /// The arguments as the model wrote them, cut.
+    /// Arguments as the model wrote them, cut to a limit.
     pub arguments: String,
-    /// The text that the model read, cut.
+    /// Text that the model read, cut to a limit.
     pub result: String,
-    /// `ok` or the failure's code.
+    /// `ok`, or the code of the failure.
     pub verdict: String,
-    /// When it started.
+    /// Time of the start.
     pub started: Timestamp,
-    /// Duration of the call.
+    /// Duration in milliseconds.
     pub duration_ms: u64,
-    /// Cost of the call, if anything ran.
+    /// Cost of the call, if something ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Box<Receipt>>,
-    /// The answer for programs, where the skill gave one that is not too long to be kept.
+    /// Answer for programs, if the skill gave one and it is not too long.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
 }
 
-/// A change of the repository, contents by digest.
+/// A change of the repository, with its contents as digests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JournalChange {
-    /// Unique.
+    /// Identifier of the change, unique within the session.
     pub id: String,
     /// Absolute path of the repository root.
     pub root: PathBuf,
-    /// Every file of it.
+    /// All files of the change.
     pub files: Vec<ChangedFile>,
-    /// Directories that it makes, relative to the root, outermost first.
+    /// Directories that the change creates, relative to the root, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub directories: Vec<String>,
 }
 
-/// One file of a change.
+/// A file of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedFile {
-    /// Relative to the root.
+    /// Path relative to the root.
     pub path: String,
-    /// Before; absent where the file did not exist.
+    /// State before the change; absent if the file did not exist.
     pub before: Option<StoredState>,
-    /// After; absent where the file is removed.
+    /// State after the change; absent if the file is removed.
     pub after: Option<StoredState>,
 }
 
-/// A file's content by digest, and its mode.
+/// Digest of a file's content, and its mode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredState {
-    /// SHA-256, hexadecimal.
+    /// SHA-256 of the content, hexadecimal.
     pub digest: String,
-    /// Permission bits.
+    /// Permission bits of the file.
     pub mode: u32,
 }
 
 /// End of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// Anything but `running`.
+    /// Final status: not `running`.
     pub status: Status,
-    /// The failure; absent if the session did not fail.
+    /// Failure of the session, if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
-    /// The report as results name it; empty where it could not be written.
+    /// Path of the report as results name it; empty if it could not be written.
     pub report_path: String,
-    /// Token counts over all rounds, where a model was asked.
+    /// Token counts of all requests, if a model was asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
 
 impl JournalEntry {
-    /// True for what tells of a change.
+    /// True for entries about a change.
     pub fn is_of_change(&self) -> bool {
         matches!(
             self,
@@ -360,13 +363,13 @@ impl JournalEntry {
         )
     }
 
-    /// True for what says that nothing of a change, or of a commit, is left to be finished.
+    /// True for entries after which nothing of a change or a commit is left to do.
     pub(crate) fn settles(&self) -> bool {
         matches!(self, Self::Abandoned { .. } | Self::Published { .. } | Self::Discarded)
     }
 
-    /// Returns the entry without its long text, for a journal that has reached its limit for text. Returns nothing for
-    /// an entry that is text alone.
+    /// Removes the long text of an entry, for a journal that has reached its limit. Returns `None` for an entry that
+    /// is only text.
     pub(crate) fn in_short(self) -> Option<Self> {
         let short = |text: &str| cut_text(text, limits::SUMMARY_BYTES_MAX);
         match self {
@@ -426,7 +429,7 @@ impl JournalEntry {
         }
     }
 
-    /// The event that streams show for this entry, the terminal one included.
+    /// The event that streams show for this entry, terminal events included.
     pub fn event(&self, session_id: &str) -> Option<Event> {
         match self {
             Self::Event { event } => Some(event.clone()),
@@ -451,15 +454,15 @@ impl JournalEntry {
     }
 }
 
-/// One line as bytes, the line feed included.
+/// Encodes one line, with its line feed.
 pub fn encode(line: &JournalLine) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(line).expect("journal lines have string keys only");
     bytes.push(b'\n');
     bytes
 }
 
-/// A value fit for a journal and a stream: strings cut at `string_bytes_max`, and nothing nested deeper than a reader
-/// would follow.
+/// Cuts a value for a journal or a stream: strings at `string_bytes_max` bytes, and values that are nested too deeply
+/// for a reader.
 pub fn cut_value(value: &Value, string_bytes_max: usize) -> Value {
     cut_at_depth(value, string_bytes_max, 0)
 }
@@ -480,7 +483,7 @@ fn cut_at_depth(value: &Value, bytes_max: usize, depth: usize) -> Value {
     }
 }
 
-/// Cuts the arguments of a call for a journal and a stream: long strings, and the end of very many arguments.
+/// Cuts the arguments of a call for a journal or a stream: long strings, and the end of very many arguments.
 pub fn cut_arguments(arguments: &Value) -> Value {
     let cut = cut_value(arguments, limits::EVENT_ARGUMENT_BYTES_MAX);
     let text = cut.to_string();
@@ -491,15 +494,14 @@ pub fn cut_arguments(arguments: &Value) -> Value {
     }
 }
 
-/// The details of an answer for a journal and a stream, which leave out those that are longer than a result may be there:
-/// cut JSON is none.
+/// The details of an answer for a journal or a stream. Details that are too long are left out: cut JSON is not JSON.
 pub fn keep_details(details: Option<&Value>) -> Option<Value> {
     details
         .filter(|details| details.to_string().len() <= limits::JOURNAL_TOOL_BYTES_MAX)
         .cloned()
 }
 
-/// A text of at most `bytes_max` bytes, with a mark where it was cut.
+/// Cuts a text to `bytes_max` bytes, with a mark at the cut.
 pub fn cut_text(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();
@@ -508,7 +510,7 @@ pub fn cut_text(text: &str, bytes_max: usize) -> String {
     format!("{}… ({} bytes more)", &text[..end], text.len() - end)
 }
 
-/// The changes among `lines` that are wholly in place, in the order of their commits.
+/// The changes among `lines` that are completely in place, in the order of their commits.
 pub fn committed(lines: &[JournalLine]) -> impl Iterator<Item = &JournalChange> {
     let abandoned: HashSet<&str> = lines
         .iter()
@@ -537,7 +539,7 @@ pub struct SessionFolder {
 }
 
 impl SessionFolder {
-    /// The folder `path`, which need not exist.
+    /// Creates a handle. The folder need not exist.
     pub fn new(path: PathBuf) -> Self {
         Self { path }
     }
@@ -547,30 +549,42 @@ impl SessionFolder {
         &self.path
     }
 
-    /// The journal in it.
+    /// Path of the journal.
     pub fn journal(&self) -> PathBuf {
         self.path.join(JOURNAL_FILE)
     }
 
-    /// Makes the folder (0700) with an empty journal (0600), to be appended to.
+    /// Creates the folder (mode 0700) with an empty journal (mode 0600). Returns the journal, opened for appending.
+    ///
+    /// # Errors
+    ///
+    /// The folder or the file cannot be made.
     pub fn create(&self) -> io::Result<File> {
         create_private_folder(&self.path)?;
         private_file().create_new(true).append(true).open(self.journal())
     }
 
-    /// Opens the journal to be appended to.
+    /// Opens the journal for appending.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened.
     pub fn open(&self) -> io::Result<File> {
         private_file().append(true).open(self.journal())
     }
 
-    /// Opens the journal to be appended to, cut to its first `whole_bytes`.
+    /// Opens the journal for appending, cut to its first `whole_bytes`.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be opened or cut.
     pub fn reopen(&self, whole_bytes: u64) -> io::Result<File> {
         let file = self.open()?;
         file.set_len(whole_bytes)?;
         Ok(file)
     }
 
-    /// True where a daemon died before it had written the first line: no client has the identifier of this session.
+    /// True if a daemon died before it wrote the first line. No client knows the identifier of such a session.
     pub fn is_unborn(&self) -> bool {
         let is_empty = |metadata: fs::Metadata| metadata.len() == 0;
         match fs::metadata(self.journal()) {
@@ -583,25 +597,41 @@ impl SessionFolder {
     }
 
     /// Reads the whole journal into memory.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
     #[cfg(test)]
     pub fn read(&self) -> io::Result<Parsed> {
         Ok(parse(&fs::read(self.journal())?))
     }
 
-    /// Applies `view` to the journal's lines. Returns its result and the extent read.
+    /// Applies `view` to the lines of the journal. Returns its result, and the extent of what was read.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
     pub fn view<T>(&self, view: impl FnOnce(&mut Lines<BufReader<File>>) -> T) -> io::Result<(T, Extent)> {
         let mut lines = Lines::new(BufReader::new(File::open(self.journal())?));
         let seen = view(&mut lines);
         Ok((seen, lines.end()?))
     }
 
-    /// The lines that tell of changes, which are what [`committed`] and [`SessionFolder::net`] go by.
+    /// Reads the lines about changes, for [`committed`] and [`SessionFolder::net`].
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read.
     pub fn changes(&self) -> io::Result<Vec<JournalLine>> {
         let is_of_change = |line: &JournalLine| line.entry.is_of_change();
         Ok(self.view(|lines| lines.filter(is_of_change).collect())?.0)
     }
 
-    /// Refuses a change with whose contents the folder would hold more than a session may keep.
+    /// Checks that the folder has room for the contents of a change.
+    ///
+    /// # Errors
+    ///
+    /// The folder would hold more than a session may keep.
     pub fn check_room(&self, change: &PreparedChange) -> io::Result<()> {
         let room = limits::SESSION_CONTENTS_BYTES_MAX.saturating_sub(self.contents_bytes());
         let states = || {
@@ -615,7 +645,7 @@ impl SessionFolder {
         if most <= room {
             return Ok(());
         }
-        // Contents that are stored already, or twice in the change, cost nothing.
+        // Contents that are stored already, or occur twice in the change, need no room.
         let contents: HashMap<String, u64> = states()
             .map(|state| (sha256_hex(&state.content), state.content.len() as u64))
             .collect();
@@ -629,7 +659,11 @@ impl SessionFolder {
         }
     }
 
-    /// Stores the contents of a change, durably, and gives the form that a journal line holds.
+    /// Stores the contents of a change and syncs them. Returns the change as a journal line holds it.
+    ///
+    /// # Errors
+    ///
+    /// A content cannot be written or synced.
     pub fn store(&self, change: &PreparedChange) -> io::Result<JournalChange> {
         create_private_folder(&self.path.join(CONTENTS_FOLDER))?;
         let mut files = Vec::with_capacity(change.files.len());
@@ -643,7 +677,8 @@ impl SessionFolder {
         }
         File::open(self.path.join(CONTENTS_FOLDER))?.sync_all()?;
         File::open(&self.path)?.sync_all()?;
-        // The session's own name, too: without it there is no journal after a power failure, whatever is in it.
+        // Sync the parent as well: after a power failure, a journal whose folder has no name is gone, whatever it
+        // holds.
         if let Some(sessions) = self.path.parent() {
             File::open(sessions)?.sync_all()?;
         }
@@ -672,7 +707,11 @@ impl SessionFolder {
         }))
     }
 
-    /// A change with its contents, as they were stored.
+    /// Loads a change with its stored contents.
+    ///
+    /// # Errors
+    ///
+    /// A content is missing or damaged.
     pub fn load(&self, change: &JournalChange) -> io::Result<PreparedChange> {
         let mut files = Vec::with_capacity(change.files.len());
         for file in &change.files {
@@ -692,9 +731,9 @@ impl SessionFolder {
     }
 
     /// Net change of each file over the committed changes among `lines`, with its content before the first and after
-    /// the last of them. Files that are as they were are left out.
+    /// the last change. Files without a net change are left out.
     ///
-    /// Yields one file at a time, to hold the contents of one only.
+    /// Yields one file at a time, so that only one content is in memory.
     pub fn net<'a>(&'a self, lines: &'a [JournalLine]) -> impl Iterator<Item = io::Result<FileChange>> + use<'a> {
         let mut files: BTreeMap<&str, (Option<&StoredState>, Option<&StoredState>)> = BTreeMap::new();
         for file in committed(lines).flat_map(|change| &change.files) {
@@ -723,6 +762,10 @@ impl SessionFolder {
     }
 
     /// Removes the stored contents.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be removed.
     pub fn remove_contents(&self) -> io::Result<()> {
         match fs::remove_dir_all(self.path.join(CONTENTS_FOLDER)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -730,7 +773,11 @@ impl SessionFolder {
         }
     }
 
-    /// A stored content. One that is not what its name says is an error.
+    /// Reads a stored content.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or its content does not have the digest that names it.
     pub fn content(&self, wanted: &str) -> io::Result<Vec<u8>> {
         let content = fs::read(self.content_path(wanted))?;
         if sha256_hex(&content) == wanted {
@@ -746,7 +793,7 @@ impl SessionFolder {
         self.path.join(CONTENTS_FOLDER).join(digest)
     }
 
-    /// Bytes of everything in the folder, as the retention counts them.
+    /// Size of all files in the folder in bytes, as retention counts it.
     pub fn size_bytes(&self) -> u64 {
         files_bytes(&self.path) + self.contents_bytes()
     }
@@ -756,7 +803,7 @@ impl SessionFolder {
     }
 }
 
-/// Bytes of the files in a folder.
+/// Size of the files in one folder, in bytes.
 fn files_bytes(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
@@ -766,12 +813,16 @@ fn files_bytes(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Makes a folder that only its owner may enter, and its parents.
+/// Creates a folder that only its owner may enter, and its parents.
+///
+/// # Errors
+///
+/// The folder cannot be made.
 pub fn create_private_folder(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// Options of a file that only its owner may read.
+/// Options to create a file that only its owner may read.
 pub fn private_file() -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
     options.mode(0o600);

@@ -1,7 +1,7 @@
-//! The journal of a session, and everything that is read from it.
+//! The journal of a session, and its views.
 //!
-//! The journal is the truth: streams ([`feed`]), history, reports, replays of calls and the conversation that a later turn
-//! goes on with are views of its lines. Nothing here runs a skill or opens a connection.
+//! The journal is the source of truth. Streams ([`feed`]), history, reports, replays of calls and the conversation
+//! for the next turn are views of its lines. This crate runs no skill and opens no connection.
 
 #![forbid(unsafe_code)]
 

@@ -1,6 +1,6 @@
-//! The calls of a skill that a repository has seen, out of the journals, so that they can be made again.
+//! Recorded calls of a skill in a repository, for repeating them.
 //!
-//! Journals are only read here, also while a daemon writes them: one that is not whole yet ends early.
+//! The journals are only read, possibly while a daemon writes them: one that is incomplete ends early.
 
 use std::fs::{self, File};
 use std::io::BufReader;
@@ -10,19 +10,19 @@ use serde_json::Value;
 
 use crate::journal::{JOURNAL_FILE, JournalEntry, Lines};
 
-/// Recent calls that an audit makes again, the newest first: what a team does with a skill shows in a few dozen.
+/// Limit for the calls that an audit repeats, newest first. A few dozen show how a team uses a skill.
 const AUDIT_CALLS_MAX: usize = 50;
 
 /// Recorded calls of a skill.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Recent {
-    /// The arguments of calls, the newest first; equal ones once.
+    /// Arguments of the calls, newest first and without duplicates.
     pub calls: Vec<Value>,
-    /// Calls whose arguments were too long to be kept whole.
+    /// Number of calls whose arguments were too long to be recorded whole.
     pub left_out: usize,
 }
 
-/// The most recent calls of a skill in the repository at `root`, as sessions beneath `home` have recorded them. Blocks.
+/// Returns the newest calls of a skill in the repository at `root`, from the sessions beneath `home`. Blocks.
 pub fn recent_calls(home: &Path, root: &Path, skill: &str) -> Recent {
     let root = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     let mut sessions: Vec<_> = fs::read_dir(home.join("sessions"))
@@ -43,7 +43,7 @@ pub fn recent_calls(home: &Path, root: &Path, skill: &str) -> Recent {
     recent
 }
 
-/// Adds what one session called, its last call first.
+/// Adds the calls of one session, the last call first.
 fn add_calls(journal: &Path, root: &Path, skill: &str, recent: &mut Recent) {
     let Ok(file) = File::open(journal) else { return };
     let mut lines = Lines::new(BufReader::new(file)).map(|line| line.entry);

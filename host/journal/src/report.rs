@@ -1,8 +1,7 @@
 //! The report of one session: a markdown file for people, made from the journal alone.
 //!
-//! Rendering is a pure function of the journal's lines. Writing is careful because the working directory may hold what
-//! an attacker put there: `session-reports` is never entered through a symlink, and no file in it is written through
-//! one.
+//! Rendering is a pure function of the journal's lines. Writing is careful, because an attacker may control the
+//! working directory: `session-reports` is never entered through a symlink, and no file in it is written through one.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeSet;
@@ -24,23 +23,23 @@ use tool_core::text;
 use tool_repository::REPORTS_FOLDER;
 use tool_repository::diff::{FileDiff, first_lines};
 
-/// The transcript of a report. A session of many hours stays below it, and an editor still opens it.
+/// Limit for the transcript of a report, in bytes. Sessions of many hours stay below it, and editors still open it.
 pub const REPORT_TRANSCRIPT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// A tool call's result as the report shows it.
+/// Limit for the result of a call in a report, in bytes.
 const REPORT_RESULT_BYTES_MAX: usize = 4 * 1024;
 
-/// Limit for the diff in a report. A report is read by people, and collected as an artefact by the hundred.
+/// Limit for the diff in a report, in bytes. People read reports, and CI stores them by the hundred.
 const REPORT_DIFF_BYTES_MAX: usize = 256 * 1024;
 
-/// Name of what points at the newest report (specification).
+/// Name of the link to the newest report, from the specification.
 const LATEST: &str = "session_latest.md";
 
-/// Beginning of every report.
+/// First characters of every report.
 const TITLE: &str = "# Session report: ";
 
-/// The report as markdown. Control characters of whatever a model, a skill or a file said are left out, and so are `keys`,
-/// those of the configuration, which need not look like keys.
+/// Renders a report as markdown. Control characters in text of a model, a skill or a file are removed. So are `keys`,
+/// the keys of the configuration, which need not look like keys.
 ///
 /// `lines` and `diffs` are taken one at a time, and the report shows a bounded part of them.
 pub fn render<L: Borrow<JournalLine>>(
@@ -61,16 +60,16 @@ pub fn render<L: Borrow<JournalLine>>(
     modified(&mut text, summary, diffs);
     text.push_str("\n## Transcript\n");
     transcript(&mut text, summary, lines);
-    // Once more as a whole, so that no field of a journal is forgotten.
+    // Redact the whole text once more, so that no field of the journal is forgotten.
     share(&text, keys)
 }
 
-/// A text in the form in which it may be passed on: without `keys`, what looks like a key, and control characters.
+/// Makes a text shareable: removes `keys`, everything that looks like a key, and control characters.
 pub fn share(text: &str, keys: &BTreeSet<String>) -> String {
     without_keys(clean(text), keys)
 }
 
-/// Reports are collected and passed on: whatever looks like a key in one is a placeholder, and the report says so.
+/// Replaces everything that looks like a key, and says so in the report: reports are stored and passed on.
 fn without_keys(text: String, keys: &BTreeSet<String>) -> String {
     let mut text = match redaction::mask_known(&text, keys) {
         Cow::Borrowed(_) => text,
@@ -141,7 +140,7 @@ fn header(text: &mut String, summary: &Summary) {
     }
 }
 
-/// The turn and the session that it continues; empty for a session that begins a conversation.
+/// Turn number and previous session; empty for a session that begins a conversation.
 fn place_in_conversation(summary: &Summary) -> String {
     let Some(continued) = &summary.start.continues else {
         return String::new();
@@ -206,7 +205,7 @@ fn modified(text: &mut String, summary: &Summary, diffs: impl IntoIterator<Item 
     }
 }
 
-/// Writes the events up to a limit, and the end in any case.
+/// Writes the events up to the limit, and the end in any case.
 fn transcript<L: Borrow<JournalLine>>(text: &mut String, summary: &Summary, lines: impl IntoIterator<Item = L>) {
     let bytes_max = text.len() + REPORT_TRANSCRIPT_BYTES_MAX;
     let (mut speaking, mut left) = ("", 0);
@@ -240,7 +239,8 @@ fn transcript<L: Borrow<JournalLine>>(text: &mut String, summary: &Summary, line
     }
 }
 
-/// Writes what a line adds to the transcript, of a long piece what there is room for; false where it adds nothing.
+/// Writes one line of the journal to the transcript, a long text only up to `room` bytes. Returns false if the line
+/// adds nothing.
 fn said(text: &mut String, line: &JournalLine, room: usize) -> bool {
     match &line.entry {
         JournalEntry::Started(start) => {
@@ -309,7 +309,7 @@ fn event_said(text: &mut String, at: Timestamp, event: &Event, room: usize) -> b
             heading(text, at, "Outcome");
             fenced(text, "", &clean(&cut_text(outcome, REPORT_RESULT_BYTES_MAX)));
         }
-        // The journal's own entry for the call says more; the others are in tables.
+        // The journal's entry of the call says more, and the report has tables for the other events.
         Event::Skill { .. } | Event::SkillResult { .. } | Event::Live { .. } => return false,
         Event::Selection { .. } | Event::Usage { .. } | Event::Change { .. } => return false,
         Event::Turn { .. } | Event::Reasoning { .. } | Event::Answered { .. } => return false,
@@ -337,7 +337,7 @@ fn heading(text: &mut String, at: Timestamp, title: &str) {
     let _ = write!(text, "\n### {} · {title}\n\n", iso(at));
 }
 
-/// A fenced block whose fence is longer than every run of backticks in it.
+/// Writes a fenced block. The fence is longer than every run of backticks in the content.
 pub fn fenced(text: &mut String, language: &str, content: &str) {
     let longest = content.split(|char| char != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -349,7 +349,7 @@ pub fn fenced(text: &mut String, language: &str, content: &str) {
     let _ = writeln!(text, "{fence}{language}\n{content}{line_end}{fence}");
 }
 
-/// Text fit for a cell of a table and for a heading: one line, no delimiter.
+/// Formats text for a table cell or a heading: one line, without delimiters.
 fn cell(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ").replace('|', "\\|")
 }
@@ -358,14 +358,14 @@ fn iso(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
-/// Text that steers no terminal, and whose characters that reorder lines or cannot be seen have names. Every line end
-/// becomes a line feed.
+/// Removes terminal control from a text. Characters that reorder lines or are invisible are replaced by their names,
+/// and every line end becomes a line feed.
 pub fn clean(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     text::clean(&text::reveal_marks(&text)).into_owned()
 }
 
-/// Name of a report (specification): `session_<YYYYMMDD_HHMMSS>_<session_id>.md`, in UTC.
+/// File name of a report, from the specification: `session_<YYYYMMDD_HHMMSS>_<session_id>.md`, in UTC.
 pub fn file_name(summary: &Summary) -> String {
     format!(
         "session_{}_{}.md",
@@ -374,7 +374,7 @@ pub fn file_name(summary: &Summary) -> String {
     )
 }
 
-/// The path of a report as results name it: relative to the repository root, absolute where it lies outside.
+/// Path of a report as results name it: relative to the repository's root, absolute if it is outside.
 pub fn path_in_results(summary: &Summary) -> String {
     if !is_wanted(summary) {
         return String::new();
@@ -384,7 +384,7 @@ pub fn path_in_results(summary: &Summary) -> String {
     relative.to_string_lossy().into_owned()
 }
 
-/// False where the configuration wants no reports.
+/// False if the configuration wants no reports.
 pub fn is_wanted(summary: &Summary) -> bool {
     !summary.start.working_directory.is_empty()
 }
@@ -394,11 +394,15 @@ fn report_path(summary: &Summary) -> PathBuf {
     folder.join(file_name(summary))
 }
 
-/// Writes report, history and the pointer to the newest report into the working directory. The history is written even
-/// where the report cannot be; the result is the first failure.
+/// Writes the report, the history and the link to the newest report into the working directory. The history is
+/// written even if the report cannot be written.
 ///
-/// `known` are the other sessions of this working directory: a history file that is gone or damaged is whole again, and
-/// one that could not be written gets what it missed. What people have taken out of it stays out.
+/// `known` are the other sessions of this working directory: they restore a history file that is gone or damaged, and
+/// add entries that could not be written before. Entries that people have removed stay removed.
+///
+/// # Errors
+///
+/// The first failure. The other files are written all the same.
 pub fn write(summary: &Summary, markdown: &str, known: Vec<Summary>) -> io::Result<()> {
     let folder = open_folder(Path::new(&summary.start.working_directory))?;
     let name = file_name(summary);
@@ -419,14 +423,18 @@ pub fn write(summary: &Summary, markdown: &str, known: Vec<Summary>) -> io::Resu
     latest.and(listed)
 }
 
-/// Writes the report of an ended session again. Neither the history nor the pointer to the newest report knows of it.
+/// Writes the report of an ended session again. History and link stay as they are.
+///
+/// # Errors
+///
+/// The folder cannot be used, or the file cannot be written.
 pub fn restore(summary: &Summary, markdown: &str) -> io::Result<()> {
     let folder = open_folder(Path::new(&summary.start.working_directory))?;
     history::replace(folder.as_fd(), &file_name(summary), markdown.as_bytes())
 }
 
-/// True where the report of a session is there and begins as one: a user may have removed it, and a power failure
-/// may have left an empty file. What people have written into it since is theirs.
+/// True if the report of a session exists and begins like a report. A user may have removed it, and a power failure
+/// may leave an empty file. Text that people have added does not matter.
 pub fn is_there(summary: &Summary) -> bool {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(report_path(summary), flags, Mode::empty());
@@ -435,8 +443,8 @@ pub fn is_there(summary: &Summary) -> bool {
     matches!(read, Ok(Ok(()))) && beginning == *TITLE.as_bytes()
 }
 
-/// Opens the reports folder of a working directory, and makes it and its `.gitignore` where they are missing. In the
-/// directory of another user it has to be there, and to be ours.
+/// Opens the reports folder of a working directory. Creates the folder and its `.gitignore` if they are missing. In
+/// another user's directory, the folder must exist and belong to us.
 fn open_folder(working_directory: &Path) -> io::Result<OwnedFd> {
     let parent = File::open(working_directory)?;
     let is_ours = may_use(&parent)?;
@@ -452,7 +460,7 @@ fn open_folder(working_directory: &Path) -> io::Result<OwnedFd> {
     if !may_use(&folder)? {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    // An empty one is what a full disk has left: it would show the reports to git for ever.
+    // A full disk leaves an empty file behind, which would show the reports to git.
     let is_whole = rustix::fs::statat(&folder, GITIGNORE, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_size > 0);
     if !is_whole {
         history::replace(folder.as_fd(), GITIGNORE, b"*\n")?;
@@ -460,7 +468,7 @@ fn open_folder(working_directory: &Path) -> io::Result<OwnedFd> {
     Ok(folder)
 }
 
-/// True for a folder of our user. The owner of everything may also write in a volume that another user has mounted.
+/// True for a folder of our user. In a volume that another user mounted, root may write as well.
 fn may_use(folder: impl AsFd) -> io::Result<bool> {
     let us = rustix::process::geteuid();
     let owner = rustix::fs::fstat(folder)?.st_uid;
@@ -470,7 +478,7 @@ fn may_use(folder: impl AsFd) -> io::Result<bool> {
 /// Keeps the folder out of git.
 const GITIGNORE: &str = ".gitignore";
 
-/// Points `session_latest.md` at `name`; where symlinks are impossible, it becomes a copy.
+/// Links `session_latest.md` to `name`. If the file system has no symlinks, it becomes a copy.
 fn point_at(folder: &OwnedFd, name: &str, markdown: &str) -> io::Result<()> {
     let temporary = format!(".{LATEST}.{}", uuid::Uuid::new_v4().simple());
     if rustix::fs::symlinkat(name, folder, &temporary).is_err() {
@@ -482,7 +490,7 @@ fn point_at(folder: &OwnedFd, name: &str, markdown: &str) -> io::Result<()> {
     })
 }
 
-/// Returns the problem for a report that could not be written.
+/// Creates the problem of a report that could not be written.
 pub fn problem_of(error: &io::Error) -> Problem {
     let denied = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
     if denied.contains(&error.kind()) {

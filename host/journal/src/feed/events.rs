@@ -1,5 +1,5 @@
-//! Readers of one session: they pull what they have not seen from the recorder's memory, or from the file where they
-//! have fallen behind or the session has ended.
+//! Readers of one session. A reader pulls the next events from the recorder's memory, or from the file if it has
+//! fallen behind or the session has ended.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -17,11 +17,11 @@ pub(super) enum Tail {
     Events(Vec<Numbered>),
     Behind(u64),
     Nothing,
-    /// There will be nothing more.
+    /// The session has ended, and the reader has all events.
     Over,
 }
 
-/// A reader of one session's events, from any number on.
+/// A reader of one session's events that starts after any number.
 pub struct Events {
     live: Option<(Arc<Recorder>, watch::Receiver<u64>)>,
     folder: SessionFolder,
@@ -32,7 +32,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Follows a running session.
+    /// Follows a running session, from the event after number `after`.
     pub fn follow(recorder: Arc<Recorder>, session_id: &str, after: u64) -> Self {
         let latest = recorder.latest.subscribe();
         let folder = recorder.folder.clone();
@@ -41,7 +41,7 @@ impl Events {
         events
     }
 
-    /// Replays a session that has ended.
+    /// Replays a session that has ended, from the event after number `after`.
     pub fn replay(folder: SessionFolder, session_id: &str, after: u64) -> Self {
         Self {
             live: None,
@@ -58,7 +58,8 @@ impl Events {
         &self.folder
     }
 
-    /// The next events, at least one; absent after the terminal one. May be dropped while it waits: nothing is lost.
+    /// Returns the next events, at least one; `None` after the terminal event. Cancel safe: no event is lost if the
+    /// future is dropped.
     pub async fn next(&mut self) -> Option<Vec<Numbered>> {
         loop {
             if self.ended {
@@ -90,7 +91,7 @@ impl Events {
         }
     }
 
-    /// Leaves out the questions that are closed: a client that reads them would ask its user again.
+    /// Removes questions that are closed: a client would ask its user again.
     fn without_answered(&self, mut batch: Vec<Numbered>) -> Vec<Numbered> {
         let is_question = |numbered: &Numbered| matches!(&*numbered.1, Event::Approval { .. });
         if batch.iter().any(is_question) {
@@ -107,15 +108,15 @@ impl Events {
         Some(recorder.tail_after(self.after))
     }
 
-    /// Events of the next piece of the file. `evicted` is the last number that must come from there; where the file
-    /// has no more, the reader goes on behind it. Where the file cannot be read now, the reader ends where it is: a
-    /// client that comes back with the number of the last event misses nothing.
+    /// Reads the next events from the file. `evicted` is the last number that only the file holds; if the file has no
+    /// more events, the reader continues after it. If the file cannot be read now, the reader stops where it is: a
+    /// client that comes back with the number of its last event misses nothing.
     async fn replayed(&mut self, evicted: Option<u64>) -> Vec<Numbered> {
         let recorder = self.live.as_ref().map(|(recorder, _)| Arc::clone(recorder));
         let (path, offset) = (self.folder.journal(), self.offset);
         let read = move || {
             if let Some(recorder) = recorder {
-                // Lines that cannot be written yet cannot be replayed; the reader goes on with those in memory.
+                // Lines that cannot be written now cannot be replayed either; the reader takes them from memory.
                 let _ = recorder.flush();
             }
             read_lines(&path, offset)
@@ -141,14 +142,14 @@ impl Events {
         }
         self.offset += bytes.len() as u64;
         let mut lines = journal::parse(&bytes).lines;
-        // Lines of a later start, after the end, are no part of the stream.
+        // Lines after the end come from a later start and are not part of the stream.
         if let Some(end) = lines
             .iter()
             .position(|line| matches!(line.entry, JournalEntry::Ended(_)))
         {
             lines.truncate(end + 1);
         }
-        // A reader whose number is beyond the end gets the end event.
+        // A reader whose number is beyond the end still gets the end event.
         let is_end = |line: &JournalLine| matches!(line.entry, JournalEntry::Ended(_)) && self.after != line.seq;
         lines
             .into_iter()
@@ -158,7 +159,7 @@ impl Events {
     }
 }
 
-/// Whole lines of a file from `offset` on: some of them, and at least one where there is one.
+/// Reads some whole lines of a file from `offset` on: at least one if there is one.
 pub(super) fn read_lines(path: &std::path::Path, offset: u64) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     file.seek(SeekFrom::Start(offset))?;

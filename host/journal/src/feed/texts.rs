@@ -1,5 +1,5 @@
-//! Texts of changed files in the events that a stream sends. The journal stores contents outside of its lines, so a large
-//! change takes no memory of the session and no room in the journal.
+//! Texts of changed files in the events that a stream sends. The journal stores contents outside of its lines, so a
+//! large change needs no memory of the session and no room in the journal.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use crate::journal::{ChangedFile, SessionFolder};
 use tool_core::api::{ChangedText, Event, TextOmission};
 use tool_core::redaction;
 
-/// Limit for a text: an editor shows longer files from its own disk.
+/// Limit for one text in bytes. An editor shows longer files from its own disk.
 const TEXT_BYTES_MAX: usize = 256 * 1024;
 
-/// Limit for all texts of an event.
+/// Limit for all texts of one event, in bytes.
 const EVENT_TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// The entry of a changed file in a journalled event: its path and digests, without texts.
+/// A changed file in a recorded event: path and digests, without texts.
 pub(super) fn digests(file: &ChangedFile) -> ChangedText {
     ChangedText {
         path: file.path.clone(),
@@ -25,7 +25,7 @@ pub(super) fn digests(file: &ChangedFile) -> ChangedText {
     }
 }
 
-/// Adds the texts to the events of changes. Reads files if [`has_texts`] is true.
+/// Adds the texts to the events of changes. Blocks if [`has_texts`] is true for the batch.
 pub fn add_texts(batch: Vec<Numbered>, folder: &SessionFolder) -> Vec<Numbered> {
     let added = batch.into_iter().map(|(seq, event)| {
         let mut event = Arc::unwrap_or_clone(event);
@@ -38,13 +38,13 @@ pub fn add_texts(batch: Vec<Numbered>, folder: &SessionFolder) -> Vec<Numbered> 
     added.collect()
 }
 
-/// True if [`add_texts`] adds texts to an event of this batch.
+/// True if [`add_texts`] reads files for this batch.
 pub fn has_texts(batch: &[Numbered]) -> bool {
     batch.iter().any(has_room)
 }
 
-/// Takes the next events out of a batch, up to the first that has room for texts: a batch may have hundreds of such events,
-/// and the texts of all of them are too much for the memory.
+/// Takes events out of a batch, up to the first event with texts. A batch may have hundreds of such events, and the
+/// texts of all of them do not fit into memory.
 pub fn take_piece(batch: &mut VecDeque<Numbered>) -> Vec<Numbered> {
     let end = batch.iter().position(has_room).map_or(batch.len(), |at| at + 1);
     batch.drain(..end).collect()

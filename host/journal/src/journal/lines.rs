@@ -1,6 +1,6 @@
-//! Bytes that become lines: one at a time, so that a view of a journal holds no more than it shows, or all at once.
+//! Parses lines: one at a time, so that a view of a journal holds no more than it shows, or all at once.
 //!
-//! A torn last line is dropped, damaged ones are counted, and so is every line whose sequence number does not rise.
+//! A torn last line is dropped. Damaged lines are counted, as are lines whose sequence number does not rise.
 
 use std::io::{self, BufRead};
 
@@ -11,13 +11,13 @@ use super::JournalLine;
 pub struct Parsed {
     /// The lines, in order.
     pub lines: Vec<JournalLine>,
-    /// Length of the part that ends with a whole line; what follows is torn.
+    /// Bytes up to the end of the last whole line. The rest is a torn line.
     pub whole_bytes: u64,
-    /// Whole lines that are none of ours. They are skipped: one bad sector must not cost the session.
+    /// Whole lines that cannot be parsed. They are skipped: one bad sector must not cost the session.
     pub damaged: u64,
 }
 
-/// Reads a journal that is in memory. Never fails.
+/// Parses a journal in memory. Never fails.
 pub fn parse(bytes: &[u8]) -> Parsed {
     let mut lines = Lines::new(bytes);
     let mut parsed = Parsed {
@@ -28,18 +28,18 @@ pub fn parse(bytes: &[u8]) -> Parsed {
     parsed
 }
 
-/// Last number and length of a journal.
+/// Last sequence number and length of a journal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Number of the last line; 0 where there is none.
+    /// Number of the last line; 0 if there is none.
     pub last: u64,
-    /// As in [`Parsed`].
+    /// Bytes up to the end of the last whole line.
     pub whole_bytes: u64,
-    /// As in [`Parsed`].
+    /// Whole lines that cannot be parsed.
     pub damaged: u64,
 }
 
-/// The lines of a journal. It ends early where it cannot be read on; [`Lines::end`] tells that.
+/// An iterator over the lines of a journal. It stops early at a read error, which [`Lines::end`] returns.
 pub struct Lines<R> {
     reader: R,
     buffer: Vec<u8>,
@@ -48,7 +48,7 @@ pub struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// The lines that `reader` gives.
+    /// Creates an iterator over the lines of `reader`.
     pub fn new(reader: R) -> Self {
         Self {
             reader,
@@ -58,7 +58,11 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Returns the extent that was read, all of it after the last line; or the read error.
+    /// Returns the extent of what was read, to be called after the last line.
+    ///
+    /// # Errors
+    ///
+    /// The error at which the iterator stopped.
     pub fn end(self) -> io::Result<Extent> {
         match self.error {
             Some(error) => Err(error),
@@ -66,7 +70,7 @@ impl<R: BufRead> Lines<R> {
         }
     }
 
-    /// Whether there is one more whole line in the buffer.
+    /// Fills the buffer with the next line. Returns false if there is no whole line.
     fn fill(&mut self) -> bool {
         self.buffer.clear();
         if self.error.is_some() {
