@@ -1,11 +1,12 @@
-//! Clones repositories with the user's git, in such a way that nothing of a repository runs.
+//! Clones repositories with the user's git, without running anything from a repository.
 //!
-//! git runs in the sandbox of installations, three times: it fetches, with the URL's host as the only one that it reaches;
-//! it lists the tree, which is counted; and it checks the tree out. After the first and the last step the files that it
-//! left are copied to the disk, of git's own folder only what holds data. The user's credential helper is asked outside.
+//! git runs three times in the sandbox of installations: it fetches, and reaches only the host of the URL; it lists
+//! the tree, which is counted; and it checks the tree out. After the first and the last step the files are copied to
+//! the disk, from git's own folder only those that hold data. The user's credential helper runs outside of the
+//! sandbox.
 //!
-//! The work tree is checked out after an attributes file that takes effect over those of the repository has turned every
-//! filter off. Hooks, templates, submodules and file system monitors are off as well. git may not ask the user.
+//! Before the checkout, an attributes file that takes precedence over those of the repository turns every filter off.
+//! Hooks, templates, submodules and file system monitors are off as well. git may not ask the user.
 
 mod copied;
 mod credential;
@@ -27,35 +28,35 @@ use tool_sandbox::environment::{CERTIFICATES, find_programs};
 use tool_sandbox::proxy::{RegistryHost, Way};
 use tool_sandbox::{CommandSpec, ProcessError, RunEnd, RunLimits, run, run_handing_back};
 
-/// Time for one clone. A shallow clone of the largest public repositories takes some minutes.
+/// Time limit for a clone in seconds. A shallow clone of the largest public repositories takes some minutes.
 const CLONE_SECONDS_MAX: u64 = 30 * 60;
 
-/// Seconds without progress after which git gives a transfer up, by its own settings.
+/// Seconds without progress after which git aborts a transfer, by its own settings.
 const STALLED_SECONDS: u64 = 60;
 
-/// Bytes of a tree, each file in whole pages, and of what is fetched: both lie in memory for a moment, and the kernel
-/// bounds them, too.
+/// Limit for a tree in bytes, with each file in whole pages, and for the fetched objects. Both are in memory for a
+/// moment, and the file system of the sandbox has this size as well.
 const CLONE_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
-/// Files and folders of a tree. Large public repositories have 100,000.
+/// Limit for files and folders of a tree. Large public repositories have 100,000.
 const CLONE_FILES_MAX: usize = 400_000;
 
-/// The list of a tree's entries: more than the permitted number takes.
+/// Limit for the list of a tree's entries in bytes: more than the permitted number of entries takes.
 const CLONE_LIST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Memory of a page.
+/// Size of a memory page in bytes.
 const PAGE_BYTES: u64 = 4096;
 
-/// Output of git that an error quotes.
+/// Limit for git's output in an error, in characters.
 const QUOTED_CHARS_MAX: usize = 400;
 
-/// Longest URL.
 const URL_BYTES_MAX: usize = 2048;
 
-/// Attributes that run a program or rewrite a file, turned off. `info/attributes` wins over the files of a repository.
+/// Attributes that turn programs and conversions off. `info/attributes` takes precedence over the files of a
+/// repository.
 const ATTRIBUTES: &str = "* -filter -ident -text -eol -working-tree-encoding\n";
 
-/// The user's own variables that git needs to reach a server; keys of models are not among them.
+/// Variables of the user that git needs to reach a server. Keys of models are not among them.
 const USER_VARIABLES: [&str; 17] = [
     "PATH",
     "HOME",
@@ -76,10 +77,10 @@ const USER_VARIABLES: [&str; 17] = [
     "all_proxy",
 ];
 
-/// Of these, what git needs in the sandbox. It sees an empty home in place of the user's.
+/// Variables that git needs in the sandbox. Its home there is empty.
 const SANDBOX_VARIABLES: [&str; 5] = ["PATH", "HOME", "LANG", "SSL_CERT_FILE", "SSL_CERT_DIR"];
 
-/// Address of a repository that may be cloned.
+/// URL of a repository that may be cloned.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CloneUrl {
     text: String,
@@ -90,12 +91,12 @@ pub struct CloneUrl {
 enum Transport {
     Https,
     Ssh,
-    /// Without encryption: only on this machine.
+    /// HTTP without encryption, only to this machine.
     LoopbackHttp,
 }
 
 impl Transport {
-    /// The value of `GIT_ALLOW_PROTOCOL`, which also holds for redirects.
+    /// Value of `GIT_ALLOW_PROTOCOL`, which git also applies to redirects.
     fn allowed(self) -> &'static str {
         match self {
             Self::Https => "https",
@@ -105,19 +106,19 @@ impl Transport {
     }
 }
 
-/// Why a text is no address that may be cloned.
+/// Reason why a URL may not be cloned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CloneUrlError {
-    /// Another transport, such as `file://`, `git://` or `ext::`.
+    /// The transport is not supported, for example `file://`, `git://` or `ext::`.
     #[error("`{0}` has a transport that is not used: give https, ssh, or http on this machine")]
     Transport(String),
-    /// http to another machine.
+    /// HTTP without encryption to another machine.
     #[error("`{0}` is not encrypted: http is for servers on this machine")]
     Unencrypted(String),
-    /// A password or token in the URL would end in results and process lists.
+    /// The URL has a password or token, which would appear in results and process lists.
     #[error("a URL holds a password: keep it in a credential helper of git")]
     Password,
-    /// A text that git or ssh could take for an option, or that is no URL.
+    /// git or ssh could take the text for an option, or it is not a URL.
     #[error("`{0}` is no URL of a repository")]
     Malformed(String),
 }
@@ -129,7 +130,11 @@ impl fmt::Display for CloneUrl {
 }
 
 impl CloneUrl {
-    /// Reads a URL, or ssh's short form `user@host:path`. Nothing for a path.
+    /// Parses a URL, or ssh's short form `user@host:path`. Returns `None` for a path.
+    ///
+    /// # Errors
+    ///
+    /// The URL may not be cloned.
     pub fn parse(text: &str) -> Option<Result<Self, CloneUrlError>> {
         if let Some((scheme, rest)) = text.split_once("://") {
             return Some(Self::of_scheme(text, scheme, rest));
@@ -157,7 +162,7 @@ impl CloneUrl {
 
     fn of_authority(text: &str, authority: &str, transport: Transport) -> Result<Self, CloneUrlError> {
         let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
-        // The user of ssh is an account; that of https is a name or a token, and `:` begins a password.
+        // The user name of ssh is an account. With https it is a name or a token, and a password follows `:`.
         if user.contains(':') || (!user.is_empty() && transport != Transport::Ssh) {
             return Err(CloneUrlError::Password);
         }
@@ -178,7 +183,7 @@ impl CloneUrl {
 }
 
 impl CloneUrl {
-    /// The settings of a clone of this address.
+    /// git's configuration for a clone of this URL.
     fn configuration(&self, has_sha256: bool) -> String {
         let url = self.text.replace('\\', "\\\\").replace('"', "\\\"");
         let (version, format) = if has_sha256 {
@@ -202,49 +207,49 @@ fn is_loopback(authority: &str) -> bool {
     host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
 }
 
-/// Why a repository was not cloned.
+/// Reason why a repository was not cloned.
 #[derive(Debug, thiserror::Error)]
 pub enum CloneError {
-    /// There is no git on the `PATH`.
+    /// There is no git in `PATH`.
     #[error("git is not installed")]
     NoGit,
-    /// git could not be run.
+    /// git could not be started.
     #[error(transparent)]
     Process(#[from] ProcessError),
     /// The folder could not be prepared.
     #[error("`{}` could not be used", path.display())]
     Folder {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the file system.
         source: io::Error,
     },
     /// git failed.
     #[error("git could not clone `{url}`: {said}")]
     Failed {
-        /// The address.
+        /// URL of the repository.
         url: CloneUrl,
-        /// The end of git's output, on one line.
+        /// End of git's output, in one line.
         said: String,
     },
-    /// git is not run without a sandbox.
+    /// There is no sandbox, and git does not run without one.
     #[error("a clone needs the full sandbox, and this machine does not allow one: {why}")]
     NoSandbox {
-        /// Why not.
+        /// Reason why there is no sandbox.
         why: String,
     },
-    /// ssh has no way out of the sandbox.
+    /// ssh cannot leave the sandbox.
     #[error("`{url}` is reached by ssh, which has no way out of the sandbox that git runs in")]
     Ssh {
-        /// The address.
+        /// URL of the repository.
         url: CloneUrl,
     },
-    /// The tree, or what was fetched, is too large.
+    /// The tree or the fetched objects are too large.
     #[error("the repository is too large to be cloned: more than {files} files or {gibibytes} GiB")]
     TooLarge {
-        /// Files and folders that a clone may have.
+        /// Limit for files and folders.
         files: usize,
-        /// Size that it may have.
+        /// Limit for the size in GiB.
         gibibytes: u64,
     },
     /// The clone was cancelled.
@@ -261,17 +266,17 @@ impl CloneError {
     }
 }
 
-/// Whether git runs in a sandbox.
+/// Sandbox for git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloneWalls {
-    /// In the full one, or not at all.
+    /// Full sandbox; without one the clone fails.
     Sandbox,
-    /// With the user's rights, settings and credentials, because the user said so.
+    /// The user's rights, settings and credentials, because the user allowed it.
     None,
 }
 
-/// Clones the newest commit of the default branch into `folder`, which must not exist. Blocks. `starter` is the user's
-/// environment, and `state` the folder of this program, which a sandbox never shows.
+/// Clones the newest commit of the default branch into `folder`, which must not exist. Blocks. `starter` is the
+/// user's environment, and `state` the folder of this program, which a sandbox never shows.
 ///
 /// # Errors
 ///
@@ -330,7 +335,7 @@ pub fn clone_repository(
     Ok(())
 }
 
-/// True where a pack has a name of SHA-256, so that its objects have, too.
+/// True if a pack is named by SHA-256, which means that its objects are as well.
 fn has_sha256(folder: &Path) -> bool {
     let packs = std::fs::read_dir(folder.join(".git/objects/pack"))
         .into_iter()
@@ -340,7 +345,7 @@ fn has_sha256(folder: &Path) -> bool {
     names.any(|name| name.len() > "pack-.pack".len() + 40)
 }
 
-/// Clones nothing but the newest commit, and checks nothing out.
+/// Clones only the newest commit, and checks nothing out.
 const FETCH: [&str; 9] = [
     "clone",
     "--quiet",
@@ -353,7 +358,7 @@ const FETCH: [&str; 9] = [
     "--",
 ];
 
-/// Refuses where git could not be run in a sandbox.
+/// Fails if git cannot run in a sandbox.
 fn check_sandbox(url: &CloneUrl) -> Result<(), CloneError> {
     let available = contain::available();
     if available.sandbox != Sandbox::Namespaces {
@@ -367,8 +372,8 @@ fn check_sandbox(url: &CloneUrl) -> Result<(), CloneError> {
     Ok(())
 }
 
-/// The variables of git: where it runs with the user's rights, those that lead to servers and their credentials; and what
-/// keeps it from asking.
+/// The environment of git. With the user's rights it has the variables that lead to servers and credentials. In any
+/// case, git may not ask the user.
 fn environment(url: &CloneUrl, walls: CloneWalls, starter: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let names = match walls {
         CloneWalls::Sandbox => &SANDBOX_VARIABLES[..],
@@ -409,7 +414,8 @@ struct GitRun {
 }
 
 impl Git<'_> {
-    /// Fetches in the sandbox, first without a credential: most repositories need none, and a helper is not bothered.
+    /// Fetches in the sandbox, first without a credential: most repositories need none, and asking the helper may
+    /// disturb the user.
     fn fetch(&mut self, starter: &BTreeMap<String, String>) -> Result<LeftTrees, CloneError> {
         let arguments = self.fetching();
         let way = Way {
@@ -430,7 +436,7 @@ impl Git<'_> {
         left.ok_or_else(|| self.failed("the sandbox handed nothing back"))
     }
 
-    /// The arguments that fetch into the folder of the run.
+    /// Arguments of git that fetch into the folder.
     fn fetching(&self) -> Vec<String> {
         let places = [self.url.text.clone(), ".".to_owned()];
         FETCH.map(str::to_owned).into_iter().chain(places).collect()
@@ -440,7 +446,7 @@ impl Git<'_> {
     fn check_size(&self) -> Result<(), CloneError> {
         let list = ["ls-tree", "-r", "-t", "-l", "--full-tree", "HEAD"].map(str::to_owned);
         let listed = self.run(&list, None)?.output;
-        // Mode, type, name and size of an entry, and its path.
+        // A line holds mode, type, name and size of an entry, then its path.
         let size = |line: &str| line.split_whitespace().nth(3)?.parse::<u64>().ok();
         let pages = |size: u64| size.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX);
         let files = listed.lines().count();
@@ -451,7 +457,7 @@ impl Git<'_> {
         Ok(())
     }
 
-    /// Runs git in the folder. `way` is its way to the network, which a sandbox gives it for one host.
+    /// Runs git in the folder. A sandbox gives it `way`, a connection to one host.
     fn run(&self, arguments: &[String], way: Option<Way>) -> Result<GitRun, CloneError> {
         let limits = RunLimits {
             output_kept_bytes: CLONE_LIST_BYTES_MAX,
@@ -479,7 +485,7 @@ impl Git<'_> {
             RunEnd::Cancelled => Err(CloneError::Cancelled),
             RunEnd::TimedOut => Err(self.failed(&format!("it took longer than {CLONE_SECONDS_MAX} s"))),
             RunEnd::OutputLimit => Err(CloneError::too_large()),
-            // The file system of the sandbox is as large as a repository may be.
+            // The file system of the sandbox has the size that a repository may have.
             _ if ended.output.contains("No space left on device") => Err(CloneError::too_large()),
             _ => Err(self.failed(&ended.output)),
         }
@@ -488,7 +494,7 @@ impl Git<'_> {
     fn settings(&self) -> impl Iterator<Item = String> {
         let stalled = format!("http.lowSpeedTime={STALLED_SECONDS}");
         let redirects = match self.url.transport {
-            // A server on this machine must not lead to others without encryption.
+            // A server on this machine must not redirect to others without encryption.
             Transport::LoopbackHttp => "http.followRedirects=false",
             Transport::Https | Transport::Ssh => "http.followRedirects=initial",
         };
@@ -503,7 +509,7 @@ impl Git<'_> {
             redirects,
         ];
         if self.walls == CloneWalls::Sandbox {
-            // Its owner can seem to be another user there.
+            // In the sandbox the folder may seem to belong to another user.
             settings.push("safe.directory=*");
         }
         if self.credential.is_some() {

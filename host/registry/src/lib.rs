@@ -1,4 +1,4 @@
-//! The outbound connections that reach no model: skills in OCI registries, clones of repositories, and the requests of
+//! Outbound connections, except those to models: skills in OCI registries, clones of repositories, and requests of
 //! skills.
 
 #![forbid(unsafe_code)]

@@ -1,9 +1,9 @@
-//! Skills in OCI registries: pushed, and pulled by digest.
+//! Skills in OCI registries: pushes them, and pulls them by digest.
 //!
-//! This module opens a connection only because a command of the user names a registry: no session, no repository and no
-//! skill leads here. `oci-client` speaks the protocol where something is pushed. This module reads within bounds. `client`
-//! decides who gets the user's credentials, and `reach` where a registry may send us. What comes back are bytes whose
-//! digests were checked. `tool-skill` decides whether they are a skill, and what it may do.
+//! This module opens a connection only because a command of the user names a registry. Sessions, repositories and
+//! skills cannot reach it. `oci-client` speaks the protocol for pushes; this module reads with limits. `client`
+//! decides which server gets the user's credentials, and `reach` where a registry may redirect to. The results are
+//! bytes with verified digests. `tool-skill` decides whether they are a skill, and what it may do.
 
 mod artifact;
 mod client;
@@ -26,75 +26,77 @@ use tool_config::Environment;
 use tool_core::digest::sha256_hex;
 use tool_skill::signature::Signature;
 
-/// Bytes of a manifest. One of a skill has 800; registries allow 4 MiB, for images of many layers.
+/// Limit for a manifest in bytes. The manifest of a skill has 800; registries allow 4 MiB, for images with many
+/// layers.
 const MANIFEST_BYTES_MAX: u64 = 256 * 1024;
 
-/// Time for one exchange with a registry, all requests of it together. The largest component takes as long at 5 Mbit/s.
+/// Time limit for one exchange with a registry in seconds, for all its requests together. The largest component takes
+/// that long at 5 Mbit/s.
 const REGISTRY_SECONDS_MAX: u64 = 120;
 
-/// Why a registry did not give or take what it was asked for.
+/// Reason why an exchange with a registry failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DistributionError {
     /// The registry does not answer, or not in HTTP.
     #[error("`{place}` cannot be reached: {reason}")]
     Unreachable {
-        /// As it was asked for.
+        /// Reference as the caller gave it.
         place: String,
-        /// In words.
+        /// Description of the cause.
         reason: String,
     },
-    /// There is none.
+    /// The registry does not have it.
     #[error("There is no `{place}`")]
     NotFound {
-        /// As it was asked for.
+        /// Reference as the caller gave it.
         place: String,
     },
-    /// The registry does not want to.
+    /// The registry refused the request.
     #[error("The registry refuses `{place}`: {reason}")]
     Refused {
-        /// As it was asked for.
+        /// Reference as the caller gave it.
         place: String,
-        /// In words.
+        /// Description of the cause.
         reason: String,
     },
-    /// It names a token server that is never asked, regardless of its owner.
+    /// The registry names a token server that must not be asked.
     #[error("The registry of `{place}` wants credentials sent to `{realm}`, which is not asked in this way")]
     Realm {
-        /// As it was asked for.
+        /// Reference as the caller gave it.
         place: String,
-        /// The host that would get them.
+        /// Host of the token server.
         realm: String,
     },
-    /// The digest of the received content differs from the requested one.
+    /// The received content has another digest than the requested one.
     #[error("`{place}` is not what was asked for: its digest is {found}, not {wanted}")]
     WrongDigest {
-        /// As it was asked for.
+        /// Reference as the caller gave it.
         place: String,
-        /// The requested digest.
+        /// Requested digest.
         wanted: String,
-        /// The digest of the received content.
+        /// Digest of the received content.
         found: String,
     },
-    /// It is something else.
+    /// The artifact is not a skill.
     #[error("`{place}` holds no skill: {reason}")]
     NoSkill {
-        /// As it was asked for.
+        /// Reference as the caller gave it.
         place: String,
-        /// Why, as a sentence's end.
+        /// Description of the cause, as the end of a sentence.
         reason: String,
     },
-    /// It is too large.
+    /// The artifact is larger than the limit.
     #[error("`{place}` has more than {max} bytes")]
     TooLarge {
-        /// As it was asked for.
+        /// Reference as the caller gave it.
         place: String,
-        /// The bound.
+        /// The limit in bytes.
         max: u64,
     },
-    /// It took too long.
+    /// The registry exceeded the time limit.
     #[error("`{place}` was given up after {} s", REGISTRY_SECONDS_MAX)]
     TooSlow {
-        /// As it was asked for.
+        /// Reference as the caller gave it.
         place: String,
     },
     /// The user's credentials cannot be read.
@@ -102,16 +104,20 @@ pub enum DistributionError {
     Credentials(#[from] CredentialsError),
 }
 
-/// A component out of a registry.
+/// A component from a registry.
 #[derive(Debug, Clone)]
 pub struct Pulled {
-    /// Its bytes, whose digest is the one of the layer.
+    /// Content of the component. Its digest is the one of the layer.
     pub component: Vec<u8>,
-    /// Digest of the manifest that named them: `sha256:` and hexadecimal.
+    /// Digest of the manifest, of the form `sha256:HEX`.
     pub manifest: String,
 }
 
-/// The digest of the manifest that a place names now.
+/// Returns the digest of the manifest that the reference names now.
+///
+/// # Errors
+///
+/// The registry does not know it, refuses, or exceeds a limit.
 pub async fn resolve(place: &RegistryReference, environment: &Environment) -> Result<String, DistributionError> {
     within(place, async {
         let client = RegistryClient::open(place, environment, Purpose::Pull).await?;
@@ -120,7 +126,11 @@ pub async fn resolve(place: &RegistryReference, environment: &Environment) -> Re
     .await
 }
 
-/// Pulls a component. Where the place names a digest, nothing else is taken.
+/// Pulls a component. A reference with a digest yields exactly that content.
+///
+/// # Errors
+///
+/// The registry does not have it, refuses, exceeds a limit or sends other content.
 pub async fn pull(place: &RegistryReference, environment: &Environment) -> Result<Pulled, DistributionError> {
     within(place, async {
         let client = RegistryClient::open(place, environment, Purpose::Pull).await?;
@@ -134,7 +144,11 @@ pub async fn pull(place: &RegistryReference, environment: &Environment) -> Resul
     .await
 }
 
-/// Pushes a component, and gives the digest of its manifest. The same component always makes the same manifest.
+/// Pushes a component and returns the digest of its manifest. The same component always has the same manifest.
+///
+/// # Errors
+///
+/// The registry refuses or exceeds a limit.
 pub async fn push(
     place: &RegistryReference,
     component: &[u8],
@@ -149,7 +163,11 @@ pub async fn push(
     .await
 }
 
-/// The signatures of the component with this digest (hexadecimal) that lie beside it.
+/// Pulls the signatures of a component. `digest` is the component's, hexadecimal.
+///
+/// # Errors
+///
+/// The registry refuses, exceeds a limit or sends other content. No signatures are not an error.
 pub async fn signatures(
     place: &RegistryReference,
     digest: &str,
@@ -163,7 +181,11 @@ pub async fn signatures(
     .await
 }
 
-/// Puts a signature beside the component with this digest, with those that are there.
+/// Adds a signature to those of a component. `digest` is the component's, hexadecimal.
+///
+/// # Errors
+///
+/// The registry refuses or exceeds a limit.
 pub async fn push_signature(
     place: &RegistryReference,
     digest: &str,
@@ -175,7 +197,7 @@ pub async fn push_signature(
         let client = RegistryClient::open(place, environment, Purpose::Push).await?;
         let mut all = known_signatures(&client, place).await?;
         if !all.contains(signature) {
-            // The newest ones are kept: a registry that is full of strangers' must not keep this one out.
+            // Keep the newest signatures: a registry full of foreign ones must not exclude this one.
             all.insert(0, signature.clone());
             all.truncate(limits::SIGNATURES_MAX);
         }
@@ -200,7 +222,7 @@ async fn known_signatures(
     Ok(signatures)
 }
 
-/// Gives up after a while, however slowly a registry talks.
+/// Limits the time for `work`, however slowly a registry answers.
 async fn within<T>(
     place: &RegistryReference,
     work: impl Future<Output = Result<T, DistributionError>>,
@@ -214,7 +236,7 @@ async fn within<T>(
     })
 }
 
-/// The manifest that a place names, and its digest, which is that of the bytes that came.
+/// Pulls the manifest of a reference. Returns it with the digest of the received bytes.
 async fn manifest(
     client: &RegistryClient,
     place: &RegistryReference,
@@ -228,7 +250,7 @@ async fn manifest(
     Ok((manifest, found))
 }
 
-/// A blob whose size and digest are those that its manifest says.
+/// Pulls a blob, and checks its size and digest against the manifest.
 async fn blob(
     client: &RegistryClient,
     place: &RegistryReference,
@@ -272,10 +294,9 @@ fn no_skill(place: &RegistryReference, reason: impl Into<String>) -> Distributio
     }
 }
 
-/// As registries write it.
+/// Formats a digest as registries do.
 fn digest_of(bytes: &[u8]) -> String {
     format!("sha256:{}", sha256_hex(bytes))
 }
 
-/// Names and values that go with an artifact.
 type Annotations = BTreeMap<String, String>;

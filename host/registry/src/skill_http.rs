@@ -1,9 +1,9 @@
-//! Requests of skills over HTTP: the only connections that a guest can cause.
+//! HTTP requests of skills: the only connections that a guest can cause.
 //!
-//! The boundary has checked the effect. Here it is decided where the connection may lead: with TLS to public addresses, and to
-//! the place that `[skills.hosts]` of the user's file names for a host. The client connects to addresses from its own
-//! resolver alone, which drops all that are not public, so that no second look at the name can lead elsewhere. It follows no
-//! redirect and uses no proxy, because a proxy would look at the name again.
+//! The boundary has checked the effect. This module decides where the connection leads: with TLS to public addresses,
+//! or to the address that `[skills.hosts]` in the user's configuration names for a host. The client connects only to
+//! addresses from its own resolver, which drops addresses that are not public, so that a second lookup of the name
+//! cannot lead elsewhere. It follows no redirect and uses no proxy, because a proxy would resolve the name again.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -27,7 +27,7 @@ use tool_skill::{HttpTransport, InboundResponse, OutboundRequest, TransportError
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Requests under way at once, of all skills.
+/// Limit for simultaneous requests of all skills.
 const CONCURRENT_MAX: usize = 32;
 
 /// Sends the requests of skills.
@@ -39,14 +39,14 @@ pub struct SkillTransport {
 struct TransportEngine {
     runtime: Runtime,
     permits: Arc<tokio::sync::Semaphore>,
-    /// For public addresses.
+    /// Client for public addresses.
     public: Client,
-    /// For hosts that the user's file names.
+    /// Client for hosts that the user's configuration names.
     named: Client,
 }
 
 impl SkillTransport {
-    /// A transport with the settings of this home. It starts no thread before the first request.
+    /// Creates a transport with the settings of this home. It starts no thread before the first request.
     pub fn new(home: &Path) -> Self {
         Self {
             home: home.to_owned(),
@@ -60,7 +60,7 @@ impl SkillTransport {
             .as_ref()
     }
 
-    /// The URL of a request, and true where the user's file names its host.
+    /// The URL of a request, and true if the user's configuration names its host.
     fn place(&self, request: &OutboundRequest) -> Result<(Url, bool), TransportError> {
         let common =
             tool_config::common(&self.home, &Environment::default()).map_err(|_| TransportError::Unavailable)?;
@@ -71,7 +71,7 @@ impl SkillTransport {
             None => return Err(TransportError::NotEncrypted),
         };
         let url = Url::parse(&format!("{origin}{}", request.path_with_query)).map_err(|_| TransportError::Invalid)?;
-        // The resolver is not asked about an address that is written out.
+        // The resolver is not asked about a literal address.
         let literal = url.host_str().and_then(|host| host.parse::<IpAddr>().ok());
         if named.is_none() && literal.is_some_and(|address| !is_public(address.to_canonical())) {
             return Err(TransportError::ProhibitedAddress);
@@ -87,7 +87,7 @@ impl HttpTransport for SkillTransport {
         cancel: CancellationToken,
     ) -> Receiver<Result<InboundResponse, TransportError>> {
         let (sender, receiver) = mpsc::channel();
-        // A receiver that is gone has a guest that is gone.
+        // If the receiver is gone, its guest is gone as well.
         let answer = move |response| drop(sender.send(response));
         let (place, engine) = (self.place(&request), self.engine());
         match (place, engine) {
@@ -181,14 +181,14 @@ fn headers(request: &OutboundRequest) -> Result<HeaderMap, TransportError> {
         }
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| TransportError::Invalid)?;
         let mut value = HeaderValue::from_bytes(value).map_err(|_| TransportError::Invalid)?;
-        // It may hold a secret, which no debug form shows then.
+        // The value may hold a secret. Debug output does not show sensitive values.
         value.set_sensitive(true);
         headers.append(name, value);
     }
     Ok(headers)
 }
 
-/// A response within its bounds.
+/// Reads a response up to the limits.
 async fn received(mut response: Response) -> Result<InboundResponse, TransportError> {
     let fields: Vec<(String, Vec<u8>)> = response
         .headers()
@@ -213,7 +213,7 @@ async fn received(mut response: Response) -> Result<InboundResponse, TransportEr
     })
 }
 
-/// The kind of an error of the client. Its words may hold the URL and stay here.
+/// Classifies an error of the client. Its message may hold the URL, so it is not passed on.
 fn judge(error: &reqwest::Error) -> TransportError {
     let mut causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
     if let Some(resolved) = causes.find_map(|cause| cause.downcast_ref::<ResolveError>()) {
@@ -233,8 +233,8 @@ fn judge(error: &reqwest::Error) -> TransportError {
     }
 }
 
-/// True where an error of TLS is among the causes. An `io::Error` passes over the error that it wraps when it is asked for its
-/// source, so that one is looked at, too.
+/// True if an error of TLS is among the causes. `io::Error::source` skips the error that it wraps, so that one is
+/// examined as well.
 fn is_of_encryption(error: &(dyn std::error::Error + 'static)) -> bool {
     let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     error.is::<rustls::Error>()
@@ -242,12 +242,12 @@ fn is_of_encryption(error: &(dyn std::error::Error + 'static)) -> bool {
         || error.source().is_some_and(is_of_encryption)
 }
 
-/// Looks names up, and drops addresses that are not public.
+/// Resolves names, and drops addresses that are not public.
 struct PublicResolver {
     is_public_only: bool,
 }
 
-/// Why a name has no usable address.
+/// Reason why a name has no usable address.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
 enum ResolveError {
     #[error("all addresses of the host are private")]
@@ -260,7 +260,7 @@ impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let is_public_only = self.is_public_only;
         Box::pin(async move {
-            // The port is set by the client.
+            // The client sets the port.
             let found = tokio::net::lookup_host((name.as_str(), 0)).await;
             let found: Vec<SocketAddr> = found.map_err(|_| ResolveError::Unknown)?.collect();
             let usable = usable(found, is_public_only)?;
@@ -269,7 +269,7 @@ impl Resolve for PublicResolver {
     }
 }
 
-/// Those of a host's addresses that may be connected to.
+/// Keeps the addresses that may be connected to.
 fn usable(found: Vec<SocketAddr>, is_public_only: bool) -> Result<Vec<SocketAddr>, ResolveError> {
     if found.is_empty() {
         return Err(ResolveError::Unknown);

@@ -1,5 +1,5 @@
-//! What git has left in its sandbox, copied to the disk: counted before anything is written, and of git's own folder only
-//! what holds data. No program writes to the left tree any more, and no link of it is followed.
+//! Copies the files that git wrote in the sandbox to the disk. They are counted before anything is written, and only
+//! data is taken from git's own folder. No program writes to the source any more, and no link in it is followed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read};
@@ -9,13 +9,12 @@ use std::path::{Path, PathBuf};
 
 use super::{CLONE_BYTES_MAX, CLONE_FILES_MAX, CloneError};
 
-/// Entries of `.git` that hold no setting and no program.
+/// Entries of `.git` that hold neither settings nor programs.
 const DATA: [&str; 5] = ["HEAD", "packed-refs", "shallow", "objects", "refs"];
 
-/// Folders within folders.
 const DEPTH_MAX: usize = 512;
 
-/// A tree that is to be copied: what there is of it, in an order in which a folder comes before what is in it.
+/// A tree to copy. Every folder comes before its entries.
 pub(super) struct CopyPlan {
     from: PathBuf,
     entries: Vec<(PathBuf, Kind)>,
@@ -38,7 +37,7 @@ impl CopyPlan {
         }
     }
 
-    /// The objects and references of a repository that was fetched.
+    /// Plans the copy of a fetched repository: its objects and references.
     pub(super) fn of_repository(left: &OwnedFd) -> Result<Self, CloneError> {
         let mut plan = Self::new(left);
         plan.add(Path::new(".git"), 0, &|path| {
@@ -47,13 +46,13 @@ impl CopyPlan {
                 .iter()
                 .next()
                 .is_none_or(|first| DATA.iter().any(|name| first == *name));
-            // `objects/info` can name the objects of other repositories.
+            // `objects/info` can name the object folders of other repositories.
             is_data && !inner.starts_with("objects/info")
         })?;
         Ok(plan)
     }
 
-    /// The files of a work tree that was checked out, with git's index of them.
+    /// Plans the copy of a work tree with git's index.
     pub(super) fn of_work_tree(left: &OwnedFd) -> Result<Self, CloneError> {
         let mut plan = Self::new(left);
         plan.add_all(Path::new(""), 0, &|path| !path.ends_with(".git"))?;
@@ -99,7 +98,7 @@ impl CopyPlan {
         }
     }
 
-    /// Writes the copy into a folder of our own.
+    /// Writes the copy into the folder `into`.
     pub(super) fn write(&self, into: &Path) -> Result<(), CloneError> {
         for (path, kind) in &self.entries {
             let (from, to) = (self.from.join(path), into.join(path));

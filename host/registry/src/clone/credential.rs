@@ -1,4 +1,4 @@
-//! The user's credential helper, asked outside of the sandbox for the host of one URL.
+//! Asks the user's credential helper about the host of one URL, outside of the sandbox.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,21 +10,21 @@ use tokio_util::sync::CancellationToken;
 use super::{CloneUrl, CloneWalls, Transport, environment};
 use tool_sandbox::{CommandSpec, RunEnd, RunLimits, run};
 
-/// Time for a helper, which may ask a server.
+/// Time limit for a helper in seconds. A helper may ask a server.
 const HELPER_SECONDS_MAX: u64 = 60;
 
-/// Gives git the question on its standard input. `$1` is git.
+/// Shell script that passes the question to git on standard input. `$1` is git.
 const ASK: &str = "printf 'protocol=%s\\nhost=%s\\npath=%s\\n\\n' \"$2\" \"$3\" \"$4\" | \
                    \"$1\" -c credential.interactive=never credential fill";
 
-/// A name and a password for one host.
+/// User name and password for one host.
 pub(super) struct Credential {
     user: String,
     password: String,
 }
 
 impl Credential {
-    /// The line of a file as `git credential-store` reads it.
+    /// The credential as a line in the format of `git credential-store`.
     pub(super) fn line(&self, url: &CloneUrl) -> String {
         let [scheme, host, _] = parts(url);
         format!(
@@ -35,7 +35,7 @@ impl Credential {
     }
 }
 
-/// Asks the helper of the user's git; none where it has no answer. Blocks.
+/// Asks the helper of the user's git. Returns `None` if it has no answer. Blocks.
 pub(super) fn ask(
     git: &Path,
     url: &CloneUrl,
@@ -65,7 +65,7 @@ pub(super) fn ask(
     })
 }
 
-/// Scheme, host with its port, and path of an address.
+/// Splits a URL into scheme, host with port, and path.
 fn parts(url: &CloneUrl) -> [String; 3] {
     let (scheme, rest) = url.text.split_once("://").unwrap_or(("", &url.text));
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));

@@ -1,5 +1,5 @@
-//! The form of what lies in a registry: a component as the artifact that other tools for WebAssembly know, and
-//! signatures as cosign keeps them.
+//! The format of skills in a registry. A component is an artifact that other WebAssembly tools know; signatures have
+//! cosign's format.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -14,34 +14,33 @@ use tool_skill::signature::Signature;
 const WASM_CONFIG: &str = "application/vnd.wasm.config.v0+json";
 /// Media type of its one layer.
 const WASM_LAYER: &str = "application/wasm";
-/// Media type of what was signed.
+/// Media type of a signed payload.
 const SIGNATURE_LAYER: &str = "application/vnd.dev.cosign.simplesigning.v1+json";
-/// Media type of the configuration that goes with signatures.
+/// Media type of the configuration of a signature artifact.
 const SIGNATURE_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 /// The annotation that holds a signature.
 const SIGNATURE: &str = "dev.cosignproject.cosign/signature";
 /// Media type of the manifests.
 pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
-/// Description of a component for people who look at a registry. It is not trusted when it comes back.
+/// Description of a component for people who browse a registry. A pulled description is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Described {
-    /// The skill's name.
+    /// Name of the skill.
     pub name: String,
-    /// Its version.
+    /// Version of the skill.
     pub version: String,
-    /// Description of its purpose.
+    /// Purpose of the skill.
     pub description: String,
 }
 
-/// Something to push.
 pub(super) struct Artifact {
     pub(super) layers: Vec<ImageLayer>,
     pub(super) config: Config,
     pub(super) manifest: OciImageManifest,
 }
 
-/// A component. There is no date in it, so that the same component always has the same digests.
+/// Builds the artifact of a component. It has no date, so that the same component always has the same digests.
 pub(super) fn of_component(component: &[u8], described: &Described) -> Artifact {
     let layer = ImageLayer::new(component.to_vec(), WASM_LAYER.to_owned(), None);
     let config = json!({
@@ -59,7 +58,7 @@ pub(super) fn of_component(component: &[u8], described: &Described) -> Artifact 
     artifact(vec![layer], WASM_CONFIG, config.to_string(), Some(annotations.into()))
 }
 
-/// Signatures of one component.
+/// Builds the artifact with the signatures of one component.
 pub(super) fn of_signatures(signatures: &[Signature]) -> Artifact {
     let layer = |signature: &Signature| {
         let annotations = [(SIGNATURE.to_owned(), BASE64.encode(signature.signature()))];
@@ -94,7 +93,7 @@ fn artifact(layers: Vec<ImageLayer>, kind: &str, config: String, annotations: Op
     }
 }
 
-/// The layer of a manifest that is one component. The error is the end of a sentence.
+/// The only layer of a manifest, which is a component. The error is the end of a sentence.
 pub(super) fn component_layer(manifest: &OciImageManifest) -> Result<&OciDescriptor, String> {
     if manifest.config.media_type != WASM_CONFIG {
         return Err(format!(
@@ -109,7 +108,7 @@ pub(super) fn component_layer(manifest: &OciImageManifest) -> Result<&OciDescrip
     }
 }
 
-/// The layers of a manifest that were signed, with their signatures. Other layers are left out.
+/// The layers with signed payloads, and their signatures. Other layers are skipped.
 pub(super) fn signature_layers(manifest: &OciImageManifest) -> impl Iterator<Item = (&OciDescriptor, Vec<u8>)> {
     let layers = manifest.layers.iter();
     layers

@@ -1,14 +1,14 @@
-//! The way to one registry: who gets the user's credentials, through which proxy, and how much is read of an answer.
+//! Connections to one registry: credentials, proxies, and limits for reading.
 //!
-//! A registry says by a challenge where its tokens come from. What the user keeps for the registry goes there only
-//! where that is the registry itself or a name below its own; another host gets what the user keeps for that very host,
-//! or nothing. Names beside a registry's are not enough: who owns `a.example.org` may not own `b.example.org`, and no
-//! rule of ours knows where owners change. A token goes to the registry alone, and a redirect takes neither it nor a
-//! password along, nor does it lead nearer than the registry is (`reach`).
+//! A registry names its token server in a challenge. The user's credentials for the registry are sent there only if
+//! the server is the registry itself or a name below it. Any other host gets the credentials that the user has for
+//! that host, or none. A sibling name is not enough: `a.example.org` and `b.example.org` may have different owners.
+//! Tokens are sent to the registry only. A redirect gets neither tokens nor passwords, and may not lead nearer to
+//! this machine than the registry is (`reach`).
 //!
-//! Pushing is `oci-client`'s work. It follows redirects as it likes, without credentials, and where a registry wants a
-//! name and a password it asks for the challenge once more: one that changes its mind in between has the password in any
-//! case.
+//! `oci-client` does the pushing. It follows redirects without credentials. If a registry wants a name and a
+//! password, it asks for the challenge again; a registry that changes its challenge in between already has the
+//! password.
 
 use oci_client::client::{Certificate, CertificateEncoding, ClientConfig, ClientProtocol};
 use oci_client::errors::OciDistributionError;
@@ -35,7 +35,7 @@ pub(super) enum Purpose {
     Push,
 }
 
-/// An open way to one registry.
+/// A client with the credentials for one registry.
 pub(super) struct RegistryClient {
     http: Client,
     oci: oci_client::Client,
@@ -46,12 +46,12 @@ pub(super) struct RegistryClient {
 #[derive(Default)]
 struct Permission {
     auth: Option<RegistryAuth>,
-    /// The host that gives tokens, where the user has a login for the registry and none for it.
+    /// Token server that got no credentials: the user has a login for the registry, but none for this host.
     withheld: Option<String>,
 }
 
 impl RegistryClient {
-    /// Asks the registry what it wants, and gets it where the user has it.
+    /// Asks the registry for its challenge, and obtains the credentials that it wants.
     pub(super) async fn open(
         place: &RegistryReference,
         environment: &Environment,
@@ -67,7 +67,7 @@ impl RegistryClient {
         Ok(Self { http, oci, permission })
     }
 
-    /// The answer to the question for a manifest.
+    /// Requests a manifest.
     pub(super) async fn manifest(&self, place: &RegistryReference) -> Result<Response, DistributionError> {
         let reference = place.reference();
         let name = place.digest().or(place.tag()).unwrap_or("latest");
@@ -76,7 +76,7 @@ impl RegistryClient {
         send(place, self.permitted(request)).await
     }
 
-    /// The answer to the question for a blob, from wherever the registry keeps it.
+    /// Requests a blob. The registry may redirect to another server.
     pub(super) async fn blob(&self, place: &RegistryReference, digest: &str) -> Result<Response, DistributionError> {
         let own = format!("{}/v2/{}/blobs/{digest}", place.base(), place.reference().repository());
         let mut response = send(place, self.permitted(self.http.get(&own))).await?;
@@ -105,7 +105,7 @@ impl RegistryClient {
         }
     }
 
-    /// An answer that is what was asked for.
+    /// Checks that the response has the requested content.
     pub(super) fn found(&self, place: &RegistryReference, response: Response) -> Result<Response, DistributionError> {
         match response.status() {
             StatusCode::OK => Ok(response),
@@ -116,7 +116,7 @@ impl RegistryClient {
         }
     }
 
-    /// A request to the registry with what it wants to see.
+    /// Adds the credentials to a request.
     fn permitted(&self, request: RequestBuilder) -> RequestBuilder {
         match &self.permission.auth {
             Some(RegistryAuth::Basic(user, password)) => request.basic_auth(user, Some(password)),
@@ -125,7 +125,7 @@ impl RegistryClient {
         }
     }
 
-    /// Puts an artifact there, its manifest last, and gives the digest of that.
+    /// Pushes an artifact, its manifest last, and returns the digest of the manifest.
     pub(super) async fn push(
         &self,
         place: &RegistryReference,
@@ -153,7 +153,7 @@ impl RegistryClient {
     }
 }
 
-/// An answer's body of bounded size.
+/// Reads the body of a response up to `max` bytes.
 pub(super) async fn body(
     place: &RegistryReference,
     mut response: Response,
@@ -172,10 +172,8 @@ pub(super) async fn body(
     Ok(bytes)
 }
 
-// ---- clients ----
-
-/// Builds the client for manifests, tokens and blobs. It follows no redirect by itself: the first two are nowhere
-/// else, and the location of a blob is checked first.
+/// Builds the client for manifests, tokens and blobs. It follows no redirect. Manifests and tokens have none, and the
+/// location of a blob is checked first.
 #[expect(
     clippy::disallowed_methods,
     reason = "the one exception, for what a user's command names"
@@ -222,7 +220,7 @@ fn configuration(place: &RegistryReference, environment: &Environment) -> Client
     }
 }
 
-/// A proxy of the user's environment, lower case first.
+/// A proxy from the user's environment; the lower-case variable takes precedence.
 fn proxy(environment: &Environment, name: &str) -> Option<String> {
     let names = [
         name.to_owned(),
@@ -243,9 +241,7 @@ async fn send(place: &RegistryReference, request: RequestBuilder) -> Result<Resp
     request.send().await.map_err(|error| unreachable(place, error))
 }
 
-// ---- permission ----
-
-/// Authentication scheme that a registry's challenge demands.
+/// Authentication scheme in a registry's challenge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Challenge {
     Basic,
@@ -268,7 +264,7 @@ impl Permission {
         }
     }
 
-    /// Why something is not there for us.
+    /// Describes why the registry refused the request.
     fn refusal(&self, status: StatusCode) -> String {
         let is_ours = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&status);
         match self.withheld.as_ref().filter(|_| is_ours) {
@@ -278,7 +274,7 @@ impl Permission {
     }
 }
 
-/// Only the user can say that a registry and a host that is not below it belong together.
+/// Explains that only the user can say that a registry and another host belong together.
 fn not_sent(host: &str) -> String {
     format!(
         "its tokens come from `{host}`, and your login for the registry is not sent there: if the two belong together, add \
@@ -286,7 +282,7 @@ fn not_sent(host: &str) -> String {
     )
 }
 
-/// Returns the credentials that go with every request; none where the registry wants none.
+/// Obtains the credentials for every request; none if the registry wants none.
 async fn permission(
     http: &Client,
     place: &RegistryReference,
@@ -364,7 +360,7 @@ async fn token(
     let answer = body(place, response, limits::TOKEN_BYTES_MAX).await?;
     let token = serde_json::from_slice::<Token>(&answer).ok();
     let token = token.and_then(|token| token.token.or(token.access_token));
-    // It becomes a part of a header.
+    // The token becomes a part of a header.
     token
         .filter(|token| !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()))
         .ok_or_else(|| refused(place, "what it gives is no token"))
@@ -374,11 +370,11 @@ async fn token(
 #[derive(Debug)]
 struct Realm {
     url: Url,
-    /// Login that is sent there: the registry's, or that of the host itself, with its port where it names one.
+    /// Host whose login is sent: the registry, or the server itself, with its port if it has one.
     login: String,
 }
 
-/// Returns the server that issues tokens, if it can be asked safely.
+/// Returns the server that issues tokens, if it is safe to ask.
 async fn checked_realm(place: &RegistryReference, text: &str) -> Result<Realm, DistributionError> {
     let realm = realm_of(place, text)?;
     reach::check(place, &realm.url).await?;
@@ -409,13 +405,13 @@ fn realm_of(place: &RegistryReference, realm: &str) -> Result<Realm, Distributio
     Ok(Realm { url, login })
 }
 
-/// True for the host itself, and for a name below its own.
+/// True if `realm` is the registry itself or a name below it.
 fn belongs(registry: &str, realm: &str) -> bool {
     let is_name = registry.parse::<std::net::IpAddr>().is_err();
     realm == registry || is_name && realm.ends_with(&format!(".{registry}"))
 }
 
-/// Returns the challenge in the headers of a refusal; tokens before passwords.
+/// Reads the challenge from the headers of a refusal. Tokens take precedence over passwords.
 fn challenge(headers: &HeaderMap) -> Option<Challenge> {
     let texts = headers.get_all(WWW_AUTHENTICATE).iter();
     let found: Vec<Challenge> = texts.filter_map(|value| one_challenge(value.to_str().ok()?)).collect();
@@ -435,7 +431,7 @@ fn one_challenge(text: &str) -> Option<Challenge> {
     }
 }
 
-/// The value of one of `name="value", …`.
+/// The value of `name` in a list of `name="value"` pairs.
 fn parameter(text: &str, name: &str) -> Option<String> {
     let mut rest = text.trim();
     while let Some((key, after)) = rest.split_once('=') {
@@ -452,8 +448,6 @@ fn parameter(text: &str, name: &str) -> Option<String> {
     None
 }
 
-// ---- errors ----
-
 fn unreachable(place: &RegistryReference, error: reqwest::Error) -> DistributionError {
     let error = error.without_url();
     let mut reason = error.to_string();
@@ -468,10 +462,10 @@ fn unreachable(place: &RegistryReference, error: reqwest::Error) -> Distribution
     }
 }
 
-/// Of a registry's own words so much is shown.
+/// Limit for a registry's own message, in bytes.
 const WORDS_BYTES_MAX: usize = 300;
 
-/// Converts an error of the client to ours; a line of the registry's own words is kept.
+/// Converts an error of the client, and keeps one line of the registry's message.
 fn told(place: &RegistryReference, permission: &Permission, error: OciDistributionError) -> DistributionError {
     let words = |text: &str| clean(beginning(text.trim(), WORDS_BYTES_MAX)).replace('\n', " ");
     match error {

@@ -1,5 +1,5 @@
-//! The user's registry logins: the file that `docker login` and its like keep. It is read, never written, and no
-//! program that it names is started.
+//! The user's registry logins, from the file that `docker login` writes. The file is only read, and no program that
+//! it names is started.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,10 +12,10 @@ use serde::Deserialize;
 
 use tool_config::{Environment, Secret};
 
-/// Bytes of the user's file of logins.
+/// Limit for the file of logins in bytes.
 const LOGINS_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The user's file of logins cannot be used.
+/// The file of logins cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the logins in `{}` cannot be used: {reason}", path.display())]
 pub struct CredentialsError {
@@ -23,7 +23,7 @@ pub struct CredentialsError {
     reason: String,
 }
 
-/// A name and a password.
+/// User name and password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Credentials {
     pub(super) user: String,
@@ -42,7 +42,7 @@ struct Login {
     auth: Option<String>,
 }
 
-/// Returns the user's credentials for this registry: a host, with its port where it has one.
+/// Finds the user's credentials for a registry: a host, with a port if it has one.
 pub(super) fn of(registry: &str, environment: &Environment) -> Result<Option<Credentials>, CredentialsError> {
     let Some(path) = path(environment) else {
         return Ok(None);
@@ -66,7 +66,7 @@ pub(super) fn of(registry: &str, environment: &Environment) -> Result<Option<Cre
     if text.len() as u64 > max {
         return Err(wrong(format!("it has more than {max} bytes")));
     }
-    // Of the parser's words none may be shown that quotes the file.
+    // The parser's message may quote the file, so it is not shown.
     let logins: Logins = serde_json::from_slice(&text)
         .map_err(|error| wrong(format!("it is not JSON as expected, line {}", error.line())))?;
     let Some(login) = find(&logins, registry) else {
@@ -86,7 +86,7 @@ fn path(environment: &Environment) -> Option<PathBuf> {
     Some(folder.or_else(home)?.join("config.json"))
 }
 
-/// Keys are hosts, in older files addresses.
+/// Keys are hosts; in older files they are URLs.
 fn find<'a>(logins: &'a Logins, registry: &str) -> Option<&'a str> {
     let host = |key: &str| {
         let key = key.split_once("://").map_or(key, |(_, rest)| rest);

@@ -1,4 +1,4 @@
-//! Place of a skill in a registry: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST]`.
+//! Reference to a skill in a registry: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:DIGEST]`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -6,14 +6,14 @@ use std::str::FromStr;
 
 use oci_client::Reference;
 
-/// Scheme of every place.
+/// Scheme of all references.
 pub(crate) const SCHEME: &str = "oci://";
 
-/// A place in a registry, whose host is named.
+/// A reference that names its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RegistryReference(Reference);
 
-/// A text that is none.
+/// The text is not a reference.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no place in a registry: {reason}")]
 pub struct PlaceError {
@@ -22,23 +22,23 @@ pub struct PlaceError {
 }
 
 impl RegistryReference {
-    /// True for a text that means one, rightly or not.
+    /// True if the text is meant as a reference, valid or not.
     pub fn is_meant(text: &str) -> bool {
         text.starts_with(SCHEME)
     }
 
-    /// The digest that it names.
+    /// The digest in the reference.
     pub fn digest(&self) -> Option<&str> {
         self.0.digest()
     }
 
-    /// The tag that it names.
+    /// The tag in the reference.
     pub fn tag(&self) -> Option<&str> {
         self.0.tag()
     }
 
-    /// Returns this place with the digest of a manifest: its content can never change. A tag stays beside the digest,
-    /// for updates; only the digest is pulled.
+    /// Adds the digest of a manifest: the content can never change then. The tag stays for updates, but only the
+    /// digest is pulled.
     #[must_use]
     pub fn pinned(&self, manifest: &str) -> Self {
         let (registry, repository) = (self.0.registry().to_owned(), self.0.repository().to_owned());
@@ -49,7 +49,7 @@ impl RegistryReference {
         })
     }
 
-    /// Returns the place where an update looks: the tag without the digest, where there is a tag.
+    /// The reference that an update follows: the tag without the digest, if there is a tag.
     #[must_use]
     pub fn followed(&self) -> Self {
         let (registry, repository) = (self.0.registry().to_owned(), self.0.repository().to_owned());
@@ -59,7 +59,7 @@ impl RegistryReference {
         }
     }
 
-    /// Place of the signatures of the component with this digest (hexadecimal).
+    /// Reference to the signatures of a component. `digest` is the component's, hexadecimal.
     #[must_use]
     pub(super) fn of_signatures(&self, digest: &str) -> Self {
         let (registry, repository) = (self.0.registry().to_owned(), self.0.repository().to_owned());
@@ -74,31 +74,31 @@ impl RegistryReference {
         &self.0
     }
 
-    /// The host that is asked, with its port.
+    /// Host of the registry, with its port.
     pub(super) fn registry(&self) -> &str {
         self.0.resolve_registry()
     }
 
-    /// The host alone.
+    /// Host without its port.
     pub(super) fn host(&self) -> &str {
         let registry = self.registry();
         registry.rsplit_once(':').map_or(registry, |(host, _)| host)
     }
 
-    /// True for a registry of this machine, which alone may be spoken to without TLS.
+    /// True for a registry on this machine. Only such a registry may be used without TLS.
     pub(super) fn is_loopback(&self) -> bool {
         let address = self.host().parse::<IpAddr>();
         self.host() == "localhost" || address.is_ok_and(|address| address.is_loopback())
     }
 
-    /// The registry's base address.
+    /// Base URL of the registry.
     pub(super) fn base(&self) -> String {
         let scheme = if self.is_loopback() { "http" } else { "https" };
         format!("{scheme}://{}", self.registry())
     }
 }
 
-/// Adds the digest of a manifest to an address in a registry. An address that does not parse stays as it is.
+/// Adds the digest of a manifest to a reference. A text that is not a reference is returned unchanged.
 pub fn pin_source(address: &str, manifest: &str) -> String {
     match address.parse::<RegistryReference>() {
         Ok(place) => place.pinned(manifest).to_string(),
@@ -126,7 +126,7 @@ impl FromStr for RegistryReference {
         let (host, _) = rest
             .split_once('/')
             .ok_or_else(|| wrong("write oci://HOST[:PORT]/REPOSITORY[:TAG]"))?;
-        // Without a host others would ask a registry that the user has not named.
+        // Without a host the parser assumes docker.io, which the user has not named.
         if !host.contains(['.', ':']) && host != "localhost" {
             return Err(wrong(
                 "it names no host; write oci://HOST[:PORT]/REPOSITORY[:TAG], the host with a dot or a port",

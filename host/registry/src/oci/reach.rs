@@ -1,7 +1,9 @@
-//! Limits of a registry's redirects: never nearer to this machine than it is itself, and never from TLS to none.
+//! Limits for a registry's redirects: never nearer to this machine than the registry itself, and never from TLS to
+//! plain HTTP.
 //!
-//! Registries redirect to the servers of their bytes, and name a token server in a challenge. Neither is trusted: they
-//! must not make this machine ask itself, its network, or the service that gives a virtual machine its secrets.
+//! Registries redirect to other servers for content, and name a token server in a challenge. Neither is trusted: they
+//! must not make this machine send requests to itself, to its network, or to the service that gives a virtual machine
+//! its secrets.
 
 use std::net::IpAddr;
 
@@ -11,10 +13,10 @@ use super::{DistributionError, RegistryReference, refused};
 use tool_core::text::{beginning, clean};
 use tool_sandbox::proxy::is_public;
 
-/// Distance of a host.
+/// Distance of a host from this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
-    /// This machine, or what answers to it alone.
+    /// This machine, and link-local addresses.
     Machine,
     /// A private network.
     Network,
@@ -23,7 +25,6 @@ pub(super) enum Reach {
 }
 
 impl Reach {
-    /// Returns the distance of an address.
     fn of(address: IpAddr) -> Self {
         let address = address.to_canonical();
         let is_link_local = match address {
@@ -38,7 +39,8 @@ impl Reach {
         }
     }
 
-    /// Returns the distance of a host's nearest address. A host without one here is far away: a proxy may know it.
+    /// Distance of the host's nearest address. A host that cannot be resolved here counts as far away: a proxy may
+    /// resolve it.
     async fn of_host(url: &Url) -> Self {
         let host = url.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
@@ -55,7 +57,7 @@ impl Reach {
     }
 }
 
-/// An error unless the registry of a place may send us there.
+/// Fails unless the registry may send us to this URL.
 pub(super) async fn check(place: &RegistryReference, to: &Url) -> Result<(), DistributionError> {
     let base = Url::parse(&place.base()).map_err(|error| refused(place, error.to_string()))?;
     if base.origin() == to.origin() {
@@ -68,12 +70,12 @@ pub(super) async fn check(place: &RegistryReference, to: &Url) -> Result<(), Dis
     })
 }
 
-/// Why a registry that is so far away may not send us to a host that is as far away as this.
+/// Explains why a registry at the distance `own` may not send us to a host at the distance `reach`.
 fn judge(own: Reach, to: &Url, reach: Reach) -> Result<(), &'static str> {
     match to.scheme() {
         _ if reach < own => Err("which is nearer to this machine than the registry is"),
         "https" => Ok(()),
-        // Without TLS only this machine is spoken to, and only a registry of this machine leads there.
+        // Plain HTTP is for this machine only, and only a registry on this machine may redirect there.
         "http" if own == Reach::Machine && reach == Reach::Machine => Ok(()),
         _ => Err("and not by TLS"),
     }
