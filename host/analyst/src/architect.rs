@@ -76,7 +76,7 @@ fn searches(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
     calls
 }
 
-/// Lists the whole repository where the target is a part of it: tests of the part may lie elsewhere.
+/// Lists the whole repository where the target is one part of it: the tests of that part may be elsewhere.
 fn test_pages(brief: &Brief, evidence: &Evidence<'_>) -> Option<Vec<ToolCall>> {
     if brief.target.is_empty() {
         return None;
@@ -145,7 +145,7 @@ fn findings(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
     text
 }
 
-/// Text of an answer without findings: it lists what was examined and searched for.
+/// The answer when nothing was found: what was examined and which searches ran.
 fn nothing(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
     let mut text = format!(
         "Nothing was found in {}, {} and {}",
@@ -192,7 +192,7 @@ fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// Titles of findings that are no searches.
+/// Titles of findings that come from measurements, not from searches.
 const LARGE: &str = "Large files";
 const UNTESTED: &str = "Sources without a test file of their name";
 const DECLARED_TWICE: &str = "Dependencies declared more than once, differently";
@@ -210,7 +210,7 @@ struct Finding {
 
 struct FindingPlace {
     path: String,
-    /// Its citation, and what is measured there.
+    /// Citation and measurement.
     text: String,
 }
 
@@ -277,7 +277,7 @@ fn tests(survey: &Survey, evidence: &Evidence<'_>) -> BTreeSet<String> {
 fn untested(survey: &Survey, evidence: &Evidence<'_>) -> Option<Finding> {
     let tests = tests(survey, evidence);
     let tested: BTreeSet<String> = tests.iter().flat_map(|path| test_subjects(path)).collect();
-    // Tests in Rust may stand in the source itself.
+    // Rust keeps unit tests in the source file itself.
     let inline: BTreeSet<String> = evidence
         .of("inline")
         .flat_map(|answer| hits(answer.text()))

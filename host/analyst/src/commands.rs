@@ -50,7 +50,7 @@ pub(super) struct ProjectCommand {
 }
 
 impl ProjectCommand {
-    /// The place that shows that the command works, with the words that stand there.
+    /// Citation of the evidence, with its text.
     pub(super) fn place(&self) -> String {
         let place = self
             .line
@@ -163,7 +163,7 @@ const BUILD_FILES: [&str; 16] = [
 struct Collector<'a> {
     target: &'a str,
     survey: &'a Survey,
-    /// Files that lie directly in the target.
+    /// Files directly in the target folder, not in a folder below it.
     files: &'a [&'a ReadFile],
     all: &'a [&'a ReadFile],
 }

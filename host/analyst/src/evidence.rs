@@ -17,11 +17,11 @@ pub(super) struct Brief {
     pub(super) target: String,
     /// The name of the repository's folder, where that is the target.
     pub(super) repository: String,
-    /// True where the target is one file.
+    /// True if the target is one file.
     pub(super) is_file: bool,
     /// The lines of that file, first and last, where the target names some.
     pub(super) lines: Option<(usize, usize)>,
-    /// The task in the user's words, where there is one.
+    /// The task in the user's words; may be empty.
     pub(super) task: String,
     /// The files that the context engine chose, best first.
     pub(super) chosen: Vec<String>,
@@ -175,7 +175,7 @@ impl<'a> Evidence<'a> {
         if self.of(purpose).next().is_some() {
             return None;
         }
-        // In its place stands what can be shown, and no file has that name.
+        // The message shows U+FFFD in place of bytes that are not UTF-8, so this path names no file.
         if target.contains(char::REPLACEMENT_CHARACTER) {
             return Some("its name holds characters that cannot be shown, and it is not known by another".to_owned());
         }
@@ -235,7 +235,7 @@ pub(super) fn size_text(bytes: f64) -> String {
     }
 }
 
-/// Words of the repository, and the lines where they stand.
+/// Text of the repository with its line numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Quotation {
     pub(super) text: String,

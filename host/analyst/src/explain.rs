@@ -1,4 +1,4 @@
-//! `explain`, measured: what the target is, how large, where it starts, what holds it together, how it is tested.
+//! `explain` without a model: describes the target, its size, entry points, central symbols and tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ const MANIFEST_PAGES_MAX: usize = 16;
 const HEAD_LINES: usize = 80;
 /// Lines of a file that exports the names of its package.
 const EXPORT_LINES: usize = 300;
-/// Lines of the file at the root of a package: its names may stand behind a long documentation.
+/// Lines that are read of the file at the root of a package. Its definitions may follow a long documentation comment.
 const ROOT_LINES: usize = 1000;
 /// Rows of a map or a list.
 const ROWS_MAX: usize = 12;
@@ -209,7 +209,7 @@ fn documents_in(folder: &str, survey: &Survey) -> Vec<String> {
     named.chain(manifests).collect()
 }
 
-/// Files that lie directly in the target.
+/// Files directly in the target folder, not in a folder below it.
 fn own_files<'f>(brief: &'f Brief, files: &'f [ReadFile]) -> impl Iterator<Item = &'f ReadFile> {
     files.iter().filter(|file| parent(&file.path) == brief.target)
 }
@@ -245,7 +245,7 @@ fn module_heads(brief: &Brief, survey: &Survey) -> Vec<String> {
         .collect()
 }
 
-/// Files that may say what a module is for: its manifest, and the file that stands for it.
+/// Files that may state the purpose of a module: its manifest, and its main file, such as `mod.rs` or `__init__.py`.
 fn heads_of(directory: &str, part: &str, survey: &Survey) -> Vec<String> {
     const MANIFESTS_OF_PARTS: [&str; 3] = ["Cargo.toml", "package.json", "pyproject.toml"];
     const FACES: [&str; 15] = [
@@ -276,7 +276,7 @@ fn heads_of(directory: &str, part: &str, survey: &Survey) -> Vec<String> {
             .map(|name| join(&folder, name))
             .find(|path| survey.has(path))
     };
-    // In Go and Ruby the file with the folder's name stands for it.
+    // In Go and Ruby the main file of a folder has the folder's name.
     let named = || {
         let paths = [
             join(&folder, &format!("{name}.go")),
@@ -299,7 +299,7 @@ fn holdings(brief: &Brief, survey: &Survey) -> Vec<String> {
     of_target.filter(|path| !documents.contains(path)).cloned().collect()
 }
 
-/// Sources in which central symbols are looked for: the chosen ones, then those that lie high in the tree, larger ones first.
+/// Sources that are searched for central symbols: the chosen files first, then the shallowest, then the largest.
 fn symbol_files<'s>(brief: &Brief, survey: &'s Survey) -> Vec<&'s Listed> {
     let language = survey.main_language();
     let package = survey.main_package(&brief.repository);
@@ -382,7 +382,7 @@ fn patterns(survey: &Survey) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Files of a language, as globs: what a document shows in an example is no pattern of the code.
+/// Globs for the files of a language, so that examples in documents do not match.
 pub(super) fn globs_of(language: Option<&str>) -> &'static [&'static str] {
     match language {
         Some("Python") => &["*.py", "*.pyi"],

@@ -1,7 +1,7 @@
-//! The purpose of a file in its own words: the first sentence of its documentation comment.
+//! The purpose of a file: the first sentence of its documentation comment.
 //!
-//! Each language has its own place for it. Licences, pragmas, lists of authors and commented-out code are no
-//! documentation, and neither is a comment that belongs to the first function.
+//! Each language has its own place for it. Licences, pragmas, lists of authors, commented-out code and the comment of
+//! the first function do not count.
 
 use std::sync::LazyLock;
 
@@ -135,7 +135,7 @@ fn is_rule(text: &str) -> bool {
     text.len() > 2 && text.chars().all(|c| !c.is_alphanumeric())
 }
 
-/// At least two words that are no code.
+/// True for a text with at least two words that are not code.
 fn says_something(text: &str) -> bool {
     let words = text
         .split_whitespace()
@@ -274,7 +274,7 @@ fn comment_before(lines: &[NumberedLine], pattern: &str) -> Option<Comment> {
     (!comment.is_empty()).then_some(comment)
 }
 
-/// The first comment of a file that is no licence, behind an interpreter line and pragmas.
+/// The first comment after the interpreter line and pragmas that is not a licence.
 fn leading_comment(lines: &[NumberedLine]) -> Option<Comment> {
     leading_comments(lines).into_iter().map(|(comment, _)| comment).next()
 }
@@ -327,8 +327,8 @@ fn without_guard(lines: &[NumberedLine]) -> Vec<NumberedLine> {
     lines
 }
 
-/// The first comment of a C file that does not belong to a condition, a macro or a pragma. That of a header may stand at its
-/// guard.
+/// The first comment of a C file that does not belong to a condition, a macro or a pragma. In a header it may be next
+/// to the include guard.
 fn c_overview(lines: &[NumberedLine]) -> Option<Comment> {
     let lines = &without_guard(lines)[..];
     let belongs_below = |end: usize| {
@@ -341,7 +341,7 @@ fn c_overview(lines: &[NumberedLine]) -> Option<Comment> {
     Some(comment)
 }
 
-/// The comments before the first statement that are no licence, each with the index of the line after it.
+/// Comments before the first statement, without licences, each with the index of the line after it.
 fn leading_comments(lines: &[NumberedLine]) -> Vec<(Comment, usize)> {
     let mut comments = Vec::new();
     let mut at = 0;

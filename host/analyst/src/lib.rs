@@ -108,7 +108,7 @@ pub struct TargetFacts {
     pub modules: ModuleGraph,
     /// Packages of a workspace.
     pub packages: ModuleGraph,
-    /// The files that changed in most of the newest commits, where there is a history.
+    /// The files that changed in most of the newest commits; absent without a history.
     pub changes: Option<RecentChanges>,
     /// The symbol that the target names.
     #[serde(default)]
@@ -153,7 +153,7 @@ pub struct FileDefinition {
 }
 
 impl FileDefinition {
-    /// True where the lines of another definition lie within its own.
+    /// True if the lines of `other` are within the lines of this definition.
     pub fn holds(&self, other: &Self) -> bool {
         self.first_line <= other.first_line && other.last_line <= self.last_line && self != other
     }

@@ -87,7 +87,7 @@ impl ReadFile {
         serde_json::from_str(&text).ok()
     }
 
-    /// The line on which a key of a JSON object stands; the first one where it is repeated.
+    /// The line of a key of a JSON object; the first one if the key is repeated.
     pub(super) fn line_of_key(&self, key: &str) -> usize {
         line_of_key(&self.lines, key)
     }
@@ -433,7 +433,7 @@ impl ReadFile {
         starts
     }
 
-    /// Modules that a package exports beside its main one, by sources of their own.
+    /// Modules that a package exports beside its main one, each with its own source file.
     fn exported_parts(&self, exports: &Value, exists: &impl Fn(&str) -> bool) -> Vec<Quotation> {
         let parts = exports.as_object().into_iter().flatten();
         let parts = parts.filter(|(key, _)| key.starts_with("./") && !key.contains('*') && !key.contains("internal"));
@@ -460,7 +460,7 @@ fn line_of_key(lines: &[NumberedLine], key: &str) -> usize {
         .map_or(1, |line| line.number)
 }
 
-/// The first path of conditional exports; that of types only if there is no other.
+/// The first path of conditional exports; a path of types only if there is no other.
 fn first_path(value: &Value) -> Option<&str> {
     match value {
         Value::String(path) => Some(path),
@@ -473,7 +473,7 @@ fn first_path(value: &Value) -> Option<&str> {
     }
 }
 
-/// The last path of conditional exports that is no type: `default` stands behind the special ones.
+/// The last path of conditional exports that is not a type declaration: `default` follows the special conditions.
 fn last_path(value: &Value) -> Option<&str> {
     match value {
         Value::String(path) => Some(path),

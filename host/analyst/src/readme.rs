@@ -1,8 +1,8 @@
-//! The title and the purpose that a README gives: its first heading, and its first paragraph of prose.
+//! The title and the purpose in a README: its first heading, and its first paragraph of prose.
 //!
-//! Badges, code, lists, tables and lines of links are no prose. A paragraph below a heading such as "Installation" does
-//! not say what the project is. A quotation is the purpose only as a motto below the title, and a paragraph in HTML or a
-//! heading that welcomes only if nothing else is.
+//! Badges, code, lists, tables and lines of links are not prose. A paragraph below a heading such as "Installation"
+//! does not describe the project. A quotation counts only as a motto below the title. A paragraph in HTML or a heading
+//! that welcomes counts only if nothing else does.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -96,8 +96,8 @@ impl Readme {
     }
 }
 
-/// A paragraph without the words at its end that only lead to a list or an example: its last sentence, if there is
-/// another one, or ", featuring:".
+/// Removes the end of a paragraph that only leads to a list or an example: its last sentence, if it has several, or ",
+/// featuring:".
 fn without_lead_in(text: &str) -> &str {
     const WORDS_MAX: usize = 3;
     if !text.ends_with(':') {
@@ -141,7 +141,7 @@ pub(super) fn is_remark(text: &str) -> bool {
 #[derive(Debug)]
 struct Paragraph {
     words: Quotation,
-    /// True before the first heading below the title: what stands there is about the whole project.
+    /// True before the first heading below the title. Such a paragraph describes the whole project.
     is_leading: bool,
     /// True below a heading such as "What is it?" or "Introduction".
     is_about: bool,
@@ -310,7 +310,7 @@ fn is_aside(heading: &str) -> bool {
 enum MarkdownBlock {
     Heading(ReadmeBlock, HeadingLevel),
     Paragraph(ReadmeBlock),
-    /// A paragraph of a quotation that stands by itself.
+    /// A paragraph that consists of a quotation.
     Quotation(ReadmeBlock),
     /// A paragraph that is written as HTML.
     Html(ReadmeBlock),

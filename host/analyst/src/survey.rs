@@ -65,7 +65,7 @@ fn nameless(evidence: &Evidence<'_>) -> Vec<String> {
     paths
 }
 
-/// The language that an interpreter stands for.
+/// Language of a script, by its interpreter line.
 fn language_of_interpreter(line: &str) -> Option<&'static str> {
     let mut words = line.trim_start_matches("#!").split_whitespace().map(file_name);
     let program = words.find(|word| *word != "env" && !word.starts_with('-') && !word.contains('='))?;
@@ -173,7 +173,7 @@ impl Survey {
         survey
     }
 
-    /// Files in a programming language that are not tests; where there is nothing else, tests and examples.
+    /// Program files without tests; tests and examples if the target has nothing else.
     pub(super) fn sources(&self) -> impl Iterator<Item = &Listed> {
         self.files.iter().filter(|file| self.is_source(&file.path))
     }
@@ -213,7 +213,7 @@ impl Survey {
         )
     }
 
-    /// The programming language with the most bytes of sources. SQL is it only where there is nothing else: a project may
+    /// The programming language with the most bytes of sources. SQL counts only if there is no other: a project may
     /// have more migrations than sources.
     pub(super) fn main_language(&self) -> Option<&'static str> {
         let mut sums: BTreeMap<&'static str, f64> = BTreeMap::new();

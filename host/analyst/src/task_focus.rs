@@ -20,7 +20,7 @@ const WORD_LETTERS_MIN: usize = 4;
 const NAMES_MAX: usize = 3;
 const FILES_MAX: usize = 6;
 
-/// Words that a task has whatever it is about.
+/// Words that are common in tasks of any subject.
 const COMMON_WORDS: [&str; 46] = [
     "about",
     "add",
@@ -166,7 +166,7 @@ fn names_with(words: &[String], line: &str) -> Vec<String> {
     names
 }
 
-/// The section about the task: the files that it concerns, and how many findings lie in one of them, if there are findings.
+/// The section about the task: the files that it concerns, and how many findings are in one of these files.
 pub(super) fn task_section(brief: &Brief, files: &[FocusFile], bearing: Option<usize>) -> String {
     if files.is_empty() {
         let reason = if words_of(&brief.task).is_empty() {

@@ -1,6 +1,6 @@
 //! Text helpers of the analyst.
 
-/// Text of the repository as a code span of Markdown, whatever it holds.
+/// Formats any text as a code span of Markdown.
 pub(super) fn code(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     if longest == 0 {

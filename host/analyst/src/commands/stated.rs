@@ -1,7 +1,7 @@
-//! Commands that a project's documents state: lines of code and code spans that are nothing but a known command.
+//! Commands in a project's documents: lines of code and code spans that consist of one known command.
 //!
-//! Only a whole command counts, so that a sentence is none, and what a user of the package types, such as
-//! `npm install NAME`, is left out.
+//! A command within a sentence does not count. Commands for users of the package, such as `npm install NAME`, are left
+//! out.
 
 use std::sync::LazyLock;
 
@@ -65,7 +65,7 @@ static BUILDS: LazyLock<Regex> = LazyLock::new(|| {
     ])
 });
 
-/// One of some expressions for a whole command. The names of groups are those of the only one that has each.
+/// Combines expressions into one that matches a whole command. Each group name may occur in one expression only.
 fn whole(patterns: &[&str]) -> Regex {
     Regex::new(&format!("^(?:{})$", patterns.join("|"))).expect("the expression is a constant")
 }

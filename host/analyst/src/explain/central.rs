@@ -36,7 +36,7 @@ const WORDS_CHARACTERS_MAX: usize = 240;
 /// Symbols that are explained.
 pub(super) const EXPLAINED_MAX: usize = 3;
 
-/// Names of Rust's standard library that projects give to something of their own: most of their uses are not of it.
+/// Names that Rust's standard library defines too: most of their uses do not mean the project's own definition.
 const STANDARD_NAMES: [&str; 12] = [
     "Clone", "Context", "Debug", "Default", "Display", "Drop", "Hash", "Instant", "Iterator", "Option", "Ordering",
     "Ready",
@@ -186,7 +186,7 @@ fn hidden_modules(evidence: &Evidence<'_>) -> BTreeSet<String> {
     let of = |purpose| evidence.of(purpose).flat_map(|answer| hits(answer.text()));
     let modules: Vec<Hit> = of("definitions").collect();
     let module_of = |attribute: Hit| {
-        // The attribute of a module stands one level inside of it.
+        // The `@moduledoc` attribute is one level below its module.
         let around = modules.iter().filter(|module| {
             module.path == attribute.path
                 && module.number < attribute.number
@@ -263,7 +263,7 @@ impl DefinitionReader {
 /// Judges definitions by what README, package files and names say of them.
 struct CandidateJudge {
     readme: BTreeSet<String>,
-    /// Words of the files that stand for a package.
+    /// Words of the main files of packages.
     exported: BTreeSet<String>,
     /// Names of the project, lower case.
     project: BTreeSet<String>,
@@ -400,7 +400,7 @@ impl CandidateJudge {
     }
 }
 
-/// True for the name of an error: it stands at the edge of a project, however often it is raised.
+/// True for the name of an error type. Error types are used everywhere, but are not central.
 fn is_failure(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     ["error", "exception", "warning"].iter().any(|end| lower.ends_with(end))
@@ -416,8 +416,8 @@ pub(super) fn exports_names(path: &str) -> bool {
     FACES.contains(&file_name(path)) || path.ends_with(".h") || path.ends_with(".hpp")
 }
 
-/// A file's name for comparison with names in code: lower case, without marks. A file that stands for its folder has the name
-/// of the folder.
+/// A file's name for comparison with names in code: lower case, letters and digits only. The main file of a folder has
+/// the name of the folder.
 fn plain_stem(path: &str) -> String {
     let name = match stem(path) {
         "index" | "mod" | "__init__" if !parent(path).is_empty() => file_name(parent(path)),
@@ -433,10 +433,10 @@ pub(super) struct CentralSymbol<'d> {
 }
 
 impl CentralSymbol<'_> {
-    /// Points times the root of the mean of uses and files: neither one busy file nor a word that stands once in many
-    /// files decides, and a name such as `text`, which is found everywhere, does not win by that alone. Uses in code
-    /// count where there are any: translations and documents are full of words such as `Version`. A module of Elixir counts
-    /// by its whole name: a call of `Enum.map` may be one of the language's own `Enum`.
+    /// Points times the root of the mean of uses and files. So neither one busy file nor a common word such as `text`
+    /// decides. Uses in code count where there are any: translations and documents are full of words such as `Version`.
+    /// A module of Elixir counts by its whole name, because a call of `Enum.map` may mean the `Enum` of the standard
+    /// library.
     fn weight(&self) -> u64 {
         let points = u64::from(self.candidate.points.max(1).unsigned_abs());
         let uses = if self.candidate.name.contains('.') {
@@ -493,7 +493,7 @@ pub(super) fn central_symbols<'d>(
     counted
 }
 
-/// The section about central symbols; empty where there are none.
+/// Writes the section about central symbols; empty if no symbol is central.
 pub(super) fn central_section(evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> String {
     let symbols = central_symbols(evidence, definitions);
     if symbols.is_empty() {
@@ -566,7 +566,7 @@ fn without_tags(words: &str) -> String {
     plain_doc(&words[..end.map_or(words.len(), |(at, _)| at)])
 }
 
-/// True where the lines that an explain_function answer shows hold this one.
+/// True if the lines that an explain_function answer shows include this line.
 fn is_about(answer: &str, hit: &Hit) -> bool {
     let file = answer.lines().find_map(|line| line.strip_prefix("file:"));
     let lines = file.and_then(|file| file.trim().strip_prefix(&hit.path)?.strip_prefix(':'));

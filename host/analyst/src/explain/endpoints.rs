@@ -23,7 +23,7 @@ pub(super) fn routes_section(brief: &Brief, survey: &Survey) -> String {
             "" => String::new(),
             methods => format!("{methods} "),
         };
-        // An empty path is that of the mount itself.
+        // An empty path means the mount point itself.
         let name = if route.name.is_empty() { "\"\"" } else { &route.name };
         let handler = route.handler.as_ref();
         let handler = handler.map_or_else(String::new, |handler| format!(" → {}", code(handler)));
@@ -43,7 +43,7 @@ pub(super) fn commands_section(brief: &Brief, survey: &Survey) -> String {
             .help
             .as_ref()
             .map_or_else(String::new, |help| format!(": {}", prose(help)));
-        // A name that is made from that of a function or a variant does not stand in the line.
+        // The cited line holds the function or variant, not the command name that is derived from it.
         let made_from = command.handler.as_ref().filter(|handler| **handler != command.name);
         let made_from = made_from.map_or_else(String::new, |handler| format!(" → {}", code(handler)));
         format!("{}{made_from}{words}", code(&command.name))

@@ -1,7 +1,7 @@
-//! `explain` of one file: what it defines, what it imports, and who imports it; or of some of its lines.
+//! `explain` of one file or of some of its lines: what it defines, what it imports, and who imports it.
 //!
-//! Importers of a file are found by lines that are imports in its language and lead to it; a sentence that has its name
-//! in it is none. Files in a language without imports, such as scripts, are looked for by their path.
+//! Importers are found by import lines that resolve to the file; a sentence that mentions the file does not count. In
+//! languages without imports, such as shell scripts, the path itself is searched for.
 
 use std::fmt::Write;
 
@@ -117,7 +117,7 @@ fn search_of_importers(path: &str) -> Option<ToolCall> {
     Some(call("importers", 1, "search_code", &arguments))
 }
 
-/// Name of a file in an import: its own name, or that of its folder where the file stands for the folder.
+/// Name of a file in an import: its own name, or that of its folder for the main file of a folder.
 fn import_name(path: &str) -> &str {
     match stem(path) {
         "__init__" | "mod" | "index" => file_name(parent(path)),
@@ -143,7 +143,7 @@ fn import_pattern(path: &str, name: &str) -> Option<String> {
     })
 }
 
-/// True where a line of another file leads to this one, as far as the line tells.
+/// True if an import line of another file resolves to this file, as far as the line alone tells.
 fn leads_to(hit: &Hit, path: &str) -> bool {
     if !matches!(language(path), Some("JavaScript" | "TypeScript")) {
         return true;
@@ -172,7 +172,7 @@ fn resolved(folder: &str, relative: &str) -> String {
     parts.join("/")
 }
 
-/// True where a module's path, perhaps without its extension or as that of a folder, is that of a file.
+/// True if a module path means a file. The path may lack the extension, or name the folder of a main file.
 fn is_module(module: &str, path: &str) -> bool {
     let without = join(parent(path), stem(path)).trim_start_matches('/').to_owned();
     // Sources in TypeScript import what they are compiled to: `./a.js` is `a.ts`.
@@ -309,7 +309,7 @@ fn what_it_is(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine])
     }
 }
 
-/// The definitions that lie in no function, those of a type below it. Where there are too many, the outermost come first.
+/// Definitions outside of functions, methods below their type. If there are too many, the outermost come first.
 fn parsed_outline(path: &str, definitions: &[FileDefinition]) -> String {
     let is_local = |one: &&FileDefinition| {
         let mut around = definitions.iter().filter(|other| other.holds(one));

@@ -1,7 +1,7 @@
-//! The names that a package offers to its users: those that the file at its root defines or passes on.
+//! The public names of a package: those that the file at its root defines or re-exports.
 //!
-//! Read line by line from one file, so that each name has the line where it stands. In Go, Java, Kotlin, Elixir and PHP no
-//! such file is needed: a definition says itself whether it is public. Other languages have no public interface here.
+//! They are read line by line from one file, so that each name has its line. In Go, Java, Kotlin, Elixir and PHP each
+//! definition says itself whether it is public, so no such file is read. Other languages have no public interface here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -243,7 +243,7 @@ fn exported_in_php(
 
 /// Functions and types that a header declares.
 fn exported_in_c(lines: &[NumberedLine]) -> Vec<(String, usize)> {
-    // The result may stand in a macro: `PUBLIC(char *) print(…)`.
+    // The return type may be wrapped in a macro: `PUBLIC(char *) print(…)`.
     let function = pattern(r"^(?:[A-Z][A-Z0-9_]*\([^()]*\)\s*|[A-Za-z_][\w\s]*[\s*]+)\**([A-Za-z]\w*)\s*\([^{]*$");
     let pointer = pattern(r"^typedef\b.*\(\s*\w*\s*\*\s*([A-Za-z]\w*)\s*\)\s*\(");
     let alias = pattern(r"^typedef\b[^({]*?\b([A-Za-z]\w*)\s*;");
@@ -266,7 +266,7 @@ fn exported_in_c(lines: &[NumberedLine]) -> Vec<(String, usize)> {
             is_comment = !text.contains("*/");
             continue;
         }
-        // A macro is no name of the language, and goes on behind a backslash.
+        // A macro is not a public name. Its definition continues after a backslash.
         let is_macro = goes_on || text.starts_with('#');
         goes_on = is_macro && text.ends_with('\\');
         let is_linkage = text.starts_with("extern \"C\"");
@@ -281,7 +281,7 @@ fn exported_in_c(lines: &[NumberedLine]) -> Vec<(String, usize)> {
             } else {
                 function.captures(text).filter(|_| !text.ends_with(')'))
             };
-            // In `int total OF(int a)` a macro stands before the arguments.
+            // In `int total OF(int a)` the macro `OF` precedes the arguments.
             let is_macro = |name: &str| name.len() > 1 && !name.contains(char::is_lowercase);
             let found = found.filter(|found| !is_word(&found[1]) && !is_macro(&found[1]));
             names.extend(found.map(|found| (found[1].to_owned(), line.number)));
@@ -311,7 +311,7 @@ fn exported_in_ruby(lines: &[NumberedLine]) -> Vec<(String, usize)> {
         is_offered.then_some((name, line.number))
     };
     let names: Vec<_> = lines.iter().filter_map(found).collect();
-    // The namespace alone says nothing of its content.
+    // A namespace without further names does not describe its content.
     if names.len() > 1 { names } else { Vec::new() }
 }
 

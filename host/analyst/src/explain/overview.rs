@@ -1,4 +1,4 @@
-//! The overview of a directory, written from what was measured. A section without content is left out.
+//! The overview of a directory. A section without content is left out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -78,7 +78,8 @@ pub(super) fn overview(
     text
 }
 
-/// The files that speak, first those of the main language: a library of another one may have a `package.json` for its site.
+/// Manifests and READMEs, those of the main language first: a library in another language may have a `package.json` for
+/// its site.
 fn manifests<'f>(survey: &Survey, speaking: &[&'f ReadFile]) -> impl Iterator<Item = &'f ReadFile> {
     let main = survey.main_language();
     let mut files = speaking.to_vec();
@@ -315,7 +316,7 @@ fn often_changed(brief: &Brief, evidence: &Evidence<'_>) -> String {
     text
 }
 
-/// A sentence with the people of most commits; empty where there are none.
+/// A sentence with the authors of most commits; empty if the log names none.
 fn main_authors<'t>(log: impl Iterator<Item = &'t str>) -> String {
     let authors = authors(log).into_iter().take(AUTHORS_MAX);
     let names: Vec<String> = authors
@@ -327,7 +328,7 @@ fn main_authors<'t>(log: impl Iterator<Item = &'t str>) -> String {
     format!("\nMost of the latest commits are by {}.\n", names.join(", "))
 }
 
-/// Names by their number of commits, most first. A line of a log is `ID DATE NAME: SUBJECT`. An e-mail address is no name.
+/// Counts commits by author, most first. A line of a log is `ID DATE NAME: SUBJECT`. An e-mail address is not a name.
 fn authors<'t>(log: impl Iterator<Item = &'t str>) -> Vec<(&'t str, usize)> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for line in log {
@@ -347,7 +348,7 @@ fn authors<'t>(log: impl Iterator<Item = &'t str>) -> Vec<(&'t str, usize)> {
     authors
 }
 
-/// The purpose that a module states, in its manifest or in the file that stands for it, with its place.
+/// The purpose of a module, from its manifest or its main file, with the citation.
 fn words_of_module(directory: &str, part: &str, survey: &Survey, files: &[ReadFile]) -> Option<String> {
     heads_of(directory, part, survey).iter().find_map(|path| {
         let file = files.iter().find(|file| file.path == *path)?;
@@ -359,7 +360,7 @@ fn words_of_module(directory: &str, part: &str, survey: &Survey, files: &[ReadFi
     })
 }
 
-/// The names that a module without words of its own defines, each with its place.
+/// The names that a module defines, each with its place; for a module that states no purpose.
 fn names_of_module(directory: &str, part: &str, definitions: &[SymbolCandidate]) -> String {
     let module = join(directory, part.trim_end_matches('/'));
     let named: Vec<String> = definitions_of(definitions, &module, part.ends_with('/'))
@@ -392,7 +393,7 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
     near.sort_by_key(|(_, dependencies)| dependencies.first().is_none_or(|first| !first.is_runtime()));
     for (_, dependencies) in near {
         for dependency in dependencies.iter().take(ROWS_MAX) {
-            // The version may stand on another line than the name.
+            // The version may be on another line than the name.
             let (name, version) = dependency.name.split_once(' ').unwrap_or((&dependency.name, ""));
             let version = match version {
                 "" | "*" => String::new(),

@@ -1,7 +1,7 @@
-//! Entry points: the commands and modules that manifests declare, programs, and the face of a library.
+//! Entry points: the commands and modules that manifests declare, programs, and the public file of a library.
 //!
-//! A program is a file in which the language's `main` stands where its build tool looks for it. A name alone is no proof
-//! in Java and Kotlin, where many classes are called `Application`.
+//! A program is a file with the language's `main` at a path where its build tool looks for it. A name alone does not
+//! decide in Java and Kotlin, where many classes are called `Application`.
 
 use std::fmt::Write;
 
@@ -75,12 +75,13 @@ fn programs(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evide
     programs
 }
 
-/// Rust: `fn main` also stands in examples of documentation comments, but Cargo builds what lies in certain places.
+/// Rust: `fn main` also occurs in examples of documentation comments, but Cargo builds programs in certain folders
+/// only.
 fn is_cargo_program(path: &str) -> bool {
     file_name(path) == "main.rs" || file_name(parent(path)) == "bin"
 }
 
-/// A source that is no build script, no sample, no check of a build system and no benchmark.
+/// True unless the file is a build script, a sample, a check of a build system or a benchmark.
 fn is_program(path: &str) -> bool {
     is_code(path)
         && role(path) == Role::Source
@@ -121,7 +122,7 @@ fn program_lines(programs: &[&Hit], files: &[ReadFile]) -> Vec<String> {
     lines
 }
 
-/// Files that start something by their place, and are no programs that are listed anyway.
+/// Files that are entry points by their path, without the programs that are listed already.
 fn by_path(brief: &Brief, survey: &Survey, files: &[ReadFile], programs: &[Hit]) -> Vec<String> {
     let is_listed = |path: &str| programs.iter().any(|hit| hit.path == path);
     let is_by_main = |path: &str| path.ends_with(".java") || path.ends_with(".kt");
@@ -139,7 +140,7 @@ fn by_path(brief: &Brief, survey: &Survey, files: &[ReadFile], programs: &[Hit])
         .collect()
 }
 
-/// A module of Go whose package at the root is no program: that package is imported.
+/// A Go module whose root package is a library: other modules import that package.
 fn go_package(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> Option<String> {
     let manifest = join(&brief.target, "go.mod");
     let manifest = files.iter().find(|file| file.path == manifest)?;
@@ -250,9 +251,9 @@ pub(super) fn entry_points(brief: &Brief, survey: &Survey) -> Vec<String> {
     found
         .into_iter()
         .filter(|&(rank, _, path)| rank >= SURE_RANK && !is_beside_project(path))
-        // The site that the tests of a framework run is no start of the framework.
+        // A site that exists for the tests of a framework is not an entry point.
         .filter(|(_, _, path)| !is_test(path) && !parent(path).split('/').any(|folder| folder == "test"))
-        // A package of npm declares its commands, and what else lies in `bin` are tools of its authors.
+        // A package of npm declares its commands in `package.json`. Other files in `bin` are tools for its authors.
         .filter(|(_, _, path)| !(path.starts_with("bin/") && survey.has("package.json")))
         .filter(|(_, _, path)| !is_test_helper(path) && !is_adapter(path, survey) && !is_in_sample(path))
         .filter(|(_, _, path)| !is_test_package(path, survey))
