@@ -1,4 +1,4 @@
-//! Writing the configuration file: what `tool init` does, keeping whatever else the user wrote there.
+//! Edits the configuration file for `tool init`, and keeps everything else that the user wrote there.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,7 +27,7 @@ pub struct Init {
     pub model: Option<String>,
     /// Its key, where it is to be kept in the file.
     pub api_key: Option<Secret>,
-    /// True where the address in the file stays, whatever was enabled before.
+    /// True to keep the address in the file, also if the provider changes.
     pub keeps_url: bool,
     /// Parts of its URL by the name of their setting: `region`, `project`, `resource`.
     pub url_parts: BTreeMap<&'static str, String>,
@@ -144,7 +144,7 @@ pub const DEFAULT_URL: &str = "default";
 /// Gives the URL that was dropped.
 pub(super) fn apply(document: &mut DocumentMut, init: &Init) -> Option<String> {
     let providers = subtable(document, "providers")?;
-    // If no provider was enabled, this is no switch: the settings in the file are what the user wants.
+    // If no provider was enabled, the settings in the file are meant for the new one.
     let is_switched =
         ProviderName::ALL.iter().any(|name| is_enabled(providers, *name)) && !is_enabled(providers, init.provider);
     for (_, provider) in providers.iter_mut() {
@@ -188,7 +188,7 @@ fn apply_to_server(server: &mut dyn TableLike, init: &Init, is_switched: bool) -
         .as_deref()
         .and_then(Preset::find)
         .map_or(Api::Messages, |preset| preset.api);
-    // An address of one wire or one server is none for another; the analyst is no server at all.
+    // An address belongs to one wire and one server. The analyst has no address.
     let other_wire = init
         .api
         .is_some_and(|wire| api.as_deref().unwrap_or(usual_api.name()) != wire.name());

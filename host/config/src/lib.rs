@@ -150,7 +150,7 @@ pub struct ProviderSettings {
     pub api: Api,
     /// Base URL without a trailing slash; the wire's path is put before its query, where it has one.
     pub url: String,
-    /// The URL with `{model}` in it, where each model has a URL of its own.
+    /// The URL with the placeholder `{model}`, for vendors with one URL for each model.
     pub url_by_model: Option<String>,
     /// Model identifier; `builtin:analyst` for the analyst.
     pub model: String,
@@ -395,7 +395,7 @@ pub struct PolicySettings {
     pub reveal: Vec<String>,
     /// Globs that no proposal may touch, beyond the built-in table.
     pub protect: Vec<String>,
-    /// Rules by which no key is replaced in what goes to a model; `all` means every rule.
+    /// Redaction rules that the user has switched off; `all` means every rule.
     pub unredacted: Vec<String>,
     /// Authors of commits whose words count as the user's, beside the user: addresses, and domains as `*@example.org`.
     pub team: Vec<String>,
@@ -540,7 +540,7 @@ impl Environment {
         Self(variables)
     }
 
-    /// All variables: for a program that the user runs by name on work of their own, such as a compiler.
+    /// All variables, for a program that the user starts by name on their own files, such as a compiler.
     pub fn variables(&self) -> &BTreeMap<String, String> {
         &self.0
     }
@@ -557,7 +557,7 @@ impl Environment {
         lower.parse().ok().map(Duration::from_millis)
     }
 
-    /// The version that a daemon says to be: for tests, another one. As with [`Self::scan_time`], a daemon that a client
+    /// The version that a daemon reports; tests set another one. As with [`Self::scan_time`], a daemon that a client
     /// starts never gets the variable.
     pub fn version(&self) -> &str {
         let other = self.get("TOOL_TEST_VERSION").filter(|_| cfg!(debug_assertions));
@@ -584,8 +584,12 @@ impl Environment {
         wanted.collect()
     }
 
-    /// The per-user directory: `TOOL_HOME`, else `~/.tool`. Where HOME is unset, as in many containers and service
-    /// managers, the home directory is that of the user database.
+    /// The per-user directory: `TOOL_HOME`, else `~/.tool`. If HOME is unset, as in many containers and service
+    /// managers, the user database names the home directory.
+    ///
+    /// # Errors
+    ///
+    /// If `TOOL_HOME` is empty or has no absolute form, or if there is no home directory.
     pub fn tool_home(&self) -> Result<PathBuf, Problem> {
         if let Some(home) = self.get("TOOL_HOME") {
             return std::path::absolute(home).map_err(|error| {
@@ -640,7 +644,7 @@ pub fn load(home: &Path, environment: &Environment) -> Result<Settings, Problem>
     resolve(file, environment)
 }
 
-/// The text of the file, for saying where in it something stands; empty where it cannot be read.
+/// The text of the configuration file, to locate a setting in it; empty if the file cannot be read.
 pub fn text(home: &Path) -> String {
     origin::read(&path(home)).unwrap_or_default()
 }
@@ -685,8 +689,12 @@ pub fn is_key_variable(name: &str) -> bool {
         .any(|preset| preset.variables().any(|variable| variable == name))
 }
 
-/// The port of the backend: `TOOL_BACKEND_PORT`, else `port` of `[server]`, else 8000. 0 means any free port. A file
-/// that cannot be understood says nothing.
+/// The port of the backend: `TOOL_BACKEND_PORT`, else `port` of `[server]`, else 8000; 0 means any free port. A file
+/// that cannot be parsed is ignored.
+///
+/// # Errors
+///
+/// If `TOOL_BACKEND_PORT` is not a number from 0 to 65535.
 pub fn port(home: &Path, environment: &Environment) -> Result<u16, Problem> {
     let of_file = || common(home, environment).ok()?.server.port;
     Ok(environment.port()?.or_else(of_file).unwrap_or(DEFAULT_PORT))
@@ -735,7 +743,7 @@ fn check_vendor_tables(file: &ConfigFile) -> Result<(), Problem> {
     Ok(())
 }
 
-/// True for a name that a vendor of the user's own may have.
+/// True if the user may give this name to a vendor of their own.
 pub fn is_vendor_name(name: &str) -> bool {
     let taken = ["hosted", "local", "router", "analyst"];
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');

@@ -1,8 +1,8 @@
-//! The configuration of a process that lives on while its file changes: what a daemon itself follows.
+//! The configuration of a running daemon, which follows changes of the file.
 //!
-//! Sessions read the file anew when they start; this is for what holds between them, such as who may ask. Each query
-//! takes one `stat`, and reads the file when it may have changed. A file that cannot be understood changes nothing:
-//! what held before stays in force, or, where nothing did, every client needs the token.
+//! Sessions read the file when they start. This module has the settings that apply between sessions, such as who may
+//! send requests. Each query takes one `stat` call, and reads the file if it may have changed. While the file cannot be
+//! parsed, the last valid settings apply. If there were none, every client needs the token.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -51,7 +51,7 @@ impl Live {
         }
     }
 
-    /// Returns the configuration in force. Blocks for a moment.
+    /// The settings that apply now. Blocks for the time of a `stat`, and of a read if the file has changed.
     pub fn current(&self) -> Arc<Common> {
         let stamp = ConfigFingerprint::of(&path(&self.home));
         let mut seen = self.lock();
@@ -94,8 +94,8 @@ impl Live {
 /// Metadata that changes with a file, whichever way it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ConfigFingerprint {
-    /// Inode, size, and the times of the last write and the last change, in seconds and nanoseconds; absent where there
-    /// is no file that can be looked at.
+    /// Inode, size, and the times of the last write and the last change, in seconds and nanoseconds; absent if the file
+    /// is missing or `stat` fails.
     file: Option<(u64, u64, [i64; 4])>,
     written: Option<SystemTime>,
 }
@@ -113,7 +113,7 @@ impl ConfigFingerprint {
     }
 
     fn is_settled(&self) -> bool {
-        // A time in the future is no fresh write.
+        // A write time in the future does not count as a recent write.
         let age = self.written.map(|written| SystemTime::now().duration_since(written));
         !matches!(age, Some(Ok(age)) if age < SETTLED)
     }

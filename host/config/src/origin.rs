@@ -1,8 +1,7 @@
 //! Origin of each setting, from the same choice between layers that [`super::load`] makes.
 //!
-//! [`inspect`] lists the settings in force, also where the file is missing or wrong, so that `tool config` can say what
-//! would count and why. A key that is optional and has no default is listed where it is set. Nothing of a secret is in the
-//! list but its length.
+//! [`inspect`] also lists the settings if the file is missing or wrong, so that `tool config` can explain them. An
+//! optional key without a default is listed only if it is set. Of a secret, the list has only the length.
 
 use std::fs;
 use std::io;
@@ -64,9 +63,9 @@ impl Serialize for ValueOrigin {
 pub struct Setting {
     /// Its key in the file, with dots; a name for a setting that is not in the file.
     pub key: String,
-    /// Its value; null where there is none. Of a secret only how long it is.
+    /// The value; null if there is none. For a secret, only its length.
     pub value: Value,
-    /// True where the value stands for a secret.
+    /// True if the value is that of a secret.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub secret: bool,
     /// Layer that it comes from.
@@ -74,7 +73,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// A setting that is no secret.
+    /// A setting that may be shown.
     pub fn new(key: impl Into<String>, value: impl Into<Value>, origin: ValueOrigin) -> Self {
         Self {
             key: key.into(),
@@ -89,7 +88,7 @@ impl Setting {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileState {
-    /// There is none.
+    /// The file does not exist.
     Missing,
     /// It was read and understood.
     Read,
@@ -346,7 +345,7 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
     settings
 }
 
-/// Makes settings whose file is this one.
+/// Creates settings that come from the file at `place`.
 struct Lists<'a> {
     place: &'a Path,
 }
@@ -442,7 +441,7 @@ impl Lists<'_> {
         }
     }
 
-    /// A setting that only the file can set; `file` is absent where it says nothing else than the default.
+    /// A setting that only the file can set; `file` is absent if the file has the default.
     fn written(&self, key: &str, file: Option<Value>, default: Value) -> Setting {
         let layer = if file.is_some() { Layer::File } else { Layer::Default };
         Setting::new(key, file.unwrap_or(default), self.origin(layer))
@@ -497,7 +496,7 @@ fn home_setting(home: &Path, environment: &Environment) -> Setting {
     Setting::new("home", home.to_string_lossy(), origin)
 }
 
-/// Variables that sessions get and that are no setting of the list.
+/// Variables that sessions get and that the list of settings does not have.
 fn also_forwarded(environment: &Environment) -> Vec<String> {
     let listed = |name: &str| {
         matches!(name, "HOSTED_MODEL" | "TOOL_LOG_LEVEL")

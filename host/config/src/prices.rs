@@ -8,7 +8,7 @@ const PRICE_MAX: f64 = 1_000_000.0;
 /// Price of writing to a provider's cache beside that of input, where none is given: what Anthropic takes.
 const CACHE_WRITE_FACTOR: f64 = 1.25;
 
-/// Prices of one model, in trillionths of a US dollar for one token. A millionth of a dollar for a million tokens is one.
+/// Prices of one model, in trillionths of a US dollar for one token: one dollar for a million tokens is 1,000,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "PriceRow")]
 pub struct TokenPrice {
@@ -62,7 +62,7 @@ impl TokenPrice {
         u64::try_from(picos.div_ceil(1000)).unwrap_or(u64::MAX)
     }
 
-    /// Highest cost of so many input tokens, whatever becomes of the cache.
+    /// Highest cost of this number of input tokens, with or without the provider's cache.
     pub fn input_cost_max(&self, input: u64) -> u64 {
         let dearest = self.input.max(self.cache_read).max(self.cache_write);
         let picos = u128::from(input) * u128::from(dearest);

@@ -20,7 +20,7 @@ const THINKING_BUDGET_MIN: u32 = 128;
 
 const KEY_COMMAND_WORDS_MAX: usize = 32;
 
-/// The server that a provider uses, as the file has it.
+/// The server of a provider, as the file describes it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SelectedServer<'f> {
     pub(super) provider: ProviderName,
@@ -72,7 +72,7 @@ impl<'f> SelectedServer<'f> {
         }
     }
 
-    /// `[providers.hosted]` or `[vendors.groq]`: where its settings stand.
+    /// Name of its section: `[providers.hosted]` or `[vendors.groq]`.
     pub(super) fn section(&self) -> String {
         match self.vendor {
             Some(vendor) => format!("[vendors.{vendor}]"),
@@ -142,8 +142,8 @@ impl<'f> SelectedServer<'f> {
         }
     }
 
-    /// Its key: the specification's variable, then the file, then the variables that are usual for this vendor. A
-    /// command in the file stands where a key would stand.
+    /// Its key: the specification's variable, then the file, then the variables that are usual for this vendor. The
+    /// file may name a command in place of the key.
     pub(super) fn api_key(&self, environment: &Environment) -> Option<Sourced<KeySource>> {
         let of_variable = |variable: &'static str| {
             let key = Secret::new(environment.get(variable)?);
@@ -184,13 +184,13 @@ impl<'f> SelectedServer<'f> {
             .or_else(|| usual.and_then(|preset| preset.quirks.key_header))
     }
 
-    /// Variables in which its key may stand, as words.
+    /// Names of the variables that may hold its key, formatted for a message.
     fn variables(&self) -> Vec<&'static str> {
         let usual = self.preset.map_or(&[][..], |preset| preset.usual_variables);
         self.own_variable().into_iter().chain(usual.iter().copied()).collect()
     }
 
-    /// The places where its key may stand, best first, as the end of `set …`.
+    /// The places that may hold its key, best first, as the end of the sentence `set …`.
     pub(super) fn key_places(&self) -> String {
         let section = self.section();
         match (self.vendor, &self.variables()[..]) {
@@ -217,7 +217,11 @@ impl<'f> SelectedServer<'f> {
         }
     }
 
-    /// Resolves it, or says what is missing or makes no sense.
+    /// Resolves the settings of the provider.
+    ///
+    /// # Errors
+    ///
+    /// If a required setting is missing or a value is invalid.
     pub(super) fn resolve(&self, environment: &Environment) -> Result<ProviderSettings, Problem> {
         self.check_vendor()?;
         let api = self.check_wire()?;

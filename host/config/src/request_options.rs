@@ -23,7 +23,7 @@ pub struct RequestOptions {
 }
 
 impl RequestOptions {
-    /// The lower of the user's bound and another one.
+    /// The lower of the user's bound and `other`, in tokens.
     pub fn output_bound(&self, other: Option<u32>) -> Option<u32> {
         let own = self.max_output_tokens.map(NonZeroU32::get);
         own.into_iter().chain(other).min()
@@ -228,7 +228,7 @@ enum Piece<'a> {
     Variable(&'a str),
 }
 
-/// Cuts a value at every `${NAME}`. A dollar sign that begins no such name stands for itself.
+/// Splits a value at every `${NAME}`. A dollar sign without a valid name in braces is literal.
 fn pieces(value: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let (mut rest, mut from) = (value, 0);

@@ -1,4 +1,4 @@
-//! `[skills]`: signatures, and what the user gives the skills of a team: settings, secrets, and hosts that are no public ones.
+//! `[skills]`: signatures, and what the user grants a team's skills: settings, secrets, and hosts that are not public.
 
 use std::collections::BTreeMap;
 use std::fmt;

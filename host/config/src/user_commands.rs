@@ -1,7 +1,7 @@
-//! The user's own commands for tests and checks: those that `tool tests set` keeps for single repositories, then
+//! The user's own commands for tests and checks: those that `tool tests set` stores for single repositories, then
 //! `[tests]` of the configuration file.
 //!
-//! Both lie in the user's home. A repository names no command.
+//! Both files are in the user's home, so a repository cannot set a command.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Values of the configuration that have words of their own: where they stand in the file, whether they are known, and
-//! what was probably meant. What a key may hold at all is the parser's business.
+//! Values of the configuration with a fixed set of words: their place in the file, whether they are known, and the
+//! nearest known word. The parser checks the types.
 
 use super::layer::{Layer, Sourced};
 use super::line_and_column;

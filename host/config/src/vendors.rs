@@ -1,6 +1,6 @@
-//! Vendors by name: where each is reached, by which wire, with which key, and what is peculiar about its server.
+//! Known vendors: URL, wire, key and quirks of each server.
 //!
-//! This is data. [`PRESETS`] is the one table; `[vendors.NAME]` of the user's file overrides a row of it, and the rest of
+//! This is data. [`PRESETS`] is the one table. `[vendors.NAME]` of the user's file overrides a row of it; the rest of
 //! the crate decides which value counts.
 
 use tool_core::api::ProviderName;
@@ -8,7 +8,7 @@ use tool_core::text::nearest;
 
 use super::Api;
 
-/// One row: how a vendor is reached where the user's file says nothing else.
+/// One row: how to reach a vendor unless the user's file overrides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Preset {
     /// Name in the configuration.
@@ -19,7 +19,7 @@ pub struct Preset {
     pub provider: ProviderName,
     /// Its wire.
     pub api: Api,
-    /// Its base URL. `{region}`, `{region-}`, `{project}`, `{resource}` and `{model}` stand for settings.
+    /// Its base URL, with the placeholders `{region}`, `{region-}`, `{project}`, `{resource}` and `{model}`.
     pub url: &'static str,
     /// True where the server refuses requests without a key.
     pub needs_key: bool,
@@ -283,7 +283,7 @@ pub const PRESETS: [Preset; 23] = [
         ..HOSTED
     },
     Preset {
-        // alibabacloud.com/help, "OpenAI-compatible - Chat" of October 2026: each workspace has a host of its own. It
+        // alibabacloud.com/help, "OpenAI-compatible - Chat" of October 2026: each workspace has its own host. The page
         // describes no list of models.
         name: "qwen",
         title: "Alibaba Cloud Model Studio (Qwen)",
@@ -338,7 +338,7 @@ impl Preset {
     }
 }
 
-/// The name of a preset that was probably meant, and else the names that there are.
+/// The nearest preset name, else all names.
 pub fn suggest(name: &str) -> String {
     let names = PRESETS.map(|preset| preset.name);
     match nearest(name, names) {
@@ -375,8 +375,8 @@ impl<'a> UrlParts<'a> {
         }
     }
 
-    /// The URL with every placeholder but that of the model replaced, or the name of the setting that is missing. A text
-    /// in braces that is no placeholder stays.
+    /// Replaces every placeholder in the URL except `{model}`. The error is the name of the missing setting. Other text
+    /// in braces stays.
     pub(super) fn fill(&self, url: &str) -> Result<String, &'static str> {
         const PLACEHOLDERS: [(&str, &str); 4] = [
             ("{region-}", "region"),
@@ -408,7 +408,7 @@ pub(super) fn is_url_part(value: &str) -> bool {
     !value.is_empty() && value.len() <= 100 && value.chars().all(allowed)
 }
 
-/// A text that stands for itself in one segment of a path.
+/// Percent-encodes a text for one segment of a path.
 fn percent_encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {
