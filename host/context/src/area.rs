@@ -7,7 +7,7 @@ use super::words::{joined, split};
 #[cfg(test)]
 use tool_repository::file_role::{parent, stem};
 
-/// Parts that one task names. More is no list of parts.
+/// A task that seems to name more parts does not list parts.
 const AREAS_MAX: usize = 6;
 
 /// Longest text before a colon that is read as a list of parts.
@@ -16,7 +16,7 @@ const AREA_BYTES_MAX: usize = 60;
 /// A part as the steps of a path, in the joined form of [`joined`]: `net/http` has two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Area {
-    /// As the task has it.
+    /// As written in the task.
     pub(super) written: String,
     steps: Vec<String>,
 }
@@ -107,7 +107,7 @@ impl Area {
 
     /// The certainty of a path whose steps have these certainties.
     pub(super) fn weigh(&self, steps: &[f64]) -> f64 {
-        // Of several steps the last is the part, and those before it say where it lies.
+        // The last step is the part itself; the steps before it say where it is.
         match steps.split_last() {
             Some((last, [])) => *last,
             Some((last, before)) => last * (0.4 + 0.6 * before.iter().sum::<f64>() / before.len() as f64),
@@ -149,7 +149,7 @@ impl Step<'_> {
     }
 }
 
-/// True where one of a name's words is this one, or its last words joined.
+/// True if a word of the name is `wanted`, or its last words joined are.
 fn has_word(name: &str, wanted: &str) -> bool {
     name.split(['-', '.', '+']).any(|part| {
         let mut found = joined(part).ends_with(wanted) && wanted.len() > 3;

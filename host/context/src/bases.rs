@@ -1,6 +1,6 @@
-//! Members that a class inherits: they are looked for in the classes that its head names, and then in the heads of those.
+//! Finds inherited members: searches the base classes that the head of a class names, and then their base classes.
 //!
-//! Heads are read as text. A base class is one that the file defines or imports, or the only one of its name.
+//! Heads are read as text. A base class is defined or imported by the file, or is the only class with its name.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -154,8 +154,8 @@ fn head_of(text: &str, class: &str, is_one_line: bool) -> Option<String> {
     Some(head)
 }
 
-/// Names of classes in the rest of a head, without what they belong to. In Python they stand in parentheses; elsewhere
-/// arguments of constructors do.
+/// Names of classes in the rest of a head, without qualifiers. In Python they are in parentheses; elsewhere parentheses
+/// hold constructor arguments.
 fn bases_in(head: &str, is_python: bool) -> Vec<String> {
     let outside = usize::from(is_python);
     let (mut depth, mut names, mut name, mut is_value) = (0_usize, Vec::new(), String::new(), false);
@@ -190,7 +190,7 @@ fn bases_in(head: &str, is_python: bool) -> Vec<String> {
     names
 }
 
-/// The name that an import gives another one: `Cart` of `import Cart as Basket`.
+/// The original name of an import with an alias: `Cart` of `import Cart as Basket`.
 fn original_name(text: &str, name: &str) -> Option<String> {
     let pattern = Regex::new(&format!(r"\b(\w+)\s+as\s+{}\b", regex::escape(name))).ok()?;
     Some(pattern.captures(text)?[1].to_owned())

@@ -1,8 +1,8 @@
 //! The callers and callees of a symbol.
 //!
-//! Calls are matched by syntax, without types. A call is *resolved* where the syntax decides: the definition stands in the
-//! same file, in the own type, in the type or module that is named before it, or is imported. Any other call is known by its
-//! name only, and the graph says so. Calls that can only mean something else are left out.
+//! Calls are matched by syntax, without types. A call is *resolved* if the syntax decides: the definition is in the
+//! same file, in the enclosing type, in the type or module that qualifies the name, or is imported. Any other call is
+//! matched by its name only, and the graph marks it so. A call that cannot mean the symbol is left out.
 
 mod draw;
 mod resolve;
@@ -29,7 +29,7 @@ const DRAWN_MAX: usize = 6;
 const PARSED_PER_NAME_MAX: usize = 12;
 /// Files that are parsed for the definitions of what the symbol calls.
 const PARSED_MAX: usize = 200;
-/// Files beside the symbol that are parsed whatever the index knows of them.
+/// Files near the symbol that are parsed even if the index does not list the name in them.
 const NEAR_FILES_MAX: usize = 40;
 /// Files that are parsed for callers, at some milliseconds each.
 const CALLING_FILES_MAX: usize = 1000;
@@ -89,7 +89,7 @@ impl CallReader<'_> {
             is_owned && is_under(&one.path, under)
         };
         let mut drawn: Vec<usize> = (0..all.len()).filter(|at| is_meant(&all[*at])).collect();
-        // A definition in tests is drawn where there is no other.
+        // A definition in tests is drawn only if there is no other.
         let order = |at: &usize| self.role_order(&all[*at].path);
         let best = drawn.iter().map(order).min();
         drawn.retain(|at| Some(order(at)) == best);
@@ -283,7 +283,7 @@ impl CallReader<'_> {
                 if !fits || !targets.contains(at) {
                     continue;
                 }
-                // The inside of a definition is no caller of it, except where a function calls itself.
+                // Code inside the definition is not a caller of it, unless the function calls itself.
                 let own = &all[*at];
                 let end = match path == own.path && own.encloses(one.line) {
                     true if own.is_type() => continue,
@@ -457,7 +457,7 @@ impl ParsedFile {
         })
     }
 
-    /// True in an attribute that tells types (Elixir): its tree is that of a call.
+    /// True for a type attribute (Elixir): its syntax tree looks like a call.
     fn is_declaration(&self, one: &SymbolUse) -> bool {
         let before = self.text.get(..one.name.start as usize).unwrap_or_default();
         let line = before.rsplit('\n').next().unwrap_or_default().trim_start();
@@ -498,7 +498,7 @@ struct Around {
     definition: Option<KnownDefinition>,
     /// The type whose code it is.
     owner: Option<String>,
-    /// The variable that stands for the own value (Go).
+    /// The receiver variable (Go).
     receiver: Option<String>,
 }
 

@@ -28,8 +28,8 @@ pub struct ImportCircle {
     pub files: usize,
 }
 
-/// Finds the circles that the file or directory takes part in; the empty path is the root. A pair of files is a circle of
-/// its own; where a group of files has no pair, its shortest circle stands for it. At most 100. Blocks.
+/// Finds at most 100 import cycles of the file or directory; the empty path is the root. Two files that import each
+/// other are one cycle. A larger group of files without such a pair is represented by its shortest cycle. Blocks.
 pub fn find_import_circles(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,
@@ -84,7 +84,7 @@ fn find(tree: &SelectionTree<'_>, path: &str) -> Vec<ImportCircle> {
     circles.into_iter().map(located).collect()
 }
 
-/// False for imports that are no part of a circle by the rules of their language.
+/// False for an import that belongs to no cycle: Go forbids import cycles, and a module of Rust may import its parent.
 fn may_be_circular(from: &str, to: &str) -> bool {
     match Syntax::of(from) {
         Some(Syntax::Go) => false,

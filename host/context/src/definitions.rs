@@ -1,9 +1,9 @@
-//! Finds the definitions of a name that a user typed, by the index.
+//! Finds the definitions of a name that a user typed, with the index.
 //!
-//! A name may be qualified, as in `Blueprint.route` or `Store::open`: its last part is looked for inside of the definition
-//! of the part before it. Where no definition encloses it (methods of Go stand beside their type), the files that define both
-//! count. A member that its owner does not define is looked for in the base classes. Tests, examples and generated files come
-//! last.
+//! A name may be qualified, as in `Blueprint.route` or `Store::open`: the last part is searched inside the definition
+//! of the part before it. If no definition encloses it (methods of Go are next to their type), the files that define
+//! both count. A member that its owner does not define is searched in the base classes. Tests, examples and generated
+//! files come last.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl<'a> QualifiedName<'a> {
 /// Definitions of one file that bear on a name.
 struct FileMatch {
     lines: Vec<(u32, u32)>,
-    /// True where each of them lies inside of its owner, or there is no owner.
+    /// True if each of them is inside its owner, or no owner is given.
     is_enclosed: bool,
 }
 
@@ -93,7 +93,7 @@ fn search(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
         })
         .collect();
     found.sort_by_key(|(is_loose, order, at, _)| (*is_loose, *order, tree.paths[*at].matches('/').count(), *at));
-    // Loose matches are a guess, for where there is nothing better.
+    // Loose matches are a guess, used only if there is no exact match.
     let is_loose = found.first().is_none_or(|first| first.0);
     let inherited = is_loose.then(|| find_inherited(tree, &name)).flatten();
     if let Some((inherited, is_enclosed)) = inherited
@@ -128,8 +128,8 @@ fn search(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
     }
 }
 
-/// Looks for a member in the base classes of its owner. True beside the result if it lies inside of one, and not only in
-/// the file of one.
+/// Searches for a member in the base classes of its owner. The flag is true if the member is inside a base class, and
+/// not only in the same file.
 fn find_inherited(tree: &SelectionTree<'_>, name: &QualifiedName<'_>) -> Option<(SymbolSearch, bool)> {
     let owner = name.owner?;
     let mut classes = files_defining(tree, owner);

@@ -1,8 +1,8 @@
 //! The HTTP routes and the commands that the sources declare, for well-known frameworks.
 //!
-//! Names of calls, annotations and types come from syntax trees, so that no comment and no string counts; the arguments
-//! behind such a name are read from the text. An entry needs a receiver that is known to be of the framework. Whatever
-//! is not certain is left out.
+//! Names of calls, annotations and types come from syntax trees, so comments and strings do not count; the arguments
+//! are read from the text. An entry needs a receiver that is known to belong to the framework. Uncertain entries are
+//! left out.
 
 mod commands;
 mod literal;
@@ -80,7 +80,7 @@ pub fn find_endpoints(
     Ok(endpoints)
 }
 
-/// Words of which one stands in each file that declares something, by language.
+/// Words by language: a file that declares an endpoint holds at least one of them.
 fn markers(path: &str) -> &'static [&'static str] {
     match language(path) {
         Some("Python") => &["flask", "fastapi", "django", "click", "typer", "argparse", ".route("],
@@ -220,7 +220,7 @@ impl SourceFile {
     }
 }
 
-/// Text that stands before a name.
+/// The receiver before a called name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Receiver<'t> {
     None,
@@ -264,7 +264,7 @@ fn assigned_variable(line_before: &str) -> Option<&str> {
     is_name.then_some(name)
 }
 
-/// Variables with what was added to them, by file.
+/// Variables of one file by name, each with the prefix of its routes or commands.
 type Variables<T> = BTreeMap<String, T>;
 
 /// The names that some files assign, for the files that import them.

@@ -91,8 +91,8 @@ fn go_module(text: &str) -> Vec<Declared> {
         .collect()
 }
 
-/// `name = package.module:function` anywhere in the text, in quotes or on a line of its own: the one form that
-/// `setup.py` and `setup.cfg` share.
+/// `name = package.module:function` anywhere in the text, in quotes or alone on a line: the form that `setup.py` and
+/// `setup.cfg` share.
 fn console_scripts(text: &str) -> Vec<Declared> {
     let Some((_, after)) = text.split_once("console_scripts") else {
         return Vec::new();

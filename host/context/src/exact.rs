@@ -45,7 +45,7 @@ fn is_code(piece: &str) -> bool {
     has_letters && (is_flag || has_parts || is_capitals || super::words::has_inner_capital(piece))
 }
 
-/// Calls `found` for each text between two of these marks. An apostrophe inside of a word is no mark.
+/// Calls `found` for each text between two of these quotation marks. An apostrophe inside a word does not count.
 fn each_quotation(line: &str, quote: char, mut found: impl FnMut(&str)) {
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
     let mut from = None;

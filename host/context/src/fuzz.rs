@@ -25,7 +25,8 @@ const NAMES: [&str; 13] = [
     "a.txt",
 ];
 
-/// Citations of an answer lie in its text, in order and apart from each other, and its proposals can be read.
+/// Checks that the citations of an answer are within its text, in order and without overlap, and that its proposals can
+/// be parsed.
 pub fn answers(bytes: &[u8]) {
     let answer = String::from_utf8_lossy(bytes);
     let (citations, _) = citations::parse(&answer);
@@ -43,7 +44,7 @@ pub fn answers(bytes: &[u8]) {
     let _ = proposals::parse(&answer);
 }
 
-/// Whatever a file holds, definitions lie within it and imports lead nowhere but to files that exist.
+/// Checks that for any file content, definitions are within the file and imports lead to existing files only.
 pub fn sources(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let name = NAMES[usize::from(input.byte()) % NAMES.len()];

@@ -64,7 +64,7 @@ fn read_one(request: &BuildRequest<'_>, path: String) -> Option<InstructionFile>
     })
 }
 
-/// The files that stand for an instruction file which only imports them: each line of it is `@path`, from its own folder.
+/// Resolves an instruction file that only imports others: each line of it is `@path`, relative to its folder.
 fn imports(file: &InstructionFile) -> Vec<String> {
     let text = String::from_utf8_lossy(&file.content);
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
@@ -89,7 +89,8 @@ fn folders(target: &Target) -> Vec<String> {
     };
     let mut folders = Vec::new();
     let mut folder = path.unwrap_or_default();
-    // A path of a directory is one of the folders; that of a file has no file below it, and finds nothing.
+    // For a directory, its own path is one of the folders. For a file, its path has no files below it, so nothing is
+    // found there.
     while !folder.is_empty() {
         folders.push(folder.to_owned());
         folder = folder.rsplit_once('/').map_or("", |(parent, _)| parent);
@@ -98,7 +99,7 @@ fn folders(target: &Target) -> Vec<String> {
     folders
 }
 
-/// True for a file of the user's own: listed, no link, and not in a folder of packages or of another repository.
+/// True for a listed file that is not a link and not in a folder of packages or of another repository.
 fn is_own(request: &BuildRequest<'_>, list: &FileList, path: &str) -> bool {
     let root = request.repository.root();
     let is_file = || {

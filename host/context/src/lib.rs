@@ -127,7 +127,7 @@ pub struct BuildRequest<'a> {
     pub target: &'a Target,
     /// Narrows the target.
     pub focus: Option<&'a str>,
-    /// Files that the user wants in or out, whatever their rank.
+    /// Files that the user includes or excludes, regardless of their rank.
     pub filter: &'a SelectionFilter,
     /// Directory of the user's notes.
     pub vault: Option<&'a Path>,
@@ -139,13 +139,13 @@ pub struct BuildRequest<'a> {
     pub cancel: &'a CancellationToken,
 }
 
-/// Why there is no packet, or no scan.
+/// Reason why a packet or a scan failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ContextError {
     /// Nothing is there, or everything is ignored.
     #[error("No files found in repository")]
     Empty,
-    /// For a scan; an operation goes on with what was found, unless that is nothing.
+    /// Only for a scan. An operation continues with the files found so far, unless there are none.
     #[error("Repository scan timeout: exceeded {SCAN_SECONDS_MAX}s")]
     Timeout,
     /// A file that must be selected is not there.
@@ -513,9 +513,9 @@ impl<F: Fn(&str) -> Option<Vec<u8>> + Sync> Source for F {
 /// Result of asking for the profile of one file.
 enum ProfileLookup {
     Found(Profile),
-    /// It cannot be read, or is no text.
+    /// The file cannot be read, or is not text.
     Absent,
-    /// It would have to be read, and there is no time: the next selection will know it.
+    /// The file would have to be read, but no time is left. The next selection will have its profile.
     Later,
 }
 
@@ -525,7 +525,7 @@ impl From<Option<Profile>> for ProfileLookup {
     }
 }
 
-/// The text of a content; absent where it is none.
+/// The content as text; `None` if it is not text.
 fn text_of(content: Vec<u8>) -> Option<String> {
     if bulk::is_binary(&content) {
         return None;
@@ -558,7 +558,7 @@ impl<'a> SelectionTree<'a> {
         Self::with_layout(entries, source, Arc::new(layout), cancel)
     }
 
-    /// `layout` is that of the same files.
+    /// `layout` must belong to the same list of files.
     fn with_layout(
         entries: impl Iterator<Item = &'a FileEntry>,
         source: &'a dyn Source,
@@ -591,7 +591,7 @@ impl<'a> SelectionTree<'a> {
         at(&from)..at(&to)
     }
 
-    /// The text of a file; absent where it cannot be read or is no text.
+    /// The text of a file; `None` if it cannot be read or is not text.
     fn text(&self, path: &str) -> Option<String> {
         self.source.read(path).and_then(text_of)
     }
@@ -618,7 +618,8 @@ impl<'a> SelectionTree<'a> {
         self.cancel.is_cancelled() || Instant::now() > self.deadline
     }
 
-    /// `work` for each of `files`, on all processors, results in their order; none for what was not reached in time.
+    /// Calls `work` for each of `files` on all processors. Results are in the order of `files`; `None` for those that
+    /// were not reached in time.
     fn each<R: Send>(&self, files: &[usize], work: impl Fn(usize) -> Option<R> + Sync) -> Vec<Option<R>> {
         let mut results: Vec<Option<R>> = std::iter::repeat_with(|| None).take(files.len()).collect();
         let batches = files.chunks(BATCH_FILES).zip(results.chunks_mut(BATCH_FILES));

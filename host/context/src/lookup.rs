@@ -84,7 +84,7 @@ pub struct SymbolPage<T> {
     pub next: Option<String>,
 }
 
-/// Why there is no answer.
+/// Reason why a lookup failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
     /// The file or the directory cannot be opened.
@@ -151,7 +151,7 @@ pub struct SymbolReader<'a> {
     pub repository: &'a Repository,
     /// Parses them.
     pub parser: &'a dyn SyntaxParser,
-    /// Tells which files need not be read, where there is an index.
+    /// Tells which files need not be read, if there is an index.
     pub indexes: Option<&'a Indexes>,
     /// Ends the reading.
     pub cancel: &'a CancellationToken,
@@ -254,7 +254,7 @@ impl SymbolReader<'_> {
         Ok(())
     }
 
-    /// The files that there are now, and by their order whether each can hold `name`, where the index tells.
+    /// The current files, and for each whether the index says that it can hold `name`.
     fn candidates(&self, name: &str, under: &str) -> Result<(Names, Option<Vec<FileVerdict>>), LookupError> {
         let names = self.repository.names(self.cancel)?;
         if !names.list().has_walked(under) {
@@ -336,8 +336,8 @@ impl SymbolReader<'_> {
     }
 }
 
-/// True where the name stands somewhere and is no part of a longer word. A sign beside it, such as `$`, may belong to a name
-/// or not.
+/// True if the content holds the name as a whole word. A neighbouring sign such as `$` may belong to a name or not, so
+/// it does not rule out a match.
 fn holds(name: &Finder<'_>, content: &[u8]) -> bool {
     let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     let needle = name.needle();
@@ -375,7 +375,7 @@ fn found_use(path: &str, one: &SymbolUse, details: &SyntaxDetails, text: &str) -
     }
 }
 
-/// The name of a definition with its containers; empty where there is none.
+/// The name of a definition with its containers; empty without a definition.
 fn qualified_name(symbol: Option<&DetailedSymbol>, text: &str) -> String {
     symbol.map_or_else(String::new, |symbol| {
         let (container, name) = (symbol.container(text), symbol.name(text));

@@ -1,8 +1,7 @@
-//! The graph of a directory: its modules, and the imports between them.
+//! The module graph of a directory: its modules, and the imports between them.
 //!
-//! A module is a file, a folder or a package. The largest folders are opened first, for as long as the graph stays small
-//! enough to be looked at; of a folder with too many files of its own, the most connected ones are shown. The rest stays
-//! folded.
+//! A module is a file, a folder or a package. The largest folders are opened first, as long as the graph stays small
+//! enough to read. Of a folder with too many files, the most connected ones are shown. The rest stays folded.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -23,7 +22,7 @@ const NODES_MAX: usize = 25;
 /// A flat folder is opened in part only where so many nodes are left: fewer of its files would tell nothing.
 const PARTS_MIN: usize = 8;
 const EDGES_MAX: usize = 60;
-/// Name of the module that holds what has no room of its own.
+/// Name of the module that holds everything for which the graph has no room.
 const OTHERS: &str = "(others)";
 /// Files that make a folder a package.
 const MANIFESTS: [&str; 9] = [
@@ -166,7 +165,7 @@ enum ModuleForm {
     Closed,
     /// Into its folders and files.
     Folder(String),
-    /// Into files: it holds those that lie in a folder itself.
+    /// Opened into files: this module holds the files directly in a folder.
     Files,
 }
 

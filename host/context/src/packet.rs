@@ -1,8 +1,8 @@
-//! The text that goes to the model: an overview, the chosen files with line numbers, the notes, and what was left out.
+//! The text for the model: an overview, the chosen files with line numbers, the notes, and a list of what was left out.
 //!
-//! Pure functions with a strict budget. A file that does not fit is shown as its most relevant lines with an outline
-//! of the rest. Every line of a file begins with its number, so that nothing in a file can end its own block or look
-//! like a word of ours; characters that cannot be seen are taken out. Which files are shown is `select`'s business.
+//! Pure functions with a strict budget. A file that does not fit is shown as its most relevant lines with an outline of
+//! the rest. Every line of a file begins with its number, so nothing in a file can end its block or look like text of
+//! the host. Invisible characters are removed. `select` chooses the files.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ fn bytes_of(tokens: u64) -> usize {
 /// Budget below which a definition that does not fit is left out as a whole: half of one is a waste in a small packet.
 const WHOLE_DEFINITIONS_TOKENS: u64 = 5_000;
 
-/// Below this there is no room for anything that makes sense.
+/// A smaller budget has no room for a useful packet.
 const BUDGET_TOKENS_MIN: u64 = 500;
 
 /// Shares of the budget: what else than files is in a packet must not displace them.
@@ -383,7 +383,8 @@ impl Prepared {
         Shown { text, regions }
     }
 
-    /// Top, windows from the definitions that they lie in, then what follows them, then the rest from the top.
+    /// Chooses the top, then windows with the definitions around them, then the lines after them, then the rest from
+    /// the top.
     fn choose_lines(&self, kept: &mut KeptLines<'_>, windows: &[(u32, u32, f64)], outline: &[ShownLine]) {
         let count = self.lines.len();
         let top = if windows.is_empty() { 40 } else { 15 };
@@ -492,7 +493,7 @@ const OUTLINE_HEAD: &str = "[outline of the lines left out: their definitions]\n
 /// An outline line is for finding, not for reading.
 const OUTLINE_LINE_BYTES_MAX: usize = 120;
 
-/// An outline of fewer entries says nothing that the lines do not.
+/// A shorter outline adds nothing to the shown lines.
 const OUTLINE_LEAST: usize = 3;
 
 /// A window begins at the definition above it, where that is not further than this.
@@ -501,7 +502,7 @@ const DEFINITION_LINES_ABOVE: usize = 12;
 /// Less room than this shows nothing of use.
 const ROOM_BYTES_MIN: usize = 200;
 
-/// Longest form of the line that stands for lines left out.
+/// Longest marker of omitted lines.
 const GAP_BYTES_MAX: usize = 72;
 
 fn push_gap(text: &mut String, from: usize, to: usize) {
@@ -584,7 +585,7 @@ impl<'a> KeptLines<'a> {
     }
 }
 
-/// Size, languages, and what lies at the top of the repository.
+/// Size, languages and top-level folders of the repository.
 fn overview(name: &str, paths: &[&str], bytes_max: usize) -> String {
     let summary = file_role::summary(paths.iter().copied());
     let mut text = format!(

@@ -21,7 +21,7 @@ pub(crate) struct Query {
     pub(super) index: Vec<(u32, u16)>,
     /// Names that look like code, in the joined form of [`joined`], with the form as written.
     pub(super) names: HashMap<String, Name>,
-    /// Hashes of the keys of `names`, sorted: most names of a tree are none of them, and need not be joined to see it.
+    /// Hashes of the keys of `names`, sorted. They rule out most names of a tree without joining them.
     name_hashes: Vec<u32>,
     /// Terms that follow each other in the task, with their weights, sorted.
     pub(super) pairs: Vec<((u16, u16), f64)>,
@@ -37,7 +37,7 @@ pub(crate) struct Query {
 
 #[derive(Debug, Clone)]
 pub(super) struct Term {
-    /// As the task has it, in lower case.
+    /// As written in the task, in lower case.
     pub(super) word: String,
     pub(super) weight: f64,
 }
@@ -70,12 +70,12 @@ impl Query {
         query
     }
 
-    /// True where the task says nothing that could be looked for.
+    /// True if the task contains nothing to search for.
     pub(crate) fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// True where the task says the file's name or path, so that it is worth reading whatever its kind.
+    /// True if the task contains the file's name or path. Such a file is read regardless of its role.
     pub(crate) fn names_part_of(&self, path: &str) -> bool {
         let name = file_name(path);
         let stem = file_stem(name);
@@ -89,7 +89,7 @@ impl Query {
         self.names.contains_key(joined) && self.names_part_of(path) || self.says_end_of(path)
     }
 
-    /// True where a path that the task says ends as this one, or with the name of this one.
+    /// True if this path ends with a path of the task, or a path of the task ends with this file name.
     fn says_end_of(&self, path: &str) -> bool {
         let name = file_name(path);
         let mut said = self.paths.iter();
@@ -247,7 +247,7 @@ impl Query {
 /// whole name of a file or directory.
 pub(super) const AREA_CERTAIN: f64 = 0.7;
 
-/// True where a text has this end, whatever the case of letters in ASCII.
+/// True if a text has this end, ignoring ASCII case.
 fn ends_with(text: &str, end: &str) -> bool {
     let from = text.len().checked_sub(end.len());
     from.is_some_and(|from| text.as_bytes()[from..].eq_ignore_ascii_case(end.as_bytes()))

@@ -116,7 +116,7 @@ pub(crate) fn measure(query: &Query, candidates: &Candidates<'_>, weights: &Weig
     measured
 }
 
-/// Weight of a file's role. A file that the task names by its path counts in full, whatever its role.
+/// Weight of a file's role. A file that the task names by its path counts in full.
 fn factor(query: &Query, path: &str, role: Role, weights: &Weights) -> f64 {
     match role {
         _ if query.says_path(path) => 1.0,
@@ -144,7 +144,7 @@ struct TermStatistics {
 }
 
 impl TermStatistics {
-    /// `matches` are those of a list of `listed` files, of which some are `unread`.
+    /// `matches` belong to a list of `listed` files, of which `unread` were not read.
     fn new(
         query: &Query,
         path_names: &PathNames,

@@ -39,7 +39,7 @@ pub(super) struct Selection {
 /// Near misses that are kept.
 const NEAR_MISSES_MAX: usize = 8;
 
-/// Chooses by the operation's rule; `included` comes first, whatever the rule says.
+/// Chooses files by the rule of the operation; `included` always comes first.
 pub(super) fn select(
     tree: &SelectionTree<'_>,
     operation: Operation,
@@ -213,7 +213,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         }
     }
 
-    /// Files of the target directory, ranked by the task where there is one, else by how central they are.
+    /// Files of the target directory, ranked by the task if there is one, else by centrality.
     fn refactor(&mut self, place: &WorkingPath, query: &Query) {
         let directory = place.directory();
         if query.is_empty() {
@@ -230,7 +230,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         self.fill(directory);
     }
 
-    /// Shows certain lines of a file, whatever the budget leaves of the rest.
+    /// Always shows these lines of a file; the rest depends on the budget.
     fn show_lines(&mut self, path: &str, first: u32, last: u32) {
         self.windows.insert(path.to_owned(), vec![(first, last, 1.0)]);
     }
@@ -265,7 +265,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         }
     }
 
-    /// Key files and entry points, then what the task is about, or what is central to them.
+    /// Key files and entry points, then files that match the task, or without a task the central ones.
     fn overview(&mut self, place: &WorkingPath, query: &Query) {
         let directory = place.directory();
         let keys = self.key_files(directory);
@@ -374,8 +374,8 @@ impl<'t, 'a> Draft<'t, 'a> {
         self.tree.layout.sources[at]
     }
 
-    /// Adds other text files of a target directory that holds few or no sources, whatever their role: a user who names
-    /// a directory of tests, documents or assets asks about those files and not about code elsewhere.
+    /// Adds other text files of a target directory with few or no sources, regardless of their role: a user who names a
+    /// directory of tests, documents or assets asks about those files and not about code elsewhere.
     fn own(&mut self, directory: &str) {
         if directory.is_empty() {
             return;

@@ -1,8 +1,8 @@
-//! Definitions and imports of a source file, read line by line; which file an import means is `resolve`.
+//! Definitions and imports of a source file, read line by line; `resolve` finds the file of an import.
 //!
-//! This is text, not syntax: safe Rust over untrusted files, bounded by their length, right for code as it is usually
-//! written and sometimes wrong (a definition inside a long string). It answers at once, and for every language. What
-//! needs a syntax tree comes from the sandbox (`outline`) and is checked in `tree`.
+//! This is text, not syntax: safe Rust over untrusted files, bounded by their length. It is right for code as it is
+//! usually written and sometimes wrong (a definition inside a long string). It needs no parser, and works for every
+//! language. Syntax trees come from the sandbox (`outline`), and `tree` checks them.
 
 mod details;
 mod lines;
@@ -71,7 +71,7 @@ pub struct Definition<'a> {
     pub name: &'a str,
     /// From 1.
     pub line: u32,
-    /// True for what stands at the outermost level, or in a class there.
+    /// True for a definition at the outermost level, or in a class there.
     pub outer: bool,
 }
 

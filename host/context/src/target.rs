@@ -59,7 +59,7 @@ impl std::fmt::Display for SymbolPlace {
 }
 
 impl Target {
-    /// The path, where there is one that is not the root.
+    /// The path of the target, unless it is the root.
     pub fn path(&self) -> Option<&str> {
         match self {
             Self::Directory(path) | Self::File(path) | Self::Lines { path, .. } | Self::TaskIn { path, .. } => {
@@ -70,7 +70,7 @@ impl Target {
         }
     }
 
-    /// The task, where there is one.
+    /// The task, if there is one.
     pub fn task(&self) -> Option<&str> {
         match self {
             Self::Task(task) | Self::TaskIn { task, .. } => Some(task),

@@ -168,8 +168,8 @@ fn is_note(name: &str) -> bool {
 
 /// The hashtags of a note, and the `tags` of its front matter: lower case, without `#`.
 ///
-/// A tag stands at the beginning of a line or after white space, or after an opening bracket; it consists of letters,
-/// digits, `_`, `-` and `/`, and is not a number. Headings, code and links hold none.
+/// A tag begins a line or follows white space or an opening bracket; it consists of letters, digits, `_`, `-` and `/`,
+/// and is not a number. Headings, code and links do not hold tags.
 pub(super) fn hashtags(text: &str) -> BTreeSet<String> {
     let mut tags = BTreeSet::new();
     let (front, body) = front_matter(text);

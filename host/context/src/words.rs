@@ -20,7 +20,7 @@ pub(super) fn is_function_word(word: &[u8]) -> bool {
     word.len() == 1 || std::str::from_utf8(word).is_ok_and(|word| WORDS.binary_search(&word).is_ok())
 }
 
-/// Words that say what is done, not where: those of every list of tasks.
+/// Words that name an action, not a place. They are in every list of tasks.
 pub(super) fn is_common(word: &[u8]) -> bool {
     #[rustfmt::skip]
     const WORDS: &[&str] = &[
@@ -158,8 +158,8 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The number that stands for a stem. Of 32 bits: that two of the few hundred words of a file and the few of a task share
-/// one by chance happens once in some million files.
+/// Hash of a stem, 32 bits. A collision between the few hundred words of a file and the few of a task happens about
+/// once in some million files.
 pub(super) fn hash(word: &[u8]) -> u32 {
     let mut value = 0xcbf2_9ce4_8422_2325_u64;
     for byte in word {

@@ -59,7 +59,7 @@ impl Case {
             }
             candidates.push((truth.contains(&one[0]), features));
         }
-        // The scale of a task is that of the engine: the best score of words, names and definitions.
+        // Same scale as in the engine: the best score of words, names and definitions.
         let direct = |features: &Features| features[..6].iter().sum::<f64>();
         let scale = candidates
             .iter()

@@ -1,4 +1,4 @@
-//! Finds the definitions that a call can mean, by what stands around it.
+//! Finds the definitions that a call can mean, by the text around the call.
 
 use std::ops::RangeInclusive;
 

@@ -98,7 +98,7 @@ fn clap_commands(file: &SourceFile) -> Vec<Endpoint> {
                 continue;
             }
             let name = given.map_or_else(|| case(variant.name(&file.text)), str::to_owned);
-            // The comment stands before the attributes, or between them.
+            // The comment may precede the attributes, or be between them.
             let first = variant.comment_line.unwrap_or(variant.first_line);
             let help = first_sentence(file.lines(first, variant.named.line));
             commands.push(Endpoint {
@@ -164,7 +164,7 @@ fn cobra_commands(file: &SourceFile) -> Vec<Endpoint> {
             return None;
         }
         let fields = arguments(enclosed(file.after(one), '{')?);
-        // A comment may stand before a field.
+        // A comment may precede a field.
         let fields: Vec<&str> = fields.into_iter().map(without_comments).collect();
         if named(&fields, "Hidden").is_some_and(|value| value != "false") || named(&fields, "Deprecated").is_some() {
             return None;
@@ -187,7 +187,7 @@ fn without_comments(field: &str) -> &str {
     rest
 }
 
-/// Functions that are groups of click, and applications of Typer, with the command that stands before theirs.
+/// Functions that are groups of click, and applications of Typer, each with the prefix of its commands.
 fn click_groups(file: &SourceFile) -> Variables<String> {
     if language(&file.path) != Some("Python") || !mentions_click(file) {
         return Variables::new();
@@ -212,7 +212,7 @@ fn click_groups(file: &SourceFile) -> Variables<String> {
         let prefix = match outer {
             Some(outer) => format!("{outer}{name} "),
             None if receiver == "cli" && mentions_flask(file) => format!("{name} "),
-            // A group of its own is the program, unless it has a name.
+            // A top-level group is the program itself, unless it has a name.
             None if receiver == "click" => String::new(),
             None => continue,
         };

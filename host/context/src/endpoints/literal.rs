@@ -31,7 +31,7 @@ pub(super) fn named<'t>(arguments: &[&'t str], name: &str) -> Option<&'t str> {
     })
 }
 
-/// The content of a literal that is the whole argument. One with parts that are computed is none.
+/// The content of an argument that is one string literal. `None` if a part of it is computed.
 pub(super) fn text(argument: &str) -> Option<&str> {
     let bare = argument.trim();
     let bare = bare

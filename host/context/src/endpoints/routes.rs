@@ -105,7 +105,7 @@ fn django_routes(file: &SourceFile) -> Vec<Endpoint> {
         }
         let given = arguments(file.arguments(one)?);
         let (name, view) = (text(given.first()?)?, given.get(1)?);
-        // A class stands before `.as_view()`, and included patterns in the parentheses of `include`.
+        // A class precedes `.as_view()`, and included patterns are in the parentheses of `include`.
         let view = view.split_once(".as_view(").map_or(*view, |(class, _)| class);
         let included = view
             .strip_prefix("include(")
@@ -513,7 +513,7 @@ fn spring_routes(file: &SourceFile) -> Vec<Endpoint> {
 
 /// The paths of a mapping; nothing where one of them is not a literal.
 fn spring_paths<'f>(file: &'f SourceFile, one: &SymbolUse) -> Option<Vec<&'f str>> {
-    // Without parentheses the next ones are those of the method.
+    // The annotation has no arguments: the next parentheses belong to the method.
     if !file.after(one).starts_with('(') {
         return Some(Vec::new());
     }

@@ -42,7 +42,7 @@ impl HistoryState {
     }
 }
 
-/// Permit to read a history. One thread at a time has it.
+/// Permit to read a history. Only one thread at a time holds it.
 #[derive(Debug)]
 pub(crate) struct ReadingPermit(());
 
@@ -86,7 +86,7 @@ impl HistoryCell {
         self.lock().is_unread()
     }
 
-    /// Takes the permit, if no thread has it. `refresh` or `give_back` returns it.
+    /// Takes the permit unless another thread holds it. `refresh` or `give_back` returns it.
     pub(crate) fn permit(&self) -> Option<ReadingPermit> {
         let mut state = self.lock();
         if state.is_reading {

@@ -54,7 +54,7 @@ const DAY_SECONDS: f64 = 86_400.0;
 pub(super) struct CommitStatistics {
     /// For each commit: its files by their present names. Empty if the commit does not count.
     files: Vec<Box<[u32]>>,
-    /// For each word: the number of counting commits whose message has it.
+    /// For each word: the number of counting commits whose message contains it.
     holders: HashMap<u32, u32>,
     /// For each commit: the Euclidean norms of its message and its title as vectors.
     lengths: Vec<(f64, f64)>,
@@ -100,7 +100,7 @@ impl CommitStatistics {
 /// The words of a task, or some of them, as a vector.
 struct TaskVector<'a> {
     query: &'a Query,
-    /// For each entry of `Query::index`: the word's part of the dot product with a message that has it.
+    /// For each entry of `Query::index`: the word's share of the dot product with a message that contains it.
     parts: Vec<f64>,
     length: f64,
 }

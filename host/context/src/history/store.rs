@@ -1,4 +1,4 @@
-//! A history on the disk: one file beside the index of its repository. Whatever is damaged or foreign is no history.
+//! A history on disk: one file next to the index of its repository. A damaged or foreign file is ignored.
 
 use super::{CommitId, HISTORY_COMMITS_MAX, HISTORY_PATHS_MAX, History, KeptCommit, MESSAGE_WORDS_MAX};
 use super::{HISTORY_COMMIT_FILES_MAX, HISTORY_COMMIT_RENAMES_MAX};

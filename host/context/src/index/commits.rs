@@ -65,7 +65,7 @@ impl Index {
         });
     }
 
-    /// Calls `read` on a thread of its own.
+    /// Calls `read` on a new thread.
     fn spawn_reader(
         self: &Arc<Self>,
         indexes: &Arc<Indexes>,

@@ -51,7 +51,7 @@ impl CheckedList {
     }
 }
 
-/// Lists the whole tree on a thread of its own, unless another thread does so already.
+/// Lists the whole tree on a new thread, unless another thread does so already.
 fn check_in_background(index: &Arc<Index>, repository: &Arc<Repository>, exact_files: usize) {
     if index.is_checking.swap(true, Ordering::AcqRel) {
         return;

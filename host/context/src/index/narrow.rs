@@ -31,7 +31,7 @@ pub enum FileVerdict {
     Candidate,
     /// It is text and does not match.
     Text,
-    /// It is no text.
+    /// The file is not text.
     Binary,
 }
 

@@ -22,7 +22,7 @@ const CLASS_CHARACTERS_MAX: u32 = 32;
 /// Texts of such a class: enough for one for each digit.
 const CLASS_TEXTS_MAX: usize = 10;
 
-/// Copies that stand for a repetition with bounds.
+/// A repetition is analysed as at most this many copies.
 const COPIES_MAX: u32 = 8;
 
 /// Bytes that a text keeps when the analysis continues from its end: two, the overlap of neighbouring trigrams.
@@ -34,7 +34,7 @@ const PARTS_MAX: usize = 4096;
 /// Kind of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PatternKind {
-    /// Each character stands for itself.
+    /// Every character is literal.
     Literal,
     /// A regular expression.
     Regex,

@@ -37,8 +37,8 @@ impl IndexUpdate {
         }
     }
 
-    /// Runs the update on a thread of its own or, if `Indexes::in_background` is false, on this thread. Does nothing if
-    /// the index is up to date and the request lacked no syntax trees.
+    /// Runs the update on a new thread or, if `Indexes::in_background` is false, on this thread. Does nothing if the
+    /// index is up to date and the request lacked no syntax trees.
     pub(super) fn start(self, lacks_trees: bool) {
         let FileIndexer {
             indexes, index, files, ..

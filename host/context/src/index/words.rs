@@ -22,7 +22,7 @@ const HASH_BITS_LEFT_OUT: u32 = 9;
 /// similar words.
 const SPREAD: u32 = 0x9e37_79b9;
 
-/// A document has a word often if it has it at least so many times.
+/// Occurrences from which a document counts as one that has the word often.
 const OFTEN_MIN: u32 = 3;
 
 /// The keys of a word: one for documents that have it rarely, one for those that have it often.

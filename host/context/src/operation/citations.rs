@@ -1,9 +1,9 @@
-//! Finds what an answer cites: `path:line`, `path#L12`, `path` line 12, with ranges and lists of lines, in whatever
-//! Markdown surrounds or divides it.
+//! Finds the citations of an answer: `path:line`, `path#L12`, `path` line 12, with ranges and lists of lines, within
+//! any Markdown.
 //!
-//! Pure text. Whether a cited place exists is `verify`'s business. An answer is full of things that only look like a
-//! citation (times, ports, versions, slices), so what has neither a folder nor a known sort of file name is marked as
-//! doubtful: it counts where such a file exists and is passed over where none does.
+//! Pure text. `verify` checks whether a cited place exists. An answer holds many texts that only look like a citation
+//! (times, ports, versions, slices). So a path without a folder and without a known extension is marked as doubtful: it
+//! counts if such a file exists, and is ignored otherwise.
 
 use std::fmt;
 use std::ops::Range;
@@ -84,7 +84,7 @@ const AFTER_A_LINE: [&str; 13] = [
     "and", "or", "for", "which", "where", "that", "is", "as", "but", "when", "while", "because", "then",
 ];
 
-/// Addresses, which hold colons and numbers of their own.
+/// Addresses, which contain colons and numbers.
 static ADDRESS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s<>`"'|]*"#).expect("a constant"));
 
@@ -202,7 +202,7 @@ fn wider(text: &str, path: Range<usize>) -> Vec<(String, usize)> {
     wider
 }
 
-/// A number that does not fit is no line of any file.
+/// A number that does not fit cannot be a line number.
 fn number(captures: &regex::Captures<'_>, name: &str) -> Option<u64> {
     let digits = captures.name(name)?.as_str();
     Some(digits.parse().unwrap_or(u64::MAX))
@@ -224,8 +224,8 @@ fn counts_something(rest: &str) -> bool {
     counted.len() < rest.len() && (is_word || counted.starts_with(['%', '$', '\u{20ac}']))
 }
 
-/// True where a path leads out of the repository, whatever its name is. A path that goes on after something else,
-/// like a variable or a host, may be a route.
+/// True if a path leads out of the repository. A path that follows other text, such as a variable or a host, may be a
+/// route.
 fn leads_out(path: &str, before: &str) -> bool {
     let is_absolute = path.starts_with('/') && !path.starts_with("//") && path[1..].contains('/');
     let is_beginning = before

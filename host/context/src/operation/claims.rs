@@ -1,9 +1,9 @@
-//! The symbols, numbers, quotations and routes that a sentence claims about a place it cites, and whether lines contain
-//! them.
+//! The symbols, numbers, quotations and routes that a sentence claims about a cited place, and whether the lines
+//! contain them.
 //!
-//! Pure text. Each claim belongs to one citation of its sentence at most. A sentence often names more than the cited
-//! lines hold ("`parse` calls `read_token`"), so a claim is refuted only if all claims of its citation are missing, or if
-//! the sentence says that it is defined there. Words that could as well be prose are no claims.
+//! Pure text. Each claim belongs to at most one citation of its sentence. A sentence often names more than the cited
+//! lines hold ("`parse` calls `read_token`"), so a claim is refuted only if all claims of its citation are missing, or
+//! if the sentence says that the name is defined there. Words that may be prose are not claims.
 
 use std::sync::LazyLock;
 
@@ -75,7 +75,7 @@ impl Claim {
     fn is_partly_in(&self, lines: &CitedText, path: &str) -> bool {
         match self {
             Self::Symbol(text) => is_part_of(path, text),
-            // The version of a package often has a line of its own below the name.
+            // The version of a package is often on the line below its name.
             Self::Quotation(text) => {
                 let has_number = NUMBER.find_iter(&lines.text).any(|found| {
                     let before = lines.text[..found.start()].chars().next_back();
@@ -85,7 +85,7 @@ impl Claim {
                 let has_names = names.peek().is_some() && names.all(|name| contains_word(&lines.text, name));
                 is_part_of(path, text) || (has_names && !has_number)
             }
-            // A route is often put together of a prefix, the rest and names of parameters, each in a place of its own.
+            // A route is often composed of a prefix, a rest and parameter names, in different places.
             Self::Route(route) => {
                 let mut words = literal_parts(route).peekable();
                 words.peek().is_none() || words.any(|word| is_part_of(path, word) || contains_word(&lines.text, word))

@@ -14,7 +14,7 @@ use super::verify::{CheckedCitations, Verdict};
 /// Longest title that is quoted.
 const TITLE_CHARS_MAX: usize = 80;
 
-/// One proposal as it stands in an answer.
+/// One proposal of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Proposal {
     number: u32,
@@ -218,8 +218,8 @@ fn places_within(range: &Range<usize>, checked: &CheckedCitations) -> Vec<Propos
     places
 }
 
-/// Why no citation within `range` names a place; nothing where one does. A proposal may name a new file, so its place
-/// counts whatever its lines say.
+/// Reason why no citation within `range` names a place; `None` if one does. A proposal may name a new file, so its
+/// place counts even if the cited lines do not match.
 fn why_unplaced(range: &Range<usize>, checked: &CheckedCitations) -> Option<String> {
     let within: Vec<_> = checked
         .citations

@@ -45,7 +45,7 @@ pub enum Verdict {
     /// The file has these lines, but they contradict the sentence. The reason, for the inside of
     /// parentheses.
     Unsupported(String),
-    /// There is no such place. The reason, for the inside of parentheses.
+    /// The place does not exist. The text is the reason, formatted for parentheses.
     NoSuchPlace(String),
 }
 
@@ -289,7 +289,7 @@ impl<'r> Files<'r> {
         Ok(self.ending_in(cited, &suffix).unwrap_or(Err(found)))
     }
 
-    /// The only listed file whose path ends in this, or that there are several; absent where there is none.
+    /// The only listed file whose path ends with `suffix`, or an error if there are several; `None` if there is none.
     fn ending_in(&self, cited: &str, suffix: &str) -> Option<Result<String, Missing>> {
         let ends_so = |path: &&String| {
             let rest = path.strip_suffix(suffix);
@@ -345,7 +345,7 @@ fn read_lines(mut file: impl Read, wanted: u64) -> io::Result<(Vec<u8>, u64)> {
 }
 
 impl Verdict {
-    /// True where the cited place exists, whatever it says.
+    /// True if the cited place exists, even if its claims do not match.
     pub fn is_place(&self) -> bool {
         !matches!(self, Self::NoSuchPlace(_))
     }

@@ -5,7 +5,7 @@
 
 use crate::weights::FEATURE_COUNT;
 
-/// A feature. The order is that of [`FEATURE_NAMES`] and of the weights.
+/// A feature, in the order of [`FEATURE_NAMES`] and of the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Feature {
     /// Words of the task in the best window of lines.

@@ -10,7 +10,7 @@ use crate::weights::Weights;
 /// Blocks of one window: 50 lines hold a function with its surroundings.
 pub(super) const WINDOW_BLOCKS: usize = 5;
 
-/// Longer definitions are no region, but hold some.
+/// A longer definition is not shown as one region; regions inside it are.
 const DEFINITION_BLOCKS_MAX: usize = 12;
 
 /// Part of a file: its blocks, and the lines that it shows.
@@ -29,7 +29,7 @@ impl Window {
         }
     }
 
-    /// A definition, where it is known how far it goes and where it is no longer than a region.
+    /// A definition as a region, if its end is known and it is not too long.
     fn of_definition((line, end_line): (u32, u32)) -> Option<Self> {
         let block = |line: u32| (line.saturating_sub(1) / BLOCK_LINES) as usize;
         let blocks = block(line)..block(end_line) + 1;

@@ -215,7 +215,7 @@ fn turned(links: &[Vec<usize>]) -> Vec<Vec<usize>> {
     turned
 }
 
-/// PageRank along links, jumping back to `starts`, or anywhere where there are none.
+/// PageRank along links, with jumps back to `starts`, or to any file if there are no starts.
 fn page_rank(links: &[Vec<usize>], starts: &[usize]) -> Vec<f64> {
     const DAMPING: f64 = 0.85;
     const ROUNDS: usize = 20;

@@ -179,7 +179,7 @@ fn note(found: &mut Entries, at: usize, score: f64, reason: &str) {
     }
 }
 
-/// True for a file in a directory whose name marks it as private: its names are no way in.
+/// True for a file in a directory whose name marks it as private. Such a file is not an entry point.
 fn is_private(directory: &str, path: &str) -> bool {
     let inside = parent(path).strip_prefix(directory).unwrap_or_default();
     inside.split('/').any(|part| part.starts_with('_'))
@@ -222,7 +222,7 @@ fn kind_of_key(path: &str) -> String {
     }
 }
 
-/// The file that stands for a directory: its package or module file, or the one of the same name.
+/// The main file of a directory: its package or module file, or the file with the name of the directory.
 fn is_head(directory: &str, path: &str) -> bool {
     let own = file_name(directory);
     !directory.is_empty()

@@ -176,7 +176,7 @@ impl Draft<'_, '_> {
 /// Places that are named where files are missing.
 const PLACES_MAX: usize = 3;
 
-/// Describes in a few words where files lie: the parts of the directory that hold most of them, with their numbers.
+/// Describes in a few words where files are: the parts of the directory with most of them, with their numbers.
 fn places(directory: &str, paths: &[&str]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for path in paths {

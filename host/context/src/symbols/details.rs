@@ -11,7 +11,7 @@ const USES_MAX: usize = 50_000;
 /// Bytes of a signature. A longer one is cut.
 const SIGNATURE_BYTES_MAX: usize = 400;
 
-/// Definitions around another one.
+/// Containers of one definition.
 const CONTAINERS_MAX: usize = 32;
 
 /// Kind of a use.

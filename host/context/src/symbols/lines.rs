@@ -6,7 +6,7 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_' || character == '$'
 }
 
-/// The identifier at the beginning of `text`, where there is one.
+/// The identifier at the beginning of `text`.
 fn identifier(text: &str) -> Option<&str> {
     let end = text.find(|character| !is_word(character)).unwrap_or(text.len());
     let name = &text[..end];
@@ -303,7 +303,7 @@ pub(super) fn go_line<'a>(
         return;
     }
     let name = if let Some(rest) = after(trimmed, "func") {
-        // A method's receiver stands before its name.
+        // The receiver of a method precedes its name.
         let rest = match rest.strip_prefix('(') {
             Some(receiver) => receiver.split_once(')').map_or("", |(_, rest)| rest.trim_start()),
             None => rest,

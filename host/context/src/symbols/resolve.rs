@@ -1,6 +1,6 @@
 //! Resolution of imports to files, for one list of files.
 //!
-//! Decided by paths, and by the names in manifests. What lies outside the repository means no file.
+//! Paths and the names in manifests decide. An import from outside the repository resolves to no file.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Resolver {
         resolver
     }
 
-    /// The files that `import` in the file `from` means; none where it lies outside the repository.
+    /// The files that `import` in the file `from` means; empty if it is outside the repository.
     pub fn resolve(&self, from: &str, import: &Import<'_>) -> Vec<u32> {
         match import {
             Import::Python { level, module, name } => self.python(from, *level, module, *name).into_iter().collect(),

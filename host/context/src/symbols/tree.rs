@@ -1,8 +1,8 @@
-//! Symbols as a component tells them from a syntax tree, checked.
+//! Checks the symbols that a component read from a syntax tree.
 //!
-//! The parser has read hostile text and may be wrong or under attack, so its answer is untrusted. Each name must stand
-//! in the text at its place, each line must exist, and an answer with more symbols than a file can honestly hold is
-//! dropped. A lie that passes is no more than a wrong name.
+//! The parser has read hostile text and may be compromised, so its answer is untrusted. Each name must be in the text
+//! at its place, each line must exist, and an answer with more symbols than a file can hold is dropped. A lie that
+//! passes causes only a wrong name.
 
 use std::borrow::Cow;
 
@@ -66,7 +66,7 @@ pub struct Named {
 /// An import.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportSite {
-    /// True for a declaration that a module lies in another file.
+    /// True for a declaration of a module that is in another file.
     pub declares_module: bool,
     /// Leading dots.
     pub level: u32,
@@ -95,7 +95,7 @@ pub struct SyntaxOutline {
 /// Most dots that a person writes before a module.
 const LEVEL_MAX: u32 = 32;
 
-/// `::`, the longest that stands between two parts.
+/// Bytes of `::`, the longest separator between two parts.
 const SEPARATOR_BYTES_MAX: usize = 2;
 
 impl SyntaxOutline {
@@ -145,7 +145,7 @@ impl SyntaxOutline {
         self.syntax
     }
 
-    /// Calls `found` for each import, as the language has it.
+    /// Calls `found` for each import, in the form of its language.
     pub fn each_import(&self, text: &str, mut found: impl FnMut(Import<'_>)) {
         for place in &self.imports {
             let separator = if self.syntax == Syntax::Rust { "::" } else { "." };

@@ -43,7 +43,7 @@ pub(super) fn read_claims(text: &str, is_place: &dyn Fn(&str) -> bool) -> Vec<(C
         let claim = if let Some(marked) = quoted.iter().find_map(|form| found.name(form)) {
             of_marked(marked.as_str(), is_place)
         } else if let Some(name) = found.name("call").or_else(|| found.name("name")) {
-            // A name that goes on as a path is none.
+            // The name continues as a path, so it is not a symbol.
             let goes_on = text[name.end()..].starts_with(['/', '-', '.', '\\']);
             (!goes_on).then(|| of_marked(name.as_str(), is_place)).flatten()
         } else {

@@ -12,8 +12,8 @@ use crate::operation::citations::Citation;
 /// Text around a citation that counts as its sentence.
 const SENTENCE_BYTES_MAX: usize = 2_000;
 
-/// By citation, in their order: the claims that its sentence makes about it. `citations` are those of `text`; `is_place`
-/// tells whether a text that begins with `/` names a file or folder of the repository.
+/// For each citation, in order: the claims that its sentence makes about it. `citations` are those of `text`;
+/// `is_place` tells whether a text that begins with `/` names a file or folder of the repository.
 pub(in crate::operation) fn claims_of(
     text: &str,
     citations: &[Citation],
@@ -42,8 +42,8 @@ pub(in crate::operation) fn claims_of(
     claims
 }
 
-/// The text with line breaks for its citations, and for the marks of code and quotations around them: what is left pairs
-/// its marks rightly. Positions stay.
+/// Replaces citations, and the code marks and quotation marks around them, by line breaks, so that the remaining marks
+/// pair up. Positions stay the same.
 fn without_citations(text: &str, citations: &[Citation]) -> String {
     let mut blank = text.to_owned().into_bytes();
     for citation in citations {
@@ -151,7 +151,7 @@ impl<'t> Passage<'t> {
         !self.claims.is_empty() && !BREAK.is_match(self.gaps[self.gaps.len() - 1])
     }
 
-    /// Takes out the claim that alone stands in parentheses behind a citation: "x.py:1 (`a`)".
+    /// Takes out the only claim in parentheses after a citation: "x.py:1 (`a`)".
     fn take_label(&mut self) -> Option<Claim> {
         let is_label = self.gaps[0].trim() == "(" && self.gaps.get(1)?.starts_with(')');
         is_label.then(|| {
@@ -214,7 +214,7 @@ static DENIAL: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(pattern).expect("a constant")
 });
 
-/// Fenced blocks of Markdown. The lines of a diagram or a program are no sentence together.
+/// Fenced blocks of Markdown. Lines of a diagram or a program do not form a sentence.
 fn code_blocks(text: &str) -> Vec<Range<usize>> {
     let (mut blocks, mut opened, mut at) = (Vec::new(), None, 0);
     for line in text.split_inclusive('\n') {
