@@ -1,15 +1,15 @@
-//! The engine's side of git: which git directory is used, and a helper that reads it.
+//! The engine's side of git: chooses the git directory, and starts a helper that reads it.
 //!
-//! libgit2 parses packs, objects, indices and configurations that an enemy may have written, in C. It does that in a
-//! confined process (`process::confine`), for one diff or one commit, which may read the git directory, what that
-//! borrows from, the work tree and the user's own git configuration, and may write nothing but a folder of objects that
-//! did not exist before. Everything that follows from what it says happens here: hidden names are left out, files of the
-//! work tree are read through the guard, contents are judged, questions are asked, and branches and index are moved.
+//! libgit2 parses packs, objects, indexes and configurations that an attacker may have written, in C. So it runs in a
+//! confined process (`process::confine`), for one diff or one commit. That process may read the git directory, the
+//! object folders that it borrows from, the work tree and the user's git configuration, and may write only to a new
+//! folder for objects. This side decides on the results: it leaves hidden names out, reads files of the work tree
+//! through the guard, judges contents, asks questions, and moves branches and index.
 //!
-//! libgit2 runs no hook, no external diff, no textconv, no fsmonitor and no `filter.*` driver: it has no code for the
-//! first four, and of filters only its own two (line ends, `$Id$`). Of the caller's `GIT_*` variables the helper gets
-//! only those that name author, committer and dates. On a machine that cannot confine a helper, a thread of this process does
-//! the same work.
+//! libgit2 runs no hook, external diff, textconv, fsmonitor or `filter.*` driver: it has no code for the first four,
+//! and only two built-in filters (line ends, `$Id$`). Of the caller's `GIT_*` variables the helper gets only those
+//! for author, committer and dates. On a machine that cannot confine a helper, a thread of this process does the same
+//! work.
 
 pub(super) mod content;
 mod format;
@@ -46,26 +46,26 @@ use tool_repository::Repository;
 use tool_sandbox::confine::{self, Helper, HelperError, Until, Walls};
 use tool_sandbox::scratch::ScratchFolder;
 
-/// A helper that has the repository open.
+/// A helper with the repository open.
 pub(super) struct Git {
     helper: Helper,
     until: Until,
     pub(super) layout: Layout,
-    /// What libgit2 reads in place of a git directory with tables of references.
+    /// Folder that libgit2 reads instead of a git directory with reference tables.
     _stand_in: Option<ScratchFolder>,
-    /// Absent where a thread does the work, which keeps it for as long as it lives.
+    /// Absent for a thread, which holds the count as long as it lives.
     _counted: Option<Counted>,
 }
 
 impl Git {
-    /// Opens the git repository whose work tree is the session's root or holds it. With a `scratch` folder objects can
-    /// be made in it.
+    /// Opens the git repository whose work tree contains the session's root. With a `scratch` folder, the helper can
+    /// make objects.
     pub(super) fn open(context: &CallContext, scratch: Option<&Path>) -> Result<Self, Failure> {
         let layout = layout_of(context)?;
         Self::start(context, layout, None, scratch)
     }
 
-    /// Opens the repository at `place`, a submodule's path; the root's without one.
+    /// Opens the submodule at `place`, or the root's repository without one.
     pub(super) fn open_at(context: &CallContext, place: Option<&str>, scratch: Option<&Path>) -> Result<Self, Failure> {
         let layout = layout_at(context, place)?;
         Self::start(context, layout, place, scratch)
@@ -119,7 +119,7 @@ impl Git {
         })
     }
 
-    /// Asks for something with bytes on either side.
+    /// Sends a request with bytes, and receives an answer with bytes.
     pub(super) fn exchange(
         &mut self,
         request: &GitRequest,
@@ -133,12 +133,12 @@ impl Git {
         }
     }
 
-    /// Asks for something without bytes.
+    /// Sends a request without bytes.
     pub(super) fn ask(&mut self, request: &GitRequest) -> Result<GitAnswer, Failure> {
         Ok(self.exchange(request, &[], 0)?.0)
     }
 
-    /// Asks for something that has no answer but that it was done.
+    /// Sends a request whose only answer is success.
     pub(super) fn tell(&mut self, request: &GitRequest) -> Result<(), Failure> {
         match self.ask(request)? {
             GitAnswer::Done => Ok(()),
@@ -146,7 +146,7 @@ impl Git {
         }
     }
 
-    /// The name of the current branch, born or not; absent on a detached head.
+    /// Name of the current branch, with or without commits; `None` on a detached head.
     pub(super) fn branch(&mut self) -> Result<Option<String>, Failure> {
         match self.ask(&GitRequest::Branch)? {
             GitAnswer::Branch(name) => Ok(name.map(|name| clean(&name).into_owned())),
@@ -154,7 +154,7 @@ impl Git {
         }
     }
 
-    /// The user's addresses, as git's configuration has them.
+    /// The user's e-mail addresses in git's configuration.
     pub(super) fn user_emails(&mut self) -> Result<Vec<String>, Failure> {
         match self.ask(&GitRequest::UserEmails)? {
             GitAnswer::UserEmails(emails) => Ok(emails),
@@ -162,7 +162,7 @@ impl Git {
         }
     }
 
-    /// True if a commit is `HEAD` or one of its ancestors. False where that cannot be decided.
+    /// True if `commit` is `HEAD` or an ancestor of it. False if this cannot be decided.
     pub(super) fn is_in_history(&mut self, commit: &Id) -> Result<bool, Failure> {
         let commit = commit.clone();
         match self.ask(&GitRequest::IsInHistory { commit })? {
@@ -182,7 +182,7 @@ impl Git {
         }
     }
 
-    /// The content of a file in the index, and its mode; nothing where the index does not have it.
+    /// Object and mode of a file in the index; `None` if it is not there.
     pub(super) fn staged(&mut self, path: &str) -> Result<Option<(Id, u32)>, Failure> {
         let path = path.to_owned();
         match self.ask(&GitRequest::Staged { path })? {
@@ -191,7 +191,7 @@ impl Git {
         }
     }
 
-    /// A stored content; nothing where it is larger than `bytes_max`.
+    /// Reads a stored content; `None` if it is larger than `bytes_max`.
     pub(super) fn blob(&mut self, id: &Id, bytes_max: u64) -> Result<Option<Vec<u8>>, Failure> {
         let id = id.clone();
         let room = usize::try_from(bytes_max).unwrap_or(usize::MAX);
@@ -202,7 +202,7 @@ impl Git {
         }
     }
 
-    /// Compares. Returns the number of changes, at most `GIT_DELTAS_MAX`.
+    /// Compares, and returns the number of changes, at most `GIT_DELTAS_MAX`.
     pub(super) fn count(&mut self, request: &GitRequest) -> Result<usize, Failure> {
         match self.ask(request)? {
             GitAnswer::Counted(count) => Ok(count.min(limits::GIT_DELTAS_MAX)),
@@ -210,7 +210,7 @@ impl Git {
         }
     }
 
-    /// The submodules whose paths may be shown.
+    /// Submodules whose paths are not hidden.
     pub(super) fn submodules(&mut self, repository: &Repository) -> Result<Vec<Submodule>, Failure> {
         match self.ask(&GitRequest::Submodules)? {
             GitAnswer::Submodules(mut found) => {
@@ -221,7 +221,7 @@ impl Git {
         }
     }
 
-    /// A page of what was compared last.
+    /// Reads a page of the last comparison.
     pub(super) fn deltas(&mut self, from: usize) -> Result<Vec<Delta>, Failure> {
         match self.ask(&GitRequest::Deltas { from })? {
             GitAnswer::Deltas(deltas) if !deltas.is_empty() && deltas.len() <= limits::GIT_PAGE => Ok(deltas),
@@ -230,14 +230,14 @@ impl Git {
     }
 }
 
-/// Finds git's directories, and asks the user about those outside the work tree.
+/// Finds git's directories, and asks the user about directories outside the work tree.
 pub(super) fn layout_of(context: &CallContext) -> Result<Layout, Failure> {
     let layout = Layout::find(context.repository.root())?;
     admit(context, &layout)?;
     Ok(layout)
 }
 
-/// As [`layout_of`], of the submodule at `place`.
+/// As [`layout_of`], for the submodule at `place`.
 pub(super) fn layout_at(context: &CallContext, place: Option<&str>) -> Result<Layout, Failure> {
     let Some(place) = place else {
         return layout_of(context);
@@ -247,24 +247,24 @@ pub(super) fn layout_at(context: &CallContext, place: Option<&str>) -> Result<La
     Ok(layout)
 }
 
-/// A path of a helper's answer, where it is one in its one form. No other is looked at.
+/// Accepts a path of a helper's answer only in normal form. Other paths are ignored.
 pub(super) fn plain(path: &str) -> Option<&str> {
     let normal = tool_repository::normalise(path).ok()?;
     (normal == path && !path.is_empty()).then_some(path)
 }
 
-/// True where the user has to be asked before git is used here, which takes as long as it takes.
+/// True if the user has to be asked before git is used. The answer may take any time.
 pub(super) fn must_ask(context: &CallContext) -> bool {
     Layout::find(context.repository.root()).is_ok_and(|layout| !strange(context, &layout).is_empty())
 }
 
-/// Places outside the work tree that the user has not agreed to yet.
+/// Directories outside the work tree that the user has not approved yet.
 fn strange(context: &CallContext, layout: &Layout) -> BTreeSet<PathBuf> {
     let files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
     layout.elsewhere().difference(&files.git_elsewhere).cloned().collect()
 }
 
-/// Asks once for the places outside the work tree.
+/// Asks once about the directories outside the work tree.
 fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
     let strange = strange(context, layout);
     if strange.is_empty() {
@@ -302,8 +302,8 @@ fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks once for each repository whether commits may write to git data that belongs to the work tree and lies outside of
-/// it. A yes is kept in the user's home.
+/// Asks once for each repository whether commits may write to a git directory that belongs to the work tree and is
+/// outside of it. A yes is stored in the user's home.
 pub(super) fn admit_commit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
     let Some(place) = unanswered(context, layout) else {
         return Ok(());
@@ -348,13 +348,13 @@ pub(super) fn admit_commit(context: &CallContext, layout: &Layout) -> Result<(),
     Ok(())
 }
 
-/// True where the user has to be asked before a commit is prepared.
+/// True if the user has to be asked before a commit is prepared.
 pub(super) fn must_ask_to_commit(context: &CallContext) -> bool {
     let layout = Layout::find(context.repository.root());
     layout.is_ok_and(|layout| !strange(context, &layout).is_empty() || unanswered(context, &layout).is_some())
 }
 
-/// The git directory outside of the work tree that a commit would write to, unless the user has allowed it.
+/// The git directory outside the work tree that a commit would write to, unless the user has allowed it.
 fn unanswered<'a>(context: &CallContext, layout: &'a Layout) -> Option<&'a Path> {
     let place = layout.linked()?;
     let allowed = context.policy.allow_paths();
@@ -364,11 +364,11 @@ fn unanswered<'a>(context: &CallContext, layout: &'a Layout) -> Option<&'a Path>
         is_named || home.is_some_and(|home| linked::is_kept(home, place))
     };
     let is_inside = place.starts_with(context.repository.root());
-    // The git directories of submodules lie below that of their repository.
+    // Git directories of submodules are inside that of their repository.
     (!is_inside && !place.ancestors().any(is_allowed)).then_some(place)
 }
 
-/// An error where the user insists on a sandbox and there is less.
+/// Fails if the user requires a sandbox that this machine does not have.
 fn require(context: &CallContext, why: &str) -> Result<(), Failure> {
     if context.policy.requires_sandbox() {
         Err(hinted(
@@ -397,7 +397,7 @@ fn task(context: &CallContext, layout: &Layout, place: Option<&str>, scratch: Op
     }
 }
 
-/// The author or the committer that the caller's environment names.
+/// Author or committer from the caller's environment.
 fn person(context: &CallContext, role: &str) -> GitPerson {
     let variable = |what: &str| context.environment.get(&format!("GIT_{role}_{what}"));
     let filled = |what: &str| variable(what).filter(|value| !value.is_empty()).cloned();
@@ -423,10 +423,10 @@ fn walls(layout: &Layout, written: [Option<&Path>; 2]) -> Walls {
     }
 }
 
-/// Operations at work, given up or not.
+/// Operations at work, including those that no call waits for any more.
 static OPERATIONS: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts an operation for as long as it lives.
+/// Counts an operation until it is dropped.
 struct Counted(&'static AtomicUsize);
 
 impl Counted {
@@ -445,12 +445,12 @@ impl Drop for Counted {
     }
 }
 
-/// The time of one question to git.
+/// Time limit for one request to git.
 fn longest() -> Duration {
     limits::seconds(limits::GIT_SECONDS_MAX)
 }
 
-/// Explains a helper's error to the model.
+/// Converts a helper's error to a failure for the model.
 fn explain(error: HelperError) -> Failure {
     let seconds = limits::GIT_SECONDS_MAX;
     match error {
@@ -470,7 +470,7 @@ fn explain(error: HelperError) -> Failure {
     }
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", chain(source)),
@@ -478,7 +478,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// The helper said what it cannot say unless something is wrong with it.
+/// The failure for an answer that a correct helper cannot give.
 pub(super) fn nonsense() -> Failure {
     failure(
         "failed",
@@ -486,7 +486,7 @@ pub(super) fn nonsense() -> Failure {
     )
 }
 
-/// A failure in the helper's words, of which only short, plain ones are passed on.
+/// Converts a helper's failure. Only a short, plain part of its message is passed on.
 fn told(code: &str, message: &str, hint: Option<&str>) -> Failure {
     Failure {
         code: kind_told(code).code().to_owned(),

@@ -1,7 +1,7 @@
-//! The contents that a change is made of, from git's objects and from the work tree.
+//! Contents of a change, from git's objects and from the work tree.
 //!
-//! Files of the work tree are read through the repository's own guarded opening, never by libgit2: it would follow
-//! whatever lies there at that moment, and map it into memory, where a truncation kills the daemon.
+//! Files of the work tree are opened through the repository's guard, never by libgit2. libgit2 would follow links,
+//! and map files into memory, where a truncation kills the process.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -19,28 +19,28 @@ use tool_repository::{OpenError, Repository, path};
 /// Content of one side of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::imports) enum SideContent {
-    /// Nothing is there.
+    /// The side does not exist.
     Absent,
-    /// Its bytes, with line ends as git stores them.
+    /// The content, with line ends as git stores them.
     Bytes(Vec<u8>),
-    /// Not to be shown.
+    /// The path or the content is hidden.
     Hidden,
-    /// More than a user reads.
+    /// The content is larger than a user reads.
     TooLarge,
 }
 
-/// A file of the work tree, looked at without following links.
+/// An entry of the work tree, found without following links.
 #[derive(Debug)]
 pub(in crate::imports) enum WorkTreeEntry {
-    /// Nothing, or a directory, or something that git does not track.
+    /// There is no entry that git tracks.
     Absent,
-    /// A regular file, opened and judged.
+    /// An opened regular file that may be read.
     File(std::fs::File, Stat),
-    /// A symbolic link with its target.
+    /// A symbolic link and its target.
     Link(Vec<u8>, Stat),
 }
 
-/// Looks at a path of the work tree. Links on the way to it make it absent: git does not look behind them.
+/// Looks at a path of the work tree. A path behind a link counts as absent, because git does not follow links either.
 pub(in crate::imports) fn entry(
     repository: &Repository,
     path: &str,
@@ -84,7 +84,8 @@ pub(in crate::imports) fn entry(
     }
 }
 
-/// Nothing is there, or only behind a link. What could not be looked at is not taken for deleted.
+/// The entry does not exist, or is behind a link. Any other error is returned, so that an unreadable file does not
+/// count as deleted.
 fn absent(path: &str, errno: Errno) -> Result<WorkTreeEntry, OpenError> {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV => Ok(WorkTreeEntry::Absent),
@@ -95,7 +96,7 @@ fn absent(path: &str, errno: Errno) -> Result<WorkTreeEntry, OpenError> {
     }
 }
 
-/// The content of a file of the work tree as git would store it beside `stored`.
+/// Reads a file of the work tree as git would store it. `stored` is the content that git has.
 pub(in crate::imports) fn of_work_tree(
     repository: &Repository,
     path: &str,
@@ -124,7 +125,7 @@ pub(in crate::imports) fn of_work_tree(
     }
 }
 
-/// A stored content, judged as a file of that path would be.
+/// Reads a stored content, under the rules for a file of that path.
 pub(in crate::imports) fn of_blob(
     git: &mut Git,
     repository: &Repository,

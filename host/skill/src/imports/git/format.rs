@@ -1,4 +1,4 @@
-//! The format of a repository, as its own configuration names it: how objects are named, and where references are kept.
+//! The format of a git repository, from its configuration: the hash of object names, and how references are stored.
 
 use std::path::Path;
 
@@ -8,12 +8,11 @@ use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
 use tool_repository::git_settings;
 
-/// Settings that change what the files of a repository mean.
+/// Settings that change the meaning of a repository's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::imports) struct Format {
-    /// `core.repositoryformatversion`.
     version: u32,
-    /// The section `extensions`, in lower case.
+    /// Keys and values of the section `extensions`, in lower case.
     extensions: Vec<(String, String)>,
 }
 
@@ -34,17 +33,17 @@ impl Format {
         format
     }
 
-    /// True where objects are named by SHA-256.
+    /// True if objects are named by SHA-256.
     pub(in crate::imports) fn is_sha256(&self) -> bool {
         self.has("objectformat", "sha256")
     }
 
-    /// True where references are kept in tables (reftable) and not in files.
+    /// True if references are stored in tables (reftable) and not in files.
     pub(in crate::imports) fn has_tables(&self) -> bool {
         self.has("refstorage", "reftable")
     }
 
-    /// The last value of a setting counts.
+    /// git uses the last value of a setting.
     fn has(&self, key: &str, value: &str) -> bool {
         let mut settings = self.extensions.iter().rev();
         settings
@@ -52,14 +51,14 @@ impl Format {
             .is_some_and(|it| it.1 == value)
     }
 
-    /// Refuses a format that git reads in another way than we do. libgit2 refuses some of these itself, and misreads
-    /// others: it looks at the list of extensions only in the newer of the two format versions, and git does in both.
+    /// Refuses a format that git reads differently. libgit2 refuses some formats itself and misreads others: it reads
+    /// the list of extensions only in version 1 of the format, and git reads it in both.
     pub(in crate::imports) fn check(&self) -> Result<(), Failure> {
         for (key, value) in &self.extensions {
             let is_known = match (key.as_str(), value.as_str()) {
                 ("noop" | "preciousobjects" | "worktreeconfig" | "relativeworktrees", _) => true,
                 ("objectformat", "sha1") | ("refstorage", "files") => true,
-                // A repository of version 0 has no such format: git refuses it, too.
+                // Version 0 does not have these formats; git refuses such a repository as well.
                 ("objectformat", "sha256") | ("refstorage", "reftable") => self.version == 1,
                 _ => false,
             };

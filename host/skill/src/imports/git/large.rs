@@ -1,5 +1,5 @@
-//! Files that Git LFS keeps elsewhere: git stores a pointer with their digest and size, which can be compared without
-//! the program that git would run.
+//! Files in Git LFS. git stores a pointer with the digest and size of the file, which can be compared without running
+//! the LFS program.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -13,7 +13,7 @@ use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_core::digest::hexadecimal;
 use tool_core::lfs::{LfsPointer, POINTER_BYTES_MAX};
 
-/// True where a file of the work tree is what the stored pointer stands for, or that pointer itself.
+/// True if a file of the work tree has the content that the stored pointer describes, or is that pointer.
 pub(in crate::imports) fn is_unchanged(
     git: &mut Git,
     attributes: &Attributes,

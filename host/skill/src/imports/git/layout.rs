@@ -1,8 +1,8 @@
-//! Finds a work tree's git directory without libgit2: the daemon reads a few short files, a helper the rest.
+//! Finds the git directory of a work tree without libgit2. The daemon reads only a few short files.
 //!
-//! A git directory belongs to the tree that it lies in. One that lies elsewhere is read where it proves that it belongs to
-//! the tree: a linked worktree's and a submodule's name the tree in a file that only the git directory's owner writes. Any
-//! other, and objects that are borrowed from elsewhere, are used only after the user has said yes to exactly these places.
+//! A git directory inside the work tree belongs to it. One elsewhere is read if it proves that it belongs to the work
+//! tree: the git directory of a linked worktree or a submodule names the tree in a file that only its owner writes.
+//! Any other directory, and object folders elsewhere, are used only after the user has approved exactly these paths.
 
 use std::collections::BTreeSet;
 use std::fs::{File, Metadata};
@@ -16,32 +16,32 @@ use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
 use tool_repository::git_file::open_file;
 
-/// The places that git's data of one work tree is in, each as it really is.
+/// Real paths of the git data of one work tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::imports) struct Layout {
-    /// The nearest directory from our root upwards that holds a `.git`.
+    /// Nearest folder with a `.git`, from the session's root upwards.
     pub(in crate::imports) top: PathBuf,
-    /// True where `.git` is a directory.
+    /// True if `.git` is a directory.
     pub(in crate::imports) is_directory: bool,
-    /// `HEAD` and the index.
+    /// Folder of `HEAD` and the index.
     pub(in crate::imports) git: PathBuf,
-    /// Objects, branches and configuration.
+    /// Folder of objects, branches and configuration.
     pub(in crate::imports) common: PathBuf,
-    /// How its configuration says that objects are named and references are kept.
+    /// Format of the repository.
     pub(in crate::imports) format: Format,
-    /// Directories of objects that it borrows from.
+    /// Object folders of other repositories that this one borrows from.
     pub(in crate::imports) alternates: Vec<PathBuf>,
-    /// True where `.git` is a file, and git directory and work tree name each other.
+    /// True if `.git` is a file, and git directory and work tree name each other.
     is_linked: bool,
 }
 
 impl Layout {
-    /// Finds the git directory whose work tree is `root`, a real path, or holds it.
+    /// Finds the git directory whose work tree contains `root`, a real path.
     pub(in crate::imports) fn find(root: &Path) -> Result<Self, Failure> {
         Self::of(nearest(root)?)
     }
 
-    /// The git directory of the work tree at exactly `place`, which no link leads to.
+    /// Finds the git directory of the work tree at exactly `place`, which must not be a link.
     pub(in crate::imports) fn at(place: &Path) -> Result<Self, Failure> {
         let found = nearest(place)?;
         if found.0 != place || !is_same(place, place) {
@@ -74,24 +74,24 @@ impl Layout {
         })
     }
 
-    /// The path that messages show: relative to the work tree if the file lies in it.
+    /// Path for messages: relative to the work tree if it is inside.
     pub(in crate::imports) fn shown<'a>(&self, path: &'a Path) -> &'a Path {
         path.strip_prefix(&self.top).unwrap_or(path)
     }
 
-    /// Directories outside the work tree that nothing proves to belong to it.
+    /// Directories outside the work tree that do not prove that they belong to it.
     pub(in crate::imports) fn elsewhere(&self) -> BTreeSet<PathBuf> {
         let own = [&self.git, &self.common].into_iter().filter(|_| !self.is_linked);
         let places = own.chain(&self.alternates);
         places.filter(|place| !place.starts_with(&self.top)).cloned().collect()
     }
 
-    /// True where a question has to be answered before it is read.
+    /// True if the user has to approve directories before they are read.
     pub(in crate::imports) fn is_strange(&self) -> bool {
         !self.elsewhere().is_empty()
     }
 
-    /// The git directory that a commit writes to, where it belongs to the work tree and lies outside of it.
+    /// The git directory that a commit writes to, if it belongs to the work tree and is outside of it.
     pub(in crate::imports) fn linked(&self) -> Option<&Path> {
         (self.is_linked && !self.common.starts_with(&self.top)).then_some(self.common.as_path())
     }
@@ -129,7 +129,7 @@ pub(super) fn foreign(path: &Path, why: &str) -> Failure {
     )
 }
 
-/// A directory must be its own common directory.
+/// A directory must not name another common directory.
 fn own(link: &Path) -> Result<(PathBuf, PathBuf), Failure> {
     if link.join("commondir").symlink_metadata().is_ok() {
         return Err(foreign(link, "it borrows from another repository"));
@@ -137,7 +137,7 @@ fn own(link: &Path) -> Result<(PathBuf, PathBuf), Failure> {
     Ok((link.to_owned(), link.to_owned()))
 }
 
-/// A file must lead to a git directory that leads back.
+/// A file must name a git directory that names the work tree in turn.
 fn linked(top: &Path, link: &Path) -> Result<(PathBuf, PathBuf), Failure> {
     let line = first_line(link).unwrap_or_default();
     let target = line.strip_prefix("gitdir:").map(str::trim).unwrap_or_default();
@@ -156,8 +156,8 @@ fn linked(top: &Path, link: &Path) -> Result<(PathBuf, PathBuf), Failure> {
     Ok((git, common))
 }
 
-/// True where a worktree's record or a submodule's configuration names the work tree. What libgit2 makes of it is
-/// compared again in the helper.
+/// True if a worktree's record or a submodule's configuration names the work tree. The helper compares this with
+/// libgit2's result.
 fn leads_back(top: &Path, git: &Path) -> bool {
     if let Some(line) = first_line(&git.join("gitdir")) {
         let link = git.join(line.trim());
@@ -172,8 +172,8 @@ fn leads_back(top: &Path, git: &Path) -> bool {
     })
 }
 
-/// True if the work tree really belongs to a git directory that leads back to it. An unpacked archive can bring a record
-/// that claims another repository. So the record of a linked worktree must lie in the repository itself, a submodule's git
+/// True if the work tree and the git directory really belong together. An unpacked archive can contain a record that
+/// claims another repository. So the record of a linked worktree must be in that repository, a submodule's git
 /// directory must be complete, and all of them must belong to this user.
 fn is_linked(top: &Path, link: &Path, git: &Path, common: &Path) -> bool {
     let is_recorded = match first_line(&git.join("gitdir")) {
@@ -192,7 +192,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|real| real == other)
 }
 
-/// The files by which a git directory says what it is must be files: a link could borrow those of another repository.
+/// The files that define a git directory must be regular files: a link could borrow those of another repository.
 fn check_plain(directory: &Path) -> Result<(), Failure> {
     const FILES: [&str; 12] = [
         "HEAD",
@@ -223,7 +223,7 @@ fn check_plain(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The branch's file must be one, and not a link into another repository.
+/// The branch must be a regular file, not a link into another repository.
 fn check_branch(git: &Path, common: &Path) -> Result<(), Failure> {
     let line = first_line(&git.join("HEAD")).unwrap_or_default();
     let Some(name) = line.strip_prefix("ref:").map(str::trim) else {
@@ -238,7 +238,7 @@ fn check_branch(git: &Path, common: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Directories of objects that `objects` borrows from, directly and through each other.
+/// Collects the object folders that `objects` borrows from, directly and indirectly.
 fn alternates(objects: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut todo = vec![objects.to_owned()];
@@ -248,7 +248,7 @@ fn alternates(objects: &Path) -> Result<Vec<PathBuf>, Failure> {
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            // One that is not there lends nothing.
+            // A missing folder provides no objects.
             let Ok(real) = folder.join(line).canonicalize() else {
                 continue;
             };
@@ -276,14 +276,14 @@ fn first_line(path: &Path) -> Option<String> {
     )
 }
 
-/// Reads a short regular file without following a link or waiting for a FIFO.
+/// Reads a short regular file. Does not follow a link, or wait for a FIFO.
 pub(super) fn read(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = open(path)?.take(bytes_max).read_to_end(&mut bytes);
     read.ok().map(|_| bytes)
 }
 
-/// Opens a regular file without following a link or waiting for a FIFO.
+/// Opens a regular file. Does not follow a link, or wait for a FIFO.
 pub(super) fn open(path: &Path) -> Option<File> {
     open_file(path).map(|(file, _)| file)
 }

@@ -1,4 +1,4 @@
-//! Git directories outside of their work trees that the user lets commits write to, kept in the user's home.
+//! The list of git directories outside of their work trees that commits may write to, stored in the user's home.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -9,17 +9,17 @@ use super::layout;
 
 const FILE: &str = "linked-git";
 
-/// Bytes of the list that are read: thousands of paths.
+/// Limit for the list in bytes: thousands of paths.
 const BYTES_MAX: u64 = 256 * 1024;
 
-/// True where the user has said yes to `place`, a real path.
+/// True if the user has approved `place`, a real path.
 pub(super) fn is_kept(home: &Path, place: &Path) -> bool {
     let list = layout::read(&home.join(FILE), BYTES_MAX).unwrap_or_default();
     let Some(place) = place.to_str() else { return false };
     list.split(|&byte| byte == b'\n').any(|line| line == place.as_bytes())
 }
 
-/// Adds `place`, a real path, to the list. A path with a line break, or that is not UTF-8, is not stored.
+/// Adds `place`, a real path. A path with a line break, or one that is not UTF-8, is not stored.
 pub(super) fn keep(home: &Path, place: &Path) -> io::Result<()> {
     let Some(place) = place.to_str().filter(|place| !place.contains('\n')) else {
         return Ok(());

@@ -1,9 +1,8 @@
-//! Locks of git: files of a name that git takes for a lock on another one, made on directories that were opened without
-//! following links.
+//! Locks of git: a file `NAME.lock` locks the file `NAME`. All folders are opened without following links.
 //!
-//! A lock of ours holds one line that no other program writes and that the journal knows before the lock is there, so
-//! that its owner can be identified later. The file that replaces the locked one lies beside it, under a name of its
-//! own.
+//! Each lock of ours holds one line that no other program writes, and the journal knows that line before the lock
+//! exists, so that the next start can identify it. The replacement for the locked file is written beside it, under a
+//! unique name.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -17,7 +16,7 @@ use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
 use tool_repository::changes::{crash_point, has_crashed, rename_new};
 
-/// A directory that was reached without following a link.
+/// A folder that was opened without following links.
 pub(super) struct OpenedFolder(pub(super) OwnedFd);
 
 const DIRECTORY: OFlags = OFlags::RDONLY
@@ -25,7 +24,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// Longest file that is read whole here: a lock of ours, or a branch.
+/// Limit for a file that is read whole, in bytes: a lock of ours, or a branch.
 const LINE_BYTES_MAX: u64 = 4096;
 
 impl OpenedFolder {
@@ -33,7 +32,7 @@ impl OpenedFolder {
         Ok(Self(rustix::fs::open(path, DIRECTORY, Mode::empty())?))
     }
 
-    /// A directory in it, which is made where it is not there.
+    /// Opens a subfolder, and creates it if it does not exist.
     pub(super) fn enter(&self, name: &str) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.0, name, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => {}
@@ -42,17 +41,17 @@ impl OpenedFolder {
         self.find(name)
     }
 
-    /// A directory in it that is there.
+    /// Opens an existing subfolder.
     pub(super) fn find(&self, name: &str) -> io::Result<Self> {
         Ok(Self(rustix::fs::openat(&self.0, name, DIRECTORY, Mode::empty())?))
     }
 
-    /// The directory that a path's last name is in, and that name.
+    /// Opens the parent folder of a path, creating folders, and returns it with the last name.
     pub(super) fn enter_for(self, path: &str) -> io::Result<(Self, &str)> {
         self.go_for(path, Self::enter)
     }
 
-    /// The existing directory that a path's last name is in, and that name.
+    /// Opens the existing parent folder of a path, and returns it with the last name.
     pub(super) fn find_for(self, path: &str) -> io::Result<(Self, &str)> {
         self.go_for(path, Self::find)
     }
@@ -83,7 +82,7 @@ impl OpenedFolder {
         Ok(File::from(rustix::fs::openat(&self.0, name, flags, mode)?))
     }
 
-    /// A short file as text; nothing where it is none.
+    /// Reads a short file as text; `None` if it is not.
     pub(super) fn line(&self, name: &str) -> Option<String> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty()).ok()?);
@@ -100,29 +99,30 @@ impl OpenedFolder {
         rustix::fs::unlinkat(&self.0, name, AtFlags::empty()).is_ok()
     }
 
-    /// So that names survive as well; where this is not possible, the system does it soon.
+    /// Syncs the folder, so that its names survive a power failure. Where this is not possible, the system syncs it
+    /// soon.
     pub(super) fn keep(&self) {
         let _ = rustix::fs::fsync(self.0.as_fd());
     }
 }
 
-/// File names beside a lock's own name, and the line in the lock. git takes no file that ends in `.lock` for a branch.
+/// Names of the files beside a locked file, and the line in the lock. git takes no file that ends in `.lock` for a
+/// branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Names {
-    /// The lock before it has its name.
+    /// Name of the lock file before it is renamed.
     pub(super) early: String,
-    /// Name of the file that will replace the locked one.
+    /// Name of the replacement for the locked file.
     pub(super) new: String,
-    /// The line in the lock.
+    /// The line that identifies the lock.
     pub(super) mark: String,
 }
 
-/// The name of the lock on a file.
 pub(super) fn lock_of(name: &str) -> String {
     format!("{name}.lock")
 }
 
-/// A lock that is held.
+/// A held lock. Drop releases it.
 pub(super) struct Lock {
     folder: OpenedFolder,
     name: String,
@@ -130,7 +130,7 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Locks the file `name` of a folder. `shown` is its path in the message of a failure.
+    /// Locks the file `name` of a folder. `shown` is the path for messages.
     pub(super) fn take(folder: OpenedFolder, name: &str, names: Names, shown: &Path) -> Result<Self, Failure> {
         let make = || -> io::Result<()> {
             let mut file = folder.make(&names.early, 0o666)?;
@@ -157,7 +157,7 @@ impl Lock {
         }
     }
 
-    /// Lays down what will replace the locked file.
+    /// Writes the replacement for the locked file.
     pub(super) fn lay_out(&mut self, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         let mut file = self.folder.make(&self.names.new, 0o666)?;
         crash_point();
@@ -168,7 +168,7 @@ impl Lock {
         Ok(())
     }
 
-    /// Replaces the locked file by it.
+    /// Moves the replacement into place.
     pub(super) fn place(&mut self) -> io::Result<()> {
         self.folder.rename(&self.names.new, &self.name)?;
         self.folder.keep();
@@ -181,13 +181,13 @@ impl Drop for Lock {
     fn drop(&mut self) {
         if !has_crashed() {
             self.folder.remove(&self.names.new);
-            // A lock that stays behind is identified by its line.
+            // The next start identifies a lock that could not be removed by its line.
             self.folder.remove(&lock_of(&self.name));
         }
     }
 }
 
-/// Another program is changing the same file.
+/// The failure for a file that another program has locked.
 pub(in crate::imports) fn locked(shown: &Path) -> Failure {
     hinted(
         "failed",

@@ -1,4 +1,4 @@
-//! Patches of changed files, within the bounds of one call: what a diff of the work tree and one of a commit share.
+//! Patches of changed files within the limits of one call, for diffs of the work tree and of commits.
 
 use super::content::{self, SideContent};
 use super::submodules::{self, SUBMODULE};
@@ -9,12 +9,12 @@ use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_repository::Repository;
 use tool_repository::diff::{BoundedDiff, Side};
 
-/// Room for the patches of one call.
+/// Remaining room for the patches of one call.
 #[derive(Debug)]
 pub(in crate::imports) struct PatchRoom {
     context_lines: u32,
     used_bytes: usize,
-    /// True where a patch or the whole of a file was left out.
+    /// True if a patch or a whole file was left out.
     pub(in crate::imports) is_cut: bool,
 }
 
@@ -27,7 +27,7 @@ impl PatchRoom {
         }
     }
 
-    /// The patch between two sides, each with its path and mode; nothing where one of them is hidden.
+    /// Renders the patch between two sides, each with its path and mode; `None` if a side is hidden.
     pub(in crate::imports) fn render(
         &mut self,
         old: (&str, u32, &SideContent),
@@ -58,7 +58,7 @@ impl PatchRoom {
     }
 }
 
-/// The change of a file that is not text.
+/// The patch of a binary file.
 pub(in crate::imports) fn binary() -> BoundedDiff {
     BoundedDiff {
         is_binary: true,
@@ -73,14 +73,13 @@ fn side<'a>((path, mode, content): (&'a str, u32, &'a SideContent)) -> Option<Si
     Some(Side::new(path, mode, content))
 }
 
-/// A path that may be shown: in its one form, and not hidden. One that ends with `/` is another repository inside this
-/// one.
+/// A path in normal form that is not hidden. A path that ends in `/` is a nested repository.
 pub(in crate::imports) fn visible<'a>(repository: &Repository, path: &'a str) -> Option<&'a str> {
     plain(path).filter(|path| repository.hidden(path, false).is_none())
 }
 
-/// Pairs deletions and additions of what was compared last, unless one of them is hidden: its content would be the
-/// other's old side. Returns the number of changes.
+/// Pairs deletions and additions of the last comparison. If one side is hidden, the pair is skipped: the diff would
+/// show the hidden content as the old side. Returns the number of changes.
 pub(in crate::imports) fn find_renames(git: &mut Git, repository: &Repository, count: usize) -> Result<usize, Failure> {
     let is_shown = |delta: &Delta| {
         let paths = [delta.path.as_deref(), delta.old_path.as_deref()];
@@ -102,7 +101,7 @@ pub(in crate::imports) fn find_renames(git: &mut Git, repository: &Repository, c
     }
 }
 
-/// A stored side of a change, with its mode; absent without an id.
+/// Loads a stored side of a change, with its mode; absent without an id.
 pub(in crate::imports) fn load_stored(
     git: &mut Git,
     repository: &Repository,
@@ -116,7 +115,6 @@ pub(in crate::imports) fn load_stored(
     }
 }
 
-/// The contract's word for a change.
 pub(in crate::imports) fn status_name(status: Status) -> &'static str {
     match status {
         Status::Added | Status::Untracked => "added",

@@ -1,9 +1,9 @@
-//! Putting a commit in place: new objects, the branch, its log and the index, in git's own way of doing it.
+//! Publishes a commit: writes new objects, the branch, its log and the index as git does.
 //!
-//! A helper made the objects and the new index in a scratch folder; only the engine writes to the git directory. A
-//! replacement lies complete beside the original before anything moves, so that a process that dies leaves either the
-//! old state or one that the next start finishes (`recover`). New files are made under names that did not exist, and
-//! nothing that exists is overwritten but by renaming.
+//! A helper has made the objects and the new index in a scratch folder. Only the engine writes to the git directory.
+//! Every replacement is complete beside the original before anything is renamed, so that a process that dies leaves
+//! the old state, or one that the next start completes (`recover`). New files get names that did not exist, and
+//! existing files are replaced only by renaming.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -25,11 +25,11 @@ use tool_repository::changes::{Publishing, crash_point, has_crashed};
 use tool_repository::reftable::{self, LogLine, Reference, References};
 use tool_sandbox::scratch;
 
-/// The folder in which a helper makes objects and changes a copy of the index.
+/// Folder in which a helper makes objects and changes a copy of the index.
 pub(in crate::imports) struct Scratch(scratch::ScratchFolder);
 
 impl Scratch {
-    /// A store of objects that borrows from the real one. `home` is the program's own directory.
+    /// Creates an object folder that borrows from the real one. `home` is the program's own directory.
     pub(in crate::imports) fn new(layout: &Layout, home: Option<&Path>) -> Result<Self, Failure> {
         let failed = |error: io::Error| failure("failed", format!("A commit could not be prepared: {error}."));
         let objects = layout.common.join("objects").to_string_lossy().into_owned();
@@ -71,12 +71,12 @@ impl Scratch {
     }
 }
 
-/// Move of `HEAD` to a new commit, with the data for the log.
+/// A move of `HEAD` to a new commit, with the fields of the log line.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::imports) struct Movement<'a> {
     pub(in crate::imports) from: Option<&'a Id>,
     pub(in crate::imports) to: &'a Id,
-    /// `Name <address>`, as git logs it.
+    /// `Name <address>`, as git writes it to the log.
     pub(in crate::imports) author: &'a str,
     pub(in crate::imports) subject: &'a str,
     pub(in crate::imports) moment: Moment,
@@ -89,19 +89,19 @@ impl Movement<'_> {
     }
 }
 
-/// The folder of the tables that hold a branch, or the `HEAD` of the work tree.
+/// Folder of the tables that hold the branch, or the `HEAD` of the work tree.
 fn tables_of(layout: &Layout, branch: Option<&str>) -> PathBuf {
     branch.map_or(&layout.git, |_| &layout.common).join(reftable::FOLDER)
 }
 
-/// The locked branch and index, with their replacements beside them. Drop removes the replacements that were not used.
+/// Locked branch and index, with their replacements. Drop removes replacements that were not used.
 pub(in crate::imports) struct Publication<'a> {
     layout: &'a Layout,
     scratch: &'a Scratch,
     branch: Option<&'a str>,
     reference: Lock,
     index: Lock,
-    /// In a repository with reftable, the new table, which the list does not name yet.
+    /// For reftable: the new table, which the list does not name yet.
     table: Option<NewTable>,
     notes: &'a Publishing,
 }
@@ -114,8 +114,8 @@ struct NewTable {
 }
 
 impl NewTable {
-    /// Writes a table with the new value and the log lines of the movement, and beside the locked list its replacement,
-    /// which also names this table. `before` are the references of `place`, which the lock keeps as they are.
+    /// Writes a table with the new value and the log lines, and the replacement for the locked list, which also names
+    /// this table. `before` are the references of `place`; the lock guarantees that they do not change.
     fn lay_out(
         lock: &mut Lock,
         place: &Path,
@@ -165,7 +165,7 @@ impl Drop for NewTable {
 }
 
 impl<'a> Publication<'a> {
-    /// Takes both locks, and copies the index for the helper. `notes` is what the journal holds of it.
+    /// Takes both locks, and copies the index for the helper. `notes` is the publication's entry in the journal.
     pub(in crate::imports) fn begin(
         layout: &'a Layout,
         scratch: &'a Scratch,
@@ -215,7 +215,8 @@ impl<'a> Publication<'a> {
         Ok(publication)
     }
 
-    /// The copy keeps the time of the last change: entries that are no older than it may have changed unnoticed.
+    /// Copies the index with its modification time: git compares entries with it to notice changes that happened at
+    /// the same time.
     fn copy_index(&self) -> io::Result<()> {
         let Some(mut real) = open(&self.layout.git.join("index")) else {
             return Ok(());
@@ -229,8 +230,8 @@ impl<'a> Publication<'a> {
         copy.set_modified(metadata.modified()?)
     }
 
-    /// Lays the objects, and what branch and index are to become, beside what they replace. Nothing has moved yet, and
-    /// a cancellation ends it.
+    /// Writes the objects, and the replacements of branch and index. Nothing is moved yet, and cancellation is
+    /// possible.
     pub(in crate::imports) fn lay_out(
         &mut self,
         movement: Movement<'_>,
@@ -262,7 +263,7 @@ impl<'a> Publication<'a> {
         })
     }
 
-    /// Writes the table with the movement, and a new list that ends with it, beside the real ones.
+    /// Writes the table with the move, and a new list that ends with it.
     fn lay_out_table(&mut self, movement: Movement<'_>, keeps_logs: bool) -> io::Result<()> {
         let place = tables_of(self.layout, self.branch);
         let before = References::read(&place)?;
@@ -306,7 +307,7 @@ impl<'a> Publication<'a> {
         Ok(())
     }
 
-    /// Moves the branch. From then on the commit is made.
+    /// Moves the branch. From then on the commit exists.
     pub(in crate::imports) fn move_branch(&mut self, movement: Movement<'_>, keeps_logs: bool) -> Result<(), Failure> {
         let moved = self.reference.place();
         moved.map_err(|error| failure("failed", format!("The commit could not be put in place: {error}.")))?;
@@ -329,12 +330,12 @@ impl<'a> Publication<'a> {
         Ok(())
     }
 
-    /// Replaces the index by the one that a helper made.
+    /// Replaces the index by the one that the helper made.
     pub(in crate::imports) fn replace_index(&mut self) -> io::Result<()> {
         self.index.place()
     }
 
-    /// One line for `HEAD` and one for the branch.
+    /// Writes one log line for `HEAD` and one for the branch.
     fn log(&self, movement: Movement<'_>) -> io::Result<()> {
         let none = "0".repeat(movement.to.as_str().len());
         let Moment {
@@ -364,7 +365,7 @@ impl<'a> Publication<'a> {
     }
 }
 
-/// A name that git would take for a branch, and nothing that leads elsewhere.
+/// Accepts a name that git takes for a branch and that leads nowhere else.
 fn check_branch(branch: &str) -> Result<(), Failure> {
     let is_part = |part: &str| {
         let odd = |character: char| character.is_control() || " ~^:?*[\\".contains(character);
@@ -377,7 +378,7 @@ fn check_branch(branch: &str) -> Result<(), Failure> {
     }
 }
 
-/// Copies new objects to where git keeps them. One that is there already is left as it is.
+/// Copies new objects to git's object folder. Existing objects are not touched.
 fn objects(from: &Path, common: &Path, head: &Id, cancel: &CancellationToken) -> io::Result<()> {
     let to = OpenedFolder::at(&common.join("objects"))?;
     let (mut count, mut bytes) = (0, 0);
@@ -424,7 +425,7 @@ fn objects(from: &Path, common: &Path, head: &Id, cancel: &CancellationToken) ->
     }
 }
 
-/// More objects, or larger ones together, than one commit makes.
+/// True for more objects, or more bytes, than one commit makes.
 fn is_too_much(count: usize, bytes: u64) -> bool {
     count > limits::GIT_OBJECTS_MAX || bytes > limits::GIT_OBJECT_BYTES_MAX
 }

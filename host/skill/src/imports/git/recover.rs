@@ -1,8 +1,8 @@
-//! Finishing what a process left that died while it put a commit in place.
+//! Recovers after a process died while it published a commit.
 //!
-//! The journal names the publication before anything of it is in the git directory, and everything of it there has a
-//! name or a line that only this publication has: a file with such a name or line is ours, and nothing else is touched.
-//! A commit whose branch has moved is finished, one whose branch has not is not made.
+//! The journal names the publication before anything of it is in the git directory. Every file of it has a name or a
+//! line that only this publication has, so the file is ours; nothing else is touched. If the branch has moved, the
+//! commit is completed. Otherwise it is withdrawn.
 
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ pub(super) enum Part {
     Log,
 }
 
-/// The names of the lock of one part. Only this publication uses them.
+/// Names for the lock of one part. Only this publication uses them.
 pub(super) fn lock_names(publication: &Publishing, part: Part) -> Names {
     let part = match part {
         Part::Index => "index",
@@ -38,19 +38,19 @@ pub(super) fn lock_names(publication: &Publishing, part: Part) -> Names {
     }
 }
 
-/// The end of the name of a publication's table. Git has eight random digits there.
+/// End of the name of a publication's table, where git has eight random digits.
 pub(super) fn table_mark(publication: &Publishing) -> &str {
     let id = publication.id.as_str();
     id.get(id.len().saturating_sub(8)..).unwrap_or(id)
 }
 
-/// Clears away what a publication left beside its reference; true if the reference has moved to the commit.
+/// Removes what a publication left beside its reference. True if the reference has moved to the commit.
 fn settle_reference(left: &Publishing) -> io::Result<bool> {
     let names = lock_names(left, Part::Reference);
     if Format::of(&left.common).has_tables() {
         if left.branch.is_some() && left.git != left.common {
-            // Its log says nothing about the branch. Where it cannot be read, the branch's own tables are settled all
-            // the same.
+            // The log does not decide about the branch. If it cannot be read, the tables of the branch are settled
+            // all the same.
             let _ = settle_tables(left, &left.git, &lock_names(left, Part::Log));
         }
         let (git, name) = match &left.branch {
@@ -72,7 +72,8 @@ fn settle_reference(left: &Publishing) -> io::Result<bool> {
     Ok(has_moved)
 }
 
-/// Removes our lock on the tables of a git directory, and our table unless the list names it. Gives what they hold.
+/// Removes our lock on the tables of a git directory, and our table unless the list names it. Returns the references
+/// in the tables.
 fn settle_tables(left: &Publishing, git: &Path, names: &Names) -> io::Result<References> {
     let place = git.join(reftable::FOLDER);
     let folder = OpenedFolder::at(&place)?;
@@ -89,14 +90,18 @@ fn settle_tables(left: &Publishing, git: &Path, names: &Names) -> io::Result<Ref
     Ok(found)
 }
 
-/// Finishes or clears away the rest of a publication. Answers with a notice for the user, as a sentence and a hint;
-/// nothing where nothing was left. An error where the git directory is out of reach.
+/// Completes or withdraws a publication that was interrupted. Returns a notice for the user, a sentence and a hint;
+/// `None` if there was nothing to do.
+///
+/// # Errors
+///
+/// The git directory cannot be reached.
 pub fn settle_commit(left: &Publishing) -> io::Result<Option<(String, Option<String>)>> {
     let git = OpenedFolder::at(&left.git)?;
     let names = lock_names(left, Part::Index);
     let is_ours = git.line(&lock_of("index")).is_some_and(|line| line == names.mark);
     let was_ready = git.has(&names.new);
-    // An error says that the branch was never there, or is no more.
+    // An error means that the branch never existed, or does not exist any more.
     let has_moved = settle_reference(left).unwrap_or(false);
     let is_finished = was_ready && has_moved && is_ours && git.rename(&names.new, "index").is_ok();
     crash_point();
@@ -119,7 +124,7 @@ pub fn settle_commit(left: &Publishing) -> io::Result<Option<(String, Option<Str
     })
 }
 
-/// Removes our files beside one name. True where its lock was.
+/// Removes our files beside one name. True if its lock was ours.
 fn clear(folder: &OpenedFolder, name: &str, names: &Names) -> bool {
     for own in [&names.early, &names.new] {
         folder.remove(own);

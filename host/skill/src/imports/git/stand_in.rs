@@ -1,8 +1,7 @@
-//! A stand-in for a git directory whose references are in tables (reftable), which libgit2 does not read.
+//! A stand-in for a git directory whose references are in tables (reftable), which libgit2 cannot read.
 //!
-//! It is a folder of the engine's with links to what libgit2 reads of the real directory: objects, index, configuration
-//! and the files of a merge under way. A helper reads the tables and writes their references to it as files
-//! ([`fill`]). Nothing of it is ever copied to the real directory.
+//! It is a folder of the engine, with links to the real objects, index, configuration and files of a merge in
+//! progress. A helper reads the tables and writes their references to it as files ([`fill`]). Nothing is copied back.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,11 +18,11 @@ use tool_core::digest::hexadecimal;
 use tool_repository::reftable::{self, Reference, References};
 use tool_sandbox::scratch::{self, ScratchFolder};
 
-/// What libgit2 reads of the directory that the work trees share.
+/// Entries of the common directory that libgit2 reads.
 const COMMON: [&str; 4] = ["objects", "info", "config", "shallow"];
 
-/// What libgit2 reads of the work tree's own directory. `MERGE_HEAD` is a file; the references of other actions under way
-/// are in tables.
+/// Entries of the work tree's own git directory that libgit2 reads. `MERGE_HEAD` is a file; other references of
+/// unfinished actions are in the tables.
 const OWN: [&str; 8] = [
     "MERGE_HEAD",
     "index",
@@ -35,7 +34,7 @@ const OWN: [&str; 8] = [
     "MERGE_MSG",
 ];
 
-/// References of an action under way, which libgit2 expects as files.
+/// References of unfinished actions, which libgit2 expects as files.
 const STATES: [&str; 2] = ["CHERRY_PICK_HEAD", "REVERT_HEAD"];
 
 /// Prepares a stand-in. `home` is the program's own directory.
@@ -59,7 +58,7 @@ pub(super) fn prepare(layout: &Layout, home: Option<&Path>) -> Result<(ScratchFo
     make().map_err(|error| failure("failed", format!("The references could not be prepared: {error}.")))
 }
 
-/// Writes the references of the tables to the stand-in, as they are now.
+/// Writes the current references of the tables to the stand-in.
 pub(super) fn fill(task: &StandInTask) -> Result<(), Failure> {
     let write = || -> io::Result<()> {
         let own = References::read(&task.own)?;
@@ -68,7 +67,7 @@ pub(super) fn fill(task: &StandInTask) -> Result<(), Failure> {
         } else {
             References::read(&task.common)?.by_name
         };
-        // A work tree has its own HEAD, states, and references below these names.
+        // A work tree has its own `HEAD`, its own unfinished actions, and its own references below these names.
         let is_own = |name: &str| !name.starts_with("refs/") || OWN_REFERENCES.iter().any(|at| name.starts_with(at));
         all.retain(|name, _| !is_own(name));
         let head = own.by_name.get("HEAD").map_or_else(String::new, format_reference);
@@ -91,10 +90,10 @@ pub(super) fn fill(task: &StandInTask) -> Result<(), Failure> {
     write().map_err(|error| failure("failed", format!("git: {error}.")))
 }
 
-/// References that each work tree has for itself.
+/// Prefixes of references that every work tree has for itself.
 const OWN_REFERENCES: [&str; 3] = ["refs/bisect/", "refs/worktree/", "refs/rewritten/"];
 
-/// The text of `packed-refs`. It cannot hold symbolic references, so this writes a file for each of them.
+/// The text of `packed-refs`. It cannot hold symbolic references, which are written as files.
 fn pack_references(task: &StandInTask, references: &BTreeMap<String, Reference>) -> io::Result<String> {
     let mut packed = "# pack-refs with: peeled fully-peeled sorted \n".to_owned();
     for (name, value) in references {
@@ -125,7 +124,7 @@ fn format_reference(value: &Reference) -> String {
     }
 }
 
-/// A new file each time, so that libgit2 sees that it has changed.
+/// Creates a new file each time, so that libgit2 notices the change.
 fn replace_file(place: &Path, text: &str) -> io::Result<()> {
     let new = place.with_extension("new");
     fs::write(&new, text)?;

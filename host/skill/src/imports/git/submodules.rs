@@ -1,6 +1,6 @@
-//! Submodules: what of them differs, as git says it, and which one a path lies in.
+//! Submodules: their differences as git reports them, and which submodule a path is in.
 //!
-//! A submodule is a repository of its own, with a helper of its own. It is read unasked where its git directory and its
+//! A submodule is a repository with a helper of its own. It is read without a question if its git directory and its
 //! work tree name each other (`layout`).
 
 use super::layout::Layout;
@@ -10,48 +10,48 @@ use crate::CallContext;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
 
-/// git's mode of a submodule.
+/// Mode of a submodule in git.
 pub(in crate::imports) const SUBMODULE: u32 = 0o160_000;
 
-/// Work trees of submodules that one diff looks into. Each costs a helper that compares all of it.
+/// Limit for the work trees of submodules that one diff compares. Each takes a helper.
 pub(in crate::imports) const COMPARED_MAX: usize = 100;
 
-/// Submodules of a repository. Large ones have some hundred.
+/// Limit for the submodules of a repository. Large ones have some hundred.
 pub(in crate::imports) const SUBMODULES_MAX: usize = 1000;
 
 /// The work tree of a submodule.
 pub(in crate::imports) enum SubmoduleTree {
-    /// Nothing is there.
+    /// The path does not exist.
     Absent,
-    /// Its folder is empty because it is not checked out. Git does not count that as a change.
+    /// The submodule is not checked out, and its folder is empty. git does not count that as a change.
     Empty,
-    /// It is not looked at, for this reason.
+    /// The work tree cannot be read, for this reason.
     Unread(String),
-    /// It is checked out.
+    /// The submodule is checked out.
     Present(Box<PresentSubmodule>),
 }
 
 /// A submodule that is checked out.
 pub(in crate::imports) struct PresentSubmodule {
     git: Git,
-    /// Its last commit.
+    /// Its last commit; absent before the first.
     pub(in crate::imports) head: Option<Id>,
 }
 
-/// What of a submodule's work tree is not committed there.
+/// Uncommitted changes in a submodule.
 pub(in crate::imports) struct SubmoduleChanges {
     pub(in crate::imports) is_modified: bool,
     pub(in crate::imports) has_untracked: bool,
 }
 
-/// What git stores for a submodule, as its diffs show it.
+/// The content that git's diffs show for a submodule.
 pub(in crate::imports) fn content(id: &Id, is_modified: bool) -> Vec<u8> {
     let dirty = if is_modified { "-dirty" } else { "" };
     format!("Subproject commit {id}{dirty}\n").into_bytes()
 }
 
-/// Reads the state of the submodule's work tree at `path`. If the submodule cannot be read, the answer is
-/// [`SubmoduleTree::Unread`], so that the diff of the repository around it succeeds.
+/// Reads the state of the submodule's work tree at `path`. A submodule that cannot be read is
+/// [`SubmoduleTree::Unread`], so that the diff of the outer repository succeeds.
 pub(in crate::imports) fn look(context: &CallContext, path: &str) -> Result<SubmoduleTree, Failure> {
     let place = context.repository.root().join(path);
     if place.symlink_metadata().is_err() {
@@ -68,7 +68,7 @@ pub(in crate::imports) fn look(context: &CallContext, path: &str) -> Result<Subm
     unless_cancelled(context, present.map(SubmoduleTree::Present))
 }
 
-/// A failure of a submodule as the reason for which it is not looked at; the end of the call stays a failure.
+/// Converts the failure of a submodule to the reason why it is not read. Cancellation stays a failure.
 fn unless_cancelled(context: &CallContext, tree: Result<SubmoduleTree, Failure>) -> Result<SubmoduleTree, Failure> {
     match tree {
         Err(failure) if !context.cancel.is_cancelled() => {
@@ -91,7 +91,7 @@ impl PresentSubmodule {
         }
     }
 
-    /// Compares its work tree with its index and its last commit.
+    /// Compares the work tree with the index and the last commit.
     pub(in crate::imports) fn find_changes(&mut self) -> Result<SubmoduleChanges, Failure> {
         let (mut is_modified, mut has_untracked) = (false, false);
         for area in [Area::Index, Area::WorkTree] {
@@ -118,7 +118,7 @@ impl PresentSubmodule {
     }
 }
 
-/// The submodule that a path lies in, at its top or deeper.
+/// The submodule that contains a path, or is at the path.
 pub(in crate::imports) fn holding<'a>(submodules: &'a [Submodule], path: &str) -> Option<&'a str> {
     let holds = |submodule: &&Submodule| {
         let rest = path.strip_prefix(submodule.path.as_str());
@@ -128,7 +128,7 @@ pub(in crate::imports) fn holding<'a>(submodules: &'a [Submodule], path: &str) -
     tracked.find(holds).map(|submodule| submodule.path.as_str())
 }
 
-/// The one repository that all `paths` lie in: that of a submodule, or the root's. An error where they lie in several.
+/// The one repository that contains all `paths`: a submodule, or the root's. Fails if there are several.
 pub(in crate::imports) fn shared<'a>(
     submodules: &'a [Submodule],
     paths: &[String],
@@ -157,7 +157,7 @@ pub(in crate::imports) fn shared<'a>(
     }
 }
 
-/// Opens the repository that all `paths` lie in, and returns the submodule that it is.
+/// Opens the repository that contains all `paths`, and returns the path of its submodule.
 pub(in crate::imports) fn open_for(context: &CallContext, paths: &[String]) -> Result<(Git, Option<String>), Failure> {
     let mut git = Git::open(context, None)?;
     if !paths.iter().any(|path| path.contains('/')) {

@@ -1,14 +1,15 @@
-//! Messages between the engine and a helper for git. Paths are relative to our root; bytes travel beside.
+//! Messages between the engine and a helper for git. Paths are relative to the session's root; contents travel as
+//! bytes beside a message.
 //!
-//! A helper's answers are untrusted, because an attacker may have taken it over: identifiers parse or the answer is
-//! refused, and the reader bounds lists, texts and contents.
+//! An attacker may have taken over the helper, so its answers are not trusted: an identifier that does not parse is
+//! refused, and the reader limits lists, texts and contents.
 
 use super::submodules::SUBMODULE;
 use serde::{Deserialize, Serialize};
 use tool_core::authors::Team;
 use tool_core::digest::CommitId;
 
-/// The name of an object: 40 hexadecimal digits, or 64 in a repository whose names are by SHA-256.
+/// Name of an object: 40 hexadecimal digits, or 64 in a repository with SHA-256.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub(in crate::imports) struct Id(String);
@@ -54,7 +55,7 @@ impl std::fmt::Display for Id {
     }
 }
 
-/// Place of the new side of a change.
+/// Where the new side of a change is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::imports) enum Area {
@@ -62,7 +63,6 @@ pub(in crate::imports) enum Area {
     WorkTree,
 }
 
-/// Kind of a file's change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::imports) enum Status {
@@ -75,20 +75,20 @@ pub(in crate::imports) enum Status {
     Modified,
 }
 
-/// One change, as libgit2 sees it.
+/// A change as libgit2 reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::imports) struct Delta {
     pub(in crate::imports) status: Status,
-    /// Absent where it lies outside our root or is not UTF-8.
+    /// Absent if the path is outside the session's root or not UTF-8.
     pub(in crate::imports) path: Option<String>,
     pub(in crate::imports) old_path: Option<String>,
-    /// The stored contents, where there are any; of a conflict, what the last commit holds.
+    /// Stored content of the old side, if there is one; for a conflict, that of the last commit.
     pub(in crate::imports) old: Option<Id>,
     pub(in crate::imports) new: Option<Id>,
     pub(in crate::imports) old_mode: u32,
     pub(in crate::imports) new_mode: u32,
-    /// Missing because the user told git not to have it, or not to look.
+    /// True for a missing file that the user told git to leave out or to ignore.
     pub(in crate::imports) left_in_place: bool,
 }
 
@@ -98,7 +98,7 @@ pub(in crate::imports) struct Delta {
 pub(in crate::imports) enum LineEnds {
     AsTheyAre,
     LineFeeds,
-    /// To line feeds, unless the stored form has others already.
+    /// Convert to line feeds, unless the stored content has other line ends already.
     LineFeedsUnlessStored,
 }
 
@@ -106,9 +106,9 @@ pub(in crate::imports) enum LineEnds {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::imports) struct Attributes {
-    /// The program that git would put between the work tree and its objects. It is never run here.
+    /// Filter program of git for this path. The engine never runs it.
     pub(in crate::imports) external_filter: Option<String>,
-    /// `.gitattributes` says that the contents are not text.
+    /// True if `.gitattributes` says that the content is not text.
     pub(in crate::imports) binary: bool,
     pub(in crate::imports) line_ends: LineEnds,
 }
@@ -117,24 +117,24 @@ pub(in crate::imports) struct Attributes {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::imports) struct Start {
-    /// The message as git would store it.
+    /// Message in the form that git stores.
     pub(in crate::imports) message: String,
-    /// Name and address, as they stand in a commit.
+    /// Name and address as the commit holds them.
     pub(in crate::imports) author: String,
     pub(in crate::imports) committer: String,
     pub(in crate::imports) parent: Option<Id>,
     pub(in crate::imports) branch: Option<String>,
-    /// False where the modes of files mean nothing.
+    /// False if the file system does not keep modes.
     pub(in crate::imports) trusts_modes: bool,
-    /// False where a plain file stands for a symbolic link.
+    /// False if plain files represent symbolic links.
     pub(in crate::imports) has_links: bool,
-    /// True where the movements of branches are logged.
+    /// True if git keeps logs of branches.
     pub(in crate::imports) keeps_logs: bool,
-    /// `core.hooksPath`; absent for the usual folder.
+    /// `core.hooksPath`; absent for the default folder.
     pub(in crate::imports) hooks_path: Option<String>,
 }
 
-/// A path that differs from the index or the last commit, and what the last commit holds for it.
+/// A path that differs from the index or the last commit, with its entry in the last commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::imports) struct Candidate {
@@ -142,7 +142,7 @@ pub(in crate::imports) struct Candidate {
     pub(in crate::imports) committed: Option<(Id, u32)>,
 }
 
-/// A submodule, and the commits of it that index and last commit name.
+/// A submodule, and its commits in the index and the last commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::imports) struct Submodule {
@@ -151,7 +151,7 @@ pub(in crate::imports) struct Submodule {
     pub(in crate::imports) committed: Option<Id>,
 }
 
-/// One file of a commit; without contents where it is removed.
+/// A file of a commit; without content if the commit removes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::imports) struct TreeEntry {
@@ -159,7 +159,8 @@ pub(in crate::imports) struct TreeEntry {
     pub(in crate::imports) new: Option<NewFile>,
 }
 
-/// A stored file, with what the file system said of it when it was read: git's index keeps the lower 32 bits of each.
+/// A stored file, with the file system's data at the time of reading. git's index holds the lower 32 bits of each
+/// number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::imports) struct NewFile {
@@ -175,7 +176,7 @@ pub(in crate::imports) struct NewFile {
 }
 
 impl NewFile {
-    /// A submodule at a commit. git stores nothing else about it.
+    /// A submodule at a commit. git stores only the commit.
     pub(in crate::imports) fn submodule(id: Id) -> Self {
         Self {
             id,
@@ -191,7 +192,7 @@ impl NewFile {
     }
 }
 
-/// When a commit is made: seconds since 1970, and minutes east of Greenwich.
+/// Time of a commit: seconds since 1970, and minutes east of Greenwich.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::imports) struct Moment {
@@ -205,23 +206,21 @@ pub(in crate::imports) struct Moment {
 pub(in crate::imports) struct CommitRecord {
     pub(in crate::imports) id: Id,
     pub(in crate::imports) parents: Vec<Id>,
-    /// Name and address.
     pub(in crate::imports) author: String,
-    /// The address alone.
     pub(in crate::imports) author_email: String,
     pub(in crate::imports) made: Moment,
     pub(in crate::imports) message: String,
 }
 
-/// The commit that a work tree is at, and where it comes from.
+/// The commit of a work tree, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::imports) struct Lineage {
     /// Absent before the first commit.
     pub(in crate::imports) head: Option<Id>,
-    /// The first of the asked commits from which only commits of the user and the team lead here.
+    /// First of the asked commits from which only commits of the user and the team lead here.
     pub(in crate::imports) follows: Option<Id>,
-    /// False in the middle of a merge, a rebase and the like.
+    /// False during a merge, a rebase or a similar action.
     pub(in crate::imports) is_settled: bool,
 }
 
@@ -230,24 +229,24 @@ pub(in crate::imports) struct Lineage {
 #[serde(deny_unknown_fields)]
 pub(in crate::imports) struct WalkedCommits {
     pub(in crate::imports) commits: Vec<CommitRecord>,
-    /// Commits that were looked at, those that touch no wanted path included.
+    /// Number of commits examined, including those that touch no wanted path.
     pub(in crate::imports) steps: usize,
     pub(in crate::imports) is_end: bool,
 }
 
-/// Limits of a reading of many commits.
+/// Limits for reading many commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PastBounds {
-    /// Commits of a walk.
+    /// Commits of one walk.
     pub commits_max: usize,
-    /// Files of a commit that counts.
+    /// Changed files of a commit; a commit with more has none.
     pub files_max: usize,
-    /// Exact renames of a commit.
+    /// Exact renames of one commit.
     pub renames_max: usize,
-    /// Bytes of a message.
+    /// Bytes of one message.
     pub message_bytes_max: usize,
-    /// Bytes of messages and paths after which a walk ends.
+    /// Bytes of all messages and paths. The walk ends at this limit.
     pub bytes_max: usize,
 }
 
@@ -259,11 +258,11 @@ pub(in crate::imports) struct PastRecord {
     pub(in crate::imports) seconds: i64,
     pub(in crate::imports) message: String,
     pub(in crate::imports) changed: Vec<String>,
-    /// Before and after, for files whose content stayed the same.
+    /// Old and new path of files with unchanged content.
     pub(in crate::imports) renamed: Vec<(String, String)>,
 }
 
-/// One commit of a walk through the past.
+/// A commit of a walk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::imports) enum PastStep {
@@ -289,14 +288,14 @@ pub(in crate::imports) struct PastPage {
     pub(in crate::imports) is_end: bool,
 }
 
-/// Lines in a row of a file that one commit brought; `first_line` counts from 1.
+/// Consecutive lines that one commit last changed; `first_line` counts from 1.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::imports) struct LineOrigin {
     pub(in crate::imports) first_line: usize,
     pub(in crate::imports) line_count: usize,
     pub(in crate::imports) commit: Id,
-    /// Absent where it lies outside our root or is not UTF-8.
+    /// Absent if the path is outside the session's root or not UTF-8.
     pub(in crate::imports) path: Option<String>,
 }
 
@@ -304,15 +303,14 @@ pub(in crate::imports) struct LineOrigin {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::imports) enum GitRequest {
-    /// The name of the branch.
     Branch,
-    /// Compares; `Deltas` then reads what was found.
+    /// Compares; `Deltas` then reads the changes.
     Diff {
         area: Area,
         untracked: bool,
         paths: Vec<String>,
     },
-    /// Pairs deletions and additions of what was compared last.
+    /// Pairs deletions and additions of the last comparison.
     Renames,
     Deltas {
         from: usize,
@@ -320,105 +318,105 @@ pub(in crate::imports) enum GitRequest {
     Attributes {
         path: String,
     },
-    /// The content of a file in the index, and its mode.
+    /// Object and mode of a file in the index.
     Staged {
         path: String,
     },
-    /// The submodules of index and last commit.
+    /// Submodules of the index and the last commit.
     Submodules,
-    /// A stored content.
+    /// Reads a stored content.
     Blob {
         id: Id,
         bytes_max: u64,
     },
-    /// The commit that a revision stands for; absent means the last one.
+    /// Resolves a revision to a commit; absent for the last commit.
     Revision {
         name: Option<String>,
     },
-    /// The last commit, and which of the kept ones it follows by commits of the user and the team alone.
+    /// The last commit, and which of the `kept` commits it follows through commits of the user and the team alone.
     Lineage {
         kept: Vec<Id>,
         team: Team,
     },
-    /// The user's addresses, as the configuration has them.
+    /// The user's e-mail addresses in git's configuration.
     UserEmails,
-    /// Asks if a commit is `HEAD` or one of its ancestors. False where that cannot be decided.
+    /// True if a commit is `HEAD` or an ancestor of it. False if this cannot be decided.
     IsInHistory {
         commit: Id,
     },
-    /// Begins a walk from a commit through its ancestors, newest first; `Walk` then reads it.
+    /// Begins a walk from a commit through its ancestors, newest first; `Walk` then reads commits.
     BeginWalk {
         from: Id,
         skip: usize,
         paths: Vec<String>,
     },
-    /// The next commits that touch a wanted path, after looking at no more than so many.
+    /// Reads the next commits that touch a wanted path, and examines at most this many.
     Walk {
         commits_max: usize,
         steps_max: usize,
     },
-    /// Begins a walk that reads changed paths; the names of known commits come beside it. `Past` then reads it.
+    /// Begins a walk that reads changed paths. The names of known commits follow as bytes; `Past` then reads commits.
     BeginPast {
         from: Id,
         bounds: PastBounds,
     },
-    /// The next commits of that walk.
+    /// Reads the next commits of that walk.
     Past {
         commits_max: usize,
     },
-    /// Compares a commit with its first parent; `Deltas` then reads what was found.
+    /// Compares a commit with its first parent; `Deltas` then reads the changes.
     DiffCommit {
         id: Id,
         paths: Vec<String>,
     },
-    /// The stored content of a file in a commit.
+    /// Finds the stored content of a file in a commit.
     FileOf {
         commit: Id,
         path: String,
     },
-    /// Finds the commits that brought lines of a file, from 1, the last one included.
+    /// Finds the commits that last changed a range of lines. Lines count from 1; the last line is included.
     Blame {
         commit: Id,
         path: String,
         first_line: usize,
         last_line: usize,
     },
-    /// The state from which a commit would be made.
+    /// Reads the state from which a commit would be made.
     Begin {
         message: String,
     },
-    /// Finds what could be committed; `Candidates` then reads it.
+    /// Finds files that can be committed; `Candidates` then reads them.
     Find {
         paths: Vec<String>,
     },
     Candidates {
         from: usize,
     },
-    /// Says of a named path that stands for no change whether it is there at all.
+    /// Explains why a named path has no change: it may not exist, or be ignored.
     Explain {
         path: String,
     },
-    /// Stores a piece of a file, which comes beside it.
+    /// Stores a piece of a file; the bytes follow.
     Store {
         path: String,
         is_last: bool,
     },
-    /// Stores a link's target.
+    /// Stores the target of a link.
     StoreLink,
-    /// Files of the commit; more may follow.
+    /// Adds files to the commit.
     Entries {
         entries: Vec<TreeEntry>,
     },
-    /// The tree of the last commit with those files changed.
+    /// Builds the tree: the last commit with these files changed.
     Tree,
     Commit {
         tree: Id,
         parent: Option<Id>,
         message: String,
-        /// When the author made the change, and when it was committed.
+        /// Time of the author and of the committer.
         moments: [Moment; 2],
     },
-    /// Makes the copy of the index agree with the commit for those files.
+    /// Updates the copy of the index for the committed files.
     Index,
 }
 
@@ -431,10 +429,10 @@ pub(in crate::imports) enum GitAnswer {
     Counted(usize),
     Deltas(Vec<Delta>),
     Attributes(Attributes),
-    /// Absent where the index does not have the file, or has a conflict in its place.
+    /// Absent if the index does not have the file, or has a conflict for it.
     Staged(Option<(Id, u32)>),
     Submodules(Vec<Submodule>),
-    /// The content is beside it.
+    /// The content follows as bytes.
     Blob,
     TooLarge,
     /// Absent before the first commit.

@@ -1,8 +1,8 @@
 //! The helper's side of git: everything that libgit2 does.
 //!
-//! It answers questions about one repository until the engine hangs up. It judges nothing: what is hidden, what may be
-//! shown and what is committed is decided on the other side. What of a repository libgit2 does not understand as git
-//! does is refused here, before it is opened.
+//! It answers requests about one repository until the engine closes the connection. It decides nothing: the engine
+//! decides what is hidden, shown and committed. Repositories that libgit2 reads differently from git are refused
+//! before they are opened.
 
 mod commit;
 mod configuration;
@@ -34,7 +34,7 @@ use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
 use tool_sandbox::confine::HelperConnection;
 
-/// Answers until no more requests come.
+/// Answers requests until the connection is closed.
 pub(crate) fn serve(mut connection: HelperConnection, task: &GitTask) {
     match Git::open(task) {
         Ok(git) => Worker::new(&git).serve(&mut connection),
@@ -84,7 +84,7 @@ impl Git {
         })
     }
 
-    /// The repository as another one of libgit2's.
+    /// Opens the same repository again, for a second handle of libgit2.
     fn open_again(&self) -> Result<Repository, git2::Error> {
         match (&self.stand_in, self.repository.workdir()) {
             (Some(stand_in), _) => open_with(&stand_in.place, &self.repository),
@@ -93,7 +93,7 @@ impl Git {
         }
     }
 
-    /// Reads the references anew, where libgit2 does not do so by itself.
+    /// Reads the references again, if libgit2 does not do so itself.
     fn refresh(&self) -> Result<(), Failure> {
         self.stand_in.as_ref().map_or(Ok(()), stand_in::fill)
     }
@@ -113,14 +113,15 @@ fn open_stand_in(task: &StandInTask, top: &Path, real: &Repository) -> Result<Re
     Ok(repository)
 }
 
-/// Opens a git directory alone. Conditions and relative paths of the configuration go by the place of `configured`.
+/// Opens a git directory alone. Conditions and relative paths in the configuration refer to the location of
+/// `configured`.
 fn open_with(place: &Path, configured: &Repository) -> Result<Repository, git2::Error> {
     let repository = open_repository(place, RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE)?;
     repository.set_config(&configured.config()?)?;
     Ok(repository)
 }
 
-/// Checks that libgit2 takes the same directory for the work tree, and that a directory is its own common directory.
+/// Checks that libgit2 uses the same directory for the work tree, and that a directory is its own common directory.
 fn check_belongs(repository: &Repository, task: &GitTask) -> Result<(), Failure> {
     let Some(work_tree) = repository.workdir() else {
         return Err(not_a_repository());
@@ -140,7 +141,7 @@ fn check_belongs(repository: &Repository, task: &GitTask) -> Result<(), Failure>
     Ok(())
 }
 
-/// True where the repository's own configuration names its work tree, as a submodule's does.
+/// True if the repository's own configuration names its work tree, as that of a submodule does.
 fn local_work_tree(repository: &Repository) -> bool {
     let Ok(config) = repository.config() else { return false };
     let Ok(local) = config.open_level(git2::ConfigLevel::Local) else {
@@ -149,26 +150,25 @@ fn local_work_tree(repository: &Repository) -> bool {
     local.get_path("core.worktree").is_ok()
 }
 
-/// An opened git repository, and where in its work tree our root lies.
+/// An opened git repository, and the position of the session's root in its work tree.
 struct Git {
     repository: Repository,
-    /// Our root relative to the work tree, with a trailing `/`; empty where they are the same.
+    /// Session's root relative to the work tree, with a trailing `/`; empty if they are the same.
     prefix: String,
-    /// What precedes our paths, with a trailing `/`; empty but in a submodule.
+    /// Prefix of paths in requests, with a trailing `/`; empty except for a submodule.
     above: String,
-    /// Author and committer of the caller's environment.
+    /// Author and committer from the caller's environment.
     persons: (GitPerson, GitPerson),
-    /// Folder for new objects.
     scratch: Option<std::path::PathBuf>,
     stand_in: Option<StandInTask>,
-    /// The real repository of a stand-in: the configuration holds on to it.
+    /// The real repository of a stand-in, which must live as long as its configuration is in use.
     _configured: Option<Repository>,
 }
 
 impl Git {
-    /// The path in the work tree for a path of ours; without a trailing `/` for our root itself.
+    /// Converts a path of a request to one in the work tree; for the root itself, without a trailing `/`.
     fn inside(&self, path: &str) -> String {
-        // The submodule itself has no `/` at its end.
+        // The path of the submodule itself has no `/` at its end.
         let is_itself = self.above.strip_suffix('/') == Some(path);
         let below = if is_itself {
             ""
@@ -179,13 +179,13 @@ impl Git {
         path.trim_end_matches('/').to_owned()
     }
 
-    /// Our path for one in the work tree, where it lies beneath our root and is UTF-8.
+    /// Converts a path in the work tree to one for answers; `None` outside the session's root, or if it is not UTF-8.
     fn ours(&self, path: &[u8]) -> Option<String> {
         let below = std::str::from_utf8(path).ok()?.strip_prefix(self.prefix.as_str())?;
         Some(format!("{}{below}", self.above))
     }
 
-    /// Literal paths for libgit2: none where everything is meant.
+    /// Literal paths for libgit2; an empty list means all paths.
     fn pathspecs(&self, paths: &[String]) -> Vec<String> {
         let inside: Vec<String> = paths.iter().map(|path| self.inside(path)).collect();
         if inside.iter().any(String::is_empty) || paths.is_empty() || paths.iter().any(String::is_empty) {
@@ -197,7 +197,7 @@ impl Git {
         inside
     }
 
-    /// The content of a file in the index, and its mode.
+    /// Object and mode of a file in the index.
     fn staged(&self, path: &str) -> Result<Option<(Id, u32)>, Failure> {
         let index = self.repository.index().map_err(|error| git_failure(&error))?;
         let Some(entry) = index.get_path(Path::new(&self.inside(path)), 0) else {
@@ -206,8 +206,8 @@ impl Git {
         Ok(Some((id(entry.id)?, entry.mode)))
     }
 
-    /// The submodules of index and last commit, but for those that a sparse checkout leaves out; at most one more than
-    /// `SUBMODULES_MAX`.
+    /// Submodules of the index and the last commit, without those that a sparse checkout leaves out; at most
+    /// `SUBMODULES_MAX` + 1.
     fn submodules(&self) -> Result<Vec<Submodule>, Failure> {
         let is_module = |mode: u32| mode == u32::from(FileMode::Commit);
         let index = self.repository.index().map_err(|error| git_failure(&error))?;
@@ -217,7 +217,7 @@ impl Git {
             .iter()
             .filter(|entry| is_module(entry.mode) && !not_watched(entry))
         {
-            // The binding panics on a path that leads elsewhere, as in `entry`.
+            // The binding panics on a path that leaves the tree, as in `entry`.
             let committed = std::str::from_utf8(&entry.path)
                 .ok()
                 .filter(|path| is_plain(Path::new(path)))
@@ -233,7 +233,7 @@ impl Git {
                 });
             }
         }
-        // The last commit may have some that the index lacks.
+        // The last commit may have submodules that the index lacks.
         if head.as_ref().is_none_or(|tree| tree.get_name(".gitmodules").is_none()) {
             return Ok(found);
         }
@@ -257,7 +257,7 @@ impl Git {
         Ok(found)
     }
 
-    /// The name of the current branch, born or not; absent on a detached head.
+    /// Name of the current branch, with or without commits; `None` on a detached head.
     fn branch(&self) -> Option<String> {
         let head = self.repository.find_reference("HEAD").ok()?;
         let target = head.symbolic_target_bytes()?;
@@ -265,7 +265,6 @@ impl Git {
         Some(String::from_utf8_lossy(name).into_owned())
     }
 
-    /// The last commit; absent before the first.
     fn head(&self) -> Result<Option<git2::Commit<'_>>, Failure> {
         match self.repository.head() {
             Ok(head) => Ok(Some(head.peel_to_commit().map_err(|error| git_failure(&error))?)),
@@ -274,14 +273,13 @@ impl Git {
         }
     }
 
-    /// Tree of the last commit; absent before the first.
     fn head_tree(&self) -> Result<Option<git2::Tree<'_>>, Failure> {
         let tree = self.head()?.map(|commit| commit.tree()).transpose();
         tree.map_err(|error| git_failure(&error))
     }
 }
 
-/// Says of what the helper was kept from what it was, where libgit2 says it.
+/// Text in libgit2's message when the sandbox denies a file.
 const KEPT_OUT: &str = "Permission denied";
 
 fn open_failure(top: &Path, error: &git2::Error) -> Failure {
@@ -307,7 +305,7 @@ fn open_failure(top: &Path, error: &git2::Error) -> Failure {
     }
 }
 
-/// An error of libgit2 that no rule of ours foresaw.
+/// Converts an error of libgit2 that no rule expects.
 fn git_failure(error: &git2::Error) -> Failure {
     match (error.code(), error.class()) {
         (ErrorCode::NotFound, ErrorClass::Odb) => hinted(
@@ -332,7 +330,7 @@ fn oid(id: &Id) -> Result<Oid, Failure> {
     Oid::from_bytes(id.commit().as_bytes()).map_err(|error| git_failure(&error))
 }
 
-/// The repository, and what was found in it last.
+/// The repository, and the results of the last search.
 struct Worker<'a> {
     git: &'a Git,
     diff: Option<git2::Diff<'a>>,
@@ -410,7 +408,7 @@ impl<'a> Worker<'a> {
     }
 
     fn compare(&mut self, area: Area, untracked: bool, paths: &[String]) -> Result<usize, Failure> {
-        // The work trees of submodules are other repositories; and a path is a path, not a pattern.
+        // Work trees of submodules are other repositories. Paths are literal, not patterns.
         let mut options = DiffOptions::new();
         options
             .ignore_submodules(area == Area::WorkTree)
@@ -537,7 +535,7 @@ impl Git {
         }
     }
 
-    /// The value of an attribute, where it is set to one.
+    /// Value of an attribute, if it has one.
     fn attribute(&self, path: &str, name: &str) -> Option<String> {
         let path = self.inside(path);
         let flags = AttrCheckFlags::FILE_THEN_INDEX;
@@ -550,7 +548,7 @@ impl Git {
         }
     }
 
-    /// git leaves a file alone whose stored form has CRLF already, unless `text` or `eol` is set for it.
+    /// git keeps CRLF in a file whose stored content has CRLF already, unless `text` or `eol` is set.
     fn line_ends(&self, path: &str) -> LineEnds {
         let inside = self.inside(path);
         let flags = AttrCheckFlags::FILE_THEN_INDEX;
@@ -574,7 +572,7 @@ impl Git {
     }
 }
 
-/// True for a file that is missing because the user told git not to have it (a sparse checkout) or not to look.
+/// True for a missing file that the user told git to leave out (sparse checkout) or to ignore.
 fn left_in_place(index: &git2::Index, delta: &DiffDelta<'_>) -> bool {
     let Some(path) = delta
         .old_file()
@@ -586,7 +584,7 @@ fn left_in_place(index: &git2::Index, delta: &DiffDelta<'_>) -> bool {
     entry(index, path).is_some_and(|entry| not_watched(&entry))
 }
 
-/// Index entry of a path. The binding panics on a path that leads elsewhere, which a tree may well hold.
+/// Finds the index entry of a path. The binding panics on a path that leaves the tree, which a tree may well contain.
 fn entry(index: &git2::Index, path: &Path) -> Option<git2::IndexEntry> {
     is_plain(path).then(|| index.get_path(path, 0))?
 }
@@ -596,18 +594,18 @@ fn is_plain(path: &Path) -> bool {
         .all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
-/// True where the index says that the work tree's file does not count.
+/// True if the index says to ignore changes of this file.
 fn not_watched(entry: &git2::IndexEntry) -> bool {
     IndexEntryFlag::from_bits_truncate(entry.flags).is_valid()
         || IndexEntryExtendedFlag::from_bits_truncate(entry.flags_extended).is_skip_worktree()
 }
 
-/// True for a file that is only announced (`git add -N`): git holds nothing of it yet.
+/// True for a file that was announced with `git add -N`: git has no content of it yet.
 fn is_intended(entry: &git2::IndexEntry) -> bool {
     IndexEntryExtendedFlag::from_bits_truncate(entry.flags_extended).is_intent_to_add()
 }
 
-/// The index without announced files, which git does not count as staged; none where there are none.
+/// Copies the index without announced files, which git does not count as staged; `None` if there are no such files.
 fn without_intended(index: &git2::Index, format: git2::ObjectFormat) -> Option<git2::Index> {
     let intended: Vec<Vec<u8>> = index.iter().filter(is_intended).map(|entry| entry.path).collect();
     let mut copy = git2::Index::open_ext(index.path().filter(|_| !intended.is_empty())?, format).ok()?;

@@ -1,7 +1,7 @@
-//! The helper's part of a commit: it finds what differs, and makes objects in a folder of its own.
+//! The helper's part of a commit: finds changes, and makes objects in its own folder.
 //!
-//! Nothing of the repository is written here. The objects go to a scratch store that borrows from the real one, and the
-//! index is a copy; the engine puts both in place once the user has agreed, and moves the branch.
+//! It writes nothing to the repository. Objects go to a scratch folder that borrows from the real one, and the index
+//! is a copy. The engine publishes both once the user has agreed, and moves the branch.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -19,14 +19,14 @@ use crate::task::GitPerson;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
 
-/// Makes new objects go to the scratch store, which the engine has prepared.
+/// Makes libgit2 write new objects to the scratch folder, which the engine has prepared.
 pub(super) fn divert(repository: &Repository, scratch: &Path) -> Result<(), git2::Error> {
     let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE;
     let store = open_repository(&scratch.join("store"), flags)?;
     repository.set_odb(&store.odb()?)
 }
 
-/// A commit under way.
+/// A commit in preparation.
 pub(super) struct Making<'a> {
     git: &'a Git,
     candidates: Vec<Candidate>,
@@ -109,7 +109,7 @@ impl<'a> Making<'a> {
             branch: self.git.branch(),
             trusts_modes: config.get_bool("core.filemode").unwrap_or(true),
             has_links: config.get_bool("core.symlinks").unwrap_or(true),
-            // It may also be the word `always`, which is no less.
+            // The value may also be `always`, which includes this.
             keeps_logs: config.get_bool("core.logallrefupdates").unwrap_or(true),
             hooks_path: config
                 .get_path("core.hookspath")
@@ -118,7 +118,8 @@ impl<'a> Making<'a> {
         })
     }
 
-    /// Git's index goes by what stands for the last commit (`git replace`), and libgit2 by that commit itself.
+    /// git's index refers to the replacement of a replaced last commit (`git replace`), and libgit2 to the commit
+    /// itself.
     fn refuse_replaced_head(&self) -> Result<(), Failure> {
         let Some(head) = self.git.head()? else { return Ok(()) };
         let is_replaced = |id: Oid| {
@@ -136,7 +137,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// A commit in the middle of a merge or a rebase means something else than this one would.
+    /// Refuses to commit during a merge or a rebase, where a commit has another meaning.
     fn refuse_special_states(&self) -> Result<(), Failure> {
         let what = match self.git.repository.state() {
             RepositoryState::Clean => None,
@@ -178,7 +179,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// Refuses a branch that stands for another one: a move would have to follow it.
+    /// Refuses a branch that is a symbolic reference: the move would have to follow it.
     fn refuse_chained_branch(&self) -> Result<(), Failure> {
         let Some(branch) = self.git.branch() else {
             return self.refuse_other_head();
@@ -194,7 +195,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// Refuses a `HEAD` that points to something other than a branch: a commit would move it away from there.
+    /// Refuses a `HEAD` that does not point to a branch: a commit would detach it from its target.
     fn refuse_other_head(&self) -> Result<(), Failure> {
         let head = self.git.repository.find_reference("HEAD").ok();
         match head.as_ref().and_then(git2::Reference::symbolic_target_bytes) {
@@ -210,8 +211,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// Refuses settings that git follows and libgit2 does not read: conditions of inclusion, and authors beside the
-    /// user.
+    /// Refuses settings that git applies and libgit2 does not read: conditional includes, and separate authors.
     fn refuse_unread_settings(&self, config: &git2::Config) -> Result<(), Failure> {
         let refuse = |what: String| {
             let message = format!("The git configuration {what}, which is not read here.");
@@ -225,7 +225,8 @@ impl<'a> Making<'a> {
             let name = String::from_utf8_lossy(inclusion.name_bytes()).into_owned();
             let condition = name.get("includeif.".len()..).unwrap_or_default();
             let is_known = |known: &&str| condition.starts_with(known);
-            // Of a repository with tables libgit2 reads the configuration where no file names the branch.
+            // With reference tables, libgit2 reads the configuration from the stand-in, where no file names the
+            // branch.
             let is_by_branch = condition.starts_with("onbranch:") && self.git.stand_in.is_none();
             if !is_by_branch && !["gitdir:", "gitdir/i:"].iter().any(is_known) {
                 return refuse(format!("includes a file on the condition `{condition}`"));
@@ -239,7 +240,7 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
-    /// Author and committer, at these moments or now.
+    /// Author and committer, at these times or now.
     fn persons(&self, moments: Option<[Moment; 2]>) -> Result<[Signature<'static>; 2], Failure> {
         let (author, committer) = &self.git.persons;
         Ok([
@@ -248,7 +249,7 @@ impl<'a> Making<'a> {
         ])
     }
 
-    /// The author or committer: name and address from the caller's environment, and what it lacks from git's configuration.
+    /// Author or committer: name and address from the caller's environment, and the rest from git's configuration.
     fn person(&self, given: &GitPerson, moment: Option<Moment>) -> Result<Signature<'static>, Failure> {
         let config = self.git.repository.config().map_err(|error| git_failure(&error))?;
         let find = |given: Option<&String>, key: &str| match given {
@@ -271,7 +272,7 @@ impl<'a> Making<'a> {
         made.map_err(|error| git_failure(&error))
     }
 
-    /// The changed paths that are meant.
+    /// Finds the changed paths among `paths`.
     fn find(&self, paths: &[String]) -> Result<Vec<Candidate>, Failure> {
         let mut options = StatusOptions::new();
         options
@@ -299,7 +300,7 @@ impl<'a> Making<'a> {
                 entry.is_some_and(|entry| not_watched(&entry))
             };
             let unchanged = status.status().is_empty() || status.status().contains(Status::IGNORED);
-            // A path that ends with `/` is another repository inside this one.
+            // A path that ends in `/` is a nested repository.
             let is_other = path.ends_with('/');
             if unchanged || is_other || (status.status().contains(Status::WT_DELETED) && missing_on_purpose()) {
                 continue;
@@ -310,7 +311,7 @@ impl<'a> Making<'a> {
         Ok(candidates)
     }
 
-    /// Object and mode that the last commit holds for a path.
+    /// Object and mode of a path in the last commit.
     fn committed(&self, before: Option<&git2::Tree<'_>>, path: &str) -> Result<Option<(Id, u32)>, Failure> {
         let inside = self.git.inside(path);
         let Some(entry) = before.and_then(|tree| tree.get_path(Path::new(&inside)).ok()) else {
@@ -322,7 +323,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// Being unchanged is no mistake; not being there, or being ignored, is.
+    /// An unchanged file is not a mistake; a missing or ignored file is.
     fn explain(&self, path: &str) -> Result<(), Failure> {
         let repository = &self.git.repository;
         let index = repository.index().map_err(|error| git_failure(&error))?;
@@ -345,7 +346,7 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
-    /// Takes a piece of a file, and stores the file with the last one.
+    /// Appends a piece to the file, and stores the file after the last piece.
     fn store(&mut self, path: &str, is_last: bool, piece: &[u8]) -> Result<GitAnswer, Failure> {
         let failed = |error: io::Error| failure("failed", format!("`{path}` could not be stored: {error}."));
         let inside = self.git.inside(path);
@@ -370,7 +371,7 @@ impl<'a> Making<'a> {
         Ok(GitAnswer::Done)
     }
 
-    /// The tree of the commit: the last one with the chosen entries changed. Nothing but objects is written.
+    /// Builds the tree of the commit: the last one with the chosen entries changed. Only objects are written.
     fn tree(&self) -> Result<Oid, git2::Error> {
         let mut index = Index::new_ext(self.git.repository.object_format())?;
         if let Ok(Some(before)) = self.git.head_tree() {
@@ -381,7 +382,7 @@ impl<'a> Making<'a> {
     }
 
     fn apply(&self, index: &mut Index) -> Result<(), git2::Error> {
-        // Removals first: a directory may take the place of a file.
+        // Removals come first: a directory may replace a file.
         for entry in self.entries.iter().filter(|entry| entry.new.is_none()) {
             index.remove_path(Path::new(&self.git.inside(&entry.path)))?;
         }
@@ -410,8 +411,8 @@ impl<'a> Making<'a> {
         id(made.map_err(|error| git_failure(&error))?)
     }
 
-    /// The copy of the index belongs to the repository for this, so that entries that may have changed since they were
-    /// noted are looked at again, as git does.
+    /// The repository uses the copy of the index for this step, so that entries which may have changed since are read
+    /// again, as in git.
     fn update_index(&self) -> Result<(), git2::Error> {
         let Some(scratch) = &self.git.scratch else {
             return Err(git2::Error::from_str("there is no copy of the index"));
@@ -423,9 +424,9 @@ impl<'a> Making<'a> {
     }
 }
 
-/// Storing files with libgit2's own filters (line ends, `$Id$`), as git does. It reads a file at its path in a work tree
-/// and wants to write temporary ones beside the real objects, so it gets a work tree in the scratch folder, with one file
-/// at a time and the attributes that hold for it.
+/// Stores files with libgit2's filters (line ends, `$Id$`), as git does. libgit2 reads a file at its path in a work
+/// tree, and writes temporary files beside the real objects. So it gets a work tree in the scratch folder, which
+/// holds one file at a time and its attributes.
 struct Storing {
     repository: Repository,
     top: PathBuf,
@@ -457,8 +458,8 @@ impl Storing {
         OpenOptions::new().write(true).create(true).truncate(true).open(path)
     }
 
-    /// Copies a folder's attributes. An unreadable file counts as absent, as in libgit2. A link is an error: git does
-    /// not follow it, and libgit2 does.
+    /// Copies the attributes of a folder. An unreadable file counts as absent, as in libgit2. A link is an error: git
+    /// does not follow it, but libgit2 does.
     fn copy_attributes(&self, folder: &Path) -> io::Result<()> {
         let copy = self.work.join(folder).join(ATTRIBUTES);
         let real = self.top.join(folder).join(ATTRIBUTES);
@@ -480,7 +481,7 @@ impl Storing {
         let path = self.work.join(inside);
         let stored = self.repository.blob_path(&path);
         if !path.ends_with(ATTRIBUTES) {
-            // A file that stays is removed with the scratch folder.
+            // A file that cannot be removed goes with the scratch folder.
             let _ = fs::remove_file(path);
         }
         stored
@@ -496,8 +497,8 @@ fn no_author() -> Failure {
     )
 }
 
-/// An entry with what the file system said when the content was read: a file that was changed since differs in it, and
-/// git looks again.
+/// An index entry with the file system's data at the time of reading. If the file has changed since, the data
+/// differs, and git reads the file again.
 fn index_entry(path: String, new: &NewFile) -> Result<IndexEntry, git2::Error> {
     let time = |(seconds, nanoseconds)| IndexTime::new(seconds, nanoseconds);
     Ok(IndexEntry {

@@ -1,4 +1,4 @@
-//! Reads configurations before a repository is opened, to know which files of the user a helper may read.
+//! Reads configurations before a repository is opened, to find the user's files that a helper may read.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ use crate::limits;
 use crate::task::GitTask;
 use tool_sandbox::confine::Walls;
 
-/// Makes this process ready to be confined: bounds libgit2's own use of memory, tells it where the user's home is, and
-/// lets the helper read the machine's and the user's configuration. Only for a process of its own, because all of it is global.
+/// Prepares this process for confinement: limits libgit2's memory, sets the user's home, and lets the helper read the
+/// configuration of the machine and the user. All of these are global, so this is only for a process of its own.
 pub(crate) fn prepare(task: &GitTask, walls: &mut Walls) {
     let config_home = task
         .config_home
@@ -22,9 +22,10 @@ pub(crate) fn prepare(task: &GitTask, walls: &mut Walls) {
         unsafe_code,
         reason = "the environment and libgit2's options are global; this process has one thread"
     )]
-    // SAFETY: no other thread exists that could read or write them meanwhile.
+    // SAFETY: no other thread exists that could read or write the environment.
     unsafe {
-        // It was empty. libgit2 finds the user's configuration by these two, and expands `~` by the first.
+        // The environment is empty. libgit2 finds the user's configuration by these variables, and expands `~` with
+        // `HOME`.
         for (name, place) in [("HOME", &task.home), ("XDG_CONFIG_HOME", &task.config_home)] {
             if let Some(place) = place {
                 std::env::set_var(name, place);
@@ -40,13 +41,13 @@ pub(crate) fn prepare(task: &GitTask, walls: &mut Walls) {
     walls.read.extend(users_files(files, task.home.as_deref()));
 }
 
-/// Makes libgit2 open repositories whose references are in tables: it reads them from a stand-in, whose configuration is
-/// the real one.
+/// Makes libgit2 open repositories with reference tables. It reads them from a stand-in, whose configuration is the
+/// real one.
 pub(in crate::imports) fn allow_extensions() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         #[expect(unsafe_code, reason = "libgit2's options are global state")]
-        // SAFETY: every opening of a repository in this process comes after this `Once`, and nothing else reads the list.
+        // SAFETY: this process opens repositories only after this `Once`, and nothing else reads the list.
         let set = unsafe { git2::opts::set_extensions(&["refstorage"]) };
         set.expect("libgit2 takes any name");
     });
@@ -55,7 +56,7 @@ pub(in crate::imports) fn allow_extensions() {
 /// Limits the memory that libgit2 maps and keeps for packs.
 fn bound_memory() {
     #[expect(unsafe_code, reason = "libgit2's options are global state")]
-    // SAFETY: they are numbers; a concurrent reader gets the old or the new one.
+    // SAFETY: these are numbers; a concurrent reader gets the old or the new one.
     unsafe {
         let _ = git2::opts::set_mwindow_size(limits::GIT_PACK_WINDOW_BYTES);
         let _ = git2::opts::set_mwindow_mapped_limit(limits::GIT_PACK_MAPPED_BYTES_MAX);
@@ -63,8 +64,8 @@ fn bound_memory() {
     }
 }
 
-/// The user's configurations with everything that they include, on whatever condition, and the lists of ignored files
-/// and attributes that they name.
+/// The user's configuration files with everything that they include, under any condition, and the lists of ignored
+/// files and attributes that they name.
 fn users_files(mut todo: Vec<PathBuf>, home: Option<&Path>) -> BTreeSet<PathBuf> {
     let mut files = BTreeSet::new();
     while let Some(file) = todo.pop() {

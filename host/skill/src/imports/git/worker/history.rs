@@ -1,4 +1,4 @@
-//! The helper's side of the history: revisions, walks, the changes of a commit, and the origin of lines.
+//! The helper's side of the history: revisions, walks, changes of a commit, and the origin of lines.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -14,20 +14,20 @@ use tool_boundary::hinted;
 use tool_core::authors::Team;
 use tool_core::text::beginning;
 
-/// Parents of one commit that are looked at. An octopus merge has a handful.
+/// Limit for the parents of a commit. An octopus merge has a handful.
 const PARENTS_MAX: usize = 64;
 
-/// Commits between kept build output and the work tree. After more of them it is built anew.
+/// Limit for commits between stored build output and the work tree. Beyond it, the build starts from nothing.
 const LINEAGE_COMMITS_MAX: usize = 1000;
 
-/// Commits of a history with gaps that are looked at for one of them.
+/// Limit for commits that are examined in a history with gaps, to find one of them.
 const GAPPED_STEPS_MAX: usize = 10_000;
 
-/// Addresses of the user that count. A person has a handful.
+/// Limit for the user's e-mail addresses. People have a handful.
 const USER_EMAILS_MAX: usize = 16;
 
 impl Git {
-    /// The commit that a revision stands for; absent before the first commit where none is named.
+    /// Resolves a revision. Without a name, the last commit; `None` before the first commit.
     pub(super) fn revision(&self, name: Option<&str>) -> Result<Option<CommitRecord>, Failure> {
         let Some(name) = name else {
             return self.head()?.as_ref().map(record).transpose();
@@ -51,7 +51,8 @@ impl Git {
         }
     }
 
-    /// The last commit, and the first of the `kept` ones from which only commits of the user and the team lead to it.
+    /// The last commit, and the first of the `kept` commits from which only commits of the user and the team lead to
+    /// it.
     pub(super) fn lineage(&self, kept: &[Id], team: &Team) -> Result<Lineage, Failure> {
         let head = self.head()?;
         let follows = match &head {
@@ -65,9 +66,10 @@ impl Git {
         })
     }
 
-    /// True if the user or the team wrote and made every commit between the two. False where that cannot be decided.
+    /// True if the user or the team wrote and committed every commit between the two. False if this cannot be
+    /// decided.
     fn leads_by_own(&self, from: &Id, to: Oid, team: &Team) -> bool {
-        // Of a shallow clone it is not known what lies between.
+        // In a shallow clone, the commits in between may be missing.
         let Ok(from) = oid(from) else { return false };
         if self.repository.is_shallow() || !self.repository.graph_descendant_of(to, from).unwrap_or(false) {
             return false;
@@ -90,7 +92,7 @@ impl Git {
         all_own().unwrap_or(false)
     }
 
-    /// The changes of a commit against its first parent.
+    /// Compares a commit with its first parent.
     pub(super) fn diff_commit(&self, commit: &Id, paths: &[String]) -> Result<git2::Diff<'_>, Failure> {
         let mut options = DiffOptions::new();
         options.disable_pathspec_match(true).include_typechange(true);
@@ -107,7 +109,7 @@ impl Git {
         compare(oid(commit)?).map_err(|error| git_failure(&error))
     }
 
-    /// The stored content of a regular file or a link in a commit.
+    /// Stored content of a regular file or a link in a commit.
     pub(super) fn file_of(&self, commit: &Id, path: &str) -> Result<Option<Id>, Failure> {
         let tree = self
             .repository
@@ -123,7 +125,7 @@ impl Git {
         }
     }
 
-    /// The commits that brought some lines of a file.
+    /// Finds the commits that last changed a range of lines.
     pub(super) fn blame(
         &self,
         commit: &Id,
@@ -154,7 +156,7 @@ impl Git {
         Ok(origins)
     }
 
-    /// The user's addresses of every level of git's configuration: a history has those of all the user's machines.
+    /// The user's addresses on every level of git's configuration: a history has those of all the user's machines.
     pub(super) fn user_emails(&self) -> Vec<String> {
         let mut emails = Vec::new();
         let Ok(config) = self.repository.config() else {
@@ -173,7 +175,7 @@ impl Git {
         emails
     }
 
-    /// True for `HEAD` and its ancestors. False where missing commits leave it open.
+    /// True for `HEAD` and its ancestors. False if missing commits leave it open.
     pub(super) fn is_in_history(&self, commit: &Id) -> Result<bool, Failure> {
         let wanted = oid(commit)?;
         let Some(head) = self.head()?.map(|head| head.id()) else {
@@ -184,7 +186,7 @@ impl Git {
         }
         match self.repository.graph_descendant_of(head, wanted) {
             Ok(is_descendant) => Ok(is_descendant),
-            // A shallow clone: what is there decides.
+            // In a shallow clone, the commits that exist decide.
             Err(_) => self.is_reached(head, wanted),
         }
     }
@@ -202,7 +204,7 @@ impl Git {
     }
 }
 
-/// True for an error that says that there is no such revision, or no single one.
+/// True for an error about a revision that does not exist, or is ambiguous.
 fn is_about_the_name(error: &git2::Error) -> bool {
     matches!(
         error.code(),
@@ -210,17 +212,17 @@ fn is_about_the_name(error: &git2::Error) -> bool {
     )
 }
 
-/// A walk through the ancestors of a commit, newest first. Of commits with the same time, those that were reached first
-/// come first, so that a child comes before its parents. libgit2's own walk orders them at random.
+/// A walk through the ancestors of a commit, newest first. Commits with the same time come in the order in which they
+/// were reached, so that a child comes before its parents. libgit2's own walk orders them at random.
 pub(super) struct CommitWalk<'a> {
     git: &'a Git,
     waiting: BinaryHeap<WaitingCommit>,
     seen: HashSet<Oid>,
-    /// In the work tree; none where every commit is wanted.
+    /// Paths in the work tree; empty if every commit is wanted.
     paths: Vec<String>,
 }
 
-/// A commit that the walk has reached: its time, the number of commits reached before it, and its name.
+/// A commit that the walk has reached: its time, the number of commits reached before it, and its id.
 type WaitingCommit = (i64, Reverse<usize>, Oid);
 
 impl<'a> CommitWalk<'a> {
@@ -240,21 +242,20 @@ impl<'a> CommitWalk<'a> {
         Ok(walk)
     }
 
-    /// The next commit, for a caller that makes do with what can be read: a commit that is missing, damaged or larger than
-    /// `commit_bytes_max` is left out, with those that only it leads to.
+    /// The next commit for a caller that accepts gaps: a commit that is missing, damaged or larger than
+    /// `commit_bytes_max` is skipped, with the commits that only it leads to.
     pub(super) fn step_over_gaps(&mut self, commit_bytes_max: usize) -> Option<Commit<'a>> {
         let (_, _, id) = self.waiting.pop()?;
         let commit = self.find(id).ok()?;
         for parent in commit.parent_ids().take(PARENTS_MAX) {
             if self.git.has_size_within(parent, commit_bytes_max) {
-                // An error leaves the parent out.
+                // Skip the parent on an error.
                 let _ = self.reach(parent);
             }
         }
         Some(commit)
     }
 
-    /// The next commit.
     pub(super) fn step(&mut self) -> Result<Option<Commit<'a>>, Failure> {
         let Some((_, _, id)) = self.waiting.pop() else {
             return Ok(None);
@@ -297,7 +298,7 @@ impl<'a> CommitWalk<'a> {
         Ok(walked)
     }
 
-    /// True where one of the wanted paths differs from what every parent has there.
+    /// True if one of the wanted paths differs from every parent.
     fn touches(&self, commit: &Commit<'_>) -> Result<bool, Failure> {
         if self.paths.is_empty() {
             return Ok(true);
@@ -319,7 +320,7 @@ impl<'a> CommitWalk<'a> {
     }
 }
 
-/// Object and mode at a path of a tree. The binding panics on a path that leads elsewhere.
+/// Object and mode at a path of a tree. The binding panics on a path that leaves the tree.
 fn entry_at(tree: &git2::Tree<'_>, path: &str) -> Result<Option<(Oid, i32)>, Failure> {
     let path = Path::new(path);
     let is_plain = |part| matches!(part, std::path::Component::Normal(_));

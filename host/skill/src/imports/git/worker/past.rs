@@ -1,7 +1,8 @@
 //! The helper's side of reading many commits: messages, times and changed paths, without patches.
 //!
-//! Trees are compared here and not by libgit2, so that a commit of a hundred thousand paths ends as soon as it is known
-//! that it does not count. Objects that are missing, damaged or very large are left out: the rest is a history still.
+//! This module compares trees itself, so that it can stop at a commit of a hundred thousand paths as soon as the
+//! limit is reached; libgit2 would compare all of them. Objects that are missing, damaged or very large are skipped:
+//! the rest is still a history.
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -22,19 +23,19 @@ const PAGE_TIME: Duration = Duration::from_secs(2);
 /// Bytes of messages and paths after which a page ends early.
 const PAGE_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Largest commit that is read, with its message. libgit2 unpacks objects whole.
+/// Limit for a commit with its message, in bytes. libgit2 unpacks objects whole.
 const COMMIT_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Largest tree that is read: some 400,000 entries.
+/// Limit for a tree in bytes: some 400,000 entries.
 const TREE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Entries of trees that are compared for one commit: several versions of a very large directory.
+/// Limit for tree entries that are compared for one commit: several versions of a very large directory.
 const ENTRIES_MAX: usize = 400_000;
 
-/// Folders within folders that are looked into. Deeper paths are left out: a comparison takes stack for each level.
+/// Limit for the depth of folders. Deeper paths are skipped, because the comparison is recursive.
 const DEPTH_MAX: usize = 64;
 
-/// A walk through the ancestors of a commit that leaves out what the caller knows.
+/// A walk through the ancestors of a commit that skips known commits.
 pub(super) struct PastWalk<'a> {
     git: &'a Git,
     walk: CommitWalk<'a>,
@@ -43,7 +44,7 @@ pub(super) struct PastWalk<'a> {
 }
 
 impl<'a> PastWalk<'a> {
-    /// `known` are names of commits, each as long as that of `from`.
+    /// `known` are ids of commits, each as long as that of `from`.
     pub(super) fn begin(git: &'a Git, from: &Id, known: &[u8], bounds: PastBounds) -> Result<Self, Failure> {
         let known = known
             .chunks_exact(from.commit().as_bytes().len())
@@ -60,7 +61,7 @@ impl<'a> PastWalk<'a> {
         })
     }
 
-    /// The next commits that can be read.
+    /// Reads the next commits.
     pub(super) fn read(&mut self, commits_max: usize) -> Result<PastPage, Failure> {
         let began = Instant::now();
         let mut page = PastPage {
@@ -87,7 +88,7 @@ impl<'a> PastWalk<'a> {
     fn record(&self, commit: &Commit<'_>) -> Result<PastRecord, Failure> {
         let message = commit.message_bytes();
         let message = String::from_utf8_lossy(&message[..message.len().min(self.bounds.message_bytes_max)]);
-        // A commit without its parent, as at the border of a shallow clone, only seems to bring every file.
+        // Without its parent, as at the border of a shallow clone, a commit seems to add every file.
         let parent = commit.parent_ids().next().filter(|_| commit.parent_count() == 1);
         let parent = parent.filter(|parent| self.git.has_size_within(*parent, COMMIT_BYTES_MAX));
         let parent = parent.and_then(|parent| self.git.repository.find_commit(parent).ok());
@@ -103,7 +104,7 @@ impl<'a> PastWalk<'a> {
         })
     }
 
-    /// The changed paths below our root; nothing where there are too many, or where an object is missing.
+    /// Changed paths below the session's root; `None` if there are too many, or if an object is missing.
     fn changes(&self, parent: &Commit<'_>, commit: &Commit<'_>) -> Option<PathChanges> {
         let (before, after) = (self.tree(parent)?, self.tree(commit)?);
         let mut comparison = Comparison {
@@ -116,7 +117,7 @@ impl<'a> PastWalk<'a> {
         Some(comparison.changes)
     }
 
-    /// The tree at our root in a commit; the inner one is absent where the commit has no such folder.
+    /// The tree at the session's root in a commit; the inner `Option` is `None` if the commit has no such folder.
     fn tree<'c>(&'c self, commit: &Commit<'c>) -> Option<Option<Tree<'c>>> {
         let mut tree = self.git.small_tree(commit.tree_id())?;
         for part in self.git.prefix.split('/').filter(|part| !part.is_empty()) {
@@ -130,7 +131,7 @@ impl<'a> PastWalk<'a> {
     }
 }
 
-/// Paths that differ between two trees.
+/// Changed paths between two trees.
 #[derive(Default)]
 struct PathChanges {
     modified: Vec<String>,
@@ -143,7 +144,7 @@ impl PathChanges {
         self.modified.len() + self.added.len() + self.removed.len()
     }
 
-    /// The changed paths, unless there are too many, and the pairs of a removed and an added file with one content.
+    /// The changed paths, unless there are too many, and pairs of removed and added files with the same content.
     fn finish(self, bounds: &PastBounds) -> (Vec<String>, Vec<(String, String)>) {
         let mut by_content: HashMap<Oid, Vec<&str>> = HashMap::new();
         for (path, content) in &self.removed {
@@ -155,7 +156,7 @@ impl PathChanges {
             let Some(old) = old.filter(|_| !is_empty_file(*content)) else {
                 continue;
             };
-            // Of several files with one content, the one of the same name.
+            // Of several files with the same content, the one of the same name is the rename.
             let name = |path: &str| path.rsplit('/').next().map(str::to_owned);
             let at = old.iter().position(|old| name(old) == name(path)).unwrap_or(0);
             if renamed.len() < bounds.renames_max {
@@ -171,13 +172,13 @@ impl PathChanges {
     }
 }
 
-/// True for the content of an empty file. A removed and an added empty file are no renamed one.
+/// True for the content of an empty file. A removed and an added empty file are not a rename.
 fn is_empty_file(content: Oid) -> bool {
     Oid::hash_object_ext(ObjectType::Blob, &[], content.object_format()).is_ok_and(|empty| empty == content)
 }
 
 impl Git {
-    /// True for an object whose header can be read and says at most so many bytes.
+    /// True for an object whose header is readable and whose size is within the limit.
     pub(super) fn has_size_within(&self, id: Oid, bytes_max: usize) -> bool {
         let header = self.repository.odb().and_then(|objects| objects.read_header(id));
         header.is_ok_and(|(bytes, _)| bytes <= bytes_max)
@@ -189,7 +190,7 @@ impl Git {
     }
 }
 
-/// A comparison of two trees under way.
+/// A comparison of two trees.
 struct Comparison<'a> {
     git: &'a Git,
     changes: PathChanges,
@@ -197,7 +198,7 @@ struct Comparison<'a> {
     paths_max: usize,
 }
 
-/// An entry of a tree that counts: a file or a folder.
+/// A file or a folder in a tree.
 struct TreeItem<'t> {
     entry: TreeEntry<'t>,
     is_folder: bool,
@@ -213,13 +214,13 @@ impl<'t> TreeItem<'t> {
         Some(Self { entry, is_folder })
     }
 
-    /// Bytes that git orders the entries of a tree by: a folder as if its name ended in `/`.
+    /// Sort key in git's order: the name, with a `/` at the end for a folder.
     fn order(&self) -> impl Iterator<Item = u8> {
         let end = self.is_folder.then_some(b'/');
         self.entry.name_bytes().iter().copied().chain(end)
     }
 
-    /// The path below a folder; nothing for a name that is not UTF-8.
+    /// Path of the entry in its folder; `None` if the name is not UTF-8.
     fn path(&self, folder: &str) -> Option<String> {
         let name = std::str::from_utf8(self.entry.name_bytes()).ok()?;
         Some(if folder.is_empty() {
@@ -231,8 +232,9 @@ impl<'t> TreeItem<'t> {
 }
 
 impl<'a> Comparison<'a> {
-    /// Adds what differs below a folder; nothing where there is too much of it. Both trees are in git's order, so that the equal
-    /// entries of a large folder are passed in one go. In a forged tree that is not, equal entries seem to differ.
+    /// Adds the differences below a folder; `None` if there are too many. Both trees are in git's order, so that the
+    /// equal entries of a large folder are skipped in one pass. In a forged tree without that order, equal entries
+    /// may count as changed.
     fn compare(
         &mut self,
         before: Option<&Tree<'_>>,
@@ -268,7 +270,7 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Adds what differs between two entries of one name and kind.
+    /// Adds the differences between two entries of the same name and kind.
     fn differ(&mut self, one: &TreeItem<'_>, other: &TreeItem<'_>, folder: &str, depth: usize) -> Option<()> {
         let Some(path) = one.path(folder) else { return Some(()) };
         if one.is_folder {
@@ -282,7 +284,7 @@ impl<'a> Comparison<'a> {
         Some(())
     }
 
-    /// Adds an entry that only one side has.
+    /// Adds an entry that exists on one side only.
     fn add(&mut self, item: &TreeItem<'_>, folder: &str, depth: usize, is_new: bool) -> Option<()> {
         let Some(path) = item.path(folder) else { return Some(()) };
         if item.is_folder {
@@ -303,7 +305,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// Files and folders of a tree in its order. Other repositories are left out.
+/// Files and folders of a tree, in its order, without nested repositories.
 fn items<'t>(tree: Option<&'t Tree<'_>>) -> impl Iterator<Item = TreeItem<'t>> {
     let count = tree.map_or(0, Tree::len);
     let entries = (0..count).filter_map(move |at| tree?.get(at));
