@@ -1,10 +1,10 @@
-//! A skill's own cases: what it is asked, and what must come of it.
+//! A skill's test cases: calls and their expected outcomes.
 //!
-//! Its author writes them into `cases.toml`. Each is one call in the real sandbox, on a fresh copy of the folder
-//! `fixture` beside the file; what comes of it is compared with what the case expects. A file that cannot be understood,
-//! or that expects nothing, is an error which says the line: a suite that checks nothing must not look like one that
-//! passes. Whose words the file holds is not known: it lets a call change the copy, and run nothing that the user has
-//! not allowed beside it.
+//! The author writes them into `cases.toml`. Each case is one call in the real sandbox, on a fresh copy of the folder
+//! `fixture` beside the file; the outcome is compared with what the case expects. A file that cannot be parsed, or
+//! that expects nothing, is an error with its line: a suite that checks nothing must not look like one that passes.
+//! The author of the file may be a stranger. A case may let its call change the copy, and run only what the user has
+//! allowed.
 
 mod compare;
 mod fixture;
@@ -30,32 +30,32 @@ use tool_core::text::{nearest, nearest_key};
 use tool_repository::{Options, Repository};
 use tool_sandbox::contain;
 
-/// Name of the file.
+/// Name of the file with the cases.
 pub const FILE: &str = "cases.toml";
 
-/// Name of the folder beside it that each call gets a copy of.
+/// Name of the folder that each case gets a copy of.
 pub const FIXTURE: &str = "fixture";
 
-/// Effects that run other programs on this machine. Another author may have written the cases, so the file cannot grant
-/// these; the user grants them by option.
+/// Effects that run other programs on this machine. A stranger may have written the cases, so only an option of the
+/// user grants these effects.
 const BY_WORD: [Effect; 2] = [Effect::RunProcess, Effect::Install];
 
-/// One case.
+/// A test case of a skill.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// The case's claim, in words.
+    /// What the case claims; its name in results.
     pub name: String,
-    /// Function to call; absent where the skill has only one.
+    /// Function to call; absent if the skill has only one.
     pub function: Option<String>,
     /// Arguments of the call.
     pub arguments: Value,
     policy: Policy,
-    /// Effects that it allows and that take the user's own word.
+    /// Effects that the case allows and that the user has to grant by option.
     by_word: Vec<Effect>,
     expected: Expected,
 }
 
-/// Result that a case expects.
+/// Outcome that a case expects.
 #[derive(Debug, Clone)]
 struct Expected {
     equals: Option<String>,
@@ -66,28 +66,28 @@ struct Expected {
     files: BTreeMap<String, Proposed>,
 }
 
-/// One case as it is written, with the places of what may be wrong.
+/// A case as it is written, with positions for errors.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct WrittenCase {
-    /// The case's claim, in words.
+    /// What the case claims; its name in results.
     name: Spanned<String>,
-    /// The function to call, where the skill has several.
+    /// Function to call, if the skill has several.
     #[serde(default)]
     function: Option<String>,
-    /// The arguments: a table, or the text of a JSON object.
+    /// Arguments: a table, or the text of a JSON object.
     #[serde(default)]
     arguments: Option<Spanned<toml::Value>>,
-    /// Effects that are granted beside reading.
+    /// Effects that are granted in addition to reading.
     #[serde(default)]
     allow: Vec<Spanned<String>>,
     /// Effects that are denied.
     #[serde(default)]
     deny: Vec<Spanned<String>>,
-    /// The whole answer, but for line breaks at its end.
+    /// The whole answer, except for line breaks at its end.
     #[serde(default)]
     equals: Option<String>,
-    /// Parts of the answer.
+    /// Texts that the answer must hold.
     #[serde(default)]
     contains: Texts,
     /// Texts that the answer must not hold.
@@ -96,18 +96,17 @@ struct WrittenCase {
     /// A regular expression that matches somewhere in the answer.
     #[serde(default)]
     matches: Option<Spanned<String>>,
-    /// The code of the failure that is expected instead of an answer; the texts are those of its message and hint.
+    /// Code of the expected failure; the other texts then apply to its message and hint.
     #[serde(default)]
     fails: Option<Spanned<String>>,
-    /// The files that the call proposes and what is in them; `false` for one that it removes. Without it, none.
+    /// Files that the call proposes, with their content; `false` for a removed file. By default none.
     #[serde(default)]
     files: BTreeMap<String, Spanned<Proposed>>,
 }
 
-/// Problem in a case, as the end of a sentence, and its position; absent where it is the case as a whole.
+/// A problem as the end of a sentence, and its position; without a position, the whole case is meant.
 type Slip = (Option<usize>, String);
 
-/// One text or several.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "expected a text or a list of texts")]
 enum Texts {
@@ -138,11 +137,10 @@ impl Texts {
 )]
 enum Proposed {
     Text(String),
-    /// Only `false` is meant.
+    /// Only `false` is valid.
     Removed(bool),
 }
 
-/// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CasesFile {
@@ -150,95 +148,99 @@ struct CasesFile {
     case: Vec<Spanned<WrittenCase>>,
 }
 
-/// Why cases cannot be run.
+/// Reason why cases cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum CasesError {
     /// A file or a folder could not be read or written.
     #[error("`{}` could not be {action}", path.display())]
     Io {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// `read`, `copied`, …
+        /// What was tried, as a participle: `read`, `copied`.
         action: &'static str,
-        /// The system's answer.
+        /// Error of the file system.
         source: std::io::Error,
     },
-    /// The file is not what it should be.
+    /// The file is not valid.
     #[error("`{}`, line {line}: {reason}", path.display())]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line, counted from 1.
         line: usize,
-        /// Why, as a sentence's end.
+        /// The problem, as the end of a sentence.
         reason: String,
     },
     /// The file has no cases.
     #[error("`{}` holds no case", path.display())]
     Empty {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The fixture is a link, or no folder.
+    /// The fixture is a link, or not a folder.
     #[error("`{}` {reason}: a fixture is a folder of its own beside `{FILE}`", path.display())]
     NoFolder {
-        /// Path that should be the folder.
+        /// Path of the fixture.
         path: PathBuf,
         /// The problem, as a part of the message.
         reason: &'static str,
     },
-    /// A case allows what a file cannot grant.
+    /// A case allows an effect that only an option of the user grants.
     #[error("The case `{case}` allows `{effect}`, which runs programs here and takes your own word")]
     Ungranted {
-        /// The case.
+        /// Name of the case.
         case: String,
-        /// The effect.
+        /// The effect that is not granted.
         effect: Box<Effect>,
     },
-    /// A case of a skill with several functions does not say which one it calls, or the skill does not have it.
+    /// The skill has several functions and the case names none, or it names one that the skill does not have.
     #[error("The case `{case}` needs `function = \"NAME\"` with one of the skill's functions: {}", functions.join(", "))]
     Function {
-        /// The case.
+        /// Name of the case.
         case: String,
         /// The functions of the skill.
         functions: Vec<String>,
     },
-    /// The copy that a case works on cannot be a repository.
+    /// The copy of the fixture cannot be opened as a repository.
     #[error("the copy of `{}` is no repository: {reason}", path.display())]
     Fixture {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// Why.
+        /// Description of the cause.
         reason: String,
     },
-    /// The folder of the cases is larger than the bound for its copies.
+    /// The fixture is larger than the limit for copies.
     #[error("`{}` holds more than {max}, which is the most that is copied for each case", path.display())]
     TooLarge {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// The bound, in words.
+        /// Description of the limit.
         max: String,
     },
 }
 
-/// Result of a case.
+/// Outcome of a case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CaseResult {
-    /// Its name.
+    /// Name of the case.
     pub name: String,
-    /// True where all came as it was expected.
+    /// True if the outcome is as expected.
     pub passed: bool,
-    /// Differences from the expectation, a sentence or a diff each.
+    /// Differences from the expectation, each a sentence or a diff.
     pub differences: Vec<String>,
-    /// `ok`, or how the call failed.
+    /// `ok`, or the code of the failure.
     pub verdict: String,
-    /// Cost of the call; absent where nothing ran.
+    /// Cost of the call; absent if nothing ran.
     pub receipt: Option<Receipt>,
-    /// Messages of the skill to its log, its standard output and its standard error.
+    /// What the skill wrote to its log, standard output and standard error.
     pub log: Vec<String>,
 }
 
 /// Reads the cases in a skill's folder.
+///
+/// # Errors
+///
+/// The file cannot be read, is not valid or has no cases.
 pub fn read(folder: &Path) -> Result<Vec<Case>, CasesError> {
     let path = folder.join(FILE);
     let text = plain::read_text(&path, limits::CASES_BYTES_MAX, Links::Followed);
@@ -250,8 +252,12 @@ pub fn read(folder: &Path) -> Result<Vec<Case>, CasesError> {
     parse(&path, &text)
 }
 
-/// The folder that each case gets a copy of; absent where there is none. A link may lead to what its author could not
-/// hand on, so it is none.
+/// The folder that each case gets a copy of; `None` if there is none. A link is refused, because the author could not
+/// hand on its target.
+///
+/// # Errors
+///
+/// The fixture is a link, or not a folder.
 pub fn fixture_in(folder: &Path) -> Result<Option<PathBuf>, CasesError> {
     let path = folder.join(FIXTURE);
     let reason = match path.symlink_metadata() {
@@ -295,7 +301,7 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Case>, CasesError> {
     Ok(cases)
 }
 
-/// The parser's words, with the key that was meant.
+/// The parser's message, with the nearest valid key.
 fn reason(message: &str) -> String {
     let first = message.lines().next().unwrap_or_default();
     match nearest_key(message) {
@@ -310,7 +316,7 @@ fn line(text: &str, offset: usize) -> usize {
 }
 
 impl WrittenCase {
-    /// The case, or what is wrong with it.
+    /// Checks the case.
     fn checked(self) -> Result<Case, Slip> {
         let name = self.name.get_ref();
         if name.trim().is_empty() {
@@ -429,13 +435,17 @@ impl WrittenCase {
     }
 }
 
-/// Something that is wrong at a place.
+/// Describes a problem at a position.
 fn slip<T>(place: &Spanned<T>, reason: String) -> Slip {
     (Some(place.span().start), reason)
 }
 
 impl Case {
-    /// Refuses what it allows and the user has not granted by their own word.
+    /// Checks that the user has granted the effects that a file cannot grant.
+    ///
+    /// # Errors
+    ///
+    /// [`CasesError::Ungranted`].
     pub fn check_granted(&self, granted: &[Effect]) -> Result<(), CasesError> {
         match self.by_word.iter().find(|effect| !granted.contains(effect)) {
             None => Ok(()),
@@ -446,7 +456,11 @@ impl Case {
         }
     }
 
-    /// The function that it calls.
+    /// Chooses the function to call.
+    ///
+    /// # Errors
+    ///
+    /// [`CasesError::Function`].
     pub fn function_of<'a>(&self, skill: &'a Inspection) -> Result<&'a str, CasesError> {
         let mut names = skill.functions.iter().map(|function| function.name.as_str());
         let called = match &self.function {
@@ -460,8 +474,12 @@ impl Case {
         })
     }
 
-    /// Makes the call, on a copy of the fixture beneath `folder`, and compares what comes of it. `granted` is what the
-    /// user allows by their own word. Blocks.
+    /// Makes the call on a copy of the fixture beneath `folder`, and compares the outcome. `granted` are the effects
+    /// that the user allows by option. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// The copy cannot be made, or an effect is not granted. A difference is not an error.
     pub fn run(
         &self,
         host: &SkillHost,
@@ -481,7 +499,7 @@ impl Case {
         let policy = self.policy.clone().contained(contain::available);
         let policy = policy.map_err(|problem| no_repository(in_one(&problem)))?;
         let mut context = CallContext::unattended(repository, policy);
-        // As with `tool skill call`, files that the author names need not be read first.
+        // As with `tool skill call`, the call may change files that the author names without reading them first.
         context.files = Arc::new(Mutex::new(SessionFiles::named_in(
             &self.arguments,
             &context.repository,
@@ -509,7 +527,7 @@ fn in_one(problem: &Problem) -> String {
     }
 }
 
-/// A value of TOML as JSON; a date is the text that stands there.
+/// Converts a TOML value to JSON. A date becomes its text.
 fn json(value: &toml::Value) -> Value {
     match value {
         toml::Value::String(text) => text.as_str().into(),

@@ -1,9 +1,10 @@
-//! Compiling a foreign component: in a helper that has nothing but its bytes, and is ended when it takes too much.
+//! Compiles a component that is not ours, in a helper process with nothing but the component's bytes and with limits
+//! for time and memory.
 //!
-//! The answer is native code, made by a process that parsed what an enemy may have written. Loading it is the same
-//! trust as letting the compiler work in this process would be, and no more: what a component could make the compiler
-//! do wrong, it could do there as well. Where there is no helper, the work is done on a thread of this process, whose
-//! time is bounded only for those who wait, and its memory not at all. One compilation runs at a time.
+//! The result is native code from a process that parsed hostile bytes. Loading it needs the same trust as compiling
+//! in this process would: whatever the component could make the compiler do there, it could do here as well. Without
+//! helpers, a thread of this process compiles; then the time limit only ends the waiting, and memory is not limited.
+//! One compilation runs at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,13 +21,12 @@ use tool_sandbox::confine::{self, Helper, HelperConnection, HelperError, Until, 
 /// Limits of a compilation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CompileBounds {
-    /// Wall time.
     pub(super) time: Duration,
-    /// Memory of all its threads.
+    /// Memory for all threads, in bytes.
     pub(super) memory_bytes: u64,
 }
 
-/// Answer of a helper; the code comes beside it.
+/// A helper's answer; the code follows it as bytes.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Outcome {
@@ -34,10 +34,10 @@ enum Outcome {
     Invalid(String),
 }
 
-/// True while a compilation runs, also one on a thread that no call waits for any more.
+/// True while a compilation runs, including one on a thread that no call waits for any more.
 static COMPILING: AtomicBool = AtomicBool::new(false);
 
-/// The turn of one compilation.
+/// Permit for the one compilation at a time. Drop returns it.
 struct CompilePermit;
 
 impl CompilePermit {
@@ -61,7 +61,7 @@ impl Drop for CompilePermit {
     }
 }
 
-/// Compiles a component; its native code.
+/// Compiles a component to native code.
 pub(super) fn compile(
     runtime: &Runtime,
     wasm: Arc<[u8]>,
@@ -102,7 +102,7 @@ fn walls(bounds: CompileBounds) -> Walls {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
     Walls {
         memory_bytes,
-        // The program itself, and what allocators reserve for each thread without using it.
+        // Address space for the program itself, and for what allocators reserve per thread without using it.
         address_bytes: memory_bytes.saturating_mul(2) + processors * 256 * 1024 * 1024,
         cpu_seconds: bounds.time.as_secs().max(1) * processors,
         ..Walls::default()
@@ -118,7 +118,7 @@ fn explain(error: HelperError, bounds: CompileBounds) -> String {
     }
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 fn chain(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", chain(source)),
@@ -130,14 +130,14 @@ fn cancelled() -> String {
     "it was being compiled when the call was cancelled".to_owned()
 }
 
-/// The helper's part: takes the bytes of a component and answers with its code.
+/// Runs in the helper: receives the bytes of a component and answers with its code.
 pub(super) fn serve(mut connection: HelperConnection) {
     let Ok(Some(((), wasm))) = connection.receive() else {
         return;
     };
     match Compiler::new() {
         Ok(compiler) => answer(connection, &compiler, &wasm),
-        // If the socket is gone, the error has no receiver.
+        // If the socket is closed, nobody receives the error.
         Err(error) => drop(connection.send(&Outcome::Invalid(format!("{error:#}")), &[])),
     }
 }

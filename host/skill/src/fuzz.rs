@@ -1,4 +1,4 @@
-//! Any two contents as a diff.
+//! Fuzz target: two contents and their diff.
 
 use super::imports;
 use input::Input;
@@ -8,7 +8,7 @@ use tool_repository::diff;
 #[path = "../../../tests/fuzz/input.rs"]
 mod input;
 
-/// A diff holds what it counts, and turns the old content into the new one.
+/// Checks that a diff counts its lines correctly, and turns the old content into the new one.
 pub fn patches(bytes: &[u8]) {
     let mut input = Input::new(bytes);
     let path = input.text();
@@ -37,7 +37,7 @@ pub fn patches(bytes: &[u8]) {
     imports::fuzz::patch(&path, old, new);
 }
 
-/// Lines added and removed, of those in hunks.
+/// Counts added and removed lines in hunks.
 fn signs(diff: &[u8]) -> (usize, usize) {
     let hunks = diff
         .split(|&byte| byte == b'\n')
@@ -49,7 +49,7 @@ fn signs(diff: &[u8]) -> (usize, usize) {
     })
 }
 
-/// The content after a unified diff of one file.
+/// Applies a unified diff of one file.
 pub(super) fn applied(old: &[u8], diff: &[u8]) -> Vec<u8> {
     let mut old = old.split_inclusive(|&byte| byte == b'\n');
     let (mut new, mut at, mut in_hunk) = (Vec::new(), 1, false);
@@ -58,7 +58,7 @@ pub(super) fn applied(old: &[u8], diff: &[u8]) -> Vec<u8> {
         if let Some(header) = line.strip_prefix(b"@@ -") {
             in_hunk = true;
             let (first, count) = range(header);
-            // An empty side names the line before it.
+            // A hunk with an empty side names the line before it.
             let first = if count == 0 { first + 1 } else { first };
             while at < first {
                 new.extend_from_slice(old.next().expect("a line before the hunk"));
@@ -72,7 +72,7 @@ pub(super) fn applied(old: &[u8], diff: &[u8]) -> Vec<u8> {
         let (sign, text) = line.split_first().expect("a line is not empty");
         match sign {
             b'\\' => {
-                // The line feed before it is the diff's own.
+                // The diff itself adds this line feed.
                 if last != b'-' {
                     new.pop();
                 }
@@ -97,7 +97,7 @@ pub(super) fn applied(old: &[u8], diff: &[u8]) -> Vec<u8> {
     new
 }
 
-/// `first,count` of the old side.
+/// Parses `first,count` of the old side.
 fn range(header: &[u8]) -> (usize, usize) {
     let text = std::str::from_utf8(header).expect("a header is text");
     let old = text.split(' ').next().expect("there is one");

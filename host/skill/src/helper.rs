@@ -1,6 +1,6 @@
-//! The work that helpers do: what parses hostile input, away from the daemon that holds the keys.
+//! Entry of the helper processes, which parse hostile input away from the daemon with its keys.
 //!
-//! Only the entry is here. `tool_sandbox::confine` confines a helper; the code that asks for the work does it, too.
+//! `tool_sandbox::confine` confines a helper. The modules that start a helper also hold its code.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use super::{compile, imports};
 use crate::task::Task;
 use tool_sandbox::confine;
 
-/// The helper mode of this binary: reads its task from standard input and never returns to the command line.
+/// Runs this binary as a helper: reads its task from standard input and exits.
 pub fn run() -> ExitCode {
     confine::serve(|mut door| {
         if let Task::Git(task) = &door.task {

@@ -1,7 +1,7 @@
-//! The work behind the imports of `wit/skill.wit` that need git, a program or a network.
+//! Implements the imports of `wit/skill.wit` that need git, a program or a network.
 //!
-//! The boundary has checked that the effect is granted. What the policy wants asked is asked here, because only the work
-//! itself knows exactly what would happen.
+//! The boundary has checked that the effect is granted. Questions that the policy requires are asked here, because
+//! only this code knows exactly what is about to happen.
 
 #[cfg(any(test, fuzzing))]
 pub(super) mod fuzz;
@@ -46,13 +46,13 @@ use tool_core::api::{Effect, Problem, SecretName};
 use tool_core::authors::Team;
 use tool_repository::changes::FileChange;
 
-/// Does the work with the programs and the user's files of this machine.
+/// Implements the services with this machine's programs and the user's files.
 pub(crate) struct MachineServices {
     home: PathBuf,
     surroundings: Surroundings,
 }
 
-/// Parts of the process around the skills. The default has none.
+/// Services that the process provides to skills. The default provides none.
 #[derive(Clone, Default)]
 pub struct Surroundings {
     /// Sends requests of skills.
@@ -61,7 +61,7 @@ pub struct Surroundings {
     pub symbols: Option<Arc<dyn SymbolLookup>>,
     /// Narrows searches of skills.
     pub contents: Option<Arc<dyn ContentIndex>>,
-    /// Variables, of which the user's configuration names those with secrets.
+    /// Environment variables. The user's configuration names those with secrets.
     pub environment: Environment,
 }
 
@@ -78,7 +78,7 @@ impl MachineServices {
         HistoryCall { call, context, team }
     }
 
-    /// The user's settings for skills, as they are now.
+    /// Reads the user's current settings for skills.
     fn skills(&self) -> Result<SkillsSettings, String> {
         let common = tool_config::common(&self.home, &Environment::default());
         let unknown = |problem: Problem| format!("the configuration is not valid: {}", problem.message);
@@ -239,18 +239,18 @@ impl Services for MachineServices {
     }
 }
 
-/// Place from which the text of a hook comes, in the words of the taint that the user reads.
+/// Source of a hook's output, as the user reads it in the taint.
 const HOOK_OUTPUT: &str = "the output of git hooks";
 
-/// The user's team, as the configuration in the home names it now. The repository has no say. Where the file cannot be
-/// understood, the team has no member.
+/// Reads the user's team from the configuration in the home. The repository has no influence. If the file cannot be
+/// parsed, the team is empty.
 fn read_team(home: &Path) -> Team {
     let common = tool_config::common(home, &Environment::default());
     let team = common.and_then(|common| Team::parse(&common.policy.team));
     team.unwrap_or_default()
 }
 
-/// Refuses what would leave the private layer of a preview.
+/// Refuses actions that would leave the private layer of a preview.
 fn refuse_in_preview(context: &CallContext, what: &str) -> Result<(), Failure> {
     if context.repository.layer().is_none() {
         return Ok(());
@@ -262,7 +262,7 @@ fn refuse_in_preview(context: &CallContext, what: &str) -> Result<(), Failure> {
     ))
 }
 
-/// Reads git. The time in which the user answers whether git's data may be used does not count.
+/// Reads git. The time for the user's answer about git's data does not count towards the call's limit.
 fn read_git<R>(call: &CallBudget, context: &CallContext, read: impl FnOnce() -> R) -> R {
     if git::must_ask(context) {
         call.unclocked(read)

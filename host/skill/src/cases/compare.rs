@@ -9,13 +9,13 @@ use crate::{CallError, CallReport};
 use tool_core::text::beginning;
 use tool_repository::diff::unified;
 
-/// Outcome of a call.
+/// Actual outcome of a call.
 pub(super) struct Came {
-    /// `ok`, or how the call failed.
+    /// `ok`, or the code of the failure.
     pub(super) verdict: String,
-    /// The answer, or a failure's message and hint.
+    /// The answer, or the failure's message and hint.
     text: String,
-    /// The files of the proposal, as they are now; absent where one is removed.
+    /// Files of the proposal with their content; `None` for a removed file.
     files: BTreeMap<String, Option<String>>,
 }
 
@@ -49,7 +49,7 @@ impl Came {
     }
 }
 
-/// Reads a file of the copy; the host has just written it, within its bounds.
+/// Reads a file of the copy. The host has just written it, so its size is bounded.
 fn content(path: &Path) -> Option<String> {
     let content = std::fs::read(path).ok()?;
     Some(String::from_utf8_lossy(&content).into_owned())
@@ -66,7 +66,7 @@ fn said(error: &CallError) -> String {
     }
 }
 
-/// Differences between outcome and case, a sentence or a diff each.
+/// Finds the differences between outcome and case, each a sentence or a diff.
 pub(super) fn differences(case: &Expected, came: &Came) -> Vec<String> {
     let expected = case.fails.as_deref().unwrap_or("ok");
     if came.verdict != expected {
@@ -120,7 +120,7 @@ fn files(case: &Expected, came: &Came) -> Vec<String> {
     paths.into_iter().filter_map(difference).collect()
 }
 
-/// Two texts, line by line: what was expected and is missing, and what came instead.
+/// Compares two texts line by line.
 fn diff(expected: &str, got: &str) -> String {
     let (expected, got) = (shown(expected), shown(got));
     let (expected, got) = (format!("{expected}\n"), format!("{got}\n"));
@@ -128,7 +128,7 @@ fn diff(expected: &str, got: &str) -> String {
     unified.trim_end().to_owned()
 }
 
-/// A text within the bound for the output.
+/// Cuts a text to the limit for output.
 fn shown(text: &str) -> String {
     let cut = beginning(text, limits::CASE_SHOWN_BYTES_MAX);
     let dots = if cut.len() < text.len() { "…" } else { "" };

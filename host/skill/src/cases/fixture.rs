@@ -1,4 +1,4 @@
-//! The copy of a fixture that one case works on.
+//! A fixture's copy for one case.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use super::{CasesError, fixture_in};
 use crate::limits;
 use tool_sandbox::scratch::{self, ScratchFolder};
 
-/// The copy. It goes when this is dropped.
+/// A temporary copy; dropping it removes the folder.
 pub(super) struct Copy {
     root: PathBuf,
     _folder: ScratchFolder,
@@ -20,14 +20,14 @@ impl Copy {
     }
 }
 
-/// Entries and bytes that may still be copied.
+/// Limits for entries and bytes of a copy.
 struct FixtureBudget<'a> {
     source: &'a Path,
     entries: usize,
     bytes: u64,
 }
 
-/// Copies the fixture of a folder; where there is none, the copy is empty.
+/// Copies the fixture of a folder; without one, the copy is empty.
 pub(super) fn copy(of: &Path) -> Result<Copy, CasesError> {
     let fixture = fixture_in(of)?;
     let made = |source_of| CasesError::Io {
@@ -36,7 +36,7 @@ pub(super) fn copy(of: &Path) -> Result<Copy, CasesError> {
         source: source_of,
     };
     let folder = scratch::folder(None, "tool-case-").map_err(made)?;
-    // The system's own folder for such things is none that a project lives in.
+    // The system's temporary folder itself is not a place for a project, so use a folder in it.
     let root = folder.path().canonicalize().map_err(made)?.join("repository");
     fs::create_dir(&root).map_err(made)?;
     let copy = Copy { root, _folder: folder };

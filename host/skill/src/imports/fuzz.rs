@@ -1,10 +1,10 @@
-//! Hostile contents of a git repository, as far as they can be had without one.
+//! Fuzz target: hostile contents of a git repository, without a repository.
 
 use crate::fuzz::applied;
 use crate::limits::{GIT_CONTEXT_LINES_MAX, GIT_PATCH_BYTES_MAX};
 use tool_repository::diff::{BoundedDiff, Side, is_binary};
 
-/// A patch of two texts holds what it counts and turns the one into the other; a name stays on its line.
+/// Checks that a patch counts its lines correctly, turns one text into the other, and keeps a name on its line.
 pub(crate) fn patch(path: &str, old: &[u8], new: &[u8]) {
     let (old_side, new_side) = (Side::new(path, 0o100_644, old), Side::new(path, 0o100_644, new));
     for context_lines in [0, 3, GIT_CONTEXT_LINES_MAX] {
