@@ -1,4 +1,4 @@
-//! The conversation with a model as data: what goes to a provider, and what a journal keeps of it.
+//! The conversation with a model as data: what goes to a provider, and what a journal keeps.
 
 mod mark;
 
@@ -24,7 +24,7 @@ pub enum Message {
         text: String,
         /// The tools it asked for, in order.
         tool_calls: Vec<ToolCall>,
-        /// Data that the wire must get back unchanged (thinking blocks, reasoning details); null where there is none.
+        /// Data that the wire must get back unchanged (thinking blocks, reasoning details); null if there is none.
         #[serde(default)]
         opaque: Value,
     },
@@ -38,8 +38,7 @@ pub enum Message {
 /// A tool that the model asked for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Unique within the conversation. Some servers carry data of their own in it, so it may be long and hold any
-    /// character.
+    /// Unique within the conversation. Some servers encode data in it, so it may be long and hold any character.
     pub id: String,
     /// As the model wrote it.
     pub name: String,
@@ -145,7 +144,7 @@ impl Message {
 }
 
 impl ToolResult {
-    /// The text as it stands in a request: data between two labels that only the service can write.
+    /// The text in the form of a request: data between two labels that only the service can write.
     pub fn labelled(&self, mark: LabelMark) -> String {
         // The model wrote the name, so it may hold anything.
         let name = self.name.replace(['"', '<', '>', '\n'], "");

@@ -1,9 +1,9 @@
-//! Strings that look like keys, replaced by placeholders in whatever leaves for a provider, a log or a report, and put
-//! back where a model writes them where they stood.
+//! Replaces strings that look like keys by placeholders in every text for a provider, a log or a report, and restores
+//! them where a model writes the placeholders back.
 //!
-//! `rules.toml` says what looks like a key; a [`Redactor`] is the memory of one session: the same key has the same
-//! placeholder in all of it, and only it knows which key that was. [`mask`] is for texts that are not written back.
-//! Nothing is hidden here that a name or the first bytes of a file give away: that is the business of `repository`.
+//! `rules.toml` describes keys. A [`Redactor`] is the memory of one session: it gives the same key the same placeholder
+//! everywhere, and only it knows the key of a placeholder. [`mask`] is for texts that are not written back. The crate
+//! `repository` hides files that their name or first bytes mark as keys.
 
 mod assignment;
 mod manifest;

@@ -1,5 +1,5 @@
-//! Helpers for text: cleaning what comes from a component, a file name or a file before a model, a terminal or a log
-//! sees it, and suggesting the known name that an unknown one resembles.
+//! Text helpers: they clean text from a component, a file name or a file before a model, a terminal or a log gets it,
+//! and find the known name that an unknown one resembles.
 
 mod invisible;
 mod utf16;
@@ -31,7 +31,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
-/// Like [`clean`], on one line: for a name that stands in a sentence.
+/// Like [`clean`], on one line: for a name within a sentence.
 pub fn clean_line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }

@@ -21,7 +21,7 @@ const HOST_BYTES_MAX: usize = 253 + ":65535".len();
 
 const SECRET_NAME_BYTES_MAX: usize = 64;
 
-/// Name of a grant for every host.
+/// Matches every host in a grant.
 const ANY_HOST: &str = "*";
 
 /// Something that a skill may cause.

@@ -8,8 +8,8 @@ use std::fmt;
 
 use crate::digest::sha256_hex;
 
-/// A random word that stands in the label of every tool result of one session. A repository cannot know it, so that no
-/// text of a result can begin or end a label.
+/// A random word in the label of every tool result of one session. A repository cannot know it, so no text of a result
+/// can begin or end a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LabelMark(pub u64);
 

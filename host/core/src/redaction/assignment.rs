@@ -1,7 +1,8 @@
 //! Values by the name before them: `password = …`, `"api_key": "…"`, `<token>…</token>`, `--password …`.
 //!
-//! This module finds the value and leaves code out: an expression, a call, a type, a template or a variable is no secret,
-//! and a placeholder in its place would mislead a model. `randomness` decides whether a value looks like a secret.
+//! This module finds the value and leaves code out: an expression, a call, a type, a template or a variable is not a
+//! secret, and a placeholder in its place would mislead a model. `randomness` decides whether a value looks like a
+//! secret.
 
 use std::ops::Range;
 
@@ -13,7 +14,7 @@ pub(super) const SECRET_BYTES_MIN: usize = 15;
 /// Bytes of the value of a setting, at least.
 const SETTING_BYTES_MIN: usize = 6;
 
-/// Bytes of a value in quotes, at most; what is longer is data.
+/// Longest value in quotes, in bytes; longer text is data.
 const QUOTED_BYTES_MAX: usize = 600;
 
 /// Bytes of a value without quotes, at most.
@@ -22,7 +23,7 @@ const PLAIN_BYTES_MAX: usize = 300;
 /// Bytes of a name before and behind an anchor, at most.
 const NAME_BYTES_MAX: usize = 48;
 
-/// Ends of names whose values are about a secret and are none.
+/// Ends of names whose values concern a secret but are not secret.
 const PUBLIC_ENDS: [&str; 50] = [
     "id",
     "ids",
@@ -136,12 +137,12 @@ const PUBLIC_STARTS: [&str; 6] = ["public", "publishable", "page", "next", "cont
 pub(super) enum Value {
     /// It could be a secret.
     Found(Range<usize>),
-    /// It goes on for longer than a secret does; the end of what was looked at.
+    /// The value is longer than a secret. Holds the end of the examined text.
     Endless(usize),
     Nothing,
 }
 
-/// The value of the name in which an anchor stands.
+/// The value that belongs to the name around an anchor.
 pub(super) fn value_of(text: &str, anchor: Range<usize>) -> Value {
     let mut seen = 0;
     match found_at(text, anchor, &mut seen) {
@@ -342,7 +343,8 @@ fn quoted(text: &str, at: usize) -> Option<Option<Range<usize>>> {
     Some((!value.is_empty() && !is_code).then_some(start..end))
 }
 
-/// The value without quotes that begins at `at`. It must end its line or what holds it, and be no code.
+/// The value without quotes that begins at `at`. It must be the last thing on its line or in its brackets, and not be
+/// code.
 fn plain(text: &str, at: usize, operator: Operator, is_tight: bool, seen: &mut usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let is_end = |byte: u8| byte.is_ascii_whitespace() || b"\"'`<".contains(&byte) || !byte.is_ascii();

@@ -10,7 +10,7 @@ const DOCUMENT_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a value in base64, at least; shorter ones are words like `true`.
 const BASE64_BYTES_MIN: usize = 8;
 
-/// The values of the document in which the anchor stands, and the end of that document.
+/// The values of the document around the anchor, and the end of that document.
 pub(super) fn values(text: &str, anchor: Range<usize>) -> (Vec<Range<usize>>, usize) {
     let is_whole = text[anchor.end..]
         .bytes()
@@ -23,7 +23,7 @@ pub(super) fn values(text: &str, anchor: Range<usize>) -> (Vec<Range<usize>>, us
     if !is_whole {
         return (Vec::new(), anchor.end);
     }
-    // What stands before `kind` stands before the other lines, too: a line's number, a mark of a diff.
+    // The prefix of `kind` also precedes the other lines: a line number, or a mark of a diff.
     let frame = if text[anchor.start - frame..anchor.start].trim_matches(' ').is_empty() {
         0
     } else {

@@ -1,6 +1,7 @@
-//! Private keys in armour: which lines below `-----BEGIN … PRIVATE KEY-----` are the key.
+//! Private keys in PEM armour: which lines below `-----BEGIN … PRIVATE KEY-----` belong to the key.
 //!
-//! Each line is a place of its own, so that a text keeps its lines: answers of skills number them, and diffs mark them.
+//! Each line is replaced separately, so that a text keeps its lines: answers of skills number them, and diffs mark
+//! them.
 
 use std::ops::Range;
 
@@ -60,7 +61,7 @@ fn in_one_line(text: &str, rest: Range<usize>) -> Option<Range<usize>> {
 
 pub(super) fn below(text: &str, mut at: usize) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
-    // What stands before the key in its first line.
+    // Text before the key in its first line.
     let mut frame = "";
     // Headers, and blank lines below them.
     let mut others = 0;
@@ -89,8 +90,8 @@ pub(super) fn below(text: &str, mut at: usize) -> Vec<Range<usize>> {
     found
 }
 
-/// Range of the key in a line: its longest piece of base64. A long one that looks drawn by lot is the key whatever frames
-/// it; of a last, shorter line the frame must be that of the first, or nothing but framing.
+/// Range of the key in a line: its longest piece of base64. A long random-looking piece is the key in any frame. The
+/// last, shorter line must have the frame of the first line, or only framing characters around it.
 fn key_in(line: &str, first_frame: Option<&str>) -> Option<Range<usize>> {
     let run = longest_run(line)?;
     let body = &line[run.clone()];
@@ -117,8 +118,8 @@ fn is_same_frame(first: &str, other: &str) -> bool {
     letters(first) == letters(other)
 }
 
-/// The longest piece of base64; of equals the last, because a number stands in front. A `+` that a diff has put at the
-/// beginning of the line does not belong to it.
+/// The longest piece of base64. Of equal pieces the last, because a line number precedes the key. A `+` that a diff put
+/// at the beginning of the line does not belong to it.
 fn longest_run(line: &str) -> Option<Range<usize>> {
     let is_base64 = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte);
     let bytes = line.as_bytes();

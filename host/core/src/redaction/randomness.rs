@@ -87,7 +87,7 @@ pub(super) fn written_share(text: &str) -> f64 {
     }
 }
 
-/// The text without what stands for other characters: `%20`.
+/// The text without escapes for other characters, such as `%20`.
 fn without_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains('%') {
         return Cow::Borrowed(text);
@@ -106,7 +106,7 @@ fn is_written(a: u8, b: u8) -> bool {
     if a.is_ascii_digit() && b.is_ascii_digit() {
         return true;
     }
-    // A capital within a word is none of writing, but where the next word begins.
+    // In prose, a capital within a word occurs only where the next word begins.
     if !a.is_ascii_alphabetic() || !b.is_ascii_alphabetic() {
         return false;
     }
@@ -154,7 +154,7 @@ pub(super) fn is_random_mixed(text: &str) -> bool {
     is_random(text) && has(u8::is_ascii_digit) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase)
 }
 
-/// A password that looks drawn by lot. What is short must be of three kinds of characters.
+/// True for a password that looks random. A short one needs three kinds of characters.
 pub(super) fn is_passphrase(text: &str) -> bool {
     if !text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ') || !is_no_sample(text) {
         return false;
@@ -174,8 +174,8 @@ pub(super) fn is_passphrase(text: &str) -> bool {
     }
 }
 
-/// The password of a URL or of a command. What stands for one in documents and templates is kept, and so is the name of
-/// the user.
+/// True for the password of a URL or of a command. Samples, templates, ports and common words such as `admin` do not
+/// count.
 pub(super) fn is_password(text: &str) -> bool {
     const COMMON: [&str; 16] = [
         "pass", "password", "passwd", "pwd", "pw", "secret", "token", "user", "username", "admin", "root", "test",

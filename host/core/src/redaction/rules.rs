@@ -15,8 +15,8 @@ use super::assignment::{self, Value};
 use super::{START, manifest, pem, randomness};
 use crate::limits;
 
-/// Bytes from an anchor in which a rule's pattern is tried. The longest key with a bound of its own has 300; what goes on
-/// beyond the window is taken as a part of the key.
+/// Bytes after an anchor in which a rule's pattern is tried. The longest key of bounded length has 300. A key that
+/// continues beyond the window is extended to its end.
 const REDACTION_WINDOW_BYTES: usize = 640;
 
 /// One rule, as `rules.toml` describes it.
@@ -72,7 +72,7 @@ enum ValueCheck {
 }
 
 impl ValueCheck {
-    /// False for what has the form of a key and is none.
+    /// False for a string that has the form of a key but is not one.
     fn passes(self, text: &str) -> bool {
         match self {
             ValueCheck::Sample => randomness::is_no_sample(text),
@@ -134,7 +134,7 @@ impl Enabled {
         Self(0)
     }
 
-    /// All but those of these names; `all` names every one. The error is the first name that is none.
+    /// All rules except the named ones; `all` names every rule. The error is the first unknown name.
     pub(super) fn without(names: &[String]) -> Result<Self, &String> {
         let mut bits = u64::MAX;
         for name in names {
@@ -154,7 +154,7 @@ impl Enabled {
     }
 }
 
-/// The first rule of this name, which is one of the table.
+/// Index of the first rule with this name, which must exist.
 pub(super) fn named_index(name: &str) -> usize {
     let at = RULES.iter().position(|rule| rule.name == name);
     at.expect("the name is one of the table")
@@ -210,7 +210,7 @@ pub(super) fn find(text: &str, enabled: Enabled) -> Vec<RuleMatch> {
 pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> bool) -> Option<Vec<RuleMatch>> {
     let anchors = &*ANCHORS;
     let mut found: Vec<RuleMatch> = Vec::new();
-    // Up to where what follows an anchor of a rule is known to be no key.
+    // For each rule: the text up to here is known to hold no further key.
     let mut judged = vec![0; RULES.len()];
     for hit in hits(text, is_wanted) {
         let hit = hit?;
@@ -330,7 +330,7 @@ fn key_at(text: &str, anchor: usize, rule: &Rule) -> At {
         return if is_long { At::Run(start..end) } else { At::Nothing };
     }
     if is_long {
-        // A key that is longer than the window is one all the same.
+        // The key is longer than the window.
         let more = text[end..].bytes().take(limits::REDACTION_KEY_BYTES_MAX);
         end += more.take_while(|byte| is_key_byte(*byte)).count();
     }
@@ -341,8 +341,8 @@ fn is_key_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-./+=~%".contains(&byte)
 }
 
-/// True where what comes next would go on with a word. A letter that belongs to an escape (`\n`, `%3D`, `\x22`,
-/// `\u0022`, `␛[32m`) is none.
+/// True if the next character would continue a word. A letter of an escape (`\n`, `%3D`, `\x22`, `\u0022`, `␛[32m`)
+/// does not count.
 fn is_inside_word(before: &[u8]) -> bool {
     let is_hex = |digits: &[u8]| digits.iter().all(u8::is_ascii_hexdigit);
     match before {

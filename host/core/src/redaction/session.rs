@@ -20,7 +20,7 @@ use crate::api::{ErrorKind, Problem};
 use crate::digest::sha256_hex;
 use crate::limits;
 
-/// Shorter ones are replaced where a rule finds them, and nowhere else: four letters stand in every other word.
+/// Shorter keys are replaced only where a rule finds them: four letters occur within many words.
 const LITERAL_BYTES_MIN: usize = 16;
 
 /// The rule whose name the keys of the configuration go by.
@@ -30,7 +30,7 @@ const OWN: &str = "model-api-key";
 static WRITTEN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\[redacted:([a-z0-9-]{1,40})(?::([0-9]{1,9}))?\]").expect("the pattern is valid"));
 
-/// Memory of one session's keys. The default knows none, and has all rules in force.
+/// Memory of one session's keys. The default knows no key and has all rules enabled.
 pub struct Redactor {
     enabled: Enabled,
     state: Mutex<SessionKeys>,
@@ -40,7 +40,7 @@ pub struct Redactor {
 struct SessionKeys {
     numbers: HashMap<String, usize>,
     kept: Vec<KnownKey>,
-    /// Finds every known key that is long enough wherever it stands, also where no rule would.
+    /// Finds every known key of sufficient length, also where no rule matches.
     literals: Option<Literals>,
     /// There are keys that `literals` does not find yet: it is made anew when a text goes out, not for each file that
     /// adds some.
@@ -49,7 +49,7 @@ struct SessionKeys {
     files: BTreeSet<String>,
     /// Placeholders that got no number, counted by rule.
     unnumbered: BTreeMap<usize, usize>,
-    /// Numbers of keys that an earlier turn has seen and this one has not, by fingerprint.
+    /// Numbers of keys that an earlier turn saw and this one has not seen yet, by fingerprint.
     unseen: HashMap<String, usize>,
     /// Makes the fingerprints of this conversation different from those of others.
     salt: String,
@@ -81,7 +81,7 @@ struct Literals {
     numbers: Vec<usize>,
 }
 
-/// Finds keys of the configuration that are long enough; nothing where there are none.
+/// Automaton for the sufficiently long keys of the configuration; `None` if there are none.
 pub(super) fn literals(keys: &BTreeSet<String>) -> Option<AhoCorasick> {
     let keys: Vec<&str> = keys
         .iter()
@@ -111,18 +111,22 @@ pub struct Told {
     pub files: BTreeSet<String>,
 }
 
-/// True where the last mark of a private key in a line begins one, false where it ends it; nothing where there is none.
-/// A key that ends where it begins leaves nothing open, and behind the end of another thing one may begin.
+/// True if the last mark of a private key in a line begins a key, false if it ends one, `None` without a mark. A key
+/// that begins and ends on the line leaves none open, and a key may begin after the end of another block.
 fn begins_armour(line: &str) -> Option<bool> {
     let before = &line[..line.rfind("PRIVATE KEY")?];
-    // The word may stand within another one (`BACKEND_KEY=-----BEGIN`).
+    // The word may be part of another one (`BACKEND_KEY=-----BEGIN`).
     let (begin, end) = (before.rfind("BEGIN"), before.rfind("END"));
     (begin.is_some() || end.is_some()).then_some(begin > end)
 }
 
 impl Redactor {
-    /// A session's redactor, without the rules that the user has switched off. `own` are keys that are known to be
-    /// ones, such as the provider's: they are replaced whatever they look like.
+    /// A session's redactor, without the rules that the user has switched off. `own` are known keys, such as the
+    /// provider's: they are replaced even if no rule matches.
+    ///
+    /// # Errors
+    ///
+    /// If a name in `unredacted` is not that of a rule.
     pub fn new<'a>(unredacted: &[String], own: impl IntoIterator<Item = &'a str>) -> Result<Self, Problem> {
         Self::continued(unredacted, own, String::new(), &[])
     }
@@ -154,7 +158,7 @@ impl Redactor {
         })
     }
 
-    /// Replaces nothing: for a call of the user's own, whose result only the user gets.
+    /// Replaces nothing: for a call that the user made, whose result only the user gets.
     pub fn off() -> Self {
         Self {
             enabled: Enabled::none(),
@@ -162,7 +166,7 @@ impl Redactor {
         }
     }
 
-    /// Remembers a further key that is known to be one, such as a provider's that a program has just printed.
+    /// Adds a known key, such as the provider's key that a program has just printed.
     pub fn know(&self, key: &str) {
         let key = key.trim();
         if key.len() >= LITERAL_BYTES_MIN {
@@ -172,7 +176,7 @@ impl Redactor {
         }
     }
 
-    /// The text as it may leave. `file` is where it comes from, where that is one file.
+    /// The redacted text. `file` is its origin, if it comes from one file.
     pub fn text<'t>(&self, text: &'t str, file: Option<&str>) -> Cow<'t, str> {
         self.counted(text, file).0
     }
@@ -219,7 +223,8 @@ impl Redactor {
         }
     }
 
-    /// The places of keys in a content read as text of these units, but for what holds bytes that are no text.
+    /// The places of keys in a content that is read as text of these units, without places that hold bytes other than
+    /// text.
     fn places_in(&self, content: &[u8], units: TextUnits) -> Vec<Replacement> {
         let text = units.text(content);
         let found = rules::find(&text, self.enabled);
@@ -228,8 +233,8 @@ impl Redactor {
         places
     }
 
-    /// A line of live output as it may leave. `armour` holds the lines of a private key that has begun and not ended,
-    /// by which the next ones are known; it begins empty, and a block twice as long as a key is no key.
+    /// Redacts a line of live output. `armour` must be empty before the first line; it holds the lines of a private key
+    /// that has begun and not ended, which identify the next ones. A block longer than two keys is not a key.
     pub fn live_line(&self, armour: &mut String, line: &str) -> String {
         let begins = begins_armour(line);
         if begins == Some(true) {
@@ -271,9 +276,13 @@ impl Redactor {
         replaced(text, written(&places)).into_owned()
     }
 
-    /// A file's new content with the keys that its old one held. The error is the placeholder that stands for none.
+    /// A file's new content, with placeholders replaced by the keys of its old content. A placeholder that the old
+    /// content holds verbatim stays.
     ///
-    /// A placeholder that the old content holds verbatim stays; it is an error if it could also mean a key of it.
+    /// # Errors
+    ///
+    /// Returns the placeholder that has no key in the old content, or that could mean both a key and text of the old
+    /// content.
     pub fn restore(&self, new: Vec<u8>, old: Option<&[u8]>) -> Result<Vec<u8>, String> {
         let mut new = new;
         for units in TextUnits::of(&new) {
@@ -331,7 +340,7 @@ impl Redactor {
     }
 }
 
-/// Range of a text that is replaced. Without a number there is no way back.
+/// Range of a text that is replaced. Without a number the replacement cannot be undone.
 struct Replacement {
     range: Range<usize>,
     rule: usize,
@@ -345,7 +354,7 @@ fn written(places: &[Replacement]) -> impl Iterator<Item = (Range<usize>, String
 }
 
 impl SessionKeys {
-    /// Numbers what the rules found, and adds the known keys that stand elsewhere.
+    /// Numbers the keys that rules found, and adds the known keys elsewhere in the text.
     fn places(&mut self, text: &str, found: &[RuleMatch]) -> Vec<Replacement> {
         let mut places = self.take_in(text, found);
         if std::mem::take(&mut self.has_more) {
@@ -453,7 +462,7 @@ impl SessionKeys {
         self.literals = automaton.ok().map(|automaton| Literals { automaton, numbers });
     }
 
-    /// Adds the known keys that stand where no rule found anything, and puts all places in order.
+    /// Adds the known keys at places where no rule matched, and sorts all places.
     fn literal_places(&self, text: &str, places: &mut Vec<Replacement>) {
         let Some(literals) = &self.literals else { return };
         let by_rule: Vec<Range<usize>> = places.iter().map(|place| place.range.clone()).collect();
@@ -492,8 +501,7 @@ impl SessionKeys {
         }
     }
 
-    /// The placeholders of a text with what goes in their place. `with` gets one as it is written, and the key that it
-    /// stands for.
+    /// Replaces the placeholders of a text. `with` gets a placeholder as written and its key.
     fn rewritten<E>(
         &self,
         text: &str,

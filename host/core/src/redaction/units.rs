@@ -37,7 +37,7 @@ impl TextUnits {
         }
     }
 
-    /// True where a part of the text stands in the content as it is, and not for something else.
+    /// True if a part of the text is in the content literally, and is not a replacement for other bytes.
     pub(super) fn is_in(self, content: &[u8], text: &str, range: &Range<usize>) -> bool {
         match self {
             Self::Bytes => content[range.clone()] == text.as_bytes()[range.clone()],
@@ -45,7 +45,7 @@ impl TextUnits {
         }
     }
 
-    /// The bytes of the content that a part of the text stands for.
+    /// The bytes of the content that belong to a part of the text.
     pub(super) fn range(self, range: &Range<usize>) -> Range<usize> {
         match self {
             Self::Bytes => range.clone(),
@@ -53,7 +53,7 @@ impl TextUnits {
         }
     }
 
-    /// A text as it stands in a content.
+    /// Encodes a text like the content.
     pub(super) fn bytes(self, text: &str) -> Vec<u8> {
         match self {
             Self::Bytes => text.as_bytes().to_vec(),

@@ -3,7 +3,7 @@
 /// The text without its mark, where the bytes are UTF-16 and wholly text.
 pub fn decode_utf16(bytes: &[u8]) -> Option<String> {
     let unit: fn([u8; 2]) -> u16 = match bytes {
-        // A longer mark is that of UTF-32.
+        // This longer mark means UTF-32.
         [0xff, 0xfe, 0, 0, ..] => return None,
         [0xff, 0xfe, ..] => u16::from_le_bytes,
         [0xfe, 0xff, ..] => u16::from_be_bytes,
