@@ -70,7 +70,7 @@ fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
-/// `skills` in the target folder, wherever that is: beside the folder of the profile that OUT_DIR lies in.
+/// `skills` in the target folder. OUT_DIR is in the folder of the profile, next to it.
 fn skills_folder(out: &Path) -> Result<PathBuf, String> {
     match variable("TOOL_SKILLS_FOLDER") {
         named if !named.is_empty() => Ok(PathBuf::from(named)),

@@ -67,8 +67,8 @@ impl Backend {
         host::config::forwarded(&self.home, &self.environment)
     }
 
-    /// Connects to the running daemon, starting one where there is none. An idle one of another version is replaced, a
-    /// busy one used as it is.
+    /// Connects to the running daemon, or starts one. An idle daemon of another version is replaced; a busy one is used
+    /// as it is.
     pub(crate) async fn connect_or_start(&self) -> Result<Client, Error> {
         let patience = Instant::now() + START_TIME;
         loop {
@@ -97,8 +97,8 @@ impl Backend {
         }
     }
 
-    /// Connects, starting a daemon where there is none, and posts in JSON; the answer is an event stream. A daemon that
-    /// was closed between the look and the request is followed by the next one.
+    /// Connects, starting a daemon if there is none, and posts in JSON; the answer is an event stream. If the daemon
+    /// closes between the connection and the request, the next one gets the request.
     pub(crate) async fn connect_and_stream(
         &self,
         path: &str,
@@ -135,8 +135,8 @@ impl Backend {
         }
     }
 
-    /// True where a daemon did not take a request because it was on its way out: it said so, or it closed the connection
-    /// before it had read it. It answers whatever it has begun, unless it is killed.
+    /// True if a daemon did not take a request because it is closing: it said so, or it closed the connection before it
+    /// read the request. It finishes every request that it has begun, unless it is killed.
     fn is_leaving(&self, error: &Error, client: &Client) -> bool {
         let has_left = || daemon::has_left(&self.home, client.daemon.record());
         match error {
@@ -157,7 +157,7 @@ impl Backend {
         }
     }
 
-    /// The daemon of this home; one that is about to end is waited for, and then is none.
+    /// The daemon of this home. If it is closing, waits for its end and returns `None`.
     pub(crate) fn running(&self) -> Result<Option<Record>, Error> {
         daemon::check_home(&self.home)?;
         Ok(daemon::find_staying(&self.home))
@@ -467,7 +467,7 @@ impl Client {
         }
     }
 
-    /// Sends a request; an answer that is no success is a problem.
+    /// Sends a request. An answer with an error status is returned as a problem.
     async fn send(&mut self, method: Method, path: &str, body: Option<Bytes>) -> Result<Response<Incoming>, Error> {
         let response = self.exchange(request(method, path, body)?).await?;
         if response.status().is_success() {
@@ -489,7 +489,7 @@ impl Client {
     }
 }
 
-/// A text that stands for itself in a path or a query, whatever it holds.
+/// Percent-encodes a text for a path or a query.
 pub(crate) fn percent_encoded(text: &str) -> String {
     let mut encoded = String::new();
     for byte in text.bytes() {

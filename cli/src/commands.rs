@@ -42,7 +42,7 @@ use crate::client::{Backend, Client};
 use crate::error::Error;
 use crate::output::{Output, Status, TICK};
 
-/// Backend, output and `--repo`, for every command.
+/// Backend, output and `--repo`, shared by all commands.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) backend: Backend,
@@ -229,15 +229,15 @@ fn path_text(path: &Path) -> Result<String, Error> {
     })
 }
 
-/// A path as the user can open it from here: relative where it lies below the working directory.
+/// A path that the user can open from here: relative if it is below the working directory.
 fn openable(path: &Path) -> PathBuf {
     let here = std::env::current_dir().ok();
     let relative = here.and_then(|here| path.strip_prefix(here).map(Path::to_path_buf).ok());
     relative.unwrap_or_else(|| path.to_owned())
 }
 
-/// Shows a notice; one with a code is an error that did not end the session, and is shown as one. That keys were kept
-/// back is none.
+/// Shows a notice. A notice with a code is an error that did not end the session, and is shown as an error, except for
+/// the notice about replaced keys.
 fn notice(event: &Event, output: Output) {
     let Event::Notice { code, message, hint } = event else {
         return;

@@ -81,7 +81,7 @@ fn run(arguments: CliArguments, environment: Environment, output: Output) -> Res
     if let Command::Daemon { port } = arguments.command {
         return commands::service::daemon(backend, port);
     }
-    // These two report what is wrong with a home, and run no command of its configuration.
+    // These two commands report what is wrong with a home, and run no command of its configuration.
     if !matches!(arguments.command, Command::Doctor { .. } | Command::Config { .. }) {
         daemon::check_home(&backend.home)?;
     }

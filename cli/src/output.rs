@@ -71,7 +71,7 @@ impl Output {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
 
-    /// Columns of the terminal that standard output is; absent where it is none.
+    /// Columns of the terminal on standard output; `None` if it is not a terminal.
     pub(crate) fn columns(self) -> Option<usize> {
         self.terminal.map(|terminal| terminal.width)
     }
@@ -124,7 +124,7 @@ impl Output {
         write_out(&format!("{before}{verdict:5}{after} {rest}\n"))
     }
 
-    /// A line of progress. One line: a file's name may hold a newline, and must not forge another one.
+    /// Prints a line of progress. A file's name may hold a newline, and must not forge a second line.
     pub(crate) fn progress(self, text: &str) {
         if !self.quiet {
             self.error_line(&self.dim(&self.folded(&text.replace(['\n', '\t'], " "))));
@@ -185,7 +185,7 @@ impl Output {
         self.error_line(&self.dim(&self.folded(&format!("hint: {}", indented(hint)))));
     }
 
-    /// The text for standard error, in lines of a narrow terminal where that is one.
+    /// The text for standard error, wrapped if the terminal is narrow.
     fn folded(self, text: &str) -> String {
         if self.moves {
             narrow::fold_lines(text, columns())
@@ -214,7 +214,7 @@ impl Output {
     }
 }
 
-/// Text whose further lines are set in, so that none of them passes for a message of its own.
+/// Indents all lines after the first, so that none of them looks like a separate message.
 fn indented(text: &str) -> String {
     let mut lines = text.trim_end().split('\n');
     let first = lines.next().unwrap_or_default().to_owned();

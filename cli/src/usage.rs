@@ -105,7 +105,7 @@ fn hint_of_unknown(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    // Behind another command it is no command of another tool.
+    // After another subcommand it cannot be the name of another tool's command.
     let is_first = std::env::args().skip(1).find(|argument| !argument.starts_with('-')) == Some(unknown.clone());
     if !is_first {
         return None;
@@ -173,7 +173,7 @@ fn problem(text: &str, command: &str) -> Problem {
     for paragraph in paragraphs.iter().skip(1) {
         for line in paragraph.lines().map(str::trim) {
             if let Some(tip) = line.strip_prefix("tip: ") {
-                // A number below zero is no value of any option.
+                // A negative number is not a value of any option.
                 let is_number = tip
                     .strip_prefix("to pass '-")
                     .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));

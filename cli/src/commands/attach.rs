@@ -13,7 +13,7 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::output::AnswerWriter;
 
-/// Follows a session to its end, from its first event. Its exit code is that of the operation.
+/// Follows a session from its first event to its end. The exit code is that of its operation.
 pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
     let output = context.output;
     let mut client = context.backend.connect_running().await?;
@@ -84,7 +84,7 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
 }
 
 async fn say_report(result: &SessionResult, client: &mut Client, context: &Context) {
-    // Without the place, this line is missing. The exit code is that of the session.
+    // If the place is unknown, this line is omitted. The exit code does not depend on it.
     if let Ok(Some(place)) = report_place(result, client).await {
         context
             .output

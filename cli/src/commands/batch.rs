@@ -1,8 +1,8 @@
-//! `tool batch`: one operation on many repositories, in parallel sessions of one daemon, with results that outlive an
+//! `tool batch`: one operation on many repositories, in parallel sessions of one daemon. Its results survive an
 //! interruption.
 //!
-//! This is no scheduler: `--shard I/N` picks every N-th repository of the list, and whatever starts jobs on machines starts
-//! the shards. A shard has a home, a daemon and files of its own.
+//! It does not schedule machines: `--shard I/N` picks every N-th repository of the list, and the user's own system
+//! starts the shards. Each shard has its own home, daemon and files.
 
 mod budget;
 mod list;
@@ -231,7 +231,7 @@ impl BatchRunner {
     fn must_wait(&self, item: &BatchItem) -> bool {
         match &item.source {
             RepositorySource::Folder(folder) => self.folders_in_use.contains(folder),
-            // Each session has a clone of its own.
+            // Each session has its own clone.
             RepositorySource::Url(_) => false,
         }
     }

@@ -1,7 +1,7 @@
-//! `tool ci`: one operation in a job of a CI system, with reports in files and annotations in the system's form.
+//! `tool ci`: one operation in a job of a CI system, with report files and annotations in the system's format.
 //!
-//! The exit code is that of the operation. Everything that a model or a file says goes to the log through
-//! [`Output::job_log`], so that no line is a command to the runner.
+//! The exit code is that of the operation. All text of a model or a file goes to the log through [`Output::job_log`],
+//! so that no line is a command to the runner.
 
 mod findings;
 mod pipeline;
@@ -27,7 +27,7 @@ use crate::output::{Annotation, AnnotationLevel, AnswerWriter, Output};
 use pipeline::Pipeline;
 use report_folder::ReportFolder;
 
-/// Part of a session's report that is kept: the transcript, and what stands above it.
+/// Part of a session's report that is kept: the transcript, and the text above it.
 const SESSION_REPORT_BYTES_MAX: u64 = 2 * REPORT_TRANSCRIPT_BYTES_MAX as u64;
 
 struct JobReport<'a> {

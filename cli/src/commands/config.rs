@@ -102,7 +102,7 @@ fn print(inspection: &Inspection, output: Output) -> Result<(), Error> {
     Ok(())
 }
 
-/// Key, value, origin in columns; beneath each other where the terminal is too narrow for that.
+/// Key, value and origin in columns, or on separate lines if the terminal is too narrow.
 fn lines(settings: &[Setting], columns: Option<usize>) -> Vec<String> {
     let shown: Vec<(&str, String, String)> = settings.iter().map(shown).collect();
     let widest = |measure: fn(&(&str, String, String)) -> usize| shown.iter().map(measure).max().unwrap_or(0);

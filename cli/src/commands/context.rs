@@ -59,7 +59,7 @@ fn tell(result: &ContextResult, context: &Context) {
     }
 }
 
-/// The selection for people: each file with its score, its regions and its reasons, then what was nearly chosen.
+/// The selection for people: each file with its score, its regions and its reasons, then the near misses.
 fn table(result: &ContextResult) -> String {
     let mut text = String::new();
     for file in &result.selected_files {

@@ -15,7 +15,7 @@ pub(super) async fn run(session: &str, json: bool, context: &Context) -> Result<
     let route = route("diff", session, &mut client, context).await?;
     let diff: SessionDiff = match client.get(&route).await {
         Ok(diff) => diff,
-        // Nothing to show is no failure.
+        // An empty diff is not an error.
         Err(Error::Problem(problem)) if problem.kind == ErrorKind::NothingChanged => {
             context.output.notice(&problem.message, problem.hint.as_deref());
             return Ok(ExitCode::SUCCESS);

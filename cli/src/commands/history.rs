@@ -61,7 +61,7 @@ pub(super) async fn list(filter: &args::History, context: &Context) -> Result<Ex
     Ok(ExitCode::SUCCESS)
 }
 
-/// A backend to read from. Where none can be started the user learns where the answer lies all the same.
+/// Connects to a backend to read from. If none can be started, the error tells the user where the answer is stored.
 pub(super) async fn connect_to_read(context: &Context) -> Result<Client, Error> {
     context.backend.connect_or_start().await.map_err(|error| match error {
         Error::Problem(problem) if problem.kind == ErrorKind::PortInUse => {

@@ -46,7 +46,7 @@ pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a configuration for a job, unless there is one: of a vendor by name, else as the environment says.
+/// Writes a configuration for a job unless there is one: for the named vendor, else by the environment.
 pub(super) fn configure_job(vendor: Option<&str>, model: Option<&str>, context: &Context) -> Result<(), Error> {
     let home = &context.backend.home;
     if config::path(home).exists() {

@@ -29,7 +29,7 @@ pub(super) struct Task {
     /// Targets of explain as they were typed; one target or task of another operation.
     typed: Vec<String>,
     focus: Option<String>,
-    /// True where the text is a question, whatever it looks like.
+    /// True if the text must be read as a question.
     is_question: bool,
     /// True where the changes go to a private layer.
     is_preview: bool,
@@ -189,7 +189,7 @@ fn task_of(input: impl Read) -> Result<String, Error> {
     }
 }
 
-/// A task whose settings and subject are known to be right.
+/// A task whose settings and subject are valid.
 #[derive(Debug)]
 pub(super) struct ReadyTask {
     task: Task,
@@ -357,7 +357,7 @@ impl Session {
             Ok(ended) => return self.finish(root, ended).await,
             Err(error) => error,
         };
-        // The error must not stand at the end of a line of the answer.
+        // The error must start on a new line after the answer.
         let _ = self.answer.end_line();
         self.say_unwritten();
         match (&error, left) {
@@ -402,10 +402,10 @@ impl Session {
         show(event, &mut self.answer, self.output)
     }
 
-    /// After the last event: the user learns where the report is and what failed, and the file appears where there is
-    /// one and the operation is complete.
+    /// Runs after the last event: prints where the report is and what failed, and writes the file if the operation is
+    /// complete.
     async fn finish(mut self, root: &Path, ended: SessionEnd) -> Result<ExitCode, Error> {
-        // Without a result, the lines about changes and report are missing. The exit code is that of the session.
+        // Without a result, the lines about changes and the report are omitted. The exit code is that of the session.
         let result = if self.json {
             None
         } else {

@@ -1,9 +1,9 @@
-//! `tool doctor --sandbox`: the attacks of the hostile guest and the attempts of runs, helpers and installations to get
-//! out, made on this kernel.
+//! `tool doctor --sandbox`: runs the attacks of a hostile guest, and the escape attempts of runs, helpers and
+//! installations, on this kernel.
 //!
-//! It needs no daemon, no configuration and no key: everything happens in temporary folders of its own, and what is
-//! tried carries its own bounds. The hidden `__sandbox-probes` makes single ones, for tests. What is tried, and what
-//! counts as held, is the business of `tool-proof`.
+//! It needs no daemon, no configuration and no key: everything happens in new temporary folders, and every attempt has
+//! its limits. The hidden `__sandbox-probes` runs single attempts, for tests. `tool-proof` defines the attempts and
+//! what counts as held.
 
 use std::process::ExitCode;
 
@@ -59,7 +59,7 @@ pub(crate) fn doctor(json: bool, output: Output) -> Result<ExitCode, Error> {
     Ok(exit(proof.failed))
 }
 
-/// Without a place to make the attempts in each of them would end otherwise than it should, which says nothing.
+/// Without a usable temporary folder, every attempt would fail for that reason and prove nothing.
 fn check_room() -> Result<(), Error> {
     probes::check_room().map_err(|why| {
         let hint = "set TMPDIR to a folder of yours with 64 MB of room, and try again";
@@ -128,7 +128,7 @@ enum AttemptKind {
     Installation,
 }
 
-/// Makes the chosen attempts on a thread of its own, shows how far it is, and ends it where the user wants no more.
+/// Makes the chosen attempts on a separate thread, shows the progress, and stops when the user interrupts.
 fn make(
     sandbox: Sandbox,
     is_wanted: impl Fn(&str) -> bool + Sync,
@@ -287,7 +287,7 @@ fn summarise(proof: &Proof, output: Output) -> Result<(), Error> {
     Ok(())
 }
 
-/// Columns of the name in a row whose text stands beside it.
+/// Columns of the name in a row with the text next to it.
 const NAME_COLUMNS: usize = 28;
 const VERDICT_COLUMNS: usize = 6;
 
@@ -312,7 +312,7 @@ fn row(result: &ProbeResult, output: Output) -> Result<(), Error> {
     Ok(())
 }
 
-/// A row within the columns of the terminal; one line where it is none.
+/// A row, wrapped to the columns of the terminal; one line without a terminal.
 fn laid_out(verdict: &str, name: &str, text: &str, columns: Option<usize>) -> Vec<String> {
     let start = format!("{verdict:VERDICT_COLUMNS$}{name:NAME_COLUMNS$}");
     let Some(columns) = columns else {

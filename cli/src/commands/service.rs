@@ -48,7 +48,7 @@ fn check_port(context: &Context) -> Result<(), Error> {
             let message = format!("Failed to start backend: Port {port} already in use");
             Err(Problem::new(ErrorKind::PortInUse, message).with_hint(hint).into())
         }
-        // Whatever else is wrong the start says.
+        // The start itself reports other errors.
         _ => Ok(()),
     }
 }
@@ -165,7 +165,8 @@ pub(crate) fn daemon(backend: Backend, port: Option<u16>) -> Result<ExitCode, Er
     }
 }
 
-/// A line that the starting process waits for. It may have given up by now, which is no reason to end.
+/// Prints the line that the starting process waits for. That process may have given up by now, which is not a reason to
+/// end.
 fn announce(announcement: &Announcement) {
     if let Ok(line) = serde_json::to_string(announcement) {
         let _ = writeln!(std::io::stdout(), "{line}");

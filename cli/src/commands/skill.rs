@@ -35,7 +35,7 @@ use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED};
 use crate::output::Output;
 
-/// Maximum columns of a description on a terminal; its columns where there is none.
+/// Columns of a description: at most so many on a terminal, and always so many elsewhere.
 const WORDS_WIDTH_MAX: usize = 100;
 
 /// Lines of a description that are shown before a question. Those of the built-in skills have one.
@@ -395,7 +395,8 @@ fn arguments_of(words: &[String]) -> Result<Value, Error> {
     }
 }
 
-/// `NAME=VALUE`. A value that reads as a number, `true`, `false`, a list or an object is one, anything else is text.
+/// Parses `NAME=VALUE`. A number, `true`, `false`, a list or an object in JSON becomes that value; anything else is
+/// text.
 fn argument_of(word: &str) -> Result<(String, Value), Error> {
     let Some((name, value)) = word.split_once('=').filter(|(name, _)| !name.is_empty()) else {
         let message = format!("`{word}` is no argument: it is neither `NAME=VALUE` nor a JSON object");

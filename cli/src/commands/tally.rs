@@ -12,7 +12,7 @@ pub(super) struct SessionTally {
     searches: usize,
     others: usize,
     changed: BTreeMap<String, (u64, u64)>,
-    /// True where the changes are those of a preview.
+    /// True if the changes belong to a preview.
     is_preview: bool,
     /// Calls of `run_tests` that run a check instead.
     checks: BTreeSet<String>,

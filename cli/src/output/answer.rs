@@ -14,7 +14,7 @@ pub(crate) struct AnswerWriter {
 enum Sink {
     Terminal(Box<Markdown>),
     Pipe {
-        /// Whether what was written so far ends within a line: progress must not stand on it.
+        /// True if the written part ends within a line. Progress must not be printed on that line.
         open_line: bool,
         /// Progress comes between the pieces: on a terminal that knows nothing but lines, and in one file for both.
         is_shared: bool,
@@ -86,7 +86,7 @@ impl AnswerWriter {
         }
     }
 
-    /// A line that is no part of the text follows.
+    /// Ends the line, because the next line is not part of the answer.
     pub(crate) fn end_line(&mut self) -> Result<(), Error> {
         match &mut self.sink {
             Sink::Pipe {

@@ -1,9 +1,9 @@
-//! `--output FILE`: the file holds a whole answer or is as it was before.
+//! `--output FILE`: the file holds the whole answer or stays unchanged.
 //!
 //! The answer is collected in memory, and the file is replaced in one step at the end: an operation must not find half
-//! of its own answer in the repository that it reads. A file with other names or of another owner is written in place,
-//! since a replacement would be another file. A file that is not what it was when the operation began is left alone:
-//! the answer lands beside it. The command writes straight to other files (`/dev/null`, a pipe).
+//! of its own answer in the repository that it reads. A file with hard links or of another owner is written in place,
+//! since a replacement would be a different file. A file that has changed since the operation began is left alone, and
+//! the answer is written next to it. Special files (`/dev/null`, a pipe) are written to directly.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ pub(crate) struct AnswerFile {
     place: PathBuf,
     /// The regular file that stood there when the operation began.
     seen: Option<OutputFingerprint>,
-    /// Written where it stands, because a new file in its place would not be the same one.
+    /// Written in place, because a replacement would be a different file.
     in_place: bool,
     content: String,
 }
@@ -55,7 +55,7 @@ impl OutputFingerprint {
         }
     }
 
-    /// Of the regular file at a place; absent where there is none.
+    /// The fingerprint of a regular file; `None` if there is none.
     fn at(place: &Path) -> Option<Self> {
         let metadata = fs::metadata(place).ok()?;
         metadata.is_file().then(|| Self::of(&metadata))
@@ -193,7 +193,7 @@ impl AnswerFile {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// True where something stands there that must not be replaced by a file.
+    /// True for something that must not be replaced by a file.
     fn is_special(&self) -> bool {
         fs::metadata(&self.place).is_ok_and(|metadata| !metadata.is_file())
     }

@@ -8,7 +8,7 @@ const WIDE_COLUMNS: usize = 80;
 /// Further lines are set in by this much more than the first.
 const INDENT: usize = 2;
 
-/// Breaks the lines that are longer than a narrow terminal. A word that is longer itself gets a line of its own.
+/// Breaks the lines that are longer than a narrow terminal. A longer word gets its own line.
 pub(super) fn fold_lines(text: &str, columns: usize) -> String {
     if columns >= WIDE_COLUMNS {
         return text.to_owned();
@@ -24,7 +24,7 @@ fn fold_line(line: &str, columns: usize) -> String {
     let start = line.len() - line.trim_start().len();
     let indent = " ".repeat(start + INDENT);
     let (mut folded, mut width) = (line[..start].to_owned(), start);
-    // A run of blanks stands for a column of a table, and stays where its line does.
+    // A run of blanks separates columns of a table, and stays unless the line is broken there.
     for (number, word) in line[start..].split_inclusive(' ').enumerate() {
         if number > 0 && width + word.trim_end().width() > columns {
             folded.truncate(folded.trim_end().len());

@@ -1,4 +1,4 @@
-//! The one line at the bottom of a terminal that says what the command waits for. There is none in a pipe.
+//! The status line at the bottom of a terminal, which shows what the command waits for. In a pipe there is none.
 //!
 //! It is drawn only while nothing else is written: other output clears it first.
 
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(400);
 
 #[derive(Debug)]
 pub(crate) struct Status {
-    /// Standard error is a terminal, and the user wants to see what goes on.
+    /// True if standard error is a terminal and the user wants progress.
     shown: bool,
     colour: bool,
     what: String,

@@ -107,8 +107,8 @@ impl ResultsFolder {
             let folder = path.join(folder);
             fs::create_dir_all(&folder).map_err(|error| Error::file("Results", &folder, &error))?;
         }
-        // The folder may lie in a repository of the list: neither git nor a scan should find it. One that was there may be
-        // the repository, and keeps its own file.
+        // The folder may be in a repository of the list, so a `.gitignore` hides it from git and from a scan. A folder
+        // that existed before may be the repository itself, and keeps its own file.
         if is_new {
             write_whole(&path.join(".gitignore"), b"*\n")?;
         }

@@ -1,7 +1,7 @@
-//! The home of one shard: a daemon of its own, with the user's configuration and skills.
+//! The home of one shard: its own daemon, with the user's configuration and skills.
 //!
 //! Shards on one machine, or on machines that share a disk, must not share a daemon, its journals or its lock. The home
-//! lies below the user's, by the folder of the results, so that an interrupted batch finds its daemon again.
+//! is below the user's home and named after the folder of the results, so that a resumed batch finds its daemon again.
 
 use std::fs;
 use std::io;

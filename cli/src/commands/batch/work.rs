@@ -30,7 +30,7 @@ pub(super) struct BatchSettings {
     pub(super) cancel: CancellationToken,
 }
 
-/// An item with what was put aside for it.
+/// An item with the part of the budget that is reserved for it.
 #[derive(Debug)]
 pub(super) struct StartedItem {
     pub(super) item: BatchItem,
@@ -57,8 +57,8 @@ impl From<Error> for ItemError {
     }
 }
 
-/// True for an error that has nothing to do with the repository: it would meet all of them. Errors that pass, such as a rate
-/// limit, are none.
+/// True for an error that would also stop all other repositories. A temporary error, such as a rate limit, does not
+/// count.
 pub(super) fn stops_batch(kind: &ErrorKind) -> bool {
     matches!(
         kind,
@@ -253,8 +253,8 @@ fn capitalised(error: &CloneError) -> String {
         .map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A URL may serve something else today than when it was listed: nothing of it is trusted, and its tests run in the full
-/// sandbox or not at all, whatever else was allowed.
+/// A URL may serve another repository today than when it was listed. So the clone is not trusted, and its tests run in
+/// the full sandbox or not at all, whatever else was allowed.
 async fn narrow_for_clone(policy: &mut PolicyRequest) {
     let available = tokio::task::spawn_blocking(contain::available).await;
     let has_sandbox = available.is_ok_and(|available| available.sandbox == Sandbox::Namespaces);
@@ -284,7 +284,7 @@ async fn follow(events: &mut Events) -> Result<Option<Problem>, Error> {
     Err(events.ended_early().await)
 }
 
-/// The result, and the diff of what was changed.
+/// The result, and the diff of the changes.
 async fn collect(client: &Client, id: &str) -> Result<(SessionResult, Option<String>), Error> {
     let mut client = client.another().await?;
     let result: SessionResult = client.get(&format!("/api/results/{id}")).await?;

@@ -18,7 +18,7 @@ const TEXT_CHARS_MAX: usize = 1_000;
 /// Annotations of one step that GitHub shows.
 const ANNOTATIONS_MAX: usize = 10;
 
-/// Rule of every finding: a model's proposals have no rules of their own.
+/// Rule of every finding: proposals of a model have no separate rules.
 const RULE: &str = "architecture/proposal";
 
 /// Findings as a SARIF 2.1.0 log. One result for each proposal, with its places.

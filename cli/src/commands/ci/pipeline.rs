@@ -43,7 +43,7 @@ impl Pipeline {
         })
     }
 
-    /// Path from the root of the repository to one from the workspace: the repository may lie below it.
+    /// Converts a path from the repository's root to one from the workspace: the repository may be below the workspace.
     pub(super) fn workspace_path(&self, root: &Path, path: &str) -> String {
         let workspace = self.workspace.as_ref().and_then(|place| place.canonicalize().ok());
         let below = workspace.and_then(|workspace| Some(root.strip_prefix(workspace).ok()?.to_owned()));

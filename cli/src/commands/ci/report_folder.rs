@@ -22,8 +22,8 @@ pub(super) struct ReportFolder {
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl ReportFolder {
-    /// Opens the folder, and makes it where it is missing. A relative path lies below `root`, where each part must be a
-    /// real folder; an absolute one is the user's own.
+    /// Opens the folder, or creates it. Each part of a relative path must be a real folder below `root`, because the
+    /// repository may contain links. An absolute path belongs to the user.
     pub(super) fn open(root: &Path, folder: &Path) -> Result<Self, Error> {
         let path = root.join(folder);
         let opened = if folder.is_absolute() {

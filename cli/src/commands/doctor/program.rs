@@ -66,7 +66,7 @@ fn update_command(program: &Path, files: &dyn Fn(&Path) -> Vec<PathBuf>) -> Opti
     holds(&prefix.join("share/doc/tool"), "LICENSES.txt").then(|| "sh install.sh".to_owned())
 }
 
-/// Global packages lie in `lib/node_modules`, and those of npx in its cache. Others belong to a project.
+/// Global packages are in `lib/node_modules`, and those of npx in its cache. Other packages belong to a project.
 fn update_by_npm(program: &Path) -> String {
     let parts: Vec<&str> = program.iter().filter_map(|part| part.to_str()).collect();
     let is_at = |above: &str| parts.windows(2).any(|pair| pair == [above, "node_modules"]);

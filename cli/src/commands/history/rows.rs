@@ -8,7 +8,7 @@ use super::super::shorten;
 /// Characters of an identifier that tell sessions apart: identifiers share their beginning, which is the time.
 const SHORT_CHARACTERS: usize = 8;
 
-/// Columns of a list that is no terminal's.
+/// Columns of a list if standard output is not a terminal.
 const COLUMNS: usize = 160;
 
 /// Narrower terminals get two lines a session.
@@ -23,7 +23,7 @@ pub(in crate::commands) fn short(id: &str) -> &str {
 pub(super) struct Rows {
     /// The repository of the working directory, which comes first.
     pub(super) here: Option<String>,
-    /// Columns of the terminal, where there is one.
+    /// Columns of the terminal, if there is one.
     pub(super) columns: Option<usize>,
     pub(super) now: Timestamp,
 }
@@ -92,7 +92,7 @@ impl Rows {
     }
 }
 
-/// The turns of a conversation stand together, where its newest one stands.
+/// Groups the turns of a conversation at the place of the newest one.
 fn by_conversation<'s, 'a>(sessions: Vec<&'s ListedSession<'a>>) -> Vec<&'s ListedSession<'a>> {
     let newest = |conversation: &str| {
         sessions
@@ -124,7 +124,7 @@ fn ended(entry: &HistoryEntry) -> ListedSession<'_> {
         id: &entry.id,
         started: entry.started,
         operation: entry.operation.to_string(),
-        // A call has no task; what was called tells one from another.
+        // A call has no task: `provider` names what was called.
         target: if entry.target.is_empty() {
             &entry.provider
         } else {

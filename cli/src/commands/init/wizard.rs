@@ -55,7 +55,7 @@ impl Findings {
                 sign: format!("key in {variable}"),
             })
         });
-        // A local server's key says nothing about whether it runs.
+        // The key of a local server does not show whether the server runs.
         let mut found: Vec<Found> = with_key.filter(|found| found.preset.needs_key).collect();
         let own = context.backend.running().ok().flatten().map(|record| record.port);
         for preset in all.filter(|preset| !preset.needs_key) {
@@ -139,7 +139,7 @@ fn ask_missing_parts(init: &mut Init, context: &Context) -> Result<(), Error> {
     Ok(())
 }
 
-/// The settings as they would be, with a model that stands in until one is chosen.
+/// The settings after the choice so far, with a placeholder for the model.
 fn preview(init: &Init, context: &Context) -> Result<ProviderSettings, Problem> {
     let with_model = Init {
         model: init.model.clone().or_else(|| Some("none-yet".to_owned())),
@@ -148,7 +148,7 @@ fn preview(init: &Init, context: &Context) -> Result<ProviderSettings, Problem> 
     config::preview(&context.backend.home, &context.backend.environment, &with_model)
 }
 
-/// Asks for a key where one is missing, or where the server refuses the one that there is, and for the server's models.
+/// Asks for the key if it is missing or the server refuses it, and fetches the server's models.
 async fn connect(init: &mut Init, context: &Context) -> Result<Vec<ListedModel>, Error> {
     let output = context.output;
     for _ in 0..KEY_TRIES_MAX {

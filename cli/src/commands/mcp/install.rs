@@ -26,7 +26,7 @@ struct ClientEntry {
     name: String,
     entry: Value,
     is_toml: bool,
-    /// True where it lies in the repository, which others may get.
+    /// True if the file is in the repository, so that others may get it.
     is_shared: bool,
 }
 
@@ -81,7 +81,7 @@ pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-/// Current content of a client's file; absent where there is none.
+/// Current content of a client's file; `None` if it does not exist.
 fn read(place: &Path) -> Result<Option<Vec<u8>>, Error> {
     match std::fs::metadata(place) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -156,7 +156,7 @@ fn form(install: &Install, root: &Path, context: &Context) -> Result<ClientEntry
     let folder = root
         .file_name()
         .map_or_else(|| "root".into(), |name| name.to_string_lossy());
-    // A file of the user's serves every repository: each gets an entry of its own.
+    // A file in the user's home serves every repository, so each gets its own entry.
     let own: String = format!("tool-{folder}")
         .chars()
         .map(|sign| if is_of_name(sign) { sign } else { '-' })
@@ -180,8 +180,8 @@ fn form(install: &Install, root: &Path, context: &Context) -> Result<ClientEntry
         entry["type"] = json!("stdio");
     }
     if install.client == McpClient::Codex {
-        // The server judges each call by what the user granted, and asks where it has to. Without this key Codex refuses
-        // whatever changes something when it runs without a terminal (`codex exec`).
+        // The server judges each call by the user's grants, and asks if necessary. Without this key, Codex refuses
+        // every tool that changes something when it runs without a terminal (`codex exec`).
         entry["default_tools_approval_mode"] = json!("approve");
     }
     Ok(ClientEntry {

@@ -46,7 +46,7 @@ fn sources(source: &str) -> Result<Vec<String>, Error> {
     components.iter().map(|path| path_text(path)).collect()
 }
 
-/// Pins what lies in the team's folder.
+/// Pins a component that is in the team's folder.
 pub(super) fn trust(name: &str, consent: &Consent, context: &Context) -> Result<ExitCode, Error> {
     let registry = registry(context)?;
     let offer = Offer::of_installed(name, None, &registry, consent, context)?;

@@ -19,7 +19,7 @@ pub(in crate::commands) enum Finding {
     Fine(String),
     /// It does not hold, and only who insists on it is stopped.
     Odd(Problem),
-    /// It cannot be understood, which stops whatever needs it.
+    /// It cannot be parsed, which stops everything that needs it.
     Wrong(Problem),
 }
 

@@ -1,7 +1,7 @@
-//! `tool skill build`: a skill's sources become a component.
+//! `tool skill build`: compiles a skill's sources to a component.
 //!
-//! Rust is built by the user's own cargo. What Python and JavaScript need is of one version each, the one that this
-//! program was tested with (`toolchain`). What comes out is held to what the host demands before it gets its name.
+//! The user's cargo builds Rust. Python and JavaScript need one exact version of their tools, the one that this program
+//! was tested with (`toolchain`). The host checks the component before it is put in place.
 
 mod toolchain;
 
@@ -83,7 +83,7 @@ fn remove_unnamed(folder: &Path) {
     let _ = fs::remove_file(folder.join(UNNAMED));
 }
 
-/// The language of what lies in a folder.
+/// The language of the sources in a folder.
 fn language(folder: &Path) -> Result<Language, Error> {
     let found: Vec<&(&str, Language)> = MARKS.iter().filter(|(mark, _)| folder.join(mark).is_file()).collect();
     let known = MARKS
@@ -277,7 +277,7 @@ impl Builder {
 
 /// The library that cargo will make: what it says of the package in this folder.
 fn artefact(folder: &Path, metadata: &str) -> Result<PathBuf, Error> {
-    // Warnings may stand before it.
+    // Warnings may precede the JSON.
     let text = metadata.lines().find(|line| line.starts_with('{')).unwrap_or_default();
     let metadata: Value = serde_json::from_str(text).unwrap_or_default();
     let manifest = folder.join("Cargo.toml");

@@ -40,7 +40,7 @@ struct Refused<'a> {
     refused: String,
 }
 
-/// A file, or a skill that is there. Something that looks like a path is one.
+/// Inspects a file, or a known skill. An argument that looks like a path is a file.
 pub(super) fn run(component: &Path, json: bool, context: &Context) -> Result<ExitCode, Error> {
     let is_path = component.components().count() > 1 || component.extension().is_some() || component.is_file();
     let Some(name) = component.to_str().filter(|_| !is_path) else {
@@ -142,7 +142,7 @@ fn not_accepted(path: &Path, reason: String, json: bool, context: &Context) -> R
     Ok(ExitCode::from(FAILED))
 }
 
-/// The file, which the host has found to be one, of a size that it takes.
+/// Reads the file. The host has checked that it is a file of acceptable size.
 fn read(path: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(|error| Error::file("Component", path, &error))
 }

@@ -46,7 +46,7 @@ pub(super) fn lock(names: &[String], all: bool, dir: Option<&Path>, context: &Co
     Ok(ExitCode::SUCCESS)
 }
 
-/// The problem of a first lock file without a name: the skills of a person are no agreement of a team.
+/// The error of a first lock file without names: the skills of one person are not an agreement of a team.
 fn nothing_chosen(registry: &SkillHost) -> Error {
     let names: Vec<String> = registry.pinned().unwrap_or_default().into_keys().collect();
     let hint = if names.is_empty() {
@@ -122,8 +122,8 @@ pub(super) async fn sync(
     }
 }
 
-/// Whether a skill loses its effects beyond the file. It loses them in every repository, so the user must agree; in
-/// this one the file narrows them in any case.
+/// True if a skill loses its effects beyond the file. It loses them in every repository, so the user must agree; in
+/// this repository the file narrows them anyway.
 fn is_narrowed(name: &str, beyond: &[Effect], narrow: bool, consent: &Consent, output: Output) -> bool {
     let effects = Effect::list(beyond);
     if narrow {
@@ -155,7 +155,7 @@ pub(super) fn counted(lock: &Lock) -> (String, &'static str) {
     }
 }
 
-/// Gets one skill from where it lies, if it is the one that is locked.
+/// Installs one locked skill from its source, if its digest is the locked one.
 async fn mend(
     name: &str,
     locked: &Locked,

@@ -1,7 +1,7 @@
-//! `tool skill new`: a small complete project of a skill, in a folder of its own.
+//! `tool skill new`: a small complete project of a skill, in a new folder.
 //!
-//! Everything that it needs beside a compiler is written out from this program: the contract, and for Rust the sources of
-//! `skill-sdk`, because that crate is published nowhere.
+//! This program contains everything that the project needs besides a compiler: the contract, and for Rust the sources
+//! of `skill-sdk`, because that crate is not published.
 
 mod lock;
 
@@ -18,7 +18,7 @@ use crate::error::Error;
 
 const CONTRACT: &str = include_str!("../../../../wit/skill.wit");
 
-/// A file of a project and its content; `{{name}}` and the like stand for the project's own values.
+/// A file of a project and its content, with placeholders such as `{{name}}`.
 type File = (&'static str, &'static str);
 
 macro_rules! template {
@@ -253,8 +253,8 @@ fn files(name: &str, language: Language) -> Vec<(String, String)> {
     files
 }
 
-/// A source of the crate, with the contract where it lies in the project: bindings are made from it both in the crate and,
-/// by its macros, in the skill.
+/// A source of the crate, with the path of the contract in the project: both the crate and, by its macros, the skill
+/// generate bindings from it.
 fn with_contract(path: &str, text: &str) -> String {
     let place = if path.ends_with("component.rs") {
         "../wit"

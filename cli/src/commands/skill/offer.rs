@@ -27,7 +27,7 @@ pub(super) struct Offer {
     within: Option<Vec<Effect>>,
     /// True where a repository's lock file asks for it.
     is_for_lock: bool,
-    /// True where it lies in the team's folder already.
+    /// True if it is in the team's folder already.
     is_installed: bool,
     _held: Option<Held>,
 }
@@ -64,7 +64,7 @@ impl Offer {
         })
     }
 
-    /// Looks at a skill that lies in the team's folder, in the version with this digest if one is given.
+    /// Inspects a skill in the team's folder, in the version with this digest if one is given.
     pub(super) fn of_installed(
         name: &str,
         digest: Option<&str>,
@@ -295,7 +295,7 @@ impl Offer {
         lines
     }
 
-    /// The manifests of a place that has come to mean another one.
+    /// The old and the new manifest digest if a tag has moved.
     fn moved(&self, change: &VersionChange) -> Option<(String, String)> {
         let (before, now) = (change.origin.as_ref()?, self.origin.as_ref()?);
         let (old, new) = (before.manifest.clone()?, now.manifest.clone()?);
@@ -344,7 +344,7 @@ impl Offer {
     }
 }
 
-/// Looks for a signature that counts where a pinned component came from. True where there is one now.
+/// Searches the origin of a pinned component for a valid signature. True if there is one now.
 pub(super) async fn fetch_signature(
     entry: &SkillEntry,
     source: &str,
@@ -366,7 +366,7 @@ pub(super) async fn fetch_signature(
     Ok(true)
 }
 
-/// A component that was pulled lies in no place that the user knows.
+/// A pulled component has no path that the user knows.
 fn of_place(place: &RegistryReference, error: &host::skill::SkillHostError) -> Error {
     match error {
         host::skill::SkillHostError::Refused { reason, .. } => {
@@ -432,7 +432,7 @@ impl Wanted {
     }
 }
 
-/// The problem of an identity that is none.
+/// The problem of an invalid identity.
 pub(super) fn unusable(error: &SignatureError) -> Problem {
     let hint = "mend `[skills.identities]` of config.toml";
     let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!("{cause}; "));

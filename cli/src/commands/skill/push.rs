@@ -12,7 +12,7 @@ use super::{refused, registry};
 use crate::commands::Context;
 use crate::error::Error;
 
-/// Pushes a component, and the signature that lies beside it.
+/// Pushes a component, and the signature next to it.
 pub(super) async fn push(component: &Path, place: &str, context: &Context) -> Result<ExitCode, Error> {
     let place: RegistryReference = place
         .parse()
@@ -46,7 +46,7 @@ pub(super) async fn push(component: &Path, place: &str, context: &Context) -> Re
     Ok(ExitCode::SUCCESS)
 }
 
-/// The file that is meant: a path, or the component of a skill that is there. What looks like a path is one.
+/// The file to push: a path, or the component of a known skill. An argument that looks like a path is a path.
 pub(super) fn file_of(component: &Path, registry: &SkillHost) -> Result<PathBuf, Error> {
     let is_path = component.components().count() > 1 || component.extension().is_some() || component.is_file();
     match component.to_str().filter(|_| !is_path) {

@@ -89,7 +89,7 @@ pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context
     })
 }
 
-/// A file of cases that is not there is no slip in it.
+/// A missing file of cases is not a syntax error in it.
 pub(super) fn unreadable(folder: &Path, error: cases::CasesError) -> Error {
     match &error {
         cases::CasesError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Problem::new(

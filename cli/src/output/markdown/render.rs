@@ -60,8 +60,8 @@ struct MarkdownReader<'a> {
 }
 
 impl<'a> MarkdownReader<'a> {
-    /// The blocks up to the end of whatever holds them, whose end is taken too. Blocks in a tight list item have no
-    /// blank line between them.
+    /// Reads the blocks up to and including the end of their container. Blocks in a tight list item have no blank line
+    /// between them.
     fn blocks(&mut self, columns: usize) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         let mut is_tight = false;
@@ -181,7 +181,7 @@ impl<'a> MarkdownReader<'a> {
         table
     }
 
-    /// Inline content up to the end of whatever holds it, whose end is taken too.
+    /// Reads inline content up to and including the end of its container.
     fn inline(&mut self, style: Style) -> Vec<Span> {
         let mut spans = Vec::new();
         while let Some((event, range)) = self.events.next() {
@@ -250,7 +250,7 @@ impl<'a> MarkdownReader<'a> {
         }
     }
 
-    /// Content that its style makes stand out, or marks where there are no styles.
+    /// Content in a style, or between marks if styles are off.
     fn marked(&mut self, mark: &str, spans: &mut Vec<Span>, content: impl FnOnce(&mut Self) -> Vec<Span>) {
         let mark = (!self.terminal.colour).then(|| Span::plain(mark));
         spans.extend(mark.clone());
@@ -259,7 +259,7 @@ impl<'a> MarkdownReader<'a> {
     }
 }
 
-/// True for `__init__` in `src/__init__.py:8` and its like: in text about code these are names, whatever Markdown says.
+/// True for `__init__` in `src/__init__.py:8` and similar names: in text about code these are not Markdown.
 fn is_name(source: &str) -> bool {
     source.starts_with('_') && !source.contains(char::is_whitespace)
 }

@@ -5,7 +5,7 @@ use unicode_width::UnicodeWidthStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Terminal {
     pub(crate) width: usize,
-    /// True where styles may be used; else marks stand for them.
+    /// True if styles may be used; otherwise marks replace them.
     pub(crate) colour: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) fn longest_word(spans: &[Span]) -> usize {
     words(spans).iter().flatten().map(|word| width(word)).max().unwrap_or(0)
 }
 
-/// Breaks spans into lines of at most `columns`, at white space. A longer word gets a line of its own.
+/// Breaks spans into lines of at most `columns`, at white space. A longer word gets its own line.
 pub(super) fn wrap(spans: &[Span], columns: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     for paragraph in words(spans) {
@@ -108,7 +108,7 @@ fn words(spans: &[Span]) -> Vec<Vec<Line>> {
     paragraphs
 }
 
-/// White space at which a line may be broken; a no-break space is none.
+/// White space at which a line may be broken, without no-break spaces.
 fn is_break(character: char) -> bool {
     character.is_whitespace() && !matches!(character, '\u{a0}' | '\u{202f}' | '\u{2007}')
 }

@@ -1,8 +1,8 @@
-//! Programs that make components of Python and JavaScript: one version of each and of all that it needs, the ones that
-//! this program was tested with, by their digests.
+//! Programs that compile Python and JavaScript to components: one version of each and of its dependencies, pinned by
+//! digest, the versions that this program was tested with.
 //!
-//! One that stands on the `PATH` is taken where it is of that version. Else it is installed by pip or npm, from the pins
-//! in `skills/sdk/toolchain`, into a folder of its own in `~/.tool/toolchains`, with a notice. Nothing of the project
+//! A program on the `PATH` is used if it has that version. Otherwise pip or npm installs it, from the pins in
+//! `skills/sdk/toolchain`, into a separate folder in `~/.tool/toolchains`, with a notice. Nothing of the project
 //! decides what is installed.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -30,7 +30,7 @@ struct Maker {
     size: &'static str,
     /// Path of the program in its folder.
     program: &'static str,
-    /// The files that say what is installed: the last one names every package and its digest.
+    /// The files that pin the installation: the last one names every package and its digest.
     pins: &'static [(&'static str, &'static str)],
     /// Installs it into a new folder that has these files.
     install: fn(&Builder, &Path) -> Result<(), Error>,
@@ -127,7 +127,7 @@ impl Maker {
 const WAIT: Duration = Duration::from_millis(100);
 
 impl Builder {
-    /// Waits until no other build installs, or until this one is to end.
+    /// Waits until no other build installs, or until this build is cancelled.
     fn wait_for(&self, lock: &File) -> std::io::Result<()> {
         loop {
             match lock.try_lock() {

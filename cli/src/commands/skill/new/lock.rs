@@ -74,7 +74,7 @@ fn packages(lock: &str) -> BTreeMap<String, Package<'_>> {
     packages
 }
 
-/// The package of a name that no version stands behind; for one of our own dependencies, the last of several.
+/// The last package with a name. The dependencies of `skill-sdk` need the newest of several versions.
 fn newest<'p, 'a>(packages: &'p BTreeMap<String, Package<'a>>, name: &str) -> Option<&'p Package<'a>> {
     let of_name = packages.range(format!("{name} ")..).take_while(|(key, _)| {
         let rest = key.strip_prefix(name).and_then(|rest| rest.strip_prefix(' '));
