@@ -31,7 +31,11 @@ pub(crate) fn guest(name: &str) -> PathBuf {
         .nth(2)
         .expect("the binary lies in a profile");
     let path = target.join("wasm32-wasip2/skill").join(format!("{name}.wasm"));
-    assert!(path.is_file(), "{} is missing: run scripts/build", path.display());
+    assert!(
+        path.is_file(),
+        "{} is missing: run scripts/build --tests",
+        path.display()
+    );
     path
 }
 

@@ -200,7 +200,11 @@ impl Dice {
 /// Path of a guest's component, as `scripts/build` made it.
 pub(crate) fn guest(name: &str) -> PathBuf {
     let path = target().join("wasm32-wasip2/skill").join(format!("{name}.wasm"));
-    assert!(path.exists(), "{} is missing: run scripts/build", path.display());
+    assert!(
+        path.exists(),
+        "{} is missing: run scripts/build --tests",
+        path.display()
+    );
     path
 }
 
