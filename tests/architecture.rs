@@ -1,15 +1,19 @@
-//! The crates of the engine and their promises: the edges of `ARCHITECTURE.md` against `cargo metadata`, and modules
-//! that do not import each other in a cycle.
+//! The crates of the engine and their promises: the edges of `ARCHITECTURE.md` against `cargo metadata`, modules that
+//! do not import each other in a cycle, and profiles that share what they can.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::Value;
 
 const DOCUMENT: &str = include_str!("../ARCHITECTURE.md");
+
+/// Files that import each other in cycles. It may only become smaller.
+const FILES_IN_CYCLES: usize = 43;
 
 /// Names by crate.
 type Names = BTreeMap<String, BTreeSet<String>>;
@@ -121,68 +125,134 @@ fn unsafe_code_is_forbidden_outside_of_the_sandboxes() {
 
 // ---- modules ----
 
+/// A pattern that is compiled once.
+macro_rules! pattern {
+    ($text:expr) => {{
+        static PATTERN: LazyLock<Regex> = LazyLock::new(|| Regex::new($text).expect("a constant"));
+        &*PATTERN
+    }};
+}
+
 /// The production code of a source: without comments, and without the modules that only tests compile.
 fn production(text: &str) -> String {
-    let comments = Regex::new(r"(?m)//.*$").expect("a constant");
-    let tests = Regex::new(r"(?s)\n#\[cfg\((any\(|all\()?test[^\n]*\]\n(pub(\([a-z]+\))? )?mod \w+ \{.*?\n\}")
-        .expect("a constant");
+    let comments = pattern!(r"(?m)//.*$");
+    let tests = pattern!(r"(?s)\n#\[cfg\((any\(|all\()?test[^\n]*\]\n(pub(\([a-z]+\))? )?mod \w+ \{.*?\n\}");
     tests.replace_all(&comments.replace_all(text, ""), "").into_owned()
 }
 
 /// The modules of a source that only tests and fuzzing compile.
 fn test_modules(text: &str) -> BTreeSet<String> {
     let declared =
-        Regex::new(r#"#\[cfg\((?:any\(|all\()?test[^\n]*\]\n(?:#\[[^\n]*\]\n)*(?:pub(?:\([a-z]+\))? )?mod (\w+);"#)
-            .expect("a constant");
+        pattern!(r"#\[cfg\((?:any\(|all\()?test[^\n]*\]\n(?:#\[[^\n]*\]\n)*(?:pub(?:\([a-z]+\))? )?mod (\w+);");
     declared.captures_iter(text).map(|found| found[1].to_owned()).collect()
 }
 
-/// The first names of a list of imports such as `a, b::{c, d}`.
-fn first_names(list: &str) -> Vec<String> {
-    let (mut names, mut depth, mut name) = (Vec::new(), 0, String::new());
+/// The path of a module in its crate, without a segment for the root.
+type Module = Vec<String>;
+
+/// The production code of each file of a crate, by its module.
+fn read_modules(source: &Path) -> BTreeMap<Module, String> {
+    let declared = pattern!(r"(?m)^\s*(?:pub(?:\([^)]*\))? )?mod (\w+);");
+    let roots = ["lib.rs", "main.rs"].map(|name| source.join(name));
+    let root = roots
+        .into_iter()
+        .find(|file| file.exists())
+        .expect("every crate has one");
+    let (mut modules, mut open) = (BTreeMap::new(), vec![(root, Module::new())]);
+    while let Some((file, module)) = open.pop() {
+        let text = fs::read_to_string(&file).expect("a source is text");
+        let (hidden, code) = (test_modules(&text), production(&text));
+        for found in declared.captures_iter(&code) {
+            let child = [module.as_slice(), &[found[1].to_owned()]].concat();
+            let path = source.join(child.join("/")).with_extension("rs");
+            if !hidden.contains(&found[1]) && path.exists() {
+                open.push((path, child));
+            }
+        }
+        modules.insert(module, code);
+    }
+    modules
+}
+
+/// Adds the paths of a list of imports such as `a, b::{c, d}`, each behind `prefix`.
+fn expand_imports(prefix: &[String], list: &str, paths: &mut Vec<Module>) {
+    let (mut depth, mut item) = (0, String::new());
     for character in list.chars().chain([',']) {
         match character {
             '{' => depth += 1,
             '}' => depth -= 1,
-            ',' if depth == 0 => names.push(std::mem::take(&mut name)),
-            _ if depth == 0 => name.push(character),
             _ => {}
         }
-    }
-    let first = |name: &String| name.trim().split([':', ' ']).next().unwrap_or_default().to_owned();
-    names.iter().map(first).collect()
-}
-
-/// The names that a source at this depth below `src` takes from the root of its crate.
-fn taken_from_root(code: &str, depth: usize) -> Vec<String> {
-    let above = vec!["super"; depth].join("::");
-    let pattern = format!(r"(?:^|[^\w:])(?:crate|{above})::(?:(\w+)|\{{([^;]*?)\}};)");
-    let found = Regex::new(&pattern).expect("a pattern");
-    let names = found
-        .captures_iter(code)
-        .flat_map(|found| match (found.get(1), found.get(2)) {
-            (Some(name), _) => vec![name.as_str().to_owned()],
-            (None, Some(list)) => first_names(list.as_str()),
-            (None, None) => Vec::new(),
-        });
-    names.collect()
-}
-
-/// Adds the imports of one module and of its children to the graph.
-fn add_imports(file: &Path, top: &str, depth: usize, tops: &BTreeSet<String>, graph: &mut Names) {
-    let text = fs::read_to_string(file).expect("a source is text");
-    let names = taken_from_root(&production(&text), depth);
-    let taken = names.into_iter().filter(|name| tops.contains(name) && name != top);
-    graph.entry(top.to_owned()).or_default().extend(taken);
-    let children = file.with_extension("");
-    let hidden = test_modules(&text);
-    let entries = fs::read_dir(&children).into_iter().flatten();
-    for path in entries.map(|entry| entry.expect("an entry").path()) {
-        let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        if path.extension().is_some_and(|extension| extension == "rs") && !hidden.contains(&stem) {
-            add_imports(&path, top, depth + 1, tops, graph);
+        if character != ',' || depth > 0 {
+            item.push(character);
+        } else if !item.trim().is_empty() {
+            let (path, group) = item.split_once('{').unwrap_or((&item, ""));
+            let names = path.trim().split("::").filter(|name| !name.is_empty());
+            let path = prefix
+                .iter()
+                .cloned()
+                .chain(names.map(str::to_owned))
+                .collect::<Module>();
+            match group.rsplit_once('}') {
+                Some((inner, _)) => expand_imports(&path, inner, paths),
+                None => paths.push(path),
+            }
+            item.clear();
         }
     }
+}
+
+/// The modules in other files that a module names by a path from the root, from above or through its children.
+fn find_imports(module: &Module, modules: &BTreeMap<Module, String>) -> BTreeSet<Module> {
+    let above = |other: &Module| other[..other.len().saturating_sub(1)].to_vec();
+    let named = pattern!(r"(?:^|[^\w:])(\w+)::((?:super::)*)((?:\w+::)*)(?:(\w+)|\{([^;]*?)\};)");
+    let mut paths = Vec::new();
+    for found in named.captures_iter(&modules[module]) {
+        let child = [module.as_slice(), &[found[1].to_owned()]].concat();
+        let mut base = match &found[1] {
+            "crate" => Module::new(),
+            "self" => module.clone(),
+            "super" => above(module),
+            _ if modules.contains_key(&child) => child,
+            _ => continue,
+        };
+        base.truncate(base.len().saturating_sub(found[2].matches("super").count()));
+        base.extend(found[3].split_terminator("::").map(str::to_owned));
+        let list = found.get(4).or_else(|| found.get(5)).expect("one of both");
+        expand_imports(&base, list.as_str(), &mut paths);
+    }
+    let file_of = |mut path: Module| {
+        while !modules.contains_key(&path) {
+            path.pop();
+        }
+        path
+    };
+    paths.into_iter().map(file_of).filter(|path| path != module).collect()
+}
+
+/// Which files of a crate import which, by `module::of::the::file`. What a file takes from one above it is not counted.
+fn file_imports(modules: &BTreeMap<Module, String>) -> Names {
+    let imports = modules.keys().map(|module| {
+        let others = find_imports(module, modules);
+        let others = others.iter().filter(|other| !module.starts_with(other));
+        (module.join("::"), others.map(|other| other.join("::")).collect())
+    });
+    imports.collect()
+}
+
+/// Which top-level modules of a crate import which.
+fn top_imports(modules: &BTreeMap<Module, String>) -> Names {
+    let mut graph = Names::new();
+    for module in modules.keys() {
+        let Some(top) = module.first() else { continue };
+        let others = find_imports(module, modules);
+        let others = others
+            .iter()
+            .filter_map(|other| other.first())
+            .filter(|other| *other != top);
+        graph.entry(top.clone()).or_default().extend(others.cloned());
+    }
+    graph
 }
 
 /// The groups of modules that reach each other.
@@ -209,38 +279,31 @@ fn find_cycles(graph: &Names) -> BTreeSet<Vec<String>> {
     graph.keys().filter(in_cycle).map(group).collect()
 }
 
-/// The cycles between the top-level modules of a crate.
-fn cycles_of(source: &Path) -> BTreeSet<Vec<String>> {
-    let library = fs::read_to_string(source.join("lib.rs")).expect("every crate has one");
-    let hidden = test_modules(&library);
-    let files = fs::read_dir(source).expect("the folder is there");
-    let files: BTreeMap<String, PathBuf> = files
+/// The cycles of a graph of each crate below `host/` and of the command line.
+fn cycles_by_crate(graph: fn(&BTreeMap<Module, String>) -> Names) -> BTreeSet<(String, Vec<String>)> {
+    let folders = fs::read_dir(root().join("host")).expect("the folder is there");
+    let folders = folders
         .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
-        .map(|path| (path.file_stem().expect("a name").to_string_lossy().into_owned(), path))
-        .filter(|(name, _)| name != "lib" && !hidden.contains(name))
-        .collect();
-    let tops: BTreeSet<String> = files.keys().cloned().collect();
-    let mut graph = Names::new();
-    for (name, file) in &files {
-        add_imports(file, name, 1, &tops, &mut graph);
+        .chain([root().join("cli")]);
+    let mut found = BTreeSet::new();
+    for folder in folders {
+        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
+        let cycles = find_cycles(&graph(&read_modules(&folder.join("src"))));
+        found.extend(cycles.into_iter().map(|cycle| (name.clone(), cycle)));
     }
-    find_cycles(&graph)
+    found
 }
 
 #[test]
 fn no_modules_import_each_other_in_a_cycle() {
-    let mut found = BTreeSet::new();
-    for entry in fs::read_dir(root().join("host")).expect("the folder is there") {
-        let folder = entry.expect("an entry").path();
-        let name = folder.file_name().expect("a name").to_string_lossy().into_owned();
-        found.extend(
-            cycles_of(&folder.join("src"))
-                .into_iter()
-                .map(|cycle| (name.clone(), cycle)),
-        );
-    }
-    assert_eq!(found, BTreeSet::new());
+    assert_eq!(cycles_by_crate(top_imports), BTreeSet::new());
+}
+
+#[test]
+fn no_more_files_import_each_other_in_cycles() {
+    let found = cycles_by_crate(file_imports);
+    let files: usize = found.iter().map(|(_, cycle)| cycle.len()).sum();
+    assert!(files <= FILES_IN_CYCLES, "{files} files are in cycles: {found:#?}");
 }
 
 #[test]
@@ -251,6 +314,8 @@ fn a_cycle_is_found_through_groups_and_relative_paths() {
         fs::create_dir_all(file.parent().expect("it has one")).expect("folders can be made");
         fs::write(file, text).expect("the folder is writable");
     };
+    let cycles = |graph: fn(&BTreeMap<Module, String>) -> Names| find_cycles(&graph(&read_modules(folder.path())));
+    let cycle = |names: &[&str]| BTreeSet::from([names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()]);
     write("lib.rs", "mod a;\nmod b;\nmod c;\n#[cfg(test)]\nmod tests;\n");
     write("a.rs", "use crate::{\n    other::X,\n    b::{self, Y},\n};\n");
     write("b.rs", "mod inner;\n");
@@ -260,10 +325,44 @@ fn a_cycle_is_found_through_groups_and_relative_paths() {
         "// use super::b;\nfn f() { super::a::g() }\n#[cfg(test)]\nmod tests {\n    use crate::b;\n}\n",
     );
     write("tests.rs", "use crate::a;\n");
-    assert_eq!(
-        cycles_of(folder.path()),
-        BTreeSet::from([["a", "b", "c"].map(str::to_owned).to_vec()])
-    );
+    assert_eq!(cycles(top_imports), cycle(&["a", "b", "c"]));
+    // The parent takes nothing from its child, so the files are in no cycle.
+    assert_eq!(cycles(file_imports), BTreeSet::new());
+    write("b.rs", "mod inner;\nfn f() { inner::g() }\n");
+    assert_eq!(cycles(file_imports), cycle(&["a", "b", "b::inner", "c"]));
     write("c.rs", "// use super::a;\n");
-    assert_eq!(cycles_of(folder.path()), BTreeSet::new());
+    assert_eq!(cycles(top_imports), BTreeSet::new());
+    assert_eq!(cycles(file_imports), BTreeSet::new());
+}
+
+// ---- profiles ----
+
+#[test]
+fn running_and_testing_share_every_dependency() {
+    let read = |name: &str| -> toml::Table {
+        let text = fs::read_to_string(root().join(name)).expect("the file is there");
+        text.parse().expect("it is TOML")
+    };
+    let profile = read("Cargo.toml")["profile"].clone();
+    assert_eq!(
+        profile["test"],
+        "opt-level = 0".parse::<toml::Table>().expect("it is TOML").into()
+    );
+    let mut named = profile["dev"]["package"].as_table().expect("a table").clone();
+    // `"*"` is every crate but those of the workspace, which must not have a level of their own.
+    let others = named
+        .remove("*")
+        .expect("dependencies have a level that is not that of the workspace");
+    assert_eq!(others["opt-level"], 0.into());
+    let lock = read("Cargo.lock");
+    let packages = lock["package"].as_array().expect("a list").iter();
+    let dependencies: BTreeSet<&str> = packages
+        .filter(|package| package.get("source").is_some())
+        .filter_map(|package| package["name"].as_str())
+        .collect();
+    let unknown: Vec<&String> = named
+        .keys()
+        .filter(|name| !dependencies.contains(name.as_str()))
+        .collect();
+    assert_eq!(unknown, Vec::<&String>::new());
 }
