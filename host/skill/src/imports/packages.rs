@@ -1,9 +1,9 @@
-//! `packages`: adds packages by a named recipe, `pip-install` or `npm-install`, without install scripts.
+//! `packages`: installs packages by a named recipe, `pip-install` or `npm-install`, without install scripts.
 //!
-//! Installing means running other people's code later, so names are held to the ecosystem's grammar: no option, no URL,
-//! no path, no archive of the repository that an installer would take for one. What npm installs beside them is in the
-//! question, too (`listed`). The installer runs in the sandbox and reaches the user's registries only (`sources`); what
-//! it did is kept as a whole or not at all (`contained`, `place`).
+//! Installed packages run later, so names must follow the grammar of their ecosystem: an installer must not take one
+//! for an option, a URL, a path or an archive in the repository. The question also lists what npm installs in
+//! addition (`listed`). The installer runs in the sandbox and reaches only the user's registries (`sources`). Its
+//! result is kept as a whole or not at all (`contained`, `place`).
 
 mod contained;
 pub(super) mod listed;
@@ -34,7 +34,7 @@ use tool_sandbox::contain::{self, Sandbox};
 use tool_sandbox::environment;
 use tool_sandbox::toolchain::{Home, Python};
 
-/// Installs. An installer that says no is a report; a failure means that nothing could be tried.
+/// Installs packages. An installer that fails is a report; a failure means that it did not run.
 pub(super) fn install(context: &CallContext, request: &Request) -> Result<Report, Failure> {
     consent::not_denied(context, Effect::Install)?;
     match request.recipe.as_str() {
@@ -55,7 +55,7 @@ fn title(installer: &str, names: &[String]) -> String {
     format!("Install with {installer}: {}", names.join(", "))
 }
 
-/// The specification's sentence.
+/// The failure in the words of the specification.
 fn not_permitted(place: &str) -> Failure {
     hinted(
         "failed",
@@ -64,8 +64,8 @@ fn not_permitted(place: &str) -> Failure {
     )
 }
 
-/// Sandbox for installations. On a machine without one, a user who allows installations by name also has to allow them
-/// without a sandbox; a user who is asked sees it.
+/// Chooses the sandbox for an installation. On a machine without one, a user who allows installations by name has to
+/// allow them without a sandbox as well; a user who is asked sees it in the question.
 fn sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
     let (effect, policy) = (Effect::Install, &context.policy);
     let sandbox = policy.sandbox(effect);
@@ -84,18 +84,18 @@ fn sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
     ))
 }
 
-/// An installation, before it is known what stands around it.
+/// An installation before the additional packages are known.
 struct Plan {
     recipe: Recipe,
-    /// The real folder of packages, where one is known.
+    /// Real path of the folder of packages, if it is known.
     folder: Option<PathBuf>,
     manifests: &'static [&'static str],
-    /// Packages that the installer brings beside the given names; none where it reads no record of the repository.
+    /// Packages that the installer adds to the named ones; absent if it reads no files of the repository.
     beside: Option<Beside>,
 }
 
 impl Plan {
-    /// Asks and installs.
+    /// Asks the user, and installs.
     fn execute(mut self, context: &CallContext, sources: Option<Sources>) -> Result<Report, Failure> {
         let sandbox = self.recipe.sandbox(context)?;
         if let Some(sources) = &sources {
@@ -125,7 +125,7 @@ impl Plan {
         }
     }
 
-    /// Without a sandbox the installer changes everything by itself; what it did to manifests is noted.
+    /// Installs without a sandbox. The installer changes the files itself; changes of manifests are recorded.
     fn run_bare(&self, context: &CallContext, sandbox: Sandbox) -> Result<Report, Failure> {
         let before = contained::states(context, self.manifests)?;
         let report = self.recipe.report(self.recipe.run(context, sandbox)?, sandbox)?;
@@ -188,7 +188,7 @@ fn pip(context: &CallContext, names: &[String]) -> Result<Report, Failure> {
     }
 }
 
-/// The environment of an installer. In the sandbox the way to the registries is the sandbox's own.
+/// Environment of the installer. In the sandbox, the sandbox sets the proxy to the registries.
 fn installers(context: &CallContext, sandbox: Sandbox) -> BTreeMap<String, String> {
     if sandbox == Sandbox::None {
         return environment::for_install(&context.environment);
@@ -198,8 +198,8 @@ fn installers(context: &CallContext, sandbox: Sandbox) -> BTreeMap<String, Strin
     environment
 }
 
-/// The real folder of the virtual environment that an installation in the sandbox fills: one in the repository, or the
-/// one that the session's starter works in. Nothing else of the machine is changed from inside.
+/// Real path of the virtual environment that an installation in the sandbox fills: one in the repository, or the
+/// active one of the user who started the session. Nothing else on this machine is changed from inside.
 fn environment_folder(context: &CallContext, python: &Python) -> Result<PathBuf, Failure> {
     let folder = match &python.home {
         Home::Environment(folder) => folder,
@@ -212,7 +212,7 @@ fn environment_folder(context: &CallContext, python: &Python) -> Result<PathBuf,
         .get("VIRTUAL_ENV")
         .and_then(|folder| real(Path::new(folder)));
     let root = context.repository.root();
-    // A link in the repository is its author's choice: it may mean a folder whose files no installation is to touch.
+    // The author of the repository chooses a link's target, which may be a folder that no installation should touch.
     let is_ours = |real: &PathBuf| real.starts_with(root) && real != root && real == folder;
     let is_known = |real: &PathBuf| is_ours(real) || Some(real) == starters.as_ref();
     let holds_more = |real: &PathBuf| {
@@ -241,7 +241,7 @@ fn unmanaged(tool: &str) -> Failure {
     )
 }
 
-/// Folder of packages, where it is known. What uv keeps is uv's to change.
+/// Real path of the folder of packages, if it is known. Only uv changes an environment that uv manages.
 fn packages_of(python: &Python) -> Result<Option<PathBuf>, Failure> {
     match &python.home {
         Home::Managed("uv") => Err(unmanaged("uv")),
@@ -251,7 +251,7 @@ fn packages_of(python: &Python) -> Result<Option<PathBuf>, Failure> {
     }
 }
 
-/// `lib/python3.12/site-packages` of a virtual environment.
+/// Path of the form `lib/python3.12/site-packages` in a virtual environment.
 fn site_packages(folder: &Path) -> PathBuf {
     let libraries = folder.join("lib");
     let found = std::fs::read_dir(&libraries)
@@ -263,16 +263,16 @@ fn site_packages(folder: &Path) -> PathBuf {
     found.unwrap_or(libraries)
 }
 
-/// True where something can be made in the folder, or in the nearest one above it that is there.
+/// True if the folder, or else its nearest existing ancestor, is writable.
 fn writable(place: &Path) -> bool {
     let nearest = place.ancestors().find(|folder| folder.exists());
     nearest.is_some_and(|folder| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok())
 }
 
-/// pip of the interpreter, or uv for a virtual environment that uv made and that has no pip.
+/// The command for pip of the interpreter, or for uv in a virtual environment that uv made and that has no pip.
 ///
-/// `-I` keeps a `pip.py` of the repository from being taken for pip, and `--no-config` a `pyproject.toml` from naming
-/// the index for uv.
+/// `-I` prevents a `pip.py` of the repository from replacing pip, and `--no-config` a `pyproject.toml` from choosing
+/// uv's index.
 fn pip_command(
     context: &CallContext,
     python: &Python,
@@ -309,7 +309,7 @@ fn no_pip() -> Failure {
     )
 }
 
-/// Translates pip's words where the specification or common sense has a better sentence.
+/// Converts pip's message, if the specification has a sentence for it or a better one exists.
 fn pip_problem(report: &Report) -> Option<Failure> {
     if report.exit_code == Some(0) {
         return None;
@@ -331,7 +331,7 @@ fn pip_problem(report: &Report) -> Option<Failure> {
     denied_place(output, "[Errno 13] Permission denied: '").map(not_permitted)
 }
 
-/// The place that an installer was not allowed to write, in quotes after `mark`. It must be an absolute path of a strict
+/// The path that an installer could not write, in quotes after `mark`. It must be an absolute path of a strict
 /// grammar, so that it cannot be a sentence.
 fn denied_place<'a>(output: &'a str, mark: &str) -> Option<&'a str> {
     let (_, rest) = output.split_once(mark)?;
@@ -342,7 +342,7 @@ fn denied_place<'a>(output: &'a str, mark: &str) -> Option<&'a str> {
     is_place.then_some(place)
 }
 
-/// Files in which npm keeps its records.
+/// Files of npm's records.
 const NPM_MANIFESTS: &[&str] = &["package.json", "package-lock.json", "npm-shrinkwrap.json"];
 
 fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Failure> {
@@ -366,7 +366,8 @@ fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Fai
         _ => Some(sources::npm(context, &program)?),
     };
     let mut environment = installers(context, sandbox);
-    // The environment comes before the repository's `.npmrc`, which could name a program for npm to run as git.
+    // Environment variables take precedence over the repository's `.npmrc`, which could name a program that npm runs
+    // as git.
     for (name, value) in [
         ("npm_config_git", "git"),
         ("npm_config_ignore_scripts", "true"),
@@ -410,13 +411,13 @@ fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Fai
     }
 }
 
-/// `npm error Error: EACCES: permission denied, mkdir '/usr/lib/node_modules/x'`.
+/// Parses `npm error Error: EACCES: permission denied, mkdir '/usr/lib/node_modules/x'`.
 fn denied_npm_place(output: &str) -> Option<&str> {
     let (_, rest) = output.split_once("EACCES: permission denied")?;
     denied_place(rest.lines().next()?, "'")
 }
 
-/// `--prefix` keeps npm from working on a project above the root.
+/// `--prefix` keeps npm from choosing a project above the root.
 fn npm_arguments(root: &Path, names: &[String], dev: bool) -> Vec<String> {
     let prefix = root.to_string_lossy();
     let mut arguments = ["install", "--ignore-scripts", "--prefix", prefix.as_ref()]

@@ -1,8 +1,8 @@
-//! An installation in the sandbox: all of it, or nothing.
+//! Installs in the sandbox: everything or nothing.
 //!
-//! The run writes over covers of the repository and of the folder of packages. Only when the installer has ended with 0
-//! is anything real changed: first the folder of packages is put in place, then manifests and lock files are committed
-//! like any other proposal, and where that fails the folder is taken back. Whatever else the run wrote is gone.
+//! The run writes to covers of the repository and of the folder of packages. The real files change only after the
+//! installer exited with 0: first the folder of packages is replaced, then manifests and lock files are committed
+//! like any proposal. If the commit fails, the folder is restored. Other writes of the run are dropped.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -24,20 +24,19 @@ use tool_repository::changes::{self, Entered, FileChange, FileState};
 use tool_sandbox::contain::{Installation, LeftTrees, Sandbox};
 use tool_sandbox::{self, RunLimits};
 
-/// One installation.
 pub(super) struct InstallerRun<'a> {
     pub(super) recipe: &'a Recipe,
-    /// The real path of the folder of packages.
+    /// Real path of the folder of packages.
     pub(super) folder: &'a Path,
-    /// Files at the root that the installer keeps its records in.
+    /// Files at the root with the installer's records.
     pub(super) manifests: &'static [&'static str],
-    /// Records that the installer reads, as they were at the question.
+    /// Records that the installer reads, as they were when the user was asked.
     pub(super) listed: Option<&'a Listed>,
     pub(super) sources: Sources,
 }
 
 impl InstallerRun<'_> {
-    /// Runs and keeps what came of it.
+    /// Runs the installer and keeps its result.
     pub(super) fn run(self, context: &CallContext) -> Result<Report, Failure> {
         let before = states(context, self.manifests)?;
         let is_inside = self.folder.starts_with(context.repository.root());
@@ -58,7 +57,7 @@ impl InstallerRun<'_> {
         let mut notes = refused.clone();
         match ended.left {
             Some(left) => {
-                // Whatever was written while the installer began is in what it has made, too.
+                // A record that was written after the question may have affected the result.
                 self.listed.map_or(Ok(()), |listed| listed.is_still(context))?;
                 let masked = masked(context, self.folder, &enclosure.hidden);
                 let (told, changes) = keep(context, self.folder, &masked, &left, before)?;
@@ -72,7 +71,7 @@ impl InstallerRun<'_> {
                 notes.push("nothing was changed: what the installer did before it failed is gone".to_owned());
             }
         }
-        // An installer takes a refusal of its proxy for a network that is down, and says so in its output.
+        // An installer reports a refusal of the sandbox's proxy as a network failure.
         if report.exit_code != Some(0) && !report.timed_out && !refused.is_empty() {
             return Err(hinted(
                 "denied",
@@ -88,7 +87,6 @@ impl InstallerRun<'_> {
     }
 }
 
-/// Reads the current states of the manifests.
 pub(super) fn states(
     context: &CallContext,
     manifests: &[&'static str],
@@ -103,7 +101,7 @@ pub(super) fn states(
     manifests.iter().map(state).collect()
 }
 
-/// Manifests that are there and not what they were; the list leaves out one that is gone.
+/// Manifests that changed; removed ones are not listed.
 pub(super) fn differences(
     before: Vec<(&'static str, Option<FileState>)>,
     after: impl Fn(&str) -> Option<FileState>,
@@ -132,7 +130,7 @@ fn masked(context: &CallContext, folder: &Path, hidden: &[std::ffi::OsString]) -
         .collect()
 }
 
-/// Puts what was left in its place; what there is to say about it, and what became of the manifests.
+/// Replaces the folder and the manifests. Returns notices for the report, and the changes of the manifests.
 fn keep(
     context: &CallContext,
     folder: &Path,
@@ -140,7 +138,7 @@ fn keep(
     left: &LeftTrees,
     before: Vec<(&'static str, Option<FileState>)>,
 ) -> Result<(Vec<String>, Vec<FileChange>), Failure> {
-    // The session's end waits for it from here on, and after the end it does not begin.
+    // The end of the session waits for this from here on; after the end it does not begin.
     let entered = Entered::new(&*context.changes);
     let _entered = entered.map_err(|error| failure("failed", format!("Nothing was changed: {error}.")))?;
     let placed = packages(context, folder, masked, left)?;
@@ -173,7 +171,7 @@ fn keep(
     }
 }
 
-/// Puts the folder in its place; none where the run left none, as an installer does that had nothing to do.
+/// Replaces the folder of packages; `None` if the run left none, because there was nothing to install.
 fn packages(
     context: &CallContext,
     folder: &Path,
@@ -212,7 +210,7 @@ fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(path, FOLDER, Mode::empty())
 }
 
-/// Name by name, so that no link is followed.
+/// Opens one name at a time, so that no link is followed.
 fn open_beneath(root: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     let mut here = rustix::fs::openat(root, ".", FOLDER, Mode::empty())?;
     for part in path.components() {
@@ -221,7 +219,7 @@ fn open_beneath(root: &OwnedFd, path: &Path) -> rustix::io::Result<OwnedFd> {
     Ok(here)
 }
 
-/// A manifest as the run left it: a regular file, or nothing.
+/// Reads a manifest that the run left, if it is a regular file.
 fn manifest(root: &OwnedFd, name: &str) -> Option<FileState> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::openat(root, OsStr::new(name), flags, Mode::empty()).ok()?;

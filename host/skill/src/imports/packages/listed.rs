@@ -1,13 +1,14 @@
-//! Packages that npm installs beside those it is asked for: all that the repository's records of packages list.
+//! Packages that npm installs in addition to the requested ones: all that the repository's records list.
 //!
-//! npm makes the folder of packages what `package.json`, those of workspaces and of packages in the repository, lock files
-//! and the folder itself say, and who wrote that there may be the model. Which of them it reads is npm's business, and
-//! another with each version of it. So every file that could be one counts: what the session has written to any of them
-//! stands in the question, and takes a yes of its own, because an `install` that was allowed beforehand covers what a call
-//! names and what the user's own records list. An answer holds for the files as they were when it was asked.
+//! npm makes the folder of packages match `package.json`, the manifests of workspaces and of packages in the
+//! repository, lock files and the folder itself. The model may have written any of these, and which of them npm reads
+//! depends on its version. So every file that could be a record counts: the question lists the records that the
+//! session has written, and needs the user's answer. An `install` that was allowed beforehand covers only the
+//! packages that a call names and those in the user's own records. An answer holds for the files as they were when
+//! the user was asked.
 //!
-//! The question also names what the root's `package.json` lists and is not there yet. pip and uv are given names alone and
-//! read no record. Nothing is installed here.
+//! The question also names packages that the root's `package.json` lists and that are not installed yet. pip and uv
+//! get only names, and read no record.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,11 +26,11 @@ use tool_core::digest::sha256_hex;
 use tool_repository::changes::FileChange;
 use tool_repository::path;
 
-/// Files that npm reads at the root, no matter who wrote them; of a `yarn.lock` it takes versions and addresses, too.
+/// Files that npm reads at the root, whoever wrote them. From a `yarn.lock` it takes versions and URLs as well.
 const OF_ROOT: [&str; 4] = [MANIFEST, "package-lock.json", "npm-shrinkwrap.json", "yarn.lock"];
 const MANIFEST: &str = "package.json";
 
-/// Tables of packages that npm installs. Those of peers, too, since its seventh version.
+/// Tables of packages that npm installs; since version 7 peer dependencies as well.
 const TABLES: [&str; 4] = [
     "dependencies",
     "devDependencies",
@@ -37,7 +38,7 @@ const TABLES: [&str; 4] = [
     "peerDependencies",
 ];
 
-/// Fields of a manifest that do not matter to an installation that runs no scripts, and are edited often.
+/// Fields of a manifest that are often edited and do not affect an installation without scripts.
 const OF_NO_INSTALLATION: [&str; 7] = [
     "author",
     "description",
@@ -48,7 +49,7 @@ const OF_NO_INSTALLATION: [&str; 7] = [
     "scripts",
 ];
 
-/// Takes note of a change, before it is in place.
+/// Records a change of a record before it is in place.
 pub(crate) fn note(context: &CallContext, files: &[FileChange]) {
     let mut files: Vec<&FileChange> = files.iter().filter(|file| may_be_record(&file.path)).collect();
     let mut session = lock(context);
@@ -63,7 +64,7 @@ fn lock(context: &CallContext) -> std::sync::MutexGuard<'_, crate::SessionFiles>
     context.files.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// True for whatever npm may take for a manifest, a lock file, a package in one file, or an installed package.
+/// True for every file that npm may read as a manifest, a lock file, a packed package or an installed package.
 fn may_be_record(path: &str) -> bool {
     let path = path.to_lowercase();
     let name = path::split(&path).1;
@@ -73,7 +74,7 @@ fn may_be_record(path: &str) -> bool {
         || path.split('/').any(|part| part == "node_modules")
 }
 
-/// The digest of what a record says of installations.
+/// Digest of the parts of a record that affect installations.
 fn essence(record: &str, content: &[u8]) -> String {
     let is_manifest = path::split(record).1 == MANIFEST;
     let parsed = Some(content).filter(|content| is_manifest && content.len() <= limits::INSTALL_MANIFEST_BYTES_MAX);
@@ -85,15 +86,15 @@ fn essence(record: &str, content: &[u8]) -> String {
     sha256_hex(Value::Object(manifest).to_string().as_bytes())
 }
 
-/// The essence of what a record holds now; the error is one that cannot be read, or is too large.
+/// Digest of a record's present content; an error if it cannot be read, or is too large.
 fn current(context: &CallContext, record: &str) -> Result<Option<String>, ()> {
     let state = context.repository.current(record, limits::INSTALL_RECORD_BYTES_MAX);
     let state = state.map_err(|_| ())?;
     Ok(state.map(|state| essence(record, &state.content)))
 }
 
-/// When a record was written last: its inode and the time of the last change. What was written and taken back is not the
-/// same. Nothing where it is not there.
+/// Inode and time of the last change of a record, so that a change and its reversal differ from no change; absent for
+/// a missing file.
 type Stamp = Option<(u64, i64, i64)>;
 
 #[allow(
@@ -107,7 +108,7 @@ fn stamp(context: &CallContext, record: &str) -> Stamp {
     Some((stat.st_ino as u64, stat.st_ctime as i64, stat.st_ctime_nsec as i64))
 }
 
-/// The records as they are at one moment. Two are equal if no record was written to in between.
+/// The records at one moment. Two values are equal if no record was written in between.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Listed(BTreeMap<String, Stamp>);
 
@@ -125,7 +126,7 @@ impl Listed {
         )
     }
 
-    /// Refuses where anything was written since.
+    /// Fails if a record was written since.
     pub(super) fn is_still(&self, context: &CallContext) -> Result<(), Failure> {
         if Self::read(context) == *self {
             Ok(())
@@ -139,7 +140,7 @@ impl Listed {
         }
     }
 
-    /// After a successful installation, takes the records that it read and wrote as the new baseline.
+    /// After a successful installation, makes the records that it read and wrote the new baseline.
     pub(super) fn settle(&self, context: &CallContext, changes: &[FileChange]) {
         let written: Vec<String> = lock(context).package_records.keys().cloned().collect();
         for record in written {
@@ -158,22 +159,22 @@ impl Listed {
     }
 }
 
-/// One package that a manifest lists.
+/// A package that a manifest lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ListedPackage {
     name: String,
-    /// Version, range or address, exactly as it is written.
+    /// Version, range or URL, exactly as written.
     specifier: String,
     table: &'static str,
 }
 
-/// Packages that an installation brings beside those its call names.
+/// Packages that an installation adds to those that its call names.
 #[derive(Debug)]
 pub(super) struct Beside {
     pub(super) listed: Listed,
-    /// Records that are by this session's hand what they are.
+    /// Records that this session has changed.
     changed: Vec<String>,
-    /// Packages that the root's manifest lists and that are not there yet; none where it cannot be read.
+    /// Packages that the root's manifest lists and that are not installed; absent if it cannot be read.
     missing: Option<Vec<ListedPackage>>,
 }
 
@@ -198,12 +199,12 @@ impl Beside {
         })
     }
 
-    /// True if something would be installed that a user who allowed installations beforehand has not seen.
+    /// True if the installation would add packages that the user's earlier permission does not cover.
     pub(super) fn is_unseen(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// The end of the question's title.
+    /// End of the question's title.
     pub(super) fn title(&self) -> String {
         match self.missing.as_ref().map_or(0, Vec::len) {
             0 => String::new(),
@@ -211,7 +212,7 @@ impl Beside {
         }
     }
 
-    /// For the user who is asked: what the session has changed, and what comes as well.
+    /// Notes in the question: records that the session has changed, and additional packages.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.changed.is_empty() {
@@ -235,7 +236,7 @@ impl Beside {
         notes
     }
 
-    /// The failure where the user cannot be asked.
+    /// The failure if the user cannot be asked.
     pub(super) fn refusal(&self) -> Failure {
         let message = format!(
             "npm would install what this session has written into {}, which the user was not asked about.",
@@ -250,7 +251,7 @@ impl Beside {
     }
 }
 
-/// Packages in the root's manifest that the call does not name and that are not in the folder of packages.
+/// Packages in the root's manifest that the call does not name and that are not installed.
 fn missing(context: &CallContext, named: &[String]) -> Option<Vec<ListedPackage>> {
     let bound = limits::INSTALL_MANIFEST_BYTES_MAX as u64;
     let state = context.repository.current(MANIFEST, bound).ok()?;
@@ -278,19 +279,19 @@ fn missing(context: &CallContext, named: &[String]) -> Option<Vec<ListedPackage>
     Some(missing)
 }
 
-/// True where the call names the package and the manifest asks for nothing but a version of it from the registry.
+/// True if the call names the package, and the manifest asks only for a version of it from the registry.
 fn is_named(entry: &ListedPackage, named: &[String]) -> bool {
     let is_it = |name: &String| name.rfind('@').filter(|&at| at > 0).map_or(&**name, |at| &name[..at]) == entry.name;
     named.iter().any(is_it) && names::is_npm(&format!("{}@{}", entry.name, entry.specifier))
 }
 
-/// True where a package of that name lies in the folder of packages.
+/// True if the folder of packages has a package of that name.
 fn is_there(root: &Path, name: &str) -> bool {
-    // Any other name leads elsewhere.
+    // Any other name could be a path that leads elsewhere.
     names::is_npm(name) && root.join("node_modules").join(name).is_dir()
 }
 
-/// One line, on which nothing acts on a terminal or stands in another order.
+/// A package as one line, without control characters and characters that reorder text.
 fn line(entry: &ListedPackage) -> String {
     let mut text = recipe::quoted(&entry.name);
     if !entry.specifier.is_empty() {
@@ -309,7 +310,7 @@ fn bounded(text: &str) -> String {
     }
 }
 
-/// Names in a sentence: the first few, and how many more.
+/// Lists the first names, and the number of the others.
 fn counted(names: &[String]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<String> = names

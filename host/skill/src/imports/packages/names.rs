@@ -1,4 +1,4 @@
-//! Grammar of package names. Pure.
+//! Grammar of package names.
 
 use std::sync::LazyLock;
 
@@ -8,14 +8,13 @@ use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
 
-/// Ecosystem whose grammar a name follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ecosystem {
     Python,
     Npm,
 }
 
-/// PEP 508 without URLs, markers and spaces: a name, extras, version constraints.
+/// PEP 508 without URLs, markers and spaces: a name, extras and version constraints.
 static PYTHON: LazyLock<Regex> = LazyLock::new(|| {
     let name = "[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?";
     let constraint = r"(?:===|~=|==|!=|<=|>=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!_-]*";
@@ -36,7 +35,7 @@ fn anchored(pattern: &str) -> Regex {
     Regex::new(&format!(r"\A(?:{pattern})\z")).expect("the pattern is a constant")
 }
 
-/// Suffixes by which pip and npm take a name for an archive when a file of that name is there.
+/// Suffixes for which pip and npm take an existing file for an archive to install.
 const ARCHIVES: [&str; 12] = [
     ".whl",
     ".zip",
@@ -52,7 +51,7 @@ const ARCHIVES: [&str; 12] = [
     ".tar.lzma",
 ];
 
-/// Checks every name; the answer is the names as they were given.
+/// Checks all names, and returns them unchanged.
 pub(super) fn check(names: &[String], ecosystem: Ecosystem) -> Result<Vec<String>, Failure> {
     if names.is_empty() {
         return Err(failure("invalid-arguments", "No package is named."));
@@ -67,7 +66,7 @@ pub(super) fn check(names: &[String], ecosystem: Ecosystem) -> Result<Vec<String
     Ok(names.to_vec())
 }
 
-/// True for a package of npm's registry, with or without a version of it, and for nothing else that npm would take.
+/// True for the name of a package in npm's registry, with or without a version. npm understands it in no other way.
 pub(super) fn is_npm(name: &str) -> bool {
     is_plain(name, Ecosystem::Npm)
 }

@@ -1,9 +1,9 @@
-//! Putting in place what an installation made of a folder of packages (`.venv`, `node_modules`).
+//! Replaces a folder of packages (`.venv`, `node_modules`) by the result of an installation.
 //!
-//! The run wrote over a cover of the folder. When it has ended well, the two are compared, new files are copied beside
-//! what it replaces, and only then names are changed; an error on the way changes them back. What the run could not see
-//! it does not change, and anything but files, folders and links is refused. Everything happens on handles of folders,
-//! one name at a time and never through a link.
+//! The run wrote to a cover of the folder. After it has ended well, both folders are compared. New files are copied
+//! beside those that they replace, and only then names are changed; an error restores the names. Entries that the run
+//! could not see stay unchanged, and anything but files, folders and links is refused. All work is done on handles of
+//! folders, one name at a time, without following a link.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, OsStr, OsString};
@@ -19,30 +19,30 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits;
 
-/// Why nothing was put in place.
+/// Reason why the folder was not replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    /// A FIFO, a socket, a device.
+    /// An entry is a FIFO, a socket or a device.
     #[error("`{}` is neither a file, a folder nor a link", path.display())]
     Special {
-        /// The entry.
+        /// Path of the entry.
         path: PathBuf,
     },
     /// The session ended before anything was changed.
     #[error("the call was cancelled")]
     Cancelled,
-    /// More than an installation makes.
+    /// The result is larger than an installation should be.
     #[error("the installation left {what}")]
     TooMuch {
-        /// The excess, as the end of a sentence.
+        /// What exceeds the limit, as the end of a sentence.
         what: &'static str,
     },
-    /// The system's answer.
+    /// A file operation failed.
     #[error("`{}`: {source}", path.display())]
     Io {
-        /// The entry.
+        /// Path of the entry.
         path: PathBuf,
-        /// The error of the system.
+        /// Error of the file system.
         source: io::Error,
     },
 }
@@ -54,19 +54,19 @@ fn at<T>(path: &Path, answer: rustix::io::Result<T>) -> Result<T, PlaceError> {
     })
 }
 
-/// The real folder, and what of it the run could not see.
+/// The real folder, and the entries in it that the run could not see.
 pub struct PackageFolder<'a> {
     /// Directory that contains the folder.
     pub parent: BorrowedFd<'a>,
-    /// Its name there.
+    /// Name of the folder in its parent.
     pub name: &'a OsStr,
-    /// Relative to the folder.
+    /// Hidden paths, relative to the folder.
     pub masked: &'a HashSet<PathBuf>,
-    /// Cancels the work until the first name changes; after that the work is completed.
+    /// Cancels the work until the first name is changed; after that the work is completed.
     pub cancel: &'a CancellationToken,
 }
 
-/// One change of a name, relative to the folder of packages.
+/// A change of one name, relative to the folder of packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum NameChange {
     /// The name did not exist.
@@ -74,16 +74,16 @@ enum NameChange {
     /// The name existed with another content.
     Other(PathBuf),
     Gone(PathBuf),
-    /// The permissions of a folder.
+    /// The permissions of a folder changed.
     Mode(PathBuf, Mode),
 }
 
-/// A folder that was put in place and can still be taken back.
+/// A replaced folder, which can still be restored.
 pub struct Placed {
     root: OwnedFd,
     stage: Stage,
     done: Vec<Done>,
-    /// Parent directory and name of the folder, and whether it was made for this.
+    /// Parent directory and name of the folder, and whether it was created for this.
     parent: OwnedFd,
     name: OsString,
     is_new: bool,
@@ -96,20 +96,20 @@ enum Done {
     Mode { path: PathBuf, before: Mode },
 }
 
-/// A folder beside the folder of packages. It holds the new entries before the change and the old ones after it.
+/// A folder beside the folder of packages. It holds the new entries before the change, and the old ones after it.
 struct Stage {
     parent: OwnedFd,
     name: CString,
     handle: OwnedFd,
 }
 
-/// Maximum depth of folders of packages; the deepest known have thirty levels.
+/// Limit for the depth of folders of packages. The deepest known have thirty levels.
 const DEPTH_MAX: usize = 128;
 
-/// Name prefix of stages; no packager makes such names, and the rules hide them.
+/// Prefix of stages' names. No package manager makes such names, and the rules hide them.
 const STAGE: &str = ".tool-proposal-packages-";
 
-/// Puts `left`, a folder that no process writes to any more, in the place of the real one.
+/// Replaces the real folder by `left`, a folder that no process writes to any more.
 pub fn put(folder: &PackageFolder<'_>, left: &OwnedFd) -> Result<Placed, PlaceError> {
     let name = Path::new(folder.name);
     let is_new = match rustix::fs::mkdirat(folder.parent, folder.name, Mode::from_raw_mode(0o755)) {
@@ -159,7 +159,7 @@ fn open_folder(parent: impl AsFd, name: impl AsRef<OsStr>) -> rustix::io::Result
     rustix::fs::openat(parent, name.as_ref(), flags, Mode::empty())
 }
 
-/// The folder in which an entry lies, and its name there.
+/// Opens the parent folder of an entry, and returns it with the entry's name.
 fn parent_of<'p>(root: &OwnedFd, path: &'p Path) -> Result<(OwnedFd, &'p OsStr), PlaceError> {
     let mut here = at(path, root.try_clone().map_err(io_errno))?;
     for part in path.parent().into_iter().flat_map(Path::components) {
@@ -168,8 +168,8 @@ fn parent_of<'p>(root: &OwnedFd, path: &'p Path) -> Result<(OwnedFd, &'p OsStr),
     Ok((here, path.file_name().unwrap_or_default()))
 }
 
-/// Removes the stages of killed processes: those that no process has locked. Such a stage may hold the only packages
-/// that there are, so this is done when new ones are in place, and not before.
+/// Removes stages of killed processes, which hold no lock any more. Such a stage may hold the only packages that
+/// exist, so this happens only after new ones are in place.
 fn sweep(root: &OwnedFd) {
     for name in names(root).unwrap_or_default().iter().filter(|name| is_stage(name)) {
         let held = open_folder(root, name).and_then(|stage| {
@@ -233,9 +233,9 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    /// Compares two folders; where the new one is not there, only what was masked stays.
+    /// Compares two folders. If the new one does not exist, only hidden entries stay.
     fn folders(&mut self, real: &OwnedFd, new: Option<&OwnedFd>, path: &Path, depth: usize) -> Result<(), PlaceError> {
-        // Stages are this module's own, on either side.
+        // Stages belong to this module, on both sides.
         let packages = |folder: &OwnedFd| {
             let mut names = names(folder)?;
             names.retain(|name| depth > 0 || !is_stage(name));
@@ -280,7 +280,7 @@ impl Comparison<'_> {
         self.masked.iter().any(|masked| masked.starts_with(path))
     }
 
-    /// Compares an entry that both have.
+    /// Compares an entry that both folders have.
     fn entry(
         &mut self,
         real: &OwnedFd,
@@ -307,8 +307,8 @@ impl Comparison<'_> {
     }
 }
 
-/// A file that has kept its time, size and permissions is the one below the cover. One that a run dressed up as such
-/// stays as it was, which does no harm.
+/// True if time, size and permissions are the same: the file below the cover. A run that forges all three only keeps
+/// the old file.
 fn is_untouched(before: &Stat, after: &Stat) -> bool {
     let time = |stat: &Stat| (stat.st_mtime, stat.st_mtime_nsec);
     before.st_size == after.st_size && time(before) == time(after) && mode(before) == mode(after)
@@ -338,7 +338,7 @@ impl Placed {
                 copy.entry(&folder, name, &self.stage.handle, &new_name(index), path, 0)?;
             }
         }
-        // The changes below are quick, and cancellation does not interrupt them.
+        // The changes below are quick; cancellation does not interrupt them.
         go_on(cancel)?;
         for (index, change) in changes.iter().enumerate() {
             self.change(index, change)?;
@@ -388,24 +388,24 @@ impl Placed {
         Ok(())
     }
 
-    /// Number of changed entries; a new folder counts once.
+    /// Number of changed entries; a new folder counts as one.
     pub(super) fn changed(&self) -> usize {
         self.done.len()
     }
 
-    /// Lets go of what was replaced, and of what others left that were killed before they came to this.
+    /// Keeps the new folder, and removes the replaced entries and the stages of killed processes.
     pub fn keep(self) {
         self.stage.clear();
         sweep(&self.root);
     }
 
-    /// Makes everything as it was. False if a part of it failed, because another process was at work here.
+    /// Restores everything. Returns false if a part failed because another process changed the folder.
     pub(super) fn take_back(self) -> bool {
         let mut is_whole = true;
         for done in self.done.iter().rev() {
             is_whole &= self.undo(done).is_ok();
         }
-        // Old files that did not find back stay beside their place.
+        // Old files that could not be restored stay in the stage.
         if is_whole {
             self.stage.clear();
         }
@@ -457,7 +457,7 @@ impl Stage {
         let path = Path::new(&text);
         at(path, rustix::fs::mkdirat(root, path, Mode::RWXU))?;
         let handle = at(path, open_folder(root, path))?;
-        // `sweep` leaves the stage alone while this process lives. Where there are no locks, nothing is swept.
+        // `sweep` spares the stage while this process lives. Without locks, nothing is swept.
         let _ = rustix::fs::flock(&handle, FlockOperation::NonBlockingLockExclusive);
         Ok(Self {
             parent: at(path, root.try_clone().map_err(io_errno))?,
@@ -476,12 +476,12 @@ impl Stage {
 /// Removes an entry with everything in it.
 fn remove(folder: BorrowedFd<'_>, name: &OsStr, depth: usize) -> rustix::io::Result<()> {
     match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-        // Entries that were copied before the depth limit was reached are removed as well.
+        // An aborted copy may be deeper than the limit, and has to be removed as well.
         Err(Errno::ISDIR | Errno::PERM) if depth <= 2 * DEPTH_MAX => {}
         other => return other,
     }
     let inner = open_folder(folder, name).or_else(|_| {
-        // A package may come without the right to look into it.
+        // A package may contain a folder without read permission.
         rustix::fs::chmodat(folder, name, Mode::RWXU, AtFlags::empty())?;
         open_folder(folder, name)
     })?;
@@ -492,7 +492,7 @@ fn remove(folder: BorrowedFd<'_>, name: &OsStr, depth: usize) -> rustix::io::Res
     rustix::fs::unlinkat(folder, name, AtFlags::REMOVEDIR)
 }
 
-/// Budget of a copy: entries so far, bytes still allowed.
+/// Limits for a copy: entries so far, and bytes left.
 struct Copy<'a> {
     entries: u64,
     bytes: u64,
@@ -576,7 +576,7 @@ impl Copy<'_> {
         };
         io::copy(&mut source, &mut target).map_err(failed)?;
         at(path, rustix::fs::fchmod(&target, mode(&found)))?;
-        // Compiled Python notes the time of its source.
+        // Compiled Python files hold the time of their source.
         at(path, rustix::fs::futimens(&target, &times(&found)))
     }
 }

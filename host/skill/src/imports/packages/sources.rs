@@ -1,9 +1,9 @@
-//! Package sources of the installers: asked of the installers themselves, outside of the sandbox, and so that nothing
-//! of the repository has a say in it.
+//! Package sources of the installers. The installers themselves are asked, outside of the sandbox and without
+//! influence of the repository.
 //!
-//! They are asked in an empty folder, with the environment of the session's starter; interpreters of the repository are
-//! never asked. What comes back are the places that an installation may reach, the user's files that it needs for that
-//! (certificates, a folder of wheels), and the settings that its environment repeats, because it sees neither the
+//! They run in an empty folder, with the environment of the user who started the session; interpreters in the
+//! repository are never asked. The result has the hosts that an installation may reach, the user's files that it
+//! needs for that (certificates, a folder of wheels), and settings for its environment, because it sees neither the
 //! user's home nor the repository's configuration of an installer.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use tool_sandbox::{self, CommandSpec, RunEnd, RunLimits, environment, toolchain}
 /// Access that an installation needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sources {
-    /// Network places that it may reach.
+    /// Hosts that it may reach.
     pub(super) way: Way,
     /// Files and folders of the user that it may read.
     pub(super) shown: Vec<PathBuf>,
@@ -32,7 +32,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// For the user who is asked.
+    /// Note for the user's question.
     pub(super) fn note(&self) -> String {
         let mut names: Vec<String> = self.way.places.iter().map(RegistryHost::name).collect();
         names.sort();
@@ -64,7 +64,7 @@ impl Sources {
     }
 }
 
-/// Runs a program of the machine in an empty folder and takes its answer.
+/// Runs a program in an empty folder and returns its output.
 fn ask(
     context: &CallContext,
     program: &Path,
@@ -72,7 +72,7 @@ fn ask(
     environment: BTreeMap<String, String>,
 ) -> Option<String> {
     let folder = tempfile::tempdir().ok()?;
-    // npm looks for its project further up, where others may have written, unless it finds one here.
+    // Without a project here, npm looks for one in the folders above, where others may have written.
     std::fs::write(folder.path().join("package.json"), "{}").ok()?;
     let command = CommandSpec {
         program: program.to_owned(),
@@ -85,16 +85,16 @@ fn ask(
     (run.end == RunEnd::Exited(0)).then_some(run.output)
 }
 
-/// The starter's environment as far as an installer of the machine needs it to know its settings.
+/// The environment in which an installer finds the user's settings.
 fn starters(context: &CallContext, variables: &[&str]) -> BTreeMap<String, String> {
     let mut environment = environment::for_run(&context.environment);
     environment.extend(environment::pick(&context.environment, variables));
-    // Settings of a project's active virtual environment are no settings of the user's.
+    // The settings of an active virtual environment belong to a project, not to the user.
     environment.remove("VIRTUAL_ENV");
     environment
 }
 
-/// The line of an output that is a JSON object; programs warn before and after it.
+/// The line of an output that is a JSON object; programs print warnings before and after it.
 fn object<T: for<'de> Deserialize<'de>>(output: &str) -> Option<T> {
     let whole = serde_json::from_str(&output[output.find('{')?..=output.rfind('}')?]).ok();
     whole.or_else(|| output.lines().find_map(|line| serde_json::from_str(line).ok()))
@@ -104,8 +104,6 @@ fn unknown(installer: &str, hint: &str) -> Failure {
     let message = format!("It cannot be found out where {installer} gets its packages.");
     hinted("unavailable", message, hint)
 }
-
-// ---- pip ----
 
 const PIP_QUESTION: &str = include_str!("pip_sources.py");
 
@@ -133,7 +131,7 @@ impl PipAnswer {
                 Some(url) => places.extend(RegistryHost::of(url, true)),
                 None => places.extend(RegistryHost::host(&self.index)),
             }
-            // Mirrors lead to this host, too.
+            // Mirrors redirect to this host as well.
             places.extend(RegistryHost::host(&self.files));
             places.extend(words("extra-index-url").filter_map(|url| RegistryHost::of(url, true)));
         }
@@ -156,7 +154,7 @@ impl PipAnswer {
         if let Some(url) = self.get("index-url").filter(|_| has_index) {
             sources.settings.insert("UV_DEFAULT_INDEX".to_owned(), url.to_owned());
         }
-        // Else pip reads a file of the virtual environment, which is the repository's.
+        // Otherwise pip reads a file of the virtual environment, which belongs to the repository.
         sources
             .settings
             .insert("PIP_CONFIG_FILE".to_owned(), "/dev/null".to_owned());
@@ -164,7 +162,7 @@ impl PipAnswer {
     }
 }
 
-/// Settings of the user that lead to packages.
+/// Settings of the user that name package sources.
 const PASSED_ON: [&str; 11] = [
     "index-url",
     "extra-index-url",
@@ -179,7 +177,7 @@ const PASSED_ON: [&str; 11] = [
     "prefer-binary",
 ];
 
-/// Variables by which a user configures pip.
+/// Variables that configure pip.
 const PIP_VARIABLES: [&str; 8] = [
     "PIP_CONFIG_FILE",
     "PIP_INDEX_URL",
@@ -209,9 +207,7 @@ pub(super) fn pip(context: &CallContext) -> Result<Sources, Failure> {
     Ok(answer.sources(&context.environment))
 }
 
-// ---- npm ----
-
-/// Variables by which a user configures npm.
+/// Variables that configure npm.
 const NPM_VARIABLES: [&str; 4] = [
     "NPM_CONFIG_REGISTRY",
     "npm_config_registry",
@@ -222,7 +218,7 @@ const NPM_VARIABLES: [&str; 4] = [
 /// Finds npm's package sources.
 pub(super) fn npm(context: &CallContext, program: &Path) -> Result<Sources, Failure> {
     let question = ["config", "list", "--json"];
-    // Two names, because npm reads no file twice.
+    // Two names, because npm refuses to read a file twice.
     let nobodys = [
         &question[..],
         &["--userconfig=/nonexistent/user", "--globalconfig=/nonexistent/global"],
@@ -259,7 +255,7 @@ fn npm_sources(
     let has_own = places.iter().any(|place| place.is_own);
     let mut sources = Sources::of(starter, places);
     for (name, plain) in [("https-proxy", false), ("proxy", true)] {
-        // npm takes `proxy` for both where the other is not set.
+        // npm uses `proxy` for both if the other is not set.
         if let Some(proxy) = text(user, name).as_deref().and_then(Upstream::of) {
             if plain {
                 sources.way.upstream_plain = Some(proxy.clone());
@@ -271,9 +267,10 @@ fn npm_sources(
     }
     let mut set = |name: &str, value: String| sources.settings.insert(format!("npm_config_{name}"), value);
     set("registry", text(user, "registry").unwrap_or_default());
-    // Hosts that the user excepts from proxies are reached through this one all the same.
+    // Hosts that the user excepts from proxies still go through the sandbox's proxy.
     set("noproxy", "nothing.invalid".to_owned());
-    // The user's file may hold keys. A registry of the user's own may need them; the usual one gives packages without.
+    // The user's file may hold keys. Only a registry of the user's own may need them; the default registry needs
+    // none.
     let file = text(user, "userconfig").filter(|_| has_own);
     set("userconfig", file.clone().unwrap_or_else(|| "/dev/null".to_owned()));
     let certificates = text(user, "cafile");
