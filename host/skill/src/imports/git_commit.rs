@@ -1,10 +1,10 @@
-//! `git-commit`: commits chosen files of the work tree. No filter program, no signature, no push, and hooks in a sandbox
-//! or not at all.
+//! `git-commit`: commits chosen files of the work tree. It runs no filter program, does not sign or push, and runs
+//! hooks only in a sandbox.
 //!
-//! A helper makes the objects in a scratch folder; the tree is built from the last commit and the chosen paths, so that
-//! what the user has staged otherwise stays staged and out of it. It is built before the user is asked, and exactly this
-//! tree is committed after the answer: only then anything of it reaches the git directory. Where git would do something
-//! that cannot be done here (sign, run a filter such as LFS), the answer is a failure, never a commit that differs from
+//! A helper makes the objects in a scratch folder. It builds the tree from the last commit and the chosen paths, so
+//! that other staged changes stay staged and out of the commit. The tree is built before the user is asked, and
+//! exactly this tree is committed after a yes; until then nothing of it reaches the git directory. If git would do
+//! something that is not possible here (sign, run a filter such as LFS), the call fails: no commit may differ from
 //! git's.
 
 pub(super) mod hooks;
@@ -40,27 +40,27 @@ use tool_repository::changes::{ChangeJournal, Publishing, has_crashed};
 use tool_repository::diff::{BoundedDiff, Side, quoted};
 use tool_repository::{OpenError, Repository};
 
-/// Start of the messages of [`CommitError::Nothing`].
+/// First words of the messages of [`CommitError::Nothing`].
 const NOTHING_TO_COMMIT: &str = "Nothing to commit";
 
 /// Reason why no commit was made.
 #[derive(Debug)]
 pub(super) enum CommitError {
-    /// The commit would hold no change.
+    /// The commit would have no change.
     Nothing(Failure),
-    /// A hook refused the commit, or another step failed after hooks had run: the message can hold their output.
+    /// A hook refused the commit, or a later step failed. The message may hold the hook's output.
     AfterHooks(Failure),
-    /// Anything else.
+    /// Another failure.
     Failed(Failure),
 }
 
-/// A commit, and what the host says about the user's hooks.
+/// A commit that was made, with notices about the user's hooks.
 pub(super) struct MadeCommit {
     pub(super) commit: Commit,
     pub(super) notices: Vec<String>,
-    /// True where a hook ran: names that it chose can be in the notices.
+    /// True if a hook ran: the notices may hold names that it chose.
     pub(super) have_hooks_run: bool,
-    /// The submodule that was committed to.
+    /// Submodule of the commit; absent for the repository itself.
     pub(super) place: Option<String>,
 }
 
@@ -121,16 +121,16 @@ fn check_message(message: &str) -> Result<(), Failure> {
     }
 }
 
-/// Records the places of others in a commit for the taint: the answer lists its files. Git tracks all of them now.
+/// Taints the call with the places of other authors whose files the commit lists. git tracks all of them now.
 pub(super) fn note_places(call: &CallBudget, commit: &Commit) {
     let directories = commit.files.iter().filter_map(|path| path.rsplit_once('/'));
     directories.for_each(|(directory, _)| call.note_listed(directory, std::iter::empty()));
 }
 
-/// Longest author or branch that a question shows, in characters. A longer one could push the rest out of sight.
+/// Limit for an author or a branch in a question, in characters. A longer name could move the rest out of sight.
 const SHOWN_NAME_MAX: usize = 200;
 
-/// Refuses an author or a branch that the question could not show as the commit would record it.
+/// Refuses an author or a branch that the question cannot show exactly.
 fn check_shown(what: &str, text: &str, remedy: &str) -> Result<(), Failure> {
     let fault = match () {
         () if text.chars().any(is_unshown) => "contains characters that a question would not show".to_owned(),
@@ -141,24 +141,24 @@ fn check_shown(what: &str, text: &str, remedy: &str) -> Result<(), Failure> {
     Err(hinted("failed", message, format!("the user has to correct {remedy}")))
 }
 
-/// True for a character that leaves no mark on a screen, or a blank that is not the plain space.
+/// True for an invisible character, and for a blank other than the plain space.
 fn is_unshown(character: char) -> bool {
     is_invisible(character) || character.is_whitespace() && character != ' '
 }
 
-/// Files that are to be committed.
+/// Files to commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum CommitSelection {
     /// Every change beneath the root.
     All,
-    /// These files, and what lies in these directories.
+    /// These files, and all files in these directories.
     Named(Vec<String>),
     /// Files that the session changed.
     Session(Vec<String>),
 }
 
 impl CommitSelection {
-    /// Paths to look at; none means everything.
+    /// Paths to examine; empty for all.
     fn paths(&self) -> &[String] {
         match self {
             Self::All => &[],
@@ -192,15 +192,15 @@ fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<CommitSe
     Ok(CommitSelection::Session(files.changed.keys().cloned().collect()))
 }
 
-/// A commit that needs only a yes.
+/// A commit that needs only the user's yes.
 struct Prepared {
-    /// The submodule that is committed to; none for the repository itself.
+    /// Submodule of the commit; absent for the repository itself.
     place: Option<String>,
     scratch: Scratch,
     start: Start,
     hooks: CommitHooks,
     hook_files: Vec<HookFile>,
-    /// When it was written and when it is committed, where the caller's environment says so.
+    /// Dates of author and committer, if the caller's environment gives them.
     dates: [Option<Moment>; 2],
     tree: Id,
     entries: Vec<TreeEntry>,
@@ -266,8 +266,8 @@ fn prepare(
         let passed = hooks.run_before(context, &start, &hook_files);
         *have_hooks_run = hooks.have_run();
         let message = passed?;
-        // Hooks can run for minutes, longer than a helper may live: a new helper begins again. The tree was built on the
-        // state before them.
+        // Hooks can run for minutes, longer than a helper may live. A new helper starts from the same state: the tree
+        // was built before the hooks ran.
         preparation.git = Git::open_at(context, place, Some(scratch.path()))?;
         let now = begin(&mut preparation.git, &message)?;
         check_same(&start, &now)?;
@@ -287,7 +287,7 @@ fn prepare(
     })
 }
 
-/// The submodule that the chosen files lie in, and all submodules; the former is absent for the repository itself.
+/// The submodule that contains the chosen files, absent for the repository itself, and all submodules.
 fn find_repository(
     context: &CallContext,
     choice: &CommitSelection,
@@ -297,7 +297,7 @@ fn find_repository(
     Ok((place, submodules))
 }
 
-/// The submodules that are at another commit than the last one names, among the chosen paths.
+/// Finds submodules among the chosen paths that are at another commit than the last commit names.
 fn find_moved(
     context: &CallContext,
     choice: &CommitSelection,
@@ -343,7 +343,7 @@ fn find_moved(
 fn begin(git: &mut Git, message: &str) -> Result<Start, Failure> {
     let message = message.to_owned();
     match git.ask(&GitRequest::Begin { message })? {
-        // The user sees the message that is committed, even if the helper was taken over.
+        // Show the message of the answer, because that one is committed even if the helper was taken over.
         GitAnswer::Started(start)
             if start.message.len() <= 2 * limits::GIT_MESSAGE_BYTES_MAX && is_visible(&start.message) =>
         {
@@ -353,8 +353,7 @@ fn begin(git: &mut Git, message: &str) -> Result<Start, Failure> {
     }
 }
 
-/// Refuses to go on with a commit that was prepared on another commit or branch than the current one, or for another
-/// person.
+/// Refuses a commit that was prepared on another commit or branch, or for another person.
 fn check_same(prepared: &Start, now: &Start) -> Result<(), Failure> {
     if now.parent != prepared.parent || now.branch != prepared.branch {
         return Err(hinted(
@@ -404,13 +403,13 @@ fn nothing(choice: &CommitSelection, submodules: &[Submodule]) -> CommitError {
     CommitError::Nothing(failure("failed", format!("{NOTHING_TO_COMMIT}: {what}.")))
 }
 
-/// One file of the commit, with what the last one holds for it.
+/// A file of the commit, with its entry in the last commit.
 struct Chosen {
     entry: TreeEntry,
     committed: Option<(Id, u32)>,
 }
 
-/// State for preparing a commit.
+/// State of the preparation of a commit.
 struct Preparation<'a> {
     git: Git,
     place: Option<&'a str>,
@@ -418,12 +417,12 @@ struct Preparation<'a> {
     cancel: &'a CancellationToken,
     trusts_modes: bool,
     has_links: bool,
-    /// The paths were named one by one, so that leaving one out needs a word.
+    /// True if the paths were named one by one: leaving one out must be reported.
     named: bool,
 }
 
 impl Preparation<'_> {
-    /// The changed paths that the choice means, without hidden ones.
+    /// Finds the changed paths of the selection, without hidden ones.
     fn candidates(&mut self, choice: &CommitSelection) -> Result<Vec<Candidate>, Failure> {
         let paths = choice.paths().to_vec();
         let count = self.git.count(&GitRequest::Find { paths })?;
@@ -444,7 +443,7 @@ impl Preparation<'_> {
         Ok(candidates)
     }
 
-    /// Says of a named path that stands for no change whether it is there at all. Being unchanged is no mistake.
+    /// Explains why a named path has no change. An unchanged file is not a mistake.
     fn explain(&mut self, path: &str, candidates: &[Candidate]) -> Result<(), Failure> {
         let beneath = format!("{path}/");
         let is_meant = |Candidate { path: candidate, .. }: &Candidate| {
@@ -457,7 +456,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// Stores the contents of every candidate that differs from the last commit.
+    /// Stores the contents of all candidates that differ from the last commit.
     fn store(&mut self, candidates: Vec<Candidate>) -> Result<Vec<Chosen>, Failure> {
         let mut chosen = Vec::new();
         for Candidate { path, committed } in candidates {
@@ -486,7 +485,7 @@ impl Preparation<'_> {
         Ok(new_file(stored(answer)?, LINK, stat))
     }
 
-    /// Hands a file over piece by piece. libgit2 applies its own filters (line ends, `$Id$`) to it, as git does.
+    /// Sends a file to the helper in pieces. libgit2 applies its own filters (line ends, `$Id$`), as git does.
     fn store_file(
         &mut self,
         path: &str,
@@ -548,7 +547,8 @@ impl Preparation<'_> {
         }
     }
 
-    /// git knows two modes of a file; with `core.fileMode` off it keeps the one it has, and a new one is no program.
+    /// git knows two modes for a file. With `core.fileMode` off, a file keeps its mode, and a new one is not
+    /// executable.
     fn mode(&self, stat: &Stat, committed: Option<&(Id, u32)>) -> u32 {
         match committed {
             Some((_, mode)) if !self.trusts_modes && [FILE, PROGRAM].contains(mode) => *mode,
@@ -602,7 +602,7 @@ impl Preparation<'_> {
         Ok(Question::new(Effect::CommitGit, &title, &detail))
     }
 
-    /// The diff of one file; where there is none that fits, the digest of what becomes of it.
+    /// The diff of one file. If it is too long, the digest of the new content.
     fn change(&mut self, chosen: &Chosen, room: usize) -> Result<String, Failure> {
         if room == 0 {
             return Ok(unshown(chosen, "its diff is too long to show"));
@@ -656,7 +656,7 @@ impl Preparation<'_> {
     }
 }
 
-/// A line for a change of which no diff is shown. The content that git will have is named by its digest.
+/// A line for a change without a diff. It names the new content by its digest.
 fn unshown(chosen: &Chosen, why: &str) -> String {
     let path = quoted(&chosen.entry.path);
     match &chosen.entry.new {
@@ -665,7 +665,6 @@ fn unshown(chosen: &Chosen, why: &str) -> String {
     }
 }
 
-/// git's modes.
 const FILE: u32 = 0o100_644;
 const PROGRAM: u32 = 0o100_755;
 const LINK: u32 = 0o120_000;
@@ -697,8 +696,8 @@ fn new_file(id: Id, mode: u32, stat: &Stat) -> NewFile {
     }
 }
 
-/// Commits what was prepared, provided that the branch has not moved meanwhile. Everything that takes time comes before
-/// anything moves, and a cancellation ends it; what moves then is two names.
+/// Commits what was prepared, if the branch has not moved meanwhile. Everything slow happens before the first rename,
+/// and cancellation is possible until then; the rest is two renames.
 fn finish(context: &CallContext, prepared: Prepared) -> Result<MadeCommit, Failure> {
     let Prepared {
         place,
@@ -735,7 +734,7 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<MadeCommit, Failu
         moment: moments[1],
     };
     publication.lay_out(movement, now.keeps_logs, &context.cancel)?;
-    // From here on nothing is given up half done.
+    // From here on the publication is completed, and cancellation has no effect.
     if context.cancel.is_cancelled() {
         return Err(cancelled());
     }
@@ -764,7 +763,7 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<MadeCommit, Failu
     })
 }
 
-/// When the author made the change and when it is committed, where the caller's environment says so.
+/// Dates of author and committer from the caller's environment.
 fn find_dates(context: &CallContext) -> Result<[Option<Moment>; 2], Failure> {
     let date = |name: &str| match context.environment.get(name).filter(|value| !value.is_empty()) {
         None => Ok(None),
@@ -780,14 +779,14 @@ fn find_dates(context: &CallContext) -> Result<[Option<Moment>; 2], Failure> {
     Ok([date("GIT_AUTHOR_DATE")?, date("GIT_COMMITTER_DATE")?])
 }
 
-/// A date as a clock in its own time zone shows it; `None` beyond the years that one can show.
+/// Formats a date in its own time zone; `None` for a year out of range.
 fn shown_date(moment: Moment) -> Option<String> {
     let zone = chrono::FixedOffset::east_opt(moment.offset_minutes * 60)?;
     let date = chrono::DateTime::from_timestamp(moment.seconds, 0)?;
     Some(date.with_timezone(&zone).to_rfc3339())
 }
 
-/// A date of git's internal format, of ISO 8601 or of RFC 2822.
+/// Parses a date in git's internal format, ISO 8601 or RFC 2822.
 fn parse_date(text: &str) -> Option<Moment> {
     let internal = || {
         let (seconds, offset) = text.trim_start_matches('@').split_once(' ')?;
@@ -814,11 +813,11 @@ fn parse_date(text: &str) -> Option<Moment> {
                 .map(of)
         })
         .or_else(|| chrono::DateTime::parse_from_rfc2822(text).ok().map(of));
-    // git takes no date before 1970 from the environment.
+    // git accepts no date before 1970 from the environment.
     parsed.filter(|&moment| moment.seconds >= 0 && shown_date(moment).is_some())
 }
 
-/// A publication that the journal knows, until nothing of it is left to be finished.
+/// A publication in the journal, until it is complete or withdrawn.
 struct Noted<'a> {
     journal: &'a dyn ChangeJournal,
     publishing: Publishing,
@@ -853,7 +852,7 @@ impl Drop for Noted<'_> {
     }
 }
 
-/// Now, as a clock on the wall shows it.
+/// The present time in the local time zone.
 fn now_here() -> Moment {
     let now = chrono::Local::now();
     Moment {

@@ -1,10 +1,11 @@
-//! `git-history`: commits, their changes, and the origin of lines, found by libgit2 in a helper and judged here.
+//! `git-history`: commits, their changes, and the origin of lines. libgit2 finds them in a helper; this module
+//! decides what may be shown.
 //!
-//! A name or a content that is hidden in the work tree is hidden in every commit: a hidden path is never a path of an
-//! answer, and its content never a side of a patch, also where a rename joins it with a path that may be shown.
+//! A path that is hidden in the work tree is hidden in every commit. It is never part of an answer, and its content
+//! is never a side of a patch, even if a rename joins it with a visible path.
 //!
-//! Commits carry words of strangers: a pull request that was fetched, a contributor's message. Those of authors who are
-//! neither the user nor of the team, and all that `HEAD` does not contain, are text from outside.
+//! Commits hold text of strangers, for example a fetched pull request or a contributor's message. Text of authors
+//! outside of the user's team, and everything that `HEAD` does not contain, counts as text from outside.
 
 mod blame;
 
@@ -27,24 +28,24 @@ use tool_core::authors::Team;
 use tool_core::text::{beginning, clean, clean_line};
 use tool_repository::normalise;
 
-/// Time after which a page of a log ends early, so that a walk through a long history is an answer and no time-out.
+/// Time after which a page of a log ends early, so that a long walk yields an answer before the call's time limit.
 const LOG_TIME: Duration = Duration::from_secs(8);
 
-/// Commits of one exchange with the helper, so that a cancelled call ends it soon.
+/// Commits in one exchange with the helper, so that a cancelled call ends soon.
 const STEPS_AT_ONCE: usize = 2_000;
 
-/// Reads a history for one call, and notes whose words the answer holds.
+/// Reads the history for one call, and records whose text the answer holds.
 pub(super) struct HistoryCall<'a> {
     pub(super) call: &'a CallBudget,
     pub(super) context: &'a CallContext,
     pub(super) team: Team,
 }
 
-/// Bytes of an author in a label.
+/// Limit for an author in a label, in bytes.
 const AUTHOR_BYTES_MAX: usize = 100;
 
 impl HistoryCall<'_> {
-    /// Opens the repository that the paths lie in. That of a submodule holds words of strangers.
+    /// Opens the repository that contains the paths. The repository of a submodule holds text of strangers.
     fn open_for(&self, paths: &[String]) -> Result<Git, Failure> {
         let (git, submodule) = submodules::open_for(self.context, paths)?;
         if let Some(place) = submodule {
@@ -53,7 +54,7 @@ impl HistoryCall<'_> {
         Ok(git)
     }
 
-    /// Takes note of a commit that an answer begins with, where `HEAD` does not contain it.
+    /// Taints the call if `HEAD` does not contain the commit that the answer begins with.
     fn note_standing(&self, git: &mut Git, commit: &Id) -> Result<(), Failure> {
         if !git.is_in_history(commit)? {
             let id = beginning(commit.as_str(), 12);
@@ -63,7 +64,7 @@ impl HistoryCall<'_> {
         Ok(())
     }
 
-    /// Takes note of the authors whose words an answer holds and who are neither the user nor of the team.
+    /// Taints the call with authors outside of the user's team whose text the answer holds.
     fn note_authors<'c>(
         &self,
         git: &mut Git,
@@ -80,7 +81,7 @@ impl HistoryCall<'_> {
     }
 }
 
-/// A page of the commits before a revision.
+/// Reads a page of the commits that a revision reaches.
 pub(super) fn log(reading: &HistoryCall<'_>, query: &LogQuery) -> Result<LogPage, Failure> {
     let context = reading.context;
     let paths = shown_paths(context, &query.paths)?;
@@ -128,7 +129,7 @@ pub(super) fn log(reading: &HistoryCall<'_>, query: &LogQuery) -> Result<LogPage
     }
 }
 
-/// A part of the walk, which makes progress.
+/// Reads a part of the walk.
 fn walk(git: &mut Git, commits_max: usize) -> Result<WalkedCommits, Failure> {
     let request = GitRequest::Walk {
         commits_max,
@@ -146,7 +147,7 @@ fn walk(git: &mut Git, commits_max: usize) -> Result<WalkedCommits, Failure> {
     }
 }
 
-/// One commit with its changes.
+/// Reads one commit with its changes.
 pub(super) fn show(reading: &HistoryCall<'_>, query: &ShowQuery) -> Result<CommitDiff, Failure> {
     let context = reading.context;
     let paths = shown_paths(context, &query.paths)?;
@@ -177,7 +178,7 @@ pub(super) fn show(reading: &HistoryCall<'_>, query: &ShowQuery) -> Result<Commi
     })
 }
 
-/// Taints the call where a commit shows files that other people wrote. A file that is gone is judged by its path alone.
+/// Taints the call if a commit shows files that other people wrote. A deleted file is judged by its path alone.
 pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &CommitDiff) {
     for change in &diff.changes {
         note_place(call, context, &change.path);
@@ -187,7 +188,7 @@ pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &Commi
     }
 }
 
-/// Taints the call where a file lies among those of other people.
+/// Taints the call if the file is in a place of other people.
 pub(super) fn note_place(call: &CallBudget, context: &CallContext, path: &str) {
     let Ok(path) = &normalise(path) else { return };
     let repository = &context.repository;
@@ -195,7 +196,7 @@ pub(super) fn note_place(call: &CallBudget, context: &CallContext, path: &str) {
     call.note_stored_place(path, !repository.is_there(path) || is_listed());
 }
 
-/// The changes of one commit under way.
+/// Collects the changes of one commit.
 struct CommitReader<'a> {
     context: &'a CallContext,
     git: Git,
@@ -264,7 +265,7 @@ impl CommitReader<'_> {
     }
 }
 
-/// Continues a log: the commit that it began with, and the commits that were looked at.
+/// Cursor of a log: the commit that it began with, and the number of commits examined.
 #[derive(Debug, PartialEq, Eq)]
 struct LogCursor {
     from: Id,
@@ -295,7 +296,7 @@ impl std::fmt::Display for LogCursor {
     }
 }
 
-/// Asked paths in their one form. A hidden one is refused: the commits that touch it would tell about it.
+/// Paths in normal form. A hidden path is refused, because the commits that touch it would reveal it.
 fn shown_paths(context: &CallContext, paths: &[String]) -> Result<Vec<String>, Failure> {
     let paths = normal_paths(paths)?;
     for path in &paths {
@@ -315,7 +316,7 @@ fn check_shown(context: &CallContext, path: &str) -> Result<(), Failure> {
     }
 }
 
-/// Refuses what git would take for more than a name: a range, a search, a path, or a place in a log of movements.
+/// Refuses everything but a plain revision name: ranges, searches, paths and entries of reference logs.
 fn check_revision(name: Option<&str>) -> Result<(), Failure> {
     let Some(name) = name else { return Ok(()) };
     let is_letter = |letter: char| letter.is_alphanumeric() || "_-./~^+@#=".contains(letter);
@@ -335,7 +336,7 @@ fn check_revision(name: Option<&str>) -> Result<(), Failure> {
     ))
 }
 
-/// The commit of a revision; absent before the first commit.
+/// Finds the commit of a revision; `None` before the first commit.
 fn find_commit(git: &mut Git, name: Option<&str>) -> Result<Option<CommitRecord>, Failure> {
     let name = name.map(str::to_owned);
     match git.ask(&GitRequest::Revision { name })? {
@@ -348,7 +349,7 @@ fn no_commits() -> Failure {
     failure("not-found", "This repository has no commit yet.")
 }
 
-/// A commit without what steers a terminal.
+/// Removes control characters from the texts of a commit.
 fn commit_out(commit: CommitRecord) -> Commit {
     let text = |text: &str| clean(beginning(text, limits::GIT_LOG_MESSAGE_BYTES_MAX)).into_owned();
     Commit {

@@ -1,8 +1,8 @@
-//! `git-read`: the uncommitted changes, found by libgit2 in a helper and written as unified diffs here.
+//! `git-read`: uncommitted changes. libgit2 finds them in a helper, and this module writes them as unified diffs.
 //!
-//! The helper says which files differ; their contents come from git's objects and, for the work tree, through the
-//! repository's guarded opening. Hidden files are left out altogether: a name that cannot be listed is not listed here
-//! either. Nothing is written, not even the index's cache.
+//! The helper reports which files differ. Contents come from git's objects and, for the work tree, through the
+//! repository's guard. Hidden files are left out completely: a name that lists do not show does not appear here
+//! either. Nothing is written, not even the cache in the index.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ use tool_repository::diff::BoundedDiff;
 use tool_repository::layer::LayeredPath;
 use tool_repository::{Repository, normalise};
 
-/// The uncommitted changes that `query` asks for.
+/// Reads the uncommitted changes that `query` asks for.
 pub(super) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, Failure> {
     let query = DiffQuery {
         paths: normal_paths(&query.paths)?,
@@ -66,15 +66,15 @@ pub(super) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, 
     Ok(reader.diff)
 }
 
-/// Taints the call where a diff shows files that other people wrote. A tracked file below a package folder or an ignore
-/// rule counts as foreign, like its neighbours. A deleted file is judged by its path alone.
+/// Taints the call if a diff shows files that other people wrote. A tracked file below a folder of packages or an
+/// ignore rule counts as foreign, like its neighbours. A deleted file is judged by its path alone.
 pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &Diff) {
     if diff.changes.is_empty() {
         return;
     }
     let list = context.repository.list(&call.token);
     let is_listed = |path: &str| list.as_ref().is_ok_and(|list| list.find(path).is_some());
-    // Of a directory whose files are left out, and of a submodule, only the name is shown.
+    // For a directory whose files are left out, and for a submodule, the diff shows only the name.
     let is_directory = |path: &str| path.ends_with('/') || context.repository.handle().open_directory(path).is_ok();
     for change in diff.changes.iter().filter(|change| !is_directory(&change.path)) {
         if change.status == "deleted" {
@@ -88,7 +88,7 @@ pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &Diff)
     }
 }
 
-/// Paths as they were asked for, in their one form. They are literal: `*` means a file of that name.
+/// Paths in normal form. They are literal: `*` means a file of that name.
 pub(super) fn normal_paths(paths: &[String]) -> Result<Vec<String>, Failure> {
     if paths.len() > limits::GIT_PATHS_MAX {
         let message = format!(
@@ -111,11 +111,11 @@ pub(super) fn normal_paths(paths: &[String]) -> Result<Vec<String>, Failure> {
     paths.iter().map(normal).collect()
 }
 
-/// One diff under way.
+/// Collects the changes of one diff.
 struct DiffReader<'a> {
     git: Git,
     context: &'a CallContext,
-    /// The submodule that is read; none for the repository itself.
+    /// Submodule that is read; absent for the repository itself.
     place: Option<String>,
     repository: &'a Repository,
     cancel: &'a CancellationToken,
@@ -151,12 +151,12 @@ impl DiffReader<'_> {
         Ok(())
     }
 
-    /// True where the query names a submodule or something in it.
+    /// True if the query names the submodule or a path in it.
     fn names(&self, submodule: &str) -> bool {
         self.query.paths.iter().any(|asked| is_at_or_below(asked, submodule))
     }
 
-    /// Adds the submodules whose work trees differ from what the index names.
+    /// Adds submodules whose work trees differ from the commit in the index.
     fn add_submodules(&mut self, submodules: &[Submodule]) -> Result<(), Failure> {
         let asked = submodules.iter().filter(|submodule| self.asks_about(&submodule.path));
         let asked: Vec<_> = asked
@@ -228,7 +228,7 @@ impl DiffReader<'_> {
     }
 
     fn compare(&mut self, area: Area, untracked: bool) -> Result<usize, Failure> {
-        // A path beside a submodule could be one inside of it, too.
+        // Without the filter, a path beside the submodule could match a path inside of it.
         let is_here = |path: &&String| self.place.as_ref().is_none_or(|place| is_at_or_below(path, place));
         let paths = self.query.paths.iter().filter(is_here).cloned().collect();
         self.git.count(&GitRequest::Diff { area, untracked, paths })
@@ -250,7 +250,8 @@ impl DiffReader<'_> {
 
     fn wants(&self, delta: &Delta, area: Area) -> bool {
         match area {
-            // A conflict is one change, not two; it shows best beside the work tree.
+            // A conflict appears in both comparisons, but is one change. The comparison with the work tree shows it
+            // better.
             Area::Index => !(delta.status == Status::Conflicted && self.query.unstaged),
             Area::WorkTree => {
                 let path = delta.path.as_deref().unwrap_or_default();
@@ -264,7 +265,7 @@ impl DiffReader<'_> {
         }
     }
 
-    /// Adds the files that a private layer changes. Git knows the work tree alone.
+    /// Adds the files that a private layer changes. git sees only the work tree.
     fn add_layered(&mut self, submodules: &[Submodule]) -> Result<(), Failure> {
         let paths = self.repository.layer().map(|layer| layer.paths()).unwrap_or_default();
         for layered in &paths {
@@ -297,7 +298,7 @@ impl DiffReader<'_> {
         Ok(())
     }
 
-    /// Mode of a layered file as git would store it; 0 where it is removed.
+    /// Mode of a layered file as git would store it; 0 if it is removed.
     fn mode_of(&self, path: &str) -> u32 {
         match self.repository.stat_layered(path) {
             Some(Ok(stat)) if tool_repository::mode(&stat) & 0o100 != 0 => 0o100_755,
@@ -306,13 +307,13 @@ impl DiffReader<'_> {
         }
     }
 
-    /// True for a path that the query asks about: every path, or one of those it names or one below.
+    /// True if the query names no paths, this path, or a folder above it.
     fn asks_about(&self, path: &str) -> bool {
         let is_in = |asked: &String| is_at_or_below(path, asked);
         self.query.paths.is_empty() || self.query.paths.iter().any(is_in)
     }
 
-    /// Adds one change, unless it is hidden or none after all.
+    /// Adds one change, unless it is hidden or has no difference.
     fn add(&mut self, delta: &Delta, area: Area) -> Result<(), Failure> {
         let Some(path) = delta.path.as_deref().and_then(|path| visible(self.repository, path)) else {
             return Ok(());
@@ -353,7 +354,7 @@ impl DiffReader<'_> {
         Ok(())
     }
 
-    /// The directory of packages or build output that an untracked file lies in, unless the caller asks for it by name.
+    /// The directory of packages or build output that contains an untracked file, unless the query names it.
     fn find_made_directory<'a>(&self, path: &'a str) -> Option<&'a str> {
         let directory = self.repository.find_made_directory(path)?;
         let is_inside = |asked: &String| is_at_or_below(asked, directory);
@@ -376,7 +377,7 @@ impl DiffReader<'_> {
         }
     }
 
-    /// The patch of a change; nothing where its contents are hidden.
+    /// Renders the patch of a change; `None` if its contents are hidden.
     fn render(
         &mut self,
         delta: &Delta,
@@ -433,13 +434,13 @@ impl DiffReader<'_> {
     }
 }
 
-/// True for `place` itself and what lies in it; the root is an empty path.
+/// True for `place` itself and everything in it; an empty path is the root.
 pub(super) fn is_at_or_below(path: &str, place: &str) -> bool {
     let rest = path.strip_prefix(place);
     place.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Sources of the two sides of a change. A conflict is shown as what the work tree makes of the last commit.
+/// Sources of the two sides of a change. For a conflict, the last commit and the work tree.
 fn places(delta: &Delta, area: Area) -> (Option<DiffSource<'_>>, Option<DiffSource<'_>>) {
     let old = match delta.status {
         Status::Added | Status::Untracked => None,

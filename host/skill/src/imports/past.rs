@@ -1,7 +1,7 @@
-//! Commits before a work tree, for a ranking: messages, times and paths, read by libgit2 in a helper and judged here.
+//! Commits that a work tree follows, for ranking: messages, times and paths. libgit2 reads them in a helper; this
+//! module decides what may be used.
 //!
-//! The user is never asked: where git's data lies outside the work tree, there is no history. A hidden path is left
-//! out.
+//! The user is never asked: if git's data is outside the work tree, there is no history. Hidden paths are left out.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,54 +22,54 @@ use tool_repository::Repository;
 
 pub use super::git::talk::PastBounds;
 
-/// Commits of one exchange with the helper, so that a walk ends soon after it is cancelled or its time is up.
+/// Commits in one exchange with the helper, so that a walk ends soon after it is cancelled or its time is up.
 const STEPS_AT_ONCE: usize = 100;
 
-/// A commit with its changed paths, relative to the root. None of them is hidden.
+/// A commit with its changed paths, relative to the root and without hidden ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PastChanges {
-    /// Its name.
+    /// Id of the commit.
     pub id: CommitId,
-    /// When it was made, in seconds since 1970.
+    /// Time of the commit in seconds since 1970.
     pub seconds: i64,
-    /// The beginning of its message: untrusted text.
+    /// Beginning of the message: untrusted text.
     pub message: String,
-    /// Changed files. None for merges and for commits of too many files.
+    /// Changed files; empty for merges, and for commits of too many files.
     pub changed: Vec<String>,
-    /// Files that got another name and kept their content: before and after.
+    /// Old and new path of files that were renamed without a change.
     pub renamed: Vec<(String, String)>,
 }
 
-/// One commit of a walk.
+/// A commit of a walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PastCommitStep {
-    /// The caller knows it.
+    /// A commit that the caller knows.
     Known(CommitId),
-    /// It was read.
+    /// A commit that was read.
     Read(PastChanges),
 }
 
 /// Result of a walk, newest commit first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PastCommits {
-    /// The commits.
+    /// The commits, newest first.
     pub commits: Vec<PastCommitStep>,
-    /// False where the time was up before the end.
+    /// False if the time was up before the end.
     pub is_complete: bool,
 }
 
-/// Why commits are not read although there may be some.
+/// Reason why commits are not read although there may be some.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PastGap {
-    /// The git directory lies outside of the work tree.
+    /// The git directory is outside of the work tree.
     Outside,
-    /// It borrows objects from outside of the work tree.
+    /// The git directory borrows objects from outside of the work tree.
     Borrowed,
-    /// It has a format that is not read.
+    /// The format of the repository is not supported.
     Format,
 }
 
-/// Finds a known reason for which the commits of a work tree are not read. Reads some short files.
+/// Finds a known reason why the commits of a work tree cannot be read. Reads some short files.
 pub fn find_past_gap(repository: &Repository) -> Option<PastGap> {
     let layout = Layout::find(repository.root()).ok()?;
     let elsewhere = layout.elsewhere();
@@ -82,7 +82,11 @@ pub fn find_past_gap(repository: &Repository) -> Option<PastGap> {
     }
 }
 
-/// The commit that the work tree is at; absent before the first. Blocks.
+/// The commit that the work tree is at; `None` before the first commit. Blocks.
+///
+/// # Errors
+///
+/// git's data cannot be read.
 pub fn head_commit(repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<Option<CommitId>, String> {
     let read = || {
         let mut git = Git::open(&reading(repository, cancel)?, None)?;
@@ -94,7 +98,11 @@ pub fn head_commit(repository: &Arc<Repository>, cancel: &CancellationToken) -> 
     read().map_err(|failure: Failure| failure.message)
 }
 
-/// The ancestors of a commit, itself included; those in `known` by their names alone. After `time` no more are read. Blocks.
+/// Reads a commit and its ancestors, those in `known` only by id. Stops after `time`. Blocks.
+///
+/// # Errors
+///
+/// git's data cannot be read.
 pub fn walk_commits(
     repository: &Arc<Repository>,
     from: CommitId,
@@ -119,7 +127,7 @@ pub fn walk_commits(
             let commits_max = STEPS_AT_ONCE.min(bounds.commits_max - past.commits.len());
             let page = match git.ask(&GitRequest::Past { commits_max }) {
                 Ok(GitAnswer::Past(page)) if page.steps.len() <= commits_max => page,
-                // A damaged repository gives what it has.
+                // A damaged repository yields the commits before the damage.
                 Err(_) if !past.commits.is_empty() => {
                     past.is_complete = true;
                     break;
@@ -141,7 +149,7 @@ pub fn walk_commits(
     read().map_err(|failure: Failure| failure.message)
 }
 
-/// A call that reads git and never asks the user.
+/// A context for reading git that never asks the user.
 pub(super) fn reading(repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<CallContext, Failure> {
     let policy = Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default());
     let policy = policy.map_err(|problem| tool_boundary::failure("failed", problem.message))?;
@@ -151,7 +159,7 @@ pub(super) fn reading(repository: &Arc<Repository>, cancel: &CancellationToken) 
     })
 }
 
-/// A commit without hidden paths, and within the bounds whatever the helper says.
+/// Removes hidden paths from a commit, and applies the limits to a helper's answer.
 fn step_out(repository: &Repository, bounds: &PastBounds, step: PastStep) -> PastCommitStep {
     let record = match step {
         PastStep::Known(id) => return PastCommitStep::Known(id.commit()),

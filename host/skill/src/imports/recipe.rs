@@ -1,8 +1,7 @@
-//! Shared parts of the recipes: asking, running in the sandbox, reporting.
+//! Shared parts of recipes: asking, running in the sandbox, reporting.
 //!
-//! A recipe is a fixed argument vector into which checked names and paths are put. No shell is involved, nothing that
-//! could be read as an option is accepted where a name or a path is meant, and the user who is asked sees the exact
-//! vector.
+//! A recipe is a fixed argument vector with placeholders for checked names and paths. No shell is involved. A name or
+//! path that could be read as an option is refused. The user who is asked sees the exact vector.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -25,11 +24,11 @@ use tool_sandbox::contain::{self, Enclosure, ProposedFile, RunBounds, Sandbox, T
 use tool_sandbox::toolchain::{self, Python};
 use tool_sandbox::{self, CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, environment};
 
-/// Output of a test run that is read for results, half from the beginning and half from the end. Results of twenty thousand
-/// tests as JSON fit.
+/// Limit for the output of a test run that is read for results, half from the beginning and half from the end.
+/// Results of twenty thousand tests as JSON fit.
 const OUTPUT_READ_BYTES: usize = 32 << 20;
 
-/// A run that needs only a yes.
+/// A run that needs only the user's yes.
 #[derive(Clone)]
 pub(super) struct Recipe {
     pub(super) effect: Effect,
@@ -39,30 +38,30 @@ pub(super) struct Recipe {
     pub(super) notes: Vec<String>,
     pub(super) command: CommandSpec,
     pub(super) time: Duration,
-    /// Places of the machine that it needs.
+    /// Places on this machine that the run needs.
     pub(super) tools: ToolAccess,
-    /// Form of its output, by which lines are shown live.
+    /// Format of the output, which decides how lines are shown live.
     pub(super) format: ResultFormat,
 }
 
-/// A run of a recipe that is over.
+/// A run of a recipe that has ended.
 #[derive(Debug)]
 pub(super) struct EndedRecipe {
     pub(super) report: Report,
-    /// The output as it came, more of it than the report has room for.
+    /// The raw output, which may be longer than the report's.
     pub(super) raw_output: String,
-    /// The repository as the run has left it, where the recipe asked for it.
+    /// The repository as the run left it, if the recipe asked for it.
     pub(super) tree: Option<OwnedFd>,
 }
 
 impl Recipe {
-    /// Asks, where the policy wants that, and runs. All of the output and the tree come back.
+    /// Asks if the policy requires it, and runs. Returns all of the output, and the tree.
     pub(super) fn execute_handing_back(&self, context: &CallContext) -> Result<EndedRecipe, Failure> {
         let sandbox = self.ask(context)?;
         self.run_handing_back(context, sandbox)
     }
 
-    /// Asks, where the policy wants that, and gives the sandbox of the run.
+    /// Asks if the policy requires it, and returns the sandbox of the run.
     pub(super) fn ask(&self, context: &CallContext) -> Result<Sandbox, Failure> {
         let sandbox = self.sandbox(context)?;
         if sandbox == Sandbox::None && context.repository.layer().is_some() {
@@ -73,7 +72,7 @@ impl Recipe {
         Ok(sandbox)
     }
 
-    /// Runs what was agreed to. All of the output and the tree come back.
+    /// Runs without asking. Returns all of the output, and the tree.
     pub(super) fn run_handing_back(&self, context: &CallContext, sandbox: Sandbox) -> Result<EndedRecipe, Failure> {
         let (run, tree) = self.run_with_tools(context, sandbox)?;
         let raw_output = run.output.clone();
@@ -90,7 +89,7 @@ impl Recipe {
         })
     }
 
-    /// Runs the commands that come before, and the program.
+    /// Runs the preceding commands, then the program.
     fn run_with_tools(&self, context: &CallContext, sandbox: Sandbox) -> Result<(RunOutput, Option<OwnedFd>), Failure> {
         let limits = RunLimits {
             output_kept_bytes: OUTPUT_READ_BYTES,
@@ -158,7 +157,7 @@ impl Recipe {
         })
     }
 
-    /// Sandbox of the run, or why the policy refuses it.
+    /// Sandbox of the run; fails if the policy refuses it.
     pub(super) fn sandbox(&self, context: &CallContext) -> Result<Sandbox, Failure> {
         let sandbox = context.policy.sandbox(self.effect);
         if context.policy.requires_sandbox() && sandbox != Sandbox::Namespaces {
@@ -206,12 +205,12 @@ impl Recipe {
     }
 }
 
-/// Runs a program without the call's turn, which others work with meanwhile. What interpreters and installers are asked
-/// about themselves keeps it: that takes no longer than a call may ([`limits::PROBE_SECONDS_MAX`]).
+/// Runs a program without holding the call's permit, so that other calls can run meanwhile. Queries to interpreters
+/// and installers keep the permit: they end within [`limits::PROBE_SECONDS_MAX`].
 pub(super) fn without_turn<R>(context: &CallContext, run: impl FnOnce() -> R) -> Result<R, Failure> {
     context.turn.run(&context.cancel, run).map_err(|no_run| match no_run {
         NoRun::Cancelled => cancelled(),
-        // The call ends by this; its guest never reads it.
+        // This failure ends the call; the guest never reads it.
         NoRun::Busy => failure("unavailable", "Too many test runs and installations are under way."),
     })
 }
@@ -233,7 +232,7 @@ pub(super) fn enclosure(context: &CallContext, sandbox: Sandbox) -> Result<Enclo
     })
 }
 
-/// The files of a preview, as a run sees them. Hidden files are not there for a run either.
+/// The files of a preview, as a run sees them. Hidden files are left out.
 fn proposed_files(context: &CallContext) -> Vec<ProposedFile> {
     let Some(layer) = context.repository.layer() else {
         return Vec::new();
@@ -250,7 +249,7 @@ fn proposed_files(context: &CallContext) -> Vec<ProposedFile> {
         .collect()
 }
 
-/// A program that could not be run at all.
+/// The failure if a program could not be started.
 pub(super) fn not_run(error: &ProcessError) -> Failure {
     let cause = std::error::Error::source(error)
         .map(|cause| format!(": {cause}"))
@@ -258,13 +257,13 @@ pub(super) fn not_run(error: &ProcessError) -> Failure {
     failure("unavailable", format!("{error}{cause}."))
 }
 
-/// Note on the limits of a run in the fallback.
+/// Note on the limits of the fallback sandbox.
 fn fallback() -> String {
     let why = contain::available().refused.join("; ");
     format!("[this machine refuses namespaces: the run gets a copy of the repository and no network at all ({why})]")
 }
 
-/// What grants an effect without a sandbox.
+/// The request that grants an effect without a sandbox.
 pub(super) fn unsandboxed(effect: Effect) -> PolicyRequest {
     PolicyRequest {
         unsandboxed: true,
@@ -324,11 +323,11 @@ fn minutes(time: Duration) -> String {
     }
 }
 
-/// Lines of the host's own, which come before everything that a program printed and by this cannot be taken for it.
+/// Puts the host's lines before the program's output, so that they cannot be mistaken for each other.
 pub(super) fn with_notes(report: Report, notes: &[String]) -> Report {
     let lines: String = notes.iter().map(|note| format!("{HOST_LINE}{note}\n")).collect();
     let own = report.output;
-    // A program's own line of that form is moved from the place where it would mean something.
+    // If the program's output begins like a line of the host, a line feed separates the two.
     let apart = if own.starts_with(HOST_LINE) { "\n" } else { "" };
     Report {
         output: format!("{lines}{apart}{own}"),
@@ -336,11 +335,11 @@ pub(super) fn with_notes(report: Report, notes: &[String]) -> Report {
     }
 }
 
-/// Prefix of a line that the host itself writes (`wit/skill.wit`).
+/// Prefix of lines that the host writes (`wit/skill.wit`).
 const HOST_LINE: &str = "[tool] ";
 
-/// An argument vector quoted as for a shell, so that it is clear where each argument ends. Characters that a terminal
-/// would act on, or show in another order, have names.
+/// Quotes an argument vector as for a shell, so that the end of each argument is clear. Control characters and
+/// characters that reorder text are replaced by their names.
 fn shown(argv: &[String]) -> String {
     argv.iter()
         .map(|argument| quoted(argument))
@@ -348,7 +347,6 @@ fn shown(argv: &[String]) -> String {
         .join(" ")
 }
 
-/// One argument of it.
 pub(super) fn quoted(argument: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=@%+,".contains(character);
     if !argument.is_empty() && argument.chars().all(is_plain) {
@@ -365,13 +363,13 @@ pub(super) fn quoted(argument: &str) -> String {
     quoted
 }
 
-/// The time that a request wants, within the bound.
+/// The requested time, up to the limit.
 pub(super) fn time(wanted_seconds: Option<u32>, seconds_max: u64) -> Duration {
     let wanted = wanted_seconds.map_or(seconds_max, u64::from);
     Duration::from_secs(wanted.clamp(1, seconds_max))
 }
 
-/// Finds a program on the starter's `PATH` outside the repository.
+/// Finds a program on the `PATH` of the user who started the session, outside of the repository.
 pub(super) fn program(context: &CallContext, name: &str) -> Option<PathBuf> {
     let found = environment::find_programs_outside(&context.environment, name, context.repository.root());
     found.into_iter().next()
@@ -389,7 +387,7 @@ pub(super) fn python_in(context: &CallContext, directory: &Path) -> Result<Pytho
         .map_err(|missing| hinted("unavailable", missing.to_string(), missing.hint))
 }
 
-/// `npm` of the starter.
+/// Finds the user's `npm`.
 pub(super) fn npm(context: &CallContext) -> Result<PathBuf, Failure> {
     program(context, "npm").ok_or_else(|| {
         hinted(
@@ -400,7 +398,7 @@ pub(super) fn npm(context: &CallContext) -> Result<PathBuf, Failure> {
     })
 }
 
-/// A command in the repository's root.
+/// A command that runs in the repository's root.
 pub(super) fn command(
     root: &Path,
     program: PathBuf,
@@ -415,7 +413,7 @@ pub(super) fn command(
     }
 }
 
-/// The text of a small file of the repository, where there is one that may be read.
+/// Reads a small file of the repository; `None` if there is none, or if it may not be read.
 pub(super) fn small_file(repository: &Repository, cancel: &CancellationToken, path: &str) -> Option<String> {
     let content = repository
         .read_within(path, limits::RECIPE_FILE_BYTES_MAX, cancel)
@@ -423,7 +421,7 @@ pub(super) fn small_file(repository: &Repository, cancel: &CancellationToken, pa
     Some(String::from_utf8_lossy(&content).into_owned())
 }
 
-/// The root's `package.json`. Without one npm would go upwards and work on whatever project it finds there.
+/// Reads the root's `package.json`. Without one, npm would use a project in a folder above the root.
 pub(super) fn manifest(repository: &Repository, cancel: &CancellationToken) -> Result<serde_json::Value, Failure> {
     let text = small_file(repository, cancel, "package.json").ok_or_else(|| {
         hinted(

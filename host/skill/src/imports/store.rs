@@ -1,7 +1,7 @@
-//! Lasting values of a skill: one file for each key, in a folder for each skill and repository below the user's home.
+//! Values that skills keep: one file for each key, in a folder for each skill and repository below the user's home.
 //!
-//! A file's name is its key in hexadecimal, so that no key means a path. Writes are whole: a reader sees the value before or
-//! the one behind.
+//! The name of a file is the key in hexadecimal, so that no key is a path. Writes replace whole files: a reader sees
+//! the old or the new value.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -13,24 +13,22 @@ use rustix::fs::{FlockOperation, flock};
 use tool_boundary::KeyValueStore;
 use tool_core::digest::{hexadecimal, sha256_hex};
 
-/// Largest value.
+/// Limit for a value in bytes.
 const VALUE_BYTES_MAX: usize = 1024 * 1024;
 
-/// Largest sum of a store's values.
+/// Limit for all values of a store in bytes.
 const STORE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-/// Keys of a store.
+/// Limit for the keys of a store.
 const KEYS_MAX: usize = 1_000;
 
-/// Its lock. No key in hexadecimal has this name.
+/// Name of the lock file, which is not hexadecimal.
 const LOCK: &str = "lock";
 
-/// Folder of all stores.
 fn folder(home: &Path) -> PathBuf {
     home.join("store")
 }
 
-/// Folder of a skill's stores.
 fn skill_folder(home: &Path, skill: &str) -> PathBuf {
     folder(home).join(skill)
 }
@@ -39,7 +37,7 @@ fn store_folder(home: &Path, skill: &str, root: &Path) -> PathBuf {
     skill_folder(home, skill).join(&sha256_hex(root.as_os_str().as_bytes())[..32])
 }
 
-/// Removes what a skill has kept: in the repository with this root, or in all. True where there was something.
+/// Removes what a skill has kept: for the repository at this root, or for all. True if there was something.
 pub(crate) fn clear(home: &Path, skill: &str, root: Option<&Path>) -> io::Result<bool> {
     let folder = root.map_or_else(|| skill_folder(home, skill), |root| store_folder(home, skill, root));
     match fs::remove_dir_all(folder) {
@@ -54,7 +52,7 @@ pub(super) struct FileStore {
 }
 
 impl FileStore {
-    /// Opens the store, and makes its folder where it is missing.
+    /// Opens the store, and creates its folder if it does not exist.
     pub(super) fn open(home: &Path, skill: &str, root: &Path) -> io::Result<Self> {
         let folder = store_folder(home, skill, root);
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
@@ -118,7 +116,7 @@ impl FileStore {
         Ok(())
     }
 
-    /// Held by a writer, so that two cannot exceed a bound together.
+    /// Locks the store for a writer, so that two writers cannot exceed a limit together.
     fn lock(&self) -> io::Result<File> {
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).write(true).mode(0o600);
@@ -133,7 +131,7 @@ fn failed(error: io::Error) -> String {
     format!("the store cannot be used: {}", error.kind())
 }
 
-/// The key whose file has this name; nothing for another file.
+/// The key of a file; `None` for a file that holds no value.
 fn key_of(name: &str) -> Option<String> {
     let digits = name.as_bytes().chunks(2);
     let bytes =

@@ -1,9 +1,9 @@
-//! The repository's hooks for a commit. They run in the sandbox of test runs if the user's own configuration says so;
-//! otherwise they do not run.
+//! The repository's hooks for a commit. They run in the sandbox of test runs if the user's own configuration allows
+//! it; otherwise they do not run.
 //!
-//! A run sees no `.git`, so the hooks get a repository of their own in its place (`hooks.sh`). Its last commit and its
-//! index hold the files of this commit alone, so that `git diff --cached` names them. The commit takes nothing but the
-//! message from what a hook leaves behind.
+//! A run sees no `.git`, so the hooks get their own repository in its place (`hooks.sh`). Its last commit and its
+//! index hold only the files of this commit, so that `git diff --cached` names them. Of the hooks' results, the
+//! commit takes only the message.
 
 use std::fs;
 use std::io::Read;
@@ -27,21 +27,21 @@ use tool_core::text::reveal_line;
 use tool_repository::normalise;
 use tool_sandbox::contain::{self, Sandbox, WrittenFile};
 
-/// Time for the hooks of a commit: linters and the tests of a small project end within it.
+/// Time limit for the hooks of a commit in seconds, enough for linters and the tests of a small project.
 const HOOKS_SECONDS_MAX: u64 = 5 * 60;
 
-/// Most bytes of a copied hook or of a file of the last commit, and of all of these together.
+/// Limit in bytes for a copied hook, for a file of the last commit, and for all of these together.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 const FILES_BYTES_MAX: usize = 16 << 20;
 
-/// Most bytes of a hook's output in a refusal, which has the end of it.
+/// Limit for a hook's output in a refusal, in bytes. The end of the output is kept.
 const SAID_BYTES_MAX: usize = 8 * 1024;
 
-/// Most paths of changed files in a notice.
+/// Limit for paths of changed files in a notice.
 const NAMED_MAX: usize = 10;
 
-/// Hooks that git runs for a commit, in its order, and whether they can run here: the last two are told about places that
-/// lie in the git directory.
+/// Hooks that git runs for a commit, in its order, and whether they can run here. The last two get paths in the git
+/// directory, so they cannot.
 const COMMIT_HOOKS: [(&str, bool); 6] = [
     ("pre-commit", true),
     ("prepare-commit-msg", true),
@@ -51,18 +51,18 @@ const COMMIT_HOOKS: [(&str, bool); 6] = [
     ("reference-transaction", false),
 ];
 
-/// Exit code of `hooks.sh` where it could not show the commit to the hooks. None has run then, and no name of one is there.
+/// Exit code of `hooks.sh` if it could not prepare the repository for the hooks. No hook has run then.
 const NOT_SHOWN: i32 = 125;
 
-/// File of a run with the name of the last hook that it started.
+/// File of a run with the name of the hook that was started last.
 const STARTED: &str = ".git/tool-hook";
 
-/// The hook that runs after the commit.
+/// Hook that runs after the commit.
 const AFTER: &str = "post-commit";
 
-/// True if the user's own configuration lets hooks run, and no denial names `run-process`.
+/// True if the user's own configuration lets hooks run, and nothing denies `run-process`.
 ///
-/// An error if the configuration cannot be understood: it may want hooks that refuse the commit.
+/// Fails if the configuration cannot be parsed: it may want hooks that refuse the commit.
 pub(in crate::imports) fn are_run(context: &CallContext) -> Result<bool, Failure> {
     let Some(home) = context.repository.state_directory() else {
         return Ok(false);
@@ -77,23 +77,22 @@ pub(in crate::imports) fn are_run(context: &CallContext) -> Result<bool, Failure
             "the user has to correct config.toml",
         )
     })?;
-    // The sandbox holds hooks in a tainted conversation as in any other, as it holds tests.
+    // Taint changes nothing here: the sandbox confines hooks in any conversation, as it confines tests.
     Ok(common.policy.hooks == HookRuns::Sandbox && !context.policy.is_denied(Effect::RunProcess, false))
 }
 
-/// The hooks of a commit.
 pub(super) struct CommitHooks {
-    /// Hooks that run before the commit.
+    /// Hooks to run before the commit.
     before: Vec<&'static str>,
     has_after: bool,
     /// Hooks that git would run and that do not run here.
     left_out: Vec<&'static str>,
-    /// The folder as the run names it.
+    /// Folder of the hooks, as a path in the run.
     folder: String,
-    /// Copies of the hooks, where the run does not see the folder.
+    /// Copies of the hooks, if the run does not see their folder.
     copies: Vec<(String, String)>,
     has_changed_message: bool,
-    /// Paths that hooks changed in the run's tree.
+    /// Paths that the hooks changed in the run's tree.
     changed: Vec<String>,
     after_failed: Option<String>,
     have_run: bool,
@@ -102,14 +101,14 @@ pub(super) struct CommitHooks {
 /// A file of a commit as its hooks see it.
 pub(super) struct HookFile {
     pub(super) path: String,
-    /// The text in the last commit, where that holds one.
+    /// Text in the last commit, if it has one.
     pub(super) before: Option<String>,
-    /// True where the commit removes it.
+    /// True if the commit removes the file.
     pub(super) is_removed: bool,
 }
 
 impl CommitHooks {
-    /// The hooks that git would run for a commit of the repository, or of a submodule.
+    /// Finds the hooks that git would run for a commit of the repository or a submodule.
     pub(super) fn find(context: &CallContext, layout: &Layout, start: &Start) -> Result<Self, Failure> {
         let root = context.repository.root();
         let git_folder = layout.common.join("hooks");
@@ -122,7 +121,7 @@ impl CommitHooks {
             metadata.is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
         };
         let is_git_folder = place == git_folder;
-        // A link can lead to any folder of the machine, whose text the copies would then hold.
+        // A link can lead to any folder on this machine, and copies would reveal its files.
         let is_linked = || git_folder.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir());
         // A hook expects the whole work tree.
         let folder = if !are_run(context)? || layout.top != root {
@@ -157,17 +156,17 @@ impl CommitHooks {
         })
     }
 
-    /// True if a hook runs here.
+    /// True if a hook is going to run.
     pub(super) fn run_here(&self) -> bool {
         !self.before.is_empty() || self.has_after
     }
 
-    /// True where any has run.
+    /// True if a hook has run.
     pub(super) fn have_run(&self) -> bool {
         self.have_run
     }
 
-    /// Runs the hooks before the commit. Gives the message, which they may have changed.
+    /// Runs the hooks before the commit. Returns the message, which they may have changed.
     pub(super) fn run_before(
         &mut self,
         context: &CallContext,
@@ -294,7 +293,7 @@ impl CommitHooks {
         recipe.run_handing_back(context, sandbox)
     }
 
-    /// What the question says about the hooks.
+    /// The part of the question about the hooks.
     pub(super) fn describe(&self) -> String {
         if !self.run_here() {
             return match self.left_out.as_slice() {
@@ -312,7 +311,7 @@ impl CommitHooks {
         said.join("\n")
     }
 
-    /// What the result says about them.
+    /// The notices about the hooks in the result.
     pub(super) fn notices(&self) -> Vec<String> {
         let mut said = self.describe_run();
         match &self.after_failed {
@@ -359,7 +358,7 @@ fn quote_names(names: &[&str]) -> String {
     format!("`{}`", names.join("`, `"))
 }
 
-/// The path of a folder of hooks within the run; none if it lies outside of the tree or is hidden.
+/// Path of a folder of hooks within the run; `None` if it is outside of the tree or hidden.
 fn folder_in(context: &CallContext, place: &Path) -> Option<String> {
     let inside = place.strip_prefix(context.repository.root()).ok()?;
     let inside = normalise(inside.to_str()?).ok()?;
@@ -367,8 +366,8 @@ fn folder_in(context: &CallContext, place: &Path) -> Option<String> {
     (!is_hidden).then(|| format!("./{inside}"))
 }
 
-/// The text of each file in git's folder of hooks. A link may lead to a visible file of the work tree, and not to anything
-/// else of the git directory, which can hold credentials. `folder` is its real path.
+/// Reads the files in git's folder of hooks; `folder` is its real path. A link may lead to a visible file of the work
+/// tree. It may not lead elsewhere in the git directory, which can hold credentials.
 fn copy_hooks(context: &CallContext, folder: &Path) -> Vec<(String, String)> {
     let repository = &context.repository;
     let is_visible = |real: &Path| {
@@ -400,7 +399,7 @@ fn copy_hooks(context: &CallContext, folder: &Path) -> Vec<(String, String)> {
     copies
 }
 
-/// Text of a file of the last commit as hooks see it. Bounds the sum by `room`, in bytes.
+/// Text of a file of the last commit for hooks. `room` is the remaining number of bytes for all files.
 pub(super) fn shown_text(content: Option<&[u8]>, room: &mut usize) -> String {
     let fits = content.filter(|content| content.len() as u64 <= FILE_BYTES_MAX && content.len() <= *room);
     let Some(text) = fits.and_then(|content| std::str::from_utf8(content).ok()) else {
@@ -410,7 +409,7 @@ pub(super) fn shown_text(content: Option<&[u8]>, room: &mut usize) -> String {
     text.to_owned()
 }
 
-/// Room for [`shown_text`] in a commit.
+/// Bytes of all texts that [`shown_text`] may return for a commit.
 pub(super) const SHOWN_BYTES_MAX: usize = FILES_BYTES_MAX;
 
 fn find_sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
@@ -433,13 +432,13 @@ fn find_sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
     ))
 }
 
-/// True where no hook was started, because the commit could not be shown to any.
+/// True if no hook was started, because the repository for the hooks could not be prepared.
 fn was_not_shown(ended: &EndedRecipe) -> bool {
     let tree = ended.tree.as_ref();
     ended.report.exit_code == Some(NOT_SHOWN) && tree.is_some_and(|tree| read_file(tree, STARTED, 64).is_none())
 }
 
-/// Says that a hook refused the commit, with the end of its output.
+/// The failure of a commit that a hook refused, with the end of the hook's output.
 fn refusal(hook: Option<&str>, ended: &EndedRecipe) -> Failure {
     let which = hook.map_or_else(|| "A git hook".to_owned(), |hook| format!("The git hook `{hook}`"));
     let output = ended.report.output.trim();
@@ -463,7 +462,7 @@ fn end_of(ended: &EndedRecipe) -> String {
     }
 }
 
-/// The text of a file that the hooks left.
+/// Reads a text file that the hooks left.
 fn read_file(tree: &OwnedFd, path: &str, bytes_max: u64) -> Option<String> {
     let file = tests::open_left(tree, path)?;
     let mut text = String::new();
@@ -471,7 +470,7 @@ fn read_file(tree: &OwnedFd, path: &str, bytes_max: u64) -> Option<String> {
     (read <= bytes_max).then_some(text)
 }
 
-/// Visible files that differ between the tree of the run and the real one.
+/// Finds visible files that differ between the run's tree and the work tree.
 fn find_changed(context: &CallContext, tree: &OwnedFd) -> Vec<String> {
     let repository = &context.repository;
     let Ok(listed) = repository.list(&context.cancel) else {

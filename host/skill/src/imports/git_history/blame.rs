@@ -1,7 +1,7 @@
-//! The commits that brought the lines of a file.
+//! The commits that last changed the lines of a file.
 //!
-//! Without a revision the lines are those of the work tree, as read_file shows them. libgit2 knows the last commit only,
-//! so the lines of the work tree are matched with those of that commit here.
+//! Without a revision the lines are those of the work tree, as read_file shows them. libgit2 knows only the last
+//! commit, so this module matches the lines of the work tree with those of the commit.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -22,13 +22,14 @@ use tool_core::text::beginning;
 use tool_repository::diff::is_binary;
 use tool_repository::normalise;
 
-/// Time for matching the lines of the work tree with those of the last commit. Later lines then count as changed.
+/// Time limit for matching the lines of the work tree with those of the last commit. After it, lines count as
+/// changed.
 const MATCH_TIME: Duration = Duration::from_secs(2);
 
-/// The first line of a message, as far as it is shown beside lines.
+/// Limit for the first line of a message beside lines, in bytes.
 const SUMMARY_BYTES_MAX: usize = 200;
 
-/// Attributes lines of a file.
+/// Finds the commit of each line.
 pub(in super::super) fn read(reading: &HistoryCall<'_>, query: &BlameQuery) -> Result<BlamePage, Failure> {
     let context = reading.context;
     let path = normalise(&query.path).map_err(|error| {
@@ -124,12 +125,12 @@ fn readable(path: &str, content: SideContent) -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// Lines with their ends.
+/// Splits text into lines, with their line ends.
 fn split_lines(content: &[u8]) -> Vec<&[u8]> {
     content.split_inclusive(|&byte| byte == b'\n').collect()
 }
 
-/// The wanted lines, as many as the bounds allow and at least one of those that there are; from 0.
+/// Chooses the wanted lines, as many as the limits allow and at least one if there is one; counted from 0.
 fn pick_lines(lines: &[&[u8]], first_line: u32, line_count: u32) -> std::ops::Range<usize> {
     let start = (first_line.max(1) as usize - 1).min(lines.len());
     let wanted = (line_count.max(1) as usize).min(limits::GIT_BLAME_LINES_MAX);
@@ -175,7 +176,7 @@ fn find_origins(
     Ok(wanted.into_iter().map(|place| find(place? + 1)).collect())
 }
 
-/// The line of the stored content that each line of the work tree is; absent for a line that is new.
+/// For each line of the work tree, its line in the stored content; absent for a new line.
 fn match_lines(stored: &[&[u8]], lines: &[&[u8]]) -> Vec<Option<usize>> {
     let mut places = vec![None; lines.len()];
     let deadline = Some(Instant::now() + MATCH_TIME);
@@ -189,7 +190,7 @@ fn match_lines(stored: &[&[u8]], lines: &[&[u8]]) -> Vec<Option<usize>> {
     places
 }
 
-/// Lines in a row with the same origin as one hunk.
+/// Joins consecutive lines with the same origin to hunks.
 fn join(context: &CallContext, path: &str, origins: &[Option<LineOrigin>], start: usize) -> Vec<BlameHunk> {
     let mut hunks: Vec<BlameHunk> = Vec::new();
     for (at, origin) in origins.iter().enumerate() {
@@ -213,7 +214,7 @@ fn join(context: &CallContext, path: &str, origins: &[Option<LineOrigin>], start
     hunks
 }
 
-/// Each commit of the hunks once, with the first line of its message.
+/// The commits of the hunks, each once, with the first line of the message.
 fn find_commits(reading: &HistoryCall<'_>, git: &mut Git, hunks: &[BlameHunk]) -> Result<Vec<Commit>, Failure> {
     let (mut seen, mut commits) = (HashSet::new(), Vec::new());
     for id in hunks.iter().filter_map(|hunk| hunk.commit.as_deref()) {
