@@ -1,8 +1,8 @@
-//! The skills of this machine, and the work that they may ask the host for.
+//! The skills of this machine, and the services that they may use.
 //!
-//! `registry` knows which skills there are and calls them through [`tool_boundary`], which holds everything that a guest can
-//! reach. The imports that need git, a program or a network are done in `imports`, behind the boundary's trait
-//! [`Services`](tool_boundary::Services). Only this crate names libgit2.
+//! `registry` holds the skills and calls them through [`tool_boundary`], which controls everything that a guest can
+//! reach. `imports` implements the services that need git, a program or a network, behind the boundary's trait
+//! [`Services`](tool_boundary::Services). Only this crate uses libgit2.
 
 pub mod cases;
 mod compile;
@@ -45,83 +45,83 @@ pub use tool_boundary::{
     transport,
 };
 
-/// A built-in component: its wasm, and the same compiled for this build's target, both packed ([`embedded`]).
+/// A built-in component: its wasm, and its native code for this build's target, both packed ([`embedded`]).
 #[derive(Debug, Clone, Copy)]
 pub struct Builtin {
     /// Name of the skill.
     pub name: &'static str,
     /// SHA-256 of the component, hexadecimal.
     pub digest: &'static str,
-    /// The component.
+    /// The component's wasm.
     pub wasm: Packed,
-    /// The component, precompiled by [`precompile`].
+    /// The component's native code, from [`precompile`].
     pub compiled: Packed,
-    /// Its [`Descriptor`] as JSON, captured when it was built, so that nothing runs at start.
+    /// Its [`Descriptor`] as JSON, recorded at build time, so that a start runs no component.
     pub descriptor: &'static str,
 }
 
-/// Why the skills as a whole, or one component outside a call, cannot be used.
+/// Reason why the skills as a whole, or one component, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SkillHostError {
     /// This machine cannot run compiled code.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// A built-in skill is not what its build promised.
+    /// A built-in skill differs from what its build recorded.
     #[error("the built-in skill `{name}` is broken: {reason}")]
     Builtin {
-        /// The skill.
+        /// Name of the skill.
         name: String,
-        /// Why.
+        /// Description of the cause.
         reason: String,
     },
     /// A file or folder could not be read or written.
     #[error("`{}` could not be {action}", path.display())]
     Io {
-        /// The file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// `read`, `written`, …
+        /// What was tried, as a participle: `read`, `written`.
         action: &'static str,
-        /// The system's answer.
+        /// Error of the file system.
         source: std::io::Error,
     },
-    /// A component is refused.
+    /// A component breaks a rule.
     #[error("`{}` is refused: {reason}", path.display())]
     Refused {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why, as the end of a sentence.
+        /// The broken rule, as the end of a sentence.
         reason: String,
     },
-    /// No such team skill.
+    /// The team has no such skill.
     #[error("there is no added or waiting skill named `{name}`")]
     Unknown {
-        /// As it was asked for.
+        /// Name as the caller gave it.
         name: String,
     },
-    /// The component has changed since it was shown.
+    /// The component has changed since the user saw it.
     #[error("`{}` has changed since it was shown: its digest is {found}, not {shown}", path.display())]
     Changed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The digest that the user has seen.
+        /// Digest that the user saw.
         shown: String,
-        /// The digest of the component that is there.
+        /// Digest of the present component.
         found: String,
     },
-    /// A new version asks for more than the one before was granted.
+    /// A new version asks for effects that the previous version was not granted.
     #[error("`{name}` asks for more than before: {}", Effect::list(effects))]
     Grown {
-        /// The skill.
+        /// Name of the skill.
         name: String,
-        /// Effects that the user has not said yes to.
+        /// Effects that the user has not granted.
         effects: Vec<Effect>,
     },
-    /// The file of pins is not what this program writes.
+    /// The file of pins is not valid.
     #[error("`{}` is not a valid list of trusted skills: {reason}", path.display())]
     Pins {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Description of the cause.
         reason: String,
     },
 }

@@ -1,9 +1,10 @@
-//! `skills.lock`: the skills that a team has agreed on, in a file that it commits.
+//! `skills.lock`: the skills that a team has agreed on, in a file that the team commits.
 //!
-//! It joins name, version, digest, world version, granted effects and source of each. Written, it says what one user has
-//! pinned; read, it is compared with what another has. It trusts nothing by itself: in a repository whose file names a
-//! skill, the skill gets the effects that both the user and the file grant, and one that the user has not added stays
-//! what it is. A file that cannot be understood is an error with its line, since what it narrows would not be known.
+//! It holds name, version, digest, contract version, granted effects and source of each skill. Writing it records
+//! what one user has pinned; reading it compares that with what another user has. The file grants nothing by itself:
+//! a skill that it names gets the effects that both the user and the file grant, and a skill that the user has not
+//! added stays unused. A file that cannot be parsed is an error with its line, because its restrictions would be
+//! unknown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,13 +24,13 @@ use tool_core::api::Effect;
 use tool_core::api::{ErrorKind, Problem, SkillEntry, SkillOrigin, SkillState};
 use tool_repository::{OpenError, Repository};
 
-/// Its name; protected, so that no model writes it.
+/// Name of the file. It is protected, so that no model writes it.
 pub const NAME: &str = "skills.lock";
 
-/// Beginning of every place in a registry.
+/// Scheme of references to a registry.
 pub(super) const REGISTRY: &str = "oci://";
 
-/// The version of its form.
+/// Version of the file's format.
 const FORM: u32 = 1;
 
 /// First line of every lock file.
@@ -44,121 +45,121 @@ pub struct Lock {
     is_closed: bool,
 }
 
-/// One skill of it.
+/// A skill in a lock file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Locked {
-    /// Its own version.
+    /// Version of the skill.
     pub version: String,
     /// SHA-256 of the component, hexadecimal.
     pub digest: String,
-    /// Version of the contract that it was built for.
+    /// Version of the contract that the skill was built for.
     pub world: String,
-    /// Effects that it is granted.
+    /// Effects that the skill may use.
     pub effects: BTreeSet<Effect>,
-    /// A file below the folder of the lock file, relative to it, or a place in a registry with the digest of its
+    /// A file below the folder of the lock file, relative to it, or a reference to a registry with the digest of the
     /// manifest. Absent for a file elsewhere on a machine.
     pub source: Option<String>,
 }
 
-/// Why a file cannot be followed.
+/// Reason why a lock file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// It is there and cannot be read.
+    /// The file exists and cannot be read.
     #[error("`{}` cannot be read: {reason}", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Description of the cause.
         reason: String,
     },
-    /// It says something in no form that is known.
+    /// A line is not valid.
     #[error("`{}`, line {line}: {reason}", path.display())]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// From 1.
+        /// Line, counted from 1.
         line: usize,
-        /// The problem in that line.
+        /// The problem in the line.
         reason: String,
     },
-    /// It could not be written.
+    /// The file could not be written.
     #[error("`{}` could not be written", path.display())]
     Unwritten {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's answer.
+        /// Error of the file system.
         source: io::Error,
     },
 }
 
-/// One way in which the installed skills differ from the lock file.
+/// A difference between the installed skills and the lock file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Difference {
-    /// The file names a skill that is not there.
+    /// The skill is not installed.
     Missing {
-        /// The skill.
+        /// Name of the skill.
         name: String,
     },
-    /// It is there, and may not be used.
+    /// The skill is installed, but may not be used.
     NotReady {
-        /// The skill.
+        /// Name of the skill.
         name: String,
-        /// As lists of skills say it.
+        /// State of the skill in lists.
         state: SkillState,
-        /// Why.
+        /// Description of the cause.
         reason: String,
     },
-    /// Its bytes are others.
+    /// The component has another digest.
     Digest {
-        /// The skill.
+        /// Name of the skill.
         name: String,
-        /// The agreed digest.
+        /// Digest in the lock file.
         locked: String,
-        /// The digest of the component that is there.
+        /// Digest of the installed component.
         found: String,
     },
-    /// Its version is another one.
+    /// The component has another version.
     Version {
-        /// The skill.
+        /// Name of the skill.
         name: String,
-        /// The agreed version.
+        /// Version in the lock file.
         locked: String,
-        /// The version of the component that is there.
+        /// Version of the installed component.
         found: String,
     },
-    /// It is granted more than was agreed on.
+    /// The skill is granted more effects than the lock file allows.
     Effects {
-        /// The skill.
+        /// Name of the skill.
         name: String,
-        /// Effects that were not agreed on.
+        /// Effects that the lock file does not allow.
         more: Vec<Effect>,
     },
-    /// It is granted less than was agreed on.
+    /// The skill is granted fewer effects than the lock file names.
     Fewer {
-        /// The skill.
+        /// Name of the skill.
         name: String,
-        /// Effects that it lacks.
+        /// Effects that are missing.
         less: Vec<Effect>,
     },
-    /// It was built for a contract that this host does not speak.
+    /// The skill was built for a contract that this host does not support.
     World {
-        /// The skill.
+        /// Name of the skill.
         name: String,
-        /// The agreed version of the contract.
+        /// Version of the contract in the lock file.
         locked: String,
     },
-    /// Its source is not the one that it came from, or does not hold it.
+    /// The source is not the one that the component came from, or does not hold it.
     Source {
-        /// The skill.
+        /// Name of the skill.
         name: String,
-        /// Why, as the end of a sentence.
+        /// Description of the cause, as the end of a sentence.
         reason: String,
     },
 }
 
 impl Difference {
-    /// The skill.
+    /// Name of the skill.
     pub fn name(&self) -> &str {
         match self {
             Self::Missing { name }
@@ -174,7 +175,7 @@ impl Difference {
 }
 
 impl Difference {
-    /// True where getting or pinning the skill anew makes it what is locked, and takes nothing from the user.
+    /// True if getting or pinning the skill again resolves the difference, without taking anything from the user.
     pub fn is_mended_by_sync(&self) -> bool {
         match self {
             Self::Missing { .. } | Self::Digest { .. } | Self::Version { .. } | Self::Fewer { .. } => true,
@@ -183,7 +184,7 @@ impl Difference {
         }
     }
 
-    /// The command that makes it what is locked, where there is one, and what comes of it.
+    /// The command that resolves the difference, if there is one, and its effect.
     pub fn remedy(&self) -> Option<String> {
         Some(match self {
             _ if self.is_mended_by_sync() => "`tool skill sync` makes them what is locked".to_owned(),
@@ -238,7 +239,7 @@ fn listed(effects: &[Effect]) -> String {
     effects.iter().map(Effect::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Differences as one problem, each on a line, with what mends those that there are.
+/// Combines differences to one problem, each on a line, with the commands that resolve them.
 pub fn drift(differences: &[Difference]) -> Problem {
     let lines: Vec<String> = differences
         .iter()
@@ -275,7 +276,7 @@ struct Row {
     source: Option<Spanned<String>>,
 }
 
-/// A row as it is written.
+/// A row of the file.
 #[derive(Serialize)]
 struct WrittenRow<'a> {
     name: &'a str,
@@ -308,7 +309,7 @@ impl LockedSkills for Lock {
 }
 
 impl Lock {
-    /// A file that agrees on these.
+    /// Creates a lock file with these skills.
     pub fn new(skills: BTreeMap<String, Locked>) -> Self {
         Self {
             skills,
@@ -316,7 +317,7 @@ impl Lock {
         }
     }
 
-    /// This agreement, for a session that may use no skill of a team but those that it names.
+    /// Closes the lock file: a session may then use no skill of a team except those in it.
     #[must_use]
     pub fn closed(self) -> Self {
         Self {
@@ -325,12 +326,16 @@ impl Lock {
         }
     }
 
-    /// Skills that the file agrees on, by name.
+    /// The skills in the file, by name.
     pub fn skills(&self) -> &BTreeMap<String, Locked> {
         &self.skills
     }
 
-    /// The file of a repository, through its guarded opening; nothing where there is none.
+    /// Reads the file of a repository through its guard; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or parsed.
     pub fn of(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Self>, LockError> {
         let path = Path::new(NAME);
         match repository.read_within(NAME, limits::LOCK_BYTES_MAX, cancel) {
@@ -340,7 +345,11 @@ impl Lock {
         }
     }
 
-    /// The file in a folder of the user's; nothing where there is none.
+    /// Reads the file in a folder of the user; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or parsed.
     pub fn read(folder: &Path) -> Result<Option<Self>, LockError> {
         let path = folder.join(NAME);
         match plain::read(&path, limits::LOCK_BYTES_MAX, Links::Refused) {
@@ -401,7 +410,7 @@ impl Lock {
         Ok(Self::new(skills))
     }
 
-    /// The file as text: the same skills make the same bytes.
+    /// Formats the file. The same skills always yield the same bytes.
     pub fn to_text(&self) -> String {
         let rows = self.skills.iter().map(|(name, locked)| WrittenRow {
             name,
@@ -419,7 +428,11 @@ impl Lock {
         format!("{HEAD}{text}")
     }
 
-    /// Puts it into a folder, in the place of what was there.
+    /// Writes the file to a folder, and replaces an existing one. Returns its path.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<PathBuf, LockError> {
         let path = folder.join(NAME);
         let attempt = || -> io::Result<()> {
@@ -437,8 +450,8 @@ impl Lock {
         Ok(path)
     }
 
-    /// Every way in which the skills of a user differ from it, but for their sources. A skill that it does not name is
-    /// the user's own.
+    /// Finds the differences from the user's skills, except for sources. Skills that the file does not name are not
+    /// compared.
     pub fn differences(&self, entries: &[SkillEntry]) -> Vec<Difference> {
         let present: BTreeMap<&str, &SkillEntry> = entries
             .iter()
@@ -493,7 +506,7 @@ impl Locked {
             differences.push(Difference::Effects { name: name(), more });
         }
         let less: Vec<Effect> = self.effects.difference(&granted).copied().collect();
-        // Of what cannot be used nothing is granted.
+        // A skill that cannot be used is granted nothing.
         if entry.state == SkillState::Ready && !less.is_empty() {
             differences.push(Difference::Fewer { name: name(), less });
         }
@@ -508,7 +521,7 @@ fn unreadable(path: &Path, reason: String) -> LockError {
     }
 }
 
-/// An error, unless a source is a file below the folder of the lock file or a place in a registry with a digest.
+/// Accepts a file below the folder of the lock file, or a reference to a registry with a digest.
 fn check_source(source: &str) -> Result<(), &'static str> {
     if source.starts_with(REGISTRY) {
         let is_pinned = source
@@ -528,13 +541,13 @@ fn check_source(source: &str) -> Result<(), &'static str> {
     }
 }
 
-/// Place and digest of a source in a registry, without its tag.
+/// Splits a reference to a registry into place without tag, and digest.
 pub(super) fn place_and_digest(source: &str) -> Option<(&str, &str)> {
     let (place, digest) = source.strip_prefix(REGISTRY)?.rsplit_once('@')?;
     Some((untagged(place), digest))
 }
 
-/// A place in a registry without its tag. A colon before the last `/` is that of a port.
+/// Removes the tag from a reference. A colon before the last `/` belongs to a port.
 pub(super) fn untagged(place: &str) -> &str {
     match place.rsplit_once(':') {
         Some((untagged, tag)) if !tag.contains('/') => untagged,
@@ -542,7 +555,7 @@ pub(super) fn untagged(place: &str) -> &str {
     }
 }
 
-/// The digits of a SHA-256 as files name it.
+/// Hexadecimal digits of a SHA-256 in the format `sha256:HEX`.
 fn hexadecimal(digest: &str) -> Option<String> {
     let digits = digest.strip_prefix("sha256:")?;
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);

@@ -1,7 +1,7 @@
-//! Reads small files of the user, such as lists of trusted keys: whole, up to a bound, without blocking.
+//! Reads small files of the user, such as lists of trusted keys: whole, up to a limit, without blocking.
 //!
-//! A FIFO in place of such a file would block its reader for ever, and a device never ends. The caller interprets the
-//! bytes. `tool-repository` opens the files of a repository.
+//! Reading a FIFO would block, and a device may never end, so both are refused. The caller parses the bytes.
+//! `tool-repository` opens the files of a repository.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -10,16 +10,16 @@ use std::path::Path;
 
 use rustix::fs::OFlags;
 
-/// Whether a link in the place of the file counts as the file.
+/// Whether a link may replace the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Links {
-    /// The user may have put it there.
+    /// Follow it: the user may have created it.
     Followed,
-    /// Another user or program decides what lies there.
+    /// Refuse it: another user or program decides where it leads.
     Refused,
 }
 
-/// The content of a plain file of at most so many bytes.
+/// Reads a regular file of at most `bytes_max` bytes.
 pub(super) fn read(path: &Path, bytes_max: u64, links: Links) -> io::Result<Vec<u8>> {
     let flags = match links {
         Links::Followed => OFlags::NONBLOCK,
@@ -39,7 +39,7 @@ pub(super) fn read(path: &Path, bytes_max: u64, links: Links) -> io::Result<Vec<
     }
 }
 
-/// Reads a plain file of at most so many bytes as UTF-8 text.
+/// Reads a regular file of at most `bytes_max` bytes as UTF-8 text.
 pub(super) fn read_text(path: &Path, bytes_max: u64, links: Links) -> io::Result<String> {
     String::from_utf8(read(path, bytes_max, links)?).map_err(|_| io::Error::other("it is not UTF-8"))
 }

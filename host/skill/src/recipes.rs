@@ -1,8 +1,8 @@
-//! Recipes: how the tests and checks of an ecosystem are found and run, one file of data for each.
+//! Recipes: how to find and run the tests and checks of an ecosystem. Each is a data file.
 //!
-//! A recipe is a fixed argument vector with places for checked names and paths. It comes from this program or, as the
-//! user's own command, from the user; a repository has no say in it. Every key here is acted on: an unknown one does
-//! not parse.
+//! A recipe is a fixed argument vector with placeholders for checked names and paths. It comes from this program or,
+//! as the user's own command, from the user, and never from a repository. Unknown keys do not parse, so that every
+//! key in a file has an effect.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use test_results::ResultFormat;
 use tool_core::api::RunPurpose;
 
-/// The files, in the order in which they are preferred within a family.
+/// The data files, in the order of preference within a family.
 const FILES: [(&str, &str); 21] = [
     ("pytest", include_str!("recipes/pytest.toml")),
     ("unittest", include_str!("recipes/unittest.toml")),
@@ -36,7 +36,8 @@ const FILES: [(&str, &str); 21] = [
     ("make", include_str!("recipes/make.toml")),
 ];
 
-/// The files of checks, in the same order. A script of the project comes before the tool that it may start.
+/// The data files of checks, in the order of preference. A script of the project comes before the tool that it may
+/// start.
 const CHECK_FILES: [(&str, &str); 20] = [
     ("cargo-fmt", include_str!("recipes/checks/cargo-fmt.toml")),
     ("cargo-clippy", include_str!("recipes/checks/cargo-clippy.toml")),
@@ -60,19 +61,18 @@ const CHECK_FILES: [(&str, &str); 20] = [
     ("make-build", include_str!("recipes/checks/make-build.toml")),
 ];
 
-/// All recipes.
 static RECIPES: LazyLock<Vec<TestRecipe>> = LazyLock::new(|| {
     let files = FILES.iter().chain(&CHECK_FILES);
     let parsed = files.map(|(_, text)| toml::from_str(text));
     parsed.collect::<Result<_, _>>().expect("a test parses every recipe")
 });
 
-/// The recipes of tests and checks, in the order in which they are preferred.
+/// All recipes of tests and checks, in the order of preference.
 pub(crate) fn all() -> &'static [TestRecipe] {
     &RECIPES
 }
 
-/// The recipes that serve a purpose.
+/// The recipes for a purpose.
 pub(crate) fn of(purpose: RunPurpose) -> impl Iterator<Item = &'static TestRecipe> {
     all().iter().filter(move |recipe| recipe.purpose == purpose)
 }
@@ -82,100 +82,99 @@ pub(crate) fn find(name: &str) -> Option<&'static TestRecipe> {
     all().iter().find(|recipe| recipe.name == name)
 }
 
-/// Running the tests of one ecosystem, or one of its checks.
+/// A way to run the tests of one ecosystem, or one of its checks.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct TestRecipe {
-    /// Name of the file without its ending.
+    /// Name of the data file without its extension.
     pub(crate) name: String,
     /// Purpose of the run.
     #[serde(default)]
     pub(crate) purpose: RunPurpose,
-    /// In a folder, one recipe of a family and a purpose runs: the first that fits.
+    /// Of a family, only the first fitting recipe for each purpose runs in a folder.
     pub(crate) family: String,
-    /// Part of the host that knows more about this ecosystem than data can say.
+    /// Code in the host for this ecosystem, if data is not enough.
     #[serde(default)]
     pub(crate) interpreter: Interpreter,
-    /// Program that is looked up on the starter's `PATH`, outside the repository.
+    /// Program, found on the user's `PATH` outside of the repository.
     pub(crate) program: String,
-    /// Script of the project that stands for the program where it is there, because it fixes the version. It runs in
-    /// the sandbox as everything of a repository does.
+    /// Script of the project that replaces the program, because it fixes the version. It runs in the sandbox.
     #[serde(default)]
     pub(crate) wrapper: Option<String>,
-    /// Program among the project's installed packages that comes before the machine's.
+    /// Program among the project's installed packages, which takes precedence over the machine's.
     #[serde(default)]
     pub(crate) own_program: Option<String>,
-    /// True: through `bundle exec` where the folder has a Gemfile.
+    /// True to run through `bundle exec` if the folder has a Gemfile.
     #[serde(default)]
     pub(crate) bundle: bool,
-    /// Advice where the program is missing.
+    /// Advice if the program is missing.
     pub(crate) install: String,
-    /// Endings of files whose tests this recipe runs; empty means any file.
+    /// Extensions of the files whose tests this recipe runs; empty for all files.
     #[serde(default)]
     pub(crate) endings: Vec<String>,
-    /// Files that mark the folder of a suite which was found by a file somewhere beneath it.
+    /// Files that mark the folder of a suite which was found by a file beneath it.
     #[serde(default)]
     pub(crate) roots: Vec<String>,
-    /// True: only where it is asked for by name.
+    /// True to run only on request by name.
     #[serde(default)]
     pub(crate) on_request: bool,
-    /// True: only where no other recipe fits the folder.
+    /// True to run only if no other recipe fits the folder.
     #[serde(default)]
     pub(crate) last: bool,
-    /// True: a suite in a folder beneath another of the family is one of its own, and not a part of that.
+    /// True if a suite below another one of the family is separate, and not a part of it.
     #[serde(default)]
     pub(crate) nested: bool,
-    /// Programs that the run may start and that lie on the `PATH` outside the system's folders.
+    /// Programs that the run may start and that are on the `PATH` outside of the system's folders.
     #[serde(default)]
     pub(crate) programs: Vec<String>,
-    /// Further programs without which nothing can run.
+    /// Further programs that the run requires.
     #[serde(default)]
     pub(crate) needs: Vec<String>,
-    /// Folders by which the installation of the program is known, above the program: all of it is shown to the run.
+    /// Entries that identify the installation of the program, in a folder above it. The run sees all of that folder.
     #[serde(default)]
     pub(crate) marks: Vec<String>,
-    /// Commands that must succeed before: configure, build.
+    /// Commands that must succeed first: configure, build.
     #[serde(default)]
     pub(crate) before: Vec<Vec<String>>,
-    /// The argument vector, with `{paths}`, `{filter}`, `{script}` and `{target}` where these belong; `{paths|x}` is `x`
-    /// where all tests are meant.
+    /// Argument vector with `{paths}`, `{filter}`, `{script}` and `{target}`; `{paths|x}` becomes `x` if all tests
+    /// run.
     pub(crate) arguments: Vec<String>,
-    /// The argument vector that builds the tests and runs none; empty: only the commands before can.
+    /// Argument vector that builds the tests without running them; empty if only the preceding commands build.
     #[serde(default)]
     pub(crate) compile: Vec<String>,
-    /// Arguments that select tests by name; empty: the runner cannot.
+    /// Arguments that select tests by name; empty if the runner cannot.
     #[serde(default)]
     pub(crate) filter: Vec<String>,
-    /// Argument between those of a package manager and those of the script that it starts.
+    /// Argument between those of a package manager and those of its script.
     #[serde(default)]
     pub(crate) separator: Option<String>,
-    /// Arguments that select a path, by the first glob that fits it.
+    /// Arguments that select a path; the first matching glob counts.
     #[serde(default, rename = "path")]
     pub(crate) paths: Vec<PathRule>,
-    /// Form of the results.
+    /// Format of the results.
     pub(crate) format: ResultFormat,
     /// Globs of result files, relative to the folder of the suite.
     #[serde(default)]
     pub(crate) results: Vec<String>,
-    /// Folders of build output, which the build cache keeps from run to run.
+    /// Folders of build output, which the build cache keeps.
     #[serde(default)]
     pub(crate) build: Vec<String>,
-    /// True: build output lies in the outermost folder that the first sign marks, not in that of the suite.
+    /// True if build output is in the outermost folder with the first sign, instead of the suite's folder.
     #[serde(default)]
     pub(crate) workspace: bool,
-    /// True: folders of build output lie beside every file that a sign names, in the folder of the suite and beneath it.
+    /// True if build output is beside every file that a sign names, in the suite's folder and beneath it.
     #[serde(default)]
     pub(crate) modules: bool,
-    /// Signs, of which one is enough.
+    /// Signs; one is enough.
     #[serde(default)]
     pub(crate) detect: Vec<Sign>,
-    /// Variables of the run.
+    /// Environment variables of the run.
     #[serde(default)]
     pub(crate) environment: BTreeMap<String, String>,
-    /// Folders of the user that toolchains and package caches lie in.
+    /// The user's folders of toolchains and package caches.
     #[serde(default, rename = "home")]
     pub(crate) homes: Vec<ToolHome>,
-    /// Outputs that mean missing packages, with the command that fetches them.
+    /// Texts in the output that report missing packages, with the command that installs them.
     #[serde(default)]
     pub(crate) missing: Vec<MissingSign>,
 }
@@ -192,11 +191,11 @@ impl TestRecipe {
     }
 }
 
-/// Part of the host that chooses the program and its arguments.
+/// Code in the host that chooses the program and its arguments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Interpreter {
-    /// None: the data says it all.
+    /// Data is enough.
     #[default]
     None,
     /// The Python of the project, with uv, Poetry and virtual environments.
@@ -211,33 +210,33 @@ pub(crate) enum Interpreter {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Sign {
-    /// A file of the folder, relative to it.
+    /// File in the folder, relative to it.
     #[serde(default)]
     pub(crate) file: Option<String>,
-    /// A glob of the names of files in the folder.
+    /// Glob for the names of files in the folder.
     #[serde(default)]
     pub(crate) glob: Option<String>,
-    /// A line of the file begins with this.
+    /// Beginning of a line in the file.
     #[serde(default)]
     pub(crate) line: Option<String>,
-    /// The file is JSON with text at this key, whose parts are separated by points.
+    /// Key of a text in the JSON file; parts are separated by dots.
     #[serde(default)]
     pub(crate) key: Option<String>,
-    /// Programs that test nothing: a script of these alone counts as none.
+    /// Programs that test nothing: a script that starts only these does not count.
     #[serde(default)]
     pub(crate) idle: Vec<String>,
-    /// The file is a Makefile with one of these targets.
+    /// Targets of the Makefile, of which one is enough.
     #[serde(default)]
     pub(crate) targets: Vec<String>,
-    /// One of these files or folders is there as well, in the folder or one above it.
+    /// Files or folders, of which one must also exist in the folder or above it.
     #[serde(default)]
     pub(crate) near: Vec<String>,
-    /// Globs of names of files that may lie anywhere beneath the folder.
+    /// Globs for the names of files anywhere beneath the folder.
     #[serde(default)]
     pub(crate) anywhere: Vec<String>,
 }
 
-/// Arguments for paths that a glob fits.
+/// Arguments for paths that match a glob.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct PathRule {
@@ -245,55 +244,55 @@ pub(crate) struct PathRule {
     pub(crate) glob: String,
     /// Arguments with `{path}`, `{folder}` or `{stem}`.
     pub(crate) arguments: Vec<String>,
-    /// Separator by which the values of several paths become one argument.
+    /// Separator that joins the values of several paths to one argument.
     #[serde(default)]
     pub(crate) join: Option<String>,
 }
 
-/// A folder of the user that a toolchain keeps something in.
+/// A folder of the user that belongs to a toolchain.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ToolHome {
-    /// Variable that says where it lies.
+    /// Variable that names the folder.
     #[serde(default)]
     pub(crate) variable: Option<String>,
-    /// Its usual place, relative to the user's home.
+    /// Default place, relative to the user's home.
     pub(crate) place: String,
-    /// Parts of it that the run may read. All other parts, which may hold credentials, are not there.
+    /// Parts that the run may read. The run does not see the others, which may hold credentials.
     #[serde(default)]
     pub(crate) show: Vec<String>,
-    /// Parts of it that the run may read and seem to write: a private layer takes what it writes.
+    /// Parts that the run may read, and write to a private layer.
     #[serde(default)]
     pub(crate) layers: Vec<String>,
-    /// Settings that are copied from files of it which may hold credentials.
+    /// Settings that are copied from files which may hold credentials.
     #[serde(default)]
     pub(crate) settings: Vec<CopiedSettings>,
-    /// True: a folder of the build cache stands in its place.
+    /// True if a folder of the build cache replaces it.
     #[serde(default)]
     pub(crate) build: bool,
 }
 
-/// Settings of a tool that its offline resolution needs. The file itself is never there for a run.
+/// Settings that a tool needs to resolve packages offline. The run never sees the file itself.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct CopiedSettings {
-    /// The file, relative to the folder of the tool.
+    /// File, relative to the folder of the tool.
     pub(crate) file: String,
-    /// Key whose value is another folder in which the tool keeps its packages.
+    /// Key whose value is another folder of packages.
     #[serde(default)]
     pub(crate) packages: Option<String>,
-    /// Keys that are copied, and no others: parts separated by points, `*` stands for any name. Of XML they are the names
-    /// of elements. A value that is a URL with a user or a password is left out.
+    /// Keys to copy: parts separated by dots, `*` for any name. In XML they are names of elements. A value that is a
+    /// URL with a user or a password is left out.
     pub(crate) keys: Vec<String>,
 }
 
-/// An output that means missing packages.
+/// A text in the output that reports missing packages.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct MissingSign {
-    /// A part of the output.
+    /// Part of the output.
     pub(crate) text: String,
-    /// Command that helps.
+    /// Command that installs the packages.
     pub(crate) command: String,
 }
 

@@ -1,7 +1,7 @@
 //! `tests`: runs the tests and checks of a repository by recipes.
 //!
-//! The user's own command comes first, then the recipe that was asked for, then those whose signs are found. This module
-//! chooses program and arguments, and reads the results; the skill `run_tests` puts them into words. Failing tests are
+//! The user's own command comes first, then the requested recipe, then the recipes whose signs are found. This module
+//! chooses program and arguments, and reads the results; the skill `run_tests` describes them. Failing tests are
 //! results; a failure means that nothing could run.
 
 mod arguments;
@@ -43,13 +43,13 @@ use tool_repository::{FileList, OpenError, normalise};
 use tool_sandbox::contain::{Invocation, Sandbox, ToolAccess};
 use tool_sandbox::environment;
 
-/// Name of the recipe that is the user's own command.
+/// Name of the recipe for the user's own command.
 const OWN: &str = "own";
 
-/// Modules of a project whose build output is kept: each takes a few mounts in every run.
+/// Limit for the modules of a project whose build output is kept. Each needs some mounts in every run.
 const MODULES_MAX: usize = 64;
 
-/// Results of the suites, by exit status and the runner's own counts. The guest has no part in this.
+/// The result of the suites, from exit status and the runner's own counts. The guest cannot influence it.
 pub(super) fn judge(suites: &[Suite]) -> Option<TestRun> {
     let run_of = |suite: &Suite| {
         let results = suite.outcome.as_ref().ok()?;
@@ -73,7 +73,7 @@ pub(super) fn judge(suites: &[Suite]) -> Option<TestRun> {
     Some(run)
 }
 
-/// Names of sandboxes in which suites ran.
+/// Names of the sandboxes in which suites ran.
 pub(super) fn sandbox_of(suites: &[Suite]) -> String {
     let mut reports = suites.iter().filter_map(|suite| suite.outcome.as_ref().ok());
     reports
@@ -93,7 +93,6 @@ pub use build_cache::{CleanedCaches, clean_build_caches, drop_build_caches};
 pub use own::read_form;
 pub use plan::{PlannedRun, plan_runs, runnable_purposes};
 
-/// Runs the tests.
 pub(super) fn run(context: &CallContext, request: &Request) -> Result<Vec<Suite>, Failure> {
     consent::not_denied(context, Effect::RunProcess)?;
     if request.paths.len() > limits::RECIPE_PATHS_MAX {
@@ -135,7 +134,7 @@ pub(super) fn run(context: &CallContext, request: &Request) -> Result<Vec<Suite>
             ends,
         };
         let outcome = run.run();
-        // A denial of one is a denial of all: the user is not asked again and again.
+        // After one denial, the other suites are not asked about.
         if let Err(failure) = &outcome
             && ErrorKind::from_code(&failure.code) == ErrorKind::Denied
         {
@@ -164,7 +163,7 @@ pub(super) fn run(context: &CallContext, request: &Request) -> Result<Vec<Suite>
     }
 }
 
-/// The recipe of a name, which may come from a model.
+/// Finds the recipe of a name, which may come from a model.
 fn wanted(name: &str) -> Result<&'static TestRecipe, Failure> {
     recipes::find(name).ok_or_else(|| {
         let names: Vec<&str> = recipes::all().iter().map(|recipe| recipe.name.as_str()).collect();
@@ -177,19 +176,19 @@ fn wanted(name: &str) -> Result<&'static TestRecipe, Failure> {
     })
 }
 
-/// The check of a name, which may come from a model.
+/// Parses the name of a check, which may come from a model.
 fn purpose(name: &str) -> Result<RunPurpose, Failure> {
     name.parse()
         .map_err(|error: UnknownCheck| failure("invalid-arguments", format!("{error}.")))
 }
 
-/// Time until the end, in whole seconds.
+/// Time until the deadline, in whole seconds.
 fn left(ends: Instant) -> Duration {
     let left = ends.saturating_duration_since(Instant::now());
     Duration::from_secs(left.as_secs() + u64::from(left.subsec_nanos() > 0)).max(Duration::from_secs(1))
 }
 
-/// A filter that no runner can mistake for an option or for the name of a file with options.
+/// Accepts a filter that no runner can take for an option or for a file of options.
 fn filter(filter: &str) -> Result<&str, Failure> {
     let wrong = if filter.trim().is_empty() {
         "is empty"
@@ -205,7 +204,7 @@ fn filter(filter: &str) -> Result<&str, Failure> {
     Err(failure("invalid-arguments", format!("The filter {wrong}.")))
 }
 
-/// A path as it may stand on a command line: in its one form, in the repository, visible, and no option.
+/// Accepts a path for a command line: in normal form, in the repository, not hidden, and not an option.
 fn path(context: &CallContext, path: &str) -> Result<String, Failure> {
     let invalid = |why: &str| failure("invalid-arguments", format!("`{}` {why}.", path.escape_debug()));
     if path.chars().any(char::is_control) {
@@ -224,7 +223,7 @@ fn path(context: &CallContext, path: &str) -> Result<String, Failure> {
     }
 }
 
-/// A path, or a path with the name of a test: `tests/test_a.py::TestB::test_c[x]`.
+/// Accepts a path, or a path with the name of a test: `tests/test_a.py::TestB::test_c[x]`.
 fn node_id(context: &CallContext, id: &str) -> Result<String, Failure> {
     let Some((file, name)) = id.split_once("::") else {
         return path(context, id);
@@ -236,7 +235,7 @@ fn node_id(context: &CallContext, id: &str) -> Result<String, Failure> {
     Ok(format!("{}::{name}", path(context, file)?))
 }
 
-/// One suite on its way to results.
+/// A suite that is about to run.
 struct SuiteRunner<'a> {
     context: &'a CallContext,
     suite: &'a FoundSuite,
@@ -244,20 +243,20 @@ struct SuiteRunner<'a> {
     ends: Instant,
 }
 
-/// The step that builds the tests and runs none.
+/// The step that builds the tests without running them.
 enum BuildStep {
-    /// The runner itself, with these arguments.
+    /// The runner with these arguments.
     Runner {
         arguments: Vec<String>,
-        /// True where it builds every test.
+        /// True if the step builds every test.
         is_all: bool,
     },
-    /// The commands that come before the runner.
+    /// The commands that precede the runner.
     Before,
 }
 
 impl BuildStep {
-    /// None for a check, which only builds.
+    /// Returns `None` for a check, which has no separate build.
     fn of(data: &TestRecipe, paths: &[String], prefix: &[String]) -> Option<Self> {
         if data.purpose != RunPurpose::Tests {
             return None;
@@ -276,7 +275,7 @@ impl BuildStep {
         matches!(self, Self::Before | Self::Runner { is_all: true, .. })
     }
 
-    /// The recipe with this step in place of the run.
+    /// The recipe with this step instead of the run.
     fn recipe(&self, recipe: &Recipe) -> Recipe {
         let mut building = recipe.clone();
         building.tools.hands_back = false;
@@ -293,7 +292,7 @@ impl BuildStep {
     }
 }
 
-/// A program and the arguments that come before the recipe's.
+/// A program, and the arguments that precede those of the recipe.
 struct ChosenProgram {
     program: PathBuf,
     prefix: Vec<String>,
@@ -308,7 +307,7 @@ impl SuiteRunner<'_> {
             .as_ref()
             .err()
             .is_some_and(|failure| ErrorKind::from_code(&failure.code) == ErrorKind::Unavailable);
-        // Files of tests alone do not say which of Python's two runners they are for.
+        // Test files alone do not show which of Python's two runners they are for.
         if self.suite.is_guess && self.suite.recipe.name == "pytest" && lacks_runner {
             let unittest = recipes::find("unittest").map(|recipe| self.run_recipe(recipe));
             if let Some(Ok(other)) = unittest
@@ -404,8 +403,8 @@ impl SuiteRunner<'_> {
         Ok(results(ended, read, notes))
     }
 
-    /// Runs with the build cache, where there is one for this run. Over the user's own state it is built first: only that
-    /// step writes to the kept cache.
+    /// Runs with the build cache, if there is one for this run. Over the user's own state the build runs first: only
+    /// that step may write to the kept cache.
     fn execute(&self, mut recipe: Recipe, data: &TestRecipe, build: Option<BuildStep>) -> Result<EndedRecipe, Failure> {
         let context = self.context;
         let sandbox = recipe.ask(context)?;
@@ -421,7 +420,7 @@ impl SuiteRunner<'_> {
         limited.cancel = context.cancel.child_token();
         let building = match &build {
             Some(build) if cache.kind() == RunKind::Own => &build.recipe(&recipe),
-            // A check only builds, and the layer of a session may be written by tests, too.
+            // A check only builds, and tests may write to the layer of a session.
             _ => &recipe,
         };
         let (built, is_over) = cache.watch(&limited.cancel, || building.run_handing_back(&limited, sandbox));
@@ -446,8 +445,8 @@ impl SuiteRunner<'_> {
         Ok(ended)
     }
 
-    /// The build cache of the suite. A session that does not trust the repository has none: what it builds is of no
-    /// other session.
+    /// The build cache of the suite. A session that does not trust the repository has none, so that its build output
+    /// reaches no other session.
     fn build_cache(&self, sandbox: Sandbox, recipe: &Recipe, data: &TestRecipe) -> Result<Option<BuildCache>, Failure> {
         let (context, suite) = (self.context, self.suite);
         if sandbox != Sandbox::Namespaces || context.policy.is_untrusted() {
@@ -474,8 +473,8 @@ impl SuiteRunner<'_> {
         Ok(BuildCache::open(context, &key, &places, &files))
     }
 
-    /// The folder of the suite and those beneath it that hold a file which a sign names. In a project with more of them
-    /// the others are built anew.
+    /// The folder of the suite and those beneath it with a file that a sign names. In a project with more modules
+    /// than the limit, the rest is built from nothing.
     fn modules(&self, data: &TestRecipe, files: &FileList) -> Vec<PathBuf> {
         let (root, suite) = (self.context.repository.root(), self.root());
         let is_module = |name: &str| data.detect.iter().any(|sign| sign.file.as_deref() == Some(name));
@@ -499,7 +498,7 @@ impl SuiteRunner<'_> {
         marked.last().unwrap_or(&suite).to_owned()
     }
 
-    /// The program of the recipe, and its environment.
+    /// Chooses the program of the recipe and its environment.
     fn choose(&self, data: &TestRecipe) -> Result<ChosenProgram, Failure> {
         let context = self.context;
         let mut environment = environment::for_run(&context.environment);
@@ -554,7 +553,7 @@ impl SuiteRunner<'_> {
         Ok(chosen)
     }
 
-    /// An executable file of the repository in the folder of the suite or in one above it.
+    /// Finds an executable file in the folder of the suite or in one above it, inside the repository.
     fn find_upwards(&self, name: &str) -> Option<PathBuf> {
         let root = self.context.repository.root();
         let suite = self.root();
@@ -565,7 +564,7 @@ impl SuiteRunner<'_> {
     }
 }
 
-/// A path that its runner cannot take for anything else: pytest reads arguments from a file whose name follows `@`.
+/// A path in a form that its runner cannot misread: pytest takes a path that begins with `@` for a file of arguments.
 fn unambiguous(data: &TestRecipe, path: &str) -> String {
     if path.starts_with('@') && data.interpreter == Interpreter::Python {
         format!("./{path}")
@@ -582,7 +581,7 @@ fn missing_program(name: &str, data: &TestRecipe) -> Failure {
     )
 }
 
-/// The question about a run, in a line.
+/// The question about a run, in one line.
 fn title(purpose: RunPurpose, runner: &str) -> String {
     match purpose {
         RunPurpose::Tests => format!("Run the tests with {runner}"),
@@ -590,7 +589,7 @@ fn title(purpose: RunPurpose, runner: &str) -> String {
     }
 }
 
-/// Environment of a run that may start every runner, and the places of the machine that these need.
+/// Environment of a run that may start every runner, and the places on this machine that the runners need.
 pub(super) fn open_run(context: &CallContext) -> (BTreeMap<String, String>, ToolAccess) {
     let mut environment = environment::for_run(&context.environment);
     for data in recipes::all() {
@@ -599,18 +598,18 @@ pub(super) fn open_run(context: &CallContext) -> (BTreeMap<String, String>, Tool
     (environment, tools::access_for_all(context))
 }
 
-/// Opens a file of the tree that a run has left. No link is followed.
+/// Opens a file of the tree that a run has left, without following links.
 pub(super) fn open_left(tree: &OwnedFd, path: &str) -> Option<File> {
     let file = File::from(result_files::open(tree, path, OFlags::empty())?);
     file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
 }
 
-/// Visits the files that a run has left, without git's and installed ones.
+/// Visits the files that a run has left, without those of git and of installed packages.
 pub(super) fn walk_left(tree: &OwnedFd, visit: impl FnMut(String)) {
     result_files::walk(tree, "", visit);
 }
 
-/// Runs the user's own command. It decides itself what it tests, so paths and filters have no part in it.
+/// Runs the user's own command. The command itself decides what it tests, so paths and filters have no effect.
 fn run_own(context: &CallContext, own: &OwnCommand, purpose: RunPurpose, time: Duration) -> Suite {
     let outcome = own.program(context).and_then(|program| {
         let (mut environment, mut tools) = open_run(context);
@@ -638,7 +637,7 @@ fn run_own(context: &CallContext, own: &OwnCommand, purpose: RunPurpose, time: D
     }
 }
 
-/// The results of a run that has ended. Files that do not fit the bound leave the counts unknown.
+/// Reads the results of a run that has ended. If the result files exceed the limit, the counts are unknown.
 fn read_results(
     format: ResultFormat,
     globs: &[String],

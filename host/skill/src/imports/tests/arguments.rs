@@ -1,18 +1,17 @@
-//! Argument vectors of recipes: places of a template are filled with checked paths and names.
+//! Fills the placeholders of argument vectors with checked paths and names.
 
 use globset::GlobBuilder;
 
 use crate::recipes::{PathRule, TestRecipe};
 
-/// A filled vector.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FilledArguments {
     pub(super) arguments: Vec<String>,
-    /// Paths whose tests cannot be selected, so that all run.
+    /// Paths whose tests cannot be selected, so that all tests run.
     pub(super) unselected: Vec<String>,
 }
 
-/// Fills a vector of a recipe. `script` are the arguments of the script behind a package manager, `target` is the name
+/// Fills a vector of a recipe. `script` are the arguments for the script of a package manager, `target` is the name
 /// that the sign found.
 pub(super) fn fill(
     template: &[String],
@@ -47,8 +46,8 @@ pub(super) fn fill(
     FilledArguments { arguments, unselected }
 }
 
-/// The arguments that select paths, each set of them once. Where one path cannot be selected, none is: a part of the
-/// tests would be taken for all that was asked for.
+/// The arguments that select paths, without duplicates. If one path cannot be selected, none is: otherwise a part of
+/// the tests would count as all that was requested.
 fn select(rules: &[PathRule], paths: &[String]) -> (Vec<String>, Vec<String>) {
     let rule_of = |path: &String| {
         let fits = |rule: &&PathRule| {
@@ -79,7 +78,7 @@ fn select(rules: &[PathRule], paths: &[String]) -> (Vec<String>, Vec<String>) {
     (sets.concat(), Vec::new())
 }
 
-/// Several sets as one: what differs is appended behind the separator.
+/// Joins several sets: values that differ are appended behind the separator.
 fn joined(sets: Vec<Vec<String>>, separator: &str) -> Option<Vec<String>> {
     let mut sets = sets.into_iter();
     let mut first = sets.next()?;

@@ -1,14 +1,14 @@
-//! The build cache: folders of build output that a run finds as an earlier one has left them.
+//! The build cache: folders of build output that a run takes over from an earlier one.
 //!
-//! A folder belongs to one commit of one repository, and to one folder, recipe, toolchain, sandbox and set of hidden
-//! names. Only a run over the user's own state writes to it, and of that run only the step that builds. Tests run on a
-//! layer that is dropped, and so does everything in a run that decides a verdict: no code of a session, of another branch
-//! or of a pull request leaves anything that a later verdict rests on. Runs that a model asks for over files of its session
-//! share a layer above the kept cache, which ends with the session and which no other run reads.
+//! A folder belongs to one commit of one repository, and to one suite folder, recipe, toolchain, sandbox and set of
+//! hidden names. Only a run over the user's own state writes to it, and only in its build step. Tests run on a layer
+//! that is dropped, and a run that decides a verdict drops everything: code of a session, another branch or a pull
+//! request must not leave anything that a later verdict depends on. Runs that a model requests over files of its
+//! session share a layer above the kept cache, which ends with the session and which no other run reads.
 //!
-//! The host measures and deletes the folders, and keeps beside them, out of the reach of runs, what each file held at the
-//! last build. Build tools compare time stamps, and an undo can bring back old ones: so inside a run every file whose
-//! content differs from the last build gets the present time.
+//! The host measures and deletes the folders. Beside them, where runs cannot reach it, it records the content of each
+//! file at the last build. Build tools compare time stamps, and an undo can restore old ones, so inside a run every
+//! file whose content differs from the last build gets the present time.
 
 mod usage;
 
@@ -33,36 +33,36 @@ use tool_sandbox::contain::{BuildFolder, BuildWrites, LAYER_FILES};
 use tool_sandbox::scratch;
 use usage::{Usage, clamp_times, is_disk_full, measure};
 
-/// Bytes of all caches together, and so of each of them.
+/// Limit for all caches together in bytes, which limits each of them as well.
 const BUILD_CACHE_BYTES_MAX: u64 = 10 << 30;
-/// Files of all caches together: those of ten large projects. Each takes an inode of the disk, however small it is.
+/// Limit for the files of all caches together: those of ten large projects. Each takes an inode, however small it is.
 const BUILD_CACHE_ENTRIES_MAX: u64 = 1 << 20;
-/// Files of a repository whose content is compared. A larger one is built without a cache.
+/// Limit for the files of a repository whose contents are compared. A larger repository is built without a cache.
 const FILES_MAX: usize = 200_000;
-/// Largest file whose content is compared; a larger one is compared by size and time.
+/// Limit for a file whose content is compared, in bytes. A larger file is compared by size and time.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Shortest time between two measurements of a cache that a run writes to.
+/// Minimum time between two measurements of a cache that a run writes to.
 const MEASURE_SECONDS: u64 = 2;
-/// Name of the record of contents.
+/// Name of the file that records contents.
 const RECORD: &str = "files.json";
-/// Name of the mark of a cache that must not be used any more, and that a run held when that was found.
+/// Name of the mark of a cache that must not be used any more, but is still held by a run.
 const DROPPED: &str = "dropped";
 
-/// Folder of a home in which the caches of all repositories lie.
+/// Folder in the home with the caches of all repositories.
 fn caches_of(home: &Path) -> PathBuf {
     home.join("cache/builds")
 }
 
-/// Kinds of runs, by what they read of the build cache and may keep.
+/// What a run may read from the build cache, and keep in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunKind {
-    /// Over the user's own state: it reads the kept cache, and its build writes to it.
+    /// Over the user's own state. It reads the kept cache, and its build step writes to it.
     Own,
-    /// Asked for by a model over another state: it reads the kept cache and writes to the layer of its session.
+    /// Requested by a model over another state. It reads the kept cache, and writes to the layer of its session.
     Session,
-    /// Over another state: it reads the kept cache, and all that it writes is dropped.
+    /// Over another state. It reads the kept cache, and its writes are dropped.
     Dropped,
-    /// It reads no build output of another run, and all that it writes is dropped.
+    /// It reads no build output, and its writes are dropped.
     FromNothing,
 }
 
@@ -71,14 +71,14 @@ pub(super) enum RunKind {
 pub(super) struct BuildCache {
     kind: RunKind,
     places: Vec<PathBuf>,
-    /// The kept cache; absent where there is none to read.
+    /// The kept cache; absent if there is none to read.
     kept: Option<KeptCache>,
-    /// The layer of the session, for a run that writes to it.
+    /// The layer of the session, if the run writes to it.
     layer: Option<SessionLayer>,
     record: Record,
     /// Files that differ from the last build.
     changed: Vec<String>,
-    /// The commit of the work tree.
+    /// Commit of the work tree.
     commit: Option<String>,
     bytes_max: u64,
 }
@@ -87,11 +87,11 @@ pub(super) struct BuildCache {
 #[derive(Debug)]
 struct KeptCache {
     folder: PathBuf,
-    /// Held until the run has ended: shared, or exclusive where it writes.
+    /// Held until the run has ended: shared for reading, exclusive for writing.
     _lock: File,
 }
 
-/// Build output of a session above a kept cache, or above nothing, that no other run writes to.
+/// Build output of a session above a kept cache, or above nothing. No other run writes to it.
 #[derive(Debug)]
 struct SessionLayer {
     folder: PathBuf,
@@ -99,17 +99,17 @@ struct SessionLayer {
     _lock: File,
 }
 
-/// Knowledge of the host about the build output of a kept cache.
+/// The host's record of the build output in a cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Record {
-    /// The sessions at the last build, whose state was the user's own.
+    /// The sessions before the last build, all of whose changes were the user's own.
     #[serde(default)]
     sessions: SeenSessions,
-    /// What a layer of a session lies above; absent for a kept cache.
+    /// The cache below a session's layer; absent for a kept cache.
     #[serde(default)]
     base: Option<String>,
-    /// The files of the repository at the last build.
+    /// Files of the repository at the last build.
     files: BTreeMap<String, BuiltFile>,
 }
 
@@ -123,7 +123,7 @@ struct BuiltFile {
     content: String,
 }
 
-/// Parts of the name of a cache.
+/// Parts of a cache's name.
 pub(super) struct CacheKey<'a> {
     pub(super) recipe: &'a str,
     pub(super) directory: &'a str,
@@ -132,7 +132,7 @@ pub(super) struct CacheKey<'a> {
 }
 
 impl BuildCache {
-    /// Opens the cache for these places of build output. None where nothing is kept for such a suite.
+    /// Opens the cache for these folders of build output. `None` if nothing is kept for this suite.
     pub(super) fn open(
         context: &CallContext,
         key: &CacheKey<'_>,
@@ -179,7 +179,7 @@ impl BuildCache {
         Some(cache)
     }
 
-    /// Finds the kept cache of the commit, or of one that it follows, and decides what the run may do with it.
+    /// Finds the kept cache of the commit, or of a commit that it follows, and decides how the run may use it.
     fn find(&mut self, context: &CallContext, caches: &Path, suite: &str) {
         let prefix = format!("{suite}-");
         self.kind = RunKind::Dropped;
@@ -211,18 +211,19 @@ impl BuildCache {
             (None, None) => RunKind::Dropped,
         };
         if let Some(kept) = &self.kept {
-            // The cache that was found may have been deleted meanwhile, and a new one has no record.
+            // The cache may have been deleted since it was found; a new one has no record.
             self.record = Record::read(&kept.folder).unwrap_or_default();
         }
         if let Some(kept) = self.kept.as_ref().filter(|_| self.kind == RunKind::Own) {
-            // Until the run has ended well the cache has no record: one that was cut short is deleted by the next run.
+            // The cache has no record until the run has ended well, so that the next run deletes a cache of an
+            // interrupted run.
             let _ = fs::remove_file(kept.folder.join(RECORD));
         }
         self.record.sessions = seen;
     }
 
-    /// Takes the layer of the session, where no other run of it holds it. One above another build of the kept cache
-    /// begins anew.
+    /// Takes the layer of the session, unless another run of the session holds it. A layer above another build of the
+    /// kept cache starts empty.
     fn take_layer(&mut self, folder: Option<PathBuf>) {
         let Some(layer) = folder
             .and_then(SessionLayer::open)
@@ -236,18 +237,17 @@ impl BuildCache {
             _ => layer.empty(self.places.len()),
         }
         self.record.base = Some(base);
-        // As for a kept cache: what has no record is not used.
+        // As for a kept cache: a layer without a record is not used.
         let _ = fs::remove_file(layer.folder.join(RECORD));
         self.kind = RunKind::Session;
         self.layer = Some(layer);
     }
 
-    /// Kind of the run.
     pub(super) fn kind(&self) -> RunKind {
         self.kind
     }
 
-    /// The folders to mount for the step that builds.
+    /// The folders to mount for the build step.
     pub(super) fn folders(&self) -> Vec<BuildFolder> {
         match self.kind {
             RunKind::Own => self.mounted(|_| BuildWrites::Kept),
@@ -259,7 +259,7 @@ impl BuildCache {
         }
     }
 
-    /// The folders to mount for code that leaves nothing.
+    /// The folders to mount for a step whose writes are dropped.
     pub(super) fn dropped_folders(&self) -> Vec<BuildFolder> {
         self.mounted(|_| BuildWrites::Dropped)
     }
@@ -285,8 +285,8 @@ impl BuildCache {
         self.changed.clone()
     }
 
-    /// Measures the cache while the build of `run` writes to it, and cancels the run where it grows beyond the bound. True
-    /// where it did.
+    /// Measures the cache while the build of `run` writes to it, and cancels the run if the cache exceeds the limit.
+    /// Returns true in that case.
     pub(super) fn watch<R>(&self, cancel: &CancellationToken, run: impl FnOnce() -> R) -> (R, bool) {
         let written = self.written();
         if written.is_empty() {
@@ -302,7 +302,7 @@ impl BuildCache {
                         cancel.cancel();
                         return;
                     }
-                    // A walk takes at most a tenth of the time.
+                    // Measuring takes at most a tenth of the time.
                     let pause = Duration::from_secs(MEASURE_SECONDS).max(started.elapsed() * 9);
                     let wakes = std::time::Instant::now() + pause;
                     while std::time::Instant::now() < wakes && !has_ended.load(Ordering::Relaxed) {
@@ -317,7 +317,7 @@ impl BuildCache {
         (result, is_over.load(Ordering::Relaxed))
     }
 
-    /// The folders that outlive the run and that it writes to.
+    /// The folders that the run writes to and that outlive it.
     fn written(&self) -> Vec<PathBuf> {
         match (self.kind, &self.kept, &self.layer) {
             (RunKind::Own, Some(kept), _) => vec![kept.folder.clone()],
@@ -326,8 +326,8 @@ impl BuildCache {
         }
     }
 
-    /// Keeps what the build of the user's own state has written. Of a build that failed or was of a part, some changed
-    /// files may not have been built: they count as changed again.
+    /// Keeps what the build of the user's own state has written. If the build failed or was partial, some changed
+    /// files may not have been built: they count as changed in the next run as well.
     pub(super) fn keep(&mut self, context: &CallContext, has_built_all: bool) {
         if !has_built_all {
             for path in &self.changed {
@@ -340,7 +340,7 @@ impl BuildCache {
         if self.kind != RunKind::Own {
             return;
         }
-        // A session may have changed files meanwhile, and the user may have checked out another commit.
+        // A session may have changed files meanwhile, or the user may have checked out another commit.
         let now = TreeState::read(context, &[]).filter(|now| self.commit.as_ref() == Some(&now.commit));
         let is_own = now.is_some_and(|now| now.is_own(context, &self.record.sessions).0);
         let Some(kept) = &self.kept else { return };
@@ -356,8 +356,7 @@ impl BuildCache {
         }
     }
 
-    /// Leaves what the run has written to the later ones of its session. Where the system has no such layers, nothing is
-    /// there.
+    /// Keeps the run's writes for later runs of its session. On systems without such layers there are none.
     fn keep_layer(&self) {
         let Some(layer) = &self.layer else { return };
         let written = self.written();
@@ -372,7 +371,7 @@ impl BuildCache {
         }
     }
 
-    /// Deletes what is kept, because it is too large or nothing is known about it any more.
+    /// Deletes the cache, because it is too large or its state is unknown.
     pub(super) fn delete(&mut self) {
         if let Some(kept) = self.kept.take().filter(|_| self.kind == RunKind::Own) {
             scratch::remove(&kept.folder);
@@ -385,15 +384,15 @@ impl BuildCache {
 }
 
 impl KeptCache {
-    /// Takes a cache for writing, at the place of the commit: what was `found`, if it can be used, else an empty one. None
-    /// where another run holds it.
+    /// Takes a cache for writing, under the name of the commit: `found`, if it can be used, or an empty one. `None`
+    /// if another run holds it.
     fn for_writing(found: Option<&Path>, own: &Path) -> Option<Self> {
         if let Some(found) = found {
             let lock = hold(found, FlockOperation::NonBlockingLockExclusive)?;
             if found.join(DROPPED).exists() || Record::read(found).is_none() {
                 scratch::remove(found);
             } else {
-                // It follows the work tree to its new commit.
+                // The cache follows the work tree to its new commit.
                 fs::rename(found, own).ok()?;
                 return Some(Self {
                     folder: own.to_owned(),
@@ -409,7 +408,7 @@ impl KeptCache {
         })
     }
 
-    /// Takes a cache for reading. None where a run writes to it, or it must not be used.
+    /// Takes a cache for reading. `None` if a run writes to it, or if it must not be used.
     fn for_reading(found: &Path) -> Option<Self> {
         let lock = hold(found, FlockOperation::NonBlockingLockShared)?;
         let is_usable = !found.join(DROPPED).exists() && Record::read(found).is_some();
@@ -419,13 +418,13 @@ impl KeptCache {
         })
     }
 
-    /// Text that changes with every build.
+    /// A text that changes with every build.
     fn version(&self) -> String {
         let built = fs::metadata(self.folder.join(RECORD)).map(|record| (record.mtime(), record.mtime_nsec()));
         format!("{} {built:?}", self.folder.display())
     }
 
-    /// The folder for a place, where it is there or can be made.
+    /// The folder for a place; `None` if it does not exist and cannot be made.
     fn source(&self, number: usize) -> Option<PathBuf> {
         let source = self.folder.join(format!("build-{number}"));
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&source).ok()?;
@@ -434,24 +433,24 @@ impl KeptCache {
 }
 
 impl SessionLayer {
-    /// Takes a layer. None where another run of the session holds it.
+    /// Takes a layer. `None` if another run of the session holds it.
     fn open(folder: PathBuf) -> Option<Self> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).ok()?;
         let lock = hold(&folder, FlockOperation::NonBlockingLockExclusive)?;
         Some(Self { folder, _lock: lock })
     }
 
-    /// The folder of the layer of a place.
+    /// Folder of the layer for a place.
     fn place(&self, number: usize) -> PathBuf {
         self.folder.join(format!("build-{number}"))
     }
 
-    /// The folder that takes what runs write there. Those beside it are the kernel's.
+    /// Folder that receives the writes of runs. The folders beside it belong to the kernel's overlay.
     fn upper(&self, number: usize) -> PathBuf {
         self.place(number).join(LAYER_FILES)
     }
 
-    /// Deletes what is in it, and makes the folders of so many places.
+    /// Empties the layer, and creates folders for this many places.
     fn empty(&self, places: usize) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             if entry.file_name() != "lock" {
@@ -459,7 +458,7 @@ impl SessionLayer {
             }
         }
         for number in 0..places {
-            // Without it the run writes to nothing that stays.
+            // If this fails, the writes of the run are dropped.
             let _ = fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
@@ -468,7 +467,7 @@ impl SessionLayer {
     }
 }
 
-/// Locks a cache. None where a run holds it, or it was deleted meanwhile.
+/// Locks a cache. `None` if a run holds it, or if it was deleted meanwhile.
 fn hold(folder: &Path, operation: FlockOperation) -> Option<File> {
     let place = folder.join("lock");
     let lock = File::options()
@@ -482,7 +481,7 @@ fn hold(folder: &Path, operation: FlockOperation) -> Option<File> {
     is_same.then_some(lock)
 }
 
-/// The commits that have a kept cache whose name begins like this.
+/// Commits whose kept caches have a name with this prefix.
 fn kept_commits(caches: &Path, prefix: &str) -> Vec<String> {
     let entries = fs::read_dir(caches).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -491,7 +490,7 @@ fn kept_commits(caches: &Path, prefix: &str) -> Vec<String> {
         .collect()
 }
 
-/// True where folders together exceed the bound, leave too little of the disk, or cannot be counted.
+/// True if the folders together exceed the limit, leave too little of the disk, or cannot be counted.
 fn is_over_bound(folders: &[PathBuf], bytes_max: u64) -> bool {
     let mut sum = Usage::default();
     for folder in folders {
@@ -515,13 +514,13 @@ impl Record {
 }
 
 impl CacheKey<'_> {
-    /// The name of the suite: that of the repository, and a digest of what else matters. The folders of a cache go by the
-    /// numbers of their places, so another set of places has another cache.
+    /// Name of the suite: the repository, and a digest of everything else that matters. The folders of a cache are
+    /// numbered by place, so another set of places has another cache.
     fn digest(&self, context: &CallContext, places: &[PathBuf]) -> Option<String> {
         let program = self.program.canonicalize().ok()?;
         let metadata = fs::metadata(&program).ok()?;
         let mut hidden = context.repository.hidden_entries(&context.cancel).ok()?;
-        // The first session makes the folder of its report. No run has seen that folder, so the build stays valid.
+        // The first session creates the folder of its report. No run has seen that folder, so the build stays valid.
         hidden.retain(|name| name != REPORTS_FOLDER);
         hidden.sort_unstable();
         let parts = [
@@ -539,12 +538,12 @@ impl CacheKey<'_> {
     }
 }
 
-/// The beginning of the names of all caches of a repository.
+/// Prefix of the names of all caches of a repository.
 fn repository_name(root: &Path) -> String {
     digest_of(&[root.to_string_lossy().into_owned()])
 }
 
-/// Half of the digest of these texts: names stay below what a path may have.
+/// Half of the digest of these texts, so that names fit the limit for path components.
 fn digest_of(parts: &[String]) -> String {
     let mut digest = Sha256::new();
     for part in parts {
@@ -582,7 +581,7 @@ impl BuiltFile {
     }
 }
 
-/// Deletes caches, the oldest first, until all of them fit the bounds. One that a run holds stays.
+/// Deletes the oldest caches until the rest fits the limits. A cache that a run holds stays.
 fn delete_oldest(caches: &Path, own: &Path) {
     let entries = fs::read_dir(caches).into_iter().flatten().flatten();
     let mut found: Vec<(SystemTime, Usage, PathBuf)> = entries
@@ -611,9 +610,9 @@ fn delete_oldest(caches: &Path, own: &Path) {
     }
 }
 
-/// Deletes a cache that no run holds; false where one does.
+/// Deletes a cache, unless a run holds it. Returns false in that case.
 fn delete_free(folder: &Path) -> bool {
-    // The lock is held while the folder goes, so that no run begins to use it.
+    // Hold the lock while the folder is removed, so that no run begins to use it.
     let lock = File::open(folder.join("lock")).ok();
     let is_held = |lock: &File| flock(lock, FlockOperation::NonBlockingLockExclusive).is_err();
     if lock.as_ref().is_some_and(is_held) {
@@ -623,13 +622,13 @@ fn delete_free(folder: &Path) -> bool {
     !folder.exists()
 }
 
-/// Deletes the caches of one repository. One that a run holds is marked, and no later run uses it. Blocks.
+/// Deletes the caches of one repository. A cache that a run holds is marked, and no later run uses it. Blocks.
 pub fn drop_build_caches(home: &Path, root: &Path) {
     let prefix = format!("{}-", repository_name(root));
     for entry in fs::read_dir(caches_of(home)).into_iter().flatten().flatten() {
         let is_its = entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix));
         if is_its && !delete_free(&entry.path()) {
-            // Without room for the mark the record goes, without which no run uses it either.
+            // If the disk has no room for the mark, remove the record: no run uses a cache without one.
             let marked = File::create(entry.path().join(DROPPED));
             if marked.is_err() {
                 let _ = fs::remove_file(entry.path().join(RECORD));
@@ -638,22 +637,22 @@ pub fn drop_build_caches(home: &Path, root: &Path) {
     }
 }
 
-/// Build output that was deleted.
+/// Result of deleting build output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct CleanedCaches {
-    /// Bytes that are free again.
+    /// Bytes that were freed.
     pub bytes: u64,
-    /// Caches that were deleted.
+    /// Number of deleted caches.
     pub deleted: usize,
-    /// Caches that stay because a run holds them.
+    /// Number of caches that stay because a run holds them.
     pub in_use: usize,
 }
 
-/// Deletes the caches of all repositories below a home, but those that a run holds. Blocks.
+/// Deletes the caches of all repositories below a home, except those that a run holds. Blocks.
 ///
 /// # Errors
 ///
-/// The folder of the caches cannot be listed, or one of them cannot be deleted.
+/// The folder of the caches cannot be listed, or a cache cannot be deleted.
 pub fn clean_build_caches(home: &Path) -> std::io::Result<CleanedCaches> {
     let mut cleaned = CleanedCaches::default();
     let entries = match fs::read_dir(caches_of(home)) {

@@ -1,6 +1,6 @@
-//! Finds the suites of a repository, by the signs that recipes name: all of them, or those that paths belong to.
+//! Finds the test suites of a repository by the signs in recipes: all suites, or those that contain given paths.
 //!
-//! Only the list of files is searched, and small files that a sign names are read. Nothing runs.
+//! This module searches the list of files and reads small files that a sign names. Nothing runs.
 
 use std::collections::BTreeSet;
 
@@ -16,13 +16,13 @@ use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::RunPurpose;
 use tool_repository::{FileList, Repository, ScanError, path};
 
-/// Suites of one run. A repository with more is asked about in parts.
+/// Limit for the suites of one run. A repository with more is tested in parts.
 pub(super) const SUITES_MAX: usize = 12;
 
-/// Folders beneath the root in which suites are looked for where no path is given.
+/// Depth of folders beneath the root in which suites are searched if no path is given.
 const DEPTH_MAX: usize = 3;
 
-/// Folders whose suites run only where a path leads there: they belong to others, or are no tests of this repository.
+/// Folders whose suites run only for paths in them: they belong to others, or do not test this repository.
 const PASSED_OVER: [&str; 14] = [
     "benchmarks",
     "doc",
@@ -44,31 +44,30 @@ const PASSED_OVER: [&str; 14] = [
 #[derive(Debug, Clone)]
 pub(super) struct FoundSuite {
     pub(super) recipe: &'static TestRecipe,
-    /// Relative to the root.
+    /// Path relative to the root.
     pub(super) directory: String,
-    /// The sign by which it was found.
+    /// The sign that was found.
     pub(super) reason: String,
     /// The script or the target that the sign names.
     pub(super) value: Option<String>,
-    /// Asked paths, relative to the folder of the suite; empty means all.
+    /// Requested paths, relative to the folder of the suite; empty for all.
     pub(super) paths: Vec<String>,
-    /// True where files that look like tests are the only sign.
+    /// True if files that look like tests are the only sign.
     pub(super) is_guess: bool,
-    /// True where it runs only for paths in its folder: else the suite of a folder above runs.
+    /// True if the suite runs only for paths in its folder; otherwise the suite of a folder above runs.
     pub(super) is_part: bool,
 }
 
-/// Finds suites in one list of files.
 pub(super) struct SuiteFinder<'a> {
     pub(super) repository: &'a Repository,
     pub(super) cancel: &'a CancellationToken,
     pub(super) files: &'a FileList,
     pub(super) purpose: RunPurpose,
-    /// The one recipe that was asked for by name.
+    /// Recipe that was requested by name.
     pub(super) wanted: Option<&'static TestRecipe>,
 }
 
-/// Result of looking for a sign in a folder.
+/// A sign that was found in a folder.
 struct FoundSign {
     reason: String,
     value: Option<String>,
@@ -76,7 +75,7 @@ struct FoundSign {
 }
 
 impl SuiteFinder<'_> {
-    /// The suites that `paths` belong to; all where there are none.
+    /// Finds the suites that contain `paths`; all suites if there are no paths.
     pub(super) fn find(&self, paths: &[String]) -> Result<Vec<FoundSuite>, Failure> {
         let mut suites: Vec<FoundSuite> = Vec::new();
         if paths.is_empty() || paths.iter().any(|path| path == ".") {
@@ -89,7 +88,7 @@ impl SuiteFinder<'_> {
                     suite.recipe.name == found.recipe.name && suite.directory == found.directory
                 };
                 match suites.iter_mut().find(known) {
-                    // All of a suite holds every part of it.
+                    // A run of the whole suite includes every part of it.
                     Some(suite) if suite.paths.is_empty() => {}
                     Some(suite) if found.paths.is_empty() => suite.paths.clear(),
                     Some(suite) => suite.paths.extend(found.paths),
@@ -103,7 +102,7 @@ impl SuiteFinder<'_> {
         Ok(suites)
     }
 
-    /// A recipe that is asked for by name runs in the root without any sign.
+    /// A recipe that is requested by name runs in the root without any sign.
     fn find_wanted(&self, paths: &[String]) -> Result<FoundSuite, Failure> {
         let Some(recipe) = self.wanted else {
             return Err(self.nothing_found());
@@ -150,7 +149,7 @@ impl SuiteFinder<'_> {
         }
     }
 
-    /// The suites of all folders.
+    /// Finds the suites of all folders.
     pub(super) fn find_each(&self) -> Vec<FoundSuite> {
         let mut directories: Vec<String> = self.candidates().into_iter().collect();
         directories.sort_by_key(|directory| (depth(directory), directory.clone()));
@@ -169,7 +168,7 @@ impl SuiteFinder<'_> {
         suites
     }
 
-    /// Folders in which a sign may be: those that hold a file of its name.
+    /// Folders that hold a file with the name of a sign.
     fn candidates(&self) -> BTreeSet<String> {
         let recipes = recipes::all().iter().filter(|recipe| self.is_eligible(recipe));
         let signs: Vec<(&TestRecipe, &Sign)> = recipes
@@ -219,7 +218,7 @@ impl SuiteFinder<'_> {
             .to_owned()
     }
 
-    /// The suites of a folder: the first recipe that fits of each family, or those that stand in for all.
+    /// The suites of a folder: the first fitting recipe of each family, or the recipes that replace all others.
     fn suites_in(&self, directory: &str, last: bool) -> Vec<FoundSuite> {
         let mut suites: Vec<FoundSuite> = Vec::new();
         for recipe in recipes::all() {
@@ -242,7 +241,7 @@ impl SuiteFinder<'_> {
         suites
     }
 
-    /// The suites that a path belongs to: those of the nearest folder, upwards, with a recipe for such files.
+    /// The suites that contain a path: those of the nearest folder upwards with a recipe for such files.
     fn find_of_path(&self, asked: &str) -> Vec<FoundSuite> {
         let (file, node) = asked.split_once("::").unwrap_or((asked, ""));
         let is_file = self.files.find(file).is_some();
@@ -263,7 +262,7 @@ impl SuiteFinder<'_> {
         for last in [false, true] {
             for directory in upwards(start) {
                 let mut suites = self.suites_in(directory, last);
-                // A package without a file to run yet is where the first test begins.
+                // A package without test files is where the first test will be written.
                 let is_package = !is_file && directory == start;
                 suites.retain(|suite| is_package || serves(suite.recipe));
                 if suites.is_empty() {
@@ -332,7 +331,7 @@ impl SuiteFinder<'_> {
                 .lines()
                 .map(str::trim)
                 .find(|line| line.starts_with(start.as_str()))?;
-            // The table as it stands there: `[tool.pytest.ini_options]`.
+            // The header of the table only: `[tool.pytest.ini_options]`.
             let line = line.split_inclusive(']').next().unwrap_or(line);
             return found(format!("{line} in {name}"), None);
         }
@@ -363,14 +362,13 @@ impl SuiteFinder<'_> {
         found(name.to_owned(), None)
     }
 
-    /// True where a folder has this file or folder.
+    /// True if the folder contains this file or folder.
     fn has(&self, directory: &str, name: &str) -> bool {
         let place = path::join(directory, name);
         self.files.find(&place).is_some() || !self.files.beneath(&place).is_empty()
     }
 }
 
-/// The list of files.
 pub(super) fn list(repository: &Repository, cancel: &CancellationToken) -> Result<std::sync::Arc<FileList>, Failure> {
     repository.list(cancel).map_err(|error| match error {
         ScanError::Cancelled => cancelled(),
@@ -378,7 +376,7 @@ pub(super) fn list(repository: &Repository, cancel: &CancellationToken) -> Resul
     })
 }
 
-/// True where a Makefile defines this target by name.
+/// True if a Makefile defines this target by name.
 pub(super) fn has_target(makefile: &str, target: &str) -> bool {
     makefile.lines().any(|line| {
         let rule = line.split_once(':').filter(|(_, rest)| !rest.starts_with('='));
@@ -386,7 +384,7 @@ pub(super) fn has_target(makefile: &str, target: &str) -> bool {
     })
 }
 
-/// A folder and those above it, up to the root.
+/// A folder and the folders above it, up to the root.
 fn upwards(directory: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(directory), |folder| {
         (!folder.is_empty()).then(|| path::split(folder).0)
@@ -407,13 +405,13 @@ fn is_passed_over(directory: &str) -> bool {
         .any(|part| PASSED_OVER.contains(&part) || (part.starts_with('.') && part != ".config"))
 }
 
-/// A path as seen from a folder above it.
+/// Path relative to a folder above it.
 fn relative<'p>(path: &'p str, directory: &str) -> &'p str {
     let rest = path.strip_prefix(directory).unwrap_or(path);
     rest.strip_prefix('/').unwrap_or(rest)
 }
 
-/// The folder in which a path is the file `marker`.
+/// The folder of a path, if the path is the file `marker` in it.
 fn without_end<'p>(path: &'p str, marker: &str) -> Option<&'p str> {
     let folder = path.strip_suffix(marker)?;
     if folder.is_empty() {
@@ -427,7 +425,7 @@ fn ending(path: &str) -> &str {
     path::split(path).1.rsplit_once('.').map_or("", |(_, ending)| ending)
 }
 
-/// A glob of a recipe. A test makes every one of them.
+/// Compiles a glob of a recipe. A test compiles all of them.
 fn matcher(glob: &str) -> Option<GlobMatcher> {
     let glob = globset::GlobBuilder::new(glob)
         .literal_separator(true)

@@ -1,7 +1,7 @@
-//! Advice on runs that lacked something: the runner itself, or packages.
+//! Advice for runs that lack the runner itself, or packages.
 //!
-//! Names in it are of a strict grammar: a suite can print these lines itself, and a sentence of it must not become one of
-//! the host.
+//! Names in the advice follow a strict grammar: a suite can print such lines itself, and its text must not become a
+//! sentence of the host.
 
 use crate::CallContext;
 use crate::imports::recipe::EndedRecipe;
@@ -10,10 +10,10 @@ use test_results::{ResultFormat, TestResults};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
 
-/// Missing modules or packages that are named.
+/// Limit for the missing modules or packages that are named.
 const MISSING_MAX: usize = 8;
 
-/// A failure where the runner itself is not there, or the packages without which nothing starts.
+/// Fails if the runner itself is missing, or the packages without which nothing starts.
 pub(super) fn unavailable(data: &TestRecipe, ended: &EndedRecipe, read: &TestResults) -> Result<(), Failure> {
     let output = &ended.report.output;
     if data.name == "pytest" && lacks_pytest(ended) {
@@ -49,7 +49,7 @@ pub(super) fn unavailable(data: &TestRecipe, ended: &EndedRecipe, read: &TestRes
     }
 }
 
-/// Remarks on the run.
+/// Notes about missing things in the output of a run.
 pub(super) fn notes(context: &CallContext, data: &TestRecipe, ended: &EndedRecipe, read: &TestResults) -> Vec<String> {
     let output = &ended.report.output;
     let mut notes = Vec::new();
@@ -76,13 +76,14 @@ pub(super) fn notes(context: &CallContext, data: &TestRecipe, ended: &EndedRecip
     notes
 }
 
-/// The command that fetches what an output says is missing.
+/// The command that installs what an output reports as missing.
 fn missing<'d>(data: &'d TestRecipe, output: &str) -> Option<&'d str> {
     let sign = data.missing.iter().find(|sign| output.contains(sign.text.as_str()));
     sign.map(|sign| sign.command.as_str())
 }
 
-/// True where the interpreter itself said that it has no pytest; a test that says so comes after pytest's own header.
+/// True if the interpreter itself reported that it has no pytest. A test that prints this does so after pytest's
+/// header.
 fn lacks_pytest(ended: &EndedRecipe) -> bool {
     let report = &ended.report;
     let said = |line: &str| line.trim_end().ends_with(": No module named pytest");

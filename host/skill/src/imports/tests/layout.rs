@@ -1,22 +1,22 @@
-//! Whether an environment holds an installed copy of the project that would be tested in the place of its sources.
+//! Finds an installed copy of the project that Python would import instead of its sources.
 //!
-//! A project with its packages in `src/` is imported from where it is installed. Installed as editable that is the tree
-//! itself; installed otherwise it is a copy, made some time ago, and a test run would say nothing about the tree. Only
-//! files are read here, and only to find out which of the two it is.
+//! A project with its packages in `src/` is imported from its installation. An editable installation is the tree
+//! itself; another one is a copy of an earlier state, and a test run would not test the tree. This module only reads
+//! files to tell the two apart.
 
 use std::path::{Path, PathBuf};
 
 use tool_sandbox::environment::small_file;
 use tool_sandbox::toolchain::Home;
 
-/// A copy of the project that stands before its sources.
+/// An installed copy of the project that hides its sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Copy {
-    /// The folder of the sources.
+    /// Folder of the sources.
     pub(super) sources: PathBuf,
-    /// Name and version of the installed copy: `shop 1.0`.
+    /// Name and version of the installed copy, for example `shop 1.0`.
     distribution: String,
-    /// True where the copy has compiled modules, which the sources cannot have.
+    /// True if the copy has compiled modules, which the sources lack.
     has_compiled_modules: bool,
 }
 
@@ -34,7 +34,7 @@ impl Copy {
     }
 }
 
-/// The copy, where there is one and the project has a `src` folder.
+/// Finds the copy, if there is one and the project has a `src` folder.
 pub(super) fn sources(root: &Path, home: &Home) -> Option<Copy> {
     let packages = match home {
         Home::Environment(folder) => site_packages(folder)?,
@@ -68,21 +68,21 @@ pub(super) fn sources(root: &Path, home: &Home) -> Option<Copy> {
     })
 }
 
-/// True where a package holds a compiled module beside its others.
+/// True if a package has a compiled module beside its other modules.
 fn has_compiled_module(package: &Path) -> bool {
     let entries = std::fs::read_dir(package).into_iter().flatten().flatten();
     let mut names = entries.map(|entry| entry.file_name());
     names.any(|name| Path::new(&name).extension().is_some_and(|ending| ending == "so"))
 }
 
-/// `lib/python3.12/site-packages` of a virtual environment.
+/// Path of the form `lib/python3.12/site-packages` in a virtual environment.
 fn site_packages(folder: &Path) -> Option<PathBuf> {
     let libraries = std::fs::read_dir(folder.join("lib")).ok()?.flatten();
     let mut places = libraries.map(|entry| entry.path().join("site-packages"));
     places.find(|place| place.is_dir())
 }
 
-/// File names of the packages and single modules that can be imported from a folder.
+/// File names of the packages and modules that a folder makes importable.
 fn modules(sources: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(sources).into_iter().flatten().flatten();
     let name = |entry: std::fs::DirEntry| {
@@ -93,7 +93,7 @@ fn modules(sources: &Path) -> Vec<String> {
     entries.filter_map(name).collect()
 }
 
-/// The project's own name, from one of the files that hold it as plain text.
+/// Name of the project, from a file that holds it as plain text.
 fn project_name(root: &Path) -> Option<String> {
     let manifest = small_file(&root.join("pyproject.toml")).and_then(|text| text.parse::<toml::Table>().ok());
     let named = |table: Option<&toml::Value>| Some(table?.get("name")?.as_str()?.to_owned());
@@ -112,7 +112,7 @@ fn project_name(root: &Path) -> Option<String> {
     })
 }
 
-/// Names of projects differ in case, and in what stands between their words.
+/// Normalises a project name: case, `-`, `_` and `.` do not matter.
 fn normal(name: &str) -> String {
     let words = name.split(['-', '_', '.']).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_ascii_lowercase()

@@ -1,8 +1,8 @@
-//! The user's own command, which comes before every recipe.
+//! The user's own test command, which takes precedence over all recipes.
 //!
-//! It comes from `--test-command` or the variable TOOL_TEST_COMMAND, else from `tool tests set`, else from `[tests]` of
-//! the configuration file; never from a repository. No shell runs: the text of the first two is split into words as a
-//! shell would split them, and nothing else of a shell is there.
+//! It comes from `--test-command` or the variable TOOL_TEST_COMMAND, else from `tool tests set`, else from `[tests]`
+//! in the configuration file, and never from a repository. No shell runs: the text of the first two is split into
+//! words as a shell does, without any other feature of a shell.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,12 +23,12 @@ pub(super) struct OwnCommand {
     pub(super) format: ResultFormat,
     /// Globs of result files, relative to the root.
     pub(super) results: Vec<String>,
-    /// Place where the user has named it, in words.
+    /// Where the user has set it, in words.
     pub(super) reason: &'static str,
 }
 
 impl OwnCommand {
-    /// The command for a session in a repository; absent where there is none.
+    /// Finds the command for a session in a repository.
     pub(super) fn of(context: &CallContext, purpose: RunPurpose) -> Result<Option<Self>, Failure> {
         let repository = &context.repository;
         Self::find(
@@ -39,7 +39,7 @@ impl OwnCommand {
         )
     }
 
-    /// The command that the environment, or else a file in the user's home, names.
+    /// Finds the command in the environment, or else in a file in the user's home.
     pub(super) fn find(
         environment: &BTreeMap<String, String>,
         home: Option<&Path>,
@@ -76,7 +76,7 @@ impl OwnCommand {
         })
     }
 
-    /// Its program: one of the repository by a path, else one of the machine by its name.
+    /// Its program: a file of the repository by path, or a program on this machine by name.
     pub(super) fn program(&self, context: &CallContext) -> Result<PathBuf, Failure> {
         let name = &self.argv[0];
         let not_found = || {
@@ -98,7 +98,11 @@ impl OwnCommand {
     }
 }
 
-/// Reads the form of results that a user names: the format, and the globs of result files. The error is a sentence.
+/// Parses a format of results: the format itself, and the globs of result files.
+///
+/// # Errors
+///
+/// A sentence about the mistake.
 pub fn read_form(form: &str) -> Result<(ResultFormat, Vec<String>), String> {
     match form.strip_prefix("junit:") {
         Some(glob) => Ok((ResultFormat::Junit, vec![glob.to_owned()])),

@@ -1,4 +1,4 @@
-//! The runs that a call without arguments would make, and why, without running anything.
+//! The runs that a call without arguments would make, and why. Nothing runs.
 
 use std::collections::BTreeMap;
 
@@ -18,27 +18,31 @@ use tool_sandbox::environment;
 /// A run of tests or of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PlannedRun {
-    /// Its purpose.
+    /// Purpose of the run.
     pub purpose: RunPurpose,
-    /// Name of the recipe; `own` is the user's own command.
+    /// Name of the recipe; `own` for the user's own command.
     pub recipe: String,
-    /// Folder in which it runs, relative to the root; the empty text is the root.
+    /// Folder of the run, relative to the root; empty for the root.
     pub directory: String,
-    /// Sign by which it was found.
+    /// Why the host chose this recipe.
     pub reason: String,
-    /// Words of the user's own command; none of a recipe.
+    /// Words of the user's own command; empty for a recipe.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// True where it runs only for paths in its folder: without a path, the suite of a folder above runs.
+    /// True if the run happens only for paths in its folder. Without a path, the suite of a folder above runs.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub paths_only: bool,
-    /// Advice where its program is missing.
+    /// Advice if the program is missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
 }
 
-/// The runs of tests and of every check: those that a path of the repository belongs to, or all, with the packages of a
-/// monorepo whose tests run for paths in them. Blocks.
+/// Plans the runs of tests and of all checks: those for a path of the repository, or all, including the packages of a
+/// monorepo whose tests run only for paths in them. Blocks.
+///
+/// # Errors
+///
+/// The path is not valid, or the files cannot be listed.
 pub fn plan_runs(
     repository: &Repository,
     environment: &BTreeMap<String, String>,
@@ -57,8 +61,8 @@ pub fn plan_runs(
     Ok(planned)
 }
 
-/// The purposes for which there is something to run. One whose command is invalid is among them: the run says why.
-/// Blocks.
+/// Purposes with something to run. A purpose with an invalid command is included, because its run explains the
+/// mistake. Blocks.
 pub fn runnable_purposes(context: &CallContext) -> Vec<RunPurpose> {
     let has_any = |purpose: &RunPurpose| {
         let (environment, cancel) = (&context.environment, &context.cancel);

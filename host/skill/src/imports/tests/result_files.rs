@@ -1,4 +1,5 @@
-//! Result files that a run has left: opened beneath the tree that was handed back, bounded, and never waited for.
+//! Reads result files in the tree that a run left. The number and size of the files are limited, and reading never
+//! waits.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,27 +9,27 @@ use std::time::SystemTime;
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use rustix::fs::{Dir, FileType, OFlags};
 
-/// Files of one run that are read.
+/// Limit for the files of one run.
 const FILES_MAX: usize = 5_000;
-/// Bytes of all of them. The results of ten thousand tests are some MiB.
+/// Limit for all files together in bytes. The results of ten thousand tests take some MiB.
 const BYTES_MAX: u64 = 32 << 20;
-/// Entries of the tree that are looked at.
+/// Limit for the entries of the tree that are examined.
 const ENTRIES_MAX: usize = 300_000;
-/// Depth to which the tree is searched.
+/// Limit for the depth of the search.
 const DEPTH_MAX: usize = 24;
 
-/// Folders without results of this run.
+/// Folders that hold no results of this run.
 const SKIPPED: [&str; 4] = ["node_modules", ".git", ".venv", "venv"];
 
-/// Files that were read, and whether all were.
+/// The files that were read, and whether these are all.
 #[derive(Debug, Default)]
 pub(super) struct ResultFiles {
     pub(super) texts: Vec<String>,
     pub(super) is_cut: bool,
 }
 
-/// Reads the files beneath `directory` of the tree that fit one of the globs and were written since `started`. A run
-/// may leave links, FIFOs and huge files under these names: only regular files of the tree itself are read.
+/// Reads the files beneath `directory` that match a glob and were written since `started`. A run may leave links,
+/// FIFOs and huge files under these names, so only regular files are read.
 pub(super) fn read(tree: &OwnedFd, directory: &str, globs: &[String], started: SystemTime) -> ResultFiles {
     let mut found = ResultFiles::default();
     let Some(globs) = compile(globs) else { return found };
@@ -50,7 +51,8 @@ pub(super) fn read(tree: &OwnedFd, directory: &str, globs: &[String], started: S
     found
 }
 
-/// Visits the files beneath `directory` of a tree, by their paths from there. False where there are too many entries.
+/// Visits the files beneath `directory` of a tree, with paths relative to it. Returns false if there are too many
+/// entries.
 pub(super) fn walk(tree: &OwnedFd, directory: &str, mut visit: impl FnMut(String)) -> bool {
     let mut entries = 0_usize;
     let mut folders = vec![String::new()];
@@ -98,7 +100,7 @@ pub(super) fn open(tree: &OwnedFd, path: &str, flags: OFlags) -> Option<OwnedFd>
     rustix::fs::openat2(tree.as_fd(), path, flags, Mode::empty(), beneath).ok()
 }
 
-/// No sandbox hands back a tree here.
+/// On this system no sandbox returns a tree.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn open(_tree: &OwnedFd, _path: &str, _flags: OFlags) -> Option<OwnedFd> {
     None
@@ -113,7 +115,7 @@ fn entries_of(tree: &OwnedFd, folder: &str) -> Vec<(String, FileType)> {
         .collect()
 }
 
-/// The text of a file; the inner value is absent where it is larger than the rest of the bound.
+/// Reads the text of a file; the inner `Option` is `None` if the file exceeds the rest of the limit.
 #[expect(
     clippy::option_option,
     reason = "no result file, and one that does not fit, are two things"

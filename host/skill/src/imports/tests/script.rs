@@ -1,4 +1,4 @@
-//! The `test` script of package.json: the arguments that narrow the runner behind it, where that is a known one.
+//! The `test` script of package.json: arguments that narrow its runner, if the runner is known.
 
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
@@ -37,7 +37,7 @@ pub(super) fn arguments(script: &str, filter: Option<&str>, paths: &[String]) ->
     }
     if let Some(filter) = filter {
         let option = runner.filter_option().ok_or_else(|| cannot(script, "by name"))?;
-        // As one argument where the runner takes it: nothing of the filter can then stand by itself.
+        // As one argument if the runner supports it, so that no part of the filter can stand alone.
         match runner {
             Runner::Node => arguments.push(format!("{option}={filter}")),
             _ => arguments.extend([option.to_owned(), filter.to_owned()]),
@@ -47,7 +47,7 @@ pub(super) fn arguments(script: &str, filter: Option<&str>, paths: &[String]) ->
     Ok(arguments)
 }
 
-/// True for a script that starts nothing but these programs: `echo "no test specified" && exit 1`.
+/// True for a script that starts only these programs, for example `echo "no test specified" && exit 1`.
 pub(super) fn starts_only(script: &str, programs: &[String]) -> bool {
     let mut commands = script
         .split(['&', '|', ';', '\n'])
@@ -69,7 +69,7 @@ fn cannot(script: &str, how: &str) -> Failure {
     )
 }
 
-/// The runner to which npm would append arguments: the one of the script's last command.
+/// The runner that receives arguments which npm appends: the last command of the script.
 fn narrowable(script: &str) -> Result<Runner, Failure> {
     let refuse = || cannot(script, "to a part");
     if script.contains(['|', ';', '>', '<', '`', '$', '(', '\n', '#']) {
@@ -86,17 +86,17 @@ fn narrowable(script: &str) -> Result<Runner, Failure> {
         None => Err(refuse()),
     }
     .and_then(|runner| match runner {
-        // These start something else, which would need a `--` of its own.
+        // These start another program, which would need its own `--`.
         Runner::Unknown if ["npm", "yarn", "pnpm", "make"].contains(&last.split(' ').next().unwrap_or_default()) => {
             Err(refuse())
         }
-        // node ends its options at the first file, so nothing can be appended to a script that names one.
+        // node's options end at the first file, so nothing can be appended to a script that names one.
         Runner::Node if names_files(last) => Err(refuse()),
         runner => Ok(runner),
     })
 }
 
-/// True where a command of node names a file: a word that is neither an option nor the value of one.
+/// True if a command of node names a file: a word that is neither an option nor the value of an option.
 fn names_files(command: &str) -> bool {
     let mut words = command.split_whitespace().skip_while(|word| *word != "node").skip(1);
     while let Some(word) = words.next() {
@@ -123,7 +123,7 @@ fn runner(command: &str) -> Option<Runner> {
         .split_whitespace()
         .map(|word| word.rsplit('/').next().unwrap_or(word))
         .peekable();
-    // `cross-env NAME=value jest` and `npx jest` start the same runner.
+    // `cross-env NAME=value jest` and `npx jest` both start jest.
     while words
         .next_if(|word| word.contains('=') || ["cross-env", "npx", "env"].contains(word))
         .is_some()
@@ -147,8 +147,8 @@ fn runner(command: &str) -> Option<Runner> {
     }
 }
 
-/// npm hands the script with its arguments to a shell. Newer ones quote each argument so that nothing in it acts; older
-/// ones put it in double quotes, in which these do.
+/// npm passes the script and its arguments to a shell. New versions quote each argument completely; old versions use
+/// double quotes, in which these characters are active.
 fn refuse_shell_characters(argument: &str) -> Result<(), Failure> {
     match argument
         .chars()

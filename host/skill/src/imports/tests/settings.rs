@@ -1,7 +1,7 @@
-//! Settings of tools that a run needs, copied key by key from files that may hold credentials.
+//! Copies settings of tools for a run, key by key, from files that may hold credentials.
 //!
-//! A recipe names the keys. Everything else in the file, and every URL with a user or a password, stays away from the
-//! run. A file that cannot be understood gives nothing.
+//! A recipe names the keys. Everything else in the file is left out, as is every URL with a user or a password. A
+//! file that cannot be parsed yields nothing.
 
 use std::fs::File;
 use std::io::Read;
@@ -14,10 +14,10 @@ use toml::{Table, Value};
 use crate::recipes::CopiedSettings;
 use tool_sandbox::contain::WrittenFile;
 
-/// Bytes of a file that settings are copied from.
+/// Limit for a file of settings in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// The copies of the settings of a tool whose folder is `place`.
+/// Copies the settings of a tool whose folder is `place`.
 pub(super) fn copy(place: &Path, settings: &[CopiedSettings]) -> Vec<WrittenFile> {
     let copied = settings.iter().filter_map(|settings| {
         let from = place.join(&settings.file);
@@ -35,7 +35,7 @@ pub(super) fn copy(place: &Path, settings: &[CopiedSettings]) -> Vec<WrittenFile
     copied.collect()
 }
 
-/// Folders in which a tool keeps its packages by its own settings, of which these are the copies.
+/// Folders in which a tool keeps packages, according to these copied settings.
 pub(super) fn package_folders(copied: &[WrittenFile], settings: &[CopiedSettings], home: Option<&str>) -> Vec<PathBuf> {
     let found = settings.iter().filter_map(|settings| {
         let key = settings.packages.as_deref()?;
@@ -46,7 +46,7 @@ pub(super) fn package_folders(copied: &[WrittenFile], settings: &[CopiedSettings
     found.collect()
 }
 
-/// Text of the element of an XML file that a key names.
+/// Text of the XML element that a key names.
 fn text_of(text: &str, key: &str) -> Option<String> {
     let mut reader = Reader::from_str(text);
     let mut path: Vec<String> = Vec::new();
@@ -70,7 +70,7 @@ fn read(place: &Path) -> Option<String> {
     (text.len() as u64 <= FILE_BYTES_MAX).then_some(text)
 }
 
-/// True where a key of the recipe names this path.
+/// True if a key of the recipe names this path.
 fn is_named(keys: &[String], path: &[&str]) -> bool {
     let fits = |key: &String| {
         let parts: Vec<&str> = key.split('.').collect();
@@ -79,7 +79,7 @@ fn is_named(keys: &[String], path: &[&str]) -> bool {
     keys.iter().any(fits)
 }
 
-/// True for text with a user or a password in the authority of a URL.
+/// True for a text with a URL that contains a user or a password.
 fn has_credentials(text: &str) -> bool {
     let authority = text
         .split_once("://")
@@ -87,7 +87,7 @@ fn has_credentials(text: &str) -> bool {
     authority.is_some_and(|authority| authority.contains('@'))
 }
 
-/// The named keys of a TOML file with text as their values. None where there are none.
+/// Copies the named keys with text values from a TOML file. `None` if there are none.
 fn copy_toml(text: &str, keys: &[String]) -> Option<String> {
     let mut kept = Table::new();
     let mut path = Vec::new();
@@ -102,7 +102,7 @@ fn keep<'t>(table: &'t Table, kept: &mut Table, keys: &[String], path: &mut Vec<
             Value::String(text) if is_named(keys, path) && !has_credentials(text) => {
                 kept.insert(name.clone(), value.clone());
             }
-            // As deep as a key of a recipe, and no deeper.
+            // Keys of recipes have at most this depth.
             Value::Table(inner) if path.len() < 3 => {
                 let mut kept_inner = Table::new();
                 keep(inner, &mut kept_inner, keys, path);
@@ -116,8 +116,8 @@ fn keep<'t>(table: &'t Table, kept: &mut Table, keys: &[String], path: &mut Vec<
     }
 }
 
-/// The named elements of an XML file with their text, in the elements around them. None where there are none. Of an
-/// element that holds a URL with credentials nothing is left.
+/// Copies the named elements from an XML file, with the elements around them. `None` if there are none. An element
+/// with credentials in a URL is left out.
 fn copy_xml(text: &str, keys: &[String]) -> Option<String> {
     let mut reader = Reader::from_str(text);
     let mut writer = Writer::new(Vec::new());
@@ -138,7 +138,7 @@ fn copy_xml(text: &str, keys: &[String]) -> Option<String> {
             }
             Event::Text(text) => content.push_str(&text),
             Event::GeneralRef(entity) => {
-                // Others are defined in the file itself, and mean nothing in the copy.
+                // Other entities are defined in the original file and mean nothing in the copy.
                 let is_predefined = ["amp", "lt", "gt", "quot", "apos"].contains(&&*entity);
                 content.push_str(&is_predefined.then(|| format!("&{};", &*entity))?);
             }
@@ -162,7 +162,7 @@ fn copy_xml(text: &str, keys: &[String]) -> Option<String> {
     has_any.then(|| String::from_utf8(writer.into_inner()).ok()).flatten()
 }
 
-/// True for an element that named elements lie in.
+/// True for an element that contains named elements.
 fn is_around(keys: &[String], path: &[String]) -> bool {
     let holds = |key: &String| {
         let mut parts = key.split('.');

@@ -1,6 +1,7 @@
-//! Places of the machine that the tools of a recipe need: toolchains to read, package caches under a private layer.
+//! Places on this machine that the tools of a recipe need: toolchains to read, and package caches below a private
+//! layer.
 //!
-//! Only the parts that a recipe names are there for a run. Files that may hold credentials lie beside these parts.
+//! A run sees only the parts that a recipe names. Other files in the same folders may hold credentials.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,9 +13,9 @@ use crate::recipes::{self, TestRecipe, ToolHome};
 use tool_core::api::RunPurpose;
 use tool_sandbox::contain::{LayeredFolder, ToolAccess};
 
-/// Everything that a recipe needs for its program.
+/// The places that a recipe needs for its program.
 pub(super) fn access(context: &CallContext, data: &TestRecipe, program: &Path) -> ToolAccess {
-    // A Makefile may start any of the others.
+    // A Makefile may start any of the other programs.
     if data.last {
         return access_for_all(context);
     }
@@ -24,7 +25,7 @@ pub(super) fn access(context: &CallContext, data: &TestRecipe, program: &Path) -
     tools
 }
 
-/// Everything that any recipe needs, for commands that may start every runner.
+/// The places that any recipe needs, for commands that may start every runner.
 pub(super) fn access_for_all(context: &CallContext) -> ToolAccess {
     let mut tools = ToolAccess::default();
     for data in recipes::of(RunPurpose::Tests) {
@@ -69,26 +70,26 @@ fn add_layer(tools: &mut ToolAccess, place: PathBuf, parts: &[String]) {
     }
 }
 
-/// Places of caches of builds, for which a folder of the build cache stands in.
+/// Places of build caches that a folder of the build cache replaces.
 pub(super) fn build_places(context: &CallContext, data: &TestRecipe) -> Vec<PathBuf> {
     let homes = data.homes.iter().filter(|home| home.build);
     homes.filter_map(|home| place(context, home)).collect()
 }
 
-/// Variables of the starter that say where these places are.
+/// The user's variables that name these places.
 pub(super) fn variables(context: &CallContext, data: &TestRecipe) -> BTreeMap<String, String> {
     let named = data.homes.iter().filter_map(|home| home.variable.as_ref());
     let set = named.filter_map(|name| Some((name.clone(), context.environment.get(name)?.clone())));
     set.collect()
 }
 
-/// True where the user has run the project's wrapper before: it would fetch its program otherwise.
+/// True if the user has run the project's wrapper before. Otherwise the wrapper would download its program.
 pub(super) fn has_wrapper_cache(context: &CallContext, data: &TestRecipe) -> bool {
     let places = data.homes.iter().filter_map(|home| place(context, home));
     places.into_iter().any(|place| place.join("wrapper/dists").is_dir())
 }
 
-/// The folder of a tool, by its variable or at its usual place.
+/// Folder of a tool: from its variable, or at its default place.
 fn place(context: &CallContext, home: &ToolHome) -> Option<PathBuf> {
     let environment = &context.environment;
     let set = home
@@ -100,7 +101,7 @@ fn place(context: &CallContext, home: &ToolHome) -> Option<PathBuf> {
     set.or_else(usual).filter(|place| place.is_absolute())
 }
 
-/// The folder above a program, links followed, that has all of these entries.
+/// The folder above a program, after following links, that has all of these entries.
 fn installation(program: &Path, marks: &[String]) -> Option<PathBuf> {
     if marks.is_empty() {
         return None;

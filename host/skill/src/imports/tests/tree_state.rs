@@ -9,30 +9,30 @@ use crate::{CallContext, SeenSessions};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_repository::changes;
 
-/// Name in place of a commit where there is none: outside of git, and before the first commit.
+/// Used in place of a commit outside of git, and before the first commit.
 const NO_COMMIT: &str = "none";
 
-/// Files that sessions have changed and that are compared with the last commit. With more of them the state does not
-/// count as the user's own.
+/// Limit for files that sessions have changed and that are compared with the last commit. With more files, the state
+/// does not count as the user's own.
 const COMPARED_MAX: usize = 200;
 
-/// Largest file that is compared.
+/// Limit for a file that is compared, in bytes.
 const COMPARED_BYTES_MAX: u64 = 16 << 20;
 
 /// The commit of a work tree.
 #[derive(Debug)]
 pub(super) struct TreeState {
-    /// Forty digits, or [`NO_COMMIT`].
+    /// Hexadecimal id, or [`NO_COMMIT`].
     pub(super) commit: String,
-    /// The first of the asked commits from which only commits of the user and the team lead here.
+    /// First of the asked commits from which only commits of the user and the team lead here.
     pub(super) follows: Option<String>,
-    /// False in the middle of a merge, a rebase and the like.
+    /// False during a merge, a rebase or a similar action.
     is_settled: bool,
     head: Option<Id>,
 }
 
 impl TreeState {
-    /// Reads the state, and which of the `kept` commits it follows. None where git's data cannot be read. The user is
+    /// Reads the state, and which of the `kept` commits it follows. `None` if git's data cannot be read. The user is
     /// not asked.
     pub(super) fn read(context: &CallContext, kept: &[String]) -> Option<Self> {
         let root = context.repository.root();
@@ -70,8 +70,9 @@ impl TreeState {
         })
     }
 
-    /// True where no file is as a session left it, as far as that was not `seen` before. A file is the user's own where it
-    /// is as it was before the sessions, or as in the last commit. Gives the sessions that were looked at beside it.
+    /// True if no file is in a state that only a session made, apart from sessions that were `seen` before. A file is
+    /// the user's own if it is as it was before the sessions, or as in the last commit. Also returns the sessions
+    /// that were examined.
     pub(super) fn is_own(&self, context: &CallContext, seen: &SeenSessions) -> (bool, SeenSessions) {
         let Some(sessions) = &context.runs.changes else {
             return (false, SeenSessions::default());
@@ -97,12 +98,12 @@ impl TreeState {
     }
 }
 
-/// Opens the repository without asking the user for anything.
+/// Opens the repository without asking the user.
 fn open(context: &CallContext) -> Result<Git, Failure> {
     Git::open(&past::reading(&context.repository, &context.cancel)?, None)
 }
 
-/// True where a file is as in the commit; nothing where that cannot be read.
+/// True if a file is as in the commit; `None` if that cannot be read.
 fn is_committed(git: &mut Git, head: &Id, context: &CallContext, path: &str) -> Option<bool> {
     let current = changes::current(context.repository.handle(), path, COMPARED_BYTES_MAX).ok()?;
     let request = GitRequest::FileOf {

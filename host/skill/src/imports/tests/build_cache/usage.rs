@@ -1,5 +1,5 @@
-//! Room and times of kept build output. Programs have made the folders, so nothing is reached by a path, no link is
-//! followed, and what cannot be counted counts as too much.
+//! Size and times of kept build output. Programs of the repository made the folders, so nothing is reached by a path,
+//! no link is followed, and a folder that cannot be counted counts as too large.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -8,13 +8,13 @@ use rustix::ffi::CStr;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 
-/// Directories within each other that are looked into. No build tool comes near.
+/// Limit for the depth of folders. No build tool comes near it.
 const DEPTH_MAX: usize = 64;
 
-/// Part of a disk, as a divisor, that kept build output leaves free.
+/// Divisor for the part of a disk that kept build output leaves free.
 const DISK_PART_FREE: u64 = 20;
 
-/// Room that a folder takes.
+/// Disk usage of a folder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Usage {
     /// Bytes on the disk.
@@ -24,14 +24,14 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// Adds what another folder takes.
+    /// Adds the usage of another folder.
     pub(super) fn add(&mut self, other: Self) {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.entries = self.entries.saturating_add(other.entries);
     }
 }
 
-/// Counts what a folder takes.
+/// Measures a folder.
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ pub(super) fn measure(folder: &Path) -> Result<Usage, Errno> {
     Ok(usage)
 }
 
-/// Gives everything that is dated into the future the present time: a build tool would never find a source newer.
+/// Sets times in the future to the present: a build tool would never find a newer source.
 ///
 /// # Errors
 ///
@@ -73,12 +73,12 @@ pub(super) fn clamp_times(folder: &Path) -> Result<(), Errno> {
     })
 }
 
-/// True where less than a twentieth of the disk, or of its files, is free.
+/// True if less than a twentieth of the disk, or of its inodes, is free.
 pub(super) fn is_disk_full(folder: &Path) -> bool {
     let Ok(disk) = rustix::fs::statvfs(folder) else {
         return true;
     };
-    // Some file systems have no fixed number of files, and say 0.
+    // Some file systems have no fixed number of inodes, and report 0.
     let lacks_files = disk.f_files > 0 && disk.f_favail < disk.f_files / DISK_PART_FREE;
     disk.f_bavail < disk.f_blocks / DISK_PART_FREE || lacks_files
 }
@@ -98,7 +98,7 @@ fn walk(folder: &Path, visit: &mut dyn FnMut(BorrowedFd<'_>, &CStr, &Stat) -> Re
         }
         let directory = current.fd()?;
         let stat = match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-            // It is gone meanwhile.
+            // The entry was removed meanwhile.
             Err(Errno::NOENT) => continue,
             stat => stat?,
         };
@@ -123,7 +123,7 @@ fn walk(folder: &Path, visit: &mut dyn FnMut(BorrowedFd<'_>, &CStr, &Stat) -> Re
     Ok(())
 }
 
-/// Flags of a directory that is no link.
+/// Flags that open a directory, and no link.
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
