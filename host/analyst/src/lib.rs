@@ -44,6 +44,10 @@ const ENABLE: &str = "enable a provider: `tool init --provider local --model MOD
 pub struct Analyst;
 
 /// Connects to the enabled provider: the analyst, or the one behind a wire. Sends nothing.
+///
+/// # Errors
+///
+/// If the settings cannot make a client for the wire of the provider.
 pub fn connect(settings: &ProviderSettings, options: &Options) -> Result<Arc<dyn Provider>, Problem> {
     match settings.api {
         Api::Analyst => Ok(Arc::new(Analyst)),
@@ -79,6 +83,10 @@ impl Provider for Analyst {
 }
 
 /// Refuses an operation that only a model can do, and a model that would not be asked.
+///
+/// # Errors
+///
+/// Returns [`ErrorKind::ConfigNeedsModel`] for refactor and test-gen, and for any `model` but the analyst.
 pub fn check(operation: Operation, model: Option<&str>) -> Result<(), Problem> {
     if let Some(model) = model.filter(|model| !model.is_empty() && *model != ANALYST_URL) {
         let message = format!("The embedded analyst uses no language model, so `{model}` cannot be asked");

@@ -72,6 +72,10 @@ const HEADER: &str = "\
 ";
 
 /// Writes the file beneath `home` (mode 0600, its folder 0700), or changes just the named settings where it exists.
+///
+/// # Errors
+///
+/// If the file is not valid TOML, or cannot be read or written.
 pub fn write_initial(home: &Path, init: &Init) -> Result<WrittenConfig, Problem> {
     let mut dropped = None;
     let place = edit(home, |document| dropped = apply(document, init))?;
@@ -79,6 +83,10 @@ pub fn write_initial(home: &Path, init: &Init) -> Result<WrittenConfig, Problem>
 }
 
 /// Writes just the port into the file beneath `home`. Returns the file's path.
+///
+/// # Errors
+///
+/// If the file is not valid TOML, or cannot be read or written.
 pub fn write_port(home: &Path, port: u16) -> Result<PathBuf, Problem> {
     edit(home, |document| {
         let server = document.entry("server").or_insert_with(|| Item::Table(Table::new()));

@@ -637,6 +637,10 @@ pub fn path(home: &Path) -> PathBuf {
 }
 
 /// Reads the file beneath `home` and resolves it with `environment`, which wins over the file.
+///
+/// # Errors
+///
+/// If the file is missing, cannot be parsed, or lacks a setting that the enabled provider needs.
 pub fn load(home: &Path, environment: &Environment) -> Result<Settings, Problem> {
     let text = origin::read(&path(home))?;
     let file = parse(&text)?;
@@ -650,6 +654,10 @@ pub fn text(home: &Path) -> String {
 }
 
 /// Reads the settings that hold without a provider. No file means the defaults.
+///
+/// # Errors
+///
+/// If the file cannot be read or parsed.
 pub fn common(home: &Path, environment: &Environment) -> Result<Common, Problem> {
     let file = match origin::read(&path(home)) {
         Ok(text) => parse(&text)?,

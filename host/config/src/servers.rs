@@ -15,6 +15,10 @@ use super::{Environment, Init, Preset, ProviderSettings, parse, path};
 
 /// Resolves the provider as it would be after [`super::write_initial`], and writes nothing. A missing file counts as an empty
 /// one.
+///
+/// # Errors
+///
+/// If the file cannot be parsed, or lacks a setting that the provider needs.
 pub fn preview(home: &Path, environment: &Environment, init: &Init) -> Result<ProviderSettings, Problem> {
     let text = match read(&path(home)) {
         Ok(text) => text,
@@ -44,6 +48,10 @@ pub struct ConfiguredServer {
 }
 
 /// The servers that the file describes: providers' own and vendors', in the file's order of kinds.
+///
+/// # Errors
+///
+/// If the file is missing or cannot be parsed. A server that cannot be used has its problem in its entry.
 pub fn servers(home: &Path, environment: &Environment) -> Result<Vec<ConfiguredServer>, Problem> {
     let file = parse(&read(&path(home))?)?;
     let mut selections: Vec<(SelectedServer<'_>, bool)> = Vec::new();

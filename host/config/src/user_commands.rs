@@ -105,6 +105,10 @@ pub fn user_commands_path(home: &Path) -> PathBuf {
 }
 
 /// The user's command for this purpose: that of the repository, else that of the configuration file.
+///
+/// # Errors
+///
+/// If one of the two files cannot be read or parsed. A missing file has no command.
 pub fn user_command(home: &Path, root: &Path, purpose: RunPurpose) -> Result<Option<UserCommand>, Problem> {
     let of_repository = read_repositories(home)?
         .get(&*root.to_string_lossy())
@@ -120,6 +124,10 @@ pub fn user_command(home: &Path, root: &Path, purpose: RunPurpose) -> Result<Opt
 }
 
 /// Keeps a command for a repository.
+///
+/// # Errors
+///
+/// If a word holds a NUL byte, `root` is not UTF-8, or the file cannot be read or written.
 pub fn set_user_command(
     home: &Path,
     root: &Path,
@@ -137,6 +145,10 @@ pub fn set_user_command(
 }
 
 /// Forgets the command of a repository for this purpose. False where there was none.
+///
+/// # Errors
+///
+/// If `root` is not UTF-8, or the file cannot be read or written.
 pub fn unset_user_command(home: &Path, root: &Path, purpose: RunPurpose) -> Result<bool, Problem> {
     let mut repositories = read_repositories(home)?;
     let key = key(root)?;

@@ -38,6 +38,10 @@ const SEARCH_TIME: Duration = Duration::from_secs(20);
 
 /// Draws the definitions of a name beneath a path with their callers and callees. Without a definition the graph is empty.
 /// Blocks.
+///
+/// # Errors
+///
+/// If the repository is empty or cannot be listed, or `cancel` fires.
 pub fn draw_calls(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,

@@ -30,6 +30,10 @@ pub struct ImportCircle {
 
 /// Finds at most 100 import cycles of the file or directory; the empty path is the root. Two files that import each
 /// other are one cycle. A larger group of files without such a pair is represented by its shortest cycle. Blocks.
+///
+/// # Errors
+///
+/// If the repository is empty or cannot be listed, or `cancel` fires.
 pub fn find_import_circles(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,

@@ -69,6 +69,10 @@ struct FileMatch {
 }
 
 /// Finds the definitions of a name. Blocks.
+///
+/// # Errors
+///
+/// If the repository cannot be listed, or `cancel` fires.
 pub fn find_symbol(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,

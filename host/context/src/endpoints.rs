@@ -59,6 +59,10 @@ pub struct Endpoint {
 }
 
 /// Finds the routes and commands below a directory; the empty path is the root. Blocks.
+///
+/// # Errors
+///
+/// If the repository cannot be listed, or `cancel` fires.
 pub fn find_endpoints(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,

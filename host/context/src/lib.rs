@@ -186,6 +186,10 @@ impl From<ContextError> for Problem {
 }
 
 /// Counts what a repository holds.
+///
+/// # Errors
+///
+/// If the repository is empty or cannot be listed, the time is over, or `cancel` fires.
 pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanResult, ContextError> {
     let names = repository.names(cancel)?;
     let list = names.list();
@@ -214,6 +218,10 @@ pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanR
 }
 
 /// Chooses files for a request and puts them into words for the model. Blocks: run it on the blocking pool.
+///
+/// # Errors
+///
+/// If the repository is empty or cannot be listed, a file to include does not exist, or the request is cancelled.
 pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
     let since = Instant::now();
     let (list, age) = request.indexes.list(request.repository, request.cancel)?;
@@ -322,6 +330,10 @@ pub struct MeasuredCandidate {
 
 /// Computes the features of all files that a task could be about, as a selection does. Weights are fitted to them.
 /// Blocks.
+///
+/// # Errors
+///
+/// If the repository cannot be listed, or `cancel` fires.
 pub fn measure_candidates(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,

@@ -102,6 +102,10 @@ pub enum LookupError {
 }
 
 /// The definitions of one file, in the order of lines. Blocks.
+///
+/// # Errors
+///
+/// If the file cannot be read or has no syntax tree, or `cancel` fires.
 pub fn outline_file(
     repository: &Repository,
     indexes: &Indexes,
@@ -159,6 +163,10 @@ pub struct SymbolReader<'a> {
 
 impl SymbolReader<'_> {
     /// One page of the definitions of a name, beneath a path.
+    ///
+    /// # Errors
+    ///
+    /// If the repository cannot be listed, or the reading is cancelled.
     pub fn find_definitions(
         &self,
         name: &str,
@@ -183,6 +191,10 @@ impl SymbolReader<'_> {
     }
 
     /// One page of the definitions and uses of a name, beneath a path.
+    ///
+    /// # Errors
+    ///
+    /// If the repository cannot be listed, or the reading is cancelled.
     pub fn find_references(
         &self,
         name: &str,
@@ -203,6 +215,10 @@ impl SymbolReader<'_> {
     }
 
     /// The definitions of one file, in the order of lines.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or has no syntax tree, or the reading is cancelled.
     pub fn outline(&self, path: &str) -> Result<Vec<FoundDefinition>, LookupError> {
         let (text, details) = self.read(path, Some(""))?;
         let symbols = details.symbols.iter();
@@ -210,6 +226,10 @@ impl SymbolReader<'_> {
     }
 
     /// The uses of names in some lines of a file, in their order.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read or has no syntax tree, or the reading is cancelled.
     pub fn list_uses(&self, path: &str, lines: RangeInclusive<u32>) -> Result<Vec<FoundReference>, LookupError> {
         let (text, details) = self.read(path, None)?;
         let uses = details.uses.iter().filter(|one| lines.contains(&one.line));

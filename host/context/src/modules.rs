@@ -38,6 +38,10 @@ const MANIFESTS: [&str; 9] = [
 ];
 
 /// Draws the modules below a directory; the empty path is the root. Blocks.
+///
+/// # Errors
+///
+/// If the repository is empty or cannot be listed, or `cancel` fires.
 pub fn draw_modules(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,

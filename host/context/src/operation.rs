@@ -76,6 +76,10 @@ pub struct TargetLookup<'a> {
 /// refactor it is a path if it exists, and a task otherwise. For explain it is a path, a path with lines
 /// (`src/app.py:10-40`), several paths (one a line), a name that the repository defines, or a question, which contains
 /// a space.
+///
+/// # Errors
+///
+/// If a needed target or task is missing, a path does not exist or has the wrong type, or `lookup` is cancelled.
 pub fn resolve_target(
     operation: Operation,
     target: Option<&str>,

@@ -28,6 +28,10 @@ pub struct SelectionFilter {
 
 impl SelectionFilter {
     /// Reads the patterns of a request.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ErrorKind::InvalidRequest`] for too many patterns or one that is not a glob.
     pub fn new(request: &SelectionRequest) -> Result<Self, Problem> {
         let include = request.include.iter().map(|pattern| {
             let globs = globs(std::slice::from_ref(pattern), "include")?;

@@ -30,6 +30,10 @@ pub struct RecentChanges {
 
 /// Counts the newest commits by the sources below a directory that they changed; the empty path is the root. Absent
 /// where no history is known or may count. Blocks.
+///
+/// # Errors
+///
+/// If the repository cannot be listed, or `cancel` fires.
 pub fn recent_changes(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,

@@ -50,6 +50,10 @@ pub enum Verdict {
 }
 
 /// Checks the citations of `text`. Ends early when `cancel` fires, without an answer.
+///
+/// # Errors
+///
+/// If the repository cannot be listed, or `cancel` fires.
 pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) -> Result<CheckedCitations, ScanError> {
     let (mut found, is_cut) = citations::parse(text);
     widen(&mut found, repository, cancel);

@@ -132,6 +132,10 @@ impl Redactor {
     }
 
     /// The redactor of a conversation with this salt, whose earlier turns have seen keys with these fingerprints.
+    ///
+    /// # Errors
+    ///
+    /// If a name in `unredacted` is not that of a rule.
     pub fn continued<'a>(
         unredacted: &[String],
         own: impl IntoIterator<Item = &'a str>,
