@@ -45,7 +45,7 @@ const JOURNAL_BACKLOG_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// [`JOURNAL_BACKLOG_BYTES_MAX`] holds fewer lines than this.
 const JOURNAL_LOST_LINES_MAX: u64 = 1_000_000;
 
-/// Time in milliseconds for which model output is collected into one event. Nobody sees a delay of 5 ms, and fast
+/// Time in milliseconds for which model output is collected into one event. Users do not notice a delay of 5 ms, and fast
 /// models send a thousand tokens a second.
 const TOKEN_COALESCE_MS: u64 = 5;
 

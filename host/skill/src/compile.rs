@@ -137,7 +137,7 @@ pub(super) fn serve(mut connection: HelperConnection) {
     };
     match Compiler::new() {
         Ok(compiler) => answer(connection, &compiler, &wasm),
-        // If the socket is closed, nobody receives the error.
+        // If the socket is closed, the error is lost.
         Err(error) => drop(connection.send(&Outcome::Invalid(format!("{error:#}")), &[])),
     }
 }

@@ -1,10 +1,10 @@
-//! The skills of this machine, and the rules for their use.
+//! The skills of this machine, and the rules for using them.
 //!
-//! Built-in skills come with the program: their descriptors were captured when it was built, and their code is loaded
-//! when one is first called. A team's components lie in `~/.tool/skills`; one that the user has not added is listed by
-//! its file name and gets nothing, not even compiled. Adding pins the digest and the descriptor that the user has seen
-//! in `pins.json` beside it; a file whose digest is another one is refused until it is trusted again, and one that has
-//! to be signed and is not until it is. Running a call is the business of `call`.
+//! Built-in skills come with the program: the build recorded their descriptors, and their code is loaded at the first
+//! call. A team's components are in `~/.tool/skills`. A component that the user has not added is listed by its file
+//! name and is not even compiled. Adding it pins the digest and the descriptor that the user has seen, in `pins.json`
+//! beside it. A file with another digest is refused until the user trusts it again, and an unsigned one is refused if
+//! signatures are required. `call` runs the calls.
 
 mod describe;
 mod locked;
@@ -48,42 +48,42 @@ use tool_core::text::{clean, nearest};
 use tool_repository::lock_wait;
 pub use trial::Trial;
 
-/// First sentence of a team skill's description for a model.
+/// First sentence of the description of a team's skill for a model.
 const OF_THE_TEAM: &str = "A skill of the user's team, not built in.";
 
-/// Name of the tool that finds skills outside of the model's list of tools. The session runs it; no skill can have this
-/// name.
+/// Name of the tool that finds skills outside of the model's list of tools. The session runs it, and no skill can
+/// have this name.
 pub const FIND_SKILL: &str = "find_skill";
 
-/// Name of the tool that calls such a skill. No skill can have this name either.
+/// Name of the tool that calls skills outside of the model's list. No skill can have this name.
 pub const CALL_SKILL: &str = "call_skill";
 
-/// Session for which a model is offered tools.
+/// The session for which tools are chosen.
 #[derive(Clone, Copy, Default)]
 pub struct SkillScope<'a> {
-    /// The repository's lock file.
+    /// Lock file of the repository.
     pub lock: Option<&'a dyn LockedSkills>,
-    /// Operation of the session; absent where it has none.
+    /// Operation of the session, if it has one.
     pub operation: Option<Operation>,
 }
 
-/// Tools that a model is offered.
+/// Tools for a model.
 #[derive(Debug, Clone, Default)]
 pub struct OfferedTools {
-    /// The built-in skills.
+    /// Functions of the built-in skills.
     pub builtin: Vec<ToolSpec>,
     /// Functions of a team's skills.
     pub team: Vec<SkillTool>,
 }
 
-/// A function of a skill as a tool.
+/// A function of a skill as a tool for a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SkillTool {
-    /// Its specification. The description of a team's function says that it is a team's.
+    /// Specification of the tool. The description of a team's function says where it comes from.
     pub spec: ToolSpec,
-    /// Words by which it is found.
+    /// Words for finding it.
     pub tags: Vec<String>,
-    /// Operations in which it can be called; absent means all.
+    /// Operations in which it can be called; absent for all.
     pub operations: Option<Vec<Operation>>,
 }
 
@@ -94,17 +94,17 @@ pub struct SkillHost {
     turns: Arc<Turns>,
     services: Arc<dyn Services>,
     builtins: BTreeMap<&'static str, Arc<Skill>>,
-    /// The built-in component of each built-in function.
+    /// Built-in component of each built-in function.
     builtin_functions: BTreeMap<String, Arc<Skill>>,
-    /// False where the built-in skills are untrusted: attacks.
+    /// False if the built-in skills are not trusted, for attacks in tests.
     is_ours: bool,
     folder: PathBuf,
     cache: Cache,
-    /// Components of the team that were looked at, by file.
+    /// Components of the team that were examined, by file.
     team: Mutex<BTreeMap<PathBuf, Seen>>,
-    /// Pinned components, with the stamp of their file.
+    /// Pins, with the fingerprint of their file.
     pins: Mutex<Option<(ComponentFingerprint, Arc<Pins>)>>,
-    /// Whether a team's component needs a signature, and whose.
+    /// Rules for the signatures of a team's components.
     signing: Signing,
 }
 
@@ -117,19 +117,19 @@ impl std::fmt::Debug for SkillHost {
     }
 }
 
-/// A component that may be used: loaded once for all of its functions.
+/// A component that may be used, loaded once for all of its functions.
 struct Skill {
     descriptor: Descriptor,
-    /// Effects that the user has granted, for each function of the descriptor in its order.
+    /// Effects that the user has granted, for each function in the order of the descriptor.
     granted: Vec<Vec<Effect>>,
     digest: String,
     source: Source,
-    /// Compiled schemas of the functions, in the order of the descriptor.
+    /// Compiled schemas of the arguments, in the order of the descriptor.
     schemas: Vec<OnceLock<Result<Schema, String>>>,
-    /// Compiled schemas of their details, for those that give one.
+    /// Compiled schemas of the details, for functions that have one.
     outputs: Vec<OnceLock<Option<Schema>>>,
     loaded: OnceLock<Loaded>,
-    /// Held by the call that loads the code.
+    /// Held while a call loads the code.
     loading: Mutex<()>,
 }
 
@@ -138,7 +138,7 @@ enum Source {
     Team(PathBuf),
 }
 
-/// One function of a component.
+/// A function of a component.
 #[derive(Clone, Copy)]
 struct SkillFunctionRef<'a> {
     skill: &'a Skill,
@@ -202,7 +202,7 @@ impl<'a> SkillFunctionRef<'a> {
             .map_err(Clone::clone)
     }
 
-    /// The schema of its details. It was checked when the component was added.
+    /// Schema of the function's details. It was checked when the component was added.
     fn output(self) -> Option<&'a Schema> {
         let compiled = || compile_schema(self.descriptor().metadata.output.as_ref()?).ok();
         self.skill.outputs[self.at].get_or_init(compiled).as_ref()
@@ -210,17 +210,29 @@ impl<'a> SkillFunctionRef<'a> {
 }
 
 impl SkillHost {
-    /// The built-in skills, and those of a team beneath `home` (`~/.tool`). Nothing is compiled or run.
+    /// Opens the built-in skills, and those of a team beneath `home` (`~/.tool`). Compiles and runs nothing.
+    ///
+    /// # Errors
+    ///
+    /// The machine cannot run compiled code, or a built-in skill is damaged.
     pub fn new(builtins: &'static [Builtin], home: &Path) -> Result<Arc<Self>, SkillHostError> {
         Self::with_limits(builtins, home, Limits::default())
     }
 
-    /// Like [`Self::new`], with other bounds.
+    /// Like [`Self::new`], with other limits.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`].
     pub fn with_limits(builtins: &'static [Builtin], home: &Path, limits: Limits) -> Result<Arc<Self>, SkillHostError> {
         Ok(Arc::new(Self::made(builtins, home, limits)?))
     }
 
-    /// Like [`Self::new`], for a process that makes connections for skills.
+    /// Like [`Self::new`], for a process that sends requests for skills.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`].
     pub fn connected(
         builtins: &'static [Builtin],
         home: &Path,
@@ -235,6 +247,10 @@ impl SkillHost {
     }
 
     /// Like [`Self::connected`], but trusts the built-in skills as little as a team's components.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new`].
     pub fn of_strangers(
         builtins: &'static [Builtin],
         home: &Path,
@@ -274,19 +290,19 @@ impl SkillHost {
         })
     }
 
-    /// Every skill, also those that cannot be used: built-in first, then by name. A team's skills are in the version that
-    /// the user has added last.
+    /// Lists every skill, including those that cannot be used: built-in skills first, then by name. A team's skill
+    /// has the version that the user added last.
     pub fn entries(&self) -> Vec<SkillEntry> {
         self.entries_in(None)
     }
 
-    /// Every skill, in the versions that count in a repository with this lock file.
+    /// Lists every skill, in the versions that a repository with this lock file uses.
     pub fn entries_in(&self, lock: Option<&dyn LockedSkills>) -> Vec<SkillEntry> {
         let builtin = self
             .builtins
             .values()
             .map(|skill| ready_entry(skill, SkillOrigin::Builtin));
-        // Checked now, whatever was written down when it was pinned: keys, signatures and the configuration change.
+        // Check now instead of trusting the pin: keys, signatures and configuration change.
         let identities = LazyCell::new(|| self.signing.identities());
         let signature = |name: &str, digest: &str| {
             let path = self.path_of(name, digest);
@@ -336,8 +352,8 @@ impl SkillHost {
         builtin.chain(team).collect()
     }
 
-    /// Name of the component that serves a function. Only this method maps the name of a function to its component:
-    /// built-in components first, then what the user has added, in the versions of this lock file.
+    /// Name of the component that serves a function. Only this method maps functions to components: built-in
+    /// components first, then those that the user has added, in the versions of this lock file.
     pub fn component_of(&self, function: &str, lock: Option<&dyn LockedSkills>) -> Option<String> {
         if let Some(skill) = self.builtin_functions.get(function) {
             return Some(skill.descriptor.name.clone());
@@ -345,7 +361,7 @@ impl SkillHost {
         self.pins().ok()?.component_of(function, lock).map(str::to_owned)
     }
 
-    /// Effects that a function may cause; absent where no function has that name.
+    /// Effects of a function; `None` if there is no such function.
     pub fn effects(&self, name: &str, lock: Option<&dyn LockedSkills>) -> Option<Vec<Effect>> {
         let skill = match self.builtin_functions.get(name) {
             Some(skill) => Arc::clone(skill),
@@ -360,8 +376,9 @@ impl SkillHost {
         skill.function(name).map(|function| function.granted().to_vec())
     }
 
-    /// Tools that a model is offered: the built-in functions, and each function of a team's skills that are ready and in
-    /// scope. Those for other operations are among them: a conversation keeps its tools when its operation changes.
+    /// Tools for a model: the built-in functions, and the functions of a team's skills that are ready and in scope.
+    /// Functions for other operations are included, because a conversation keeps its tools when its operation
+    /// changes.
     pub fn specs(&self, scope: SkillScope<'_>) -> OfferedTools {
         let builtin = self.builtins.values().flat_map(|skill| skill.functions());
         let builtin = builtin.map(|function| function.spec()).collect();
@@ -371,8 +388,8 @@ impl SkillHost {
             if !self.is_in_scope(&component, scope) {
                 continue;
             }
-            // A schema that is refused here was added under another version; no model or provider is to work through
-            // it. A name that another component serves would call that one.
+            // The schema may have been accepted by an earlier version; no model or provider should get it now. A name
+            // that another component serves would call that component.
             let is_offered = |function: &SkillFunctionRef<'_>| {
                 let owner = self.component_of(&function.descriptor().name, scope.lock);
                 owner.as_deref() == Some(component.as_str()) && function.schema().is_ok()
@@ -389,7 +406,7 @@ impl SkillHost {
         OfferedTools { builtin, team }
     }
 
-    /// Calls a function and waits for its end. Blocks: call it on a thread that may.
+    /// Calls a function and waits for its end. Blocks.
     pub fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport {
         let skill = match self.find(name, context.locked.as_deref()) {
             Ok(skill) => skill,
@@ -401,7 +418,6 @@ impl SkillHost {
         }
     }
 
-    /// Calls a function that was found.
     fn call_function(
         &self,
         context: &Arc<CallContext>,
@@ -463,7 +479,7 @@ impl SkillHost {
             || self.builtin_functions.contains_key(name)
     }
 
-    /// Whether a team's skill is offered: one that the lock file names, or one that the user has added without it.
+    /// True if a team's skill is offered: the lock file names it, or the user has added it without a lock file.
     fn is_in_scope(&self, component: &str, scope: SkillScope<'_>) -> bool {
         let is_own = || {
             let pins = self.pins();
@@ -471,7 +487,7 @@ impl SkillHost {
         };
         match scope.lock {
             Some(lock) => lock.effects(component).is_some() || !lock.is_closed() && is_own(),
-            // Without a session, any repository may be meant.
+            // Without a session, the call may be about any repository.
             None => scope.operation.is_none() || is_own(),
         }
     }
@@ -480,7 +496,8 @@ impl SkillHost {
         if let Some(skill) = self.builtin_functions.get(function) {
             return Ok(Arc::clone(skill));
         }
-        // A component that the user has not added has no known functions; its own name says at least that it waits.
+        // The functions of a component that the user has not added are unknown. Its own name is known, so the error
+        // can say that it has to be added.
         let component = self.component_of(function, lock);
         let component = component.as_deref().unwrap_or(function);
         match self.one_member(component, lock) {
@@ -512,19 +529,19 @@ impl SkillHost {
         }
     }
 
-    /// The skill's code, loaded once.
+    /// Code of the skill, loaded once.
     fn loaded<'s>(
         &self,
         skill: &'s Skill,
         progress: &dyn Fn(&str),
         cancel: &CancellationToken,
     ) -> Result<&'s Loaded, String> {
-        // Calls take no lock once the code is loaded: a call that met another one at the lock would sleep for fifty
-        // calls.
+        // Take no lock once the code is loaded: a call that waits for the lock sleeps for as long as fifty calls
+        // take.
         if let Some(loaded) = skill.loaded.get() {
             return Ok(loaded);
         }
-        // The holder of the lock may be compiling, for minutes.
+        // The holder of the lock may compile for minutes, so the wait can be cancelled.
         let Some(_loading) = lock_wait::lock(&skill.loading, cancel) else {
             return Err("it was being loaded when the call was cancelled".to_owned());
         };
@@ -601,14 +618,14 @@ fn nothing_ran(error: CallError) -> CallReport {
     }
 }
 
-/// True where a schema of arguments allows the argument `cursor`.
+/// True if a schema of arguments has the property `cursor`.
 fn takes_cursor(parameters: &Value) -> bool {
     let is_closed = parameters.get("additionalProperties") == Some(&Value::Bool(false));
     !is_closed || parameters.pointer("/properties/cursor").is_some()
 }
 
-/// Effects of a function that count in this context: those that the user has granted, within the repository's lock file
-/// where it names the skill.
+/// Effects of a function in this context: those that the user has granted, and that the repository's lock file allows
+/// if it names the skill.
 fn within(function: SkillFunctionRef<'_>, context: &CallContext) -> Vec<Effect> {
     let skill = function.skill;
     let locked = context

@@ -1,4 +1,4 @@
-//! Secrets of the user for requests of skills: a file that only the user can read, and variables that the user's
+//! The user's secrets for requests of skills: a file that only the user can read, and variables that the user's
 //! configuration names.
 
 use std::collections::BTreeMap;
@@ -15,10 +15,10 @@ use tool_core::api::SecretName;
 
 use crate::SkillHostError;
 
-/// Largest file.
+/// Limit for the file in bytes.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Secrets by name, as the file has them.
+/// Secrets in the file, by name.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredSecrets {
@@ -33,21 +33,25 @@ struct StoredSecret {
     value: String,
 }
 
-/// Why a value can be no secret.
+/// Reason why a value cannot be a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SecretError {
-    /// Too short or too long.
+    /// The value is too short or too long.
     #[error("a secret has from {SECRET_BYTES_MIN} to {SECRET_BYTES_MAX} bytes")]
     Length,
-    /// A line break or another character that no header can hold.
+    /// The value has a line break or another character that a header cannot hold.
     #[error("a secret has printable ASCII characters only")]
     Character,
-    /// The header is no name.
+    /// The name of the header is not valid.
     #[error("the name of a header has letters, digits and `-`")]
     Header,
 }
 
-/// The value without the line break that a terminal or a file adds, where it may be one.
+/// Removes the line break that a terminal or a file adds, and checks the value.
+///
+/// # Errors
+///
+/// The value cannot be a secret.
 pub fn check_secret(value: &str) -> Result<&str, SecretError> {
     let value = value.trim_end_matches(['\r', '\n']);
     if !(SECRET_BYTES_MIN..=SECRET_BYTES_MAX).contains(&value.len()) {
@@ -73,7 +77,11 @@ fn path(home: &Path) -> PathBuf {
 }
 
 impl StoredSecrets {
-    /// The secrets in this home; none where there is no file.
+    /// Reads the secrets in this home; empty if there is no file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or parsed.
     pub fn read(home: &Path) -> Result<Self, SkillHostError> {
         let path = path(home);
         let mut text = Vec::new();
@@ -86,20 +94,24 @@ impl StoredSecrets {
             action: "read",
             source,
         })?;
-        // The parser's words quote the file.
+        // The parser's message quotes the file, so it is not shown.
         serde_json::from_slice(&text).map_err(|_| SkillHostError::Refused {
             path,
             reason: "it is not what `tool skill secret set` writes".to_owned(),
         })
     }
 
-    /// Names, hosts and headers, for a list. Values stay here.
+    /// Name, host and header of each secret, without values.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         let entries = self.secrets.iter();
         entries.map(|(name, secret)| (name.as_str(), secret.host.as_str(), secret.header.as_str()))
     }
 
-    /// Sets a secret, in place of an earlier one of the same name.
+    /// Sets a secret, and replaces one of the same name.
+    ///
+    /// # Errors
+    ///
+    /// The value or the header is not valid.
     pub fn set(&mut self, name: SecretName, secret: BoundSecret) -> Result<(), SecretError> {
         let stored = StoredSecret {
             value: check_secret(&secret.value)?.to_owned(),
@@ -110,12 +122,16 @@ impl StoredSecrets {
         Ok(())
     }
 
-    /// Removes a secret. False where there is none of that name.
+    /// Removes a secret. Returns false if there is none of that name.
     pub fn remove(&mut self, name: SecretName) -> bool {
         self.secrets.remove(name.as_str()).is_some()
     }
 
-    /// Writes the file, for the user alone.
+    /// Writes the file with mode 0600.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
     pub fn write(&self, home: &Path) -> Result<(), SkillHostError> {
         let path = path(home);
         let attempt = || -> io::Result<()> {
@@ -136,7 +152,7 @@ impl StoredSecrets {
     }
 }
 
-/// A secret by name: one that the configuration names, else one of the file. The error is for the guest.
+/// Finds a secret in the environment, if the configuration names it, or else in the file. The error is for the guest.
 pub(crate) fn find_secret(
     name: SecretName,
     configured: Option<&SecretSettings>,

@@ -1,7 +1,7 @@
 //! Tools for a model with a small context: fewer words and fewer arguments.
 //!
-//! What a built-in skill says in short is data (`short.toml`). Of any other description of an argument, the first
-//! sentence stays.
+//! The short descriptions of built-in skills are data (`short.toml`). Other descriptions of arguments are cut to
+//! their first sentences.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::registry::OfferedTools;
 use tool_core::api::ToolSpec;
 
-/// A built-in skill as a small model reads it.
+/// Short description of a built-in skill.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ShortSkill {
@@ -23,7 +23,8 @@ struct ShortSkill {
 static SHORT_SKILLS: LazyLock<BTreeMap<String, ShortSkill>> =
     LazyLock::new(|| toml::from_str(include_str!("short.toml")).expect("a test reads this table"));
 
-/// Keywords to leave out: a small model calls skills correctly without them, and the host checks calls by the full schema.
+/// Keywords to remove: a small model calls skills correctly without them, and the host checks calls against the full
+/// schema.
 const NEEDLESS: [&str; 6] = [
     "additionalProperties",
     "format",
@@ -34,7 +35,7 @@ const NEEDLESS: [&str; 6] = [
 ];
 
 impl OfferedTools {
-    /// Shortens descriptions and schemas for a model with a small context.
+    /// Shortens the description and the schema.
     #[must_use]
     pub fn shortened(mut self) -> Self {
         for spec in &mut self.builtin {
@@ -62,7 +63,7 @@ fn keep_arguments(schema: &mut Value, kept: &[String]) {
 pub fn drop_keywords(schema: &mut Value, keywords: &[&str]) {
     match schema {
         Value::Object(fields) => {
-            // A property may have the name of a keyword; its value is then a schema.
+            // A property may have the name of a keyword. Its value is then a schema.
             fields.retain(|key, value| value.is_object() || !keywords.contains(&key.as_str()));
             fields.values_mut().for_each(|value| drop_keywords(value, keywords));
         }

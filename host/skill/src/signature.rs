@@ -1,9 +1,9 @@
-//! Signatures of components: made with a key of the team's, checked against the named identities of the user.
+//! Signatures of components, made with a key of the team and checked against the identities that the user names.
 //!
-//! The signed text has the form that cosign signs, and names the SHA-256 of the component: never a tag, a file name or
-//! a version, which can come to mean something else. Keys are ECDSA on P-256, private ones PKCS#8 and public ones
-//! SubjectPublicKeyInfo, both as PEM, so that cosign and openssl make and check the same. A signature says who made a
-//! component; what it may do is still the user's decision.
+//! The signed text has cosign's format and names the SHA-256 of the component: tags, file names and versions can
+//! change their meaning. Keys are ECDSA on P-256 as PEM, private ones in PKCS#8 and public ones in
+//! SubjectPublicKeyInfo, so that cosign and openssl can sign and check as well. A signature tells who made a
+//! component; the user still decides what it may do.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -23,84 +23,84 @@ use serde::{Deserialize, Serialize};
 use super::plain::{self, Links};
 use crate::limits;
 
-/// Suffix of a signature's file after its component's name.
+/// Extension of a signature's file, after the name of its component.
 const SUFFIX: &str = "sig";
 
-/// Type of the signed text, as cosign calls it.
+/// Type of the signed text in cosign.
 const KIND: &str = "cosign container image signature";
 
-/// Why a component does not count as signed, or a key is none.
+/// Reason why a component does not count as signed, or a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SignatureError {
-    /// A signature is required, and no identity is configured.
+    /// Signatures are required, and no identity is configured.
     #[error("a signature is required, and no identity is configured")]
     NoIdentities,
-    /// There is none.
+    /// The component has no signature.
     #[error("`{what}` is not signed, and a signature is required")]
     Missing {
-        /// The component.
+        /// Name of the component.
         what: String,
     },
-    /// The signature is for another component.
+    /// The signature belongs to another component.
     #[error("the signature of `{what}` by `{identity}` is for another component: {found}")]
     OtherDigest {
-        /// The component.
+        /// Name of the component.
         what: String,
-        /// Identity that has signed.
+        /// Identity that signed.
         identity: String,
-        /// The digest that was signed.
+        /// Digest in the signature.
         found: String,
     },
-    /// None of the known keys has made it.
+    /// No known key made the signature.
     #[error("`{what}` is not signed by {}", names.join(" or "))]
     Wrong {
-        /// The component.
+        /// Name of the component.
         what: String,
         /// The known identities.
         names: Vec<String>,
     },
-    /// A signature's file is none.
+    /// The file does not hold a signature.
     #[error("`{}` is no signature: {reason}", path.display())]
     NoSignature {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Description of the cause.
         reason: String,
     },
-    /// A key is none.
+    /// The key is not valid.
     #[error("{what} is no usable key: {reason}")]
     Key {
-        /// The key.
+        /// Name of the key.
         what: String,
-        /// Why.
+        /// Description of the cause.
         reason: String,
     },
-    /// A key is there, and is not overwritten.
+    /// A key exists, and is not overwritten.
     #[error("`{}` is there already, and a key is never overwritten", path.display())]
     KeyExists {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// A file could not be read or written.
     #[error("`{}` could not be {action}", path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// `read` or `written`.
+        /// What was tried, as a participle: `read`, `written`.
         action: &'static str,
-        /// The system's answer.
+        /// Error of the file system.
         source: io::Error,
     },
 }
 
-/// A signed text with its signature (ASN.1 DER). Nothing of it is true before it was checked.
+/// A signed text with its signature (ASN.1 DER). Do not trust its content before it was checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
     payload: Vec<u8>,
     signature: Vec<u8>,
 }
 
-/// The file that lies beside a component.
+/// File format of a signature beside a component.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Bundle {
@@ -134,7 +134,11 @@ struct Image {
     digest: String,
 }
 
-/// A new pair of keys: private and public, each as PEM.
+/// Creates a new pair of keys: private and public, each as PEM.
+///
+/// # Errors
+///
+/// A key cannot be encoded.
 pub fn new_keys() -> Result<(String, String), SignatureError> {
     let wrong = |reason: String| SignatureError::Key {
         what: "a new key".to_owned(),
@@ -148,7 +152,11 @@ pub fn new_keys() -> Result<(String, String), SignatureError> {
     Ok((private.to_string(), public.map_err(|error| wrong(error.to_string()))?))
 }
 
-/// Writes a new pair of keys beside each other, `NAME.key` for its owner alone and `NAME.pub`. Nothing is overwritten.
+/// Writes a new pair of keys: `NAME.key` for its owner alone, and `NAME.pub`. Returns both paths.
+///
+/// # Errors
+///
+/// A file exists already, or cannot be written.
 pub fn write_keys(stem: &Path) -> Result<(PathBuf, PathBuf), SignatureError> {
     let (private, public) = new_keys()?;
     let place = |extension: &str| {
@@ -164,7 +172,7 @@ pub fn write_keys(stem: &Path) -> Result<(PathBuf, PathBuf), SignatureError> {
     }
     create(&key, private.as_bytes(), 0o600)?;
     create(&shown, public.as_bytes(), 0o644).inspect_err(|_| {
-        // Half of a pair is of no use, and would be in the way of the next.
+        // Remove the private key: half of a pair is useless, and would prevent the next attempt.
         let _ = std::fs::remove_file(&key);
     })?;
     Ok((key, shown))
@@ -188,11 +196,15 @@ fn written(path: &Path, source: io::Error) -> SignatureError {
     }
 }
 
-/// A key that signs.
+/// A key for signing.
 pub struct PrivateKey(SigningKey);
 
 impl PrivateKey {
-    /// Reads one from a PEM file.
+    /// Reads a private key from a PEM file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or does not hold such a key.
     pub fn read(path: &Path) -> Result<Self, SignatureError> {
         let text = read_text(path)?;
         let wrong = |reason: &str| SignatureError::Key {
@@ -212,12 +224,12 @@ impl PrivateKey {
 }
 
 impl Signature {
-    /// A signature that came from elsewhere, not checked.
+    /// Creates a signature from its parts, without a check.
     pub fn new(payload: Vec<u8>, signature: Vec<u8>) -> Self {
         Self { payload, signature }
     }
 
-    /// Signs the component with this digest (hexadecimal).
+    /// Signs a component. `digest` is its SHA-256, hexadecimal.
     pub fn of(digest: &str, key: &PrivateKey) -> Self {
         let payload = Payload {
             critical: Critical {
@@ -239,7 +251,7 @@ impl Signature {
         }
     }
 
-    /// The file that holds the signature of a component.
+    /// Path of the signature of a component.
     pub fn place(component: &Path) -> PathBuf {
         let mut name = component.as_os_str().to_owned();
         name.push(".");
@@ -247,7 +259,11 @@ impl Signature {
         PathBuf::from(name)
     }
 
-    /// Reads the signature beside a component; nothing where there is none.
+    /// Reads the signature beside a component; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or does not hold a signature.
     pub fn beside(component: &Path) -> Result<Option<Self>, SignatureError> {
         let path = Self::place(component);
         if path.symlink_metadata().is_err() {
@@ -270,7 +286,7 @@ impl Signature {
         }))
     }
 
-    /// The content of such a file.
+    /// Content of the file of a signature.
     pub fn to_text(&self) -> String {
         let bundle = Bundle {
             payload: BASE64.encode(&self.payload),
@@ -280,12 +296,16 @@ impl Signature {
         text + "\n"
     }
 
-    /// Puts it beside a component, in the place of what was there.
+    /// Writes the signature beside a component, and replaces an existing one. Returns its path.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
     pub fn write_beside(&self, component: &Path) -> Result<PathBuf, SignatureError> {
         let path = Self::place(component);
         let attempt = || -> io::Result<()> {
             let folder = component.parent().filter(|folder| !folder.as_os_str().is_empty());
-            // Readable for every user, as far as the umask allows.
+            // Every user may read the file, as far as the umask allows.
             let mut file = tempfile::Builder::new()
                 .permissions(PermissionsExt::from_mode(0o666))
                 .tempfile_in(folder.unwrap_or(Path::new(".")))?;
@@ -298,17 +318,17 @@ impl Signature {
         Ok(path)
     }
 
-    /// The signed text.
+    /// Text that was signed.
     pub fn payload(&self) -> &[u8] {
         &self.payload
     }
 
-    /// The signature in DER.
+    /// Signature in DER.
     pub fn signature(&self) -> &[u8] {
         &self.signature
     }
 
-    /// The digest that was signed, where this key has signed it.
+    /// Digest in the signed text, if this key has signed it.
     fn digest_by(&self, key: &VerifyingKey) -> Option<String> {
         let signature = Ecdsa::from_der(&self.signature).ok()?;
         key.verify(&self.payload, &signature).ok()?;
@@ -317,12 +337,16 @@ impl Signature {
     }
 }
 
-/// The identities whose signatures count, by name.
+/// Identities whose signatures count, by name.
 #[derive(Debug, Clone, Default)]
 pub struct Identities(BTreeMap<String, VerifyingKey>);
 
 impl Identities {
-    /// Reads the keys of the configuration: each is PEM, or a file with it, relative to `home`.
+    /// Reads the keys of the configuration: each is PEM, or a file relative to `home`.
+    ///
+    /// # Errors
+    ///
+    /// A key cannot be read or parsed.
     pub fn read(configured: &BTreeMap<String, String>, home: &Path) -> Result<Self, SignatureError> {
         let mut identities = BTreeMap::new();
         for (name, value) in configured {
@@ -340,7 +364,7 @@ impl Identities {
         Ok(Self(identities))
     }
 
-    /// True for a configured key that is written out, and lies in no file.
+    /// True for a configured key that is PEM, and not the path of a file.
     pub fn is_inline(value: &str) -> bool {
         value.contains("-----BEGIN")
     }
@@ -350,7 +374,11 @@ impl Identities {
         self.0.is_empty()
     }
 
-    /// Returns the identity that signed the component with this digest (hexadecimal). `what` names it in errors.
+    /// Finds the identity that signed a component. `digest` is its SHA-256, hexadecimal; `what` names it in errors.
+    ///
+    /// # Errors
+    ///
+    /// There is no valid signature of a known identity.
     pub fn check(&self, what: &str, digest: &str, signatures: &[Signature]) -> Result<String, SignatureError> {
         if self.0.is_empty() {
             return Err(SignatureError::NoIdentities);
@@ -383,7 +411,7 @@ impl Identities {
     }
 }
 
-/// A key or a signature: short, and text.
+/// Reads a key or a signature: a short text.
 fn read_text(path: &Path) -> Result<String, SignatureError> {
     plain::read_text(path, limits::SIGNATURE_BYTES_MAX, Links::Followed).map_err(|source| SignatureError::Io {
         path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! Built-in skills, compiled ahead of time for the build of the product.
+//! Compiles built-in skills, for the build of the product.
 
 use std::path::Path;
 
@@ -7,23 +7,31 @@ use crate::SkillHostError;
 use tool_boundary::{Descriptor, Limits, Runtime, describe, inspect};
 use tool_core::digest::sha256_hex;
 
-/// A built-in skill as its build embeds it.
+/// A built-in skill as the build embeds it.
 #[derive(Debug)]
 pub struct Embedded {
     /// The component's own descriptor.
     pub descriptor: Descriptor,
     /// SHA-256 of the component, hexadecimal.
     pub digest: String,
-    /// The machine code, without features that only some processors of this architecture have.
+    /// Native code, without instructions that only some processors of this architecture have.
     pub compiled: Vec<u8>,
 }
 
-/// Fingerprint of the compiler and configuration of [`precompile`]: code of another one does not load.
+/// Fingerprint of the compiler and its configuration. Code with another fingerprint does not load.
+///
+/// # Errors
+///
+/// The compiler cannot be configured.
 pub fn compiler_fingerprint() -> Result<String, SkillHostError> {
     Ok(Runtime::global()?.fingerprint())
 }
 
-/// Compiles a component of ours ahead of time and captures what it says about itself. For the build of the product.
+/// Compiles a built-in component, and records its descriptor.
+///
+/// # Errors
+///
+/// The component cannot be read, compiled or described.
 pub fn precompile(path: &Path) -> Result<Embedded, SkillHostError> {
     let refused = |reason| SkillHostError::Refused {
         path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! The skills of this machine beside a repository's lock file: writing the file, and finding what differs from it.
+//! Writes a repository's lock file from the installed skills, and compares the two.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,23 +12,27 @@ use crate::lock::{Difference, Lock, Locked, REGISTRY, place_and_digest, untagged
 use tool_boundary::CONTRACT;
 use tool_core::digest::sha256_hex;
 
-/// Skills that go into a lock file.
+/// Skills to put into a lock file.
 #[derive(Debug, Clone, Copy)]
 pub enum LockChoice<'a> {
-    /// These, in the versions that the user has added last. The file keeps its other skills.
+    /// These skills, in the versions that the user added last. The file keeps its other skills.
     Names(&'a [String]),
-    /// Those that the file names already.
+    /// The skills that the file names already.
     Again,
-    /// All that can be used now, and no others.
+    /// All skills that can be used now, and no others.
     All,
 }
 
-/// Adds the digest of a manifest to an address in a registry: `(address, digest)` to the pinned address.
+/// Function that adds the digest of a manifest to a reference: `(reference, digest)` to the pinned reference.
 pub type PinSource = fn(&str, &str) -> String;
 
 impl SkillHost {
-    /// Returns the lock file that follows `known` in this folder, and the reason for each chosen skill that is not locked
-    /// as it is now. `pin_source` adds the digest of a manifest to an address in a registry.
+    /// Creates the lock file that replaces `known` in this folder. Returns it with the reason for each chosen skill
+    /// that could not be locked. `pin_source` adds the digest of a manifest to a reference.
+    ///
+    /// # Errors
+    ///
+    /// The pins cannot be read.
     pub fn lock(
         &self,
         folder: &Path,
@@ -50,7 +54,8 @@ impl SkillHost {
         };
         let mut left_out = Vec::new();
         for name in names {
-            // A version that only the lock file of another repository asks for is nothing that the user has chosen here.
+            // The user has not chosen a version for this repository that only the lock file of another repository
+            // asks for.
             let is_shared = pins.skills.get(&name).is_some_and(|pin| pin.is_shared);
             let members = if is_shared { &locked } else { &last };
             match members.get(&name) {
@@ -67,7 +72,7 @@ impl SkillHost {
         Ok((Lock::new(skills), left_out))
     }
 
-    /// Every way in which the skills of the user differ from a lock file in this folder.
+    /// Finds the differences between the user's skills and a lock file in this folder.
     pub fn differences(&self, lock: &Lock, folder: &Path) -> Vec<Difference> {
         let mut differences = lock.differences(&self.entries_in(Some(lock)));
         let pins = self.pins().ok();
@@ -96,21 +101,21 @@ fn locked_as(skill: &Skill, source: Option<String>) -> Locked {
     }
 }
 
-/// Source of a component for others: a place in a registry, or a file below the folder of the lock file. A file
-/// elsewhere on this machine is none.
+/// Source of a component for other users: a reference to a registry, or a file below the folder of the lock file;
+/// `None` for a file elsewhere on this machine.
 fn source(origin: &ComponentOrigin, folder: &Path, pin_source: PinSource) -> Option<String> {
     if let Some(manifest) = &origin.manifest {
         return Some(pin_source(&origin.from, manifest));
     }
     let path = Path::new(&origin.from);
-    // Canonical paths: a link or `..` cannot make a file outside the folder look like one inside.
+    // Compare canonical paths: a link or `..` could make a file outside of the folder look like one inside.
     let (folder, parent) = (fs::canonicalize(folder).ok()?, fs::canonicalize(path.parent()?).ok()?);
     let inside = parent.strip_prefix(&folder).ok()?.join(path.file_name()?);
     inside.to_str().map(str::to_owned)
 }
 
-/// Why this source would not provide the locked component; the end of a sentence. A place in a registry is compared
-/// with the one that the component came from, if it came from one: nothing is asked for that.
+/// Explains why this source would not provide the locked component, as the end of a sentence. A reference is compared
+/// with the one that the component came from, if there is one, without asking the registry.
 fn wrong_source(source: &str, locked: &Locked, pin: Option<&Pin>, folder: &Path) -> Option<String> {
     if let Some(named) = place_and_digest(source) {
         let origin = pin?.origin.as_ref()?;

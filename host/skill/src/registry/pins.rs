@@ -1,4 +1,4 @@
-//! Components that the user has trusted: their digests and descriptors, in a file beside them.
+//! Components that the user has trusted, with their digests and descriptors, in a file beside them.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -12,52 +12,53 @@ use super::team::{ComponentFingerprint, io, write};
 use crate::{Descriptor, FunctionDescriptor, LockedSkills, SkillHostError};
 use tool_core::api::Effect;
 
-/// Versions of one skill beside the last one: more than the repositories of a user lock of it. The oldest one goes.
+/// Limit for the older versions of one skill: more than the lock files of a user's repositories name. Beyond it, the
+/// oldest version is removed.
 const VERSIONS_MAX: usize = 16;
 
 /// Components that the user has trusted, by name.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pins {
-    /// The version of each skill that counts where no lock file names another one.
+    /// The version of each skill that counts unless a lock file names another one.
     pub(super) skills: BTreeMap<String, Pin>,
-    /// Other versions, which the lock files of repositories may name; the one that was pinned last stands last.
+    /// Other versions, which lock files may name, in the order in which they were pinned.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) versions: BTreeMap<String, Vec<Pin>>,
-    /// Component of each function, made when the file is read.
+    /// Component of each function, computed when the file is read.
     #[serde(skip)]
     components: BTreeMap<String, String>,
 }
 
-/// One trusted component: the descriptor is part of what was shown, and its effects are all it will ever get. What
-/// came later than the first two fields may be absent.
+/// A trusted component. The user has seen the descriptor, and the component never gets effects beyond it. Fields
+/// after the first two may be missing in older files.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Pin {
     pub(super) digest: String,
     pub(super) descriptor: Descriptor,
-    /// The most that its functions get of what each declares; absent where they get all of it.
+    /// Limit for the effects of its functions; absent if each gets all that it declares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     granted: Option<Vec<Effect>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) origin: Option<ComponentOrigin>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) disabled: bool,
-    /// True where only lock files have asked for it: repositories whose lock file does not name it do without.
+    /// True if only lock files have asked for it. Repositories whose lock file does not name it do not use it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_shared: bool,
-    /// The file as it was when it had this digest, so that listing need not read it.
+    /// State of the file when it had this digest, so that lists need not read the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) stamp: Option<ComponentFingerprint>,
 }
 
-/// Origin of a component, where its update looks.
+/// Origin of a component, where updates are looked up.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComponentOrigin {
-    /// Absolute path of a file, or a place in a registry.
+    /// Absolute path of a file, or a reference to a registry.
     pub from: String,
-    /// Digest of the manifest that the place named then; absent for a file.
+    /// Digest of the manifest at that time; absent for a file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<String>,
 }
@@ -75,7 +76,7 @@ impl Pin {
         }
     }
 
-    /// Effects that its functions get together, where the policy allows them.
+    /// Effects of all its functions together, as far as the policy allows them.
     pub(super) fn granted(&self) -> Vec<Effect> {
         let mut effects: Vec<Effect> = self.grants().into_iter().flatten().collect();
         effects.sort_unstable();
@@ -83,19 +84,19 @@ impl Pin {
         effects
     }
 
-    /// Effects that each function gets, in the order of the descriptor.
+    /// Effects of each function, in the order of the descriptor.
     pub(super) fn grants(&self) -> Vec<Vec<Effect>> {
         let functions = self.descriptor.functions.iter();
         functions.map(|function| self.granted_to(function)).collect()
     }
 
-    /// Effects that the function of this name gets; none where the component has no such function.
+    /// Effects of the function with this name; empty if there is none.
     pub(super) fn granted_to_name(&self, name: &str) -> Vec<Effect> {
         let function = self.descriptor.function(name);
         function.map_or_else(Vec::new, |function| self.granted_to(function))
     }
 
-    /// Effects that a function has not asked for never count, even if the file lists them.
+    /// Effects that the function does not declare never count, even if the file lists them.
     fn granted_to(&self, function: &FunctionDescriptor) -> Vec<Effect> {
         let is_granted = |effect: &&Effect| self.granted.as_ref().is_none_or(|granted| granted.contains(*effect));
         function.effects.iter().filter(is_granted).copied().collect()
@@ -119,7 +120,7 @@ impl Pins {
         })?;
         for (component, pin) in &pins.skills {
             for function in &pin.descriptor.functions {
-                // `pin` refuses a name that is taken, so there is a second one only in an edited file.
+                // `pin` refuses a name that is taken, so only an edited file has two.
                 let component = || component.clone();
                 pins.components.entry(function.name.clone()).or_insert_with(component);
             }
@@ -141,7 +142,7 @@ impl Pins {
         other.or_else(last).map(String::as_str)
     }
 
-    /// The version of a skill that a lock file names, where it is not the one that counts without the file.
+    /// The version of a skill that a lock file names, if it is not the default one.
     pub(super) fn locked_version(&self, name: &str, lock: Option<&dyn LockedSkills>) -> Option<&Pin> {
         let digest = lock?.digest(name)?;
         let is_last = self.skills.get(name).is_some_and(|pin| pin.digest == digest);
@@ -156,8 +157,7 @@ impl Pins {
         all.find(|pin| pin.digest == digest)
     }
 
-    /// Adds a version beside the one that counts without a lock file. Returns the digests of versions that have no room
-    /// any more.
+    /// Adds a version beside the default one. Returns the digests of versions that were removed for it.
     pub(super) fn keep(&mut self, name: &str, pin: Pin) -> Vec<String> {
         let versions = self.versions.entry(name.to_owned()).or_default();
         versions.retain(|other| other.digest != pin.digest);
@@ -166,7 +166,7 @@ impl Pins {
         versions.drain(..beyond).map(|pin| pin.digest).collect()
     }
 
-    /// Forgets a version that stands beside the one that counts without a lock file. True where there was one.
+    /// Removes a version beside the default one. Returns false if there is none.
     pub(super) fn forget(&mut self, name: &str, digest: &str) -> bool {
         let Some(versions) = self.versions.get_mut(name) else {
             return false;
@@ -180,7 +180,7 @@ impl Pins {
         is_known
     }
 
-    /// Changes the file. Others that change it at the same time wait.
+    /// Changes the file under a lock; other writers wait.
     pub(super) fn edit<T>(
         folder: &Path,
         change: impl FnOnce(&mut Self) -> Result<T, SkillHostError>,

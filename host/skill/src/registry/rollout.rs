@@ -1,7 +1,7 @@
-//! Decisions of the user about a team's components: added, trusted, updated, switched off and on, removed, locked.
+//! The user's decisions about a team's components: add, trust, update, disable, enable, remove, lock.
 //!
-//! Nothing here asks the user. What the user was shown is named by its digest, and an effect that the version before
-//! did not have counts only where it is among those that the user has said yes to.
+//! This module asks no questions. A digest identifies what the user has seen, and a new effect counts only if the
+//! user has granted it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder};
@@ -24,47 +24,47 @@ use tool_core::api::{Effect, SkillOrigin};
 use tool_core::digest::sha256_hex;
 use tool_sandbox::scratch::{self, ScratchFolder};
 
-/// On which terms a component is pinned. The default: from nowhere, and nothing beyond the version before.
+/// Terms on which a component is pinned. By default it has no origin, and no effects beyond those of the previous
+/// version.
 #[derive(Debug, Clone, Default)]
 pub struct Terms {
-    /// Origin of the component; absent keeps the known one.
+    /// Origin of the component; absent to keep the known one.
     pub origin: Option<ComponentOrigin>,
-    /// Effects beyond those of the version before that the user has said yes to.
+    /// Effects beyond those of the previous version that the user has granted.
     pub grown: Vec<Effect>,
-    /// It gets at most these; absent is all that it asks for.
+    /// Limit for its effects; absent to grant all that it declares.
     pub within: Option<Vec<Effect>>,
-    /// True where a repository's lock file asks for it: another version that the user has stays the one that counts
-    /// elsewhere.
+    /// True if a repository's lock file asks for it. The user's other version stays the default.
     pub is_for_lock: bool,
 }
 
-/// Differences between a component and the one that is pinned under its name.
+/// Differences between a component and the pinned version of the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VersionChange {
-    /// Version of the one before.
+    /// Version of the pinned component.
     pub version: String,
-    /// Its digest.
+    /// Digest of the pinned component.
     pub digest: String,
-    /// Effects that the new one asks for and the one before was not granted.
+    /// Effects that the new component declares and the pinned one was not granted.
     pub grown: Vec<Effect>,
-    /// Effects that the new one does not ask for any more.
+    /// Effects that the new component does not declare any more.
     pub dropped: Vec<Effect>,
-    /// Origin of the one before.
+    /// Origin of the pinned component.
     pub origin: Option<ComponentOrigin>,
 }
 
 /// A pinned component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Pinned {
-    /// Its name.
+    /// Name of the component.
     pub name: String,
-    /// Its version.
+    /// Version of the component.
     pub version: String,
-    /// SHA-256, hexadecimal.
+    /// SHA-256 of the component, hexadecimal.
     pub digest: String,
     /// Effects that it is granted.
     pub effects: Vec<Effect>,
-    /// Its origin, where that is known.
+    /// Origin of the component, if it is known.
     pub origin: Option<ComponentOrigin>,
 }
 
@@ -80,7 +80,7 @@ impl Pinned {
     }
 }
 
-/// A component that came from a registry, in a private folder until this is dropped.
+/// A component from a registry, in a private folder that is removed when this is dropped.
 #[derive(Debug)]
 pub struct Held {
     path: PathBuf,
@@ -88,14 +88,18 @@ pub struct Held {
 }
 
 impl Held {
-    /// The file.
+    /// Path of the component.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
 impl SkillHost {
-    /// Keeps a component that is no file yet, so that it can be looked at.
+    /// Writes a component to a private folder, so that it can be inspected.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
     pub fn hold(&self, component: &[u8]) -> Result<Held, SkillHostError> {
         let home = self.folder.parent();
         let folder = scratch::folder(home, "tool-skill-").map_err(|source| io(&self.folder, "made", source))?;
@@ -104,7 +108,11 @@ impl SkillHost {
         Ok(Held { path, _folder: folder })
     }
 
-    /// Compares a component with the one that is pinned under its name; nothing where none is.
+    /// Compares a component with the pinned one of the same name; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The pins cannot be read.
     pub fn change(&self, shown: &Inspection) -> Result<Option<VersionChange>, SkillHostError> {
         let pins = self.pins()?;
         let same = pins.version(&shown.name, &shown.digest);
@@ -118,23 +126,38 @@ impl SkillHost {
         }))
     }
 
-    /// Adds the component that was shown: copies it into the team's folder and pins its digest and descriptor. Refused
-    /// where the file is no longer the one that was shown.
+    /// Adds the component that the user has seen: copies it to the team's folder, and pins its digest and descriptor.
+    ///
+    /// # Errors
+    ///
+    /// The file has changed since, breaks a rule, or cannot be copied.
     pub fn add(&self, shown: &Inspection) -> Result<SkillEntry, SkillHostError> {
         self.add_on(shown, &Terms::default())
     }
 
-    /// Adds the component that was shown, on these terms.
+    /// Adds the component that the user has seen, on these terms.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::add`], or it declares effects that the terms do not grant.
     pub fn add_on(&self, shown: &Inspection, terms: &Terms) -> Result<SkillEntry, SkillHostError> {
         self.pin(&self.shown_again(shown)?, terms, false)
     }
 
-    /// Trusts the component that was shown where it lies: in the team's folder.
+    /// Trusts the component that the user has seen in the team's folder.
+    ///
+    /// # Errors
+    ///
+    /// The file has changed since, or breaks a rule.
     pub fn trust(&self, shown: &Inspection) -> Result<SkillEntry, SkillHostError> {
         self.trust_on(shown, &Terms::default())
     }
 
-    /// Trusts the component that was shown, on these terms.
+    /// Trusts the component that the user has seen, on these terms.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::trust`], or it declares effects that the terms do not grant.
     pub fn trust_on(&self, shown: &Inspection, terms: &Terms) -> Result<SkillEntry, SkillHostError> {
         let inspected = self.shown_again(shown)?;
         if self.path_of(&inspected.descriptor.name, &shown.digest) != shown.path {
@@ -155,8 +178,8 @@ impl SkillHost {
                 found: inspected.inspection.digest,
             });
         }
-        // It has no clock and no random numbers by which it could say another thing than the user has read. The pinned
-        // values are compared all the same.
+        // Without a clock and random numbers, the component cannot describe itself differently than before. The
+        // pinned values are compared all the same.
         if inspected.inspection == *shown {
             Ok(inspected)
         } else {
@@ -167,7 +190,7 @@ impl SkillHost {
         }
     }
 
-    /// Pins a component, which is copied into the team's folder unless it lies there. One that is switched off stays that.
+    /// Pins a component, and copies it to the team's folder unless it is there. A disabled component stays disabled.
     fn pin(&self, inspected: &Inspected, terms: &Terms, is_installed: bool) -> Result<SkillEntry, SkillHostError> {
         let (name, digest) = (&inspected.descriptor.name, &inspected.inspection.digest);
         Pins::edit(&self.folder, |pins| {
@@ -230,8 +253,8 @@ impl SkillHost {
         })
     }
 
-    /// Keeps the version that another one is about to replace, for the lock files that name it. A file that is not that
-    /// version any more is not kept.
+    /// Keeps the version that is about to be replaced, for lock files that name it. A file that has changed since it
+    /// was pinned is not kept.
     fn keep_last(&self, pins: &mut Pins, name: &str, last: Pin) -> Result<(), SkillHostError> {
         let (from, to) = (self.component_path(name), self.version_path(&last.digest));
         let is_last = read_component(&from).is_ok_and(|wasm| sha256_hex(&wasm) == last.digest);
@@ -254,14 +277,18 @@ impl SkillHost {
         made.map_err(|source| io(&folder, "made", source))
     }
 
-    /// Takes a team's component away in all its versions: the pins, the files and the signatures.
+    /// Removes a team's component in all versions: pins, files and signatures.
+    ///
+    /// # Errors
+    ///
+    /// The pins or the files cannot be changed.
     pub fn remove(&self, name: &str) -> Result<(), SkillHostError> {
         if is_name(name) {
             self.clear_store(name, None)?;
         }
         let is_pinned = self.pins()?.skills.contains_key(name);
         let path = match self.installed(name) {
-            // Its file may be gone; what was granted goes all the same.
+            // The file may be gone; the pin is removed all the same.
             Err(_) if is_pinned => self.component_path(name),
             path => path?,
         };
@@ -277,7 +304,12 @@ impl SkillHost {
         others.chain([path]).try_for_each(|path| remove_files(&path))
     }
 
-    /// Removes what a skill has kept: in the repository with this root, or in all. True where there was something.
+    /// Removes what a skill has kept: for the repository at this root, or for all. Returns true if there was
+    /// something.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be removed.
     pub fn clear_store(&self, name: &str, root: Option<&Path>) -> Result<bool, SkillHostError> {
         let home = self.folder.parent().unwrap_or(&self.folder);
         if !is_name(name) {
@@ -286,7 +318,11 @@ impl SkillHost {
         store::clear(home, name, root).map_err(|source| io(home, "cleared", source))
     }
 
-    /// Switches a pinned component off, or on again. What it is and what it may do stays pinned.
+    /// Disables a pinned component, or enables it again. The pin stays.
+    ///
+    /// # Errors
+    ///
+    /// The component is not pinned, or the pins cannot be changed.
     pub fn disable(&self, name: &str, is_disabled: bool) -> Result<(), SkillHostError> {
         Pins::edit(&self.folder, |pins| match pins.skills.get_mut(name) {
             Some(pin) => {
@@ -297,7 +333,11 @@ impl SkillHost {
         })
     }
 
-    /// Everything that is pinned, by name.
+    /// All pinned components, by name.
+    ///
+    /// # Errors
+    ///
+    /// The pins cannot be read.
     pub fn pinned(&self) -> Result<BTreeMap<String, Pinned>, SkillHostError> {
         let pins = self.pins()?;
         let pinned = pins.skills.iter();
@@ -306,29 +346,45 @@ impl SkillHost {
             .collect())
     }
 
-    /// The version of a skill with this digest, where the user has added it.
+    /// The version of a skill with this digest, if the user has added it.
+    ///
+    /// # Errors
+    ///
+    /// The pins cannot be read.
     pub fn pinned_version(&self, name: &str, digest: &str) -> Result<Option<Pinned>, SkillHostError> {
         let pins = self.pins()?;
         Ok(pins.version(name, digest).map(|pin| Pinned::new(name, pin)))
     }
 
-    /// The bytes of the component that was shown.
+    /// Reads the component that the user has seen.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or has changed since.
     pub fn component(&self, shown: &Inspection) -> Result<Arc<[u8]>, SkillHostError> {
         Ok(self.shown_again(shown)?.wasm)
     }
 
-    /// The file of a component in the team's folder, pinned or not.
+    /// Path of a component in the team's folder, pinned or not.
+    ///
+    /// # Errors
+    ///
+    /// There is no such component.
     pub fn file_of(&self, name: &str) -> Result<PathBuf, SkillHostError> {
         self.installed(name)
     }
 
-    /// Puts a signature beside the version of a skill with this digest.
+    /// Writes a signature beside the version of a skill with this digest.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written.
     pub fn write_signature(&self, name: &str, digest: &str, signature: &Signature) -> Result<PathBuf, SignatureError> {
         signature.write_beside(&self.path_of(name, digest))
     }
 }
 
-/// Refuses effects that the version before was not granted and that the user has not said yes to.
+/// Refuses effects that neither the previous version nor the terms grant.
 fn check_grown(inspected: &Inspected, before: &Pin, terms: &Terms) -> Result<(), SkillHostError> {
     let grown = grown(&inspected.descriptor.functions, before, terms.within.as_deref());
     let grown = beyond(&grown, &terms.grown);
@@ -342,8 +398,8 @@ fn check_grown(inspected: &Inspected, before: &Pin, terms: &Terms) -> Result<(),
     }
 }
 
-/// Effects that a function asks for and that the function of this name was not granted before, sorted. An effect that
-/// only another function of the component had is new.
+/// Effects of a function that the function of this name was not granted before, sorted. An effect that only another
+/// function of the component had is new.
 fn grown(functions: &[FunctionDescriptor], before: &Pin, within: Option<&[Effect]>) -> Vec<Effect> {
     let mut all = Vec::new();
     for function in functions {
@@ -358,7 +414,7 @@ fn grown(functions: &[FunctionDescriptor], before: &Pin, within: Option<&[Effect
     all
 }
 
-/// Refuses a function whose name calls a function of another component that the user has added.
+/// Refuses a function whose name calls a function of another pinned component.
 fn check_names(inspected: &Inspected, pins: &Pins) -> Result<(), SkillHostError> {
     let descriptor = &inspected.descriptor;
     for function in &descriptor.functions {
@@ -378,12 +434,11 @@ fn check_names(inspected: &Inspected, pins: &Pins) -> Result<(), SkillHostError>
     Ok(())
 }
 
-/// Effects in the first list and not in the second.
 fn beyond(all: &[Effect], known: &[Effect]) -> Vec<Effect> {
     all.iter().copied().filter(|effect| !known.contains(effect)).collect()
 }
 
-/// Copies a component's signature, or removes the one that an earlier component left.
+/// Copies a component's signature, or removes the signature of an earlier component.
 fn copy_signature(from: &Path, to: &Path) -> Result<(), SkillHostError> {
     let target = Signature::place(to);
     match Signature::beside(from) {
@@ -392,7 +447,7 @@ fn copy_signature(from: &Path, to: &Path) -> Result<(), SkillHostError> {
     }
 }
 
-/// Removes a component and its signature, where they are there.
+/// Removes a component and its signature, if they exist.
 fn remove_files(component: &Path) -> Result<(), SkillHostError> {
     remove_file(&Signature::place(component))?;
     remove_file(component)

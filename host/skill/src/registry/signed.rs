@@ -1,9 +1,8 @@
-//! Whether a pinned component counts as signed, where the user requires that.
+//! Checks whether a pinned component is signed, if the user requires signatures.
 //!
-//! It is looked at before a component may be used, not only when it is pinned: what was pinned before a signature was
-//! required needs one as well, and a key that no longer counts takes its skills along. Nothing that is written down of an
-//! earlier look is believed: the signature beside the component is checked against its digest, again wherever the
-//! signature, the configuration or a key is another one than at the last look.
+//! The check happens before every use, not only when a component is pinned: components that were pinned before
+//! signatures were required need one as well, and a key that is withdrawn takes its skills along. The result of a
+//! check is reused only while signature, configuration and keys are unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +14,7 @@ use super::team::{ComponentFingerprint, Seen};
 use crate::signature::{Identities, Signature};
 use tool_config::{self, Environment, SkillsSettings};
 
-/// Signature rules of the user, read again where they have changed.
+/// The user's rules for signatures, read again when they change.
 pub(super) struct Signing {
     home: PathBuf,
     known: Mutex<Option<Known>>,
@@ -28,22 +27,22 @@ struct Known {
     required: Required,
 }
 
-/// Identities whose signatures count, where one is required.
+/// Identities whose signatures count; absent if none is required.
 #[derive(Clone)]
 pub(super) struct Required(Option<Arc<Identities>>);
 
-/// A signature that was looked at.
+/// A signature that was checked.
 #[derive(Clone)]
 pub(super) struct CheckedSignature {
-    /// Against these; another list of them is another look.
+    /// Identities that it was checked against; another list needs another check.
     identities: Arc<Identities>,
-    /// The file that it lay in, where there was one.
+    /// State of the file of the signature, if there was one.
     stamp: Option<ComponentFingerprint>,
     verdict: Result<(), String>,
 }
 
 impl Signing {
-    /// That of the configuration in this home.
+    /// Creates rules that follow the configuration in this home.
     pub(super) fn new(home: &Path) -> Self {
         Self {
             home: home.to_owned(),
@@ -51,7 +50,8 @@ impl Signing {
         }
     }
 
-    /// Returns the current rules. If they cannot be known, nothing may be used; the error is the end of a sentence.
+    /// Returns the present rules. If they cannot be read, no component may be used; the error is the end of a
+    /// sentence.
     pub(super) fn required(&self) -> Result<Required, String> {
         let unknown = |error: String| format!("whether it needs a signature is not known: {error}");
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,13 +86,13 @@ impl Signing {
         Ok(required)
     }
 
-    /// Identities that may sign, whether that is required or not; none where that cannot be known.
+    /// Identities that may sign, whether signatures are required or not; `None` if they cannot be read.
     pub(super) fn identities(&self) -> Option<Identities> {
         let common = tool_config::common(&self.home, &Environment::default()).ok()?;
         Identities::read(&common.skills.identities, &self.home).ok()
     }
 
-    /// The files that hold keys, as they are now.
+    /// Present state of the files that hold keys.
     fn keys(&self, identities: &BTreeMap<String, String>) -> Vec<Option<ComponentFingerprint>> {
         let files = identities.values().filter(|value| !Identities::is_inline(value));
         files.map(|file| stamp(&self.home.join(file))).collect()
@@ -100,7 +100,7 @@ impl Signing {
 }
 
 impl Required {
-    /// An error, as the end of a sentence, unless the component is signed as it has to be.
+    /// Checks that the component has a required signature. The error is the end of a sentence.
     pub(super) fn check(&self, name: &str, path: &Path, pin: &Pin, seen: &mut Seen) -> Result<(), String> {
         let Some(identities) = &self.0 else { return Ok(()) };
         let stamp = stamp(&Signature::place(path));

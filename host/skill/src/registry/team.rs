@@ -1,5 +1,5 @@
-//! A team's components as they lie in their folder: found, compared with their pins, and looked at. Changing what is
-//! pinned is the business of `rollout`.
+//! A team's components in their folder: finds them, compares them with their pins, and inspects them. `rollout`
+//! changes the pins.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +21,7 @@ use tool_boundary::{describe, inspect};
 use tool_core::api::{Effect, SkillState};
 use tool_core::digest::sha256_hex;
 
-/// Folder of the versions that only lock files name, below the team's folder: each by its digest.
+/// Folder for versions that only lock files name, below the team's folder. Each file is named by its digest.
 pub(super) const VERSIONS: &str = "versions";
 
 /// A component in the team's folder, as it was when it was last read.
@@ -29,13 +29,14 @@ pub(super) const VERSIONS: &str = "versions";
 pub(super) struct Seen {
     stamp: ComponentFingerprint,
     digest: String,
-    /// Set once it was found to be pinned, so that its code is loaded once.
+    /// Set once the component was found to be pinned, so that its code is loaded once.
     skill: Option<Arc<Skill>>,
-    /// Its signature, once that was looked at.
+    /// Its signature, once that was checked.
     pub(super) checked: Option<CheckedSignature>,
 }
 
-/// Tells whether a file is still the one that was hashed. The change time cannot be set back by its owner.
+/// Identifies the state of a file, to find out whether it has changed since it was hashed. Its owner cannot set the
+/// change time back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct ComponentFingerprint {
     device: u64,
@@ -57,38 +58,38 @@ impl ComponentFingerprint {
     }
 }
 
-/// A component of the team with its state.
+/// A component of the team, by its state.
 pub(super) enum Member {
     Ready(Arc<Skill>),
     Waiting {
         digest: String,
         state: SkillState,
         reason: String,
-        /// Descriptor that the user was shown, where the component is still that one.
+        /// Descriptor that the user has seen, if the component has not changed.
         descriptor: Option<Box<Descriptor>>,
     },
 }
 
-/// Description and requests of a component, before it is trusted.
+/// Description and declared effects of a component that is not trusted yet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Inspection {
-    /// Name that would call it.
+    /// Name of the component.
     pub name: String,
-    /// Its own version.
+    /// Version of the component.
     pub version: String,
-    /// Its own description.
+    /// Description by the component's author.
     pub description: String,
-    /// The effects that its functions would get, together.
+    /// Effects that its functions declare, together.
     pub effects: Vec<Effect>,
-    /// Its functions.
+    /// Functions of the component.
     pub functions: Vec<FunctionDescriptor>,
     /// Facts that the host does not enforce.
     pub metadata: ComponentMetadata,
     /// SHA-256 of the file, hexadecimal.
     pub digest: String,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub size: u64,
-    /// The file.
+    /// Path of the file.
     pub path: PathBuf,
 }
 
@@ -108,7 +109,7 @@ impl Inspection {
     }
 }
 
-/// A component that was looked at, with the data that is needed to keep it.
+/// An inspected component, with the data for pinning it.
 pub(super) struct Inspected {
     pub(super) inspection: Inspection,
     pub(super) descriptor: Descriptor,
@@ -116,7 +117,7 @@ pub(super) struct Inspected {
 }
 
 impl SkillHost {
-    /// Components in the team's folder by name, each in the version that this lock file names.
+    /// Components in the team's folder by name, in the versions that this lock file names.
     pub(super) fn members(&self, lock: Option<&dyn LockedSkills>) -> BTreeMap<String, Member> {
         let mut names: BTreeSet<String> = component_names(&self.folder);
         let pins = self.pins();
@@ -139,13 +140,13 @@ impl SkillHost {
             .collect()
     }
 
-    /// The one of this name, without a look at the others.
+    /// The component of this name, without examining the others.
     pub(super) fn one_member(&self, name: &str, lock: Option<&dyn LockedSkills>) -> Option<Member> {
         let pins = self.pins();
         let is_kept = |pins: &Arc<Pins>| pins.locked_version(name, lock).is_some();
         if !pins.as_ref().is_ok_and(is_kept) {
             let path = self.installed(name).ok()?;
-            // Lists leave links out, too.
+            // Lists skip links as well.
             if path.symlink_metadata().ok()?.is_symlink() {
                 return None;
             }
@@ -155,7 +156,7 @@ impl SkillHost {
         Some(self.member(&mut seen, name, lock, &pins, &required))
     }
 
-    /// Pinned components, read again if their file is another one than before.
+    /// The pins, read again if their file has changed.
     pub(super) fn pins(&self) -> Result<Arc<Pins>, SkillHostError> {
         let stamp = fs::symlink_metadata(Pins::path(&self.folder))
             .ok()
@@ -245,18 +246,30 @@ impl SkillHost {
         }
     }
 
-    /// Looks at a component without trusting it: it is checked, compiled, and asked to describe itself with every
+    /// Inspects a component without trusting it: checks and compiles it, and asks for its descriptor with every
     /// capability denied.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or the component breaks a rule.
     pub fn inspect(&self, file: &Path) -> Result<Inspection, SkillHostError> {
         self.inspect_until(file, &CancellationToken::new())
     }
 
-    /// Like [`Self::inspect`], but ends early if cancelled: compiling may take many seconds.
+    /// Like [`Self::inspect`], but can be cancelled: compiling may take many seconds.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::inspect`].
     pub fn inspect_until(&self, file: &Path, cancel: &CancellationToken) -> Result<Inspection, SkillHostError> {
         Ok(self.inspected_until(file, cancel)?.inspection)
     }
 
-    /// Inspects the component of that name in the team's folder, in the version with this digest if one is given.
+    /// Inspects the component of this name in the team's folder, in the version with this digest if one is given.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::inspect`], or there is no such component.
     pub fn inspect_installed(&self, name: &str, digest: Option<&str>) -> Result<Inspection, SkillHostError> {
         let path = match digest {
             Some(digest) => self.path_of(name, digest),
@@ -313,7 +326,7 @@ impl SkillHost {
         })
     }
 
-    /// The file of a component in the team's folder.
+    /// Path of a component in the team's folder.
     pub(super) fn installed(&self, name: &str) -> Result<PathBuf, SkillHostError> {
         let path = self.component_path(name);
         if is_name(name) && path.is_file() {
@@ -327,12 +340,12 @@ impl SkillHost {
         self.folder.join(format!("{name}.wasm"))
     }
 
-    /// File of a version that lies beside the one that counts without a lock file.
+    /// Path of a version beside the default one.
     pub(super) fn version_path(&self, digest: &str) -> PathBuf {
         self.folder.join(VERSIONS).join(format!("{digest}.wasm"))
     }
 
-    /// File of the version of a skill with this digest.
+    /// Path of the version of a skill with this digest.
     pub(super) fn path_of(&self, name: &str, digest: &str) -> PathBuf {
         let is_other = self.pins().is_ok_and(|pins| {
             let is_last = pins.skills.get(name).is_some_and(|pin| pin.digest == digest);
@@ -346,7 +359,7 @@ impl SkillHost {
     }
 }
 
-/// Replaces a file as a whole, with mode 0600.
+/// Replaces a whole file, with mode 0600.
 pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), SkillHostError> {
     let attempt = || -> std::io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("/"));
@@ -367,7 +380,7 @@ pub(super) fn io(path: &Path, action: &'static str, source: std::io::Error) -> S
     }
 }
 
-/// The names that the files of components in a folder give them.
+/// Names of the components in a folder, from their file names.
 fn component_names(folder: &Path) -> BTreeSet<String> {
     let Ok(entries) = fs::read_dir(folder) else {
         return BTreeSet::new();
@@ -382,8 +395,8 @@ fn component_names(folder: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// Hashes a component, unless it is still the one that was hashed before, here or when it was pinned. A digest that is
-/// known by the file's stamp alone serves for lists: before code is loaded its bytes are hashed in any case.
+/// Hashes a component, unless it has not changed since it was hashed here or pinned. A digest that relies on the
+/// fingerprint of the file is good enough for lists; the bytes are hashed before code is loaded.
 fn look<'a>(seen: &'a mut BTreeMap<PathBuf, Seen>, path: &Path, pin: Option<&Pin>) -> std::io::Result<&'a mut Seen> {
     let stamp = ComponentFingerprint::of(&fs::symlink_metadata(path)?);
     if seen.get(path).is_none_or(|seen| seen.stamp != stamp) {
@@ -402,7 +415,7 @@ fn look<'a>(seen: &'a mut BTreeMap<PathBuf, Seen>, path: &Path, pin: Option<&Pin
     seen.get_mut(path).ok_or_else(|| std::io::ErrorKind::NotFound.into())
 }
 
-/// Reads a component of bounded size.
+/// Reads a component up to the size limit.
 pub(super) fn read_component(path: &Path) -> std::io::Result<Arc<[u8]>> {
     Ok(plain::read(path, limits::COMPONENT_BYTES_MAX, Links::Followed)?.into())
 }

@@ -8,14 +8,14 @@ use super::{Skill, SkillHost, Source, is_name, nothing_ran};
 use crate::{CallContext, CallError, CallReport, Descriptor, RawArguments, SkillHostError};
 use tool_core::text::{clean, nearest};
 
-/// A component that was checked, compiled and described, and that no list of skills knows.
+/// A component that was checked, compiled and described, but is in no list of skills.
 pub struct Trial {
     skill: Arc<Skill>,
     inspection: Inspection,
 }
 
 impl Trial {
-    /// Description and requests of the component.
+    /// Description and declared effects of the component.
     pub fn inspection(&self) -> &Inspection {
         &self.inspection
     }
@@ -28,7 +28,11 @@ impl std::fmt::Debug for Trial {
 }
 
 impl SkillHost {
-    /// Takes a component to try it out. It is held to all that [`Self::add`] would hold it to; nothing is pinned.
+    /// Loads a component for trying it out, under the rules of [`Self::add`]. Pins nothing.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or the component breaks a rule.
     pub fn trial(&self, file: &Path) -> Result<Trial, SkillHostError> {
         let inspection = self.inspect(file)?;
         let descriptor = Descriptor {
@@ -46,7 +50,7 @@ impl SkillHost {
         })
     }
 
-    /// Calls a function of a component that is tried out, as [`Self::call`] calls a skill's. Blocks.
+    /// Calls a function of a component that is tried out, as [`Self::call`] does for skills. Blocks.
     pub fn try_out(
         &self,
         context: &Arc<CallContext>,
@@ -67,7 +71,11 @@ impl SkillHost {
         }
     }
 
-    /// Whether a skill that is yet to be written can have this name. The error is the end of a sentence.
+    /// Checks the name for a new skill.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the name is not possible, as the end of a sentence.
     pub fn check_new_name(&self, name: &str) -> Result<(), String> {
         match (is_name(name), self.is_reserved(name)) {
             (false, _) => Err(

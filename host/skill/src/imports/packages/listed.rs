@@ -26,7 +26,7 @@ use tool_core::digest::sha256_hex;
 use tool_repository::changes::FileChange;
 use tool_repository::path;
 
-/// Files that npm reads at the root, whoever wrote them. From a `yarn.lock` it takes versions and URLs as well.
+/// Files that npm reads at the root, regardless of their author. From a `yarn.lock` it takes versions and URLs as well.
 const OF_ROOT: [&str; 4] = [MANIFEST, "package-lock.json", "npm-shrinkwrap.json", "yarn.lock"];
 const MANIFEST: &str = "package.json";
 
