@@ -491,14 +491,7 @@ impl Client {
 
 /// Percent-encodes a text for a path or a query.
 pub(crate) fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(byte.into()),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
+    host::text::percent_encode(text, "-._~")
 }
 
 fn broken(error: &dyn std::fmt::Display) -> Error {

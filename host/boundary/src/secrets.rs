@@ -12,6 +12,7 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use tool_core::api::{HostName, SecretName};
 use tool_core::digest::hexadecimal;
+use tool_core::text::percent_encode;
 
 use crate::transport::{HeaderFields, InboundResponse};
 
@@ -115,18 +116,11 @@ impl SecretMask {
 /// The value, and the forms in which a server may repeat it: percent-encoded, within JSON, hexadecimal, and in Base64 at each
 /// of the three places that it can have among the bytes before it.
 fn encodings(value: &str) -> Vec<String> {
-    let percent_encoded: String = value
-        .bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
-            byte => format!("%{byte:02X}"),
-        })
-        .collect();
     let in_json = serde_json::Value::from(value).to_string();
     let hexadecimal = hexadecimal(value.as_bytes());
     let mut encodings = vec![
         value.to_owned(),
-        percent_encoded,
+        percent_encode(value, "-_.~"),
         in_json.trim_matches('"').to_owned(),
         hexadecimal,
     ];

@@ -4,7 +4,7 @@
 //! the crate decides which value counts.
 
 use tool_core::api::ProviderName;
-use tool_core::text::nearest;
+use tool_core::text::{nearest, percent_encode};
 
 use super::Api;
 
@@ -360,7 +360,7 @@ pub(super) const MODEL: &str = "{model}";
 
 /// A URL with the model put in.
 pub(super) fn fill_model(url: &str, model: &str) -> String {
-    url.replace(MODEL, &percent_encoded(model))
+    url.replace(MODEL, &percent_encode(model, SEGMENT))
 }
 
 impl<'a> UrlParts<'a> {
@@ -394,7 +394,7 @@ impl<'a> UrlParts<'a> {
                 // The vendor's global endpoint has no region in its host name.
                 "{region-}" if value == "global" => String::new(),
                 "{region-}" => format!("{value}-"),
-                _ => percent_encoded(value),
+                _ => percent_encode(value, SEGMENT),
             };
             filled = filled.replace(placeholder, &text);
         }
@@ -408,17 +408,8 @@ pub(super) fn is_url_part(value: &str) -> bool {
     !value.is_empty() && value.len() <= 100 && value.chars().all(allowed)
 }
 
-/// Percent-encodes a text for one segment of a path.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => encoded.push(byte.into()),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
-}
+/// Characters that stay as they are in one segment of a path, beside letters and digits.
+const SEGMENT: &str = "-._~:";
 
 #[cfg(test)]
 mod tests {

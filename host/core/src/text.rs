@@ -144,6 +144,19 @@ pub fn beginning(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
 
+/// Percent-encodes all bytes of a text but letters and digits of ASCII, and those in `unreserved`.
+pub fn percent_encode(text: &str, unreserved: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || unreserved.as_bytes().contains(&byte) {
+            encoded.push(byte.into());
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
 /// The known name that is nearest to an unknown one, where one is near.
 pub fn nearest<'k>(unknown: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     known

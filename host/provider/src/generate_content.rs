@@ -88,14 +88,7 @@ impl Wire for GenerateContentWire {
 
 /// A model's name as it may stand in a path: no name leads to another one's.
 fn path_segment(name: &str) -> String {
-    let mut segment = String::new();
-    for byte in name.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'@' => segment.push(byte.into()),
-            other => segment.push_str(&format!("%{other:02X}")),
-        }
-    }
-    segment
+    tool_core::text::percent_encode(name, "-_.@")
 }
 
 /// Why the server says that it stopped.

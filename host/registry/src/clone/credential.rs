@@ -1,13 +1,13 @@
 //! Asks the user's credential helper about the host of one URL, outside of the sandbox.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::{CloneUrl, CloneWalls, Transport, environment};
+use tool_core::text::percent_encode;
 use tool_sandbox::{CommandSpec, RunEnd, RunLimits, run};
 
 /// Time limit for a helper in seconds. A helper may ask a server.
@@ -29,8 +29,8 @@ impl Credential {
         let [scheme, host, _] = parts(url);
         format!(
             "{scheme}://{}:{}@{host}\n",
-            encoded(&self.user),
-            encoded(&self.password)
+            percent_encode(&self.user, ""),
+            percent_encode(&self.password, "")
         )
     }
 }
@@ -70,18 +70,6 @@ fn parts(url: &CloneUrl) -> [String; 3] {
     let (scheme, rest) = url.text.split_once("://").unwrap_or(("", &url.text));
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     [scheme.to_ascii_lowercase(), host.to_owned(), path.to_owned()]
-}
-
-fn encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() {
-            encoded.push(char::from(byte));
-        } else {
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]
