@@ -9,11 +9,12 @@ use serde_json::Value;
 use crate::evidence::NumberedLine;
 use crate::manifest::ReadFile;
 use crate::readme::is_readme;
-use crate::survey::{Survey, beneath, is_aside_manifest, is_test_helper, join};
+use crate::survey::{Survey, beneath, is_aside_manifest, is_test_helper};
 use crate::text::{cited, code, cut_text};
 pub(super) use stated::documents as stating_documents;
 use stated::stated_command;
 use tool_repository::file_role::{file_name, parent};
+use tool_repository::path::join;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CommandPurpose {

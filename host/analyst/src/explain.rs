@@ -8,12 +8,13 @@ use super::commands::{build_root, stating_documents};
 use super::evidence::{Brief, Evidence, Listed, lines};
 use super::manifest::{MANIFESTS, ReadFile};
 use super::readme::is_readme;
-use super::survey::{self, Survey, beneath, is_beside_project, join, literal_glob};
+use super::survey::{self, Survey, beneath, is_beside_project, literal_glob};
 use super::{Reply, call};
 use central::SymbolCandidate;
 use starts::{entry_points, main_pattern, public_header};
 use tool_provider::ToolCall;
 use tool_repository::file_role::{file_name, parent};
+use tool_repository::path::join;
 
 mod central;
 mod endpoints;

@@ -4,9 +4,10 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::evidence::{NumberedLine, Quotation};
-use crate::survey::{is_test_helper, join};
+use crate::survey::is_test_helper;
 use crate::text::{cited, code};
 use tool_repository::file_role::{file_name, is_code, parent};
+use tool_repository::path::join;
 
 /// Manifests and build files that are read, in the order in which they tell most.
 pub(super) const MANIFESTS: [&str; 30] = [

@@ -9,6 +9,7 @@ use super::call;
 use super::evidence::{Brief, Dependency, Evidence, Listed, dependencies, hits, listed, size_text};
 use tool_provider::ToolCall;
 use tool_repository::file_role::{self, Role, file_name, is_code, is_test, parent, role};
+use tool_repository::path::join;
 
 /// Pages of the file list that are asked for: 20,000 files in all.
 const PAGES_MAX: usize = 10;
@@ -395,15 +396,6 @@ pub(super) fn beneath<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
         Some(path)
     } else {
         path.strip_prefix(directory)?.strip_prefix('/')
-    }
-}
-
-/// A path of a directory's entry.
-pub(super) fn join(directory: &str, name: &str) -> String {
-    if directory.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{directory}/{name}")
     }
 }
 

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tool_core::api::{ModuleEdge, ModuleGraph, ModuleNode};
 use tool_repository::Repository;
 use tool_repository::file_role::parent;
+use tool_repository::path::join;
 
 use super::symbols::{Manifest, PackageEcosystem};
 use super::{ContextError, Indexes, ProfileLookup, SelectionTree, read_tree};
@@ -416,14 +417,6 @@ fn inherited_name(
             return None;
         }
         folder = parent(folder);
-    }
-}
-
-fn join(folder: &str, name: &str) -> String {
-    if folder.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{folder}/{name}")
     }
 }
 

@@ -11,12 +11,13 @@ use super::central::{SymbolCandidate, central_section, definitions, explained, r
 use super::{globs_of, symbol_calls};
 use crate::evidence::{Brief, Evidence, Hit, NumberedLine, extent, hits, lines};
 use crate::file_doc::file_purpose;
-use crate::survey::{join, literal_glob};
+use crate::survey::literal_glob;
 use crate::text::{cited, code, cut_text, paragraph};
 use crate::{FileDefinition, NO_MODEL, Reply, TargetSymbol, call};
 use tool_core::api::CallGraph;
 use tool_provider::ToolCall;
 use tool_repository::file_role::{file_name, language, parent, stem};
+use tool_repository::path::join;
 
 mod part;
 

@@ -12,9 +12,10 @@ use super::central::SymbolCandidate;
 use super::starts::{library_header, mains, named_library, public_header};
 use crate::evidence::{Brief, Evidence, NumberedLine};
 use crate::manifest::ReadFile;
-use crate::survey::{Survey, beneath, is_beside_project, join};
+use crate::survey::{Survey, beneath, is_beside_project};
 use crate::text::code;
 use tool_repository::file_role::{file_name, language, parent};
+use tool_repository::path::join;
 
 const NAMES_MAX: usize = 10;
 /// Lines of one list of names. A longer one is generated.

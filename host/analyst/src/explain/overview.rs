@@ -14,10 +14,11 @@ use crate::evidence::{Brief, Dependency, Evidence, Quotation, hits, size_text};
 use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
 use crate::readme::{Readme, is_readme, is_remark};
-use crate::survey::{Survey, is_aside_manifest, join};
+use crate::survey::{Survey, is_aside_manifest};
 use crate::text::{code, cut_text, in_table, paragraph, prose};
 use tool_core::api::ModuleGraph;
 use tool_repository::file_role::{parent, stem};
+use tool_repository::path::join;
 
 /// Edges of a picture: it is read in a text.
 const PICTURE_EDGES_MAX: usize = 30;

@@ -10,9 +10,10 @@ use super::speaking_files;
 use crate::evidence::{Brief, Evidence, Hit, Listed, NumberedLine, hits};
 use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
-use crate::survey::{Survey, beneath, is_beside_project, is_test_helper, join};
+use crate::survey::{Survey, beneath, is_beside_project, is_test_helper};
 use crate::text::{cited, code, prose};
 use tool_repository::file_role::{Role, entry_point_by_path, file_name, is_code, is_test, parent, role, stem};
+use tool_repository::path::join;
 
 /// Entry points that are read and listed.
 const ENTRY_POINTS_MAX: usize = 5;
