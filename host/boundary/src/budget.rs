@@ -159,7 +159,6 @@ pub(crate) struct Deeds {
     pub(crate) notices: Vec<String>,
     /// True if a commit would have held no change.
     pub(crate) had_nothing_to_commit: bool,
-    /// Requests over HTTP.
     pub(crate) requests: Vec<RequestRecord>,
 }
 

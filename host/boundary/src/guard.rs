@@ -33,7 +33,6 @@ use tool_core::api::{Effect, ErrorKind};
 use tool_repository::path::{join, split};
 use tool_repository::{EntryKind, Identity, OpenError, Repository};
 
-/// Adds `wasi:filesystem`.
 pub(super) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     types::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)?;
     preopens::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)

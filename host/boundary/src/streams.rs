@@ -6,7 +6,6 @@ use crate::exchange::HttpExchange;
 use crate::files::RepositoryFile;
 use crate::staging::StageFile;
 
-/// Source of input.
 pub(crate) enum Input {
     /// Nowhere: at its end from the start.
     Empty,
@@ -18,7 +17,6 @@ pub(crate) enum Input {
     Body { bytes: Vec<u8>, offset: usize },
 }
 
-/// Target of output.
 pub(crate) enum GuestOutput {
     /// To the bounded log; `keep` also keeps the end for the words of a crash.
     Log { keep: bool },

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::dialect::{Dialect, Incoming, Mishap, Out, Part, Said, Speaker, Telling, cut};
 use super::{Script, ScriptedCall, ScriptedUsage, check};
 
-/// The wire.
 #[derive(Debug)]
 pub(super) struct Chat;
 

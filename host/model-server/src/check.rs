@@ -50,7 +50,6 @@ fn words<'v>(value: &'v Value, place: &str) -> Checked<&'v str> {
     }
 }
 
-/// A tool's name.
 fn name<'v>(value: &'v Value, place: &str, longest: usize) -> Checked<&'v str> {
     let name = text(value, place)?;
     if is_word(name) && name.len() <= longest {

@@ -67,7 +67,6 @@ pub(super) trait Dialect: fmt::Debug + Sync {
     /// An error, as the body of an HTTP answer.
     fn error(&self, mishap: Mishap<'_>) -> Value;
 
-    /// The model list.
     fn models(&self, ids: &[String]) -> Value;
 
     /// One entry of it.

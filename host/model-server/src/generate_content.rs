@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::dialect::{Dialect, Incoming, Mishap, Out, Part, Said, Speaker, Telling, signature};
 use super::{Round, Script, ScriptedCall, ScriptedUsage, ServerStep, check};
 
-/// The wire.
 #[derive(Debug)]
 pub(super) struct GenerateContent;
 

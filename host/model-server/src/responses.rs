@@ -6,7 +6,6 @@ use super::chat::{CREATED, Chat};
 use super::dialect::{Dialect, Incoming, Mishap, Out, Part, Said, Speaker, Telling, cut, signature};
 use super::{Script, ScriptedCall, ScriptedUsage, check};
 
-/// The wire.
 #[derive(Debug)]
 pub(super) struct Responses;
 

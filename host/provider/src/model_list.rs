@@ -50,7 +50,6 @@ impl ListedModel {
     }
 }
 
-/// The identifiers alone.
 pub(super) fn identifiers(body: &str) -> Vec<String> {
     described(body).into_iter().map(|model| model.id).collect()
 }

@@ -49,7 +49,6 @@ impl Identity {
 pub(super) enum Unresolved {
     /// A link or `..` leads out.
     Outside,
-    /// The kernel's answer.
     Errno(Errno),
 }
 

@@ -82,7 +82,6 @@ pub enum RootFileError {
     },
 }
 
-/// The whole file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RootFile {

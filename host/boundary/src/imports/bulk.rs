@@ -98,7 +98,6 @@ pub(super) fn shared_globs(call: &CallBudget, globs: &[String]) -> Result<Result
 }
 
 impl SelectionReader {
-    /// Begins to read.
     pub(super) fn open(
         call: &Arc<CallBudget>,
         context: &Arc<CallContext>,
@@ -134,7 +133,6 @@ impl SelectionReader {
         })
     }
 
-    /// The next files.
     pub(super) fn next(&mut self) -> Result<Batch, Stop> {
         self.next_of(|_, _, _| true)
     }

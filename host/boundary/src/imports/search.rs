@@ -126,7 +126,6 @@ pub(crate) struct NarrowedReader {
 }
 
 impl NarrowedReader {
-    /// Begins to read.
     pub(super) fn open(
         services: &dyn Services,
         call: &Arc<CallBudget>,

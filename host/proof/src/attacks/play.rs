@@ -19,7 +19,6 @@ use super::{Ask, Attack, Expected, Play, Wants};
 use crate::ProbeOutcome as Outcome;
 use tool_skill::{Builtin, CallError, CallOutcome, RawArguments};
 
-/// The hostile guest.
 const GUEST: &str = "hostile";
 
 /// Time beyond its deadline after which a call counts as one that cannot be stopped. A machine may be busy.

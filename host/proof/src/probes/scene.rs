@@ -28,7 +28,6 @@ pub(crate) fn python() -> Option<PathBuf> {
     environment::find_programs(&path, "python3").into_iter().next()
 }
 
-/// Makes one attempt.
 pub(super) fn one(attempt: &Attempt, sandbox: Sandbox, python: &Path, cancel: &CancellationToken) -> ProbeOutcome {
     let result = Scene::new().and_then(|scene| scene.play(attempt, sandbox, python, cancel));
     result.unwrap_or_else(|error| ProbeOutcome::NotAvailable(error.to_string()))

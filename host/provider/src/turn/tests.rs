@@ -14,7 +14,6 @@ use super::*;
 use crate::EventStream;
 use tool_core::api::ErrorKind;
 
-/// Watches nothing.
 struct Silent;
 
 impl Observer for Silent {

@@ -94,7 +94,6 @@ pub fn read_bounded(handle: OwnedFd, bytes_max: u64) -> Result<Vec<u8>, ReadErro
 /// The step by which a file got in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Done {
-    /// It is new.
     Created,
     /// The old file has the temporary's name.
     Exchanged,

@@ -25,7 +25,6 @@ pub(super) struct CopiedTree<'a> {
 }
 
 impl Spec {
-    /// The repository.
     pub(super) fn tree(&self) -> CopiedTree<'_> {
         CopiedTree {
             root: &self.root,

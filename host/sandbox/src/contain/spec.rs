@@ -27,7 +27,6 @@ pub(super) struct Spec {
     pub(super) arguments: Vec<String>,
     pub(super) directory: PathBuf,
     pub(super) environment: BTreeMap<String, String>,
-    /// The repository.
     pub(super) root: PathBuf,
     /// Relative to the repository: not there for the run.
     pub(super) hidden: Vec<OsString>,
@@ -72,7 +71,6 @@ pub(super) struct Install {
 pub(super) enum Visible {
     /// A file or directory, for reading.
     Place(PathBuf),
-    /// A symbolic link.
     Link {
         /// Path of the link.
         path: PathBuf,
@@ -112,9 +110,7 @@ pub(crate) enum Message {
     NotStarted(i32),
     /// The sandbox could not be set up.
     Failed {
-        /// The failed step.
         step: String,
-        /// The system's words.
         reason: String,
     },
 }

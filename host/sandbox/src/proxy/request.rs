@@ -15,10 +15,8 @@ pub(super) struct Head {
     pub(super) rest: Vec<u8>,
 }
 
-/// Kind of request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ProxyRequest {
-    /// A connection.
     Connect { host: String, port: u16 },
     /// A document of a server without TLS.
     Plain {
