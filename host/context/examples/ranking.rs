@@ -20,7 +20,7 @@ use tool_repository::{Options, Repository};
 
 use past::RecordedHistory;
 
-/// Candidates that are kept of a case by each order.
+/// Candidates of a case that each order keeps.
 const KEPT_MAX: usize = 60;
 
 type Failed = Box<dyn std::error::Error>;
@@ -36,7 +36,7 @@ fn main() -> Result<(), Failed> {
     }
 }
 
-/// Answers each case, whose tree is checked out when its line comes, with one line.
+/// Answers each case with one line. The case's tree is checked out when its line arrives.
 fn measure(clone: &Path, log: &Path, home: &Path) -> Result<(), Failed> {
     let history = Arc::new(RecordedHistory::read(log)?);
     let indexes = Indexes::waiting_for_history(home, Arc::clone(&history) as _);
@@ -65,7 +65,7 @@ fn measure(clone: &Path, log: &Path, home: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The candidates that some order puts among its first, and those that changed.
+/// The first candidates of each order, and the changed files.
 fn kept(candidates: Vec<MeasuredCandidate>, truth: &[String]) -> Vec<MeasuredCandidate> {
     let mut is_kept: Vec<bool> = candidates.iter().map(|one| truth.contains(&one.path)).collect();
     let mut keep_first = |value: &dyn Fn(&MeasuredCandidate) -> f64| {

@@ -13,7 +13,7 @@ const AREAS_MAX: usize = 6;
 /// Longest text before a colon that is read as a list of parts.
 const AREA_BYTES_MAX: usize = 60;
 
-/// A part as the steps of a path, in the joined form of [`joined`]: `net/http` has two.
+/// A part of the project as steps of a path, in the joined form of [`joined`]: `net/http` has two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Area {
     /// As written in the task.
@@ -41,7 +41,7 @@ pub(super) fn areas(title: &str) -> Vec<Area> {
     areas
 }
 
-/// The text before a colon, or in brackets at the beginning, that names parts; and what follows.
+/// Splits off the parts before a colon, or in brackets at the beginning. The second text is the rest.
 fn next_head(text: &str) -> Option<(&str, &str)> {
     if let Some((head, after)) = text.strip_prefix('[').and_then(|inner| inner.split_once(']'))
         && is_list_of_names(head)
@@ -59,7 +59,7 @@ fn is_list_of_names(head: &str) -> bool {
     head.len() <= AREA_BYTES_MAX && head.chars().all(is_sign) && (1..=2 + commas).contains(&words)
 }
 
-/// Words before a colon that say what kind of change it is.
+/// True for words before a colon that name a kind of change, such as `fix`.
 fn is_kind_of_change(step: &str) -> bool {
     const KINDS: &[&str] = &[
         "bug",
@@ -93,7 +93,7 @@ fn is_kind_of_change(step: &str) -> bool {
     KINDS.contains(&step)
 }
 
-/// The certainty, from 0 to 1, that a path belongs to an area, by the path alone.
+/// The certainty, from 0 to 1, that a path belongs to an area, judged by the path alone.
 #[cfg(test)]
 pub(super) fn belongs(area: &Area, path: &str) -> f64 {
     let of_step = |step: Step<'_>| step.in_name(stem(path)).max(step.in_folders(parent(path)));
@@ -105,7 +105,7 @@ impl Area {
         self.steps.iter().map(|step| Step(step))
     }
 
-    /// The certainty of a path whose steps have these certainties.
+    /// Combines the certainties of the steps of a path.
     pub(super) fn weigh(&self, steps: &[f64]) -> f64 {
         // The last step is the part itself; the steps before it say where it is.
         match steps.split_last() {
@@ -116,12 +116,12 @@ impl Area {
     }
 }
 
-/// One step of an area. The certainty that it is in a path is the greater of those of the name and of the directories.
+/// One step of an area. Its certainty for a path is the greater of those for the file name and the directories.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Step<'a>(&'a str);
 
 impl Step<'_> {
-    /// The certainty that a file's name without extensions is this step.
+    /// The certainty that this step is the file's name without extensions.
     pub(super) fn in_name(self, own: &str) -> f64 {
         match self.0 {
             step if joined(own) == *step => 1.0,
@@ -130,7 +130,7 @@ impl Step<'_> {
         }
     }
 
-    /// The certainty that one of the directories of a path is this step.
+    /// The certainty that this step is one of the directories of a path.
     pub(super) fn in_folders(self, path: &str) -> f64 {
         let folders = || path.split('/').filter(|folder| !folder.is_empty());
         if folders().any(|folder| joined(folder) == *self.0) {
@@ -142,8 +142,8 @@ impl Step<'_> {
         }
     }
 
-    /// False only where [`Self::in_name`] is 0. `joined` is the name's joined form, which holds every word of the name
-    /// as it is, but for letters beyond ASCII.
+    /// False only if [`Self::in_name`] is 0. `joined` is the joined form of the name, which contains each of its words,
+    /// except for letters beyond ASCII.
     pub(super) fn may_be_in(self, joined: &str, own: &str) -> bool {
         !own.is_ascii() || memchr::memmem::find(joined.as_bytes(), self.0.as_bytes()).is_some()
     }

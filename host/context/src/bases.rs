@@ -13,7 +13,7 @@ use tool_repository::file_role;
 const CLASSES_MAX: usize = 16;
 const HEAD_LINES_MAX: usize = 16;
 
-/// Words of heads that name no class.
+/// Words in heads that are not class names.
 const HEAD_WORDS: [&str; 16] = [
     "abstract",
     "class",
@@ -95,14 +95,14 @@ fn bases_of(tree: &SelectionTree<'_>, class: &ClassPlace) -> Vec<ClassPlace> {
     places.filter(|base| base != class).collect()
 }
 
-/// The files that define a class which a file names.
+/// The files that define the class that a file names.
 fn files_of_base(tree: &SelectionTree<'_>, at: usize, name: &str, is_renamed: bool) -> Vec<usize> {
     let files = files_defining(tree, name);
     if files.contains(&at) && !is_renamed {
         return vec![at];
     }
     let imported = imports(tree, at);
-    // A package hands on what its modules define.
+    // A package re-exports what its modules define.
     let handed_on: BTreeSet<usize> = imported.iter().flat_map(|at| imports(tree, *at)).collect();
     let of = |near: &dyn Fn(usize) -> bool| -> Vec<usize> { files.iter().copied().filter(|at| near(*at)).collect() };
     let nearest = of(&|at| imported.contains(&at));
@@ -126,7 +126,7 @@ fn imports(tree: &SelectionTree<'_>, at: usize) -> BTreeSet<usize> {
     }
 }
 
-/// The rest of the head behind the name of a class.
+/// The rest of the head after the name of a class.
 fn head_of(text: &str, class: &str, is_one_line: bool) -> Option<String> {
     let pattern = format!(
         r"^\s*([\w@]+\s+)*(class|interface|trait|struct|object|enum|protocol|record|module)\s+([\w.:]+(\.|::))?{}\b",
@@ -181,7 +181,7 @@ fn bases_in(head: &str, is_python: bool) -> Vec<String> {
         match c {
             '(' | '[' => depth += 1,
             ')' | ']' => depth = depth.saturating_sub(1),
-            // In Ruby a single one names the base class.
+            // In Ruby a single `<` precedes the base class.
             '<' if !head.trim_start().starts_with("< ") => depth += 1,
             '>' => depth = depth.saturating_sub(1),
             _ => {}

@@ -25,15 +25,15 @@ use tool_repository::file_role::{self, Role, file_name, parent, stem};
 
 /// Definitions of the name that are drawn.
 const DRAWN_MAX: usize = 6;
-/// Definitions of one name that are looked into; a name with more tells little.
+/// Definitions of one name that are parsed; a more common name tells little.
 const PARSED_PER_NAME_MAX: usize = 12;
-/// Files that are parsed for the definitions of what the symbol calls.
+/// Files that are parsed to find the called definitions.
 const PARSED_MAX: usize = 200;
 /// Files near the symbol that are parsed even if the index does not list the name in them.
 const NEAR_FILES_MAX: usize = 40;
 /// Files that are parsed for callers, at some milliseconds each.
 const CALLING_FILES_MAX: usize = 1000;
-/// Time in which callers are looked for.
+/// Time limit of the search for callers.
 const SEARCH_TIME: Duration = Duration::from_secs(20);
 
 /// Draws the definitions of a name beneath a path with their callers and callees. Without a definition the graph is empty.
@@ -71,7 +71,7 @@ pub fn draw_calls(
     })
 }
 
-/// A file by its syntax tree, with all uses of names.
+/// A parsed file with all uses of names.
 struct ParsedFile {
     text: String,
     details: SyntaxDetails,
@@ -138,7 +138,7 @@ impl CallReader<'_> {
         }
     }
 
-    /// The places at which files define some names, by the index.
+    /// For each name: the files that define it, according to the index.
     fn occurrences<'n>(&self, names: &BTreeSet<&'n str>) -> BTreeMap<&'n str, Vec<usize>> {
         let files: Vec<usize> = (0..self.tree.paths.len())
             .filter(|at| file_role::is_code(self.tree.paths[*at]))
@@ -164,8 +164,7 @@ impl CallReader<'_> {
         places
     }
 
-    /// Adds the definitions in the files beside some files, and in those that they import: the index may not have parsed
-    /// these yet.
+    /// Adds the definitions in neighbouring and imported files, which the index may not have parsed yet.
     fn add_near_occurrences<'n, 'p>(
         &mut self,
         paths: impl Iterator<Item = &'p str>,
@@ -282,7 +281,7 @@ impl CallReader<'_> {
             };
             let is_aside = self.role_order(path) > 1 || one.caller.is_in_tests();
             for (place, at) in drawn.iter().enumerate() {
-                // A function that is only named is not called.
+                // A function that is named without a call is not called.
                 let fits = one.form == UseForm::Call || all[*at].is_type();
                 if !fits || !targets.contains(at) {
                     continue;
@@ -365,8 +364,8 @@ impl CallReader<'_> {
         candidates
     }
 
-    /// The other ends of a call in a drawn definition, and whether only the name tells them. Nothing where no definition
-    /// fits.
+    /// The other ends of a call in a drawn definition. The flag is true if they are matched by name only. `None` if no
+    /// definition fits.
     fn resolve_call(
         &self,
         own: &KnownDefinition,
@@ -393,7 +392,7 @@ impl CallReader<'_> {
             return Some((vec![CallEnd::OneOf(name.to_owned(), count as u64)], true));
         }
         let targets = targets.iter().map(|at| &definitions[*at]);
-        // The parts of a definition are not what it calls.
+        // Parts of a definition are not its callees.
         let outside = targets.filter(|target| target.path != own.path || !own.encloses(target.line));
         Some((outside.cloned().map(CallEnd::Definition).collect(), by_name_only))
     }
@@ -402,7 +401,7 @@ impl CallReader<'_> {
 /// The definitions that a called name can mean.
 struct CalleeCandidates {
     definitions: Vec<KnownDefinition>,
-    /// Number of `definitions`, or that of the files with one where not all of them were parsed.
+    /// Number of `definitions`, or, if some files were not parsed, of the files that define the name.
     total: usize,
 }
 
@@ -442,7 +441,7 @@ impl ParsedFile {
         known
     }
 
-    /// The uses of the one name whose uses were read, without imports.
+    /// The uses of the searched name, without imports.
     fn found_uses<'f>(&'f self, path: &'f str) -> impl Iterator<Item = FoundUse> + 'f {
         let is_import = |one: &&SymbolUse| one.form == UseForm::Import;
         let is_imported = self.details.uses.iter().any(|one| is_import(&one));
@@ -475,7 +474,7 @@ impl ParsedFile {
         self.text.get(span).unwrap_or_default()
     }
 
-    /// The calls in the lines of a definition, with the called names.
+    /// The calls within a definition, with the called names.
     fn calls_in<'f>(&'f self, own: &KnownDefinition) -> impl Iterator<Item = (&'f str, &'f SymbolUse)> + use<'f> {
         let spans = own.spans.clone();
         let is_inside = move |line: u32| spans.iter().any(|span| span.contains(&line));

@@ -72,8 +72,8 @@ impl<'a> RecordReader<'a> {
     }
 }
 
-/// A checksum over bytes. It finds torn, cut or overwritten files. It stops no deliberate change, because only the user
-/// can write here.
+/// A checksum that detects torn, cut or overwritten files. It does not protect against deliberate changes: only the
+/// user can write these files.
 pub(super) fn checksum(bytes: &[u8]) -> u32 {
     const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut sum = (bytes.len() as u64).wrapping_mul(PRIME);

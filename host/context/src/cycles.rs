@@ -19,7 +19,7 @@ const CIRCLES_MAX: usize = 100;
 /// Steps of one circle whose lines are looked up.
 const STEPS_MAX: usize = 8;
 
-/// Files that import each other: each one imports the next, and the last one the first.
+/// Files that import each other: each one imports the next, and the last one imports the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportCircle {
     /// The first eight files with the line of their import, from 1.
@@ -45,7 +45,7 @@ pub fn find_import_circles(
             return Err(ContextError::Empty);
         }
         let circles = find(tree, path);
-        // A part of the graph would tell of fewer circles than there are.
+        // An incomplete graph would hide cycles.
         if tree.is_over() {
             Err(ContextError::Timeout)
         } else {
@@ -122,8 +122,8 @@ fn strong_components(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     groups.filter(|group| group.len() > 1).collect()
 }
 
-/// Adds what can be reached from a node to `finished`, each node behind those that it leads to. Without recursion: a chain
-/// of imports may be long.
+/// Appends the reachable nodes to `finished`, each after its successors. Not recursive, because a chain of imports may
+/// be long.
 fn walk(start: usize, edges: &[Vec<usize>], seen: &mut [bool], finished: &mut Vec<usize>) {
     if std::mem::replace(&mut seen[start], true) {
         return;
@@ -145,7 +145,7 @@ fn walk(start: usize, edges: &[Vec<usize>], seen: &mut [bool], finished: &mut Ve
     }
 }
 
-/// The pairs of a group, or the shortest circle through its first file that is meant.
+/// The pairs of a group; without a pair, the shortest cycle through its first file in scope.
 fn circles_of(group: &[usize], edges: &[Vec<usize>], is_meant: &impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
     let pair = |from: &usize| {
         let later = edges[*from].iter().filter(|to| **to > *from);
@@ -188,7 +188,7 @@ fn shortest_circle(start: usize, edges: &[Vec<usize>]) -> Option<Vec<usize>> {
     None
 }
 
-/// The line of `from` that imports `to`: the first that reads so on its own, else the first that names it.
+/// The line of `from` that imports `to`: the first import that resolves to it, else the first that names it.
 fn import_line(tree: &SelectionTree<'_>, from: usize, to: usize) -> u32 {
     let (path, imported) = (tree.paths[from], tree.paths[to]);
     let text = tree.text(path).unwrap_or_default();

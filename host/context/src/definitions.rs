@@ -16,7 +16,7 @@ use tool_core::text::nearest;
 use tool_repository::Repository;
 use tool_repository::file_role::{self, Role};
 
-/// Definitions of one name that a request takes.
+/// Places of one name that a request includes.
 const PLACES_MAX: usize = 6;
 
 /// Names of paths and definitions that are compared with an unknown name.
@@ -27,9 +27,9 @@ const NAMES_COMPARED_MAX: usize = 200_000;
 pub struct SymbolSearch {
     /// The definitions, the likeliest first.
     pub places: Vec<SymbolPlace>,
-    /// Of an inherited member: its name with the class that defines it, and the class that was asked for.
+    /// For an inherited member: its name with the defining class, and the requested class.
     pub inherited: Option<InheritedName>,
-    /// Names that are spelled alike, where nothing is defined: a path, or a definition with its place.
+    /// Similar names if there is no definition: a path, or a definition with its place.
     pub alike: Vec<String>,
     /// The definition among them.
     pub alike_definition: Option<String>,
@@ -61,7 +61,7 @@ impl<'a> QualifiedName<'a> {
     }
 }
 
-/// Definitions of one file that bear on a name.
+/// Definitions in one file that match a name.
 struct FileMatch {
     lines: Vec<(u32, u32)>,
     /// True if each of them is inside its owner, or no owner is given.
@@ -219,7 +219,7 @@ fn order_of_role(role: Role) -> u8 {
     }
 }
 
-/// The path that is spelled most like an unknown name.
+/// The path with the most similar spelling.
 fn find_path_alike<'t>(tree: &'t SelectionTree<'_>, typed: &str) -> Option<&'t str> {
     let file = file_role::file_name(typed);
     let lower = |text: &str| text.to_lowercase();
@@ -233,7 +233,7 @@ fn find_path_alike<'t>(tree: &'t SelectionTree<'_>, typed: &str) -> Option<&'t s
         })
 }
 
-/// The definition that is spelled most like an unknown name, with its place.
+/// The definition with the most similar spelling, with its place.
 fn find_definition_alike(tree: &SelectionTree<'_>, member: &str) -> Option<String> {
     let lower = |text: &str| text.to_lowercase();
     let mut defined: Vec<(String, String)> = Vec::new();

@@ -48,11 +48,11 @@ pub struct Endpoint {
     pub line: u32,
     /// Last line that names it.
     pub last_line: u32,
-    /// HTTP methods, such as `GET, POST`; empty where the source names none, and for a command.
+    /// HTTP methods, such as `GET, POST`; empty for a command, or if the source names none.
     pub methods: String,
     /// The route's path, or the command's name.
     pub name: String,
-    /// The function that answers, as it is written.
+    /// The handler function, as written.
     pub handler: Option<String>,
     /// Words about it.
     pub help: Option<String>,
@@ -105,7 +105,7 @@ fn markers(path: &str) -> &'static [&'static str] {
 
 /// The sources that mention a framework, by their syntax trees.
 fn read_files(tree: &SelectionTree<'_>, parser: &dyn SyntaxParser, directory: &str) -> Vec<SourceFile> {
-    // Of a repository that is an example, the example is the product.
+    // If the whole repository is an example, the example is the product.
     let has_sources = tree.below(directory).any(|at| tree.layout.sources[at]);
     let is_source = |at: &usize| {
         let is_example = tree.layout.roles[*at] == Role::Example && tree.layout.written[*at];
@@ -254,7 +254,7 @@ impl<'t> Receiver<'t> {
     }
 }
 
-/// The variable to which an expression is assigned, whose text up to the called name is `line_before`.
+/// The variable to which a call is assigned. `line_before` is the line up to the called name.
 fn assigned_variable(line_before: &str) -> Option<&str> {
     let (target, _) = line_before.rsplit_once('=')?;
     let mut target = target.trim_end_matches(':').trim();

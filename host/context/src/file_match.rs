@@ -67,7 +67,7 @@ fn match_definition(query: &Query, name: &str, (line, end_line): (u32, u32)) -> 
     let mut terms = Vec::new();
     let (mut others, mut folded) = (0, 0);
     split(name.as_bytes(), |word, whole| {
-        // The last one is the whole: either it is the only one, or the joined form follows.
+        // The last word is the whole name: it is the only word, or the joined form follows.
         folded = hash(word);
         if !whole {
             match query.term(word) {

@@ -1,7 +1,8 @@
-//! Instruction files that a project keeps for assistants: `AGENTS.md` and its like.
+//! Instruction files that a project keeps for assistants, such as `AGENTS.md`.
 //!
-//! They are found in the folders from the target up to the root, among the files that a selection may choose from: nothing
-//! hidden, ignored or linked. What they may ask for is the prompt's business; here they are text of the repository.
+//! They are searched in the folders from the target up to the root, among the files that a selection may use: hidden,
+//! ignored and linked files do not count. They are text of the repository and grant nothing; the prompt says what they
+//! may ask for.
 
 use tool_repository::{FileList, foreign, path};
 
@@ -10,14 +11,14 @@ use crate::{BuildRequest, Target};
 /// Bytes of all instruction files together. A model reads them with every request.
 pub(super) const INSTRUCTIONS_BYTES_MAX: usize = 32 * 1024;
 
-/// Largest file that is looked at; of a larger one than the bound above the beginning is shown.
+/// Largest file that is read. Only its first [`INSTRUCTIONS_BYTES_MAX`] bytes are shown.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Names that count in every folder up to the root, the most common one first. A later name counts where no file has an
 /// earlier one.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
 
-/// The last resort, at the root alone.
+/// Used only if no other file exists, and only at the root.
 const FALLBACK: &str = ".github/copilot-instructions.md";
 
 /// Files that an instruction file may import.

@@ -196,10 +196,10 @@ pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanR
     if !list.complete {
         return Err(ContextError::Timeout);
     }
-    // What git tracks in a directory that the specification's scanner skips is a part of everything but the counts.
+    // Tracked files in directories that the specification's scanner skips count everywhere except in these numbers.
     let mut directory = ("", false);
     let counted = list.files.iter().map(|entry| entry.path.as_str()).filter(|path| {
-        // Once for each directory: a large tree has some hundred thousand files.
+        // Checked once for each directory: a large tree has some hundred thousand files.
         let parent = file_role::parent(path);
         if parent != directory.0 {
             directory = (parent, is_beyond_scan(path));
@@ -217,7 +217,7 @@ pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanR
     })
 }
 
-/// Chooses files for a request and puts them into words for the model. Blocks: run it on the blocking pool.
+/// Chooses files for a request and writes the packet for the model. Blocks: run it on the blocking pool.
 ///
 /// # Errors
 ///
@@ -253,7 +253,7 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
     packet
 }
 
-/// The list with the directories and files that the request names and that the list leaves out.
+/// Adds the directories and files that the request names and the list lacks.
 fn with_named(request: &BuildRequest<'_>, list: Arc<FileList>) -> Result<Arc<FileList>, ContextError> {
     let targets: &[String] = match request.target {
         Target::Directory(path) | Target::TaskIn { path, .. } => std::slice::from_ref(path),
@@ -274,7 +274,7 @@ fn with_named(request: &BuildRequest<'_>, list: Arc<FileList>) -> Result<Arc<Fil
     })
 }
 
-/// What a look at the repository left out, as the end of a sentence that something is not there.
+/// Describes the files that a list leaves out, as the end of a sentence that something does not exist.
 pub fn describe_not_listed(repository: &Repository, under: &str, cancel: &CancellationToken) -> String {
     let Ok(names) = repository.names(cancel) else {
         return String::new();
@@ -296,8 +296,7 @@ pub fn describe_not_listed(repository: &Repository, under: &str, cancel: &Cancel
     }
 }
 
-/// Lets `read` look at a whole repository for something that earlier commits say nothing about, and then brings the
-/// index up to date.
+/// Lets `read` use the tree of a whole repository without its history, and then updates the index.
 fn read_tree<T>(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,
@@ -317,7 +316,7 @@ fn read_tree<T>(
     result
 }
 
-/// A file with the numbers that a ranking weighs, in the order of [`FEATURE_NAMES`].
+/// A file with its features, in the order of [`FEATURE_NAMES`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct MeasuredCandidate {
     /// Path of the file.
@@ -427,7 +426,7 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, view: &IndexView) -> 
             .notices
             .push(format!("Project instructions: {}", files.join(", ")));
     }
-    // For the user alone: the text for the model quotes no path of such a file.
+    // Only for the user: the text for the model names no such file.
     packet.notices.extend(list.skipped_ignores.notice());
     packet.may_reveal_ignored = list.skipped_ignores.may_reveal();
     Ok(packet)
@@ -494,13 +493,13 @@ trait Source: Sync {
         ProfileLookup::from(text.map(|text| Profile::of(path, &text)))
     }
 
-    /// Returns the profile of a file that is probably at this place of the source's own list.
+    /// Returns the profile of a file. `_at` is its probable index in the source's list.
     fn profile_near(&self, path: &str, _at: usize) -> ProfileLookup {
         self.profile(path)
     }
 
-    /// Returns the files that have the words of a task, where that is known and quicker than to read the profile of
-    /// each. `files` are places among `paths`, and probably of the source's own list.
+    /// Returns the files that contain words of a task, if that is known and faster than reading every profile. `files`
+    /// are indices into `paths`, and probably into the source's list.
     fn word_hits(&self, _query: &Query, _paths: &[&str], _files: &[usize]) -> Option<WordHits> {
         None
     }
@@ -608,12 +607,12 @@ impl<'a> SelectionTree<'a> {
         self.source.read(path).and_then(text_of)
     }
 
-    /// Facts from the names of the files, which no task changes.
+    /// Facts about the file names, which are the same for every task.
     fn names(&self) -> &PathNames {
         self.layout.names(&self.paths)
     }
 
-    /// The files that a file imports; those of a file that is in no list too.
+    /// The files that a file imports, also for a file that is not listed.
     fn imports(&self, path: &str, profile: &Profile) -> Arc<[u32]> {
         match self.find(path) {
             Some(at) => self.layout.imports(at, path, profile),
@@ -652,8 +651,8 @@ impl<'a> SelectionTree<'a> {
     }
 }
 
-/// Calls `work` for each of `items`, on all processors and in no order, until it breaks. Returns for how many it was
-/// called: they are the first ones. A panic of `work` is the caller's.
+/// Calls `work` for each of `items` on all processors, in any order, until it breaks. Returns the number of calls;
+/// these were the first items. A panic of `work` reaches the caller.
 fn each_in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> ControlFlow<()> + Sync) -> usize {
     let (next, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let run = || {

@@ -1,7 +1,8 @@
-//! Answers questions about names in the files as they are now: definitions, references, outline, uses.
+//! Answers questions about names in the current files: definitions, references, outline, uses.
 //!
-//! A file is read before it is parsed, and only a file that holds the name as a whole is parsed, so an answer is never older
-//! than its file. Files that the index knows to hold no such text are not read. Large questions are answered in pages of some files each. Matching is by syntax, without types.
+//! A file is read before it is parsed, and only a file that contains the name is parsed, so an answer is never older
+//! than its file. The index tells which files need not be read. Large results come in pages. Matching is by syntax,
+//! without types.
 
 use std::ops::RangeInclusive;
 
@@ -15,15 +16,15 @@ use tool_core::limits::{FILE_READ_BYTES_MAX, RANKED_FILE_BYTES_MAX, SEARCHED_FIL
 use tool_repository::bulk::{Names, Read, Wanted};
 use tool_repository::{EntryKind, OpenError, Repository, ScanError};
 
-/// Items after which a page ends. The file at hand is finished.
+/// Items after which a page ends. The current file is finished first.
 const PAGE_ITEMS: usize = 1000;
 
 const PAGE_TREES_MAX: usize = 256;
 
 const PAGE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Files of a directory up to which all are read. The index needs a look at each file of the repository first, which costs
-/// as much as reading some hundred.
+/// Directories with at most this many files are read whole. Using the index needs a `stat` of each file of the
+/// repository, which costs as much as reading some hundred.
 const UNNARROWED_FILES_MAX: usize = 500;
 
 /// A definition in a file.
@@ -80,7 +81,7 @@ pub struct FoundReference {
 pub struct SymbolPage<T> {
     /// In the order of paths, then lines.
     pub items: Vec<T>,
-    /// The last file of the page, where there are more files.
+    /// The last file of the page, if more files follow.
     pub next: Option<String>,
 }
 
@@ -179,7 +180,7 @@ impl SymbolReader<'_> {
                 return false;
             }
             let Some(text) = text_of(content) else { return false };
-            // No use has this name, so the parser returns none.
+            // The empty name has no uses, so the parser returns none.
             let Some(details) = self.parser.details(path, &text, Some("")) else {
                 return true;
             };
@@ -295,7 +296,8 @@ impl SymbolReader<'_> {
         Ok((names, verdicts))
     }
 
-    /// Calls `visit` with each file that holds `name`, until the page is full. `visit` answers whether it parsed the file.
+    /// Calls `visit` with each file that contains `name`, until the page is full. `visit` returns whether it parsed the
+    /// file.
     pub(crate) fn each_file<T>(
         &self,
         name: &str,

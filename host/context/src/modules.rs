@@ -18,9 +18,9 @@ use super::symbols::{Manifest, PackageEcosystem};
 use super::{ContextError, Indexes, ProfileLookup, SelectionTree, read_tree};
 use crate::limits::RANKED_FILE_BYTES_MAX;
 
-/// Modules of a graph: more cannot be looked at.
+/// Modules of a graph. A larger one cannot be read.
 const NODES_MAX: usize = 25;
-/// A flat folder is opened in part only where so many nodes are left: fewer of its files would tell nothing.
+/// A flat folder is opened in part only if this many nodes are left: fewer of its files would tell nothing.
 const PARTS_MIN: usize = 8;
 const EDGES_MAX: usize = 60;
 /// Name of the module that holds everything for which the graph has no room.
@@ -68,7 +68,7 @@ pub fn draw_modules(
 fn draw(tree: &SelectionTree<'_>, directory: &str, by_package: bool) -> ModuleGraph {
     let of_kind = |kind: &[bool]| -> Vec<usize> { tree.below(directory).filter(|at| kind[*at]).collect() };
     let sources = of_kind(&tree.layout.sources);
-    // A directory of tests or examples is drawn by these.
+    // A directory without sources is drawn with its tests or examples.
     let files = if sources.is_empty() {
         of_kind(&tree.layout.written)
     } else {
@@ -121,8 +121,8 @@ fn draw(tree: &SelectionTree<'_>, directory: &str, by_package: bool) -> ModuleGr
     }
 }
 
-/// Orders sorted edges of equal weight so that each module has its first one before any has its second: a part of them
-/// then says something of all modules.
+/// Orders edges of equal weight so that each module gets its first edge before any gets its second. So even the
+/// beginning of the list covers all modules.
 fn take_turns(edges: Vec<ModuleEdge>) -> Vec<ModuleEdge> {
     let mut turns: HashMap<(String, u64), usize> = HashMap::new();
     let with_turn = |edge: ModuleEdge| {
@@ -135,7 +135,7 @@ fn take_turns(edges: Vec<ModuleEdge>) -> Vec<ModuleEdge> {
     edges.into_iter().map(|(_, edge)| edge).collect()
 }
 
-/// The files that each of `files` imports, as indices into the list; none where a file was not read in time.
+/// The files that each of `files` imports, as indices into the list; empty for a file that was not read in time.
 pub(crate) fn file_imports(tree: &SelectionTree<'_>, files: &[usize]) -> Vec<Vec<usize>> {
     let imports = tree.each(files, |at| {
         let is_small = tree.sizes[at] <= RANKED_FILE_BYTES_MAX;
@@ -199,7 +199,7 @@ fn pairs_of<'a>(
     imports.iter().filter_map(pair).filter(|(from, to)| from != to)
 }
 
-/// The number of edges of each of so many modules.
+/// The number of edges of each of `count` modules.
 fn degrees(count: usize, pairs: impl Iterator<Item = (usize, usize)>) -> Vec<usize> {
     let pairs: BTreeSet<(usize, usize)> = pairs.collect();
     let mut degrees = vec![0; count];
@@ -245,7 +245,7 @@ fn folders(
     modules
 }
 
-/// The parts of a module, where they fit into `room`.
+/// The parts of a module, if they fit into `room`.
 fn open(
     tree: &SelectionTree<'_>,
     module: &SourceModule,
@@ -287,7 +287,7 @@ fn most_connected(
     Some(files.into_iter().map(file).chain([rest]).collect())
 }
 
-/// The parts of a folder: its folders, and its files, as one part where they have no room each.
+/// The parts of a folder: its folders, and its files. The files are one part if there is no room for each.
 fn parts(tree: &SelectionTree<'_>, folder: &str, files: &[usize], room: usize) -> Vec<SourceModule> {
     let start = if folder.is_empty() { 0 } else { folder.len() + 1 };
     let mut inner: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -320,8 +320,8 @@ fn parts(tree: &SelectionTree<'_>, folder: &str, files: &[usize], room: usize) -
     inner.chain(own_parts).collect()
 }
 
-/// The packages of a workspace, and the pairs of which one declares the other: each file belongs to the nearest folder above
-/// it that has a manifest.
+/// The packages of a workspace, and the pairs of packages with a declared dependency. Each file belongs to the nearest
+/// folder above it with a manifest.
 fn packages(
     tree: &SelectionTree<'_>,
     files: &[usize],
@@ -348,7 +348,7 @@ fn packages(
     fold(by_package.into_iter().map(module).collect(), imports, &declared)
 }
 
-/// Pairs of packages of which the manifest of one declares the other, as places in `folders`.
+/// Pairs of packages in which the manifest of the first declares the second, as indices into `folders`.
 fn declared_dependencies(tree: &SelectionTree<'_>, folders: &[&str]) -> Vec<(usize, usize)> {
     let mut renamed: HashMap<String, Renames> = HashMap::new();
     let manifests: Vec<Vec<Manifest>> = folders
@@ -391,10 +391,10 @@ fn declared_dependencies(tree: &SelectionTree<'_>, folders: &[&str]) -> Vec<(usi
     pairs.into_iter().collect()
 }
 
-/// Packages that the manifest of a workspace calls by another name.
+/// Packages that a workspace's manifest renames.
 type Renames = HashMap<String, String>;
 
-/// The package that a workspace above a folder means by the name of a dependency, where that is another name.
+/// The package that a dependency name means in the workspace above a folder, if it is renamed there.
 fn inherited_name(
     tree: &SelectionTree<'_>,
     folder: &str,
@@ -424,8 +424,8 @@ fn is_package(tree: &SelectionTree<'_>, folder: &str) -> bool {
     MANIFESTS.iter().any(|name| tree.find(&join(folder, name)).is_some())
 }
 
-/// Keeps the largest modules, of equals the ones with most edges, and makes one of the rest where there are too many.
-/// `pairs` are further edges, which are returned as places in the result.
+/// Keeps the largest modules, of equal ones those with most edges, and joins the rest if there are too many. `pairs`
+/// are further edges, which are returned as indices into the result.
 fn fold(
     modules: Vec<SourceModule>,
     imports: &[(usize, usize)],

@@ -1,8 +1,7 @@
 //! The words of the names in a list of paths.
 //!
 //! A ranking compares the name of every file with the task. The part of that work that depends only on the paths is
-//! computed once for a list. The results are the same as those of the functions in `area` and `query` that read a path
-//! itself.
+//! computed once for a list. The results equal those of the functions in `area` and `query` that read a path.
 
 use std::collections::HashMap;
 
@@ -16,7 +15,7 @@ use tool_repository::file_role::{parent, stem as file_stem};
 pub(crate) struct PathNames {
     /// By file: the number of its directory.
     folders: Vec<u32>,
-    /// By directory: a file in it, whose path tells the directory's.
+    /// By directory: a file in it, from whose path the directory is read.
     examples: Vec<u32>,
     /// By directory: the words of its path.
     folder_words: Rows<u32>,

@@ -205,7 +205,7 @@ fn recalls_of(case: &Case, with_history: &Features) -> Recalls {
     [&bm25, &WEIGHTS_WITHOUT_HISTORY, with_history].map(|weights| case.recall(weights))
 }
 
-/// Prints the table of the weights in use, and fits none.
+/// Prints the table for the weights in use, without fitting.
 pub(crate) fn measure_in_use(files: &[&str]) -> Result<(), Failed> {
     let mut cases = Vec::new();
     for file in files {

@@ -56,7 +56,7 @@ impl RecordedHistory {
         })
     }
 
-    /// The commit that the work tree is at from now on.
+    /// Sets the commit that is checked out.
     pub(crate) fn stand_at(&self, id: &str) -> Result<(), super::Failed> {
         *self.head.lock().unwrap_or_else(PoisonError::into_inner) = Some(commit_id(id)?);
         Ok(())

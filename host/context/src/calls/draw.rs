@@ -1,4 +1,4 @@
-//! Counts calls, and folds what has no room in the graph.
+//! Counts calls, and folds the nodes for which the graph has no room.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use super::resolve::KnownDefinition;
 use tool_core::api::{CallEdge, CallGraph, CallNode, CallRole};
 
-/// Nodes of a graph: more cannot be looked at.
+/// Nodes of a graph. A larger one cannot be read.
 const NODES_MAX: usize = 25;
 const EDGES_MAX: usize = 60;
 /// Folded nodes at most: callers, those by name, those in tests, callees.
 const FOLDED_MAX: usize = 4;
-/// Callers that are known by name only and have a node each. More are noise: a common name.
+/// Callers that are matched by name only and get their own node. More of them are noise: the name is common.
 const CALLERS_BY_NAME_MAX: usize = 8;
 
 pub(super) enum CallEnd {
@@ -19,7 +19,7 @@ pub(super) enum CallEnd {
     Definition(KnownDefinition),
     /// A definition in tests or examples.
     Aside(KnownDefinition),
-    /// One of so many definitions of a name.
+    /// One of several definitions of a name; the number is their count.
     OneOf(String, u64),
 }
 
@@ -48,7 +48,7 @@ struct OtherNode {
     name: String,
     place: Option<(String, u32)>,
     definitions: u64,
-    /// Calls of the drawn definitions by this node, and calls of this node by them.
+    /// Calls from this node to the drawn definitions, and from them to this node.
     calls_symbol: BTreeMap<usize, CallCount>,
     called_by_symbol: BTreeMap<usize, CallCount>,
 }
@@ -92,7 +92,7 @@ impl CallTally {
         }
     }
 
-    /// Counts a call by a drawn definition. Calls among these are counted as calls of the called one.
+    /// Counts a call from a drawn definition. A call between two of them counts for the called one.
     pub(super) fn add_callee(&mut self, symbol: usize, callee: CallEnd, by_name_only: bool) {
         let other = match callee {
             CallEnd::Itself => return,
@@ -127,7 +127,7 @@ impl CallTally {
         self.between.entry((from, to)).or_default().add_call(by_name_only);
     }
 
-    /// The graph: the strongest callers and callees, the rest folded.
+    /// The graph with the strongest callers and callees; the rest is folded.
     pub(super) fn graph(self, symbol: &str, definitions: u64) -> CallGraph {
         let room = NODES_MAX - self.symbols.len() - FOLDED_MAX;
         let others = choose_nodes(self.others.into_values(), self.aside.into_values().collect(), room);
@@ -166,7 +166,7 @@ impl CallTally {
     }
 }
 
-/// The strongest callers and callees that have room, and the nodes that the others are folded into.
+/// Chooses the strongest callers and callees for which there is room, and the nodes that hold the others.
 fn choose_nodes(
     others: impl Iterator<Item = OtherNode>,
     mut aside: Vec<OtherNode>,
@@ -198,7 +198,8 @@ fn choose_nodes(
         .collect()
 }
 
-/// The edges between the drawn definitions and those with the other nodes, whose numbers follow.
+/// The edges between the drawn definitions, and those with the other nodes. The numbers of the other nodes follow those
+/// of the definitions.
 fn edges(
     between: &BTreeMap<(usize, usize), CallCount>,
     symbols: usize,

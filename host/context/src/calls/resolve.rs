@@ -17,7 +17,7 @@ pub(super) struct KnownDefinition {
     pub(super) container: String,
     pub(super) form: SymbolForm,
     pub(super) line: u32,
-    /// Lines of the definition: several where it has several parts, such as clauses.
+    /// Lines of the definition; several if it has several parts, such as clauses.
     pub(super) spans: Vec<RangeInclusive<u32>>,
 }
 
@@ -33,7 +33,7 @@ impl KnownDefinition {
         }
     }
 
-    /// The innermost definition around it, which is its type where it is a method.
+    /// The innermost enclosing definition. For a method this is its type.
     pub(super) fn owner(&self) -> Option<&str> {
         last_part(&self.container)
     }
@@ -65,16 +65,16 @@ impl KnownDefinition {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Qualifier {
-    /// Nothing, or a path to the own module.
+    /// No qualifier, or a path to the own module.
     Bare,
-    /// The own value or type: `self.`, `this.`.
+    /// The receiver or the own type: `self.`, `this.`.
     Own,
     Name(String),
     Expression,
 }
 
 impl Qualifier {
-    /// Reads the text before a name that starts at a byte; `receiver` is the variable of the own value (Go).
+    /// Reads the qualifier before a name that starts at a byte; `receiver` is the receiver variable (Go).
     pub(super) fn before(text: &str, start: usize, receiver: Option<&str>) -> Self {
         const SEPARATORS: [&str; 6] = ["?.", "&.", "::", "->", ".", "\\"];
         let before = text.get(..start).unwrap_or_default().trim_end();
@@ -99,7 +99,7 @@ impl Qualifier {
     }
 }
 
-/// A call with what its file tells.
+/// A call, with facts of its file.
 pub(super) struct CallSite<'a> {
     pub(super) path: &'a str,
     /// The type whose code it is.
@@ -112,14 +112,14 @@ pub(super) struct CallSite<'a> {
     pub(super) tree: &'a SelectionTree<'a>,
 }
 
-/// A language by its rules for bare names.
+/// How a language looks up unqualified names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Scoping {
-    /// A bare name is defined in the file or imported.
+    /// An unqualified name is defined in the file or imported.
     Explicit,
-    /// A bare name may be a method of the own type.
+    /// An unqualified name may be a method of the own type.
     ImplicitOwn,
-    /// A bare name may be one of the package, a folder (Go).
+    /// An unqualified name may belong to the package, which is a folder (Go).
     Package,
     Global,
 }
@@ -133,7 +133,7 @@ fn scoping(path: &str) -> Scoping {
     }
 }
 
-/// One name for languages that share their names.
+/// One name for languages that call each other's functions.
 fn family(path: &str) -> Option<&'static str> {
     Some(match language(path)? {
         "TypeScript" | "Vue" | "Svelte" => "JavaScript",
@@ -144,8 +144,8 @@ fn family(path: &str) -> Option<&'static str> {
     })
 }
 
-/// The definitions that a call can mean, as places in `known`, and whether only the name tells it. Nothing where it can
-/// only mean something else.
+/// The definitions that a call can mean, as indices into `known`. The flag is true if only the name matches. `None` if
+/// the call must mean something else.
 pub(super) fn resolve(site: &CallSite<'_>, known: &[KnownDefinition]) -> Option<(Vec<usize>, bool)> {
     let own_family = family(site.path);
     let of = |fits: Fits<'_>| -> Vec<usize> {
@@ -159,7 +159,7 @@ pub(super) fn resolve(site: &CallSite<'_>, known: &[KnownDefinition]) -> Option<
         let at = site.tree.find(&one.path);
         at.is_some_and(|at| site.imports.contains(&(at as u32)))
     };
-    // Of several, those of the same file, else those of an imported one.
+    // Prefers definitions of the same file, then those of imported files.
     let nearest = |found: Vec<usize>| {
         let of_these =
             |fits: Fits<'_>| -> Vec<usize> { found.iter().copied().filter(|at| fits(&known[*at])).collect() };
@@ -173,7 +173,7 @@ pub(super) fn resolve(site: &CallSite<'_>, known: &[KnownDefinition]) -> Option<
     match site.qualifier {
         Qualifier::Own => {
             let owned = of(&|one| one.owner().is_some() && one.owner() == site.owner);
-            // A method that the own type lacks is inherited.
+            // If the own type lacks the method, it is inherited.
             sure(owned).or_else(|| by_name(of(&KnownDefinition::is_method)))
         }
         Qualifier::Name(name) => {

@@ -125,7 +125,7 @@ fn first_sentence<'l>(lines: impl Iterator<Item = &'l str>) -> Option<String> {
     (!first.is_empty()).then(|| first.to_owned())
 }
 
-/// The rule by which names of variants become commands; nothing where it is not known.
+/// The rule that turns names of variants into commands; `None` if the rule is unknown.
 fn clap_case(head: &str) -> Option<fn(&str) -> String> {
     let Some((_, rest)) = head.split_once("rename_all") else {
         return Some(|name| words(name).join("-"));
@@ -229,14 +229,14 @@ fn mentions_flask(file: &SourceFile) -> bool {
     file.mentions("flask") || file.mentions(".cli.group")
 }
 
-/// The name of a decorated command: as it is given, else that of its function.
+/// The name of a decorated command: the given one, else that of its function.
 fn click_name(file: &SourceFile, one: &SymbolUse, function: &str) -> Option<String> {
     let given = arguments(file.arguments(one).unwrap_or_default());
     let first = given.first().filter(|first| text(first).is_some());
     if let Some(name) = first.copied().or_else(|| named(&given, "name")) {
         return text(name).filter(|name| is_command(name)).map(str::to_owned);
     }
-    // Newer releases of click leave these ends out, older ones do not.
+    // Newer releases of click remove these suffixes, older ones do not.
     let has_end = ["_command", "_cmd", "_group", "_grp"]
         .iter()
         .any(|end| function.ends_with(end));

@@ -3,7 +3,7 @@
 /// Longest arguments that are read.
 const ARGUMENTS_BYTES_MAX: usize = 20_000;
 
-/// The text between an opening sign, which comes first, and the one that closes it.
+/// The text within brackets. `text` begins with the opening bracket.
 pub(super) fn enclosed(text: &str, opening: char) -> Option<&str> {
     let start = text.trim_start();
     let inner = start.strip_prefix(opening)?;
@@ -55,7 +55,7 @@ pub(super) fn texts(argument: &str) -> Option<Vec<&str>> {
     }
 }
 
-/// A name, perhaps with dots or colons in it: a function that is named, not computed.
+/// A name of a function, with dots or colons; `None` for a computed value.
 pub(super) fn path(argument: &str) -> Option<&str> {
     let argument = argument.trim();
     let is_sign = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '$');
@@ -63,8 +63,8 @@ pub(super) fn path(argument: &str) -> Option<&str> {
     (begins && argument.chars().all(is_sign)).then_some(argument)
 }
 
-/// The place of the first sign for which `is_it`, with the depth of parentheses behind it; strings and comments are
-/// passed over.
+/// Position of the first character for which `is_it` holds. The number is the bracket depth after it; strings and
+/// comments are skipped.
 fn scan(text: &str, is_it: impl Fn(char, i32) -> bool) -> Option<usize> {
     let mut depth = 0;
     let mut signs = text.char_indices().peekable();

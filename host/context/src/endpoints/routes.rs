@@ -120,7 +120,7 @@ fn django_routes(file: &SourceFile) -> Vec<Endpoint> {
     file.calls().filter_map(route).collect()
 }
 
-/// Lines from a name to the first place of some words behind it.
+/// Lines from a name to the first occurrence of some words after it.
 fn lines_to(file: &SourceFile, one: &SymbolUse, words: &str) -> u32 {
     let after = file.after(one);
     let end = after.find(words).unwrap_or_default();
@@ -192,7 +192,7 @@ fn chained_methods(after: &str) -> Option<String> {
     (!methods.is_empty()).then(|| methods.join(", "))
 }
 
-/// The text behind the parentheses that come first.
+/// The text after the first parentheses.
 fn skip_arguments(after: &str) -> Option<&str> {
     let inner = enclosed(after, '(')?;
     let start = after.find('(')? + 1;
@@ -224,7 +224,7 @@ fn go_routes(file: &SourceFile) -> Vec<Endpoint> {
         _ => None,
     };
     let mut variables: Variables<GoVariable> = Variables::new();
-    // Prefixes of `Route("/a", func(r chi.Router) {…})`, with the bytes in which they count.
+    // Prefixes of `Route("/a", func(r chi.Router) {…})`, with the range of bytes to which they apply.
     let mut prefixes: Vec<(Range<usize>, String)> = Vec::new();
     let mut routes = Vec::new();
     for (name, one) in file.uses(&[UseForm::Call, UseForm::Type]) {
@@ -317,7 +317,7 @@ fn go_variable<'t>(line_before: &'t str, package: &str) -> Option<&'t str> {
     (trimmed.len() < before.len() && !name.is_empty() && name != "return").then_some(name)
 }
 
-/// The HTTP method of a call of a router, and the place of the path among its arguments.
+/// The HTTP method of a router call, and the index of the path among its arguments.
 fn go_method(router: GoRouter, call: &str, given: &[&str]) -> Option<(String, usize)> {
     let lower = call.to_ascii_lowercase();
     let is_method = METHODS.contains(&lower.as_str());
@@ -410,7 +410,7 @@ fn axum_routes(file: &SourceFile) -> Vec<Endpoint> {
     file.calls().filter_map(route).collect()
 }
 
-/// The methods of `get(list).post(create)` with their handlers; nothing for another service.
+/// The methods of `get(list).post(create)` with their handlers; `None` for any other service.
 fn axum_methods(answers: &str) -> Option<Vec<(String, Option<&str>)>> {
     let mut methods = Vec::new();
     let mut rest = answers.trim();
@@ -433,7 +433,7 @@ fn axum_methods(answers: &str) -> Option<Vec<(String, Option<&str>)>> {
     }
 }
 
-/// Methods of controllers, with the path of their class before their own.
+/// Methods of controllers, with the path prefix of their class.
 fn spring_routes(file: &SourceFile) -> Vec<Endpoint> {
     if !file.mentions("springframework") {
         return Vec::new();
@@ -511,7 +511,7 @@ fn spring_routes(file: &SourceFile) -> Vec<Endpoint> {
     routes
 }
 
-/// The paths of a mapping; nothing where one of them is not a literal.
+/// The paths of a mapping; `None` if one of them is not a literal.
 fn spring_paths<'f>(file: &'f SourceFile, one: &SymbolUse) -> Option<Vec<&'f str>> {
     // The annotation has no arguments: the next parentheses belong to the method.
     if !file.after(one).starts_with('(') {

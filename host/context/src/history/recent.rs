@@ -28,8 +28,8 @@ pub struct RecentChanges {
     pub files: Vec<(String, u64)>,
 }
 
-/// Counts the newest commits by the sources below a directory that they changed; the empty path is the root. Absent
-/// where no history is known or may count. Blocks.
+/// Counts the newest commits for each source below a directory that they changed; the empty path is the root. `None` if
+/// no history is known, or the filter excludes it. Blocks.
 ///
 /// # Errors
 ///

@@ -41,7 +41,7 @@ impl Indexes {
 }
 
 impl CheckedList {
-    /// Nothing for a tree that is small enough to be listed for each request, or a list that was cut short.
+    /// `None` for a tree that is small enough to be listed for each request, and for an incomplete list.
     fn new(list: &Arc<FileList>, at: Instant, exact_files: usize) -> Option<Self> {
         let is_large = list.complete && list.files.len() > exact_files;
         is_large.then(|| Self {

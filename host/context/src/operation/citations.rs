@@ -20,18 +20,18 @@ const CITED_TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// One cited place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Citation {
-    /// As it was written, with `/` between its parts.
+    /// As written, with `/` as separator.
     pub path: String,
-    /// From 1, if it is right.
+    /// From 1 in a correct citation.
     pub first: u64,
     /// Last line; equal to `first` if one line is cited.
     pub last: u64,
-    /// True where it may be something else that has the same form.
+    /// True if the text may be something else of the same form.
     pub is_doubtful: bool,
     /// Position in the text, in bytes.
     pub at: Range<usize>,
-    /// Wider readings of the path with the text before it, longest first, each with its start. Only an existing file
-    /// tells a path with spaces or signs (`it's.py`, `(1).ts`) from the words of a sentence.
+    /// Longer readings of the path with the text before it, longest first, each with its start. Only an existing file
+    /// can tell whether the words before a path belong to its name, as in `my file.py` or `(1).ts`.
     pub wider: Vec<(String, usize)>,
 }
 
@@ -53,8 +53,8 @@ impl fmt::Display for Citation {
     }
 }
 
-/// A path, and the first line or range behind it. Brackets belong to a path only as the whole of a part
-/// (`app/[id]/page.tsx`). What marks or links the path may end before the line: `` `a.py`:1 ``, `[a](a.py):1`.
+/// A path, and the first line or range after it. Brackets belong to a path only if they enclose a whole part
+/// (`app/[id]/page.tsx`). Markup may end between path and line: `` `a.py`:1 ``, `[a](a.py):1`.
 static FORM: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r#"(?x)
         (?P<path> (?: [\w.+@$\\-]+ | / \[{1,2} [\w.-]+ \]{1,2} | / \( [\w.-]+ \) | / )+ )
@@ -67,7 +67,7 @@ static FORM: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(pattern).expect("a constant")
 });
 
-/// The end of a range in words, behind its first line.
+/// The end of a range in words, after its first line.
 static UP_TO: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^\s(?:to|through|until)\s(?:lines?\s)?L?(?P<last>\d+)").expect("a constant"));
 
@@ -78,8 +78,7 @@ static NEXT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(pattern).expect("a constant")
 });
 
-/// Words that follow a number which counts nothing: behind `a.py: 3` comes "for the rest" where 3 is a line, and
-/// "tests" where it is not.
+/// Words after a line number: "for the rest" after `a.py: 3` leaves 3 a line; "tests" makes it a count.
 const AFTER_A_LINE: [&str; 13] = [
     "and", "or", "for", "which", "where", "that", "is", "as", "but", "when", "while", "because", "then",
 ];
@@ -106,7 +105,7 @@ pub fn parse(text: &str) -> (Vec<Citation>, bool) {
         } else {
             citations_of(looked_at, &captures)
         };
-        // A text that is not a citation may begin with the first part of one that is: `x: 3/a.py:5`.
+        // A text that is not a citation may contain the beginning of one: `x: 3/a.py:5`.
         at = found.last().map_or(path.end, |last: &Citation| last.at.end);
         citations.extend(found);
     }
@@ -115,7 +114,7 @@ pub fn parse(text: &str) -> (Vec<Citation>, bool) {
     (citations, is_cut)
 }
 
-/// The places that one path is cited with; none where it only looks like one.
+/// The citations of one path; empty if it only looks like one.
 fn citations_of(text: &str, captures: &regex::Captures<'_>) -> Vec<Citation> {
     let whole = captures.get_match();
     let is_loose = captures.name("gap").is_some();
@@ -160,7 +159,7 @@ fn citations_of(text: &str, captures: &regex::Captures<'_>) -> Vec<Citation> {
         let Some(digits) = next.name("first") else { break };
         let (start, after) = (end + digits.start(), end + next.get_match().end());
         let rest = &text[after..];
-        // With a zero it is the rest of `1,000`, with a further dash a date.
+        // A leading zero belongs to `1,000`, and a further dash to a date.
         if digits.as_str().starts_with('0') || rest.starts_with('-') || goes_on(rest) || counts_something(rest) {
             break;
         }
@@ -174,8 +173,8 @@ fn citations_of(text: &str, captures: &regex::Captures<'_>) -> Vec<Citation> {
 /// Words before a path that may belong to it. More are not part of a name that a person writes.
 const WIDER_WORDS_MAX: usize = 6;
 
-/// The paths that a path may be the end of, longest first: from each word of its line, back to a mark that hardly any
-/// path holds.
+/// Longer paths that end with this path, longest first: each begins at a word of its line, after the last character
+/// that paths hardly contain.
 fn wider(text: &str, path: Range<usize>) -> Vec<(String, usize)> {
     let line = text[..path.start]
         .rfind(['\n', '`', '"', '<', '>', '|', '*'])
@@ -208,7 +207,7 @@ fn number(captures: &regex::Captures<'_>, name: &str) -> Option<u64> {
     Some(digits.parse().unwrap_or(u64::MAX))
 }
 
-/// The end of a range in words, and how long those are.
+/// The end of a range in words, and the length of that text.
 fn up_to(rest: &str, first: u64) -> Option<(u64, usize)> {
     let found = UP_TO.captures(rest)?;
     let (last, end) = (number(&found, "last")?, found.get_match().end());
@@ -216,7 +215,7 @@ fn up_to(rest: &str, first: u64) -> Option<(u64, usize)> {
     is_range.then_some((last, end))
 }
 
-/// True where the number before `rest` says how many of something there are: `3 tests`, `5 %`.
+/// True if the number before `rest` is a count: `3 tests`, `5 %`.
 fn counts_something(rest: &str) -> bool {
     let counted = rest.trim_start_matches(' ');
     let word = counted.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
@@ -235,7 +234,7 @@ fn leads_out(path: &str, before: &str) -> bool {
     is_beginning && (is_absolute || path.starts_with("../"))
 }
 
-/// True where the number before `rest` is only the beginning of something longer: `3.12`, `8000/docs`, `12th`.
+/// True if the number before `rest` begins a longer token: `3.12`, `8000/docs`, `12th`.
 fn goes_on(rest: &str) -> bool {
     let mut rest = rest.chars();
     match rest.next() {
@@ -246,7 +245,7 @@ fn goes_on(rest: &str) -> bool {
     }
 }
 
-/// Without escapes of Markdown (`my\_file.py`) and with `/` for the separator of Windows.
+/// Removes Markdown escapes (`my\_file.py`) and replaces the separator of Windows by `/`.
 fn plain(path: &str) -> String {
     let mut plain = String::with_capacity(path.len());
     let mut rest = path.chars().peekable();
@@ -272,7 +271,7 @@ fn is_doubtful(path: &str) -> bool {
     }
 }
 
-/// Files that no language claims and that answers cite.
+/// Files without a language that answers cite.
 fn is_document(name: &str) -> bool {
     const STEMS: [&str; 8] = [
         "readme",

@@ -16,7 +16,7 @@ pub(super) use sentences::claims_of;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// A name, without what it belongs to and without its arguments.
+    /// A name without qualifier and arguments.
     Symbol(String),
     /// Digits without separators.
     Number(String),
@@ -29,9 +29,9 @@ pub(super) enum Claim {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CitedClaims {
     claims: Vec<Claim>,
-    /// Those that the sentence says are defined at the cited place.
+    /// The claims that the sentence says are defined at the cited place.
     defined: Vec<Claim>,
-    /// True where the sentence denies something: "`a` never calls `b`" is true of lines without `b`.
+    /// True for a denial: "`a` never calls `b`" holds for lines without `b`.
     is_denial: bool,
 }
 
@@ -41,14 +41,14 @@ pub(super) enum ClaimVerdict<'c> {
     Holds,
     /// The lines decide nothing.
     Open,
-    /// The lines contradict the sentence, for they do not contain this claim.
+    /// The lines contradict the sentence: they lack this claim.
     Lacks(&'c Claim),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Evidence {
     InLines,
-    /// The path says it, or the lines hold a part of it.
+    /// The path contains the claim, or the lines contain a part of it.
     Partial,
     Missing,
 }
@@ -97,7 +97,7 @@ impl Claim {
 
 pub(super) struct CitedText {
     text: String,
-    /// With every run of white space as one space.
+    /// The text with single spaces.
     spaced: String,
 }
 
@@ -136,7 +136,7 @@ impl CitedClaims {
             .filter(|(_, found)| **found == Evidence::Missing)
             .map(|(claim, _)| claim);
         let is_refuted = |claim: &&Claim| !self.is_denial && (is_all_missing || self.defined.contains(claim));
-        // A command such as `npm test` follows from the lines and is not written there.
+        // A command such as `npm test` follows from the lines without being in them.
         let is_loose = |claim: &Claim| matches!(claim, Claim::Quotation(_));
         if let Some(claim) = missing.clone().find(is_refuted) {
             ClaimVerdict::Lacks(claim)
@@ -155,19 +155,20 @@ fn plain_number(text: &str) -> String {
     text.chars().filter(|c| c.is_ascii_digit() || *c == '.').collect()
 }
 
-/// True where a part of the path, with or without its ending, is this text.
+/// True if a part of the path, with or without extension, equals this text.
 fn is_part_of(path: &str, text: &str) -> bool {
     path.split('/')
         .any(|part| part == text || part.split_once('.').is_some_and(|(stem, _)| stem == text))
 }
 
-/// Parts of a route that name no parameter.
+/// Parts of a route without parameters.
 fn literal_parts(route: &str) -> impl Iterator<Item = &str> {
     let is_word = |part: &&str| !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
     route.split('/').filter(is_word)
 }
 
-/// True where the text holds a route whole, not as a part of a longer one. Some frameworks leave out the `/` at its ends.
+/// True if the text contains the whole route, and not as part of a longer one. Some frameworks omit the `/` at the
+/// ends.
 fn contains_route(text: &str, route: &str) -> bool {
     let core = route.trim_matches('/');
     let is_more = |c: char| c.is_alphanumeric() || "_-<>{}:[]*".contains(c);
@@ -189,7 +190,7 @@ fn single_spaces(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// True where the text holds each word of a quotation: a manifest says `serde = "1.0"` where a list says `serde 1.0`.
+/// True if the text contains each word of a quotation: a manifest says `serde = "1.0"`, and a list says `serde 1.0`.
 fn contains_words(text: &str, quotation: &str) -> bool {
     let mut words = words(quotation).peekable();
     words.peek().is_some() && words.all(|word| contains_word(text, word))
@@ -203,7 +204,7 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// True where the text holds the word between bytes that no name holds.
+/// True if the text contains the word between bytes that are not part of names.
 fn contains_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();

@@ -1,7 +1,7 @@
-//! The proposals of an architect's answer, and whether each names a place that exists.
+//! The proposals of an architect's answer, and whether each names an existing place.
 //!
-//! Pure text and numbers. The prompt asks for headings `## 1. Title`; other usual forms of a numbered list are read,
-//! too, because an answer in another form is still an answer.
+//! Pure text and numbers. The prompt asks for headings `## 1. Title`; other usual forms of a numbered list are
+//! accepted, because such an answer is still usable.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -23,7 +23,7 @@ pub(crate) struct Proposal {
     at: Range<usize>,
 }
 
-/// A proposal that names no place that exists.
+/// A proposal without an existing place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unplaced {
     /// As the answer numbers it.
@@ -34,7 +34,7 @@ pub struct Unplaced {
     pub why: String,
 }
 
-/// A proposal with the places in the repository that it rests on.
+/// A proposal with the places in the repository that it cites.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedProposal {
     /// As the answer numbers it.
@@ -107,8 +107,8 @@ impl Unplaced {
 }
 
 impl Proposals {
-    /// Reads the proposals in `at` of an answer whose citations were checked, after those that are known: a number that
-    /// comes again is a correction.
+    /// Reads the proposals in the range `at` of an answer whose citations were checked. A number that is known already
+    /// is a correction.
     pub fn take_in(&mut self, text: &str, at: Range<usize>, checked: &CheckedCitations) {
         for proposal in parse(&text[at.clone()]) {
             let range = at.start + proposal.at.start..at.start + proposal.at.end;
@@ -121,7 +121,7 @@ impl Proposals {
                     why,
                 }),
             };
-            // A proposal that was placed once stays placed: a correction may be shorter than the text that it corrects.
+            // A placed proposal stays placed: a correction may be shorter than the corrected text.
             let known = self.standing.entry(proposal.number).or_insert_with(|| standing.clone());
             if *known != Standing::Placed {
                 *known = standing;
@@ -129,7 +129,7 @@ impl Proposals {
         }
     }
 
-    /// Reads a correction. One that has no numbers is about the only proposal that needs one.
+    /// Reads a correction. Without numbers it corrects the only proposal that needs one.
     pub fn correct(&mut self, text: &str, at: Range<usize>, checked: &CheckedCitations) {
         let is_unnumbered = parse(&text[at.clone()]).is_empty();
         self.take_in(text, at.clone(), checked);
@@ -141,17 +141,17 @@ impl Proposals {
         }
     }
 
-    /// True where the answer has no proposal that the reader could find in it.
+    /// True if the answer has no recognizable proposal.
     pub fn is_empty(&self) -> bool {
         self.standing.is_empty()
     }
 
-    /// True where at least one proposal names a place that exists.
+    /// True if at least one proposal names an existing place.
     pub fn has_placed(&self) -> bool {
         self.standing.values().any(|standing| *standing == Standing::Placed)
     }
 
-    /// Those without a place, by number.
+    /// The proposals without a place, by number.
     pub fn unplaced(&self) -> Vec<Unplaced> {
         let unplaced = self.standing.values().filter_map(|standing| match standing {
             Standing::Unplaced(unplaced) => Some(unplaced.clone()),
@@ -183,8 +183,8 @@ impl Proposals {
     }
 }
 
-/// The proposals of a whole answer that name a place that exists, by number. A proposal that the model wrote again counts
-/// in the first form that has a place; one that it withdrew does not count.
+/// The proposals of a whole answer that name an existing place, by number. A repeated proposal counts in its first form
+/// that has a place; a withdrawn one does not count.
 pub fn placed_proposals(text: &str, checked: &CheckedCitations) -> Vec<PlacedProposal> {
     let mut placed: BTreeMap<u32, PlacedProposal> = BTreeMap::new();
     for proposal in parse(text).into_iter().filter(|proposal| !proposal.is_withdrawn) {
@@ -202,7 +202,7 @@ pub fn placed_proposals(text: &str, checked: &CheckedCitations) -> Vec<PlacedPro
     placed.into_values().collect()
 }
 
-/// The places that exist within `range`, each once, in the order of the text.
+/// The existing places within `range`, each once, in the order of the text.
 fn places_within(range: &Range<usize>, checked: &CheckedCitations) -> Vec<ProposalPlace> {
     let mut places = Vec::new();
     for (citation, verdict) in &checked.citations {
@@ -309,7 +309,7 @@ fn numbered_line(line: &str, start: usize) -> Option<NumberedLine> {
     })
 }
 
-/// A title fit to be quoted by the host.
+/// Shortens a title and removes control characters and markup.
 fn title(text: &str) -> String {
     let plain: String = text
         .chars()

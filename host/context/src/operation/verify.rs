@@ -1,8 +1,8 @@
-//! Checks every citation of an answer against the tree, by the rules by which skills see it.
+//! Checks every citation of an answer against the tree, with the visibility rules of skills. A citation holds if its
+//! lines contain what its sentence claims.
 //!
-//! A citation holds if its lines contain what its sentence claims. Reads files, blocks, and changes nothing. `citations`
-//! knows the form of a citation, `claims` what a sentence claims; the session's review decides what follows from a wrong
-//! citation.
+//! Reads files, blocks, and changes nothing. `citations` parses citations, and `claims` the claims of sentences. The
+//! session's review handles wrong citations.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
@@ -22,28 +22,27 @@ const CITED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Bytes of cited lines that are compared, once for each claim: seconds at the worst. An honest answer takes a hundredth.
 const COMPARED_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Wrong citations that the closing line names. A reader of twenty has seen enough.
+/// Wrong citations that the closing line names. More would not help the reader.
 const CITATIONS_NAMED_MAX: usize = 20;
 
-/// The citations of an answer, each with what became of it.
+/// The citations of an answer, each with its verdict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckedCitations {
-    /// In the order of the text. What only looked like a citation is not among them.
+    /// In the order of the text, without text that only looked like a citation.
     pub citations: Vec<(Citation, Verdict)>,
-    /// True where the answer holds more than is checked.
+    /// True if the answer has more citations than were checked.
     pub is_cut: bool,
 }
 
 /// Verdict on a citation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The lines contain all that the sentence claims of them.
+    /// The lines contain everything that the sentence claims of them.
     Holds,
-    /// The file exists. It could not be read, its lines neither contain all that the sentence claims nor contradict it, or
-    /// there are too many of them.
+    /// The file exists, but it could not be read, its lines neither support nor contradict the sentence, or there are
+    /// too many of them.
     NotChecked,
-    /// The file has these lines, but they contradict the sentence. The reason, for the inside of
-    /// parentheses.
+    /// The file has these lines, but they contradict the sentence. The text is the reason, formatted for parentheses.
     Unsupported(String),
     /// The place does not exist. The text is the reason, formatted for parentheses.
     NoSuchPlace(String),
@@ -64,7 +63,7 @@ pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) ->
             resolved.insert(citation.path.clone(), files.resolve(&citation.path)?);
         }
     }
-    // Without a file of that name it was no citation.
+    // A doubtful citation counts only if the file exists.
     found.retain(|citation| !citation.is_doubtful || is_a_file(&citation.path, &resolved[&citation.path]));
     let claims = claims_of(text, &found, &|path| files.is_place(path));
     let mut verdicts = vec![Verdict::NotChecked; found.len()];
@@ -86,8 +85,8 @@ pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) ->
     })
 }
 
-/// Reads absolute paths below the root as relative ones, and takes the words before a path into it where a file of that
-/// name exists, spaces and all.
+/// Converts absolute paths below the root to relative ones, and adds the words before a path to it if such a file
+/// exists.
 fn widen(found: &mut [Citation], repository: &Repository, cancel: &CancellationToken) {
     let mut known: HashMap<String, bool> = HashMap::new();
     for citation in found {
@@ -107,7 +106,7 @@ fn widen(found: &mut [Citation], repository: &Repository, cancel: &CancellationT
     }
 }
 
-/// An absolute path of the repository without the root; any other path as it is.
+/// A path below the root, relative to it; any other path as it is.
 fn below_root<'p>(path: &'p str, repository: &Repository) -> &'p str {
     let below = Path::new(path).strip_prefix(repository.root()).ok();
     let below = below.and_then(Path::to_str).filter(|below| !below.is_empty());
@@ -117,7 +116,7 @@ fn below_root<'p>(path: &'p str, repository: &Repository) -> &'p str {
 fn is_a_file(path: &str, resolved: &Result<String, Missing>) -> bool {
     match resolved {
         Ok(_) | Err(Missing::NotRegular | Missing::Unread) => true,
-        // A hidden name is refused whether or not something is there; it is a file's name all the same.
+        // A hidden name is refused even if no file has it, but it has the form of a file name.
         Err(Missing::Denied(_)) => normalise(path).is_ok(),
         Err(Missing::Nothing | Missing::Directory | Missing::Ambiguous { .. }) => false,
     }
@@ -173,12 +172,12 @@ fn judge(
 /// Bytes that a message shows of a claim.
 const CLAIM_SHOWN_BYTES_MAX: usize = 60;
 
-/// A file as far as it was read.
+/// The part of a file that was read.
 struct FileBeginning {
     /// From the root.
     path: String,
     text: Vec<u8>,
-    /// Lines of the file, or of the part that was read where that holds every cited line.
+    /// Lines of the file, or of the part that was read if that contains every cited line.
     line_count: u64,
 }
 
@@ -212,17 +211,17 @@ enum Missing {
     Ambiguous { count: usize, examples: Vec<String> },
     #[error("it is no regular file")]
     NotRegular,
-    /// There is a file, of which nothing more is known.
+    /// The file exists; nothing more is known.
     #[error("the file cannot be read")]
     Unread,
 }
 
-/// The tree, as citations ask for it.
+/// Looks up cited files.
 struct Files<'r> {
     repository: &'r Repository,
     cancel: &'r CancellationToken,
-    /// Listed files by their last part, for those that are cited. The tree is listed for the first citation that names
-    /// no file by its whole path: most answers have none.
+    /// Listed files by their last part, for the cited names. The tree is listed only when a citation does not give a
+    /// whole path; most answers have none.
     by_name: HashMap<String, Vec<String>>,
     is_listed: bool,
     bytes_left: u64,
@@ -256,7 +255,7 @@ impl<'r> Files<'r> {
         Ok(())
     }
 
-    /// Reads a file, up to the line that is wanted.
+    /// Reads a file up to the wanted line.
     fn beginning(&mut self, path: String, line: u64) -> Result<FileBeginning, Missing> {
         let file = self.repository.open_file_within(&path, self.cancel).map_err(missing)?;
         let read = read_lines(file.take(self.bytes_left), line).map_err(|_| Missing::Unread)?;
@@ -264,7 +263,7 @@ impl<'r> Files<'r> {
         let bytes = text.len() as u64;
         let is_spent = bytes >= self.bytes_left;
         self.bytes_left -= bytes.min(self.bytes_left);
-        // The file may go on where reading stopped, within its last line, too.
+        // The file may continue after the read part, also within its last line.
         let is_whole = line_count > line || (line_count == line && text.ends_with(b"\n"));
         if is_spent && !is_whole {
             return Err(Missing::Unread);

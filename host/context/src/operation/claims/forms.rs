@@ -29,7 +29,7 @@ static FORM: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(pattern).expect("a constant")
 });
 
-/// A name with what it belongs to, and the call of it.
+/// A name with its qualifier and call parentheses.
 static NAMED: LazyLock<Regex> = LazyLock::new(|| {
     let pattern = r"^[@&*.$#]{0,2}(?:[A-Za-z_$][\w$]*(?:\.|::|->|\#|\\))*(?P<name>[A-Za-z_$][\w$]*)[!?]?(?:\(.*\))?$";
     Regex::new(pattern).expect("a constant")
@@ -57,7 +57,7 @@ pub(super) fn read_claims(text: &str, is_place: &dyn Fn(&str) -> bool) -> Vec<(C
     claims
 }
 
-/// The claim of marked text: a name, a route or a quotation; none for a path, an address or a sign.
+/// The claim of marked text: a name, a route or a quotation; `None` for a path, an address or a sign.
 fn of_marked(text: &str, is_place: &dyn Fn(&str) -> bool) -> Option<Claim> {
     let text = METHOD
         .captures(text.trim())
@@ -91,7 +91,7 @@ fn is_path(text: &str) -> bool {
 }
 
 fn has_file_ending(text: &str) -> bool {
-    // `Plug.Parsers.JSON` is a name: endings are written small.
+    // `Plug.Parsers.JSON` is a name: file extensions are in lower case.
     let ends_small = |ending: &str| !ending.contains(char::is_uppercase);
     let has_ending = text
         .rsplit_once('.')
@@ -107,7 +107,7 @@ fn of_number(text: &str, at: Range<usize>) -> Option<Claim> {
     // "143 files" and "62 kB" are measured over many lines; "30 seconds" is a value.
     let next = rest.strip_prefix(' ').unwrap_or_default();
     let word = next.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-    // A number alone in a cell of a table counts the things that the head of its column names.
+    // A number alone in a table cell counts the things in the head of its column.
     let is_cell = rest.trim_start().starts_with('|');
     let counts_things = is_cell || (word.starts_with(char::is_alphabetic) && !UNITS.contains(&word));
     let digits = plain_number(&text[at]);
@@ -115,7 +115,7 @@ fn of_number(text: &str, at: Range<usize>) -> Option<Claim> {
     (is_long && !goes_on && !counts_things).then_some(Claim::Number(digits))
 }
 
-/// Words behind a number that is a value and counts nothing.
+/// Words after a number that is a value, not a count.
 const UNITS: [&str; 13] = [
     "s",
     "ms",

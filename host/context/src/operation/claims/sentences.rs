@@ -71,7 +71,8 @@ static MARKED: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(pattern).expect("a constant")
 });
 
-/// The claims of each citation of one sentence of `blank`. Citations that follow each other without a word share theirs.
+/// The claims of each citation of one sentence of `blank`. Adjacent citations without a word between them share their
+/// claims.
 fn sentence_claims(
     blank: &str,
     sentence: Range<usize>,
@@ -113,7 +114,7 @@ fn sentence_claims(
     shared.collect()
 }
 
-/// True where text between two citations says more than that the second one belongs to the first.
+/// True if the text between two citations is more than a connective.
 fn speaks(gap: &str) -> bool {
     let mut words = gap
         .split(|c: char| !c.is_alphanumeric())
@@ -140,13 +141,13 @@ impl<'t> Passage<'t> {
         Self { claims, gaps }
     }
 
-    /// True where the claims belong to the citation before them.
+    /// True if the claims belong to the preceding citation.
     fn follows(&self) -> bool {
         let gap = self.gaps[0].trim_start_matches(|c: char| c.is_whitespace() || ")]*_`\"'".contains(c));
         !self.claims.is_empty() && !BREAK.is_match(gap)
     }
 
-    /// True where the claims belong to the citation behind them.
+    /// True if the claims belong to the following citation.
     fn leads_on(&self) -> bool {
         !self.claims.is_empty() && !BREAK.is_match(self.gaps[self.gaps.len() - 1])
     }
