@@ -1,7 +1,7 @@
-//! The HTTP face: every route of the specification at both `/…` and `/api/…`, with one gate before all of them.
+//! The HTTP interface: every route of the specification at both `/…` and `/api/…`, with the same checks before each.
 //!
-//! Routes translate between the wire types of `api` and the verbs of `session`; they decide nothing. The gate decides
-//! who may ask at all: see `gate`, `auth` and `listener`.
+//! Routes convert between the wire types of `api` and the methods of `session`. The modules `gate`, `auth` and
+//! `listener` decide who may send a request.
 
 mod access;
 pub(crate) mod auth;
@@ -50,32 +50,32 @@ pub use serve::serve;
 
 /// Dependencies of the routes.
 pub struct Parts {
-    /// The sessions.
+    /// Sessions of the daemon.
     pub sessions: Arc<Sessions>,
-    /// The skills.
+    /// Skills of this machine.
     pub skills: Arc<SkillHost>,
     /// Token that a client of another user must send.
     pub token: String,
     /// Address on which the server listens.
     pub listening: SocketAddr,
-    /// The configuration as it is now: who may talk to it.
+    /// The present configuration, with the rules for access.
     pub live: Arc<Live>,
     /// Access log and counters of requests.
     pub traffic: Arc<Traffic>,
-    /// When the daemon started.
+    /// Time when the daemon started.
     pub started: Timestamp,
-    /// The per-user directory.
+    /// The home directory of the daemon.
     pub home: PathBuf,
-    /// The daemon's own environment: what counts where a session's starter sends none.
+    /// The daemon's own environment, for requests that send none.
     pub environment: Environment,
 }
 
-/// [`Parts`], shared by all requests, with the model lists that were asked for and the other agents that are connected.
+/// [`Parts`], the cached lists of models and the connected agents, shared by all requests.
 #[derive(Clone)]
 pub struct AppState(Arc<Parts>, Arc<ModelCache>, Arc<Mcp>);
 
 impl AppState {
-    /// Shares the parts.
+    /// Creates the state from its parts.
     pub fn new(parts: Parts) -> Self {
         let mcp = Mcp::new(Arc::clone(&parts.sessions));
         Self(Arc::new(parts), Arc::default(), mcp)
@@ -93,7 +93,7 @@ impl AppState {
         self.0.listening.port()
     }
 
-    /// True where other machines may ask.
+    /// True if other machines can send requests.
     fn is_exposed(&self) -> bool {
         !self.0.listening.ip().to_canonical().is_loopback()
     }
@@ -119,7 +119,7 @@ impl AppState {
         &self.2
     }
 
-    /// The environment of a request's starter: what it sent, else the daemon's own.
+    /// The environment of a request: the one that it sent, or the daemon's own.
     fn environment(&self, overrides: &Overrides) -> Environment {
         if overrides.0.is_empty() {
             self.0.environment.clone()
@@ -128,27 +128,27 @@ impl AppState {
         }
     }
 
-    /// The configuration as it is now. Blocks for a moment: it reads one small file.
+    /// Reads the present configuration. Blocks for a moment, to read one small file.
     fn settings(&self, environment: &Environment) -> Result<Settings, Problem> {
         config::load(self.home(), environment)
     }
 
-    /// The configuration as it is now, for what works without a provider.
+    /// Reads the present configuration, for work without a provider.
     fn common(&self, environment: &Environment) -> Result<Common, Problem> {
         config::common(self.home(), environment)
     }
 }
 
-/// Returns the variables that a recipe may see: everything that is forwarded but the keys.
+/// Returns the variables that a recipe may see: all forwarded ones except keys.
 fn visible_to_recipes(environment: &Environment) -> BTreeMap<String, String> {
     let mut visible = environment.forwarded();
     visible.retain(|name, _| !config::is_key_variable(name));
     visible
 }
 
-/// Refuses a request beyond a session's defaults unless it comes from the holder of the token: the same user may work,
-/// but neither widen the effects of the work nor approve them. Names of variables must be those that a client forwards:
-/// a fixed list, and those that `headers` of the configuration name.
+/// Refuses a request beyond a session's defaults, unless it comes from the holder of the token. The same user without
+/// the token may work, but neither add effects nor approve them. Names of variables must be those that a client
+/// forwards: a fixed list, and those that `headers` in the configuration names.
 fn check_reach(state: &AppState, caller: Caller, widens: bool, overrides: &Overrides) -> Result<(), Problem> {
     let is_listed = |name: &str| api::FORWARDED.contains(&name);
     if let Some(name) = overrides.0.keys().find(|name| !is_listed(name))
@@ -176,15 +176,15 @@ fn check_reach(state: &AppState, caller: Caller, widens: bool, overrides: &Overr
     ))
 }
 
-/// Leaves a caller who may be confined what reads, whatever the configuration allows. Later turns of its conversations keep
-/// to that.
+/// Restricts a caller that may be confined to reading, whatever the configuration allows. Later turns of its
+/// conversations inherit this.
 fn narrow(caller: Caller, policy: &mut PolicyRequest) {
     if caller == Caller::SameUser {
         policy.deny_changes();
     }
 }
 
-/// All routes behind the gate.
+/// All routes, behind the checks for every request.
 pub fn router(state: AppState) -> Router {
     let (described, _) = routes().finish();
     let routes = described.merge(mcp::routes());
@@ -197,7 +197,7 @@ pub fn router(state: AppState) -> Router {
         .with_state(state)
 }
 
-/// Every route, once. Those of `http` that are not here do not exist.
+/// The table of all routes. A handler that is missing here is not served.
 fn routes() -> RouteTable {
     RouteTable::new()
         .with(service::__path_scan, service::scan)
@@ -227,7 +227,7 @@ fn routes() -> RouteTable {
         .with(service::__path_description, service::description)
 }
 
-/// The OpenAPI description of all routes, as it is served at `/openapi.json`.
+/// The OpenAPI description of all routes, as served at `/openapi.json`.
 pub fn description() -> Bytes {
     static DESCRIPTION: LazyLock<Bytes> = LazyLock::new(|| {
         let (_, document) = routes().finish();
@@ -243,7 +243,7 @@ async fn no_route(uri: Uri) -> ApiError {
     ApiError(Problem::new(ErrorKind::NotFound, message).with_hint("GET /openapi.json describes the routes"))
 }
 
-/// For a method that a path does not take; the router adds those that it takes as `Allow`.
+/// Answers a method that a path does not support. The router adds the supported ones as `Allow`.
 async fn no_method(method: Method, uri: Uri) -> Response {
     if method == Method::OPTIONS {
         return StatusCode::NO_CONTENT.into_response();

@@ -1,8 +1,7 @@
-//! The access log: one line for each request, written when the last byte of its answer has gone or the client has.
+//! The access log: one line for each request, written when the last byte of the answer is sent or the client is gone.
 //!
-//! The client decides what an address holds, so that nothing of it is written but printable ASCII, of its query only
-//! the values that are known to be no secret, and at a bounded length. The same bookkeeping knows the time since the
-//! last request.
+//! The client decides on the content of an address. So the line has only printable ASCII of limited length, and only
+//! the values of query parameters that cannot be secret. The same module knows the time since the last request.
 
 use std::io::Write;
 use std::pin::Pin;
@@ -21,13 +20,13 @@ use super::error::Told;
 use super::listener::PeerAddress;
 use crate::api::{self, ErrorKind, Timestamp};
 
-/// Bytes that the access log shows of a request's address. The identifier of a session fits, whatever stands before it.
+/// Limit for a request's address in a line, in bytes. The identifier of a session fits after any route.
 const LOGGED_TARGET_BYTES_MAX: usize = 512;
 
-/// Query parameters whose values are shown.
+/// Query parameters whose values are logged.
 const SHOWN: [&str; 6] = ["session_id", "form", "strict", "operation", "status", "limit"];
 
-/// Characters of a Host or Origin that is shown because it was refused.
+/// Limit for a refused Host or Origin in a line, in bytes.
 const NAME_BYTES_MAX: usize = 128;
 
 /// Access log, the number of open requests, and the time of the last one.
@@ -38,7 +37,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Writes each line at once, with one call.
+    /// Creates the log. Each line is written at once, in one call.
     pub fn new(log: impl Write + Send + 'static) -> Self {
         Self {
             log: Mutex::new(Box::new(log)),
@@ -47,7 +46,7 @@ impl Traffic {
         }
     }
 
-    /// For how long no request has been under way.
+    /// Time for which no request has been under way.
     pub fn silence(&self) -> Duration {
         match self.open.load(Ordering::SeqCst) {
             0 => self.last.lock().unwrap_or_else(PoisonError::into_inner).elapsed(),
@@ -55,7 +54,6 @@ impl Traffic {
         }
     }
 
-    /// Begins the line of a request.
     pub(super) fn begin<B>(self: &Arc<Self>, request: &Request<B>, peer: Option<PeerAddress>) -> AccessRecord {
         self.open.fetch_add(1, Ordering::SeqCst);
         AccessRecord {
@@ -75,7 +73,7 @@ impl Traffic {
         }
     }
 
-    /// Writes the line of what never became a request.
+    /// Writes the line of a connection that never sent a whole request.
     pub(super) fn no_request(&self, peer: PeerAddress, status: Option<u16>, kind: &ErrorKind) {
         let (at, status) = (timestamp(api::now()), shown(status));
         self.write(&format!(
@@ -85,7 +83,7 @@ impl Traffic {
 
     fn write(&self, line: &str) {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        // A line that cannot be written, on a full disk for example, must not cost a client its answer.
+        // A line that cannot be written, for example on a full disk, must not cost a client its answer.
         let _ = log.write_all(line.as_bytes());
     }
 }
@@ -108,7 +106,7 @@ pub(super) struct AccessRecord {
 }
 
 impl AccessRecord {
-    /// Takes note of who asks.
+    /// Records the caller.
     pub(super) fn is_by(&mut self, caller: Caller) {
         self.caller = Some(caller);
     }
@@ -117,7 +115,7 @@ impl AccessRecord {
     pub(super) fn follow(mut self, response: Response<Body>) -> Response<Body> {
         self.status = Some(response.status().as_u16());
         self.problem = response.extensions().get::<Told>().map(|Told(kind)| kind.clone());
-        // The head of an answer is all of it.
+        // The answer to HEAD has no body.
         self.is_whole = self.method == Method::HEAD;
         response.map(|body| Body::new(Followed { body, entry: self }))
     }
@@ -162,7 +160,7 @@ impl Drop for AccessRecord {
     }
 }
 
-/// A body whose bytes are counted.
+/// A body that counts its bytes.
 struct Followed {
     body: Body,
     entry: AccessRecord,
@@ -194,12 +192,12 @@ impl HttpBody for Followed {
 
 impl Drop for Followed {
     fn drop(&mut self) {
-        // A reader that knows that no frame is left does not poll for one.
+        // A reader that knows that no frame is left does not poll for another.
         self.entry.is_whole |= self.body.is_end_stream();
     }
 }
 
-/// A value, or a sign that there is none.
+/// Formats a value, or `-` if there is none.
 fn shown(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
@@ -208,7 +206,7 @@ fn timestamp(at: Timestamp) -> String {
     at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
 
-/// The path, and the parts of the query that are no secret.
+/// The path, and the logged parts of the query.
 fn target(uri: &Uri) -> String {
     let mut target = printable(uri.path(), LOGGED_TARGET_BYTES_MAX);
     for (index, parameter) in uri.query().into_iter().flat_map(|query| query.split('&')).enumerate() {
@@ -233,7 +231,8 @@ fn name(headers: &HeaderMap, name: &HeaderName) -> String {
     }
 }
 
-/// Text that neither ends a line or a field nor steers a terminal: everything but printable ASCII as `%` and digits.
+/// Encodes everything but printable ASCII as `%` and digits, so that the text cannot end a line or a field, or
+/// control a terminal.
 fn printable(text: &str, bytes_max: usize) -> String {
     let mut shown = String::new();
     for byte in text.bytes() {

@@ -1,22 +1,23 @@
-//! The callers that are let in: the owner, by the token or over `backend.sock`, and, on Linux and loopback, a process of
-//! the same user. Such a process may be confined and see no file of the user: it reads, unless it shows that it is not.
+//! The callers that are admitted: the owner, by token or over `backend.sock`, and on Linux and loopback a process of
+//! the same user. Such a process may be confined and see no file of the user. It may only read, unless it proves that
+//! it is not confined.
 
 use axum::http::{HeaderMap, header};
 
 use crate::session::same_secret;
 
-/// The proof of a request's origin.
+/// Evidence for the origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// The request carried the token, or came over `backend.sock`, which is for the owner alone.
+    /// The request carried the token, or came over `backend.sock`, which only the owner can use.
     Token,
-    /// The request came over TCP from processes of the same user, each as free as the daemon.
+    /// The request came over TCP from processes of the same user, each in the daemon's namespaces.
     OwnNamespaces,
-    /// The request came over TCP from a process of the same user, which may be confined or was not looked at.
+    /// The request came over TCP from a process of the same user, which may be confined.
     SameUser,
 }
 
-/// The id that stands for every user whom our user namespace does not map.
+/// The uid that stands for every user that our user namespace does not map.
 const OVERFLOW_UID: u32 = 65_534;
 
 /// True for the user of this process.
@@ -24,19 +25,19 @@ pub(crate) fn is_own_user(uid: u32) -> bool {
     uid == rustix::process::geteuid().as_raw() && (uid != OVERFLOW_UID || maps_all_users())
 }
 
-/// True outside of user namespaces, where the overflow id belongs to one user.
+/// True outside of user namespaces, where the overflow uid belongs to one user.
 fn maps_all_users() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
-/// True where the request carries the token.
+/// True if the request carries the token.
 pub(super) fn has_token(headers: &HeaderMap, token: &str) -> bool {
     let value = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let Some((scheme, given)) = value.and_then(|value| value.split_once(' ')) else {
         return false;
     };
-    // An empty token would let every client in.
+    // An empty token would admit every client.
     scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && same_secret(token, given.trim())
 }
 

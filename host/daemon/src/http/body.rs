@@ -1,4 +1,4 @@
-//! Reading what a request carries: JSON bodies, query strings and paths, bounded, with errors that say what was wrong.
+//! Reads JSON bodies, query strings and paths with limits. The errors say what was wrong.
 
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
@@ -14,14 +14,14 @@ use crate::api::{ErrorKind, Problem};
 use crate::limits;
 use crate::text::nearest_key;
 
-/// Bytes that are read of a body that is too large already: a client that is still sending would see a broken
-/// connection instead of the answer.
+/// Bytes that are read of a body that is already too large. A client that is still sending would otherwise see a
+/// broken connection instead of the answer.
 const BODY_DRAINED_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Time in which a body must arrive.
+/// Seconds within which a body must arrive.
 const BODY_SECONDS_MAX: u64 = 30;
 
-/// A JSON body.
+/// Extractor for a JSON body.
 pub(super) struct JsonBody<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
@@ -36,7 +36,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
     }
 }
 
-/// A query string.
+/// Extractor for a query string.
 pub(super) struct QueryOf<T>(pub(super) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryOf<T> {
@@ -54,7 +54,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for QueryOf<T> {
     }
 }
 
-/// The one variable part of a path, decoded.
+/// Extractor for the one variable part of a path, decoded.
 pub(super) struct PathOf(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathOf {
@@ -67,8 +67,8 @@ impl<S: Send + Sync> FromRequestParts<S> for PathOf {
     }
 }
 
-/// Refuses an address whose path or query is not UTF-8 once decoded, or has a `%` that begins no byte: what is decoded
-/// into something else than was meant is better not decoded.
+/// Refuses an address whose decoded path or query is not UTF-8, or that has an invalid `%`: it could decode to
+/// something that the client did not mean.
 pub(super) fn check_encoding(uri: &Uri) -> Result<(), Problem> {
     for (what, text) in [("path", uri.path()), ("query", uri.query().unwrap_or_default())] {
         if !is_well_encoded(text) {
@@ -95,7 +95,7 @@ fn is_well_encoded(text: &str) -> bool {
     std::str::from_utf8(&bytes).is_ok()
 }
 
-/// Refuses query parameters, for routes that take none: a client that sends one expects something of it.
+/// Refuses query parameters, for routes without any: a client that sends one expects an effect.
 pub(super) async fn no_query(request: Request, next: Next) -> Response {
     let query = request.uri().query().unwrap_or_default();
     let name = query.split(['=', '&']).next().unwrap_or_default();
@@ -110,8 +110,8 @@ pub(super) async fn no_query(request: Request, next: Next) -> Response {
     ApiError(problem).into_response()
 }
 
-/// Refuses a media type other than JSON, also where no body is read: a page may send texts and forms to any server
-/// without asking it first.
+/// Refuses media types other than JSON, even for routes without a body: a page may send texts and forms to any server
+/// without a preflight.
 pub(super) fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     if headers.contains_key(header::CONTENT_TYPE) && !is_json(headers) {
         Err(not_json())
@@ -128,7 +128,7 @@ fn not_json() -> Problem {
     .with_hint("send the header `Content-Type: application/json`")
 }
 
-/// True for `application/json` and its kin, whatever parameters follow.
+/// True for `application/json` and types that end in `+json`, with any parameters.
 fn is_json(headers: &HeaderMap) -> bool {
     let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = value.and_then(|value| value.split(';').next()).map(str::trim);
@@ -138,7 +138,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-/// A body that arrives in time and is not larger than it may be.
+/// Reads a body, up to the limits for time and size.
 pub(super) async fn bounded(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
     let patience = limits::seconds(BODY_SECONDS_MAX);
     let collected = tokio::time::timeout(patience, collect(body, bytes_max)).await;
@@ -170,9 +170,9 @@ async fn collect(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
     Ok(bytes)
 }
 
-/// Parses a body, or says where and why that was not possible.
+/// Parses a body. The error says where and why that failed.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    // An array of the fields' values would be read too, and is no body that the description allows.
+    // serde would also accept an array of the fields' values, which the API does not document.
     if bytes.trim_ascii_start().first() == Some(&b'[') {
         return Err(problem_of("body", "an array where an object is expected"));
     }

@@ -13,7 +13,7 @@ use crate::api::{
     ApplyRequest, ApplyResult, DiscardResult, ErrorBody, ErrorKind, Overrides, Problem, SessionDiff, UndoResult,
 };
 
-/// In place of an identifier: the newest session that changed files in the repository of the query.
+/// Stands for the newest session that changed files in the repository of the query.
 const LATEST: &str = "latest";
 
 #[derive(Deserialize, IntoParams)]

@@ -1,4 +1,4 @@
-//! The one error of all routes: a problem with the status that belongs to its kind.
+//! The error of all routes: a problem with the HTTP status of its kind.
 
 use axum::Json;
 use axum::http::{StatusCode, header};
@@ -6,11 +6,11 @@ use axum::response::{IntoResponse, Response};
 
 use crate::api::{ErrorBody, ErrorKind, Problem};
 
-/// A problem as an answer.
+/// A problem as a response.
 #[derive(Debug)]
 pub(super) struct ApiError(pub(super) Problem);
 
-/// The kind of the problem that a response tells, for the access log.
+/// Kind of the problem in a response, for the access log.
 #[derive(Debug, Clone)]
 pub(super) struct Told(pub(super) ErrorKind);
 

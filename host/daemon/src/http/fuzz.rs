@@ -1,4 +1,4 @@
-//! Hostile requests: bodies, addresses and headers as text; and that every event is one frame.
+//! Fuzz target: requests with hostile bodies, addresses and headers, and the framing of events.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,8 @@ use crate::context::SelectionFilter;
 use crate::limits;
 use crate::skill::policy::{Cause, Policy};
 
-/// A body is a request or a bounded sentence; headers and tables never panic, and let no client in by accident.
+/// Checks that a body parses or yields a bounded message, and that headers never panic and never admit a client by
+/// accident.
 pub(crate) fn requests(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match body::parse::<ExecuteRequest>(bytes) {
@@ -50,7 +51,7 @@ pub(crate) fn requests(bytes: &[u8]) {
     }
 }
 
-/// An event is one frame in either form, whatever it holds: no text of it begins a line of its own.
+/// Checks that an event is one frame in either form: no text in it starts a new line.
 pub(crate) fn one_frame(seq: u64, event: &Event) {
     for form in [sse::StreamForm::Reference, sse::StreamForm::Architecture] {
         for strict in [false, true] {

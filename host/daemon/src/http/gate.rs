@@ -1,7 +1,7 @@
-//! Checks that every request passes before any route sees it: Host, Origin, preflight, and the caller's identity.
+//! Checks of every request before any route sees it: Host, Origin, preflight, and the caller's identity.
 //!
-//! A web page in the user's browser and another user of the machine are the ones to keep out. The decisions are pure
-//! functions of headers and settings.
+//! They keep out web pages in the user's browser, and other users of the machine. The decisions are pure functions of
+//! headers and settings.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -21,10 +21,10 @@ use super::listener::Peer;
 use crate::api::{ErrorKind, Overrides, Problem};
 use crate::config::{Auth, ServerSettings};
 
-/// Names of the answer's headers that a page may read.
+/// Response headers that a page may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static("x-session-id, x-approval-secret, mcp-session-id");
 
-/// The middleware of every route.
+/// Middleware for every route.
 pub(super) async fn gate(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<ConnectInfo<Peer>>();
     let peer = peer.map(|ConnectInfo(peer)| peer.clone());
@@ -69,11 +69,11 @@ pub(super) async fn gate(State(state): State<AppState>, mut request: Request, ne
     entry.follow(finish(response, origin.as_ref(), keep_alive))
 }
 
-/// The fate of a connection after its answer.
+/// What happens to a connection after its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KeepAlive {
     Yes,
-    /// The connection is closed, and nothing more is read from it.
+    /// Close the connection, and read nothing more from it.
     No,
 }
 
@@ -83,12 +83,12 @@ fn check_form(request: &Request) -> Result<(), Problem> {
     if request.method().is_safe() {
         Ok(())
     } else {
-        // A page can send what a form can send without being asked first; this is not among it.
+        // A page can send without a preflight what a form can send, and JSON is not among it.
         check_media_type(request.headers())
     }
 }
 
-/// The answer of the routes. A panic in one is a bug, and is answered as one instead of with a broken connection.
+/// Runs the routes. A panic is a bug; the client gets an error instead of a broken connection.
 async fn answered(answer: impl Future<Output = Response>) -> Response {
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("a request was not answered: its handler panicked");
@@ -100,7 +100,7 @@ async fn answered(answer: impl Future<Output = Response>) -> Response {
     })
 }
 
-/// Access decision: the server's settings, and the peer of the request.
+/// Decides on access from the server's settings and the peer of a request.
 struct AccessCheck<'a> {
     state: &'a AppState,
     server: &'a ServerSettings,
@@ -108,12 +108,12 @@ struct AccessCheck<'a> {
 }
 
 impl AccessCheck<'_> {
-    /// Checks Host and Origin. Answers with the listed origin that the request names, where it names one.
+    /// Checks Host and Origin. Returns the Origin if the configuration lists it.
     fn admit(&self, request: &Request) -> Result<Option<HeaderValue>, Problem> {
         let headers = request.headers();
         let host = host_of(headers, request.uri()).unwrap_or_default();
         let ours = self.ours();
-        // A Unix socket has no port that the name could be checked against.
+        // A Unix socket has no port to compare the name with.
         let is_own_name = self.is_over_unix() && ours.is_name(split_port(&host).0);
         if !is_own_name && !ours.is_host(&host, &self.server.hosts) {
             let (name, _) = split_port(&host);
@@ -129,10 +129,10 @@ impl AccessCheck<'_> {
             return Err(problem.with_hint(hint));
         }
         let origin = single(headers, header::ORIGIN.as_str())?;
-        // Browsers that send no Origin with a request still say where it comes from.
+        // Browsers that send no Origin still send `Sec-Fetch-Site`.
         let site = single(headers, "sec-fetch-site")?.map(HeaderValue::as_bytes);
         if self.is_over_unix() {
-            // No browser opens a Unix socket: something forwards the requests of a page.
+            // No browser opens a Unix socket, so a proxy forwards the requests of a page.
             return match (origin, site) {
                 (None, None | Some(b"none")) => Ok(None),
                 _ => Err(Problem::new(
@@ -146,7 +146,7 @@ impl AccessCheck<'_> {
         if origin.is_some() && listed.is_none() {
             return Err(refused_origin("The page's origin is not one that may use this server"));
         }
-        // A name such as `localhost` leads to more addresses than ours, and other users may serve pages at those.
+        // A name such as `localhost` may lead to other addresses, where other users may serve pages.
         let is_ours = site == Some(b"same-origin") && ours.is_address(&host);
         let is_page = listed.is_none() && !is_ours && !matches!(site, None | Some(b"none"));
         if is_page {
@@ -155,8 +155,8 @@ impl AccessCheck<'_> {
         Ok(listed.cloned())
     }
 
-    /// A connection is kept for a process of our user and for the holder of the token. Another user gets one answer: a
-    /// few hundred connections with many requests each would keep the owner waiting.
+    /// Keeps the connections of our user's processes and of holders of the token. Other users get one answer: a few
+    /// hundred connections with many requests each would delay the owner.
     fn keep_alive(&self, request: &Request) -> KeepAlive {
         let is_known = self.peer.is_none_or(Peer::is_same_user)
             || self.is_over_unix()
@@ -168,7 +168,8 @@ impl AccessCheck<'_> {
         self.peer.is_some_and(Peer::is_over_unix)
     }
 
-    /// Refuses a request whose connection is closed: it can get no answer, and nothing shows any more who sent it.
+    /// Refuses a request whose connection is closed. It can get no answer, and its sender cannot be identified any
+    /// more.
     fn check_connection(&self) -> Result<(), Problem> {
         if self.peer.is_some_and(Peer::is_gone) {
             Err(Problem::new(
@@ -180,18 +181,18 @@ impl AccessCheck<'_> {
         }
     }
 
-    /// Identifies the caller, as far as it shows without a look at other processes.
+    /// Identifies the caller without examining other processes.
     fn identify(&self, request: &Request) -> Result<Caller, Problem> {
         let state = self.state;
         if self.is_over_unix() || auth::has_token(request.headers(), state.token()) {
             return Ok(Caller::Token);
         }
-        // While other machines may ask, the apparent origin of a request proves nothing.
+        // While other machines can send requests, the apparent origin of a request proves nothing.
         let is_same_user = !state.is_exposed() && self.peer.is_some_and(Peer::is_same_user);
         if self.server.auth == Auth::SameUser && is_same_user {
             return Ok(Caller::SameUser);
         }
-        // An invalid configuration, which decides who needs the token, is reported to its owner.
+        // Only the owner gets the error in the configuration, which decides who needs the token.
         if is_same_user {
             state.common(&state.environment(&Overrides::default()))?;
         }
@@ -203,8 +204,8 @@ impl AccessCheck<'_> {
         )
     }
 
-    /// Finds out whether a caller of the same user is in our namespaces, where that matters. Refuses one that may not be,
-    /// unless the route only reads or decides for itself how far such a caller gets.
+    /// Finds out whether a caller of the same user is in our namespaces, if that matters. Refuses a caller that may
+    /// not be, unless the route only reads or restricts such callers itself.
     async fn look_closer(&self, caller: Caller, method: &Method, path: &str) -> Result<Caller, Problem> {
         if caller != Caller::SameUser || only_reads(method, path) {
             return Ok(caller);
@@ -216,7 +217,7 @@ impl AccessCheck<'_> {
         }
     }
 
-    /// Under which names this server is itself.
+    /// Names of this server.
     fn ours(&self) -> Ours {
         let reached = self
             .peer
@@ -229,7 +230,7 @@ impl AccessCheck<'_> {
     }
 }
 
-/// True for the routes that change nothing, whatever their request says.
+/// True for routes that change nothing, whatever the request says.
 fn only_reads(method: &Method, path: &str) -> bool {
     match without_prefix(path) {
         "/mcp" => false,
@@ -238,21 +239,21 @@ fn only_reads(method: &Method, path: &str) -> bool {
     }
 }
 
-/// True for the routes that give a caller who may be confined less, see [`super::narrow`].
+/// True for routes that restrict a caller that may be confined, see [`super::narrow`].
 fn narrows(path: &str) -> bool {
     let path = without_prefix(path);
     matches!(path, "/execute" | "/stream" | "/mcp" | "/mcp/connect")
         || (path.starts_with("/skills/") && path.ends_with("/call"))
 }
 
-/// The path of a route, which has a second address below `/api`.
+/// Removes the prefix `/api` of a route's second address.
 fn without_prefix(path: &str) -> &str {
     path.strip_prefix("/api")
         .filter(|rest| rest.starts_with('/'))
         .unwrap_or(path)
 }
 
-/// The refusal of a request that does more than read, of a caller who may be confined.
+/// The refusal of a request that does more than read, for a caller that may be confined.
 pub(super) fn confined(state: &AppState) -> Problem {
     let message = "This request does more than read, and needs the token: the process that sent it is not known to be in \
         the backend's own mount, user and PID namespaces, and under no other seccomp or Landlock rules";
@@ -262,8 +263,8 @@ pub(super) fn confined(state: &AppState) -> Problem {
     ))
 }
 
-/// Names of this server without configuration: loopback at its port and, where it is open to other machines, the
-/// address that the connection has reached. A name that leads to an address is no proof, an address is.
+/// Names of this server without configuration: loopback with its port and, if other machines can connect, the address
+/// of the connection. Other names prove nothing, because anyone can let a name lead to an address.
 #[derive(Debug, Clone, Copy)]
 struct Ours {
     port: u16,
@@ -275,7 +276,7 @@ fn refused_origin(message: &str) -> Problem {
         .with_hint("name its origin in `cors_origins` of [server] in config.toml")
 }
 
-/// The name that the request is for: its Host header, or the authority of its URI.
+/// Host of the request: its Host header, or the authority of its URI.
 fn host_of(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     let mut hosts = headers.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -285,7 +286,7 @@ fn host_of(headers: &HeaderMap, uri: &Uri) -> Option<String> {
     }
 }
 
-/// The only value of a header. Two values are refused, because a browser sends one.
+/// The only value of a header. Two values are refused, because browsers send one.
 fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a HeaderValue>, Problem> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -299,7 +300,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a HeaderVal
 }
 
 impl Ours {
-    /// True for one of our own names at our port, and for a configured name, with its port where that has one.
+    /// True for one of our own names with our port, and for a configured name, with its port if it has one.
     fn is_host(self, host: &str, allowed: &[String]) -> bool {
         let (name, given) = split_port(host);
         let listed = |entry: &String| entry.eq_ignore_ascii_case(host) || entry.eq_ignore_ascii_case(name);
@@ -307,7 +308,7 @@ impl Ours {
             || (!name.is_empty() && allowed.iter().any(listed))
     }
 
-    /// True for the address itself that we listen on, at our port: no other process can serve a page there.
+    /// True for the address that we listen on, with our port: no other process can serve a page there.
     fn is_address(self, host: &str) -> bool {
         let (name, given) = split_port(host);
         let is_ours = |ip: IpAddr| ip == IpAddr::from([127, 0, 0, 1]) || Some(ip.to_canonical()) == self.address;
@@ -334,7 +335,7 @@ impl Ours {
     }
 }
 
-/// A host and its port, which is absent where none is written. An IPv6 address keeps its brackets.
+/// Splits a host from its port, if it has one. An IPv6 address keeps its brackets.
 fn split_port(host: &str) -> (&str, Option<&str>) {
     match host.rsplit_once(':') {
         Some((name, port)) if !port.ends_with(']') => (name, Some(port)),

@@ -1,9 +1,9 @@
-//! The listening sockets, the bounds on their connections, and the time-outs that end a connection.
+//! The listening sockets, the limits for their connections, and the time-outs that end a connection.
 //!
-//! A TCP connection's user is looked up once, at accept and before a byte is read: `owner`. The namespaces of the peer are
-//! looked up when a request first needs them. A connection over the Unix
-//! socket of the command line is the owner's, or is dropped at once. A peer that takes no byte of a waiting answer, sends
-//! nothing while no request is under way, or does not complete a request's head, is closed.
+//! The user of a TCP connection is looked up once, at accept and before a byte is read (`owner`). Its namespaces are
+//! looked up when a request first needs them. A connection over the Unix socket belongs to the owner, or is dropped
+//! at once. A connection is closed if its peer does not read a waiting answer, sends nothing while no request is
+//! under way, or does not complete the head of a request.
 
 use std::fmt;
 use std::future::Future;
@@ -26,23 +26,23 @@ use super::owner::{OwnerLookup, is_held_in_our_namespaces};
 use super::stream::{ConnectionState, PeerStream};
 use crate::api::{ErrorBody, ErrorKind, Problem};
 
-/// Time in which the head of a request must arrive, from its first byte on, and that of a connection's first request
-/// from the start. It is some hundred bytes: a client that takes longer only occupies a connection.
+/// Seconds within which the head of a request must arrive, counted from its first byte, or for a connection's first
+/// request from the start. A head has some hundred bytes: a slower client only occupies a connection.
 const HEAD_SECONDS_MAX: u64 = 15;
 
-/// Connections at once over TCP, and as many over the Unix socket; the next one waits in the kernel's queue. Five hundred
-/// stream readers fit twice.
+/// Limit for simultaneous connections over TCP, and for those over the Unix socket; further ones wait in the kernel's
+/// queue. Five hundred stream readers fit twice.
 const CONNECTIONS_MAX: usize = 1_024;
 
-/// Of these, connections of peers that are not known to run as the same user. Other users of the machine cannot keep
-/// the user out by holding all of them. Clients with the token on other machines count, too: some dozen browsers.
+/// Limit for connections of peers that are not known to be the same user, so that other users of the machine cannot
+/// take all connections. Clients with the token on other machines count as well: some dozen browsers.
 const STRANGERS_CONNECTIONS_MAX: usize = 64;
 
-/// Time without a byte in either direction after which a connection is closed, unless a stream is under way on it:
-/// twice what the slowest plain answer, a scan, may take.
+/// Seconds without a byte in either direction after which a connection is closed, unless a stream is under way on it.
+/// The slowest plain answer, a scan, takes at most half of this.
 const IDLE_SECONDS_MAX: u64 = 120;
 
-/// Time for which a peer may leave waiting bytes untaken. A reader that was only suspended comes back with
+/// Seconds for which a peer may leave an answer unread. A reader that was only suspended comes back with
 /// `Last-Event-ID`.
 const WRITE_STALL_SECONDS_MAX: u64 = 30;
 
@@ -51,18 +51,18 @@ const WRITE_STALL_SECONDS_MAX: u64 = 30;
 pub struct Peer {
     address: PeerAddress,
     ours: Option<SocketAddr>,
-    /// Absent where a test makes the request without a connection. Weak, so that a request which outlives its connection
+    /// Absent if a test makes the request without a connection. Weak, so that a request that outlives its connection
     /// does not keep the socket open.
     stream: Option<Weak<PeerStream>>,
-    /// The other end, where a process of our user holds it.
+    /// Socket of the other end, if a process of our user holds it.
     end: Arc<OnceLock<Option<SocketOwner>>>,
-    /// The answer of a test; otherwise the kernel is asked.
+    /// Answer that a test sets; otherwise the kernel is asked.
     in_our_namespaces: Option<bool>,
     streams: Arc<AtomicUsize>,
     heads: Arc<Heads>,
 }
 
-/// The address of a peer, as the access log shows it.
+/// Address of a peer for the access log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerAddress {
     Tcp(SocketAddr),
@@ -79,12 +79,12 @@ impl fmt::Display for PeerAddress {
     }
 }
 
-/// Counts of a connection's requests, which tell a head from a body.
+/// Counters of a connection's requests, which distinguish a head from a body.
 #[derive(Debug, Default)]
 struct Heads {
     /// Requests whose head has arrived.
     arrived: AtomicUsize,
-    /// Of these, the ones without an answer yet: bytes that come meanwhile are their body.
+    /// Requests without an answer yet. Bytes that arrive meanwhile belong to their bodies.
     answering: AtomicUsize,
 }
 
@@ -101,8 +101,8 @@ impl Peer {
         }
     }
 
-    /// A peer of which it is known whether it runs as the same user, and then in our namespaces. For tests and other front
-    /// ends.
+    /// Creates a peer whose user is known, and which is in our namespaces if it is the same user. For tests and other
+    /// interfaces.
     pub fn new(address: SocketAddr, same_user: bool) -> Self {
         let uid = rustix::process::geteuid().as_raw();
         Self {
@@ -112,7 +112,7 @@ impl Peer {
         }
     }
 
-    /// A peer that runs as the same user, and is confined.
+    /// Creates a peer that is the same user, and confined.
     #[cfg(test)]
     pub(super) fn confined(address: SocketAddr) -> Self {
         Self {
@@ -121,35 +121,34 @@ impl Peer {
         }
     }
 
-    /// Its address.
     pub(super) fn address(&self) -> PeerAddress {
         self.address
     }
 
-    /// True for a connection over the Unix socket, whose other end the kernel has named as our own user's.
+    /// True for a connection over the Unix socket. The kernel has confirmed that the other end is the same user.
     pub(super) fn is_over_unix(&self) -> bool {
         self.address == PeerAddress::Unix
     }
 
-    /// True once the other end is gone and can get no answer any more.
+    /// True once the other end is gone and can receive no answer.
     pub(super) fn is_gone(&self) -> bool {
         let is_closed =
             |stream: Option<Arc<PeerStream>>| stream.is_none_or(|stream| stream.state() == ConnectionState::Closed);
         self.stream.as_ref().is_some_and(|stream| is_closed(stream.upgrade()))
     }
 
-    /// The address of ours that it has reached.
+    /// Our address of the connection.
     pub(super) fn ours(&self) -> Option<SocketAddr> {
         self.ours
     }
 
-    /// True where the kernel says that a process of our user holds the other end.
+    /// True if the kernel reports that a process of our user holds the other end.
     pub fn is_same_user(&self) -> bool {
         self.end.get().is_some_and(Option::is_some)
     }
 
-    /// True where each process that holds the other end now is in our mount, user and PID namespace and not more limited
-    /// than we are. Looked up for each request: a confined child inherits the connections of its parent.
+    /// True if each process that holds the other end now is in our mount, user and PID namespaces, and not more
+    /// limited than we are. Looked up for each request, because a confined child inherits its parent's connections.
     pub(super) async fn is_in_our_namespaces(&self) -> bool {
         if let Some(known) = self.in_our_namespaces {
             return known;
@@ -161,21 +160,21 @@ impl Peer {
         }
     }
 
-    /// Marks a request as arrived, and as being answered until the mark is dropped.
+    /// Counts a request as arrived, and as being answered until the guard is dropped.
     pub(super) fn answering(&self) -> Answering {
         self.heads.arrived.fetch_add(1, Ordering::Relaxed);
         self.heads.answering.fetch_add(1, Ordering::Relaxed);
         Answering(Arc::clone(&self.heads))
     }
 
-    /// Marks a long answer as under way, until the mark is dropped: meanwhile the peer may be silent.
+    /// Allows the peer to be silent during a long answer, until the guard is dropped.
     pub(super) fn long_answer(&self) -> LongAnswer {
         self.streams.fetch_add(1, Ordering::Relaxed);
         LongAnswer(Arc::clone(&self.streams))
     }
 }
 
-/// See [`Peer::answering`].
+/// Guard of [`Peer::answering`].
 pub(super) struct Answering(Arc<Heads>);
 
 impl Drop for Answering {
@@ -184,7 +183,7 @@ impl Drop for Answering {
     }
 }
 
-/// See [`Peer::long_answer`].
+/// Guard of [`Peer::long_answer`].
 pub(super) struct LongAnswer(Arc<AtomicUsize>);
 
 impl Drop for LongAnswer {
@@ -193,32 +192,32 @@ impl Drop for LongAnswer {
     }
 }
 
-/// Why a connection was closed from this side.
+/// Reason why this side closed a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closed {
     /// The peer sent nothing for too long, between requests or before the first.
     Silent,
-    /// A head did not get to its end.
+    /// The head of a request was not complete in time.
     LateHead,
-    /// Bytes of an answer were not taken.
+    /// The peer did not read its answer in time.
     SlowReader,
     /// There are too many connections of unknown peers.
     Strangers,
 }
 
 impl Closed {
-    /// Status and kind for the access log; absent for the normal end of a connection.
+    /// Status and kind for the access log; `None` for the normal end of a connection.
     pub(super) fn refusal(self) -> Option<(Option<u16>, ErrorKind)> {
         match self {
             Self::Silent => None,
             Self::LateHead => Some((Some(408), ErrorKind::HeadTooSlow)),
-            // The answer had begun: its own line has the status.
+            // The answer had begun, and its own line has the status.
             Self::SlowReader => Some((None, ErrorKind::ReaderTooSlow)),
             Self::Strangers => Some((Some(503), ErrorKind::Busy)),
         }
     }
 
-    /// The whole answer, for a peer that has got none.
+    /// A whole response for a peer that has not received one.
     fn answer(self) -> Option<String> {
         let (status, kind, message) = match self {
             Self::LateHead => (
@@ -260,17 +259,17 @@ impl fmt::Display for Closed {
 
 impl std::error::Error for Closed {}
 
-/// The sockets that a server listens on.
+/// Sockets for a server.
 #[derive(Debug)]
 pub struct ServerSockets {
-    /// For every client; absent where the daemon listens on no port.
+    /// Socket for all clients; absent if the daemon has no port.
     pub tcp: Option<TcpListener>,
-    /// For the command line of the same user.
+    /// Socket for the command line of the same user.
     pub unix: UnixListener,
 }
 
-/// The listening sockets. Each has its own bound on connections, so that connections over TCP leave room for the command
-/// line.
+/// The listening sockets, each with its own limit for connections, so that connections over TCP leave room for the
+/// command line.
 pub(super) struct Listener {
     sockets: ServerSockets,
     owners: Arc<OwnerLookup>,
@@ -284,7 +283,7 @@ impl Listener {
         Self::with_lookup(sockets, OwnerLookup::in_kernel())
     }
 
-    /// A listener that finds the owners of TCP connections by `owners`.
+    /// Creates a listener that identifies the owners of TCP connections with `owners`.
     pub(super) fn with_lookup(sockets: ServerSockets, owners: OwnerLookup) -> Self {
         Self {
             sockets,
@@ -295,7 +294,7 @@ impl Listener {
         }
     }
 
-    /// The next connection, once there is room for it. May be dropped while it waits.
+    /// Waits for the next connection, once there is room for it. Cancel safe.
     pub(super) async fn accept(&self) -> (PeerConnection, Peer) {
         tokio::select! {
             connection = self.accept_tcp() => connection,
@@ -312,7 +311,7 @@ impl Listener {
             match tcp.accept().await {
                 Ok((stream, address)) => {
                     let stream = Arc::new(of_tcp(stream));
-                    // A connection that was reset already ends here, so a flood of them costs little.
+                    // A connection that was reset already ends here, so that a flood of them costs little.
                     if stream.state() != ConnectionState::Closed {
                         return PeerConnection::of_tcp(stream, address, self, permit);
                     }
@@ -346,21 +345,20 @@ async fn acquire(permits: &Arc<Semaphore>) -> OwnedSemaphorePermit {
 }
 
 fn of_tcp(stream: TcpStream) -> PeerStream {
-    // Events are small and must not wait for each other. A failure only delays them.
+    // Send each event without delay: it is small, and must not wait for the next. A failure only delays events.
     let _ = stream.set_nodelay(true);
     PeerStream::Tcp(stream)
 }
 
-/// Waits after a failed `accept`. Most likely the process is out of file handles, and some will be closed.
+/// Waits after a failed `accept`. Most likely the process has no file handles left, until some are closed.
 async fn rest_after(error: &io::Error) {
     tracing::warn!(%error, "accept");
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
 
-/// One connection.
 pub(super) struct PeerConnection {
     stream: Arc<PeerStream>,
-    /// Finds out whether the peer runs as the same user.
+    /// Finds out whether the peer is the same user.
     lookup: Option<Pin<Box<dyn Future<Output = Option<SocketOwner>> + Send>>>,
     peer: Peer,
     progress: Instant,
@@ -374,7 +372,7 @@ pub(super) struct PeerConnection {
     _stranger: Option<OwnedSemaphorePermit>,
 }
 
-/// A request's head of which a part has arrived.
+/// The head of a request of which a part has arrived.
 #[derive(Debug, Clone, Copy)]
 struct Head {
     since: Instant,
@@ -403,7 +401,7 @@ impl PeerConnection {
         (connection, peer)
     }
 
-    /// A connection over the Unix socket, which is the owner's.
+    /// A connection over the Unix socket, which belongs to the owner.
     fn of_unix(stream: UnixStream, listener: &Listener, permit: OwnedSemaphorePermit) -> (Self, Peer) {
         let stream = Arc::new(PeerStream::Unix(stream));
         let peer = Peer::unknown(PeerAddress::Unix, None, Some(Arc::downgrade(&stream)));
@@ -434,7 +432,7 @@ impl PeerConnection {
             if Instant::now() >= deadline {
                 return Poll::Ready(());
             }
-            // Reading and writing share the alarm: the earlier one of their deadlines must ring.
+            // Reading and writing share the timer, which must fire at the earlier of their deadlines.
             if self.alarm.is_elapsed() || self.alarm.deadline() > deadline {
                 self.alarm.as_mut().reset(deadline);
             }
@@ -442,14 +440,14 @@ impl PeerConnection {
         }
     }
 
-    /// Ready once it is known who the peer is, and there is room for such a one.
+    /// Ready once the peer is identified, and there is room for a peer of its kind.
     fn finish_lookup(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(lookup) = &mut self.lookup else {
             return Poll::Ready(Ok(()));
         };
         let end = ready!(lookup.as_mut().poll(context));
         self.lookup = None;
-        // Set here and nowhere else.
+        // This is the only place that sets it.
         let _ = self.peer.end.set(end);
         if end.is_none() {
             let Ok(permit) = Arc::clone(&self.strangers).try_acquire_owned() else {
@@ -460,24 +458,24 @@ impl PeerConnection {
         Poll::Ready(Ok(()))
     }
 
-    /// Answers why, where no other answer is under way, and gives up.
+    /// Sends the reason, unless another answer is under way, and gives up.
     fn close(&self, why: Closed) -> io::Error {
         let answering = self.peer.heads.answering.load(Ordering::Relaxed) + self.peer.streams.load(Ordering::Relaxed);
         if let Some(answer) = why.answer().filter(|_| answering == 0) {
-            // The answer is best effort: a peer whose receive buffer is full does not get it.
+            // Best effort: a peer whose receive buffer is full does not get the answer.
             let _ = self.stream.try_write(&[io::IoSlice::new(answer.as_bytes())]);
         }
         why.error()
     }
 
-    /// When the head that is arriving must be whole; absent where none is.
+    /// Deadline for the head that is arriving; `None` if there is none.
     fn head_deadline(&mut self) -> Option<Instant> {
         let arrived = self.peer.heads.arrived.load(Ordering::Relaxed);
         self.head = self.head.filter(|head| head.number == arrived);
         self.head.map(|head| head.since + self.head_max)
     }
 
-    /// When a peer that says nothing is given up; one that has never asked anything earlier than others.
+    /// Deadline for a silent peer; earlier for one that has never sent a request.
     fn silence_deadline(&self) -> Instant {
         let has_asked = self.peer.heads.arrived.load(Ordering::Relaxed) > 0;
         self.progress
@@ -488,7 +486,7 @@ impl PeerConnection {
             }
     }
 
-    /// Takes note of bytes that have arrived: a head's, where no request is under way whose body they can be.
+    /// Records bytes that have arrived. They belong to a head if no request is under way whose body they can be.
     fn received(&mut self) -> io::Result<()> {
         self.progress = Instant::now();
         if self.peer.heads.answering.load(Ordering::Relaxed) > 0 {

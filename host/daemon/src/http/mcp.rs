@@ -1,7 +1,8 @@
-//! The way in for other agents: lines over a connection of the command line, and the protocol's own HTTP transport.
+//! Access for other agents: messages as lines over a connection of the command line, and the protocol's HTTP
+//! transport.
 //!
-//! Both stand behind the gate of every route. The protocol belongs to `mcp`; here a request becomes a repository, a
-//! policy, and a stream of bytes.
+//! Both have the checks of every route. The module `mcp` implements the protocol; this module turns a request into a
+//! repository, a policy, and a stream of bytes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,10 +30,10 @@ use crate::mcp::{Connecting, Operations, Reach};
 /// Protocol of the `Upgrade` header.
 const PROTOCOL: &str = "tool-mcp";
 
-/// The header that names the repository, for clients whose configuration takes headers and no query.
+/// Header that names the repository, for clients that can configure headers but no query.
 const ROOT: &str = "x-tool-root";
 
-/// These routes. What they take and answer is the protocol's, not ours, so that they are not in the description.
+/// Routes of the protocol. The OpenAPI description leaves them out, because the protocol defines their bodies.
 pub(super) fn routes() -> Router<AppState> {
     let methods = MethodFilter::GET.or(MethodFilter::POST).or(MethodFilter::DELETE);
     Router::new().route("/mcp", on(methods, streamable)).route(
@@ -41,7 +42,7 @@ pub(super) fn routes() -> Router<AppState> {
     )
 }
 
-/// Begins a session and turns the connection into lines of the protocol.
+/// Begins a session, and upgrades the connection to lines of the protocol.
 async fn connect(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
@@ -62,7 +63,7 @@ async fn connect(
     let id = HeaderValue::from_str(line.session()).expect("an identifier is hexadecimal");
     let mcp = Arc::clone(state.mcp());
     tokio::spawn(async move {
-        // It is one long answer: its silence is not that of a client that has gone.
+        // The session is one long answer: silence does not mean that the client has gone.
         let _answering = peer.map(|Extension(ConnectInfo(peer))| (peer.answering(), peer.long_answer()));
         match upgrade.await {
             Ok(connection) => {
@@ -87,7 +88,7 @@ fn connecting(state: &AppState, caller: Caller, mut request: ConnectRequest) -> 
     narrow(caller, &mut request.policy);
     let environment = state.environment(&request.overrides);
     let common = state.common(&environment)?;
-    // Without a provider there is no key of one.
+    // Without a provider there is no key of a provider.
     let settings = state.settings(&environment);
     let provider = settings.as_ref().ok().map(|settings| &settings.provider);
     let keys = provider
@@ -145,7 +146,7 @@ async fn streamable(
         policy: PolicyRequest::default(),
         overrides: Overrides::default(),
         structured: query.structured,
-        // A client grants itself nothing: over HTTP the configuration does.
+        // A client cannot grant operations to itself. Over HTTP, only the configuration grants them.
         operations: Vec::new(),
     };
     let connecting = connecting(&state, caller, request_of_root)?;
@@ -164,7 +165,7 @@ async fn streamable(
         // The official client takes 202 for a failure.
         *answer.status_mut() = StatusCode::OK;
     }
-    // The protocol's library says in plain text what it cannot read, and of a botched handshake that a session lacks.
+    // rmcp answers unreadable messages in plain text, and reports a missing session for a malformed handshake.
     let refusal = (is_json && answer.status().is_client_error())
         .then(|| crate::mcp::refusal(&body))
         .flatten();
@@ -177,14 +178,14 @@ async fn streamable(
     })
 }
 
-/// True for a body that its client calls JSON.
+/// True if the client declares its body as JSON.
 fn is_json(headers: &HeaderMap) -> bool {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     let essence = kind.and_then(|kind| kind.split(';').next()).map(str::trim);
     essence.is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"))
 }
 
-/// The repository that a request names, by its header or its query.
+/// The repository that a request names, in its header or its query.
 fn root(query: Option<String>, headers: &HeaderMap) -> Result<String, ApiError> {
     let header = headers.get(ROOT).map(|root| root.to_str().map(str::to_owned));
     let named = match header {

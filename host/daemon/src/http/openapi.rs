@@ -1,8 +1,8 @@
-//! The OpenAPI description, made of the routes themselves: a [`RouteTable`] takes a route together with its description, so
+//! The OpenAPI description, generated from the routes: a [`RouteTable`] takes each route with its description, so
 //! that neither exists without the other.
 //!
-//! Each handler describes its parameters and answers; this module holds the parts common to all. The description is
-//! also a file in the tree, `openapi.json`, which a test keeps equal to the served one.
+//! Each handler describes its parameters and answers; this module has the parts that all share. The file
+//! `openapi.json` in the repository is a copy, and a test keeps it equal to the served description.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +23,13 @@ use super::AppState;
 use super::body::no_query;
 use crate::api::{ArchitectureEvent, ErrorBody, Event};
 
-/// The decisions that hold for the whole interface, in words.
+/// Text about the interface as a whole.
 const DESCRIPTION: &str = include_str!("openapi.md");
 
 /// Name of the security scheme.
 const TOKEN: &str = "token";
 
-/// Name of the schema of one event as it is framed.
+/// Name of the schema of an event with its framing.
 const MESSAGE: &str = "Message";
 
 /// Routes with their descriptions.
@@ -58,11 +58,12 @@ impl RouteTable {
         }
     }
 
-    /// Adds a route at the path and for the method that its description names. Where that names no query parameter,
-    /// any is refused.
+    /// Adds a route at the path and for the method of its description. If that has no query parameters, the route
+    /// refuses any.
     pub(super) fn with<P, H, T>(mut self, _description: P, handler: H) -> Self
     where
-        // The second is what collects the schemas that a description refers to, the third its tag; nothing public does.
+        // `SchemaReferences` collects the schemas of a description, and the third trait its tag. utoipa has no public
+        // way to get them.
         P: utoipa::Path + utoipa::__dev::SchemaReferences + for<'a> utoipa::__dev::Tags<'a>,
         H: Handler<T, AppState>,
         T: 'static,
@@ -82,7 +83,7 @@ impl RouteTable {
         self
     }
 
-    /// The routes, and the description of all of them.
+    /// Returns the routes, and the description of all of them.
     pub(super) fn finish(self) -> (Router<AppState>, OpenApi) {
         let scheme = Http::builder().scheme(HttpAuthScheme::Bearer).description(Some(
             "The content of `~/.tool/token`. On Linux and loopback a process of the same user that is not confined needs \
@@ -110,7 +111,7 @@ impl RouteTable {
     }
 }
 
-/// One event of a stream as it is framed: its fields, of which `data` holds the event itself.
+/// The schema of an event with its framing; the field `data` holds the event itself.
 fn message() -> RefOr<Schema> {
     let text = || ObjectBuilder::new().schema_type(Type::String);
     let id = text().pattern(Some("^[0-9]+$")).description(Some(
@@ -207,7 +208,7 @@ impl IntoResponses for RefusedBody {
     }
 }
 
-/// Further refusals of a route that works on a repository.
+/// Further refusals of every route about a repository.
 pub(super) struct RefusedRepository;
 
 impl IntoResponses for RefusedRepository {
@@ -228,7 +229,7 @@ impl IntoResponses for RefusedRepository {
     }
 }
 
-/// A stream of a session that exists.
+/// A stream of an existing session.
 pub(super) struct Followed;
 
 impl IntoResponses for Followed {
@@ -259,7 +260,7 @@ impl IntoResponses for Started {
     }
 }
 
-/// Link from the header of a started stream to an operation.
+/// Link from the header of a new stream to an operation.
 fn link(operation: &str) -> Link {
     Link::builder()
         .operation_id(operation)

@@ -1,10 +1,9 @@
-//! Finds out whether the other end of a TCP connection belongs to a process of this user, and whether that process is as
-//! free as we are.
+//! Finds out whether the other end of a TCP connection belongs to a process of this user, and whether that process is
+//! in our namespaces.
 //!
-//! The kernel is asked by addresses and ports, which say nothing of our own socket: a peer that has reset its connection
-//! leaves bytes in our dead socket, and its port may be another user's by now. So the answer counts only while our own
-//! socket is established, before the lookup and after it: then the pair of addresses belonged to this connection
-//! throughout.
+//! The kernel identifies a socket by addresses and ports. If a peer resets its connection, its bytes stay in our dead
+//! socket, and another user may get its port. So an answer counts only if our own socket is established before and
+//! after the lookup: then the pair of addresses belonged to this connection throughout.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,29 +16,30 @@ use super::stream::{ConnectionState, PeerStream};
 use tool_socket::diag::{self, OwnerAnswer, SocketOwner};
 use tool_socket::table;
 
-/// Lookups at a time. A lookup takes some microseconds, or, where `/proc/net/tcp` must be read, some milliseconds.
+/// Limit for simultaneous lookups. A lookup takes some microseconds, or some milliseconds if it reads
+/// `/proc/net/tcp`.
 const LOOKUPS_MAX: usize = 16;
 
-/// Lookups of holders at a time. One reads the descriptors of every process.
+/// Limit for simultaneous lookups of holders. A lookup reads the descriptors of every process.
 const HOLDER_LOOKUPS_MAX: usize = 2;
 
-/// The owner of the socket at the first address that is connected to the second one.
+/// Finds the owner of the socket at the first address that is connected to the second one.
 pub(super) type FindOwner = dyn Fn(SocketAddr, SocketAddr) -> Option<SocketOwner> + Send + Sync;
 
-/// Admission control for lookups, and how they are made.
+/// Admission control for lookups, and the function that makes them.
 pub(super) struct OwnerLookup {
     find: Arc<FindOwner>,
     permits: Semaphore,
 }
 
 impl OwnerLookup {
-    /// Looks owners up in the kernel.
+    /// Creates a lookup that asks the kernel.
     pub(super) fn in_kernel() -> Self {
         let kernel = KernelLookup::default();
         Self::with(move |peer, ours| kernel.find_owner(peer, ours))
     }
 
-    /// Looks owners up by `find`.
+    /// Creates a lookup with the function `find`.
     pub(super) fn with(find: impl Fn(SocketAddr, SocketAddr) -> Option<SocketOwner> + Send + Sync + 'static) -> Self {
         Self {
             find: Arc::new(find),
@@ -47,7 +47,7 @@ impl OwnerLookup {
         }
     }
 
-    /// The other end of this connection, where the connection is over loopback and a process of this user holds it.
+    /// The socket of the other end, if the connection is over loopback and a process of this user holds it.
     pub(super) async fn of_same_user(
         &self,
         stream: Arc<PeerStream>,
@@ -58,7 +58,7 @@ impl OwnerLookup {
             return None;
         }
         let _permit = self.permits.acquire().await.expect("the semaphore is never closed");
-        // Checked after the wait for a permit: a peer that has gone costs no lookup.
+        // Check after the wait for a permit: a peer that has gone costs no lookup.
         if !is_established(&stream) {
             return None;
         }
@@ -71,12 +71,12 @@ impl OwnerLookup {
     }
 }
 
-/// True where every process that holds the other end of a connection now is as free as we are.
+/// True if every process that holds the other end now is in our namespaces.
 pub(super) async fn is_held_in_our_namespaces(stream: &PeerStream, end: SocketOwner) -> bool {
     static PERMITS: Semaphore = Semaphore::const_new(HOLDER_LOOKUPS_MAX);
     let _permit = PERMITS.acquire().await.expect("the semaphore is never closed");
     let is_held = tokio::task::spawn_blocking(move || holders_are_like_us(end.inode)).await;
-    // The inode belongs to this connection's other end for as long as the connection is established.
+    // The inode belongs to this connection's other end as long as the connection is established.
     is_held.unwrap_or(false) && is_established(stream)
 }
 
@@ -85,7 +85,7 @@ fn holders_are_like_us(inode: u32) -> bool {
     tool_socket::holders::are_in_our_namespaces(inode)
 }
 
-/// Elsewhere no owner is known either.
+/// On other systems no owner is known either.
 #[cfg(not(target_os = "linux"))]
 fn holders_are_like_us(_inode: u32) -> bool {
     false
@@ -95,11 +95,11 @@ fn is_established(stream: &PeerStream) -> bool {
     stream.state() == ConnectionState::Established
 }
 
-/// The kernel's own answers: over netlink, and from its tables where netlink is refused.
+/// Asks the kernel over netlink, or reads its tables if netlink is refused.
 #[derive(Default)]
 struct KernelLookup {
-    /// True once `sock_diag` has answered about a socket. From then on its error "no such entry" means that the socket is
-    /// gone, and not that the kernel lacks `sock_diag`.
+    /// True once `sock_diag` has answered about a socket. From then on its error "no such entry" means that the
+    /// socket is gone, and not that the kernel lacks `sock_diag`.
     has_diag: AtomicBool,
     tables: SharedReading,
 }
@@ -113,7 +113,8 @@ impl KernelLookup {
         match answer {
             OwnerAnswer::Owner(owner) => Some(owner),
             OwnerAnswer::NoOwner => None,
-            // A kernel without `sock_diag` gives this error for every socket, even for our own end of the connection.
+            // A kernel without `sock_diag` returns this error for every socket, even for our own end of the
+            // connection.
             OwnerAnswer::NoEntry if self.has_sock_diag(ours, peer) => None,
             OwnerAnswer::NoEntry | OwnerAnswer::Refused => {
                 table::find_owner(&self.tables.read(read_tables), peer, ours)
@@ -121,7 +122,7 @@ impl KernelLookup {
         }
     }
 
-    /// True where the kernel has `sock_diag`: it has answered before, or answers about this socket.
+    /// True if the kernel has `sock_diag`: it has answered before, or answers about this socket.
     fn has_sock_diag(&self, local: SocketAddr, remote: SocketAddr) -> bool {
         if !self.has_diag.load(Ordering::Relaxed) && diag::find_owner(local, remote) != OwnerAnswer::NoEntry {
             self.has_diag.store(true, Ordering::Relaxed);
@@ -130,28 +131,28 @@ impl KernelLookup {
     }
 }
 
-/// The user who listens on a port of this machine, where the kernel tells.
+/// The user that listens on a port of this machine, if the kernel reports it.
 pub fn listener_of(port: u16) -> Option<u32> {
     table::find_listener(&read_tables(), port)
 }
 
-/// The kernel's tables of TCP sockets, one after the other. Empty on systems other than Linux.
+/// The kernel's tables of TCP sockets, concatenated. Empty on systems other than Linux.
 fn read_tables() -> String {
     let read = |place: &str| std::fs::read_to_string(place).unwrap_or_default();
     ["/proc/net/tcp", "/proc/net/tcp6"].map(read).concat()
 }
 
-/// A text that takes long to read, read once for all threads that wait for it.
+/// A text that takes long to read. One reading serves all threads that wait for it.
 #[derive(Default)]
 struct SharedReading {
     /// Number of readings that have begun.
     begun: AtomicU64,
-    /// The last reading and its number.
+    /// Number and text of the last reading.
     last: Mutex<(u64, Arc<String>)>,
 }
 
 impl SharedReading {
-    /// Returns a text that was read after this call began.
+    /// Returns a text whose reading began after this call.
     fn read(&self, read: impl FnOnce() -> String) -> Arc<String> {
         let wanted = self.begun.load(Ordering::SeqCst) + 1;
         // The thread that holds the lock reads. The others wait here for that reading, or for the next.

@@ -1,4 +1,4 @@
-//! Serving connections: accepted one by one, each with its bounds, until the daemon stops.
+//! Serves connections, each with its limits, until the daemon stops.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -21,13 +21,19 @@ use super::{AppState, router};
 use crate::api::ErrorKind;
 use crate::limits;
 
-/// Largest head of a request, its address included. A browser with many cookies for `localhost` sends 16 KiB.
+/// Limit for the head of a request with its address, in bytes. A browser with many cookies for `localhost` sends 16
+/// KiB.
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// Headers of a request. Browsers behind proxies send some forty.
+/// Limit for the headers of a request. Browsers behind proxies send some forty.
 const HEADERS_MAX: usize = 100;
 
-/// Serves until `stop` ends; then running sessions are ended, and connections get a moment to take the last events.
+/// Serves until `stop` completes. Then running sessions are ended, and connections get a moment to read the last
+/// events.
+///
+/// # Errors
+///
+/// A socket cannot be used.
 pub async fn serve(
     sockets: ServerSockets,
     state: AppState,
@@ -63,12 +69,12 @@ pub(super) async fn serve_connections(
             () = &mut stopping => break,
         }
     }
-    // From here on a new connection is refused, not left waiting.
+    // From here on, new connections are refused instead of queued.
     drop(listener);
     served.closing.cancel();
     connections.close();
     let patience = limits::milliseconds(limits::CONNECTIONS_DRAIN_MS);
-    // A client that has not taken its last bytes by then comes back with `Last-Event-ID`.
+    // A client that has not read its last bytes by then comes back with `Last-Event-ID`.
     let _ = tokio::time::timeout(patience, connections.wait()).await;
     Ok(())
 }
@@ -81,7 +87,7 @@ struct Served {
 }
 
 impl Served {
-    /// One connection to its end.
+    /// Serves one connection to its end.
     async fn connection(self, connection: PeerConnection, peer: Peer) {
         let (router, address) = (self.router, peer.address());
         let service = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
@@ -91,7 +97,7 @@ impl Served {
             async move { Ok::<_, Infallible>(router.oneshot(request).await.unwrap_or_else(|never| match never {})) }
         });
         let mut builder = http1::Builder::new();
-        // The time for a head is the connection's own business: it also counts before the first byte.
+        // The connection itself limits the time for a head, because the limit also counts before the first byte.
         builder
             .max_headers(HEADERS_MAX)
             .max_header_size(HEAD_BYTES_MAX)
@@ -114,7 +120,7 @@ impl Served {
     }
 }
 
-/// Status and kind for the access log of a connection that was ended from this side outside any logged request.
+/// Status and kind for the access log, if this side ended a connection outside of any logged request.
 fn refusal(error: &hyper::Error) -> Option<(Option<u16>, ErrorKind)> {
     if error.is_parse_too_large() {
         return Some((Some(431), ErrorKind::HeadTooLarge));

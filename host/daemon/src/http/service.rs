@@ -1,4 +1,4 @@
-//! Routes that belong to no session: scan, models, status, and the OpenAPI description.
+//! Routes without a session: scan, models, status, and the OpenAPI description.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Sessions: start, follow, list, cancel, and answer their questions.
+//! Routes of sessions: start, follow, list, cancel, and answer their questions.
 
 use axum::Json;
 use axum::extract::{ConnectInfo, Extension, State};
@@ -273,7 +273,7 @@ struct LastEventId {
     last_event_id: String,
 }
 
-/// Follows a session that this request has started; what only its starter may know is in the headers.
+/// Follows a session that this request has started. The headers hold what only its starter may know.
 pub(super) async fn started_stream(
     state: &AppState,
     session: &SessionStart,
@@ -291,7 +291,7 @@ pub(super) async fn started_stream(
 async fn follow(state: &AppState, id: &str, headers: &HeaderMap, style: Style, peer: MaybePeer) -> Answer<Response> {
     let after = sse::last_event_id(headers);
     let mut stream = state.sessions().events(id, after)?;
-    // An EventSource reconnects after every end, and stops at this status alone.
+    // An EventSource reconnects after every end, and stops only at this status.
     if after > 0 && stream.is_spent().await {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }

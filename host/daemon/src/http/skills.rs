@@ -1,4 +1,4 @@
-//! Skills: list them, and call one.
+//! Routes of skills: list them, and call one.
 
 use axum::Json;
 use axum::extract::{Extension, State};

@@ -1,4 +1,4 @@
-//! Event streams: how an event is written in either form, and the body that follows a session.
+//! Event streams: the encoding of events in either form, and the body that follows a session.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::api::{ArchitectureEvent, Event};
 use crate::limits;
 use crate::session::Stream;
 
-/// Seconds between two comments on a quiet stream. Proxies commonly give up after 30 or 60.
+/// Seconds between two comments on a quiet stream. Proxies commonly time out after 30 or 60.
 const HEARTBEAT_SECONDS: u64 = 15;
 
 /// Form of a stream: one of the specification's two.
@@ -32,11 +32,11 @@ pub(super) enum StreamForm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Style {
     pub(super) form: StreamForm,
-    /// Bare `data:` lines: no ids and no comments.
+    /// True for bare `data:` lines, without ids and comments.
     pub(super) strict: bool,
 }
 
-/// One event as bytes: its id unless strict, its one `data:` line, an empty line.
+/// Encodes an event: its id unless strict, one `data:` line, and an empty line.
 pub(super) fn frame(style: Style, seq: u64, event: &Event, model: &str) -> String {
     let data = match style.form {
         StreamForm::Reference => serde_json::to_string(event),
@@ -53,7 +53,8 @@ pub(super) fn frame(style: Style, seq: u64, event: &Event, model: &str) -> Strin
     }
 }
 
-/// An event in the architecture's form; absent for what that does not know, which stays as it is.
+/// Converts an event to the architecture's form; `None` for events that this form does not have, which stay
+/// unchanged.
 fn architecture(event: &Event, model: &str) -> Option<ArchitectureEvent> {
     let model = model.to_owned();
     match event {
@@ -69,17 +70,17 @@ fn architecture(event: &Event, model: &str) -> Option<ArchitectureEvent> {
     }
 }
 
-/// Returns the `Last-Event-ID` of a reader that reconnects, else 0, the beginning.
+/// Returns the `Last-Event-ID` of a reader that reconnects; 0 for the beginning.
 pub(super) fn last_event_id(headers: &HeaderMap) -> u64 {
     let value = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
 }
 
-/// A response that follows a session to its end.
+/// Creates a response that follows a session to its end.
 pub(super) fn response(stream: Stream, style: Style, peer: Option<ConnectInfo<Peer>>) -> Response<Body> {
     let mark = peer.map(|ConnectInfo(peer)| peer.long_answer());
     let model: Arc<str> = stream.model().into();
-    // What was read and is not sent yet. Texts are added only when their event is sent.
+    // Events that were read and not sent yet. Texts are added only when their event is sent.
     let waiting = VecDeque::new();
     let pieces = stream::unfold((stream, waiting, mark, model), move |state| async move {
         let (mut stream, mut waiting, mark, model) = state;
@@ -105,7 +106,7 @@ pub(super) fn response(stream: Stream, style: Style, peer: Option<ConnectInfo<Pe
     let mut response = Response::new(Body::from_stream(pieces));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    // Proxies that collect answers would hold events back.
+    // Some proxies buffer answers and would hold events back.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
 }

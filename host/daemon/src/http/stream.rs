@@ -1,7 +1,7 @@
 //! The byte stream of one connection: TCP, or the Unix socket of the command line.
 //!
-//! A stream is read and written through `&self`, so that [`super::Peer`] can hold a weak reference to it and check, while
-//! a request is under way, whether the other end is still there.
+//! A stream is read and written through `&self`, so that [`super::Peer`] can hold a weak reference to it and check,
+//! while a request is under way, whether the other end still exists.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -13,29 +13,28 @@ use rustix::net::Shutdown;
 use tokio::io::ReadBuf;
 use tokio::net::{TcpStream, UnixStream};
 
-/// A connected stream.
 #[derive(Debug)]
 pub(super) enum PeerStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-/// The state of our own end of a connection, as the kernel reports it.
+/// State of our own end of a connection, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConnectionState {
     /// Neither end has closed anything.
     Established,
-    /// The other end sends nothing more, and may still read.
+    /// The other end sends nothing more, but may still read.
     HalfClosed,
     /// The other end is gone, or has reset the connection. Bytes that it sent before can still be read.
     Closed,
 }
 
 impl PeerStream {
-    /// The state of our own socket, without reading from it.
+    /// State of our own socket, without reading from it.
     ///
-    /// `poll` reports what `TCP_INFO` does: `POLLHUP` and `POLLERR` for a socket that is `CLOSE`, `POLLRDHUP` after
-    /// the other end's FIN, none of them for one that is `ESTABLISHED`.
+    /// `poll` reports what `TCP_INFO` does: `POLLHUP` and `POLLERR` for a socket in `CLOSE`, `POLLRDHUP` after the
+    /// other end's FIN, none of them in `ESTABLISHED`.
     pub(super) fn state(&self) -> ConnectionState {
         let is_gone = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
         let mut asked = [PollFd::from_borrowed_fd(self.as_fd(), HALF_CLOSED)];
@@ -83,7 +82,7 @@ impl PeerStream {
         }
     }
 
-    /// Writes what the kernel takes at once.
+    /// Writes as much as the kernel accepts at once.
     pub(super) fn try_write(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_write_vectored(pieces),
@@ -111,7 +110,7 @@ const HALF_CLOSED: PollFlags = PollFlags::RDHUP;
 #[cfg(not(target_os = "linux"))]
 const HALF_CLOSED: PollFlags = PollFlags::empty();
 
-/// The result of a call that does not wait; `None` where the socket was not ready after all.
+/// Result of a call that does not block; `None` if the socket was not ready.
 fn finished<T>(result: io::Result<T>) -> Option<io::Result<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
