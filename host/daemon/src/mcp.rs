@@ -1,9 +1,9 @@
-//! The skills for other agents: one server of the Model Context Protocol, over whatever its messages come.
+//! Skills for other agents: a server of the Model Context Protocol, over any transport.
 //!
-//! A connection is one session with many calls, under the policy of `tool skill call`, with the same receipts and the
-//! same journal. This module speaks the protocol: tools and their annotations, progress, cancellation, approvals by
-//! elicitation, and the roots that a client works in. It runs nothing itself, decides nothing about effects, and knows
-//! neither sockets nor headers: lines come from `lines`, HTTP requests from `http::mcp`.
+//! A connection is one session with many calls, with the policy of `tool skill call`, the same receipts and the same
+//! journal. This module implements the protocol: tools and their annotations, progress, cancellation, approvals by
+//! elicitation, and the client's roots. It runs nothing itself, decides nothing about effects, and knows neither
+//! sockets nor headers: `lines` provides messages, and `http::mcp` HTTP requests.
 
 mod ask;
 mod call;
@@ -41,22 +41,22 @@ use roots::Roots;
 pub(crate) use operations::Operations;
 pub(crate) use serve::{Connecting, Mcp, Reach};
 
-/// A session under way with its place among those that may be.
+/// A session under way, with its share of the limit for sessions.
 pub(crate) struct McpSession {
     connection: Connection,
-    /// What its client may do.
+    /// What the client may do.
     reach: Reach,
-    /// Calls at once.
+    /// Permits for simultaneous calls.
     calls: Arc<Semaphore>,
-    /// Calls that wait for an answer of the user, which comes with another request.
+    /// Calls that wait for the user's answer, which another request brings.
     pending: Mutex<HashMap<String, Pending>>,
-    /// Cancelled once the client will say nothing more: what only it could answer has no answer then.
+    /// Cancelled once the client sends nothing more, and questions that only it could answer stay unanswered.
     hung_up: CancellationToken,
     /// Cancels the service of this session.
     stop: CancellationToken,
     /// Time of the client's last request, or of the end of its last call.
     used: Mutex<Instant>,
-    /// The session's share of `MCP_CONNECTIONS_MAX`; absent once the session was evicted.
+    /// The session's permit of `MCP_CONNECTIONS_MAX`; absent once the session was evicted.
     place: Mutex<Option<OwnedSemaphorePermit>>,
 }
 
@@ -79,14 +79,14 @@ impl McpSession {
         *locked(&self.used) = Instant::now();
     }
 
-    /// Takes a permit for a call, unless all are taken. Calls that have waited too long for an answer give their permits
-    /// back first.
+    /// Takes a permit for a call; `None` if all are in use. Calls that have waited too long for an answer return
+    /// theirs first.
     fn take_call_place(&self) -> Option<OwnedSemaphorePermit> {
         self.drop_unanswered();
         Arc::clone(&self.calls).try_acquire_owned().ok()
     }
 
-    /// Ends the calls that wait for an answer that would come too late.
+    /// Ends calls that have waited too long for an answer.
     fn drop_unanswered(&self) {
         self.pending().retain(|_, waiting| !waiting.is_over());
     }
@@ -102,12 +102,11 @@ impl McpSession {
         locked(&self.place).take()
     }
 
-    /// True where `other` refers to this session.
     fn is(self: &Arc<Self>, other: &Weak<Self>) -> bool {
         std::ptr::eq(Arc::as_ptr(self), other.as_ptr())
     }
 
-    /// Identifier of its session.
+    /// Identifier of the session.
     pub(crate) fn session(&self) -> &str {
         self.connection.id()
     }
@@ -121,17 +120,17 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One server, for one connection or for one request of a client that makes none.
+/// The server of one connection, or of one request from a client without connections.
 pub(crate) struct Server {
     sessions: Arc<Sessions>,
-    /// Opens its session on first use, where it has none from the start.
+    /// Opens the session on first use, unless it exists from the start.
     connecting: Option<Arc<Connecting>>,
     /// Cancels the service of this server.
     stop: CancellationToken,
-    /// The session of this connection.
+    /// Session of this connection.
     line: OnceCell<Arc<McpSession>>,
     roots: Roots,
-    /// Tools and results have a structured form beside the text.
+    /// True if tools and results have a structured form beside the text.
     is_structured: bool,
     /// Operations that the user grants.
     operations: Arc<Operations>,
@@ -150,7 +149,8 @@ impl Server {
         }
     }
 
-    /// A server whose session begins with a handshake, or with a request that needs none. `stop` cancels its service.
+    /// Creates a server whose session begins with a handshake, or with a request that needs none. `stop` cancels its
+    /// service.
     fn to_connect(sessions: Arc<Sessions>, connecting: Arc<Connecting>, stop: CancellationToken) -> Self {
         Self {
             sessions,
@@ -175,7 +175,7 @@ impl Server {
 }
 
 impl Server {
-    /// The session of a request for resources, where the client may see its repository.
+    /// The session of a request for resources, if the client may see its repository.
     async fn find_reader(&self, context: &RequestContext<RoleServer>) -> Result<Arc<McpSession>, ErrorData> {
         let line = self.line(context).await?;
         line.touch();
@@ -184,8 +184,8 @@ impl Server {
         Ok(line)
     }
 
-    /// Leaves out the structured form unless the client asked for it: some agents give a model that form in place of the
-    /// text, where source code would be escaped as JSON.
+    /// Removes the structured form unless the client asked for it: some agents give a model that form instead of the
+    /// text, with source code escaped as JSON.
     fn formed(&self, mut answer: CallToolResponse) -> CallToolResponse {
         if let CallToolResponse::Complete(result) = &mut answer
             && !self.is_structured
@@ -212,7 +212,7 @@ impl ServerHandler for Server {
         request: InitializeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
-        // Over lines, those say so.
+        // The transport for lines reports this itself.
         if self.connecting.is_some() && self.line.initialized() {
             return Err(lines::begun_already());
         }
@@ -322,7 +322,7 @@ impl ServerHandler for Server {
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         Err(match request.method.as_str() {
-            // A request whose parameters have another form than its method's comes here as well.
+            // A request whose parameters do not fit its method arrives here as well.
             lines::INITIALIZE => lines::formless_initialize(),
             "tools/call" => ErrorData::invalid_params(
                 "`tools/call` needs `params` with a `name`, a string, and `arguments`, an object",
@@ -353,7 +353,8 @@ const INSTRUCTIONS: &str = "Skills that work on one repository, each call in a s
     repository's root. A file has to be read before it can be replaced. What a skill may cause beyond reading, the user \
     grants; a call that is denied says how.";
 
-/// Returns the error for bytes that are no message of the protocol, or a handshake in another form; none for others.
+/// Returns the error for bytes that are not a message of the protocol, or a malformed handshake; `None` for other
+/// messages.
 pub(crate) fn refusal(bytes: &[u8]) -> Option<Vec<u8>> {
     let refusal = match lines::parse(bytes.trim_ascii()) {
         Some(Ok(ClientJsonRpcMessage::Request(request))) if request.request.method() == lines::INITIALIZE => {
@@ -366,12 +367,12 @@ pub(crate) fn refusal(bytes: &[u8]) -> Option<Vec<u8>> {
     refusal.and_then(|refusal| lines::encoded(&refusal).ok())
 }
 
-/// A client as it calls itself.
+/// Name and version that a client reports.
 fn named(client: &Implementation) -> String {
     format!("{} {}", client.name, client.version)
 }
 
-/// A problem as an error of the protocol.
+/// Converts a problem to an error of the protocol.
 fn refused(problem: Problem) -> ErrorData {
     let message = match &problem.hint {
         Some(hint) => format!("{} ({hint})", problem.message),

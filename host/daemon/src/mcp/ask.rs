@@ -9,21 +9,21 @@ use rmcp::service::{RequestContext, RoleServer};
 use crate::limits;
 use crate::session::approvals::Asking;
 
-/// The one field of the form.
+/// Name of the only field of the form.
 const FIELD: &str = "approve";
 
-/// Under which name the question goes with a result.
+/// Name under which a question is sent with a result.
 const INPUT: &str = "approval";
 
-/// True where the user of this client can be asked.
+/// True if the client can ask its user.
 pub(super) fn can_ask(context: &RequestContext<RoleServer>) -> bool {
     let elicitation = context.client_capabilities().and_then(|can| can.elicitation);
-    // A client that names no mode means forms, the only mode of the first revision.
+    // A client that names no mode supports forms, the only mode of the first revision.
     elicitation.is_some_and(|modes| modes.form.is_some() || modes.url.is_none())
 }
 
-/// True where a question has to be the result of the call, and its answer comes with the next one: from this revision on
-/// a server sends no requests.
+/// True if the question must be the result of the call, and the next call brings the answer: from this revision on, a
+/// server sends no requests.
 pub(super) fn goes_with_result(context: &RequestContext<RoleServer>) -> bool {
     let version = context.protocol_version();
     version.is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
@@ -38,7 +38,7 @@ pub(super) async fn elicit(context: &RequestContext<RoleServer>, asking: &Asking
     answer.await.is_ok_and(|answer| is_yes(&answer))
 }
 
-/// The result that asks.
+/// Creates the result that asks.
 pub(super) fn required(asking: &Asking, state: &str) -> InputRequiredResult {
     let mut requests = InputRequests::new();
     requests.insert(
@@ -48,7 +48,7 @@ pub(super) fn required(asking: &Asking, state: &str) -> InputRequiredResult {
     InputRequiredResult::new(Some(requests), Some(state.to_owned()))
 }
 
-/// True if the responses in the request that follows such a result approve.
+/// True if the responses in the following request approve.
 pub(super) fn is_approved(responses: Option<&InputResponses>) -> bool {
     let response = responses.and_then(|responses| responses.get(INPUT)).cloned();
     let answer = response.and_then(|response| serde_json::from_value::<ElicitResult>(response).ok());

@@ -1,5 +1,5 @@
-//! One `tools/call`, from its request to its result: its output on the way as progress, its questions as elicitations,
-//! and its end where the client cancels it or goes away.
+//! One `tools/call`: its output as progress, its questions as elicitations, and its end by cancellation or
+//! disconnection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::session::Sessions;
 use crate::session::approvals::Asking;
 use crate::session::connection::{CallAnswer, ConnectionCall, Meanwhile};
 
-/// Lines of a call's output that wait to be sent as progress. A client that does not keep up misses some.
+/// Limit for output lines that wait to be sent as progress. A slow client misses some.
 const MCP_PROGRESS_LINES_MAX: usize = 256;
 
-/// Time between two heartbeats of a call without output: below the shortest time-out of the usual clients.
+/// Time between two heartbeats of a call without output: below the shortest time-out of common clients.
 const HEARTBEAT_PERIOD: Duration = Duration::from_secs(10);
 
-/// A call under way. It ends when this value is dropped.
+/// A call under way. Dropping it ends the call.
 pub(super) struct UnderWay {
     name: String,
     answered: Pin<Box<dyn Future<Output = Option<CallAnswer>> + Send>>,
@@ -34,20 +34,20 @@ pub(super) struct UnderWay {
     _permit: OwnedSemaphorePermit,
 }
 
-/// A call that waits for an answer of the user.
+/// A call that waits for the user's answer.
 pub(super) struct Pending {
     under_way: UnderWay,
     asking: Asking,
 }
 
 impl Pending {
-    /// True once an answer would come too late.
+    /// True once it is too late for an answer.
     pub(super) fn is_over(&self) -> bool {
         self.asking.is_over()
     }
 }
 
-/// Makes the call that a request asks for, or goes on with the one that it answers.
+/// Begins the requested call, or resumes the call that the request answers.
 pub(super) async fn answer(
     sessions: &Sessions,
     line: &Arc<McpSession>,
@@ -64,7 +64,8 @@ pub(super) async fn answer(
     drive(line, under_way, &context).await
 }
 
-/// Sends a call on its way. An error of the protocol where there is no such tool; a problem where there are too many.
+/// Begins a call. Fails with an error of the protocol if there is no such tool, and with a problem if there are too
+/// many calls.
 fn begun(
     sessions: &Sessions,
     line: &Arc<McpSession>,
@@ -103,8 +104,8 @@ fn begun(
     }))
 }
 
-/// Takes a permit for one more call. Gives a problem if too many calls run, and an error of the protocol if the session
-/// has ended.
+/// Takes a permit for a call. Fails with a problem if too many calls run, and with an error of the protocol if the
+/// session has ended.
 pub(super) fn take_permit(line: &McpSession) -> Result<Result<OwnedSemaphorePermit, Problem>, ErrorData> {
     if let Some(permit) = line.take_call_place() {
         return Ok(Ok(permit));
@@ -127,12 +128,11 @@ fn confined() -> Problem {
     )
 }
 
-/// Creates the channel for the progress of a call.
 fn watch() -> (mpsc::Sender<Meanwhile>, mpsc::Receiver<Meanwhile>) {
     mpsc::channel(MCP_PROGRESS_LINES_MAX)
 }
 
-/// The call that waits for this answer.
+/// Finds the call that waits for this answer.
 fn resumed(line: &McpSession, state: &str, request: &CallToolRequestParams) -> Result<UnderWay, ErrorData> {
     let mut pending = line.pending();
     let waits = pending
@@ -160,7 +160,7 @@ async fn drive(
             () = context.ct.cancelled() => return Err(gone()),
             Some(meanwhile) = under_way.meanwhile.recv() => match meanwhile {
                 Meanwhile::Line(text) => {
-                    // A client that takes nothing more does not keep a cancelled call.
+                    // A client that reads nothing more must not keep a cancelled call alive.
                     context.ct.run_until_cancelled(progress.tell(text)).await.ok_or_else(gone)?;
                     heartbeat.reset();
                 }
@@ -193,7 +193,7 @@ pub(super) fn heartbeat() -> Interval {
     heartbeat
 }
 
-/// Progress of one request, as far as its client asked for it.
+/// Reports the progress of a request, if the client asked for it.
 pub(super) struct ProgressReporter<'a> {
     context: &'a RequestContext<RoleServer>,
     token: Option<ProgressToken>,

@@ -22,18 +22,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::limits;
 
-/// Requests of one connection that are not answered yet, calls included: each holds a message in memory.
+/// Limit for unanswered requests of one connection, calls included: each holds a message in memory.
 const MCP_REQUESTS_OPEN_MAX: usize = 64;
 
-/// Both directions.
+/// The transport for both directions.
 pub(super) struct Lines<R, W> {
     reader: BufReader<R>,
     line: Vec<u8>,
-    /// The rest of a line that was refused for its length.
+    /// True while the rest of a line is skipped that was refused for its length.
     skipping: bool,
     writer: Arc<tokio::sync::Mutex<W>>,
     open: Arc<Mutex<Open>>,
-    /// An answer of our own that waits for a place among those that are written.
+    /// Our own error message that waits for a permit to be written.
     refusal: Option<Refusal>,
     refusals: Arc<Semaphore>,
     /// Cancelled once there is nothing more to read.
@@ -45,19 +45,19 @@ pub(super) struct Lines<R, W> {
 struct Open {
     /// Requests that are not answered yet.
     requests: HashSet<RequestId>,
-    /// The `initialize` among them.
+    /// The `initialize` request among them.
     hello: Option<RequestId>,
-    /// The handshake is done, or a request came that needs none.
+    /// True after the handshake, or after a request that needs none.
     has_begun: bool,
 }
 
-/// Answers of our own that are written at a time: a client that sends nonsense and takes no answer is read no further.
+/// Limit for our own error messages that wait to be written: a client that sends invalid messages and does not read
+/// is not read any further.
 const REFUSALS_MAX: usize = 4;
 
-/// An answer of our own.
+/// An error message of our own.
 type Refusal = Box<ServerJsonRpcMessage>;
 
-/// Result of reading.
 enum Read {
     Line,
     TooLong,
@@ -82,14 +82,14 @@ where
         }
     }
 
-    /// Reads one line. May be dropped while it waits: what was read is kept.
+    /// Reads one line. Cancel safe: bytes that were read are kept.
     async fn read(&mut self) -> Read {
         loop {
             let Ok(available) = self.reader.fill_buf().await else {
                 return Read::Over;
             };
             if available.is_empty() {
-                // A last line needs no end.
+                // The last line may lack a line feed.
                 return if self.line.is_empty() { Read::Over } else { Read::Line };
             }
             let end = available.iter().position(|&byte| byte == b'\n');
@@ -112,11 +112,11 @@ where
         }
     }
 
-    /// The message of the line that was read, or what to say of it; nothing where it is to be passed over.
+    /// Parses the line that was read. Returns an error message for the client, or `None` for a line to be ignored.
     fn message(&mut self) -> Option<Result<ClientJsonRpcMessage, Refusal>> {
         let line = std::mem::take(&mut self.line);
         let parsed = parse(line.trim_ascii());
-        // A long message is rare: its room is not kept.
+        // Long messages are rare, so the memory is not kept for the next.
         if line.capacity() <= 64 * 1024 {
             self.line = line;
             self.line.clear();
@@ -134,7 +134,7 @@ where
         !matches!(message, JsonRpcMessage::Request(_)) && !lock(&self.open).has_begun
     }
 
-    /// Records a request as open, or forgets one that the client cancels.
+    /// Records a request as open, or removes one that the client cancels.
     fn note(&self, message: &ClientJsonRpcMessage) -> Result<(), Refusal> {
         let mut open = lock(&self.open);
         match message {
@@ -185,7 +185,7 @@ where
                 _ => None,
             };
             if matches!(&message, JsonRpcMessage::Response(_)) {
-                // Before it is written: a client that has read it may go on at once.
+                // Update the state before writing: a client may continue as soon as it has read the message.
                 let mut open = lock(&open);
                 open.has_begun |= open.hello.is_some() && open.hello == answered;
             }
@@ -204,12 +204,12 @@ where
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if self.refusal.is_some() {
-                // The semaphore is never closed. If this future is dropped while it waits, the refusal is still there.
+                // The semaphore is never closed. If this future is dropped while it waits, the message is kept.
                 let permit = Arc::clone(&self.refusals).acquire_owned().await.ok()?;
                 let (refusal, writer) = (self.refusal.take()?, Arc::clone(&self.writer));
                 tokio::spawn(async move {
                     let _permit = permit;
-                    // A client that has gone is noticed by reading.
+                    // Reading notices a client that has gone.
                     let _ = write(&writer, &refusal).await;
                 });
             }
@@ -218,7 +218,7 @@ where
                 Read::TooLong => Some(Err(too_long())),
                 Read::Over => {
                     self.hung_up.cancel();
-                    // A client that has finished sending still gets its refusals, unless it does not read.
+                    // A client that has finished sending still gets its error messages, unless it does not read.
                     let patience = limits::milliseconds(limits::CONNECTIONS_DRAIN_MS);
                     let all = u32::try_from(REFUSALS_MAX).unwrap_or(u32::MAX);
                     let _ = tokio::time::timeout(patience, self.refusals.acquire_many(all)).await;
@@ -249,8 +249,7 @@ async fn write<W: AsyncWrite + Unpin>(
     writer.flush().await
 }
 
-/// A message as it goes out. JSON-RPC wants an error that answers nothing readable to say so: by the id `null`, which the
-/// protocol's library leaves out.
+/// Encodes a message. JSON-RPC requires the id `null` in an error about an unreadable message, which rmcp leaves out.
 pub(super) fn encoded(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
     match message {
         JsonRpcMessage::Error(error) if error.id.is_none() => {
@@ -261,7 +260,7 @@ pub(super) fn encoded(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<
 }
 
 impl Open {
-    /// Takes note of what a conversation begins with, or says what should come first.
+    /// Records the beginning of a conversation. Returns an error if something else must come first.
     fn begin(&mut self, request: &ClientRequest, id: &RequestId) -> Result<(), ErrorData> {
         match request {
             ClientRequest::InitializeRequest(_) if self.has_begun => Err(begun_already()),
@@ -277,7 +276,7 @@ impl Open {
                 let Some(version) = meta.protocol_version() else {
                     return Err(ErrorData::invalid_request(NOT_BEGUN, None));
                 };
-                // A request that lacks another key is refused by its handler, and begins nothing.
+                // A request that lacks another key is refused by its handler, and does not begin the conversation.
                 let is_whole = meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty();
                 self.has_begun = is_whole && ProtocolVersion::KNOWN_VERSIONS.contains(&version);
                 Ok(())
@@ -286,7 +285,7 @@ impl Open {
     }
 }
 
-/// The method of the handshake.
+/// Method of the handshake.
 pub(super) const INITIALIZE: &str = "initialize";
 
 const NOT_BEGUN: &str = "The connection is not initialized: send `initialize` first, or name the revision in each \
@@ -300,7 +299,7 @@ pub(super) fn begun_already() -> ErrorData {
     )
 }
 
-/// Error for a handshake in another form.
+/// Error for a malformed handshake.
 pub(super) fn formless_initialize() -> ErrorData {
     ErrorData::invalid_params(
         "`initialize` needs `params` with `protocolVersion`, a string, `capabilities`, an object, and `clientInfo`, an \
@@ -309,7 +308,7 @@ pub(super) fn formless_initialize() -> ErrorData {
     )
 }
 
-/// A message, or the refusal of a line that is none; nothing where the client expects no answer.
+/// Parses a message. Returns an error message for an invalid line; `None` if the client expects no answer.
 pub(super) fn parse(line: &[u8]) -> Option<Result<ClientJsonRpcMessage, Refusal>> {
     if line.is_empty() {
         return None;
@@ -340,7 +339,7 @@ pub(super) fn parse(line: &[u8]) -> Option<Result<ClientJsonRpcMessage, Refusal>
     }
 }
 
-/// Only the revision 2025-03-26 ever had them, and clients of it may do without.
+/// Only the revision 2025-03-26 had them, and its clients can work without.
 const BATCH: &str = "Lists of messages (batches) are not taken, in no revision: send each message by itself";
 
 fn too_long() -> Refusal {

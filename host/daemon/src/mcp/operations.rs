@@ -1,5 +1,5 @@
-//! Operations of the service as tools. A user grants each by its name, because `explain` spends tokens of the user's model;
-//! without a grant it is not listed.
+//! Operations of the service as tools. The user grants each by name, because `explain` spends tokens of the user's
+//! model. Operations without a grant are not listed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -22,24 +22,24 @@ use crate::limits;
 use crate::session::Sessions;
 use crate::turn::bounded_text;
 
-/// The granted operations, and what they work with.
+/// The granted operations, and their settings.
 pub(crate) struct Operations {
     /// Operations that the user grants.
     pub(crate) granted: Vec<McpOperation>,
-    /// The provider that `explain` asks, and the rest of the configuration.
+    /// Provider for `explain`, and the rest of the configuration.
     pub(crate) settings: Result<Settings, Problem>,
     /// The user's policy, with the denials of the connection.
     pub(crate) policy: PolicySettings,
     /// Folder of markdown notes.
     pub(crate) vault: Option<PathBuf>,
-    /// The policy that the connection asks for. An operation takes its denials, and none of its grants.
+    /// Policy that the connection asks for. An operation applies its denials, and none of its grants.
     pub(crate) request: PolicyRequest,
     /// Variables that recipes may see.
     pub(crate) environment: BTreeMap<String, String>,
 }
 
 impl Operations {
-    /// Finds the granted operation that is the tool of this name.
+    /// Finds the granted operation with this name.
     pub(super) fn find(&self, name: &str) -> Option<McpOperation> {
         self.granted.iter().copied().find(|operation| operation.name() == name)
     }
@@ -52,8 +52,8 @@ impl Operations {
             .map(describe_tool)
     }
 
-    /// The policy of a session that works on a question of another agent. It may only read, also where the configuration
-    /// allows more: a stranger may have written the question.
+    /// Policy of a session about a question of another agent. It may only read, even if the configuration allows
+    /// more: a stranger may have written the question.
     fn policy_of_question(&self) -> PolicyRequest {
         let mut policy = PolicyRequest {
             allow: Vec::new(),
@@ -118,8 +118,8 @@ struct ExplainArguments {
     target: Option<String>,
 }
 
-/// Runs an operation that the user has granted. Its answer counts as text from outside: others may have written what it
-/// shows.
+/// Runs an operation that the user has granted. Its answer counts as text from outside: others may have written parts
+/// of it.
 pub(super) async fn answer(
     operations: &Operations,
     operation: McpOperation,
@@ -145,7 +145,7 @@ pub(super) async fn answer(
     };
     let result = tokio::select! {
         biased;
-        // The stream that ends with this future is the only one of its session, which ends with it.
+        // This future holds the only stream of its session, and the session ends with it.
         () = context.ct.cancelled() => return Err(call::gone()),
         () = line.connection.ended() => return Err(call::ended()),
         result = working => result,
@@ -177,7 +177,7 @@ async fn select_files(
     let root = line.connection.root().to_string_lossy().into_owned();
     let request = ContextRequest {
         operation: operation.unwrap_or(Operation::Explain),
-        // Without a task and a target, the target is the whole repository, whose path is the root.
+        // Without a task and a target, the target is the whole repository.
         target: target.or_else(|| task.is_none().then(|| root.clone())),
         repo_path: root,
         task,
@@ -256,7 +256,7 @@ async fn explain(
     Ok(result_of(&ended))
 }
 
-/// The line of progress for an event; none for an event that a waiting user need not see.
+/// The line of progress for an event; `None` for events that do not matter to a waiting user.
 fn describe_progress(event: &Event) -> Option<String> {
     match event {
         Event::Selection { files } => Some(format!("{} files were selected", files.len())),

@@ -1,4 +1,4 @@
-//! Reports and diffs of earlier sessions of the repository, as resources of the protocol.
+//! Reports and diffs of earlier sessions in the repository, as resources of the protocol.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::session::connection::Connection;
 use crate::text::clean_line;
 use tool_journal::history::Filter;
 
-/// Sessions that are listed, the newest ones. Others can be read, too.
+/// Limit for the list of sessions, newest first. Other sessions can be read as well.
 const LISTED_SESSIONS_MAX: usize = 50;
 
-/// Most bytes of one resource: more than a user reads, and a fraction of a model's context.
+/// Limit for a resource in bytes: more than a user reads, and a fraction of a model's context.
 const RESOURCE_BYTES_MAX: usize = 256 * 1024;
 
-/// What all addresses begin with; the identifier of a session follows.
+/// Prefix of all addresses, before the identifier of a session.
 const PREFIX: &str = "tool://sessions/";
 
 /// Text of a session.
@@ -53,7 +53,7 @@ impl SessionText {
     }
 }
 
-/// The resources of the newest ended sessions in a repository.
+/// Lists the resources of the newest ended sessions in a repository.
 pub(super) fn list(sessions: &Sessions, connection: &Connection) -> Vec<Resource> {
     let filter = Filter {
         repo_path: Some(connection.root().to_string_lossy().into_owned()),
@@ -88,7 +88,7 @@ fn describe_resource(entry: &HistoryEntry, text: SessionText) -> Resource {
     .with_mime_type(text.mime_type())
 }
 
-/// The forms of the addresses.
+/// Templates of the addresses.
 pub(super) fn templates() -> Vec<ResourceTemplate> {
     let template = |text: SessionText| {
         ResourceTemplate::new(format!("{PREFIX}{{session_id}}/{}", text.name()), text.name())
@@ -98,7 +98,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     SessionText::ALL.map(template).into()
 }
 
-/// Reads a resource. Its text counts as text from outside: programs may have printed a part of it.
+/// Reads a resource. Its text counts as text from outside: programs may have printed parts of it.
 pub(super) async fn read(
     sessions: &Arc<Sessions>,
     line: &McpSession,

@@ -1,4 +1,4 @@
-//! The roots that a client works in: the repository has to lie in one of them, and stays the one that it is.
+//! The roots of a client. The repository must be in one of them, and does not change with them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use crate::limits;
 pub(super) struct Roots(Mutex<Option<Arc<Result<(), Problem>>>>);
 
 impl Roots {
-    /// An error unless the repository lies in a root, where the client has some. Asked once, within the first call: over
-    /// HTTP a question outside of any has no stream to go by.
+    /// Fails unless the repository is in one of the client's roots, if it has any. Asks once, during the first call:
+    /// over HTTP, a question outside of a call has no stream.
     pub(super) async fn check(&self, line: &McpSession, context: &RequestContext<RoleServer>) -> Result<(), Problem> {
         let mut known = self.0.lock().await;
         if let Some(known) = known.as_deref() {
             return known.clone();
         }
-        // From this revision on a server asks a client nothing, and roots are no more.
+        // From this revision on, a server cannot ask a client, and there are no roots.
         let can_be_asked = context
             .protocol_version()
             .is_none_or(|version| version < ProtocolVersion::V_2026_07_28);
@@ -37,7 +37,7 @@ impl Roots {
         checked
     }
 
-    /// They have changed: they are asked for again.
+    /// Drops the cached result after a change of the roots.
     pub(super) async fn forget(&self) {
         *self.0.lock().await = None;
     }
@@ -47,7 +47,7 @@ fn has_roots(capabilities: &rmcp::model::ClientCapabilities) -> bool {
     capabilities.roots.is_some()
 }
 
-/// The client's roots, as URIs.
+/// Asks for the client's roots, as URIs.
 #[expect(deprecated, reason = "roots are a part of every revision that clients speak so far")]
 async fn asked(line: &McpSession, context: &RequestContext<RoleServer>) -> Result<Vec<String>, Problem> {
     let patience = limits::seconds(limits::MCP_ROOTS_SECONDS_MAX);
@@ -62,10 +62,10 @@ async fn asked(line: &McpSession, context: &RequestContext<RoleServer>) -> Resul
     }
 }
 
-/// An error unless a directory is or lies in one of the roots.
+/// Fails unless the directory is in one of the roots.
 fn lies_in(repository: &Path, roots: &[String]) -> Result<(), Problem> {
     let is_around = |root: &PathBuf| root.canonicalize().is_ok_and(|root| repository.starts_with(root));
-    // An empty list confines nothing: clients declare the capability of roots, and have none.
+    // An empty list does not restrict: clients declare the capability of roots without having any.
     if roots.is_empty() {
         return Ok(());
     }
@@ -83,10 +83,10 @@ fn lies_in(repository: &Path, roots: &[String]) -> Result<(), Problem> {
         .with_hint("serve a directory of the roots, `tool mcp --root DIR`, or add this one to the client's roots"))
 }
 
-/// Roots that a sentence names.
+/// Limit for the roots in a message.
 const ROOTS_NAMED: usize = 5;
 
-/// The directory that a `file` URI names.
+/// The directory of a `file` URI.
 fn place(uri: &str) -> Option<PathBuf> {
     let path = uri.strip_prefix("file://")?;
     let path = path.strip_prefix("localhost").unwrap_or(path);
@@ -94,7 +94,7 @@ fn place(uri: &str) -> Option<PathBuf> {
     decoded(path).map(PathBuf::from)
 }
 
-/// A path without its percent-encoding.
+/// Decodes percent-encoding in a path.
 fn decoded(path: &str) -> Option<String> {
     let mut parts = path.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! Connections: how their sessions come about, how many there are, and when one that makes none is over.
+//! Connections: how their sessions begin and end, and how many there are.
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::MetadataExt;
@@ -23,44 +23,46 @@ use crate::session::Sessions;
 use crate::skill::lock;
 use crate::skill::policy::GrantPlace;
 
-/// Time that a connection over HTTP may be silent: longer than the longest call, which may be silent itself.
+/// Seconds for which a connection over HTTP may be silent: longer than the longest call, which may be silent itself.
 const MCP_IDLE_SECONDS_MAX: u64 = 30 * 60;
 
 /// All connections of a daemon.
 pub(crate) struct Mcp {
     sessions: Arc<Sessions>,
     places: Arc<Semaphore>,
-    /// Sessions over HTTP. Their clients may have gone without a DELETE, so the session that is idle longest is evicted for
-    /// a new one.
+    /// Sessions over HTTP. Their clients may have gone without a DELETE, so a new session evicts the one that was
+    /// idle longest.
     evictable: std::sync::Mutex<Vec<Weak<McpSession>>>,
-    /// Connections over HTTP of the revisions that make some, by what their clients may do: a client cannot reach the
-    /// connections of those that may do more.
+    /// Connections over HTTP, for revisions with connections, by what their clients may do: a client cannot reach a
+    /// connection with more rights.
     http: HashMap<Reach, Arc<LocalSessionManager>>,
-    /// Sessions of clients that make no connections, by repository and client. Held for a look, never while one opens.
+    /// Sessions of clients without connections, by repository and client. Locked only for a lookup, never while a
+    /// session opens.
     shared: std::sync::Mutex<HashMap<Key, Seat>>,
     closing: CancellationToken,
 }
 
-/// Key of a shared session: the directory, whatever it is called, the client, and what the client may do.
+/// Key of a shared session: real path of the directory, client, and what the client may do.
 type Key = (String, String, Reach);
 
-/// What a client may do, by what is known of it.
+/// What a client may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Reach {
-    /// It may be confined, and calls only what reads.
+    /// It may be confined, and may only call functions that read.
     Reads,
-    /// It may cause what the configuration allows.
+    /// It may cause all effects that the configuration allows.
     Works,
-    /// It holds the token: its answers to questions count as well.
+    /// It holds the token, and may also answer questions.
     Answers,
 }
 
-/// Slot of a shared session. The request that opens it holds the lock, so that only requests for the same one wait.
+/// Slot of a shared session. The request that opens the session holds the lock, so that only requests for the same
+/// session wait.
 type Seat = Arc<Mutex<Option<McpShared>>>;
 
 struct McpShared {
     line: Arc<McpSession>,
-    /// Values that it was made with: a request whose values differ gets another session.
+    /// State of the repository's files at the start; a request with another state gets another session.
     marks: Marks,
     settings: PolicySettings,
     keys: Vec<String>,
@@ -71,9 +73,9 @@ struct McpShared {
 pub(crate) struct Connecting {
     /// Connections of the daemon, which hold the session.
     pub(crate) mcp: Arc<Mcp>,
-    /// The repository, and the granted effects.
+    /// Repository and granted effects.
     pub(crate) request: ConnectRequest,
-    /// The user's policy.
+    /// Policy from the user's configuration.
     pub(crate) settings: PolicySettings,
     /// Keys of the configuration.
     pub(crate) keys: Vec<String>,
@@ -86,12 +88,13 @@ pub(crate) struct Connecting {
 }
 
 impl Connecting {
-    /// A session that begins at once, and ends with its client.
+    /// Opens a session that ends with its client.
     pub(crate) async fn line(&self) -> Result<Arc<McpSession>, Problem> {
         self.own(CancellationToken::new(), GrantPlace::AgentEntry).await
     }
 
-    /// A session of its own over HTTP. Where another session needs its permit, it is evicted and `stop` is cancelled.
+    /// Opens a session for a connection over HTTP. If another session needs its permit, it is evicted and `stop` is
+    /// cancelled.
     pub(super) async fn evictable(&self, stop: CancellationToken) -> Result<Arc<McpSession>, Problem> {
         let line = self.own(stop, GrantPlace::Configuration).await?;
         let mut evictable = locked(&self.mcp.evictable);
@@ -149,8 +152,8 @@ impl Connecting {
     }
 }
 
-/// The directory that a path names, so that two names of one share its session, with its marks. One that cannot be looked
-/// at stays as it was named: opening it says why.
+/// Canonical path of a directory, so that all its names share a session, with its marks. A directory that cannot be
+/// examined keeps its name, and opening it reports the error.
 async fn looked_at(path: &str) -> (String, Marks) {
     let named = path.to_owned();
     let looked = tokio::task::spawn_blocking(move || {
@@ -165,7 +168,8 @@ async fn looked_at(path: &str) -> (String, Marks) {
         .unwrap_or_else(|| (path.to_owned(), Marks::new()))
 }
 
-/// By what it shows that a repository was made anew, or what narrows it: device, inode, and of files the last change.
+/// Marks that change when a repository is recreated or its restrictions change: device, inode, and times of the last
+/// change.
 type Marks = Vec<Option<(u64, u64, i64, i64)>>;
 
 fn marks(root: &Path) -> Marks {
@@ -173,7 +177,7 @@ fn marks(root: &Path) -> Marks {
         let metadata = std::fs::metadata(place).ok()?;
         Some((metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec()))
     };
-    // That of the work tree narrows a folder in it, too.
+    // The file of the work tree also restricts a folder in it.
     let narrowing = root.ancestors().map(|folder| file(folder.join(ROOT_FILE)));
     let directory = std::fs::metadata(root).ok();
     let directory = directory.map(|metadata| (metadata.dev(), metadata.ino(), 0, 0));
@@ -184,7 +188,6 @@ fn marks(root: &Path) -> Marks {
 }
 
 impl Mcp {
-    /// None yet.
     pub(crate) fn new(sessions: Arc<Sessions>) -> Arc<Self> {
         let http = |reach| {
             let mut http = LocalSessionManager::default();
@@ -201,12 +204,12 @@ impl Mcp {
         })
     }
 
-    /// Ends what HTTP requests have left open. Their sessions have ended before.
+    /// Ends connections that HTTP requests have left open. Their sessions have ended before.
     pub(crate) fn close(&self) {
         self.closing.cancel();
     }
 
-    /// Takes a permit for one more session. Where all are taken, the session that is idle longest is evicted.
+    /// Takes a permit for another session. If all are in use, the session that was idle longest is evicted.
     fn take_place(&self) -> Option<OwnedSemaphorePermit> {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Some(place);
@@ -220,7 +223,7 @@ impl Mcp {
         })
     }
 
-    /// Serves lines until either side ends them, or the session ends.
+    /// Serves lines until either side closes them, or the session ends.
     pub(crate) async fn serve_lines<R, W>(
         self: &Arc<Self>,
         line: Arc<McpSession>,
@@ -247,14 +250,14 @@ impl Mcp {
         serving.await;
     }
 
-    /// Returns the service for one HTTP request. A connection that the request names has a server already.
+    /// Returns the service for one HTTP request. If the request names a connection, its server exists already.
     pub(crate) fn streamable(
         self: &Arc<Self>,
         connecting: Arc<Connecting>,
     ) -> StreamableHttpService<Server, LocalSessionManager> {
         let sessions = Arc::clone(&self.sessions);
         let http = Arc::clone(&self.http[&connecting.reach]);
-        // If the request begins a connection, this becomes the cancellation token of that connection.
+        // If the request begins a connection, this becomes the cancellation token of the connection.
         let stop = self.closing.child_token();
         let stop_of_server = stop.clone();
         let server = move || {
@@ -262,17 +265,17 @@ impl Mcp {
             Ok(Server::to_connect(sessions, connecting, stop_of_server.clone()))
         };
         let config = StreamableHttpServerConfig::default()
-            // Host and Origin have passed our own gate, which knows the port and the configured names.
+            // Our own checks of Host and Origin know the port and the configured names.
             .disable_allowed_hosts()
             .with_max_request_body_bytes(limits::MCP_MESSAGE_BYTES_MAX)
             .with_cancellation_token(stop);
         StreamableHttpService::new(server, http, config)
     }
 
-    /// Returns the slot of the session of these requests, which may be empty.
+    /// Returns the slot of the session for these requests, which may be empty.
     fn seat(&self, key: &Key) -> Seat {
         let mut seats = self.seats();
-        // A session that could not be opened, or was given up, has left an empty slot that no request holds.
+        // A session that could not be opened, or has ended, leaves an empty slot that no request holds.
         seats.retain(|_, seat| Arc::strong_count(seat) > 1 || seat.try_lock().is_ok_and(|shared| shared.is_some()));
         Arc::clone(seats.entry(key.clone()).or_default())
     }
@@ -292,12 +295,12 @@ impl Mcp {
             let Some(known) = shared.as_ref().filter(|known| known.line.is(&line)) else {
                 return;
             };
-            // A call that still runs keeps its session by itself.
+            // A running call keeps its session alive.
             rest = patience.saturating_sub(known.used.elapsed());
             if evicted || rest.is_zero() {
                 *shared = None;
                 drop(shared);
-                // Those who wait at this very seat open anew there.
+                // Requests that wait for this slot open a new session in it.
                 let mut seats = self.seats();
                 if Arc::strong_count(&seat) == 2 {
                     seats.remove(&key);

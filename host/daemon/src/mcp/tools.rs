@@ -1,4 +1,4 @@
-//! Skills as tools of the protocol, and the answers of calls as its results. Pure functions.
+//! Converts skills to tools of the protocol, and answers of calls to results.
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
@@ -8,8 +8,8 @@ use crate::api::{Effect, Media, Problem, SkillFunction};
 use crate::session::connection::CallAnswer;
 use crate::skill::{CallError, CallOutcome};
 
-/// A function as a tool, with the schema of [`structured`] if results have that form; nothing where its schema is none of
-/// an object.
+/// Converts a function to a tool, with the schema of [`structured`] if results have that form; `None` if the schema
+/// of its arguments is not an object.
 pub(super) fn tool(function: &SkillFunction, is_structured: bool) -> Option<Tool> {
     let schema = function.parameters.as_object()?.clone();
     let annotations = annotations(&function.effects);
@@ -23,9 +23,9 @@ pub(super) fn tool(function: &SkillFunction, is_structured: bool) -> Option<Tool
     })
 }
 
-/// The schema of [`structured`], with the skill's own schema of its details.
+/// The schema of [`structured`], with the skill's schema of its details.
 fn output_schema(details: Option<&Value>) -> JsonObject {
-    // A reference leads from the root of the schema that it stands in, and would lead astray in a part of another one.
+    // A reference starts at the root of its schema, so it would lead elsewhere as a part of another schema.
     let details = details.filter(|details| !details.to_string().contains("\"$ref\""));
     let details = details.cloned().unwrap_or_else(|| json!({"type": "object"}));
     let schema = json!({
@@ -51,7 +51,7 @@ fn annotations(effects: &[Effect]) -> ToolAnnotations {
     let is_read_only = !effects.iter().any(|effect| effect.changes_something());
     ToolAnnotations::new()
         .read_only(is_read_only)
-        // A run sees a copy of the repository: what it writes is dropped with the sandbox.
+        // A run sees a copy of the repository, and its writes are dropped with the sandbox.
         .destructive(
             effects
                 .iter()
@@ -60,7 +60,7 @@ fn annotations(effects: &[Effect]) -> ToolAnnotations {
         .open_world(effects.iter().any(|effect| effect.reaches_network()))
 }
 
-/// `read_file` as people write it.
+/// Formats a name for people: `read_file` becomes `Read file`.
 fn title(name: &str) -> String {
     let mut words = name.replace(['_', '-'], " ");
     if let Some(first) = words.get_mut(..1) {
@@ -69,7 +69,8 @@ fn title(name: &str) -> String {
     words
 }
 
-/// The end of a call. Its content and its structured form each answer the call alone: clients give a model either of them.
+/// Converts the end of a call. Text and structured form are each complete, because clients give a model either of
+/// them.
 pub(super) fn result(answer: CallAnswer) -> CallToolResult {
     let structured = match &answer.result {
         Ok(outcome) => structured(&answer.text, outcome),
@@ -112,7 +113,7 @@ fn structured(text: &str, outcome: &CallOutcome) -> Value {
     })
 }
 
-/// A failure with its code, and for arguments with their place.
+/// A failure with its code, and the position of a mistake in the arguments.
 fn explained(text: &str, error: &CallError) -> Value {
     let mut fields = json!({"text": text, "code": error.verdict(), "message": error.to_string(), "hint": null});
     match error {
