@@ -1,6 +1,6 @@
-//! The index as the boundary asks it: which files of a search cannot match.
+//! Answers the boundary's question to the index: which files of a search cannot match.
 //!
-//! This adapter maps the boundary's types to those of `context`, so that neither knows the other.
+//! This adapter converts the boundary's types to those of `context`, so that neither depends on the other.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::context::{self, Indexes, SearchPattern};
 use crate::skill::{ContentIndex, FileVerdict, PatternKind, SoughtPattern};
 use tool_repository::{FileList, Repository};
 
-/// Asks the indexes of a home directory.
+/// The indexes of a home directory, for searches of skills.
 #[derive(Debug)]
 pub struct IndexedContents(pub Arc<Indexes>);
 

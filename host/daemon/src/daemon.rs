@@ -1,9 +1,8 @@
 //! The daemon's lifecycle: lock, token, bind, state file, serve, drain, stop; and how a client finds and starts it.
 //!
-//! One daemon a home directory. The lock on `backend.lock` is held for as long as the daemon lives, so that whether it
-//! runs is never guessed from a pid. `backend.json` says who and where it is; `backend.pid` holds the pid and nothing
-//! else, for scripts; the command line talks to it over `backend.sock`. Modules `http` and
-//! `session` handle the requests.
+//! Each home directory has one daemon. It holds the lock on `backend.lock` as long as it lives, so that a pid never
+//! has to prove that it runs. `backend.json` holds its identity and address, and `backend.pid` only the pid, for
+//! scripts. The command line connects to `backend.sock`. The modules `http` and `session` handle the requests.
 
 mod home;
 mod life;
@@ -48,33 +47,37 @@ pub use start::{Announcement, start};
 pub use state::{Record, find, has_left, token_path};
 pub use stop::{ended, find_staying, stop};
 
-/// The address in the record of a daemon that listens on no port.
+/// Address in the record of a daemon without a port.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// Start options of a daemon.
 #[derive(Debug)]
 pub struct Options {
-    /// The per-user directory.
+    /// The home directory of the daemon.
     pub home: PathBuf,
-    /// Port; 0 takes any free one, and without one only the Unix socket is served. The address is the configuration's.
+    /// Port; 0 for any free one, absent to serve only the Unix socket. The configuration has the address.
     pub port: Option<u16>,
-    /// The environment; what a session's starter sends comes on top of it.
+    /// Environment of the daemon. A request's variables take precedence.
     pub environment: Environment,
-    /// The skills that are part of the binary.
+    /// Skills that are embedded in the binary.
     pub builtins: &'static [Builtin],
-    /// Outliners, which read source files by syntax tree.
+    /// Components that parse source files.
     pub outliners: &'static [EmbeddedOutliner],
 }
 
-/// Leaves the terminal and the directory in which the process was started: neither a key pressed there nor the end of
-/// either may end a daemon. Where it leads a session already, under a service manager, there is nothing to leave.
+/// Detaches the process from its terminal and directory, so that neither a key pressed in the terminal nor its end
+/// stops a daemon. Under a service manager the process already leads a session, and `setsid` fails.
 pub fn detach() {
     let _ = rustix::process::setsid();
-    // Nothing of a daemon is relative to its directory; one that cannot be left is only kept from being unmounted.
+    // A daemon uses no relative paths. If it cannot change the directory, the old one only cannot be unmounted.
     let _ = std::env::set_current_dir("/");
 }
 
-/// Runs the daemon until it has to stop. `announce` reports the progress of the start; an error means that it failed.
+/// Runs the daemon until it has to stop. `announce` reports the progress of the start.
+///
+/// # Errors
+///
+/// The start failed.
 pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Problem> {
     crate::process::heap::limit_heaps();
     allow_open_files();
@@ -84,9 +87,9 @@ pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Pro
     let home = options.home.clone();
     home::make_home(&home)?;
     let lock = lock::take(&home)?;
-    // One that was killed says where it was.
+    // A daemon that was killed left its files behind.
     state::withdraw(&home);
-    // A wrong configuration stops no daemon: the sessions report the error.
+    // An invalid configuration does not prevent the start: sessions report the error.
     let live = Arc::new(config::Live::open(&home, &options.environment));
     let log_failure = |error: io::Error| start_failure("its log below", &home, &error);
     let level = log::start(&home, &live.current().log_level).map_err(log_failure)?;
@@ -108,8 +111,8 @@ pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Pro
     served
 }
 
-/// Asks for as many open files as connections and sessions need together: a shell commonly gives 1,024. Where the
-/// system allows no more, requests wait at the door instead.
+/// Raises the limit for open files to what connections and sessions need together. Shells commonly set 1,024. If the
+/// system allows fewer, requests wait for a free connection.
 fn allow_open_files() {
     let wanted = Some(limits::FILES_OPEN_WANTED);
     let now = getrlimit(Resource::Nofile);
@@ -122,12 +125,11 @@ fn allow_open_files() {
             current: soft,
             maximum: now.maximum,
         };
-        // As it was is what there is then.
+        // If this fails, the old limit applies.
         let _ = setrlimit(Resource::Nofile, raised);
     }
 }
 
-/// Parts that are created before the runtime.
 struct Parts {
     live: Arc<config::Live>,
     level: log::Level,
@@ -149,7 +151,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
         traffic,
         lock_inode,
     } = parts;
-    // A look at every process of the machine takes a while; nothing before the sessions minds.
+    // Examining every process of the machine takes a while, and only the sessions depend on it.
     let leftovers = scratch::open(&home).map_err(|error| start_failure("the folder `tmp` of", &home, &error))?;
     let orphans = tokio::task::spawn_blocking(crate::process::end_orphans);
     let bind = |port| port::bind(SocketAddr::new(live.current().server.address, port));
@@ -193,7 +195,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     };
     let sessions = tokio::select! {
         opened = opened => opened.map_err(|error| unusable(error.to_string()))?,
-        // The next daemon finishes a partial recovery, as after a crash.
+        // The next daemon completes a partial recovery, as after a crash.
         signal = signals.end() => return Err(unusable(format!("{signal} ended it while sessions were recovered"))),
     };
     let sessions = sessions.map_err(|error| unusable(error.to_string()))?;
@@ -234,12 +236,12 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     let (ended, end) = tokio::sync::oneshot::channel();
     let stop = async move {
         let end = life.until_end(signals).await;
-        // Without a receiver the server has ended already.
+        // Without a receiver, the server has ended already.
         let _ = ended.send(end);
     };
     let served = http::serve(sockets, state, stop).await;
     sessions.drain().await;
-    // Files in the place of a home that was removed are not ours.
+    // If the home was removed, files at its path are not ours.
     if !matches!(end.await, Ok(End::HomeGone)) {
         state::withdraw(&home);
     }
@@ -247,15 +249,16 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     served.map_err(|error| Problem::new(ErrorKind::StartFailed, format!("The backend stopped: {error}")))
 }
 
-/// Problem of a daemon that runs and cannot be found: its record is missing, broken or of another process.
+/// Returns the problem with a daemon that runs but cannot be found: its record is missing, damaged or of another
+/// process.
 pub fn lost(home: &Path) -> Option<Problem> {
-    // One that is only just starting says where it is in a moment.
+    // A daemon that is starting writes its record soon.
     if find(home).is_some() || !lock::is_held(home) || settles(home) {
         return None;
     }
     let place = lock::path(home);
     let message = format!("A backend holds {} and does not say where it is", place.display());
-    // A process is not named: which one it is, only its record could tell.
+    // Only the record could identify the process, so the message names none.
     let hint = format!(
         "it may still be starting: {} says what it does; if backend.json was removed, end the process that `fuser {}` \
          shows, and try again",
@@ -265,7 +268,7 @@ pub fn lost(home: &Path) -> Option<Problem> {
     Some(Problem::new(ErrorKind::BackendDown, message).with_hint(hint))
 }
 
-/// Waits a little for a daemon that holds the lock to say where it is, or to be gone.
+/// Waits a little until the holder of the lock has written its record, or has ended.
 fn settles(home: &Path) -> bool {
     let deadline = std::time::Instant::now() + Duration::from_millis(limits::LOCK_PATIENCE_MS);
     while std::time::Instant::now() < deadline {

@@ -1,13 +1,13 @@
-//! Entry points of the fuzz targets in `tests/fuzz`: they feed hostile bytes to parsers and check invariants.
+//! Entry points of the fuzz targets in `tests/fuzz`, which feed hostile bytes to parsers and check invariants.
 //!
-//! Each entry lies beside what it drives, because that is private to its module. It takes any bytes, panics where an
-//! invariant does not hold, and returns where nothing is wrong. The product never calls one; an ordinary test replays
-//! the kept corpora through the same table.
+//! Each entry is beside the code that it tests, because that is private to its module. It takes any bytes, and panics
+//! if an invariant does not hold. The product never calls an entry; a test replays the stored corpora through the
+//! same table.
 
-/// A target: its name, which is also that of its corpus, and its entry.
+/// Name of a target, which is also the name of its corpus, and its entry.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// The targets of this crate. The other crates replay theirs themselves.
+/// The targets of this crate. The other crates replay their own.
 pub const TARGETS: [Target; 3] = [
     ("answers", crate::session::fuzz::answers),
     ("journal", crate::session::fuzz::journal),

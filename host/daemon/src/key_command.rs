@@ -1,6 +1,6 @@
-//! `api_key_command`: runs the program of the user's that prints a key, for a password manager or a token that expires.
+//! `api_key_command`: runs the user's program that prints a key, for password managers and tokens that expire.
 //!
-//! No shell sees the words. The output is treated as a key: nothing of it is in an error or a log.
+//! No shell is involved. The output is treated as a key: no part of it appears in an error or a log.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use tool_provider::KeyCommand;
 use tool_sandbox::environment::find_programs;
 use tool_sandbox::{CommandSpec, PrintError, read_printed};
 
-/// Time for the program. A password manager may ask its user for a fingerprint.
+/// Time limit for the program in seconds. A password manager may ask for a fingerprint.
 const KEY_COMMAND_SECONDS_MAX: u64 = 10;
 
-/// Longest key. Tokens of clouds are some 2 KiB.
+/// Limit for a key in bytes. Cloud tokens have some 2 KiB.
 const KEY_BYTES_MAX: usize = 16 * 1024;
 
-/// The runner of such programs, for sessions whose starter has this environment.
+/// Returns a function that runs such programs in this environment.
 pub fn key_command(environment: &BTreeMap<String, String>) -> KeyCommand {
     let environment = environment_of_programs(environment);
     KeyCommand::new(move |words| print_key(words, &environment))
 }
 
-/// The variables for password managers and the programs of clouds: places of the user's files and services, and no keys.
+/// Variables for password managers and programs of clouds. They name the user's files and services, and hold no keys.
 fn environment_of_programs(starter: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut variables: BTreeMap<String, String> = starter
         .iter()
@@ -74,7 +74,8 @@ fn print_key(words: &[String], environment: &BTreeMap<String, String>) -> Result
     }
 }
 
-/// The place of a program: an absolute path as it is, a bare name by the PATH. A relative path would mean the repository.
+/// Finds a program: an absolute path as it is, a bare name in `PATH`. A relative path would refer to the repository,
+/// and is refused.
 fn find(program: &str, environment: &BTreeMap<String, String>) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.is_absolute() {

@@ -1,8 +1,8 @@
-//! The context engine's parser: embedded components that read syntax trees in the sandbox of the skills.
+//! The context engine's parser: embedded components that parse source files in the sandbox of the skills.
 //!
-//! This adapter maps the components' answers to the types of `context`, which checks them against the text, and the answers
-//! of `context` about symbols to the contract's records. It keeps `context` free of the sandbox, and `skill` free of the
-//! context engine.
+//! This adapter converts the components' answers to the types of `context`, which checks them against the text, and
+//! the answers of `context` about symbols to the contract's records. It keeps `context` free of the sandbox, and
+//! `skill` free of the context engine.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::skill::outline::{self, Language, Outliners};
 use crate::skill::{CallBudget, CallContext, SymbolLookup, hinted};
 use tool_repository::{OpenError, ScanError};
 
-/// Reads source files through the embedded components.
+/// Parses source files with the embedded components.
 #[derive(Debug)]
 pub struct SandboxedParser(pub Arc<Outliners>);
 
@@ -50,11 +50,11 @@ impl SyntaxParser for SandboxedParser {
     }
 }
 
-/// Answers the questions of skills about symbols.
+/// Answers questions of skills about symbols.
 pub struct SandboxedSymbols {
-    /// Reads the syntax trees.
+    /// Parses the files.
     pub parser: Arc<SandboxedParser>,
-    /// Tells which files need not be read, where this process has an index.
+    /// Tells which files need not be read, if this process has an index.
     pub indexes: Option<Arc<Indexes>>,
 }
 

@@ -1,7 +1,7 @@
 //! The context engine's history: commits that libgit2 reads in a confined helper.
 //!
-//! This adapter maps what `skill` reads to the types of `context`. It keeps `context` free of git, and `skill` free of the
-//! context engine.
+//! This adapter converts the results of `skill` to the types of `context`. It keeps `context` free of git, and
+//! `skill` free of the context engine.
 
 use std::collections::HashSet;
 use std::sync::Arc;

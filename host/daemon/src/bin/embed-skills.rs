@@ -1,9 +1,9 @@
 //! Prepares components for embedding: `embed-skills -o FOLDER SKILL.wasm… [--outliners COMPONENT.wasm…]`.
 //!
-//! For each skill it writes `NAME.wasm`, the code compiled for every machine of this architecture, the descriptor
-//! that the component gave, and its digest; for what reads source files by syntax tree, the code alone. Components and code
-//! are packed (`embedded`). Part of the product's build, no part of the product. What is there already and still right is left alone,
-//! so that nothing is built again for it.
+//! For each skill it writes `NAME.wasm`, the code compiled for every machine of this architecture, the component's
+//! descriptor and its digest. For an outliner it writes the code alone. Components and code are packed (`embedded`).
+//! This program is part of the build, not of the product. Files that are up to date are not written, so that the
+//! build does not repeat the steps that depend on them.
 
 use std::error::Error;
 use std::ffi::OsStr;
@@ -62,15 +62,15 @@ struct Base {
     wasm: Vec<u8>,
 }
 
-/// A component that is not embedded as it is now.
+/// A component whose embedded files are out of date.
 struct New<'a> {
     folder: &'a Path,
     path: &'a Path,
     name: &'a str,
     wasm: Vec<u8>,
-    /// The component that this one is packed against.
+    /// Component that this one is packed against.
     base: Option<Base>,
-    /// Written last: where it fits, everything else does.
+    /// Written last: if the stamp is up to date, the other files are as well.
     stamp: String,
 }
 

@@ -1,7 +1,7 @@
 //! Checks that no other user of the machine can change the content of a home, or the folder that its path leads to.
 //!
-//! The home holds commands that run as the user (`api_key_command`), so the rule is that of OpenSSH's `StrictModes`,
-//! for every folder and every link from `/` on.
+//! The home holds commands that run as the user (`api_key_command`). So the rule is that of OpenSSH's `StrictModes`,
+//! for every folder and every link on the path from `/`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,19 +16,23 @@ const STICKY: u32 = 0o1000;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const SEARCHABLE_BY_OTHERS: u32 = 0o011;
 
-/// Links that are followed on the way to a home, as many as the kernel follows.
+/// Limit for links on the path to a home; the kernel has the same limit.
 const LINKS_MAX: usize = 40;
 
 const OTHER_HOME: &str = "leave TOOL_HOME out, or set it to a folder that `mktemp -d` made";
 
-/// Refuses a home that other users can replace or write to, or that test runs can see.
+/// Checks a home.
+///
+/// # Errors
+///
+/// Other users can replace or write to it, or test runs can see it.
 pub fn check_home(home: &Path) -> Result<(), Problem> {
     let (path, viewer) = (resolve(home), Viewer::current());
     viewer.check(home, &path)?;
     if let Some(file) = exposed_configuration(&path) {
         viewer.check_way(&file.path.clone(), &[file])?;
     }
-    // A run sees the system's directories as they are, and could connect to the socket there.
+    // A test run sees the system's directories, and could connect to the socket there.
     if contain::shows_to_runs(&path.target) {
         let hint = format!(
             "`{}` lies in a directory of the system, which test runs can see: set TOOL_HOME to a folder elsewhere",
@@ -39,22 +43,22 @@ pub fn check_home(home: &Path) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Checks a home and makes it where it is missing. It is checked again then: in a sticky folder another user may have
-/// been faster.
+/// Checks a home, and creates it if it does not exist. It is checked again then: in a sticky folder, another user may
+/// have created it first.
 pub(super) fn make_home(home: &Path) -> Result<(), Problem> {
     check_home(home)?;
     private_folder(home).map_err(|error| start_failure("its folder", home, &error))?;
     check_home(home)
 }
 
-/// Returns the configuration file of a home that other users can search. Returns nothing for a link.
+/// Returns the configuration file of a home that other users can search; `None` for a link.
 fn exposed_configuration(home: &ResolvedPath) -> Option<Component> {
     let folder = home.components.last().filter(|last| last.path == home.target)?;
     let file = Component::at(home.target.join("config.toml"))?;
     (folder.mode & SEARCHABLE_BY_OTHERS != 0 && !file.is_link).then_some(file)
 }
 
-/// A folder, a link or a file that a lookup passes.
+/// A folder, a link or a file on a path.
 #[derive(Debug)]
 struct Component {
     path: PathBuf,
@@ -75,15 +79,15 @@ impl Component {
     }
 }
 
-/// A path as the kernel walks it.
+/// A path after the kernel's lookup.
 struct ResolvedPath {
-    /// The existing part of it, from `/` on, links included.
+    /// The existing components from `/` on, links included.
     components: Vec<Component>,
-    /// The folder that it leads to, which may not exist.
+    /// The folder at the end, which may not exist.
     target: PathBuf,
 }
 
-/// Walks a path and notes every step of it that exists and that we can reach.
+/// Follows a path, and records every component that exists and can be reached.
 fn resolve(path: &Path) -> ResolvedPath {
     let reversed = |path: &Path| {
         let parts = path.components().rev().map(|part| part.as_os_str().to_owned());
@@ -100,7 +104,7 @@ fn resolve(path: &Path) -> ResolvedPath {
             b"/" => target = PathBuf::from("/"),
             _ => target.push(&part),
         }
-        // A missing folder is passed over: `..` after it can lead to one that exists.
+        // Skip a missing folder: `..` after it can lead to an existing one.
         let Some(component) = Component::at(target.clone()) else {
             continue;
         };
@@ -120,12 +124,12 @@ fn resolve(path: &Path) -> ResolvedPath {
     ResolvedPath { components, target }
 }
 
-/// The user whose home it is to be.
+/// The user whose home is checked.
 #[derive(Debug, Clone, Copy)]
 struct Viewer {
     user: u32,
-    /// In a user namespace that does not have all users: the owner that the kernel shows for the others. Root is
-    /// among them where `/` is shown with this owner.
+    /// In a user namespace that does not map all users: the owner that the kernel shows for the others. If `/` has
+    /// this owner, root is one of them.
     unmapped: Option<u32>,
 }
 
@@ -136,13 +140,13 @@ impl Viewer {
         let is_whole = map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
         Self {
             user: rustix::process::geteuid().as_raw(),
-            // Without /proc/self/uid_map there are no user namespaces, or none that can be seen.
+            // Without /proc/self/uid_map, there are no user namespaces, or they are invisible.
             unmapped: (!map.is_empty() && !is_whole)
                 .then(|| read("/proc/sys/kernel/overflowuid").trim().parse().unwrap_or(65534)),
         }
     }
 
-    /// Refuses a home if another user owns it, can write to it, or can put something else at its path.
+    /// Refuses a home that another user owns, can write to, or can replace.
     fn check(self, home: &Path, path: &ResolvedPath) -> Result<(), Problem> {
         let last = path.components.last();
         let last = last.filter(|last| last.path == path.target && !last.is_link);
@@ -157,7 +161,8 @@ impl Viewer {
         self.check_way(home, &path.components)
     }
 
-    /// Refuses a path if another user owns a folder or a link on it, or can write to a folder that is not sticky.
+    /// Refuses a path with a folder or a link of another user, or with a folder that another user can write to and
+    /// that is not sticky.
     fn check_way(self, home: &Path, components: &[Component]) -> Result<(), Problem> {
         let mut is_parent_shared = false;
         for component in components {
@@ -176,7 +181,7 @@ impl Viewer {
     }
 }
 
-/// A daemon of another user's home may run as that user, and files of ours would be out of our control.
+/// The problem with another user's home: that user's daemon may be running there, and could change our files.
 fn foreign(home: &Path, component: &Component) -> Problem {
     let (place, owner) = (component.path.display(), component.owner);
     let message = match component {
@@ -195,7 +200,7 @@ fn foreign(home: &Path, component: &Component) -> Problem {
     ))
 }
 
-/// Others could replace the socket and the configuration, or the folder that holds them.
+/// The problem with a home that others can write to: they could replace the socket and the configuration.
 fn writable(home: &Path, component: &Component) -> Problem {
     let (place, mode) = (component.path.display(), component.mode & 0o7777);
     let message = format!("Other users may write to `{place}` (mode {mode:o})");

@@ -1,4 +1,4 @@
-//! Watches of a running daemon: signals, its home, its configuration, and the time without requests.
+//! Watches signals, the home and the configuration of a running daemon, and the time without requests.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,20 +17,21 @@ use crate::http::Traffic;
 use crate::limits;
 use crate::session::Sessions;
 
-/// Milliseconds between two looks whether the home directory is still there. Each costs microseconds.
+/// Milliseconds between two checks that the home directory exists. A check takes microseconds.
 const HOME_LOOK_MS: u64 = 2000;
 
-/// Minutes without a request after which the daemon of a job ends. Jobs end theirs themselves, unless they are killed.
+/// Minutes without a request after which the daemon of a CI job ends. Jobs stop their daemon themselves, unless they
+/// are killed.
 const JOB_IDLE_MINUTES: u32 = 10;
 
-/// Why a daemon ends.
+/// Reason why a daemon ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Signal(&'static str),
-    /// The lock that it holds is no longer the one in its home: a user who removed the folder could not find this
-    /// process again, let alone stop it.
+    /// Its lock is no longer the one in the home. After the user has removed the folder, no client can find this
+    /// process any more to stop it.
     HomeGone,
-    /// Nothing ran and no request came for as long as [`idle_minutes`] says.
+    /// Nothing ran, and no request came for the time of [`idle_minutes`].
     Idle,
     /// A client of another version asked for it, and nothing was under way.
     Replaced,
@@ -44,23 +45,24 @@ pub(super) struct Life {
     pub(super) level: Level,
     pub(super) traffic: Arc<Traffic>,
     pub(super) sessions: Arc<Sessions>,
-    /// In place of what the configuration says.
+    /// Overrides the configured time.
     pub(super) idle_time: Option<Duration>,
 }
 
-/// The inode of the lock that is held.
+/// Inode of the held lock.
 pub(super) fn inode(lock: &File) -> Option<u64> {
     lock.metadata().ok().map(|metadata| metadata.ino())
 }
 
-/// Minutes without a request after which a daemon ends. Only jobs have one without a port.
+/// Minutes without a request after which a daemon ends; `None` for no limit. By default only a daemon without a port has
+/// a limit, because it serves one CI job.
 fn idle_minutes(configured: Option<NonZeroU32>, port: u16) -> Option<u32> {
     let of_a_job = (port == 0).then_some(JOB_IDLE_MINUTES);
     configured.map(NonZeroU32::get).or(of_a_job)
 }
 
 impl Life {
-    /// Ends when the daemon has to. From then on its record says that it is stopping.
+    /// Waits until the daemon has to end. Its record then says that it is stopping.
     pub(super) async fn until_end(self, mut signals: Signals) -> End {
         let mut look = tokio::time::interval(self.look_time());
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -100,12 +102,12 @@ impl Life {
         self.follow_configuration();
     }
 
-    /// Applies the log level. Access rules are looked up with each request.
+    /// Applies the log level. Access rules are read with each request.
     fn follow_configuration(&self) {
         self.level.follow(&self.live.current().log_level);
     }
 
-    /// A home that cannot be looked at for a while, on a network for example, is not gone.
+    /// A home that cannot be examined for a while, for example on a network, is not gone.
     fn is_home_gone(&self) -> bool {
         match fs::metadata(lock::path(&self.home)) {
             Ok(metadata) => self.lock_inode.is_some_and(|held| held != metadata.ino()),
@@ -124,8 +126,8 @@ impl Life {
         self.sessions.is_idle() && wanted.is_some_and(|wanted| self.traffic.silence() >= wanted)
     }
 
-    /// Announces the end and listens on for a moment: a client that has read the record before still gets an
-    /// answer, and then the daemon stays. True where no client came.
+    /// Announces the end, and keeps listening for a moment: a client that has already read the record still gets an
+    /// answer, and then the daemon stays. Returns true if no client came.
     async fn leave(&self) -> bool {
         self.say_stopping(true);
         tokio::time::sleep(Duration::from_millis(limits::LEAVE_MS)).await;

@@ -1,4 +1,4 @@
-//! The lock that a daemon holds for as long as it lives, so that whether one runs is never guessed from a pid.
+//! The lock that a daemon holds as long as it lives, so that a pid never has to prove that it runs.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -15,8 +15,8 @@ pub(super) fn path(home: &Path) -> PathBuf {
     home.join("backend.lock")
 }
 
-/// Takes the lock. Who looks whether it is held holds it for a moment itself, so that one refusal says nothing: it is
-/// another daemon's once that has said where it is, or holds it for longer than any look lasts.
+/// Takes the lock. A process that checks the lock holds it for a moment, so one failed attempt proves nothing. The
+/// lock belongs to another daemon if that daemon has a record, or if it is held for longer than a check takes.
 pub(super) fn take(home: &Path) -> Result<File, Problem> {
     let deadline = Instant::now() + limits::milliseconds(limits::LOCK_PATIENCE_MS);
     loop {
@@ -35,8 +35,8 @@ pub(super) fn take(home: &Path) -> Result<File, Problem> {
     }
 }
 
-/// True where the locked file is the one that others will look at: between opening and locking it the home may have
-/// been removed and made anew.
+/// True if the locked file is the one at the path: the home may have been removed and recreated between opening and
+/// locking.
 fn is_in_place(file: &File, home: &Path) -> bool {
     let inode = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     let ours = file.metadata().map(inode).ok();

@@ -1,5 +1,5 @@
-//! The daemon's logs: `logs/backend.log`, with `backend.log` leading to it, and `logs/access.log`, one line a request.
-//! Both are bounded by rotation. `http` decides about the lines for requests.
+//! The daemon's logs: `logs/backend.log`, linked from `backend.log`, and `logs/access.log` with one line for each
+//! request. Rotation limits their size. `http` writes the lines for requests.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -12,31 +12,29 @@ use tracing_subscriber::EnvFilter;
 use crate::limits;
 use crate::redaction;
 
-/// Path of a home's log.
 pub(super) fn path(home: &Path) -> PathBuf {
     home.join("logs").join("backend.log")
 }
 
-/// The log of a home, with its bound.
+/// Opens the log of a home, with its size limit.
 fn of_home(home: &Path) -> io::Result<Rotating> {
     let place = path(home);
     super::state::private_folder(place.parent().expect("the log lies in a folder"))?;
     Rotating::open(place, limits::LOG_BYTES_MAX)
 }
 
-/// Opens the access log of a home.
 pub(super) fn access(home: &Path) -> io::Result<impl Write + Send + 'static> {
     Rotating::open(home.join("logs").join("access.log"), limits::LOG_BYTES_MAX)
 }
 
-/// Log level, which may change while the daemon runs.
+/// The log level, which may change while the daemon runs.
 pub(super) struct Level {
     current: Mutex<String>,
     set: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Level {
-    /// Logs at this level from now on, where it is another one.
+    /// Applies this level, if it is not the present one.
     pub(super) fn follow(&self, level: &str) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if *current != level {
@@ -47,11 +45,11 @@ impl Level {
     }
 }
 
-/// Opens the log and sends everything that is traced there. `level` is a filter such as `DEBUG`.
+/// Opens the log, and sends all traces to it. `level` is a filter such as `DEBUG`.
 pub(super) fn start(home: &Path, level: &str) -> io::Result<Level> {
     let log = of_home(home)?;
     link(home);
-    // The protocol's library may log whole messages, and other agents decide how large these are.
+    // rmcp may log whole messages, whose size other agents decide.
     let quiet = || "rmcp=error".parse().expect("a constant");
     let filter = move |level: &str| EnvFilter::builder().parse_lossy(level).add_directive(quiet());
     let builder = tracing_subscriber::fmt()
@@ -60,16 +58,16 @@ pub(super) fn start(home: &Path, level: &str) -> io::Result<Level> {
         .with_writer(Mutex::new(Masked(log)))
         .with_filter_reloading();
     let handle = builder.reload_handle();
-    // Only one daemon lives in a process; were there another, its lines would go where the first one's go.
+    // A process has one daemon. The lines of a second one would go to the log of the first.
     let _ = tracing::subscriber::set_global_default(builder.finish());
     Ok(Level {
         current: Mutex::new(level.to_owned()),
-        // It fails only where the subscriber is gone, and with it the log.
+        // Fails only if the subscriber is gone, and the log with it.
         set: Box::new(move |level| drop(handle.reload(filter(level)))),
     })
 }
 
-/// Masks keys in the trace, which may quote a file, a skill or a server. A line comes as one piece.
+/// Masks keys in traces, which may quote a file, a skill or a server. Each line arrives in one write.
 struct Masked<W>(W);
 
 impl<W: Write> Write for Masked<W> {
@@ -86,7 +84,7 @@ impl<W: Write> Write for Masked<W> {
     }
 }
 
-/// `backend.log` is the other documented place. Where a link cannot be made, the log itself is still right.
+/// `backend.log` is documented as well. If the link cannot be made, the log itself is still complete.
 fn link(home: &Path) {
     let link = home.join("backend.log");
     if fs::symlink_metadata(&link).is_err() {
@@ -94,8 +92,8 @@ fn link(home: &Path) {
     }
 }
 
-/// A file that is renamed to `*.1` when it is full, replacing the one before. Where that is impossible it is emptied: a
-/// log that cannot be rotated may lose its past, but not fill the disk.
+/// A log file. When it is full, it is renamed to `*.1` and replaces the previous one. If that fails, it is emptied: a
+/// log that cannot be rotated may lose its past, but must not fill the disk.
 struct Rotating {
     place: PathBuf,
     file: File,

@@ -1,4 +1,4 @@
-//! The TCP port: taking it, listening on it, and the message where another process holds it.
+//! The TCP port: binding, listening, and the message if another process holds it.
 
 use std::fs;
 use std::io;
@@ -9,16 +9,15 @@ use tokio::net::{TcpListener, TcpSocket};
 use crate::api::{ErrorKind, Problem};
 use crate::http;
 
-/// Connections that the kernel keeps until they are accepted.
+/// Limit for connections in the kernel's queue.
 const QUEUE_MAX: u32 = 1024;
 
-/// A port that is bound and does not listen yet, so that no connection waits for a daemon that is not ready.
+/// A bound port that does not listen yet, so that no connection waits for a daemon that is not ready.
 pub(super) struct BoundPort {
     socket: TcpSocket,
     address: SocketAddr,
 }
 
-/// Binds the port of an address.
 pub(super) fn bind(address: SocketAddr) -> Result<BoundPort, Problem> {
     let bind = || {
         let socket = match address {
@@ -35,12 +34,12 @@ pub(super) fn bind(address: SocketAddr) -> Result<BoundPort, Problem> {
 }
 
 impl BoundPort {
-    /// The address with the port that was taken.
+    /// The address with the bound port.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Listens. Fails where another process bound the same port and listens already.
+    /// Starts to listen. Fails if another process bound the same port and listens already.
     pub(super) fn listen(self) -> Result<TcpListener, Problem> {
         self.socket
             .listen(QUEUE_MAX)
@@ -67,7 +66,7 @@ fn failure(hint: String) -> Problem {
     Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(hint)
 }
 
-/// The message for a port that another process holds.
+/// The problem with a port that another process holds.
 fn taken(port: u16) -> Problem {
     Problem::new(
         ErrorKind::PortInUse,
@@ -76,7 +75,7 @@ fn taken(port: u16) -> Problem {
     .with_hint(taken_hint(port))
 }
 
-/// Hint for a taken port: the process that holds it, as far as the kernel reports it, and a remedy.
+/// Hint for a port that is in use: the process that holds it, as far as the kernel reports it, and a remedy.
 pub fn taken_hint(port: u16) -> String {
     let us = rustix::process::geteuid().as_raw();
     match http::listener_of(port) {
@@ -93,7 +92,7 @@ pub fn taken_hint(port: u16) -> String {
 
 const OTHER_PORT: &str = "choose another: `tool init --port N`, or TOOL_BACKEND_PORT (0 takes any free one)";
 
-/// The process of ours that listens on a port, as `process 12 (python3)`.
+/// A process of this user that listens on a port, for example `process 12 (python3)`.
 fn holder(port: u16) -> Option<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
     let inode = tables.iter().find_map(|table| listening_inode(table, port))?;
@@ -108,12 +107,12 @@ fn holder(port: u16) -> Option<String> {
     let process = processes.filter(is_process).find(holds)?;
     let pid = process.file_name().into_string().ok()?;
     let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-    // A process may give itself any name.
+    // A process may choose any name.
     let name: String = name.trim().chars().filter(|c| !c.is_control()).collect();
     Some(format!("process {pid} ({name})"))
 }
 
-/// The socket that listens on a port, out of one of the kernel's tables.
+/// Inode of the socket that listens on a port, from one of the kernel's tables.
 fn listening_inode(table: &str, port: u16) -> Option<&str> {
     const LISTENING: &str = "0A";
     let ends_so = format!(":{port:04X}");

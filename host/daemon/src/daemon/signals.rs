@@ -1,19 +1,19 @@
-//! Meaning of the signals that a daemon handles.
+//! The signals that a daemon handles.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Request that a signal stands for.
+/// Meaning of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// To end, with sessions under way closed and their clients informed: SIGTERM, SIGINT, SIGQUIT.
+    /// End the sessions, inform their clients and exit: SIGTERM, SIGINT, SIGQUIT.
     End(&'static str),
-    /// To read the configuration again: SIGHUP. A daemon outlives the terminal that started it.
+    /// Read the configuration again: SIGHUP. A daemon survives the terminal that started it.
     Reread,
 }
 
-/// The handlers. From the moment they are there, none of these signals does what it does by default.
+/// The installed handlers. None of these signals has its default effect any more.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -31,7 +31,7 @@ impl Signals {
         })
     }
 
-    /// The next one that asks for the end.
+    /// Waits for the next signal that ends the daemon.
     pub(super) async fn end(&mut self) -> &'static str {
         loop {
             if let Asked::End(signal) = self.next().await {

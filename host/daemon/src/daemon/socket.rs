@@ -25,10 +25,10 @@ const ADDRESS_BYTES_MAX: usize = if cfg!(target_os = "linux") { 108 } else { 104
 #[cfg(target_os = "linux")]
 const CONNECTION_QUEUE_MAX: i32 = 1024;
 
-/// Pause before another attempt to connect, where the server's queue of connections is full.
+/// Pause before the next attempt to connect, if the server's queue of connections is full.
 const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
 
-/// The path of the socket of a home.
+/// Path of the socket of a home.
 pub fn socket_path(home: &Path) -> PathBuf {
     home.join(NAME)
 }
@@ -36,7 +36,7 @@ pub fn socket_path(home: &Path) -> PathBuf {
 /// A path to the socket that fits into a socket address.
 struct SocketAddress {
     path: PathBuf,
-    /// Handle of the home. The path goes through it where the real path is too long.
+    /// Handle of the home. If the real path is too long, the address goes through this handle.
     _folder: Option<OwnedFd>,
 }
 
@@ -59,7 +59,7 @@ impl SocketAddress {
     }
 }
 
-/// Listens on the socket of a home whose lock this process holds. Replaces a socket that a killed daemon left.
+/// Listens on the socket of a home whose lock this process holds. Replaces the socket of a killed daemon.
 pub(super) fn listen(home: &Path) -> io::Result<UnixListener> {
     let address = SocketAddress::new(home)?;
     if let Err(error) = fs::remove_file(&address.path)
@@ -84,8 +84,8 @@ fn bind_private(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     Ok(socket.into())
 }
 
-/// Binds a socket, and sets the mode of its file. Only the owner may write to the home, so the path still leads to the
-/// socket; a client that connects before has its user checked, too.
+/// Binds a socket, and sets the mode of its file. Only the owner may write to the home, so the path still leads to
+/// the socket. The user of a client that connects before is checked as well.
 #[cfg(not(target_os = "linux"))]
 fn bind_private(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     use std::os::unix::fs::PermissionsExt;
@@ -94,10 +94,10 @@ fn bind_private(path: &Path) -> io::Result<std::os::unix::net::UnixListener> {
     Ok(listener)
 }
 
-/// An error of connecting to the daemon of a record.
+/// Reason why a client could not connect to a daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The socket is missing, or no process listens on it.
+    /// The socket does not exist, or no process listens on it.
     #[error("Connection refused")]
     Refused(#[source] io::Error),
     /// Another user's process listens on the socket. Nothing was sent.
@@ -105,7 +105,7 @@ pub enum ConnectError {
     OtherUser {
         /// Path of the socket.
         path: PathBuf,
-        /// User of the process that listens.
+        /// Uid of the process that listens.
         uid: u32,
     },
     /// A process of this user that the record does not name listens on the socket. Nothing was sent.
@@ -113,15 +113,15 @@ pub enum ConnectError {
     OtherProcess {
         /// Path of the socket.
         path: PathBuf,
-        /// The process that listens.
+        /// Pid of the process that listens.
         found: i32,
-        /// The process of the record.
+        /// Pid in the record.
         expected: u32,
     },
 }
 
-/// A daemon that a connection has reached: a process of this user that the record names. Only such a process is
-/// signalled.
+/// A daemon that a client has connected to: a process of this user that the record names. Only such a process gets
+/// signals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReachedDaemon {
     home: PathBuf,
@@ -139,13 +139,21 @@ impl ReachedDaemon {
         &self.home
     }
 
-    /// Another connection to the same daemon.
+    /// Opens another connection to the same daemon.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`].
     pub async fn connect(&self) -> Result<UnixStream, ConnectError> {
         connect(&self.home, &self.record).await.map(|(stream, _)| stream)
     }
 }
 
-/// Connects to the daemon of a record. Waits while its queue of connections is full, so put a time-out around it.
+/// Connects to the daemon of a record. Waits while its queue of connections is full, so callers need a time-out.
+///
+/// # Errors
+///
+/// No process listens, or the process that listens is not the daemon of the record.
 pub async fn connect(home: &Path, record: &Record) -> Result<(UnixStream, ReachedDaemon), ConnectError> {
     let address = SocketAddress::new(home).map_err(ConnectError::Refused)?;
     let stream = loop {
@@ -163,7 +171,7 @@ pub async fn connect(home: &Path, record: &Record) -> Result<(UnixStream, Reache
     Ok((stream, reached))
 }
 
-/// Checks the user and the pid of the process that listens. The kernel recorded both when that process began to listen.
+/// Checks user and pid of the process that listens. The kernel recorded both when that process began to listen.
 fn check_server(stream: &UnixStream, home: &Path, record: &Record) -> Result<(), ConnectError> {
     let server = stream.peer_cred().map_err(ConnectError::Refused)?;
     if !is_own_user(server.uid()) {

@@ -1,4 +1,4 @@
-//! Starting a daemon as a process of its own, and waiting until it answers: the client's side.
+//! Starts a daemon as a separate process, and waits until it answers.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,28 +17,32 @@ use crate::config::Environment;
 use crate::limits;
 use crate::process;
 
-/// Seconds until a started daemon must answer: a cold disk and a busy machine included, a hang not.
+/// Seconds within which a started daemon must answer: enough for a cold disk and a busy machine.
 const START_SECONDS_MAX: u64 = 10;
 
-/// Seconds that a started daemon may take to look after the sessions of one that was killed. The most that are kept, each
-/// with a journal of its full length on a slow disk, take less.
+/// Seconds for a started daemon that recovers the sessions of a killed one. Even the maximum number of sessions, each
+/// with a journal of full length on a slow disk, takes less.
 const RECOVERY_SECONDS_MAX: u64 = 300;
 
-/// Message from a starting daemon to the process that started it: a line of JSON on its standard output.
+/// Message from a starting daemon to the process that started it: a line of JSON on standard output.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Announcement {
-    /// It has begun to look after the sessions of earlier ones, of which there may be many: the others come later.
+    /// It recovers the sessions of earlier daemons, which may take long. Another message follows.
     Recovering,
-    /// It answers requests.
+    /// It answers requests at the address in this record.
     Ready(Record),
     /// It could not start.
     Failed(Problem),
 }
 
-/// Starts a daemon as a process of its own and waits until it answers. `program` with `arguments` must call
-/// [`super::run`] and print an [`Announcement`]. Where another process was faster, its daemon is the one returned. Of
-/// the environment the daemon gets what sessions may need and nothing else: no `GIT_*` of a hook, no preloads.
+/// Starts a daemon as a separate process, and waits until it answers. `program` with `arguments` must call
+/// [`super::run`] and print an [`Announcement`]. If another process starts one first, that daemon is returned. The
+/// daemon gets only the environment variables that sessions may need: no `GIT_*` of a hook, and no preloads.
+///
+/// # Errors
+///
+/// The daemon could not start, or did not answer in time.
 pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Environment) -> Result<Record, Problem> {
     home::make_home(home)?;
     let failed = |error: &dyn std::fmt::Display| {
@@ -49,7 +53,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
     };
     let forwarded = environment.forwarded().into_iter();
     let mut variables: BTreeMap<String, OsString> = forwarded.map(|(name, value)| (name, value.into())).collect();
-    // Each call sends its own author and certificates; the backend must not keep those of its first caller.
+    // Each request sends its own author and certificates; the daemon must not keep those of its first client.
     variables.retain(|name, _| !name.starts_with("GIT_") && !name.starts_with("SSL_CERT_"));
     variables.insert("TOOL_HOME".to_owned(), home.into());
     let mut child = process::start_detached(program, arguments, &variables).map_err(|error| failed(&error))?;
@@ -61,7 +65,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
         Ok(Announcement::Ready(record)) => Ok(record),
         Ok(Announcement::Recovering) => Err(failed(&"it did not say how its start ended")),
         Ok(Announcement::Failed(problem)) => {
-            // It has ended or is about to; reaping it keeps no zombie behind a long-lived caller.
+            // The process has ended or is about to. Reap it, so that a long-lived caller keeps no zombie.
             let _ = child.wait();
             if problem.kind == ErrorKind::AlreadyRunning {
                 wait_for_record(home).ok_or_else(|| lost(home).unwrap_or(problem))
@@ -73,7 +77,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
     }
 }
 
-/// Why a daemon did not start is also in its log, with what came before.
+/// Adds the path of the log, which holds the reason of a failed start and what came before.
 fn pointing_at_log(problem: Problem, home: &Path) -> Problem {
     if problem.kind != ErrorKind::StartFailed {
         return problem;
@@ -85,12 +89,13 @@ fn pointing_at_log(problem: Problem, home: &Path) -> Problem {
     ))
 }
 
-/// Reads how a start ended, on a thread of its own: a pipe has no time-out. One that recovers is given longer.
+/// Reads the outcome of a start. A thread reads, because a pipe has no time-out. A daemon that recovers gets more
+/// time.
 fn announcement(stdout: impl Read + Send + 'static) -> io::Result<Announcement> {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines() {
-            // The receiver is gone once it knows, or does not wait any more.
+            // The receiver is gone once it has its answer, or has stopped waiting.
             if sender.send(line).is_err() {
                 return;
             }
@@ -113,7 +118,7 @@ fn announcement(stdout: impl Read + Send + 'static) -> io::Result<Announcement> 
     }
 }
 
-/// Waits for a daemon that holds the lock to say where it is.
+/// Waits until the daemon that holds the lock has written its record.
 pub(super) fn wait_for_record(home: &Path) -> Option<Record> {
     let deadline = Instant::now() + limits::seconds(START_SECONDS_MAX);
     while Instant::now() < deadline {

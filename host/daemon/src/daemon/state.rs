@@ -1,7 +1,7 @@
-//! The files by which a daemon is found: `backend.json`, `backend.pid`, and the token.
+//! The files for finding a daemon: `backend.json`, `backend.pid`, and the token.
 //!
-//! `backend.json` describes the daemon; `backend.pid` holds the pid and nothing else, for scripts. Neither proves
-//! anything: the lock shows that a daemon runs, and [`super::ReachedDaemon`] shows which process it is.
+//! `backend.json` describes the daemon, and `backend.pid` holds only the pid, for scripts. Neither proves anything:
+//! the lock proves that a daemon runs, and [`super::ReachedDaemon`] proves which process it is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,23 +16,23 @@ use crate::api::{self, ErrorKind, Problem, Timestamp};
 use crate::config;
 use crate::process::start_ticks;
 
-/// Identity and address of the daemon: the content of `backend.json`.
+/// Identity and address of a daemon: the content of `backend.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// Process id.
+    /// Pid of the process.
     pub pid: u32,
-    /// When the kernel started that process, in clock ticks since boot: with the pid, an identity.
+    /// Start time of the process in clock ticks since boot. Together with the pid it identifies the process.
     pub start_ticks: u64,
-    /// Address it listens on.
+    /// Address that the daemon listens on.
     #[serde(default = "loopback")]
     pub address: IpAddr,
-    /// Port it listens on; 0 where it listens on none.
+    /// Port that the daemon listens on; 0 if there is none.
     pub port: u16,
     /// Version of the binary.
     pub version: String,
-    /// When it started.
+    /// Time of the start.
     pub started: Timestamp,
-    /// True once it is about to end: it takes nothing new, and the lock says when it is gone.
+    /// True once the daemon is about to end. It accepts no new work, and the lock is free when it is gone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopping: bool,
 }
@@ -55,29 +55,28 @@ impl Record {
         }
     }
 
-    /// True where other machines may reach it.
+    /// True if other machines can reach the daemon.
     pub fn is_exposed(&self) -> bool {
         !self.address.is_loopback()
     }
 
-    /// True where the process that this record names is there, and the one that wrote it.
+    /// True if the process of this record exists, and is the one that wrote it.
     pub(super) fn is_alive(&self) -> bool {
         !cfg!(target_os = "linux") || start_ticks(self.pid) == Some(self.start_ticks)
     }
 }
 
-/// The daemon of this home, where one runs and has said where it listens.
+/// Finds the daemon of this home, if one runs and has written its record.
 pub fn find(home: &Path) -> Option<Record> {
     if !lock::is_held(home) {
         return None;
     }
     let record: Record = serde_json::from_slice(&fs::read(record_path(home)).ok()?).ok()?;
-    // A record of a process that is gone was left behind by a crash; the lock's holder has not written its own yet.
+    // A record of a dead process remained after a crash; the present holder of the lock has not written its own yet.
     record.is_alive().then_some(record)
 }
 
-/// True where the daemon of this record has ended by itself or is about to: one that was killed leaves its record as it
-/// was.
+/// True if the daemon of this record has ended by itself or is about to. A killed daemon leaves its record unchanged.
 pub fn has_left(home: &Path, record: &Record) -> bool {
     match fs::read(record_path(home)) {
         Ok(text) => serde_json::from_slice(&text)
@@ -94,13 +93,13 @@ fn pid_path(home: &Path) -> PathBuf {
     home.join("backend.pid")
 }
 
-/// Path of the token, which proves the user to the daemon over TCP.
+/// Path of the token, which authenticates the user to the daemon over TCP.
 pub fn token_path(home: &Path) -> PathBuf {
     home.join("token")
 }
 
-/// The token of this home, made at first use: 32 random bytes, hexadecimal. One that others may have read, in a home
-/// that was copied for example, is none any more.
+/// Reads the token of this home, and creates it at first use: 32 random bytes, hexadecimal. A token that other users
+/// may have read, for example in a copied home, is replaced.
 pub(super) fn token(home: &Path) -> io::Result<String> {
     let place = token_path(home);
     match read_token(home) {
@@ -118,7 +117,7 @@ fn is_private(place: &Path) -> bool {
     fs::metadata(place).is_ok_and(|metadata| metadata.uid() == us && metadata.mode() & 0o077 == 0)
 }
 
-/// Reads the token; an empty file counts as none.
+/// Reads the token; an empty file counts as missing.
 fn read_token(home: &Path) -> io::Result<String> {
     let token = fs::read_to_string(token_path(home))?.trim().to_owned();
     if token.is_empty() {
@@ -144,7 +143,7 @@ pub(super) fn withdraw(home: &Path) {
     }
 }
 
-/// Writes a private file so that a reader sees the old content or the new, never a part.
+/// Writes a private file in one step: a reader sees the old or the new content.
 fn write_whole(place: &Path, content: &[u8]) -> io::Result<()> {
     let folder = place.parent().expect("a state file lies in a folder");
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -167,7 +166,7 @@ pub(super) fn open_private(place: &Path) -> io::Result<File> {
         .open(place)
 }
 
-/// Why a daemon does not start that could not use something of its home.
+/// The problem with a start that failed because of a file in the home.
 pub(super) fn start_failure(what: &str, home: &Path, error: &io::Error) -> Problem {
     let mut hint = format!("{what} `{}` could not be used: {error}", home.display());
     if config::is_unwritable(error) {

@@ -1,4 +1,4 @@
-//! Ending a daemon from outside. Only a process that a connection has reached is signalled: [`ReachedDaemon`].
+//! Ends a daemon from outside. Only a process that a client has connected to gets a signal: [`ReachedDaemon`].
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,20 +13,24 @@ use crate::limits;
 #[cfg(target_os = "linux")]
 use crate::process::start_ticks;
 
-/// Stops a daemon and waits until it is gone.
+/// Stops a daemon, and waits until it is gone.
+///
+/// # Errors
+///
+/// The process cannot be signalled, or does not end in time.
 pub fn stop(daemon: &ReachedDaemon) -> Result<(), Problem> {
     let record = daemon.record();
     terminate(record).map_err(|why| not_stopped(record, &why))?;
     ended(daemon.home(), record)
 }
 
-/// Sends the process SIGTERM, or gives the reason why it could not.
+/// Sends SIGTERM to the process. The error says why that was not possible.
 #[cfg(target_os = "linux")]
 fn terminate(record: &Record) -> Result<(), String> {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
     let pid = i32::try_from(record.pid).ok().and_then(Pid::from_raw);
-    // The handle is taken before the start time is compared: from then on it can mean no other process.
+    // Open the handle before comparing the start time: from then on it cannot refer to another process.
     let process = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let process = process.ok_or("its process is gone")?;
     if start_ticks(record.pid) != Some(record.start_ticks) {
@@ -35,7 +39,7 @@ fn terminate(record: &Record) -> Result<(), String> {
     pidfd_send_signal(&process, Signal::TERM).map_err(|error| error.to_string())
 }
 
-/// As above, where the system has no handles of processes: the connection to the daemon shows that it lives.
+/// As above, for a system without handles of processes. The connection to the daemon shows that it lives.
 #[cfg(not(target_os = "linux"))]
 fn terminate(record: &Record) -> Result<(), String> {
     let pid = i32::try_from(record.pid).ok().and_then(Pid::from_raw);
@@ -44,6 +48,10 @@ fn terminate(record: &Record) -> Result<(), String> {
 }
 
 /// Waits for the end of a daemon after SIGTERM.
+///
+/// # Errors
+///
+/// It does not end in time.
 pub fn ended(home: &Path, record: &Record) -> Result<(), Problem> {
     if wait_until_gone(home, record) {
         Ok(())
@@ -57,8 +65,8 @@ fn not_stopped(record: &Record, why: &str) -> Problem {
         .with_hint(format!("its recorded process id is {}", record.pid))
 }
 
-/// The daemon of this home. One that says that it is about to end is waited for: then it is none, the next one, or the
-/// same one, which has found that it is still needed.
+/// Finds the daemon of this home. If it is about to end, waits for the outcome: no daemon, the next one, or the same
+/// one, which has decided to stay.
 pub fn find_staying(home: &Path) -> Option<Record> {
     let deadline = Instant::now() + patience();
     loop {
@@ -70,7 +78,7 @@ pub fn find_staying(home: &Path) -> Option<Record> {
     }
 }
 
-/// Waits for a daemon that is stopping; true once the lock is free, or another daemon's.
+/// Waits for a daemon that is stopping. Returns true once the lock is free, or belongs to another daemon.
 fn wait_until_gone(home: &Path, record: &Record) -> bool {
     let deadline = Instant::now() + patience();
     let is_next = |other: Record| (other.pid, other.start_ticks) != (record.pid, record.start_ticks);
@@ -83,7 +91,7 @@ fn wait_until_gone(home: &Path, record: &Record) -> bool {
     true
 }
 
-/// Sessions are given a time to end, and so is what they leave running.
+/// Time for the end of sessions, and then of the processes that they leave running.
 fn patience() -> Duration {
     limits::seconds(limits::STOP_SECONDS_MAX * 2 + 1)
 }
