@@ -33,7 +33,7 @@ pub(super) enum SymbolSource {
     LinesOnly = 2,
 }
 
-/// Flag in the first byte: a program wrote the text.
+/// Flag in the first byte: the text is generated.
 const IS_GENERATED: u8 = 0x80;
 
 /// Bytes before the words: the source, and the number of words and of definitions.
@@ -46,7 +46,7 @@ const COMPRESSED_NAMES_BYTES: RangeInclusive<usize> = 256..=1024 * 1024;
 /// The fastest level of zstd. The next levels save only 2 % more.
 const COMPRESSION_LEVEL: i32 = 1;
 
-// A new one for each profile takes longer than the work itself.
+// Creating one for each profile would take longer than the compression.
 thread_local! {
     static COMPRESSOR: RefCell<io::Result<Compressor<'static>>> = RefCell::new(Compressor::new(COMPRESSION_LEVEL));
     static DECOMPRESSOR: RefCell<io::Result<Decompressor<'static>>> = RefCell::new(Decompressor::new());
@@ -124,7 +124,7 @@ impl Profile {
         }
     }
 
-    /// True where a program wrote the text.
+    /// True if the text is generated.
     pub(super) fn is_generated(&self) -> bool {
         self.0.first().is_some_and(|byte| byte & IS_GENERATED != 0)
     }
@@ -306,8 +306,8 @@ fn compressed(names: &[u8]) -> Cow<'_, [u8]> {
     shorter.map_or(Cow::Borrowed(names), Cow::Owned)
 }
 
-/// True for symbols that a user would look for by name. Fields and attributes of types have such common names that
-/// files with them would look relevant to nearly every task.
+/// True for symbols that a user may search for by name. Names of fields and attributes are so common that files with
+/// them would look relevant to nearly every task.
 fn is_searchable(form: SymbolForm, depth: u32) -> bool {
     form != SymbolForm::Value || depth == 0
 }

@@ -17,7 +17,7 @@ pub(crate) struct Query {
     pub(super) terms: Vec<Term>,
     /// Number of terms in the title, which are the first ones.
     pub(super) title_terms: u16,
-    /// Hashes of the stems with the places of their terms, sorted.
+    /// Hashes of the stems with the indices of their terms, sorted.
     pub(super) index: Vec<(u32, u16)>,
     /// Names that look like code, in the joined form of [`joined`], with the form as written.
     pub(super) names: HashMap<String, Name>,
@@ -31,7 +31,7 @@ pub(crate) struct Query {
     pub(super) paths: Vec<String>,
     /// Parts of the project that the title names before a colon.
     pub(super) areas: Vec<Area>,
-    /// True where the task is about tests themselves.
+    /// True if the task is about tests themselves.
     pub about_tests: bool,
 }
 
@@ -49,7 +49,8 @@ pub(super) struct Name {
 }
 
 impl Query {
-    /// Reads a task: its first line says most, code says more than prose, and words that every task uses say little.
+    /// Parses a task. The first line weighs most, code weighs more than prose, and words that every task uses weigh
+    /// little.
     pub(crate) fn new(task: &str, weights: &Weights) -> Self {
         let mut query = Self::default();
         let mut lines = task
@@ -84,7 +85,7 @@ impl Query {
         self.says_name(stem, folded) || self.says_end_of(path)
     }
 
-    /// [`Self::names_part_of`] for a path whose name without extensions is known in its joined form.
+    /// [`Self::names_part_of`] for a path whose joined file name is known.
     pub(crate) fn names_part_of_known(&self, path: &str, joined: &str) -> bool {
         self.names.contains_key(joined) && self.names_part_of(path) || self.says_end_of(path)
     }
@@ -96,7 +97,7 @@ impl Query {
         said.any(|said| ends_with(path, said) || ends_with(said, name))
     }
 
-    /// True where the task says the path, or an end of it.
+    /// True if the task contains the path, or an end of it.
     pub(super) fn says_path(&self, path: &str) -> bool {
         let is_part = |long: &str, short: &str| {
             let before = long.len().checked_sub(short.len() + 1);
@@ -106,13 +107,13 @@ impl Query {
         said.any(|said| path.eq_ignore_ascii_case(said) || is_part(path, said) || is_part(said, path))
     }
 
-    /// True where the task says the language of a file, or its extension.
+    /// True if the task contains the language of a file, or its extension.
     pub(super) fn says_language_of(&self, path: &str) -> bool {
         let says = |word: &str| self.term(word.to_ascii_lowercase().as_bytes()).is_some();
         language(path).is_some_and(says) || file_name(path).rsplit_once('.').is_some_and(|(_, end)| says(end))
     }
 
-    /// The term of a lower-case word, where the task says it.
+    /// The term of a lower-case word, if the task contains it.
     pub(super) fn term(&self, word: &[u8]) -> Option<u16> {
         self.term_of(hash(stem(word)))
     }
@@ -123,7 +124,8 @@ impl Query {
         Some(self.index[place].1)
     }
 
-    /// True where the task says a name whole, however it is written. `folded` is the name as [`split`] joins it.
+    /// True if the task contains the whole name, in any spelling. `folded` is the hash of the name as [`split`] joins
+    /// it.
     pub(super) fn says_name(&self, name: &str, folded: u32) -> bool {
         // A text that `split` cuts or leaves in place is looked up by its own joined form.
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$';
@@ -159,8 +161,7 @@ impl Query {
         });
     }
 
-    /// Adds the pairs of a line's terms that are not far from each other. `said` has each term with its weight in
-    /// pairs.
+    /// Adds the pairs of nearby terms of a line. `said` has each term with its weight in pairs.
     fn add_pairs(&mut self, said: &[(u16, f64)], weight: f64) {
         for (at, (first, first_weight)) in said.iter().enumerate() {
             for (distance, (second, second_weight)) in (1..=PAIR_DISTANCE_MAX).zip(&said[at + 1..]) {
@@ -184,7 +185,7 @@ impl Query {
         }
     }
 
-    /// The place of a pair of terms, where the task has them in this order.
+    /// The index of a pair of terms, if the task has them in this order.
     pub(super) fn pair(&self, first: u16, second: u16) -> Option<usize> {
         self.pairs
             .binary_search_by_key(&(first, second), |(pair, _)| *pair)
@@ -243,8 +244,8 @@ impl Query {
     }
 }
 
-/// Certainty of a path in a directory of the part's name, with the directories before it: it belongs to the part by the
-/// whole name of a file or directory.
+/// Certainty of a path in a directory with the part's name. With the directories above it, a path belongs to the part
+/// only by the whole name of a file or directory.
 pub(super) const AREA_CERTAIN: f64 = 0.7;
 
 /// True if a text has this end, ignoring ASCII case.
@@ -265,7 +266,7 @@ const EXACT_WEIGHT_MIN: f64 = 0.5;
 /// Names and quotations of a task that count.
 const EXACT_MAX: usize = 40;
 
-/// Most terms of a task that count; a longer one repeats itself.
+/// Most terms of a task that count; a longer task repeats itself.
 const TERMS_MAX: usize = 400;
 
 /// `Signed-off-by: …` and the like.
@@ -294,7 +295,7 @@ fn has_extension(token: &str) -> bool {
         && token.rsplit_once('.').is_some_and(|(stem, _)| !stem.is_empty())
 }
 
-/// True where a task wants tests changed, not code that also has tests.
+/// True if a task asks for changes of tests, not of code that also has tests.
 fn is_about_tests(title: &str) -> bool {
     let lower = title.to_ascii_lowercase();
     let words: Vec<&str> = lower

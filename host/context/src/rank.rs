@@ -239,7 +239,7 @@ impl<'a> PlaceTerms<'a> {
         }
     }
 
-    /// Score of the words in the file's own name: more where it has no others.
+    /// Score of the task's words in the file name: higher if the name has no other words.
     fn name_score(&self, statistics: &TermStatistics, weights: &Weights) -> f64 {
         let (terms, others) = (self.name.len() as f64, f64::from(self.others));
         let share = if self.name.is_empty() {
@@ -289,7 +289,7 @@ pub(crate) struct MeasuredFile {
 }
 
 impl MeasuredFile {
-    /// The score by the words, names and definitions of the file alone, before any weight is learned.
+    /// The score from the words, names and definitions of the file alone, without learned weights.
     fn direct(&self) -> f64 {
         use Feature::{Definition, Directory, Name, Named, Whole, Window};
         let parts = [Window, Whole, Name, Directory, Definition, Named];
@@ -312,7 +312,7 @@ impl MeasuredFile {
         }
     }
 
-    /// Each part of the score in words.
+    /// Explains each part of the score.
     fn evidence(&self, query: &Query, candidates: &Candidates<'_>, learned: &FeatureWeights) -> Vec<(String, f64)> {
         use Feature::*;
         let part = |features: &[Feature]| {
@@ -485,7 +485,8 @@ fn best_definition(
     (best.0.max(all), best.1)
 }
 
-/// Words of the task in the names of all definitions: a file about a thing has several, of which none need be the best.
+/// Words of the task in the names of all definitions: a file about a subject has several related definitions, and none
+/// of them needs to match best.
 fn defined_words(matched: &FileMatch, statistics: &TermStatistics) -> f64 {
     let terms = matched.definitions.iter().flat_map(|definition| &definition.terms);
     let mut terms: Vec<u16> = terms.copied().collect();

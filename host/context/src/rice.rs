@@ -68,7 +68,7 @@ impl<'a> RiceWriter<'a> {
         self.put_bits(u64::from(number) & ((1 << count) - 1), count);
     }
 
-    /// Number of bits that were written, where the bytes were empty before.
+    /// Number of written bits, if the bytes were empty before.
     pub(crate) fn bits(&self) -> usize {
         self.into.len() * 8 + self.count as usize
     }

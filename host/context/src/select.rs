@@ -1,7 +1,7 @@
 //! Chooses 4 to 6 files by the rule of each operation, with their order and the reasons.
 //!
 //! With a task, files are ranked by it. Without one, they come from key files, entry points and the graph of imports,
-//! and only the files that this takes are read. Nothing here knows tokens: what of a file is shown is `packet`'s.
+//! and only the needed files are read. `packet` decides how much of each file fits into the budget.
 
 mod graph;
 mod keys;
@@ -19,7 +19,7 @@ use crate::limits::{CENTRAL_FILES_READ_MAX, SELECTED_FILES_MAX, SELECTED_FILES_M
 use tool_core::api::Operation;
 use tool_repository::file_role::{self, Role, parent};
 
-/// A file with the reasons for it.
+/// A file with the reasons for its selection.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct SelectedPath {
     pub(super) path: String,
@@ -98,7 +98,7 @@ impl WorkingPath {
                 |place| Self::File(place.path.clone()),
             ),
             Target::Paths(paths) => Self::Directory(shared_directory(paths)),
-            // A path that is in no list can be an ignored file; an ignored directory has nothing to choose from.
+            // An unlisted path may be an ignored file. An ignored directory has no files to choose from.
             Target::TaskIn { path, .. } if below(path) => Self::Directory(path.clone()),
             Target::TaskIn { path, .. } => Self::File(path.clone()),
         }
@@ -117,9 +117,9 @@ struct Draft<'t, 'a> {
     chosen: Vec<SelectedPath>,
     near: Vec<SelectedPath>,
     notices: Vec<String>,
-    /// Windows of files that a task was looked for in.
+    /// Windows of files that were searched for a task.
     windows: HashMap<String, Vec<(u32, u32, f64)>>,
-    /// True where files were left out that a later selection will know.
+    /// True if files were left out that a later selection will know.
     is_incomplete: bool,
 }
 
@@ -139,7 +139,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         self.chosen.len() >= SELECTED_FILES_MAX
     }
 
-    /// Takes a file, or notes it as a near miss; adds the reason where it is taken already.
+    /// Selects a file, or notes it as a near miss. If it is selected already, adds the reason.
     fn take(&mut self, path: &str, score: f64, reason: impl Into<String>) {
         if let Some(known) = self.chosen.iter_mut().find(|choice| choice.path == path) {
             let reason = reason.into();
@@ -201,7 +201,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         }
     }
 
-    /// Adds a notice while the index still lacks syntax trees, unless files are missing from the list, which weighs
+    /// Adds a notice while the index still lacks syntax trees, unless files are missing from the list, which matters
     /// more.
     fn tell_what_has_no_tree(&mut self) {
         let count = self.tree.source.unparsed_count();
@@ -235,7 +235,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         self.windows.insert(path.to_owned(), vec![(first, last, 1.0)]);
     }
 
-    /// The definitions of a name, then the files that are most about it.
+    /// The definitions of a name, then the files that use it most.
     fn symbol(&mut self, name: &str, places: &[SymbolPlace]) {
         for place in places {
             let lines = (place.first, place.last.max(place.first + SYMBOL_LINES_MIN), 1.0);
@@ -248,7 +248,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         }
     }
 
-    /// Files that the user named, and the files most central to each directory named.
+    /// The files that the user named, and the most central files of each named directory.
     fn several(&mut self, paths: &[String]) {
         for path in paths {
             if self.tree.below(path).is_empty() {
@@ -327,7 +327,7 @@ impl<'t, 'a> Draft<'t, 'a> {
         };
         let reasons = ["imported by the target", "imports the target"];
         let mut lists = [imports, importers].map(|list| self.by_centrality(list, &graph, path));
-        // In turn, so that both directions are seen.
+        // Alternates, so that both directions are represented.
         while !self.is_full() && lists.iter().any(|list| !list.is_empty()) {
             for (list, reason) in lists.iter_mut().zip(reasons) {
                 if !list.is_empty() && self.chosen.len() < SELECTED_FILES_MAX - 1 {
@@ -355,8 +355,8 @@ impl<'t, 'a> Draft<'t, 'a> {
         self.tree.below(directory)
     }
 
-    /// True for a file that a program wrote, by its name, by `.gitattributes` or by its text: it is chosen only where the
-    /// user names it.
+    /// True for a generated file, by its name, by `.gitattributes` or by its text. It is chosen only if the user names
+    /// it.
     fn is_generated(&self, path: &str) -> bool {
         let role = self.tree.find(path).map(|at| self.tree.layout.roles[at]);
         let by_text = || match self.tree.source.profile(path) {
@@ -467,10 +467,10 @@ fn central_in(directory: &str) -> String {
     }
 }
 
-/// Lines shown of a definition whose end is not known.
+/// Lines that are shown of a definition with an unknown end.
 const SYMBOL_LINES_MIN: u32 = 20;
 
-/// Files chosen because they use a name, beside those that define it.
+/// Files that are chosen because they use a name, besides those that define it.
 const SYMBOL_USERS_MAX: usize = 3;
 
 /// The deepest directory that holds all paths; empty is the root.
@@ -487,8 +487,8 @@ fn shared_directory(paths: &[String]) -> String {
     shared.join("/")
 }
 
-/// Files of a target directory that are tried: those without a known ending must be opened to see whether they are
-/// text.
+/// Files of a target directory that are tried. Files with an unknown extension must be opened to find out whether they
+/// are text.
 const OWN_FILES_LOOKED_AT_MAX: usize = 64;
 
 /// Order of files in a directory that the user named: files that people wrote come first, generated files last.
@@ -511,7 +511,7 @@ fn order_of_filling(role: Role) -> Option<u8> {
     }
 }
 
-/// Steps between a directory and a file: up to what they share, and down again.
+/// Steps between a directory and a file: up to the common directory, and down again.
 fn distance(directory: &str, path: &str) -> usize {
     fn parts(path: &str) -> impl Iterator<Item = &str> {
         path.split('/').filter(|part| !part.is_empty())

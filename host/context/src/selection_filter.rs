@@ -1,7 +1,7 @@
 //! The user's corrections of a selection: files that must be in it, and files that must not.
 //!
 //! Patterns are globs on paths from the root. A pattern without a wildcard names a file, or a directory with all files
-//! below it. Included files keep the order of their patterns; `select` decides how many of them have room.
+//! below it. Included files keep the order of their patterns; `select` decides how many of them fit.
 
 use globset::{GlobSet, GlobSetBuilder};
 
@@ -63,12 +63,12 @@ impl SelectionFilter {
         self
     }
 
-    /// The patterns of the files that the user wants in, as they were given.
+    /// The patterns of the files to include, as given.
     pub fn include_patterns(&self) -> impl Iterator<Item = &str> {
         self.include.iter().map(|(pattern, _)| pattern.as_str())
     }
 
-    /// What the patterns of files to include name without wildcards: a file or a directory, or the one that a glob is below.
+    /// The paths in the patterns to include: a file, a directory, or the directory above the first wildcard.
     pub(super) fn named_paths(&self) -> impl Iterator<Item = String> {
         self.include_patterns().filter_map(|pattern| {
             let parts = pattern.trim_start_matches("./").split('/');
@@ -83,12 +83,12 @@ impl SelectionFilter {
         !self.without_history
     }
 
-    /// True where the project's instruction files go along.
+    /// True to send the project's instruction files.
     pub(super) fn takes_instructions(&self) -> bool {
         !self.without_instructions
     }
 
-    /// True where every file may be considered.
+    /// True if no file is excluded.
     pub(super) fn keeps_all(&self) -> bool {
         self.exclude.is_empty()
     }

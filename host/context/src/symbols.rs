@@ -43,7 +43,7 @@ pub enum Syntax {
     C,
     /// Ruby.
     Ruby,
-    /// Other languages, of which a syntax tree alone tells something.
+    /// A language that only syntax trees cover.
     Other,
 }
 
@@ -64,7 +64,7 @@ impl Syntax {
     }
 }
 
-/// A named thing that a file defines.
+/// A named definition in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Definition<'a> {
     /// Its bare name.
@@ -103,7 +103,7 @@ pub enum Import<'a> {
     RubyRelative(&'a str),
 }
 
-/// Calls `define` and `import` for what `text` holds, in the order of lines.
+/// Calls `define` and `import` for the definitions and imports of `text`, in the order of lines.
 pub fn read<'a>(
     syntax: Syntax,
     text: &'a str,

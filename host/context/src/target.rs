@@ -20,17 +20,17 @@ pub enum Target {
     },
     /// A name that files define.
     Symbol {
-        /// The name as it was typed, for example `Flask` or `Scaffold.route`; of an inherited member, with the class that
+        /// The name as typed, for example `Flask` or `Scaffold.route`; for an inherited member, with the class that
         /// defines it.
         name: String,
-        /// The class that was typed, where it inherits the member.
+        /// The typed class, if it inherits the member.
         inherited_by: Option<String>,
         /// Its definitions, the likeliest first; at least one.
         places: Vec<SymbolPlace>,
     },
-    /// Several files and directories, in the order in which they were typed.
+    /// Several files and directories, in the typed order.
     Paths(Vec<String>),
-    /// A task that names no path.
+    /// A task without a path.
     Task(String),
     /// A task for a file or a directory.
     TaskIn {
@@ -48,7 +48,7 @@ pub struct SymbolPlace {
     pub path: String,
     /// First line of the definition.
     pub first: u32,
-    /// Last line, or the first one where only the first is known.
+    /// Last line, or the first one if the end is unknown.
     pub last: u32,
 }
 

@@ -32,7 +32,7 @@ pub(super) struct Note {
     /// Below the vault, separated by `/`.
     pub(super) path: String,
     pub(super) text: String,
-    /// Lower case, without `#`, nested ones whole.
+    /// Lower case, without `#`. A nested tag is kept whole.
     pub(super) tags: BTreeSet<String>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Notes {
     pub(super) notices: Vec<String>,
 }
 
-/// Reads the notes below `directory`. What cannot be read is left out; a vault that cannot be opened is a notice.
+/// Reads the notes below `directory`. Unreadable notes are left out; a vault that cannot be opened gives a notice.
 pub(super) fn read(directory: &Path, cancel: &CancellationToken) -> Notes {
     let mut notes = Notes::default();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -83,7 +83,7 @@ struct NoteWalk<'a> {
 }
 
 impl NoteWalk<'_> {
-    /// Every name is opened on its directory's handle and never through a link, so that a vault cannot lead out.
+    /// Every name is opened relative to its directory's handle without following links, so a vault cannot lead outside.
     fn directory(&mut self, handle: OwnedFd, prefix: &str, depth: usize) {
         let Ok(entries) = Dir::read_from(&handle) else { return };
         let mut names: Vec<(std::ffi::CString, FileType)> = entries
@@ -146,7 +146,7 @@ fn open(directory: &OwnedFd, name: &CStr, flags: OFlags) -> Option<OwnedFd> {
     rustix::fs::openat(directory, name, flags, Mode::empty()).ok()
 }
 
-/// The kind of an entry; some file systems do not tell it while listing.
+/// The kind of an entry. Some file systems do not report it while listing.
 fn kind_of(directory: &OwnedFd, name: &CStr, listed: FileType) -> FileType {
     if listed != FileType::Unknown {
         return listed;
@@ -225,7 +225,7 @@ fn add_tag(tag: &str, tags: &mut BTreeSet<String>) {
     }
 }
 
-/// YAML between two lines of `---` at the very beginning, and what follows.
+/// YAML between two lines of `---` at the very beginning, and the text after it.
 fn front_matter(text: &str) -> (&str, &str) {
     let Some(rest) = text.strip_prefix("---\n") else {
         return ("", text);
@@ -255,20 +255,19 @@ fn front_matter_tags(front: &str, tags: &mut BTreeSet<String>) {
 pub(super) struct Relevant<'a> {
     pub(super) note: &'a Note,
     pub(super) score: f64,
-    /// Tags that are among the words of the request.
+    /// Tags that occur in the request.
     pub(super) tags: Vec<&'a str>,
 }
 
-/// The notes that share words with the request or, with less weight, with the paths of the chosen files; best first.
-///
-/// A tag counts most, then the note's own name, then its text; words that many notes share count little.
+/// The notes that share words with the request or, with less weight, with the paths of the chosen files; best first. A
+/// tag counts most, then the note's name, then its text; common words count little.
 pub(super) fn relevant<'a>(notes: &'a [Note], words: &str, places: &str) -> Vec<Relevant<'a>> {
     const TAG: f64 = 3.0;
     const NAME: f64 = 2.0;
     const TEXT: f64 = 0.5;
     /// Words of the chosen paths have less weight than words of the request.
     const OF_PLACES: f64 = 0.5;
-    /// A tag or a name of the request's own, or several words of its text, each of which few notes hold.
+    /// Least score: a tag or a name that the request contains, or several rare words of the text.
     const LEAST: f64 = 2.0;
 
     let mut wanted: HashMap<String, f64> = HashMap::new();

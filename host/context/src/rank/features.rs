@@ -17,21 +17,21 @@ pub(crate) enum Feature {
     /// Words of the task in the names of its directories.
     Directory,
     Definition,
-    /// The task says the whole name or the path.
+    /// The task contains the whole name or the path.
     Named,
     /// Imports to and from files that match.
     Graph,
-    /// Share of the task's words that the file has at all.
+    /// Share of the task's words that the file contains.
     Coverage,
     /// Words of the task in the names of all its definitions.
     DefinedWords,
-    /// The task names the part of the project that the file belongs to.
+    /// The task names the area of the project to which the file belongs.
     Area,
-    /// Words of the task side by side, as the task has them.
+    /// Words of the task next to each other, as in the task.
     Phrase,
     /// Several words of the task in one identifier.
     Identifier,
-    /// Names and quotations of the task, letter by letter.
+    /// Names and quotations of the task, matched exactly.
     Exact,
     /// Files of the same directory, except in languages whose packages are directories.
     Sibling,

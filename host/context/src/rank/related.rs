@@ -5,7 +5,7 @@ use crate::query::Query;
 use crate::symbols::Syntax;
 use crate::weights::Weights;
 
-/// Adds these features. The files' own features must be set before.
+/// Adds these features. The features of the files themselves must be set before.
 pub(super) fn add_related(
     query: &Query,
     candidates: &Candidates<'_>,
@@ -51,7 +51,7 @@ fn add_graph(candidates: &Candidates<'_>, weights: &Weights, measured: &mut [Mea
 /// An area counts if at most one file in 150 belongs to it. This is the natural logarithm of that number.
 const AREA_RARITY_MIN: f64 = 5.0;
 
-/// An area counts in full if at most one file in 400 belongs to it, as a directory of a very large project.
+/// An area counts in full if at most one file in 400 belongs to it, as for a directory of a very large project.
 const AREA_RARITY_FULL: f64 = 6.0;
 
 /// Weight of an area to which `holders` of the listed files belong.

@@ -83,7 +83,7 @@ impl Sieve<'_> {
         let most = hits.files_max.min(order.len());
         let mut is_read = vec![false; files.len()];
         order[..most].iter().for_each(|at| is_read[*at as usize] = true);
-        // A file that the index does not know has to be read in any case.
+        // A file that is not in the index must be read.
         for (is_read, size) in is_read.iter_mut().zip(&hits.sizes) {
             *is_read |= size.is_none();
         }

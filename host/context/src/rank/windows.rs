@@ -1,4 +1,4 @@
-//! The lines of a file that a task is most about.
+//! The lines of a file that match a task best.
 
 use std::ops::Range;
 

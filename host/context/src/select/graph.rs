@@ -9,7 +9,7 @@ use crate::limits::{CENTRAL_FILES_READ_MAX, RANKED_FILE_BYTES_MAX, SELECTED_FILE
 use tool_repository::file_role::{Role, parent, stem};
 
 impl Draft<'_, '_> {
-    /// Sources below a directory by how central they are, seen from `starts` where there are any.
+    /// Sources below a directory by centrality, as seen from `starts` if there are any.
     pub(super) fn central(&self, directory: &str, starts: &[usize]) -> Vec<(String, f64)> {
         let sources: Vec<usize> = self.indices(directory).filter(|at| self.is_source(*at)).collect();
         let graph = if starts.is_empty() || sources.len() <= CENTRAL_FILES_READ_MAX {
@@ -37,7 +37,7 @@ impl Draft<'_, '_> {
             .collect()
     }
 
-    /// The graph of what can be reached by imports, breadth first, until enough was read.
+    /// The graph of the files that imports reach, breadth first, until enough files were read.
     fn reached(&self, starts: &[usize], directory: &str) -> Graph {
         let mut graph = Graph::default();
         let mut next: Vec<usize> = starts.to_vec();
@@ -106,7 +106,7 @@ impl Draft<'_, '_> {
     }
 }
 
-/// Names of files that everything imports and that explain little: helpers, errors, constants, types.
+/// True for files that everything imports and that explain little: helpers, errors, constants, types.
 fn is_plumbing(path: &str) -> bool {
     const NAMES: &[&str] = &[
         "common",
@@ -180,8 +180,8 @@ impl Graph {
         importers
     }
 
-    /// Scores how much a file is worth reading: others import it, it brings others together, and it defines much. A
-    /// file with only the first is a leaf that many use; one with only the second is a list of parts.
+    /// Scores how much a file is worth reading: other files import it, it combines other files, and it defines much. A
+    /// file with only the first is a widely used leaf; one with only the second is a list of parts.
     fn centrality(&self, starts: &[usize]) -> Vec<(usize, f64)> {
         let mut order: Vec<usize> = self.nodes.keys().copied().collect();
         order.sort_unstable();

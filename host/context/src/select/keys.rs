@@ -10,8 +10,8 @@ use tool_repository::file_role::{self, Role, file_name, parent, stem};
 use tool_repository::is_beyond_scan;
 
 impl Draft<'_, '_> {
-    /// Key files of a directory: the read-me file, the manifest of its main language, then the rest; nearest to its
-    /// top first, and of directories equally near the one with most code.
+    /// Key files of a directory: the README, the manifest of its main language, then the rest. The nearest to the top
+    /// come first; of equally near directories, the one with most code.
     pub(super) fn key_files(&self, directory: &str) -> Vec<String> {
         let main = self.main_syntax(directory);
         let mut found: Vec<(usize, u8, usize, usize, &str)> = self
@@ -31,7 +31,7 @@ impl Draft<'_, '_> {
             .filter(|(_, _, _, _, path)| !matches!(file_role::role(path), Role::Test | Role::Example | Role::Vendored))
             .collect();
         found.sort_unstable();
-        // One read-me file tells enough, and one manifest of an ecosystem.
+        // One README is enough, and one manifest of each ecosystem.
         let mut taken = BTreeSet::new();
         found.retain(|(_, _, _, _, path)| taken.insert(kind_of_key(path)));
         found.into_iter().map(|(_, _, _, _, path)| path.to_owned()).collect()
@@ -59,7 +59,7 @@ impl Draft<'_, '_> {
         self.indices(directory).filter(|at| self.is_source(*at)).count()
     }
 
-    /// Entry points below a directory with how sure they are and why, surest first.
+    /// Entry points below a directory with their certainty and the reason, the most certain first.
     pub(super) fn entry_points(&self, directory: &str) -> Vec<(String, f64, String)> {
         let mut found: Entries = HashMap::new();
         for at in self.indices(directory) {
@@ -69,7 +69,7 @@ impl Draft<'_, '_> {
                 && !is_private(directory, path)
                 && let Some(score) = file_role::entry_point_of_source(path)
             {
-                // Of several programs or libraries, the one with most code is the one that is asked about.
+                // If there are several programs or libraries, the one with most code is probably meant.
                 let size = (1.0 + self.sources_below(parent(path)) as f64).ln() / 2.0;
                 note(
                     &mut found,
@@ -92,7 +92,7 @@ impl Draft<'_, '_> {
         self.surest(found)
     }
 
-    /// Puts what they lead to in the place of files of a few lines, and leaves out empty files.
+    /// Replaces files of a few lines by the source that they lead to, and removes empty files.
     fn without_stubs(&self, found: &mut Entries, directory: &str) {
         let mut stubs: Vec<usize> = found.keys().copied().filter(|at| self.is_stub(*at)).collect();
         stubs.sort_unstable();
@@ -113,8 +113,8 @@ impl Draft<'_, '_> {
         self.tree.sizes[at] < STUB_BYTES
     }
 
-    /// The source that a file of a few lines imports, or names by a path: a script in `bin` may have no extension. What
-    /// names several is a list, and leads nowhere.
+    /// The source that a file of a few lines imports, or names by its path: a script in `bin` may have no extension. A
+    /// file that names several sources is a list and leads to none.
     fn leads_to(&self, stub: usize) -> Option<usize> {
         let mut found = self.graph(&[stub]).imports_of(stub);
         let path = self.tree.paths[stub];
@@ -128,7 +128,8 @@ impl Draft<'_, '_> {
         found.first().copied().filter(|_| found.len() == 1)
     }
 
-    /// Surest first, of equally sure ones the largest; without those that are far less sure than the first.
+    /// The most certain first, of equally certain ones the largest. Files that are far less certain than the first are
+    /// removed.
     fn surest(&self, found: Entries) -> Vec<(String, f64, String)> {
         let mut found: Vec<(usize, (f64, String))> = found.into_iter().collect();
         found.retain(|(at, _)| !is_beyond_scan(self.tree.paths[*at]) && !self.is_generated(self.tree.paths[*at]));
@@ -143,7 +144,7 @@ impl Draft<'_, '_> {
         found.into_iter().map(named).collect()
     }
 
-    /// Sources that a manifest names, and whether it names them as a program or only by the project's own name.
+    /// Sources that a manifest names. The flag is true for a program, and false for a match by the project's name only.
     fn declared(&self, manifest: &str) -> Vec<(usize, bool)> {
         let Some(text) = self.tree.text(manifest) else {
             return Vec::new();
@@ -169,10 +170,10 @@ impl Draft<'_, '_> {
     }
 }
 
-/// Files with how sure they are entry points, and why.
+/// Candidates for entry points, with their certainty and the reason.
 type Entries = HashMap<usize, (f64, String)>;
 
-/// Notes a file where it is not known, or less sure.
+/// Adds a candidate, or raises its certainty.
 fn note(found: &mut Entries, at: usize, score: f64, reason: &str) {
     if found.get(&at).is_none_or(|(known, _)| score > *known) {
         found.insert(at, (score, reason.to_owned()));
@@ -191,7 +192,7 @@ pub(super) const ENTRY_POINTS_MAX: usize = 12;
 /// Smaller entry points only lead to another file.
 const STUB_BYTES: u64 = 400;
 
-/// Read-me files come first, then the manifest of the main language, then modules, then other manifests.
+/// READMEs come first, then the manifest of the main language, then modules, then other manifests.
 fn order_of_key(path: &str, main: Option<Syntax>) -> u8 {
     let name = file_name(path).to_ascii_lowercase();
     let of = match name.as_str() {
@@ -209,7 +210,7 @@ fn order_of_key(path: &str, main: Option<Syntax>) -> u8 {
     if main == Some(of) { 1 } else { 3 }
 }
 
-/// Read-me files are one kind, manifests another; every other key file is its own.
+/// READMEs are one kind, manifests another; every other key file is its own kind.
 fn kind_of_key(path: &str) -> String {
     let name = file_name(path).to_ascii_lowercase();
     if name.starts_with("readme") {

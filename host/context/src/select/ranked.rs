@@ -16,7 +16,7 @@ use crate::weights::WEIGHTS;
 use tool_repository::file_role::Role;
 
 impl Draft<'_, '_> {
-    /// Files below a directory in the order of a task, with reasons. Reads them all, within the time there is.
+    /// Files below a directory ranked for a task, with reasons. Reads all of them, until the time is over.
     pub(super) fn ranked(&mut self, directory: &str, query: &Query) -> Vec<SelectedPath> {
         let tree = self.tree;
         let choice = |ranked: rank::Ranked| SelectedPath {
@@ -52,7 +52,7 @@ impl Draft<'_, '_> {
         let areas = tree.names().areas(query, &tree.paths);
         let (files, unread) = self.files_to_read(directory, query, &areas);
         let matches = self.matches(directory, query, &files, unread.count);
-        // After the files were read: until then the history may have been read beside it.
+        // Must follow the reading of files: the history may be read at the same time.
         let history = self.history(query);
         let read = |at: u32| (!tree.is_over()).then(|| tree.text(tree.paths[at as usize]))?;
         work(&rank::Candidates {
@@ -72,8 +72,8 @@ impl Draft<'_, '_> {
         Some(HistorySignals::new(query, &history, &self.tree.paths))
     }
 
-    /// The files below a directory to read for a task, most relevant first, because the time may not suffice for all.
-    /// Of a large tree, most are only counted.
+    /// The files below a directory to read for a task, the most relevant first, because the time may not suffice for
+    /// all. In a large tree, most files are only counted.
     fn files_to_read(&self, directory: &str, query: &Query, areas: &[Vec<f64>]) -> (Vec<usize>, Unread) {
         let (tree, names) = (self.tree, self.tree.names());
         let is_wanted = |at: &usize| {
@@ -126,7 +126,7 @@ impl Draft<'_, '_> {
         matches
     }
 
-    /// Looks for the task in one file, so that its windows are known.
+    /// Searches one file for the task, to find its windows.
     pub(super) fn look_for(&mut self, path: &str, query: &Query) {
         let ProfileLookup::Found(profile) = self.tree.source.profile(path) else {
             return;
@@ -149,7 +149,7 @@ impl Draft<'_, '_> {
         }
     }
 
-    /// Says so where not every file was looked at.
+    /// Adds a notice if not every file was read.
     fn tell_what_is_missing(&mut self, directory: &str, files: &[usize], seen: &[Option<Seen>], unread: usize) {
         let all = seen.len() + unread;
         let later = files

@@ -9,7 +9,7 @@ use crate::symbols::Syntax;
 use tool_repository::file_role::{file_name, parent, stem};
 
 impl Draft<'_, '_> {
-    /// The target, its nearest exemplar test, the configuration of the tests, then neighbours without tests.
+    /// The target, its nearest exemplar test, the configuration of the tests, then untested neighbours.
     pub(super) fn test_gen(&mut self, path: &str, query: &Query) {
         self.take(path, 1.0, "the target");
         if !query.is_empty() {
@@ -41,7 +41,7 @@ impl Draft<'_, '_> {
         self.fill(parent(path));
     }
 
-    /// Fixtures and settings of the tests, as far as they say something about how tests are written here.
+    /// Fixtures and settings of the tests that show how tests are written here.
     fn test_configuration(&self, target: &str, exemplar: &str) -> Vec<(String, String)> {
         let mut found: Vec<(u32, usize, &str, &str)> = Vec::new();
         for at in 0..self.tree.paths.len() {
@@ -76,7 +76,7 @@ impl Draft<'_, '_> {
             .collect()
     }
 
-    /// Sources without tests near the target: first what it imports, then its directory, then further away.
+    /// Sources without tests near the target: first its imports, then its directory, then further away.
     fn untested(&self, target: &str, tests: &[&str]) -> Vec<(String, String)> {
         let tested: BTreeSet<String> = tests.iter().map(|test| subject(test)).collect();
         let imports = self.imports_of_unlisted(target);
@@ -145,8 +145,8 @@ fn names_as_subject(source: &str) -> Vec<String> {
     names
 }
 
-/// Scores how well a test shows the form of the target's tests: its own tests first, then tests of the same language
-/// whose place mirrors the target's.
+/// Scores how well a test shows the form of the target's tests: the target's own tests first, then tests of the same
+/// language whose path mirrors that of the target.
 fn exemplar_score(target: &str, test: &str) -> f64 {
     let mut score = 0.0;
     if Syntax::of(test) != Syntax::of(target) {
@@ -177,7 +177,7 @@ fn exemplar_score(target: &str, test: &str) -> f64 {
     score + if named_as_test { 0.5 } else { 0.0 }
 }
 
-/// The order of a file among the settings of tests, and what it has to hold to count.
+/// The order of a file among the settings of tests, and a text that it must contain to count.
 fn test_settings(target: &str, path: &str) -> Option<(u32, &'static str)> {
     let name = file_name(path);
     match Syntax::of(target)? {

@@ -1,11 +1,11 @@
-//! Definitions and uses of one file in detail, as a component tells them from a syntax tree, checked like an outline.
+//! Definitions and uses of one file in detail, as a component reads them from a syntax tree. Checked like an outline.
 
 use std::cmp::Reverse;
 
 use super::tree::{at, bounded, is_name};
 use super::{Named, Span, SymbolForm};
 
-/// Uses of one file. A file with more is data or made by a machine.
+/// Uses of one file. A file with more is data or generated.
 const USES_MAX: usize = 50_000;
 
 /// Bytes of a signature. A longer one is cut.
@@ -66,7 +66,7 @@ impl DetailedSymbol {
         self.named.form
     }
 
-    /// The head in one line, cut where it is long.
+    /// The head on one line, cut if it is too long.
     pub fn signature(&self, text: &str) -> String {
         let head = at(text, self.signature).unwrap_or_default();
         let words: Vec<&str> = head.split_whitespace().take(SIGNATURE_BYTES_MAX).collect();
@@ -96,7 +96,7 @@ pub struct SyntaxDetails {
 }
 
 impl SyntaxDetails {
-    /// Takes an answer about `text`, or nothing where it cannot be one.
+    /// Checks an answer about `text`; `None` if it cannot be correct.
     pub fn checked(
         symbols: impl Iterator<Item = DetailedSymbol>,
         uses: impl Iterator<Item = SymbolUse>,
@@ -130,7 +130,7 @@ impl SyntaxDetails {
         Some(Self { symbols, uses })
     }
 
-    /// The innermost definition around a use. Of several on one line it is the last that begins before the use.
+    /// The innermost definition around a use. Of several on one line, the last that begins before the use.
     pub fn enclosing(&self, one: &SymbolUse) -> Option<&DetailedSymbol> {
         let encloses = |symbol: &&DetailedSymbol| {
             let lines = symbol.first_line..=symbol.named.end_line;

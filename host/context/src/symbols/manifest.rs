@@ -1,6 +1,6 @@
 //! Names and dependencies of packages, from their manifests.
 //!
-//! Formats that have a parser are parsed; the others are programs (`setup.py`, `mix.exs`), of which the usual form is
+//! Formats with a parser are parsed. The others are programs (`setup.py`, `mix.exs`), of which the usual form is
 //! recognised. Versions and groups are left out.
 
 use std::collections::HashMap;
@@ -35,23 +35,23 @@ pub(crate) struct Manifest {
     pub(crate) ecosystem: PackageEcosystem,
     /// The package's name; absent for a workspace without a package.
     pub(crate) name: Option<String>,
-    /// The name by which code imports the library, where it is another.
+    /// The name by which code imports the library, if it differs.
     pub(crate) library: Option<String>,
     pub(crate) needs: Vec<Need>,
-    /// Dependencies that a workspace offers under another name, with the package's own.
+    /// Dependencies that a workspace renames, with the real name of each package.
     pub(crate) renames: HashMap<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Need {
-    /// The package's name, or the one that the workspace has for it.
+    /// The package's name, or the workspace's name for it.
     pub(crate) name: String,
-    /// True where the workspace says the rest.
+    /// True if the workspace declares the rest.
     pub(crate) is_inherited: bool,
 }
 
 impl Manifest {
-    /// Reads a manifest; absent where its name or its form is not known.
+    /// Reads a manifest; `None` for an unknown name or form.
     pub(crate) fn read(path: &str, text: &str) -> Option<Self> {
         if text.len() > MANIFEST_BYTES_MAX {
             return None;
@@ -82,7 +82,7 @@ impl Manifest {
     }
 }
 
-/// A value below tables by their names.
+/// The value at a path of keys.
 fn below<'t>(table: &'t Table, keys: &[&str]) -> Option<&'t TomlValue> {
     let (first, rest) = keys.split_first()?;
     rest.iter().try_fold(table.get(*first)?, |value, key| value.get(key))
@@ -92,7 +92,7 @@ fn text_below<'t>(table: &'t Table, keys: &[&str]) -> Option<&'t str> {
     below(table, keys)?.as_str()
 }
 
-/// The tables of dependencies, also those of one system.
+/// The tables of dependencies, including those of single platforms.
 fn cargo_dependencies(manifest: &Table) -> Vec<&Table> {
     const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
     let systems = below(manifest, &["target"]).and_then(TomlValue::as_table);
@@ -145,7 +145,7 @@ fn node(manifest: &Value) -> Manifest {
     Manifest::new(PackageEcosystem::Node, manifest["name"].as_str(), needs)
 }
 
-/// A name of Python as all of its spellings are compared.
+/// Normalises the name of a Python package for comparison.
 fn python_name(name: &str) -> String {
     name.to_lowercase().replace(['_', '.'], "-")
 }

@@ -1,7 +1,7 @@
-//! Packages of a repository by the names that imports use, from manifests and the roots of crates.
+//! Packages of a repository by their import names, from manifests and the roots of crates.
 //!
-//! A directory does not tell the name: `crates/core` may hold `tool-core`. Only the names and re-exports are read here;
-//! which file an import means is `resolve`.
+//! A directory does not tell the name: `crates/core` may contain `tool-core`. This module reads only names and
+//! re-exports; `resolve` finds the file of an import.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use tool_repository::file_role::{file_name, parent};
 /// Manifests that are read: a monorepo has some hundred.
 const MANIFESTS_MAX: usize = 500;
 
-/// Re-exports of one crate. Generated bindings have more, and no import means them.
+/// Re-exports of one crate. Generated bindings have more, but no import uses them.
 const REEXPORTS_MAX: usize = 1_000;
 
 /// Names that packages have given themselves.
@@ -27,7 +27,7 @@ pub struct Packages {
 pub(super) struct Crate {
     pub(super) name: String,
     pub(super) sources: String,
-    /// Paths that its root gives another place, by the name in the root.
+    /// Paths that the root re-exports, by the name in the root.
     pub(super) reexports: HashMap<String, String>,
 }
 
@@ -65,7 +65,7 @@ impl Packages {
     }
 }
 
-/// The paths of `pub use` by the names that they get.
+/// The paths of `pub use`, by the exported names.
 fn reexports(text: &str) -> HashMap<String, String> {
     let mut found = HashMap::new();
     let mut rest = text;
@@ -78,7 +78,7 @@ fn reexports(text: &str) -> HashMap<String, String> {
     found
 }
 
-/// Writes down each path of `a::{b, c::{d as e}}`.
+/// Adds each path of `a::{b, c::{d as e}}`.
 fn expand(prefix: &str, text: &str, found: &mut HashMap<String, String>) {
     if found.len() >= REEXPORTS_MAX {
         return;

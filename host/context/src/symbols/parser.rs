@@ -10,14 +10,14 @@ use super::{SyntaxDetails, SyntaxOutline};
 
 /// Reads source files by syntax tree.
 pub trait SyntaxParser: fmt::Debug + Send + Sync {
-    /// True where the parser knows the language of this path.
+    /// True if the parser knows the language of this path.
     fn reads(&self, path: &str) -> bool;
 
     /// Time that one file may take at most.
     fn wall(&self) -> Duration;
 
-    /// Definitions and imports of a file. `None` where the parser does not know the language, where it reached `wall` or
-    /// another limit, and where its answer does not fit the text.
+    /// Definitions and imports of a file. `None` if the parser does not know the language, if it reached `wall` or
+    /// another limit, or if its answer does not fit the text.
     fn outline_within(&self, path: &str, text: &str, wall: Duration) -> Option<SyntaxOutline>;
 
     /// The definitions of a file, and its uses of `name`, or of every name; `None` as above.

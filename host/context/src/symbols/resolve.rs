@@ -84,7 +84,7 @@ impl Resolver {
         self.python.get(name).copied()
     }
 
-    /// The main file of the project of this name: its package, or a file called after it beside the manifest.
+    /// The main file of the project with this name: its package, or a file with this name next to the manifest.
     pub fn package(&self, manifest: &str, name: &str) -> Option<u32> {
         let module = name.to_ascii_lowercase().replace('-', "_");
         let beside = |end: &str| self.at(&join(parent(manifest), &format!("{name}.{end}")));
@@ -92,7 +92,7 @@ impl Resolver {
             .or_else(|| ["go", "js", "ts", "py"].into_iter().find_map(beside))
     }
 
-    /// The file that a manifest names by a path from its own directory, with or without an extension.
+    /// The file that a manifest names by a path relative to itself, with or without extension.
     pub fn file_from(&self, manifest: &str, path: &str) -> Option<u32> {
         let relative = path.trim_start_matches("./");
         self.at(&normalise(parent(manifest), relative)?)
@@ -148,7 +148,7 @@ impl Resolver {
         found.or_else(|| with_extension(&join(&base, "index")))
     }
 
-    /// The folder of the package that a specifier names, and what it names below.
+    /// The folder of the package that a specifier names, and the rest of the specifier.
     fn npm_package<'s>(&self, specifier: &'s str) -> Option<(&str, &'s str)> {
         let names = if specifier.starts_with('@') { 2 } else { 1 };
         let end = specifier.match_indices('/').nth(names - 1).map(|(at, _)| at);
@@ -190,7 +190,7 @@ impl Resolver {
             "crate" => rust_root(from).to_owned(),
             "self" => rust_directory(from),
             "super" => parent(&rust_directory(from)).to_owned(),
-            // A child of this module hides a crate of its name.
+            // A child of this module hides a crate with the same name.
             name => match self.rust_module(&rust_directory(from), name) {
                 Some(_) => join(&rust_directory(from), name),
                 None => self.rust_roots.get(name)?.clone(),
@@ -211,7 +211,7 @@ impl Resolver {
             let Some(next) = self.rust_module(&directory, part) else {
                 let reexport = self.reexports.get(&directory).and_then(|names| names.get(part));
                 let root = join(&directory, "lib.rs");
-                // Once, because a root may re-export from itself.
+                // Only one step, because a root may re-export from itself.
                 let elsewhere = reexport
                     .filter(|_| follows)
                     .and_then(|path| self.rust_path(&root, path, false));
@@ -269,7 +269,7 @@ impl Resolver {
     }
 }
 
-/// An import of Go means a whole package; of a large one, this many files take part.
+/// An import of Go means a whole package. At most this many of its files count.
 const GO_FILES_MAX: usize = 40;
 
 pub(super) fn join(directory: &str, name: &str) -> String {
@@ -280,13 +280,13 @@ pub(super) fn join(directory: &str, name: &str) -> String {
     }
 }
 
-/// `path` seen from `directory`; absent where it leaves the repository.
+/// `path` relative to `directory`; `None` if it leaves the repository.
 fn normalise(directory: &str, path: &str) -> Option<String> {
     tool_repository::normalise(&join(directory, path)).ok()
 }
 
-/// Dotted module names: from the topmost directory that is a package down, and from the root and `src` for code that
-/// does without `__init__.py`. Of two files with one name, the one nearer to the root wins.
+/// Dotted module names: from the topmost directory that is a package, and also from the root and `src` for code without
+/// `__init__.py`. Of two files with one name, the one nearer to the root wins.
 fn python_modules(paths: &[&str], index: &HashMap<Arc<str>, u32>) -> HashMap<String, u32> {
     let mut modules: HashMap<String, u32> = HashMap::new();
     let mut files: Vec<(usize, &str)> = paths

@@ -8,17 +8,17 @@ use std::borrow::Cow;
 
 use super::{Import, Syntax};
 
-/// Definitions of one file, and its imports and references. The largest handwritten file has some two thousand.
+/// Definitions, imports and references of one file. The largest handwritten file has some two thousand.
 const OUTLINE_ITEMS_MAX: usize = 10_000;
 
-/// Bytes of the imports of one file, each written out: the parts of nested lists multiply. More than a file that is
-/// ranked can hold without lists.
+/// Bytes of the imports of one file, written out: nested lists multiply their parts. A ranked file without lists cannot
+/// reach it.
 const OUTLINE_IMPORT_BYTES_MAX: usize = 1024 * 1024;
 
 /// Bytes of one name. Longer ones are data.
 const OUTLINE_NAME_BYTES_MAX: usize = 128;
 
-/// A part of a text, in bytes, as the parser claims.
+/// A range of bytes in a text, as claimed by the parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// First byte.
@@ -77,7 +77,7 @@ pub struct ImportSite {
 }
 
 impl ImportSite {
-    /// Bytes that it takes at the most where it is written out.
+    /// Most bytes that it takes when written out.
     fn bytes(&self) -> usize {
         let parts = self.parts.iter().chain(&self.item);
         parts.map(|part| part.bytes() + SEPARATOR_BYTES_MAX).sum()
@@ -99,7 +99,7 @@ const LEVEL_MAX: u32 = 32;
 const SEPARATOR_BYTES_MAX: usize = 2;
 
 impl SyntaxOutline {
-    /// Takes an answer about `text`, or nothing where it cannot be one.
+    /// Checks an answer about `text`; `None` if it cannot be correct.
     pub fn checked(
         syntax: Syntax,
         definitions: impl Iterator<Item = Named>,
@@ -168,7 +168,7 @@ impl SyntaxOutline {
     }
 }
 
-/// No more than a file honestly has.
+/// Collects the items; `None` if there are more than a file can honestly hold.
 pub(super) fn bounded<T>(items: impl Iterator<Item = T>) -> Option<Vec<T>> {
     let items: Vec<T> = items.take(OUTLINE_ITEMS_MAX + 1).collect();
     (items.len() <= OUTLINE_ITEMS_MAX).then_some(items)
@@ -182,7 +182,7 @@ pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= OUTLINE_NAME_BYTES_MAX && !name.contains(|c: char| c.is_control())
 }
 
-/// Paths may be spread over lines; they are put together without white space.
+/// A path may be spread over lines; its parts are joined without white space.
 fn is_path(path: &str) -> bool {
     path.len() <= 4 * OUTLINE_NAME_BYTES_MAX
 }
