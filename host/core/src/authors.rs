@@ -1,7 +1,7 @@
-//! Authors of commits whose words count as the user's: the user, and the team that the user's own configuration names.
+//! Authors of commits whose words count as the user's: the user, and the team of the user's configuration.
 //!
-//! An address in a commit is a claim that any author can make. The rule keeps the words of strangers who do not forge an
-//! address from counting as the user's. It proves nothing.
+//! Any author can claim any address in a commit. The rule only keeps the words of strangers who do not forge an address
+//! from counting as the user's.
 
 use serde::{Deserialize, Serialize};
 
@@ -45,8 +45,8 @@ impl Team {
         Ok(Self { members })
     }
 
-    /// True if the author with the address `email` is the user or of the team. `own` are the user's addresses, as git's
-    /// configuration has them (`user.email`). Case does not count, and an empty address never belongs to it.
+    /// True if the author with the address `email` is the user or a member of the team. `own` are the user's addresses
+    /// from git's configuration (`user.email`). Case is ignored, and an empty address never matches.
     pub fn includes(&self, email: &str, own: &[String]) -> bool {
         let email = fold(email);
         let Some(at) = email.rfind('@').filter(|&at| at > 0) else {

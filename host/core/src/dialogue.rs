@@ -28,7 +28,7 @@ pub enum Message {
         #[serde(default)]
         opaque: Value,
     },
-    /// The answers to all tool calls of the message before, in its order.
+    /// The answers to all tool calls of the previous message, in its order.
     ToolResults {
         /// One result for each call.
         results: Vec<ToolResult>,
@@ -66,14 +66,14 @@ pub struct ToolResult {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TextOrigin {
-    /// The host's own: why a call did not run.
+    /// Text of the host: the reason why a call did not run.
     #[default]
     Service,
     /// The user's files.
     Repository,
     /// The files of a repository that the user does not trust.
     Untrusted,
-    /// Text of others among it: packages, logs, output of a program. Holds the places, in words.
+    /// Contains text of others: packages, logs, output of a program. Holds the places, in words.
     Outside(Vec<String>),
 }
 

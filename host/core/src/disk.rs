@@ -1,12 +1,12 @@
-//! Full disks: whether an error means that a disk takes no more, and the advice for it.
+//! Full disks: whether an error means that a disk is full, and the advice for it.
 //!
-//! The caller knows which disk an error is about. The texts go to models and to other agents, so they name no path of
-//! the machine.
+//! The caller knows which disk an error is about. The texts go to models and to other agents, so they contain no path
+//! of the machine.
 
 use std::fmt;
 use std::io;
 
-/// True for an error that means that a disk takes no more, or none of this user.
+/// True for an error that means that a disk is full or the user's quota is used up.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -38,7 +38,7 @@ impl Disk {
         format!("make room on {self} and try again; `tool doctor` says how much is left")
     }
 
-    /// The hint for an error that means that this disk is full; none for any other error.
+    /// The hint if the error means that this disk is full; `None` for any other error.
     pub fn hint_for(self, error: &io::Error) -> Option<String> {
         is_full(error).then(|| self.hint())
     }

@@ -55,7 +55,7 @@ impl TokenRate {
     /// 2.8 bytes a token: numbered lines of code with the tokenizer of a small model.
     pub const CODE: Self = Self { tokens: 5, bytes: 14 };
 
-    /// The rate of a text whose tokens were counted; that of prose for an empty text.
+    /// The rate of a text with counted tokens; that of prose for an empty text.
     pub fn measured(tokens: u64, bytes: usize) -> Self {
         match bytes as u64 {
             0 => Self::PROSE,
@@ -79,7 +79,7 @@ impl TokenRate {
     }
 }
 
-/// A name for one line of text or one pair of backticks: each character that would end, reorder or close it is replaced.
+/// A name for one line of text or one pair of backticks: characters that would end, reorder or close it are replaced.
 pub fn visible_name(name: &str) -> String {
     let replace = |character: char| match character {
         '\n' | '\t' | '`' | '\u{2028}' | '\u{2029}' => char::REPLACEMENT_CHARACTER,
@@ -139,7 +139,7 @@ fn skip_string(rest: &mut Characters<'_>) {
     }
 }
 
-/// The beginning of a text, at most `bytes_max` bytes, ending at a character.
+/// The beginning of a text: at most `bytes_max` bytes, cut at the boundary of a character.
 pub fn beginning(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
@@ -157,7 +157,7 @@ pub fn percent_encode(text: &str, unreserved: &str) -> String {
     encoded
 }
 
-/// The known name that is nearest to an unknown one, where one is near.
+/// The known name that is most similar to an unknown one, if it is similar enough.
 pub fn nearest<'k>(unknown: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     known
         .into_iter()
@@ -167,7 +167,8 @@ pub fn nearest<'k>(unknown: &str, known: impl IntoIterator<Item = &'k str>) -> O
         .map(|(_, known)| known)
 }
 
-/// The known key nearest to the unknown one, out of serde's sentence: it quotes the unknown first, then the known.
+/// The known key that is most similar to the unknown one in an error of serde, which quotes the unknown key first, then
+/// the known ones.
 pub fn nearest_key(message: &str) -> Option<&str> {
     if !message.contains("unknown ") {
         return None;

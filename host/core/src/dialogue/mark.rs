@@ -1,7 +1,7 @@
 //! The random mark in the labels of tool results.
 //!
-//! A session has one mark from its first request to its last. A new mark for each request to the provider would change
-//! the messages before it, and no provider could use what it has cached of them.
+//! A session keeps one mark from its first request to its last. A new mark for each request would change all earlier
+//! messages, and the provider could not reuse its cache of them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -22,7 +22,7 @@ impl LabelMark {
         u64::from_str_radix(text, 16).ok().map(Self)
     }
 
-    /// Names the conversation for a provider's cache, and does not show the mark.
+    /// A cache key for the provider that identifies the conversation and does not reveal the mark.
     pub fn cache_key(self) -> String {
         let mut digest = sha256_hex(self.to_string().as_bytes());
         digest.truncate(32);
@@ -34,8 +34,8 @@ impl LabelMark {
         format!("MARK of the tool results in this conversation: {self}")
     }
 
-    /// The text without the mark, neither in upper nor in lower case, nor with control characters or characters beyond
-    /// ASCII between its digits: many of them show nothing.
+    /// The text without the mark, in upper or lower case, also with control characters or characters beyond ASCII
+    /// between its digits: many of these are invisible.
     pub fn taken_out_of(self, text: &str) -> Cow<'_, str> {
         let is_plain = |byte: u8| byte.is_ascii() && !byte.is_ascii_control();
         let plain = || text.bytes().enumerate().filter(|&(_, byte)| is_plain(byte));

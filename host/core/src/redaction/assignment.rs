@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::{START, randomness};
 
-/// Bytes of a secret by name, at least. Shorter ones are found as passwords.
+/// Least bytes of a secret that is found by its name. Shorter ones are found as passwords.
 pub(super) const SECRET_BYTES_MIN: usize = 15;
 
 /// Bytes of the value of a setting, at least.
@@ -77,10 +77,10 @@ const PUBLIC_ENDS: [&str; 50] = [
     "index",
 ];
 
-/// Commands that take a name and a value apart: of a Dockerfile, and of the shells fish, csh and cmd.
+/// Commands that take name and value as separate arguments: of a Dockerfile, and of the shells fish, csh and cmd.
 const SETTERS: [&str; 6] = ["ENV", "set -gx", "set -Ux", "set -x", "setenv", "setx"];
 
-/// Words before "key" that make the name of a secret. Keys of maps, tables and translations have others.
+/// Words before "key" that make it the name of a secret. Keys of maps, tables and translations have other words.
 const KEY_KINDS: [&str; 46] = [
     "api",
     "access",
@@ -130,10 +130,10 @@ const KEY_KINDS: [&str; 46] = [
     "iam",
 ];
 
-/// Ends of the word before "token", "secret" or "key" that make it public.
+/// Ends of the word before "token", "secret" or "key" that mark it as public.
 const PUBLIC_STARTS: [&str; 6] = ["public", "publishable", "page", "next", "continuation", "cache"];
 
-/// Result of looking behind a name.
+/// Result of searching for a value after a name.
 pub(super) enum Value {
     /// It could be a secret.
     Found(Range<usize>),
@@ -170,8 +170,8 @@ fn found_at(text: &str, anchor: Range<usize>, seen: &mut usize) -> Option<Range<
     (!text[value.clone()].contains(START)).then_some(value)
 }
 
-/// True if a text gives a value to a name of a secret, and the value is neither a template nor an example. It accepts more
-/// names than the rules do, because it is for files that hold only settings.
+/// True if a text assigns a value to a name of a secret, and the value is neither a template nor an example. It accepts
+/// more names than the rules do, because it is for files that hold only settings.
 pub(super) fn assigns_secret(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     ["pass", "pwd", "secret", "token", "key"].iter().any(|word| {
@@ -185,7 +185,7 @@ pub(super) fn assigns_secret(text: &str) -> bool {
     })
 }
 
-/// True if the word at `at` of `length` bytes makes the whole name one of a secret.
+/// True if the word at `at` of `length` bytes makes the whole name that of a secret.
 fn names_secret(name: &str, at: usize, length: usize) -> bool {
     let (before, word, mut tail) = (&name[..at], &name[at..at + length], &name[at + length..]);
     let is_camel = |tail: &str| {
@@ -229,7 +229,7 @@ fn names_secret(name: &str, at: usize, length: usize) -> bool {
     is_camel(tail) && !PUBLIC_ENDS.contains(&&*last)
 }
 
-/// How a value is bound to its name.
+/// The link between a name and its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operator {
     /// `=`, `:=`, `=>` and the like.
@@ -237,7 +237,7 @@ enum Operator {
     Colon,
     /// `>` of an element of XML.
     Element,
-    /// A comma or a parenthesis between two strings, or nothing but space.
+    /// A comma or a parenthesis between two strings, or only space.
     Beside,
     /// Space behind `--password`.
     Option,
@@ -274,13 +274,14 @@ fn value_behind(text: &str, name_end: usize, is_option: bool, seen: &mut usize) 
     }
 }
 
-/// Where the bytes that are of a kind end, from `at`.
+/// End of the run of matching bytes from `at`, at most `most` bytes on.
 fn skip(bytes: &[u8], at: usize, most: usize, is_kind: impl Fn(u8) -> bool) -> usize {
     let rest = bytes[at..].iter().take(most);
     at + rest.take_while(|byte| is_kind(**byte)).count()
 }
 
-/// Behind a name that is itself a value: `key="TOKEN" value`, `"name": "TOKEN", "value"`, `- name: TOKEN⏎ value`.
+/// Position of the value after a name that is itself a value: `key="TOKEN" value`, `"name": "TOKEN", "value"`, `- name:
+/// TOKEN\n value`.
 fn pair_value(bytes: &[u8], at: usize) -> Option<usize> {
     let at = skip(bytes, at, 40, |byte| byte.is_ascii_whitespace() || byte == b',');
     let at = skip(bytes, at, 1, |byte| byte == b'"');
@@ -291,7 +292,7 @@ fn pair_value(bytes: &[u8], at: usize) -> Option<usize> {
     bytes.get(at).filter(|byte| b"=:".contains(byte)).map(|_| at)
 }
 
-/// Behind the type of a variable (`: &str`, `string`, `[25]`), where `=` and a string follow.
+/// Position after the type of a variable (`: &str`, `string`, `[25]`), if `=` and a string follow.
 fn typed(bytes: &[u8], at: usize) -> Option<usize> {
     let from = skip(bytes, at, 1, |byte| byte == b':');
     let is_type = |byte: u8| byte.is_ascii_alphanumeric() || b"_&<>'[]|?., *".contains(&byte);
@@ -353,7 +354,7 @@ fn plain(text: &str, at: usize, operator: Operator, is_tight: bool, seen: &mut u
         *seen = end;
         return None;
     }
-    // A line break in writing ends it, too.
+    // An escaped line break ends the value, too.
     end = ["\\n", "\\r"]
         .iter()
         .filter_map(|mark| text[at..end].find(mark))
@@ -390,7 +391,7 @@ fn plain(text: &str, at: usize, operator: Operator, is_tight: bool, seen: &mut u
     (is_alone && !trimmed.is_empty() && !is_code(trimmed, operator)).then_some(at..at + trimmed.len())
 }
 
-/// True for what follows a value in a query or a connection string: `Timeout=3`.
+/// True if the rest is the next pair of a query or a connection string: `Timeout=3`.
 fn is_next_pair(rest: &str) -> bool {
     let name = rest.find('=').map(|at| &rest[..at]);
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-. ".contains(&byte);
@@ -413,7 +414,7 @@ fn is_code(value: &str, operator: Operator) -> bool {
         || ["::", "->", "?."].iter().any(|part| value.contains(part))
 }
 
-/// True for what another program fills in: `${X}`, `{{ x }}`, `%(x)s`, `$X`, `<x>`, `%X%`.
+/// True for a placeholder of another program: `${X}`, `{{ x }}`, `%(x)s`, `$X`, `<x>`, `%X%`.
 fn is_template(value: &str) -> bool {
     let parts = ["${", "{{", "<%", "%(", "#{", "$(", "@{"];
     let has_part = parts.iter().any(|part| {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::randomness;
 use crate::limits;
 
-/// A first line of a key in armour is at least that long; code below a mention of the armour is not.
+/// Least bytes of the first line of an armoured key. Code below a mention of the armour is shorter.
 const FIRST_BYTES_MIN: usize = 32;
 
 /// Bytes of a mark before the words `PRIVATE KEY`, and from there on, at most.
@@ -17,7 +17,7 @@ const MARK_BYTES_MAX: usize = 48;
 /// Bytes of a key in each of its lines after the first, at least.
 const LAST_BYTES_MIN: usize = 4;
 
-/// The key that the mention of a private key at `mention` opens, line by line; nothing where it opens none.
+/// The lines of the key that begins at the mention of a private key; empty if none begins there.
 pub(super) fn lines(text: &str, mention: usize) -> Vec<Range<usize>> {
     // PuTTY counts the lines of the key.
     if text.as_bytes()[mention..].starts_with(b"Private-Lines:") {
@@ -46,7 +46,7 @@ fn opened(text: &str, mention: usize) -> Option<usize> {
     Some(mention + dashes + count)
 }
 
-/// A key whose line breaks are written as `\n`, up to its end mark or the end of the line.
+/// A key with line breaks written as `\n`, up to its end mark or the end of the line.
 fn in_one_line(text: &str, rest: Range<usize>) -> Option<Range<usize>> {
     let body = &text[rest.clone()];
     let end = body.find("----").unwrap_or(body.len());
@@ -103,16 +103,16 @@ fn key_in(line: &str, first_frame: Option<&str>) -> Option<Range<usize>> {
     } else {
         FIRST_BYTES_MIN
     };
-    // A number with a tab or a colon before it, quotes, and what joins strings do not count.
+    // Allowed around a key: a line number with a tab or a colon, quotes, and operators that join strings.
     let is_frame = |c: char| c.is_ascii_digit() || " \t\r:|\"'`+-\\nr,;#*/>".contains(c);
-    // pytest marks lines of what failed with an `E`.
+    // pytest marks lines of a failure with an `E`.
     let before = line[..run.start].strip_prefix("E ").unwrap_or(&line[..run.start]);
     let is_same = first_frame.is_some_and(|first| is_same_frame(first, &line[..run.start]));
     let is_framed = before.chars().chain(line[run.end..].chars()).all(is_frame);
     (run.len() >= bytes_min && (is_framed || is_same)).then_some(run)
 }
 
-/// True for two lines that begin alike, but for numbers.
+/// True if the beginnings of two lines differ only in numbers.
 fn is_same_frame(first: &str, other: &str) -> bool {
     let letters = |text: &str| -> String { text.chars().filter(|c| !c.is_ascii_digit() && *c != ' ').collect() };
     letters(first) == letters(other)
@@ -127,7 +127,7 @@ fn longest_run(line: &str) -> Option<Range<usize>> {
     let mut at = usize::from(bytes.first() == Some(&b'+'));
     while at < bytes.len() {
         if !is_base64(bytes[at]) {
-            // A backslash and the next character are a line break in writing.
+            // A backslash and the next character are an escaped line break.
             at += if bytes[at] == b'\\' { 2 } else { 1 };
             continue;
         }
@@ -140,7 +140,7 @@ fn longest_run(line: &str) -> Option<Range<usize>> {
     best
 }
 
-/// The end of the line, or of as much of it as a key can fill.
+/// The end of the line, limited to the length that a key can have.
 pub(super) fn end_of_line(text: &str, from: usize) -> usize {
     let end = text.floor_char_boundary(from + limits::REDACTION_KEY_BYTES_MAX);
     text[from..end].find('\n').map_or(end, |at| from + at)

@@ -1,8 +1,8 @@
-//! Tells text drawn by lot from written text: words, names, paths, numbers, examples.
+//! Tells random text from written text: words, names, paths, numbers, examples.
 //!
-//! The measure is the share of neighbouring characters that occur in writing: pairs of letters that English and
-//! identifiers are full of, digits beside digits. About nine tenths of the pairs of words are of that kind, and a third
-//! of those of letters by lot.
+//! The measure is the share of neighbouring characters that are usual in writing: letter pairs that are common in
+//! English and in identifiers, and digits next to digits. In words about nine tenths of the pairs are usual, in random
+//! letters a third.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ const PAIRS: [u32; 26] = [
     0x0000_0010,
 ];
 
-/// Words that documents put where a key belongs.
+/// Words that documents use in place of a key.
 const SAMPLES: [&str; 14] = [
     "example",
     "sample",
@@ -55,14 +55,15 @@ const SAMPLES: [&str; 14] = [
     "replace",
 ];
 
-/// False for what documents put where a key belongs.
+/// False for a placeholder that documents use in place of a key.
 pub(super) fn is_no_sample(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     let counts = ["0123456789", "1234567890", "bcdefghij"];
     !SAMPLES.iter().chain(&counts).any(|sample| lower.contains(sample)) && !has_run(text)
 }
 
-/// One character eight times in a row, and a third of all: `AAAAAAAA`, `00000000`, `********`.
+/// True if one character occurs eight times in a row and makes up a third of the text: `AAAAAAAA`, `00000000`,
+/// `********`.
 fn has_run(text: &str) -> bool {
     let length = (text.len() / 3).max(8);
     text.as_bytes()
@@ -117,7 +118,7 @@ fn is_written(a: u8, b: u8) -> bool {
     PAIRS[usize::from(a)] >> b & 1 == 1 || b == a + 1
 }
 
-/// True for a value that looks drawn by lot: no words, no identifier of anything public.
+/// True for a value that looks random: no words, and not a public identifier.
 pub(super) fn is_random(text: &str) -> bool {
     if !text.is_ascii() || !is_no_sample(text) || is_uuid(text) {
         return false;
@@ -135,7 +136,7 @@ pub(super) fn is_random(text: &str) -> bool {
     }
 }
 
-/// True for a key of several parts of which one looks drawn by lot; its marks are words.
+/// True for a key of several parts if one part looks random. The separators are words.
 pub(super) fn has_random(text: &str) -> bool {
     const PART_BYTES_MIN: usize = 15;
     let mut parts = text
@@ -148,7 +149,7 @@ pub(super) fn has_random(text: &str) -> bool {
     is_random(text) || is_no_sample(text) && !is_uuid(text) && (parts.any(is_random) || is_marked())
 }
 
-/// Stricter [`is_random`] for values of 40 characters that digests and paths have, too.
+/// A stricter [`is_random`] for values of 40 characters, a length that digests and paths also have.
 pub(super) fn is_random_mixed(text: &str) -> bool {
     let has = |of: fn(&u8) -> bool| text.bytes().filter(of).count() >= 2;
     is_random(text) && has(u8::is_ascii_digit) && has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase)

@@ -1,8 +1,8 @@
-//! The rules: what a key of each kind looks like, and what only looks like one.
+//! The redaction rules: the form of each kind of key, and exceptions. `rules.toml` holds them with their sources and
+//! examples.
 //!
-//! `rules.toml` holds them with their sources and examples. One pass of one automaton finds the anchors, short texts
-//! without which a rule cannot match; only there is the rule tried, on a window of bounded length, so that the time grows
-//! with the text and not with the rules.
+//! One pass of one automaton finds the anchors: short texts that every match of a rule contains. A rule is tried only
+//! at its anchors, on a window of bounded length, so the time grows with the text and not with the number of rules.
 
 use std::ops::Range;
 use std::sync::{LazyLock, OnceLock};
@@ -43,7 +43,7 @@ pub(super) struct Rule {
     pub(super) hit: Vec<String>,
     #[cfg_attr(not(test), expect(dead_code, reason = "for readers and tests"))]
     pub(super) miss: Vec<String>,
-    /// The pattern or the form of the value, compiled when the first text has an anchor: most texts have few.
+    /// The compiled pattern or form of the value. It is compiled at the first anchor: most texts have few anchors.
     #[serde(skip)]
     compiled: OnceLock<Regex>,
 }
@@ -101,7 +101,7 @@ impl Rule {
     }
 }
 
-/// All rules. Where two find keys in one place, the earlier place counts, then the longer key, then the earlier rule.
+/// All rules. If two find overlapping keys, the earlier place wins, then the longer key, then the earlier rule.
 pub(super) static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
     #[derive(Deserialize)]
     struct File {
@@ -117,7 +117,7 @@ pub(super) struct RuleMatch {
     pub(super) range: Range<usize>,
     /// Index in [`RULES`].
     pub(super) rule: usize,
-    /// False for a further line of the key that the place before began.
+    /// False for a further line of the key that began at the previous match.
     pub(super) is_first: bool,
 }
 
@@ -197,10 +197,10 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
     }
 });
 
-/// Bytes of a text between two looks at whether the caller still waits: some milliseconds.
+/// Bytes of a text between two checks of `is_wanted`; a slice takes some milliseconds.
 const SLICE_BYTES: usize = 64 * 1024;
 
-/// The places of a text that look like keys, in order and apart.
+/// The places of a text that look like keys, in order and without overlap.
 pub(super) fn find(text: &str, enabled: Enabled) -> Vec<RuleMatch> {
     let all = find_while(text, enabled, &|| true);
     all.expect("nobody stops it")
@@ -215,7 +215,7 @@ pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> b
     for hit in hits(text, is_wanted) {
         let hit = hit?;
         let index = anchors.rules[hit.pattern().as_usize()];
-        // Anchors inside a key belong to that key, however many it holds.
+        // Anchors inside a key belong to that key.
         if found
             .last()
             .is_some_and(|last| last.range.start < hit.start() && hit.start() < last.range.end)
@@ -256,7 +256,7 @@ pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> b
                 }
                 match key_at(text, hit.start(), rule) {
                     At::Key(range) => found.push(place(range, true)),
-                    // Each of the anchors in it would be judged by nearly the same text once more.
+                    // The anchors in this window would be tried on nearly the same text.
                     At::Run(window) => judged[index] = window.start + window.len() / 2,
                     At::Nothing => {}
                 }
@@ -269,20 +269,20 @@ pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> b
     found.retain(|found| {
         let is_apart = found.range.start >= end;
         end = end.max(found.range.end);
-        // Text that a disabled rule has matched goes to no other rule, either.
+        // Text that matches a disabled rule is not tried with other rules.
         is_apart && enabled.has(found.rule)
     });
     Some(found)
 }
 
-/// True if the value of a name is a key of the rule.
+/// True if the value is a key by this rule.
 fn is_key(rule: &Rule, text: &str, range: &Range<usize>) -> bool {
     let value = &text[range.clone()];
     rule.check.passes(value) && (rule.value.is_empty() || rule.regex().is_match(value))
 }
 
-/// Every anchor of a text by its end, as one search would find them; `None` in place of a slice for which `is_wanted`
-/// is false.
+/// The end of every anchor of a text, as one search would find them; `None` for a slice during which `is_wanted` is
+/// false.
 fn hits(text: &str, is_wanted: &dyn Fn() -> bool) -> impl Iterator<Item = Option<Match>> {
     let anchors = &ANCHORS.automaton;
     let starts = (0..text.len()).step_by(SLICE_BYTES);
@@ -301,7 +301,7 @@ fn hits(text: &str, is_wanted: &dyn Fn() -> bool) -> impl Iterator<Item = Option
 /// Result of trying a rule at an anchor.
 enum At {
     Key(Range<usize>),
-    /// No key, though it fills the window.
+    /// Not a key, but it fills the window.
     Run(Range<usize>),
     Nothing,
 }
@@ -356,7 +356,7 @@ fn is_inside_word(before: &[u8]) -> bool {
     }
 }
 
-/// True where a terminal's code for a colour ends but for its `m`: `[`, numbers.
+/// True if the bytes end in a terminal's colour code without its `m`: `[` and numbers.
 fn is_colour(before: &[u8]) -> bool {
     let numbers = before.iter().rev().take(12);
     let count = numbers

@@ -1,7 +1,7 @@
-//! The memory of one session: which key has which placeholder, where it was seen, and whether it may be put back.
+//! The memory of one session: the placeholder of each key, where the key was seen, and whether it may be put back.
 //!
-//! It is never shown: its debug form says how many keys it knows. A later turn of the same conversation has to give the
-//! same key the same placeholder, so fingerprints of the keys may be written down, and never the keys.
+//! It is never shown; its debug form contains only the number of keys. A later turn of the same conversation must give
+//! the same key the same placeholder, so fingerprints of the keys may be stored, but never the keys.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,10 +23,10 @@ use crate::limits;
 /// Shorter keys are replaced only where a rule finds them: four letters occur within many words.
 const LITERAL_BYTES_MIN: usize = 16;
 
-/// The rule whose name the keys of the configuration go by.
+/// The rule whose name is used for keys of the configuration.
 const OWN: &str = "model-api-key";
 
-/// A placeholder as a model writes it: a rule's name, and a number where it can be put back.
+/// A placeholder as a model writes it: the name of a rule, and a number if the key can be put back.
 static WRITTEN: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"\[redacted:([a-z0-9-]{1,40})(?::([0-9]{1,9}))?\]").expect("the pattern is valid"));
 
@@ -42,12 +42,12 @@ struct SessionKeys {
     kept: Vec<KnownKey>,
     /// Finds every known key of sufficient length, also where no rule matches.
     literals: Option<Literals>,
-    /// There are keys that `literals` does not find yet: it is made anew when a text goes out, not for each file that
-    /// adds some.
+    /// True if keys were added that `literals` lacks. It is rebuilt when a text goes out, not for each file that adds
+    /// keys.
     has_more: bool,
-    /// Files of the texts that went out and held a key, as far as they are known.
+    /// Known files of the outgoing texts that contained a key.
     files: BTreeSet<String>,
-    /// Placeholders that got no number, counted by rule.
+    /// Number of placeholders without a number, by rule.
     unnumbered: BTreeMap<usize, usize>,
     /// Numbers of keys that an earlier turn saw and this one has not seen yet, by fingerprint.
     unseen: HashMap<String, usize>,
@@ -55,24 +55,24 @@ struct SessionKeys {
     salt: String,
 }
 
-/// One key of a conversation, as far as it may be written down.
+/// The storable part of one key of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyFingerprint {
-    /// Name of the rule, as the placeholder has it.
+    /// Name of the rule, as in the placeholder.
     pub rule: String,
     /// SHA-256 of the conversation's salt and the key, hexadecimal.
     pub sha256: String,
-    /// Number of the key of which this is a further line, from 0.
+    /// Number of the key to which this further line belongs, from 0.
     pub whole: usize,
 }
 
 struct KnownKey {
-    /// Empty where only an earlier turn has seen it.
+    /// Empty if only an earlier turn has seen the key.
     key: String,
     rule: usize,
-    /// The first line of the same key.
+    /// Number of the first line of the same key.
     whole: usize,
-    /// A text that went out held it.
+    /// True if an outgoing text contained it.
     is_told: bool,
 }
 
@@ -107,7 +107,7 @@ pub struct Told {
     pub count: usize,
     /// Number of keys by rule.
     pub rules: BTreeMap<&'static str, usize>,
-    /// Files that held them, as far as that is known.
+    /// Files that contained them, if known.
     pub files: BTreeSet<String>,
 }
 
@@ -185,7 +185,7 @@ impl Redactor {
         self.counted(text, file).0
     }
 
-    /// Like [`Self::text`], with the number of placeholders in it.
+    /// Like [`Self::text`], and counts the placeholders in the result.
     pub fn counted<'t>(&self, text: &'t str, file: Option<&str>) -> (Cow<'t, str>, usize) {
         let found = rules::find(text, self.enabled);
         let mut state = self.lock();
@@ -195,9 +195,9 @@ impl Redactor {
         (replaced(text, written(&places)), places.len())
     }
 
-    /// The content of a file with placeholders, as a skill may see it: a skill must not find out a key by searching. The
-    /// content may be UTF-16. Bytes that are not text stay, and so does a key without a number if the skill `writes`, because
-    /// it could not be put back. This does not count as showing the keys to a model.
+    /// The content of a file with placeholders, for a skill: a skill must not find a key by searching. The content may
+    /// be UTF-16. Bytes that are not text stay. If the skill `writes`, a key without a number stays too, because it
+    /// could not be put back. This does not count as showing the keys to a model.
     pub fn searchable(&self, content: &[u8], writes: bool) -> Option<Vec<u8>> {
         let mut shown: Option<Vec<u8>> = None;
         for units in TextUnits::of(content) {
@@ -211,8 +211,8 @@ impl Redactor {
         shown
     }
 
-    /// Like [`Self::searchable`] for a part of a file, whose bytes keep their places: a key becomes its placeholder where
-    /// that fits, and stars.
+    /// Like [`Self::searchable`] for a part of a file whose bytes must keep their positions: a key is replaced by its
+    /// placeholder if that fits, padded with stars.
     pub fn cover(&self, content: &mut [u8]) {
         for units in TextUnits::of(content) {
             for place in self.places_in(content, *units) {
@@ -259,8 +259,8 @@ impl Redactor {
         shown
     }
 
-    /// Remembers the keys of a file of which parts may be shown: half of a private key looks like nothing. Returns
-    /// false and remembers nothing if `is_wanted` becomes false meanwhile.
+    /// Learns the keys of a whole file before parts of it are shown: half of a private key does not look like one.
+    /// Returns false and learns nothing if `is_wanted` becomes false meanwhile.
     pub fn learn(&self, text: &str, is_wanted: &dyn Fn() -> bool) -> bool {
         let Some(found) = rules::find_while(text, self.enabled, is_wanted) else {
             return false;
@@ -321,7 +321,7 @@ impl Redactor {
         state.kept.iter().skip(from).map(fingerprint).collect()
     }
 
-    /// Summary of the keys that went out as placeholders so far; none where there were none.
+    /// Summary of the keys that were sent as placeholders so far; `None` without any.
     pub fn told(&self) -> Option<Told> {
         let state = self.lock();
         let keys = state.kept.iter().filter(|kept| kept.is_told);
@@ -351,7 +351,7 @@ struct Replacement {
     number: Option<usize>,
 }
 
-/// The places with the placeholders that go there.
+/// The replaced ranges with their placeholders.
 fn written(places: &[Replacement]) -> impl Iterator<Item = (Range<usize>, String)> + '_ {
     let word = |place: &Replacement| placeholder(place.rule, place.number);
     places.iter().map(move |place| (place.range.clone(), word(place)))
@@ -368,7 +368,7 @@ impl SessionKeys {
         places
     }
 
-    /// Takes note of the keys whose placeholders a text holds already.
+    /// Records the keys whose placeholders a text contains already.
     fn tell_written(&mut self, text: &str, file: Option<&str>) {
         if !text.contains(START) {
             return;
@@ -407,7 +407,7 @@ impl SessionKeys {
         places
     }
 
-    /// Keeps the numbers of earlier keys free until these come again.
+    /// Reserves the numbers of earlier keys until these keys occur again.
     fn expect_earlier(&mut self, earlier: &[KeyFingerprint]) {
         for (number, known) in earlier.iter().take(limits::REDACTION_KEYS_MAX).enumerate() {
             let rule = RULES.iter().position(|rule| rule.name == known.rule);
@@ -425,7 +425,7 @@ impl SessionKeys {
         sha256_hex(format!("{}\n{key}", self.salt).as_bytes())
     }
 
-    /// The number of a key; none where there are too many. `whole` is the key of which it is a further line.
+    /// The number of a key; `None` if there are too many keys. `whole` is the key of which it is a further line.
     fn keep(&mut self, key: &str, rule: usize, whole: Option<usize>) -> Option<usize> {
         if let Some(number) = self.numbers.get(key) {
             return Some(*number);
@@ -462,7 +462,7 @@ impl SessionKeys {
         let automaton = AhoCorasick::builder()
             .match_kind(MatchKind::LeftmostLongest)
             .build(keys);
-        // Their number and their length are bounded, and so is the automaton.
+        // The number and the length of the keys are bounded, and so is the automaton.
         self.literals = automaton.ok().map(|automaton| Literals { automaton, numbers });
     }
 

@@ -1,7 +1,8 @@
-//! The characters of a content in which keys are looked for: of single bytes, or of 16-bit units.
+//! The characters of a content that is searched for keys: single bytes, or 16-bit units.
 //!
-//! Keys, and the words by which they are recognised, are nearly all ASCII. So UTF-16 is reduced to its ASCII characters, one
-//! byte for each unit. Each offset in that text then belongs to one offset in the content, and no byte is encoded again.
+//! Keys, and the words that identify them, are nearly all ASCII. So UTF-16 is reduced to its ASCII characters, one byte
+//! for each unit. Each offset in that text then belongs to one offset in the content, and nothing has to be encoded
+//! again.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,7 +12,7 @@ const NO_TEXT: char = '\u{1}';
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextUnits {
-    /// UTF-8, and any encoding that holds ASCII.
+    /// UTF-8, or any other superset of ASCII.
     Bytes,
     /// UTF-16, low byte first.
     LittleEndian,
@@ -20,7 +21,7 @@ pub(super) enum TextUnits {
 }
 
 impl TextUnits {
-    /// The ways in which a content may be text. Text in UTF-16 has a NUL in each character of ASCII.
+    /// The possible encodings of a content. UTF-16 has a NUL byte in each ASCII character.
     pub(super) fn of(content: &[u8]) -> &'static [Self] {
         match memchr::memchr(0, content) {
             None => &[Self::Bytes],
@@ -62,7 +63,7 @@ impl TextUnits {
         }
     }
 
-    /// The content with other texts in the place of parts, which come in order.
+    /// Replaces parts of the content, which must be in order, by other texts.
     pub(super) fn splice(self, content: &[u8], parts: impl IntoIterator<Item = (Range<usize>, String)>) -> Vec<u8> {
         let mut spliced = Vec::with_capacity(content.len());
         let mut at = 0;

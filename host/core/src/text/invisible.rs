@@ -1,7 +1,7 @@
-//! Characters that a reader does not see, or that move what a reader sees: the one table of them, and how they are shown.
+//! Characters that a reader does not see, or that reorder visible text, and how they are shown.
 //!
-//! The user who approves a text must see all of it: `if access != "user\u{202e} …` looks like other code than it is, and a word
-//! of tag characters looks like nothing. So questions, diffs and reports name each such character, as `<U+202E>`.
+//! The user who approves a text must see all of it: `if access != "user\u{202e} …` looks like other code than it is,
+//! and a word of tag characters is invisible. So questions, diffs and reports show each such character as `<U+202E>`.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ pub fn is_reordering(character: char) -> bool {
     matches!(u32::from(character), 0x61c | 0x200e..=0x200f | 0x202a..=0x202e | 0x2066..=0x2069)
 }
 
-/// The default-ignorable code points of Unicode: nothing is shown for them.
+/// The default-ignorable code points of Unicode, which are not displayed.
 pub fn is_ignorable(character: char) -> bool {
     matches!(u32::from(character),
         0xad | 0x34f | 0x61c | 0x115f..=0x1160 | 0x17b4..=0x17b5 | 0x180b..=0x180f | 0x200b..=0x200f
@@ -19,8 +19,8 @@ pub fn is_ignorable(character: char) -> bool {
         | 0x1bca0..=0x1bca3 | 0x1d173..=0x1d17a | 0xe0000..=0xe0fff)
 }
 
-/// True for a character that leaves no mark on a screen, steers a terminal, or reorders or ends a line; not for the plain
-/// space, tab and line feed.
+/// True for a character that is invisible, controls a terminal, or reorders or ends a line; false for space, tab and
+/// line feed.
 pub fn is_invisible(character: char) -> bool {
     match character {
         '\t' | '\n' => false,
@@ -39,7 +39,7 @@ pub fn reveal(text: &str) -> Cow<'_, str> {
     replaced(text, is_invisible, write_name)
 }
 
-/// Like [`reveal`], on one line: tabs and ends of lines have names, too.
+/// Like [`reveal`], on one line: tabs and line ends are shown by name, too.
 pub fn reveal_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in reveal(text).chars() {
@@ -51,18 +51,18 @@ pub fn reveal_line(text: &str) -> String {
     line
 }
 
-/// Like [`reveal`], without control characters: for a text from which they are taken out with [`super::clean`].
+/// Like [`reveal`], but leaves control characters alone: for a text from which [`super::clean`] removes them.
 pub fn reveal_marks(text: &str) -> Cow<'_, str> {
     let is_mark = |character: char| is_invisible(character) && !character.is_control();
     replaced(text, is_mark, write_name)
 }
 
-/// A text without its invisible characters, but with those that [`reveal`] leaves as they are.
+/// A text without its invisible characters, except for those that [`reveal`] keeps.
 pub fn without_invisible(text: &str) -> Cow<'_, str> {
     replaced(text, is_invisible, |_, _| {})
 }
 
-/// Like [`reveal`], for bytes that may be no UTF-8: a byte that belongs to no character becomes `<0xFF>`.
+/// Like [`reveal`], for bytes that may not be UTF-8: a byte outside of any character becomes `<0xFF>`.
 pub fn reveal_bytes(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -83,9 +83,9 @@ fn write_name(shown: &mut String, character: char) {
     let _ = write!(shown, "<U+{:04X}>", u32::from(character));
 }
 
-/// The text with `replace` in the place of the unwanted characters that shape nothing.
+/// Applies `replace` to the unwanted characters that do not shape visible text.
 fn replaced(text: &str, is_unwanted: impl Fn(char) -> bool, replace: impl Fn(&mut String, char)) -> Cow<'_, str> {
-    // The last part of the text that is not copied yet begins here.
+    // Start of the part that is not copied yet.
     let (mut shown, mut rest) = (String::new(), 0);
     let mut before = ' ';
     for (at, character) in text.char_indices() {
@@ -106,7 +106,7 @@ fn replaced(text: &str, is_unwanted: impl Fn(char) -> bool, replace: impl Fn(&mu
     Cow::Owned(shown)
 }
 
-/// True for a character that belongs to what its neighbours show.
+/// True for a character that shapes its visible neighbours.
 fn is_shaping(before: char, character: char, after: Option<char>) -> bool {
     let after = after.unwrap_or(' ');
     match character {

@@ -1,6 +1,6 @@
 //! Text in UTF-16 with a byte order mark.
 
-/// The text without its mark, where the bytes are UTF-16 and wholly text.
+/// Decodes UTF-16 with a byte order mark. `None` if the bytes are not valid UTF-16.
 pub fn decode_utf16(bytes: &[u8]) -> Option<String> {
     let unit: fn([u8; 2]) -> u16 = match bytes {
         // This longer mark means UTF-32.
