@@ -6,7 +6,7 @@
 
 use std::borrow::Borrow;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -424,6 +424,26 @@ fn undone<'a>(summaries: impl Iterator<Item = &'a Summary>) -> BTreeMap<&'a str,
         let is_whole = summary.status == Status::Complete && !undone.contains_key(summary.id());
         if is_whole {
             undone.entry(of.as_str()).or_insert(summary.id());
+        }
+    }
+    undone
+}
+
+/// True where a session left something that `tool undo` without a name may come to.
+pub fn can_be_undone(summary: &Summary, undone: &BTreeSet<&str>) -> bool {
+    let is_undo = matches!(summary.start.work, Work::Undo(_));
+    !is_undo && !undone.contains(summary.id()) && !summary.files_modified().is_empty()
+}
+
+/// The sessions that are wholly undone, by undos that are not undone themselves.
+pub fn find_undone<'a>(newest_first: &[&'a Summary]) -> BTreeSet<&'a str> {
+    let mut undone = BTreeSet::new();
+    for summary in newest_first {
+        if let Work::Undo(of) = &summary.start.work
+            && summary.problem.is_none()
+            && !undone.contains(summary.id())
+        {
+            undone.insert(of.as_str());
         }
     }
     undone

@@ -15,6 +15,7 @@ mod fixtures;
 pub mod history;
 pub mod ids;
 pub mod journal;
+pub mod lasting;
 pub mod replay;
 pub mod report;
 

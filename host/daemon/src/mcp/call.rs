@@ -16,8 +16,8 @@ use super::{McpSession, Reach, ask, refused, tools};
 use crate::api::{ErrorKind, Problem};
 use crate::limits;
 use crate::session::Sessions;
-use crate::session::approvals::Asking;
-use crate::session::connection::{CallAnswer, ConnectionCall, Meanwhile};
+use crate::session::approvals::{Asking, Meanwhile};
+use crate::session::connection::{CallAnswer, ConnectionCall};
 
 /// Limit for output lines that wait to be sent as progress. A slow client misses some.
 const MCP_PROGRESS_LINES_MAX: usize = 256;

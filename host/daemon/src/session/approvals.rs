@@ -16,7 +16,6 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::connection::Meanwhile;
 use crate::api::Effect;
 use crate::api::{
     self, ApprovalAnswer, ApprovalOutcome, ApprovalScope, ErrorKind, Event, LeftOut, OpenApproval, Problem,
@@ -333,6 +332,14 @@ impl Relay {
     fn shown(&self, text: &str) -> String {
         clean(&self.redactor.text(text, None)).into_owned()
     }
+}
+
+/// Message of a running call.
+pub enum Meanwhile {
+    /// A line of live output, without keys.
+    Line(String),
+    /// The policy asks before it goes on.
+    Question(Box<Asking>),
 }
 
 /// A question on its way to its receiver, with the right to answer it.

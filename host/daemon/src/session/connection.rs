@@ -7,67 +7,22 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::approvals::Asking;
 use super::checks::{open_repository, policy};
-use super::run::{Calls, Task, merged};
+pub use super::run::{CallAnswer, ConnectionCall};
+use super::run::{Calls, Incoming, Task, merged};
 use super::{Launch, Sessions, blocking};
-use crate::api::{ConnectRequest, Effect, ErrorKind, Problem, Receipt, SkillFunction, SkillState};
+use crate::api::{ConnectRequest, Effect, ErrorKind, Problem, SkillFunction, SkillState};
 use crate::config::PolicySettings;
 use crate::limits;
 use crate::redaction::Redactor;
 use crate::skill::lock::Lock;
 use crate::skill::policy::{Cause, Decision, GrantPlace};
-use crate::skill::{CallError, CallOutcome, LockedSkills, SkillScope};
+use crate::skill::{LockedSkills, SkillScope};
 use tool_journal::feed::Recorder;
 use tool_journal::journal::{Start, TurnBinding, Work, cut_text};
-
-/// One call, as it comes over a connection.
-pub struct ConnectionCall {
-    /// The skill.
-    pub name: String,
-    /// Its arguments, not yet checked.
-    pub arguments: Value,
-    /// True where its caller can answer a question.
-    pub can_ask: bool,
-    /// Ends it.
-    pub cancel: CancellationToken,
-    /// Channel for live output and questions. When it is full, lines are dropped; questions wait.
-    pub meanwhile: mpsc::Sender<Meanwhile>,
-}
-
-/// Message of a running call.
-pub enum Meanwhile {
-    /// A line of live output, without keys.
-    Line(String),
-    /// The policy asks before it goes on.
-    Question(Box<Asking>),
-}
-
-/// The end of a call.
-#[derive(Debug)]
-pub struct CallAnswer {
-    /// Its outcome, without keys.
-    pub result: Result<CallOutcome, CallError>,
-    /// Cost of the call; absent if nothing ran.
-    pub receipt: Option<Receipt>,
-    /// Text for the model.
-    pub text: String,
-}
-
-/// What goes to the session's owner.
-pub(super) enum Incoming {
-    /// A call, and where its answer goes.
-    Call {
-        call: ConnectionCall,
-        answer: oneshot::Sender<CallAnswer>,
-    },
-    /// The client gets text that no call has read. `noted` is dropped once the conversation counts as tainted.
-    Outside { place: String, noted: oneshot::Sender<()> },
-}
 
 /// A session under way, for as long as this value lives.
 pub struct Connection {

@@ -6,14 +6,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::preview::InheritedLayer;
-use super::{Sessions, blocking, undo, unknown};
+use super::{Sessions, blocking, unknown};
 use crate::analyst;
 use crate::api::{ErrorKind, ExecuteRequest, Operation, Problem, ProviderName, SessionStart, Status, TurnRequest};
 use crate::config::{Api, Settings};
 use tool_journal::conversation::{
     CONVERSATION_TURNS_MAX, ContinueError, PastConversation, Precedent, can_be_continued, chain,
 };
-use tool_journal::history::Summary;
+use tool_journal::history::{self, Summary};
 use tool_journal::journal::{Continued, SessionFolder};
 
 /// A turn's place in its conversation, and what it takes over.
@@ -95,7 +95,10 @@ impl Sessions {
         blocking(move || {
             let summaries = sessions.summaries();
             let newest_first: Vec<&Summary> = summaries.values().rev().collect();
-            let undone: BTreeSet<String> = undo::undone(&newest_first).into_iter().map(str::to_owned).collect();
+            let undone: BTreeSet<String> = history::find_undone(&newest_first)
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
             let turns = chain(last, |id| summaries.get(id).cloned())?;
             let turns: Vec<(Summary, SessionFolder)> = turns
                 .into_iter()

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::checks::open_repository;
 use super::run::{self, Outcome};
-use super::undo::unreadable;
+use super::store::{open_again, unreadable};
 use super::{Sessions, blocking, unknown};
 use crate::api::{self, ApplyRequest, ApplyResult, DiscardResult, ErrorKind, Operation, Problem, Status};
 use crate::config::PolicySettings;
@@ -75,7 +75,7 @@ impl InheritedLayer {
             return Ok(Self::default());
         }
         let proposed = proposals(folder)?;
-        let repository = super::undo::open(last, home)?;
+        let repository = open_again(last, home)?;
         let had_some = !proposed.is_empty();
         let mut files = proposed;
         files.retain(|file| !is_at(&repository, file, file.after.as_ref()));

@@ -12,13 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use super::run::{self, Outcome};
-use super::undo;
 use crate::api::{self, ErrorKind, Event, Problem, SelectedFile, Status, Timestamp};
 use crate::limits;
 use crate::repository::{self, Repository, RepositoryError};
 use crate::skill::settle_commit;
 use tool_journal::feed::Recorder;
-use tool_journal::history::Summary;
+use tool_journal::history::{self, Summary};
 use tool_journal::ids::Ids;
 use tool_journal::journal::{
     End, Extent, JournalChange, JournalEntry, JournalLine, SessionFolder, Start, create_private_folder,
@@ -415,7 +414,7 @@ struct KeptConversation {
 
 fn kept_conversations(kept: &BTreeMap<String, EndedSession>, now: Timestamp) -> HashMap<&str, KeptConversation> {
     let summaries: Vec<&Summary> = kept.values().rev().map(|kept| &kept.summary).collect();
-    let undone = undo::undone(&summaries);
+    let undone = history::find_undone(&summaries);
     let mut conversations: HashMap<&str, KeptConversation> = HashMap::new();
     for session in kept.values() {
         let summary = &session.summary;
@@ -431,7 +430,7 @@ fn kept_conversations(kept: &BTreeMap<String, EndedSession>, now: Timestamp) -> 
             });
         conversation.bytes = conversation.bytes.saturating_add(session.bytes);
         conversation.is_fresh |= session.is_of_now && (now - end).num_seconds().abs() < SESSION_SECONDS_KEPT_MIN;
-        conversation.can_be_undone |= undo::can_be_undone(summary, &undone) || !summary.files_proposed().is_empty();
+        conversation.can_be_undone |= history::can_be_undone(summary, &undone) || !summary.files_proposed().is_empty();
         conversation.is_settled &= summary.is_settled();
     }
     conversations
@@ -498,6 +497,20 @@ pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, Reposi
         ..repository::Options::default()
     };
     Repository::open(root, &options)
+}
+
+/// Opens the repository of a session again, for what is to be taken back or looked at there.
+pub(super) fn open_again(summary: &Summary, home: &Path) -> Result<Arc<Repository>, Problem> {
+    reopen(Path::new(&summary.start.repository), home).map_err(|error| {
+        Problem::new(ErrorKind::InvalidRepository, error.to_string())
+            .with_hint("the session worked there; put the directory back and try again")
+    })
+}
+
+/// The problem of a journal that cannot be read.
+pub(super) fn unreadable(error: &io::Error) -> Problem {
+    let message = format!("The journal of the session cannot be read: {error}");
+    Problem::new(ErrorKind::JournalFailed, message).with_hint("see logs/backend.log in TOOL_HOME (without it ~/.tool)")
 }
 
 /// Settles the changes that a daemon left open: each becomes whole, before or after. A change whose repository or

@@ -6,9 +6,6 @@
 //! `tool_repository::changes`, and who may ask by `http`.
 
 mod choice;
-mod lasting;
-
-pub(super) use lasting::{commits, deeds};
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,17 +15,17 @@ use std::time::{Duration, Instant};
 
 use super::preview::{check_diff, since_proposed};
 use super::run::Outcome;
-use super::store::{Store, reopen};
+use super::store::{Store, open_again, unreadable};
 use super::{Sessions, blocking, unknown};
 use crate::api::{self, ChangedFile, ErrorKind, LeftFile, PolicyRequest, Problem, SessionDiff, Status, UndoResult};
 use crate::limits;
 use crate::repository::Repository;
 use crate::skill::drop_build_caches;
-pub(super) use choice::{can_be_undone, undone};
 use tool_core::digest::sha256_hex;
 use tool_journal::feed::Recorder;
 use tool_journal::history::{FileMark, Summary};
 use tool_journal::journal::{self, JournalLine, SessionFolder, Start, TurnBinding, Work};
+use tool_journal::lasting;
 use tool_repository::changes::{
     self, ChangeJournal, FileChange, FileState, LaterEdits, LeftAlone, PreparedChange, UndoError, UndoReport,
     WrittenLate,
@@ -103,7 +100,7 @@ impl Sessions {
         let folder = self.store.folder(summary.id());
         let lines = folder.changes().map_err(|error| unreadable(&error))?;
         let (notices, _) = folder
-            .view(|lines| lasting::notices(lines))
+            .view(|lines| lasting::list_notices(lines))
             .map_err(|error| unreadable(&error))?;
         if summary.files_modified().is_empty() {
             let problem = if summary.files_proposed().is_empty() {
@@ -119,7 +116,7 @@ impl Sessions {
             });
         }
         let changes = load_changes(&folder, &lines, summary)?;
-        let repository = open(summary, &self.home)?;
+        let repository = open_again(summary, &self.home)?;
         let journal = UndoJournal {
             store: &self.store,
             start: undo_start(summary, self.ids.next(api::now())),
@@ -241,18 +238,6 @@ fn capitalised(text: &str) -> String {
     first.into_iter().flatten().chain(characters).collect()
 }
 
-pub(super) fn open(summary: &Summary, home: &Path) -> Result<Arc<Repository>, Problem> {
-    reopen(Path::new(&summary.start.repository), home).map_err(|error| {
-        Problem::new(ErrorKind::InvalidRepository, error.to_string())
-            .with_hint("the session worked there; put the directory back and try again")
-    })
-}
-
-pub(super) fn unreadable(error: &io::Error) -> Problem {
-    let message = format!("The journal of the session cannot be read: {error}");
-    Problem::new(ErrorKind::JournalFailed, message).with_hint("see logs/backend.log in TOOL_HOME (without it ~/.tool)")
-}
-
 /// The committed changes of a session with their contents, oldest first.
 fn load_changes(
     folder: &SessionFolder,
@@ -267,7 +252,7 @@ fn load_changes(
 fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<SessionDiff, Problem> {
     check_diff(summary)?;
     let lines = folder.changes().map_err(|error| unreadable(&error))?;
-    let repository = open(summary, home).ok();
+    let repository = open_again(summary, home).ok();
     let (mut files, mut whole) = (Vec::new(), String::new());
     for change in folder.net(&lines) {
         let change = change.map_err(|error| unreadable(&error))?;

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use serde_json::Value;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -16,14 +17,49 @@ use super::missed::RefusedPurpose;
 use super::skill_call::why_denied;
 use super::tools::{SessionTools, result_of};
 use super::{Outcome, SessionRun};
-use crate::api::{Event, Problem};
+use crate::api::{Event, Problem, Receipt};
 use crate::limits;
 use crate::provider::ToolCall;
-use crate::session::approvals::Relay;
-use crate::session::connection::{CallAnswer, ConnectionCall, Incoming, Meanwhile};
-use crate::skill::{CallContext, CallError};
+use crate::session::approvals::{Meanwhile, Relay};
+use crate::skill::{CallContext, CallError, CallOutcome};
 use crate::turn::bounded_text;
 use tool_repository::changes::ChangeJournal;
+
+/// One call, as it comes over a connection.
+pub struct ConnectionCall {
+    /// The skill.
+    pub name: String,
+    /// Its arguments, not yet checked.
+    pub arguments: Value,
+    /// True where its caller can answer a question.
+    pub can_ask: bool,
+    /// Ends it.
+    pub cancel: CancellationToken,
+    /// Channel for live output and questions. When it is full, lines are dropped; questions wait.
+    pub meanwhile: mpsc::Sender<Meanwhile>,
+}
+
+/// The end of a call.
+#[derive(Debug)]
+pub struct CallAnswer {
+    /// Its outcome, without keys.
+    pub result: Result<CallOutcome, CallError>,
+    /// Cost of the call; absent if nothing ran.
+    pub receipt: Option<Receipt>,
+    /// Text for the model.
+    pub text: String,
+}
+
+/// What goes to the session's owner.
+pub(in crate::session) enum Incoming {
+    /// A call, and where its answer goes.
+    Call {
+        call: ConnectionCall,
+        answer: oneshot::Sender<CallAnswer>,
+    },
+    /// The client gets text that no call has read. `noted` is dropped once the conversation counts as tainted.
+    Outside { place: String, noted: oneshot::Sender<()> },
+}
 
 /// The calls of a connection, as they come.
 pub(in crate::session) struct Calls(Mutex<mpsc::Receiver<Incoming>>);

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use super::review::Desk;
 use crate::api::ChangeKind;
-use crate::session::undo;
 use crate::text;
 use tool_journal::feed::Recorder;
 use tool_journal::journal::Start;
+use tool_journal::lasting;
 use tool_journal::report;
 use tool_repository::diff::{FileDiff, first_lines};
 
@@ -55,8 +55,8 @@ impl Changed {
             let files = files
                 .map(|file| file.map(|file| FileDiff::new(&file)))
                 .collect::<std::io::Result<Vec<FileDiff>>>()?;
-            let (commits, _) = recorder.folder().view(|lines| undo::commits(lines))?;
-            let (deeds, _) = recorder.folder().view(|lines| undo::deeds(lines))?;
+            let (commits, _) = recorder.folder().view(|lines| lasting::list_commits(lines))?;
+            let (deeds, _) = recorder.folder().view(|lines| lasting::list_deeds(lines))?;
             Ok::<_, std::io::Error>((files, commits, deeds))
         };
         let (files, commits, deeds) = read().unwrap_or_else(|error| {

@@ -1,13 +1,11 @@
 //! Chooses the session for an undo that names none: the newest one that left something to take back.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::open;
 use crate::limits;
 use crate::repository::Repository;
-use tool_journal::history::{FileMark, Summary};
-use tool_journal::journal::Work;
+use crate::session::store::open_again;
+use tool_journal::history::{FileMark, Summary, can_be_undone, find_undone};
 use tool_repository::changes;
 
 /// The newest session that changed files of the repository `root`, and whose changes have not been taken back: neither
@@ -38,7 +36,7 @@ fn newest_where<'a>(
     is_wanted: impl Fn(&Summary) -> bool,
     is_left: impl Fn(&Summary, &Repository) -> bool,
 ) -> Option<&'a Summary> {
-    let undone = undone(newest_first);
+    let undone = find_undone(newest_first);
     let changed_files =
         |summary: &&&Summary| Path::new(&summary.start.repository) == root && can_be_undone(summary, &undone);
     let mut candidates = newest_first
@@ -46,7 +44,7 @@ fn newest_where<'a>(
         .filter(changed_files)
         .filter(|summary| is_wanted(summary))
         .peekable();
-    let repository = candidates.peek().and_then(|summary| open(summary, home).ok());
+    let repository = candidates.peek().and_then(|summary| open_again(summary, home).ok());
     let is_left = |summary: &&&Summary| repository.as_deref().is_none_or(|place| is_left(summary, place));
     candidates.find(is_left).copied()
 }
@@ -71,24 +69,4 @@ fn is_in_place(summary: &Summary, repository: &Repository) -> bool {
 fn current(path: &str, repository: &Repository) -> Option<Option<FileMark>> {
     let current = changes::current(repository.handle(), path, limits::REPLACED_BYTES_MAX).ok()?;
     Some(current.as_ref().map(FileMark::from))
-}
-
-/// True where a session left something that `tool undo` without a name may come to.
-pub(in crate::session) fn can_be_undone(summary: &Summary, undone: &BTreeSet<&str>) -> bool {
-    let is_undo = matches!(summary.start.work, Work::Undo(_));
-    !is_undo && !undone.contains(summary.id()) && !summary.files_modified().is_empty()
-}
-
-/// The sessions that are wholly undone, by undos that are not undone themselves.
-pub(in crate::session) fn undone<'a>(newest_first: &[&'a Summary]) -> BTreeSet<&'a str> {
-    let mut undone = BTreeSet::new();
-    for summary in newest_first {
-        if let Work::Undo(of) = &summary.start.work
-            && summary.problem.is_none()
-            && !undone.contains(summary.id())
-        {
-            undone.insert(of.as_str());
-        }
-    }
-    undone
 }

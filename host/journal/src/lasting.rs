@@ -3,13 +3,13 @@
 
 use std::borrow::Borrow;
 
-use tool_journal::journal::{JournalEntry, JournalLine};
+use crate::journal::{JournalEntry, JournalLine};
 
 /// Digits of an object id that are shown: unambiguous in the largest repositories.
 const ID_DIGITS: usize = 12;
 
 /// The commits that a session made, as the host noted them in the receipts of its calls.
-pub(in crate::session) fn commits(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Vec<String> {
+pub fn list_commits(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Vec<String> {
     let mut commits = Vec::new();
     for line in lines {
         if let JournalEntry::Tool(tool) = &line.borrow().entry
@@ -23,7 +23,7 @@ pub(in crate::session) fn commits(lines: impl IntoIterator<Item = impl Borrow<Jo
 
 /// What a session did beside changing files, as parts of a sentence: commits, installations, and requests that may have
 /// changed something.
-pub(in crate::session) fn deeds(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Vec<String> {
+pub fn list_deeds(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Vec<String> {
     let mut deeds = Vec::new();
     for line in lines {
         let JournalEntry::Tool(tool) = &line.borrow().entry else {
@@ -47,7 +47,7 @@ pub(in crate::session) fn deeds(lines: impl IntoIterator<Item = impl Borrow<Jour
 }
 
 /// A sentence without its full stop for each commit and installation, in the order of the session.
-pub(super) fn notices(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Vec<String> {
+pub fn list_notices(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Vec<String> {
     let mut notices = Vec::new();
     for line in lines {
         let JournalEntry::Tool(tool) = &line.borrow().entry else {
@@ -79,8 +79,8 @@ fn shorten(id: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{Receipt, Timestamp};
-    use tool_journal::journal::ToolEntry;
+    use crate::journal::ToolEntry;
+    use tool_core::api::{Receipt, Timestamp};
 
     fn line(name: &str, verdict: &str, commits: &[&str], packages: &[&str]) -> JournalLine {
         let at: Timestamp = serde_json::from_str("\"2025-03-01T12:00:00Z\"").expect("a time");
@@ -130,9 +130,9 @@ mod tests {
             // A call that ran out of time after its commit has made it all the same.
             line("our_release", "timeout", &["fedcba9876543210"], &[]),
         ];
-        assert_eq!(commits(&lines), ["0123456789ab", "fedcba987654"]);
+        assert_eq!(list_commits(&lines), ["0123456789ab", "fedcba987654"]);
         assert_eq!(
-            deeds(&lines),
+            list_deeds(&lines),
             [
                 "made the commit `0123456789ab`",
                 "installed `requests`",
@@ -140,7 +140,7 @@ mod tests {
                 "made the commit `fedcba987654`"
             ]
         );
-        let told = notices(&lines);
+        let told = list_notices(&lines);
         insta::assert_snapshot!(told.join("\n"), @r"
         the commit 0123456789ab stays: commit the restored files to take it back in git as well
         the installation of `requests`, `six==1` stays: uninstall what is not wanted with the package manager
