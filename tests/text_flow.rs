@@ -89,7 +89,7 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         &["Failed to deserialize query string: "],
     ),
     (
-        "host/daemon/src/session/approvals.rs",
+        "host/session/src/approvals.rs",
         "git's form of a diff",
         &["diff --git "],
     ),

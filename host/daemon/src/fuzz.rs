@@ -4,13 +4,15 @@
 //! if an invariant does not hold. The product never calls an entry; a test replays the stored corpora through the
 //! same table.
 
+mod journals;
+
 /// Name of a target, which is also the name of its corpus, and its entry.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// The targets of this crate. The other crates replay their own.
 pub const TARGETS: [Target; 3] = [
-    ("answers", crate::session::fuzz::answers),
-    ("journal", crate::session::fuzz::journal),
+    ("answers", journals::answers),
+    ("journal", journals::journal),
     ("requests", crate::http::fuzz::requests),
 ];
 

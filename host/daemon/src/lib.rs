@@ -1,22 +1,14 @@
-//! The engine of `tool`: it makes a language model useful on a repository without giving it the machine.
-//!
-//! # Bird's eye
-//!
-//! A request arrives over HTTP, becomes a session, and the session's one task does the rest: it resolves the target,
-//! lets the context engine pick 4 to 6 files, and runs the tool-call loop between the provider and the skills. Each
-//! thing that happens goes into the session's journal first; streams, reports, history and results are views of it.
+//! The daemon of `tool`: it serves sessions to the command line, to pages and to other agents.
 //!
 //! # Entry points
 //!
-//! [`daemon::run`] is the process, [`http::router`] its routes, [`session::Sessions::start`] an operation,
-//! [`turn::run`] the loop, [`skill::SkillHost::call`] the sandbox.
+//! [`daemon::run`] is the process, [`http::router`] its routes. [`tool_session::Sessions`] does the work behind them.
 //!
 //! # Map
 //!
-//! This crate holds what serves a request: [`daemon`] (lock, state file, sockets, start and stop), [`http`] (routes behind
-//! one gate), `mcp` (the skills as tools for other agents), [`session`] (the owner of a request, and its journal),
-//! [`outline`] (the parser of the context engine), [`contents`] (its index for searches) and [`past`] (its history). The other crates of the
-//! engine are re-exported under the names of their domains. `ARCHITECTURE.md` lists them with their promises.
+//! [`daemon`] (lock, state file, sockets, start and stop), [`http`] (routes behind one gate), `mcp` (the skills as tools
+//! for other agents), [`outline`] (the parser of the context engine), [`contents`] (its index for searches) and [`past`]
+//! (its history). `ARCHITECTURE.md` lists the other crates of the engine with their promises.
 //!
 //! Nothing here prints.
 
@@ -24,16 +16,21 @@
 
 pub mod contents;
 pub mod daemon;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests of sessions use the rest")]
+#[path = "../../session/src/tests/fakes.rs"]
+mod fakes;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod http;
-mod key_command;
 mod mcp;
 pub mod outline;
 pub mod past;
-pub mod session;
+#[cfg(test)]
+#[expect(dead_code, reason = "the tests of sessions use the rest")]
+#[path = "../../session/src/tests/world.rs"]
+mod world;
 
-pub use key_command::key_command;
 pub use tool_analyst as analyst;
 pub use tool_config as config;
 pub use tool_context as context;
@@ -45,6 +42,8 @@ pub use tool_provider::turn;
 pub use tool_repository as repository;
 pub use tool_sandbox as process;
 pub use tool_sandbox::room;
+pub use tool_session as session;
+pub use tool_session::key_command;
 pub use tool_skill as skill;
 
 /// Limits of the engine.

@@ -4,7 +4,7 @@
 
 use axum::http::{HeaderMap, header};
 
-use crate::session::same_secret;
+use tool_session::is_same_secret;
 
 /// Evidence for the origin of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) fn has_token(headers: &HeaderMap, token: &str) -> bool {
         return false;
     };
     // An empty token would admit every client.
-    scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && same_secret(token, given.trim())
+    scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() && is_same_secret(token, given.trim())
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ pub(super) async fn models(State(state): State<AppState>) -> Answer<Json<Models>
     let environment = state.environment(&Overrides::default());
     let settings = state.settings(&environment)?;
     let options = provider::Options {
-        key_command: Some(crate::key_command(&environment.forwarded())),
+        key_command: Some(tool_session::key_command(&environment.forwarded())),
         ..provider::Options::default()
     };
     let discovered = state.models().of_with(&settings.provider, &options).await;

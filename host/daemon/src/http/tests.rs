@@ -16,8 +16,9 @@ use std::time::Duration;
 use tower::ServiceExt;
 
 use super::*;
+use crate::fakes::Act;
 use crate::limits;
-use crate::session::tests::{Act, World};
+use crate::world::World;
 
 const TOKEN: &str = "0123456789abcdef";
 

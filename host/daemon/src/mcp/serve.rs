@@ -318,11 +318,12 @@ mod tests {
     use super::*;
     use crate::api::{Overrides, PolicyRequest, SkillEntry};
     use crate::config::ProviderSettings;
+    use crate::fakes::FakeEngine;
     use crate::provider::Provider;
     use crate::session::engine::{Engine, KeyObserver};
-    use crate::session::tests::fakes::FakeEngine;
     use crate::skill::lock::{Difference, Lock};
     use crate::skill::{CallContext, CallReport, LockedSkills, OfferedTools, RawArguments, SkillScope};
+    use crate::world::open_sessions;
     use tool_journal::history::Filter;
 
     /// An engine that takes its time to say which skills there are.
@@ -378,7 +379,7 @@ mod tests {
         let root = home.path().join("repository");
         std::fs::create_dir(&root).expect("the folder is writable");
         let state = home.path().join("home");
-        let sessions = Sessions::with_engine(&state, engine, None).expect("it can be opened");
+        let sessions = open_sessions(&state, engine, None).expect("it can be opened");
         Arc::new(Connecting {
             mcp: Mcp::new(sessions),
             request: ConnectRequest {

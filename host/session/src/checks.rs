@@ -1,0 +1,247 @@
+//! Checks of a request before anything starts: a caller's mistake is answered at once, with a hint to fix it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::blocking;
+use crate::limits;
+use tool_config::{ReportsPlace, Settings};
+use tool_core::api::Grant;
+use tool_core::api::ProviderName;
+use tool_core::api::{BudgetRequest, ErrorKind, ExecuteRequest, Operation, PolicyRequest, Problem};
+use tool_repository::{Repository, RepositoryError};
+use tool_sandbox::contain;
+use tool_skill::lock::{self, Difference, Lock};
+use tool_skill::policy::{Cause, Policy};
+
+pub(super) fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> Result<(), Problem> {
+    let Some(asserted) = asserted else { return Ok(()) };
+    if !ProviderName::ALL.iter().any(|name| name.name() == asserted) {
+        let message = format!("Unknown provider `{asserted}`: expected hosted, local or router");
+        return Err(Problem::new(ErrorKind::InvalidRequest, message));
+    }
+    if asserted == enabled.name() {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ErrorKind::ProviderMismatch,
+        format!("The provider `{asserted}` is not enabled: `{enabled}` is"),
+    )
+    .with_hint(format!(
+        "switch with `tool init --provider {asserted}`, or leave `provider` out"
+    )))
+}
+
+/// Whether a request says what it is about; whether that exists is found out by the session.
+pub(super) fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
+    let given = |field: &Option<String>| field.as_deref().is_some_and(|text| !text.trim().is_empty());
+    let (missing, sort) = match request.operation {
+        Operation::Explain => (false, ""),
+        Operation::Architect | Operation::Refactor => {
+            (!given(&request.target) && !given(&request.task), "a task or a path")
+        }
+        Operation::TestGen => (!given(&request.target), "a source file"),
+    };
+    if missing {
+        Err(Problem::new(
+            ErrorKind::InvalidRequest,
+            format!("{} needs a `target`: {sort}", request.operation),
+        ))
+    } else {
+        Ok(())
+    }
+}
+
+/// Least bound of a cost: no request is cheaper.
+const COST_NANOS_MIN: u64 = 1000;
+
+/// A bound of nothing is a mistake, not a wish, and so is one that no session can reach.
+pub(super) fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
+    let bounds = [
+        ("max_steps", budget.max_steps.map(u64::from), u64::from(u32::MAX)),
+        ("max_tokens", budget.max_tokens, limits::SESSION_TOKENS_MAX),
+        ("timeout_seconds", budget.timeout_seconds, limits::SESSION_SECONDS_MAX),
+    ];
+    let is_wrong = |bound: &(&str, Option<u64>, u64)| bound.1.is_some_and(|value| !(1..=bound.2).contains(&value));
+    if budget.max_cost.is_some_and(|cost| cost.nanos() < COST_NANOS_MIN) {
+        let message = "`budget.max_cost` must be at least 0.000001 US dollars";
+        return Err(Problem::new(ErrorKind::InvalidRequest, message).with_hint("leave it out for no bound"));
+    }
+    match bounds.into_iter().find(is_wrong) {
+        Some((field, Some(0), _)) => Err(Problem::new(
+            ErrorKind::InvalidRequest,
+            format!("`budget.{field}` must be at least 1"),
+        )
+        .with_hint("leave it out for the usual bound")),
+        Some((field, _, max)) => Err(Problem::new(
+            ErrorKind::InvalidRequest,
+            format!("`budget.{field}` must be at most {max}"),
+        )
+        .with_hint("leave it out for the usual bound")),
+        None => Ok(()),
+    }
+}
+
+/// Returns the target that tasks and reports show.
+pub(super) fn shown_target(request: &ExecuteRequest) -> String {
+    let given = |field: &Option<String>| field.clone().filter(|text| !text.trim().is_empty());
+    match (given(&request.target), given(&request.task)) {
+        (Some(target), Some(task)) if target != task => format!("{target}: {task}"),
+        // Several targets of explain stand on lines of their own.
+        (Some(target), _) if request.operation == Operation::Explain => {
+            target.lines().map(str::trim).collect::<Vec<_>>().join(" ")
+        }
+        (Some(target), _) => target,
+        (None, Some(task)) => task,
+        (None, None) => ".".to_owned(),
+    }
+}
+
+/// The policy of a session on this machine. `all` merges the request with the configuration; `request` is the request
+/// alone. `asked` are effects to ask about where the policy would deny them; the client of a session that `is_interactive`
+/// answers other questions, too. The first call tries out which sandbox the machine allows, which takes a moment.
+pub(super) async fn policy(
+    cause: Cause,
+    all: &PolicyRequest,
+    request: &PolicyRequest,
+    (asked, is_interactive): (&[String], bool),
+) -> Result<Policy, Problem> {
+    let policy = Policy::new(cause, all)?
+        .unsandboxed_by(request)?
+        .asking(asked, is_interactive)?;
+    blocking(move || policy.contained(contain::available)).await
+}
+
+const HOME_HINT: &str = "go to a project in it, or name one with `--repo DIR`; or say yes for every time with \
+    `home = true` below `[policy]` in config.toml";
+
+pub(super) fn open_repository(path: &str, options: &tool_repository::Options) -> Result<Arc<Repository>, Problem> {
+    let root = Path::new(path);
+    if !root.is_absolute() {
+        let message = format!("`repo_path` must be an absolute path: `{path}`");
+        return Err(Problem::new(ErrorKind::InvalidRequest, message));
+    }
+    let repository = Repository::open(root, options).map_err(|error| describe_refusal(&error))?;
+    check_denied(&repository, &options.cancel)?;
+    Ok(repository)
+}
+
+/// The lock file of a repository. One that cannot be understood might have narrowed what its skills may do.
+pub(super) fn lock(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Lock>, Problem> {
+    Lock::of(repository, cancel).map_err(|error| {
+        let hint = "`tool skill lock` writes it from what you have pinned; without the file nothing is locked";
+        Problem::new(ErrorKind::ConfigLock, error.to_string()).with_hint(hint)
+    })
+}
+
+/// Refuses every difference between a lock file and the installed skills.
+pub(super) fn frozen(lock: Option<Lock>, differences: impl FnOnce(&Lock) -> Vec<Difference>) -> Result<Lock, Problem> {
+    let Some(lock) = lock else {
+        let message = format!("Nothing may differ from `{}`, and the repository has none", lock::NAME);
+        return Err(Problem::new(ErrorKind::ConfigLock, message).with_hint("`tool skill lock NAME…` writes one"));
+    };
+    let differences = differences(&lock);
+    if differences.is_empty() {
+        return Ok(lock);
+    }
+    Err(lock::drift(&differences))
+}
+
+/// Converts the refusal of a root to a problem for the user.
+pub(super) fn describe_refusal(error: &RepositoryError) -> Problem {
+    let of_root_file = matches!(error, RepositoryError::Pattern(pattern) if pattern.of_repository);
+    let hint = match error {
+        _ if of_root_file => Some(tool_repository::ROOT_FILE_HINT.to_owned()),
+        RepositoryError::RootFile(_) => Some(tool_repository::ROOT_FILE_HINT.to_owned()),
+        RepositoryError::Home { .. } => Some(HOME_HINT.to_owned()),
+        error => std::error::Error::source(error).map(ToString::to_string),
+    };
+    let kind = match error {
+        _ if of_root_file => ErrorKind::ConfigRepository,
+        RepositoryError::Open { .. } => ErrorKind::InvalidRepository,
+        RepositoryError::Pattern(_) => ErrorKind::ConfigInvalid,
+        RepositoryError::RootFile(_) => ErrorKind::ConfigRepository,
+        _ => ErrorKind::RefusedRepository,
+    };
+    let problem = Problem::new(kind, error.to_string());
+    match hint {
+        Some(hint) => problem.with_hint(hint),
+        None => problem,
+    }
+}
+
+/// Refuses a denial in the repository's own file that names no effect: it would deny nothing.
+fn check_denied(repository: &Repository, cancel: &CancellationToken) -> Result<(), Problem> {
+    for name in &repository.narrowing().deny {
+        name.parse::<Grant>().map_err(|problem| Problem {
+            kind: ErrorKind::ConfigRepository,
+            message: format!("{}: {}", denied_place(repository, name, cancel), problem.message),
+            hint: problem.hint,
+        })?;
+    }
+    Ok(())
+}
+
+/// Locates an unknown effect in the repository's file.
+fn denied_place(repository: &Repository, name: &str, cancel: &CancellationToken) -> String {
+    let text = repository
+        .read_within(tool_repository::ROOT_FILE, limits::ROOT_FILE_BYTES_MAX, cancel)
+        .unwrap_or_default();
+    match tool_config::place_of(&String::from_utf8_lossy(&text), "policy", "deny", Some(name)) {
+        Some(place) => format!("`.tool.toml`, `deny`, {place}"),
+        None => "`.tool.toml`, `deny`".to_owned(),
+    }
+}
+
+/// The keys that the user has told this program: they are replaced wherever they stand.
+pub(super) fn own_keys(settings: &Settings) -> impl Iterator<Item = &str> {
+    settings.provider.secrets()
+}
+
+/// The folder that gets `session-reports/`, as the configuration says; empty where no report is written.
+pub(super) fn reports_directory(
+    place: &ReportsPlace,
+    repository: &Repository,
+    working_directory: &Path,
+) -> Result<String, Problem> {
+    let folder = match place {
+        ReportsPlace::WorkingDirectory => working_directory,
+        ReportsPlace::Root => repository.root(),
+        ReportsPlace::None => return Ok(String::new()),
+        ReportsPlace::Folder(folder) if folder.is_dir() => folder,
+        ReportsPlace::Folder(folder) => {
+            let message = format!("`directory` of [reports] is no folder: `{}`", folder.display());
+            return Err(Problem::new(ErrorKind::ConfigInvalid, message).with_hint("make it, or name another one"));
+        }
+    };
+    Ok(folder.to_string_lossy().into_owned())
+}
+
+/// The working directory of a request: what it names, if that is a directory outside of the system's, else the root of the
+/// repository.
+pub(super) fn working_directory(asked: Option<&str>, repository: &Repository) -> Result<PathBuf, Problem> {
+    let Some(asked) = asked else {
+        return Ok(repository.root().to_owned());
+    };
+    let invalid = |why: &str| {
+        let message = format!("`working_directory` {why}: `{asked}`");
+        Err(Problem::new(ErrorKind::InvalidRequest, message))
+    };
+    if !Path::new(asked).is_absolute() {
+        return invalid("must be an absolute path");
+    }
+    let Ok(real) = std::fs::canonicalize(asked) else {
+        return invalid("does not exist");
+    };
+    // The user may be allowed to write there, but reports do not belong there.
+    if tool_repository::system_directory(&real).is_some_and(|system| !matches!(system, "/tmp" | "/var/tmp")) {
+        return invalid("is a directory of the system");
+    }
+    match std::fs::metadata(&real) {
+        Ok(metadata) if metadata.is_dir() => Ok(real),
+        Ok(_) => invalid("is no directory"),
+        Err(_) => invalid("cannot be read"),
+    }
+}

@@ -1,0 +1,202 @@
+//! A session that lasts as long as the connection of another agent, and makes the calls that come over it.
+//!
+//! Journal, receipts, taint and the knowledge of what was read are those of any session. How the calls come, and in what
+//! form their answers go, is `mcp`'s business; how one runs is `run::calls`'.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::checks::{open_repository, policy};
+pub use super::run::{CallAnswer, ConnectionCall};
+use super::run::{Calls, Incoming, Task, merged};
+use super::{Launch, Sessions, blocking};
+use crate::limits;
+use tool_config::PolicySettings;
+use tool_core::api::{ConnectRequest, Effect, ErrorKind, Problem, SkillFunction, SkillState};
+use tool_core::redaction::Redactor;
+use tool_journal::feed::Recorder;
+use tool_journal::journal::{Start, TurnBinding, Work, cut_text};
+use tool_skill::lock::Lock;
+use tool_skill::policy::{Cause, Decision, GrantPlace};
+use tool_skill::{LockedSkills, SkillScope};
+
+/// A session under way, for as long as this value lives.
+pub struct Connection {
+    id: String,
+    root: PathBuf,
+    recorder: Arc<Recorder>,
+    calls: mpsc::Sender<Incoming>,
+    /// Nothing may be asked.
+    is_frozen: bool,
+    /// The denial of reading the repository, if the policy denies it.
+    unreadable: Option<String>,
+    /// The repository's lock file.
+    locked: Option<Arc<Lock>>,
+}
+
+impl Connection {
+    /// The repository's lock file.
+    pub fn lock(&self) -> Option<&Arc<Lock>> {
+        self.locked.as_ref()
+    }
+
+    /// Identifier of the session.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The repository.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Runs a call to its end; nothing where the session has ended. It begins when it is first asked how it stands.
+    pub fn call(&self, mut call: ConnectionCall) -> impl Future<Output = Option<CallAnswer>> + Send + use<> {
+        call.can_ask &= !self.is_frozen;
+        let calls = self.calls.clone();
+        async move {
+            let (answer, answered) = oneshot::channel();
+            calls.send(Incoming::Call { call, answer }).await.ok()?;
+            // A call that waits for its user must not keep a session alive whose client has gone.
+            drop(calls);
+            answered.await.ok()
+        }
+    }
+
+    /// Refuses to show anything of the repository where the policy does.
+    pub fn check_may_read(&self, what: &str) -> Result<(), Problem> {
+        match &self.unreadable {
+            Some(remedy) => Err(Problem::new(
+                ErrorKind::Denied,
+                format!("`{what}` reads the repository, which is denied"),
+            )
+            .with_hint(remedy.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts the conversation as tainted before the client gets text that no call has read.
+    pub async fn note_outside(&self, place: &str) {
+        let (noted, is_noted) = oneshot::channel();
+        let place = place.to_owned();
+        if self.calls.send(Incoming::Outside { place, noted }).await.is_ok() {
+            let _ = is_noted.await;
+        }
+    }
+
+    /// True once it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.calls.is_closed()
+    }
+
+    /// Writes into the journal who is at the other end.
+    pub fn note_client(&self, client: &str) {
+        let client = cut_text(&tool_core::text::clean(client), limits::SUMMARY_BYTES_MAX);
+        self.recorder.notice(format!("The client is {client}."), None);
+    }
+
+    /// Returns once the session has ended: it was cancelled, or the daemon stops.
+    pub async fn ended(&self) {
+        self.calls.closed().await;
+    }
+}
+
+impl Sessions {
+    /// Begins a session that makes the calls of a connection. It is complete when the connection is dropped. `keys` are
+    /// those of the configuration, which are redacted. Denials name `place_of_grants`.
+    pub async fn connect(
+        self: &Arc<Self>,
+        request: &ConnectRequest,
+        place_of_grants: GrantPlace,
+        settings: PolicySettings,
+        keys: Vec<String>,
+        environment: BTreeMap<String, String>,
+    ) -> Result<Connection, Problem> {
+        let place = self.take_place()?;
+        let redactor = Redactor::new(&settings.unredacted, keys.iter().map(String::as_str))?;
+        keys.iter().for_each(|key| self.store.conceal(key));
+        let opening = CancellationToken::new();
+        let _guard = opening.clone().drop_guard();
+        let (repo_path, options) = (request.repo_path.clone(), self.repository_options(&settings, &opening));
+        let repository = blocking(move || open_repository(&repo_path, &options)).await?;
+        let locked = self.locked(&repository, &request.policy).await?;
+        let policy_request = merged(&settings, &request.policy, repository.narrowing());
+        // Each call says if its client answers questions.
+        let policy = policy(Cause::SkillCall, &policy_request, &request.policy, (&[], true)).await?;
+        let policy = policy.granted_in(place_of_grants);
+        let unreadable = (policy.decide(Effect::ReadRepository, false) == Decision::Deny)
+            .then(|| policy.remedy(Effect::ReadRepository, false));
+        let root = repository.root().to_owned();
+        let start = Start {
+            session_id: self.ids.next(tool_core::api::now()),
+            work: Work::Mcp,
+            target: "mcp".to_owned(),
+            focus: None,
+            repository: root.to_string_lossy().into_owned(),
+            working_directory: root.to_string_lossy().into_owned(),
+            provider: String::new(),
+            model: String::new(),
+            policy: policy_request,
+            continues: None,
+            binding: TurnBinding::default(),
+            // Each call says if its client answers approvals.
+            interactive: false,
+            ask: Vec::new(),
+            preview: false,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        };
+        let (calls, incoming) = mpsc::channel(limits::MCP_CALLS_MAX);
+        let launch = Launch {
+            place,
+            repository,
+            policy,
+            environment,
+            redactor: Arc::new(redactor),
+            task: Task::Calls(Calls::new(incoming)),
+            attached: false,
+            locked: locked.clone(),
+            inherited: super::preview::InheritedLayer::default(),
+        };
+        let started = self.launch(start, launch).await?;
+        let live = self.live(&started.session_id);
+        // A stop may have ended it in between.
+        let live = live.ok_or_else(|| Problem::new(ErrorKind::Stopping, "The backend is stopping"))?;
+        Ok(Connection {
+            id: started.session_id,
+            root,
+            recorder: Arc::clone(&live.recorder),
+            calls,
+            is_frozen: request.policy.frozen,
+            unreadable,
+            locked,
+        })
+    }
+
+    /// The functions that may be called in a repository with this lock file, with their schemas.
+    pub fn tools(&self, lock: Option<&Lock>) -> Vec<SkillFunction> {
+        let lock: Option<&dyn LockedSkills> = lock.map(|lock| lock as _);
+        let offered = self.engine.specs(SkillScope { lock, operation: None });
+        let is_offered = |function: &SkillFunction| {
+            let mut specs = offered.builtin.iter().chain(offered.team.iter().map(|tool| &tool.spec));
+            specs.any(|spec| spec.name == function.name)
+        };
+        let ready = self.engine.entries(lock).into_iter();
+        let ready = ready.filter(|entry| entry.state == SkillState::Ready);
+        ready.flat_map(|entry| entry.functions).filter(is_offered).collect()
+    }
+
+    /// True for a skill that may do more than read. Which one it is depends on the lock file.
+    pub fn changes_something(&self, name: &str, lock: Option<&Lock>) -> bool {
+        let effects = self.engine.effects(name, lock).unwrap_or_default();
+        effects.into_iter().any(Effect::changes_something)
+    }
+
+    /// Returns the problem of an unknown skill, or nothing if the skill exists.
+    pub fn missing_skill(&self, name: &str, lock: Option<&Lock>) -> Option<Problem> {
+        self.check_skill(name, lock).err()
+    }
+}

@@ -1,0 +1,126 @@
+//! Answers about a repository without a session: nothing is recorded, and no model is asked.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::checks::{open_repository, working_directory};
+use super::selection::{self, Selecting};
+use super::{Sessions, blocking, denies_history, unknown};
+use crate::limits;
+use tool_config::PolicySettings;
+use tool_context::SelectionFilter;
+use tool_core::api::{
+    CallGraph, CallGraphRequest, ContextRequest, ContextResult, GraphRequest, ModuleGraph, Problem, ScanRequest,
+    ScanResult,
+};
+use tool_core::redaction::Redactor;
+use tool_journal::history::Summary;
+use tool_journal::report;
+use tool_repository::Repository;
+
+impl Sessions {
+    /// Opens a repository and looks at it, on a blocking thread. A caller that goes away ends the look.
+    async fn inspect<T: Send + 'static>(
+        &self,
+        repo_path: String,
+        settings: &PolicySettings,
+        look: impl FnOnce(&Arc<Repository>, &CancellationToken) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let under_way = self.begin()?;
+        let cancel = CancellationToken::new();
+        let _guard = cancel.clone().drop_guard();
+        let options = self.repository_options(settings, &cancel);
+        blocking(move || {
+            let _under_way = under_way;
+            look(&open_repository(&repo_path, &options)?, &cancel)
+        })
+        .await
+    }
+
+    /// Counts what an operation would see of a repository.
+    pub async fn scan(&self, request: ScanRequest, settings: PolicySettings) -> Result<ScanResult, Problem> {
+        let scan =
+            |repository: &Arc<Repository>, cancel: &_| tool_context::scan(repository, cancel).map_err(Problem::from);
+        self.inspect(request.repo_path, &settings, scan).await
+    }
+
+    /// Builds the context that an operation would send to the model. Asks no model and records nothing.
+    pub async fn context(
+        &self,
+        request: ContextRequest,
+        settings: PolicySettings,
+        vault: Option<PathBuf>,
+    ) -> Result<ContextResult, Problem> {
+        let filter = SelectionFilter::new(&request.selection)?;
+        let indexes = Arc::clone(&self.indexes);
+        let redactor = Arc::new(Redactor::new(&settings.unredacted, [])?);
+        let (is_untrusted, denied) = (settings.untrusted, denies_history(&settings.deny));
+        self.inspect(request.repo_path.clone(), &settings, move |repository, cancel| {
+            let narrowing = repository.narrowing();
+            let filter = filter
+                .without_instructions_if(is_untrusted || narrowing.untrusted)
+                .without_history_if(denied || denies_history(&narrowing.deny));
+            let selecting = Selecting {
+                operation: request.operation,
+                target: request.target,
+                task: request.task,
+                focus: request.focus,
+                working_directory: working_directory(request.working_directory.as_deref(), repository)?,
+                vault,
+                filter: Arc::new(filter),
+                indexes,
+                redactor,
+                budget_tokens: limits::PACKET_TOKENS,
+            };
+            let (_, packet) = selecting.build(repository, cancel)?;
+            Ok(selection::describe_packet(packet))
+        })
+        .await
+    }
+
+    /// The report of an ended session in a repository, as it may be passed on.
+    pub async fn shared_report(self: &Arc<Self>, id: &str, root: &Path) -> Result<String, Problem> {
+        let summary = self.summary_in(id, root)?;
+        let sessions = Arc::clone(self);
+        blocking(move || {
+            let folder = sessions.store.folder(summary.id());
+            let report = sessions.store.report_of(&summary, &folder, None);
+            report.map_err(|error| report::problem_of(&error))
+        })
+        .await
+    }
+
+    /// What an ended session in a repository changed or proposes, as it may be passed on.
+    pub async fn shared_diff(self: &Arc<Self>, id: &str, root: &Path) -> Result<String, Problem> {
+        self.summary_in(id, root)?;
+        let diff = self.diff(id).await?.diff;
+        let sessions = Arc::clone(self);
+        blocking(move || Ok(sessions.store.share(&diff))).await
+    }
+
+    fn summary_in(&self, id: &str, root: &Path) -> Result<Summary, Problem> {
+        let summary = self.store.summary(id);
+        let here = |summary: &Summary| Path::new(&summary.start.repository) == root;
+        summary.filter(here).ok_or_else(|| unknown(id))
+    }
+
+    /// Draws the modules of a directory and the imports between them. Asks no model and records nothing.
+    pub async fn graph(&self, request: GraphRequest, settings: PolicySettings) -> Result<ModuleGraph, Problem> {
+        let indexes = Arc::clone(&self.indexes);
+        self.inspect(request.repo_path.clone(), &settings, move |repository, cancel| {
+            selection::draw_graph(&request, repository, &indexes, cancel)
+        })
+        .await
+    }
+
+    /// Draws the callers and callees of a symbol. Asks no model and records nothing.
+    pub async fn call_graph(&self, request: CallGraphRequest, settings: PolicySettings) -> Result<CallGraph, Problem> {
+        let indexes = Arc::clone(&self.indexes);
+        self.inspect(request.repo_path.clone(), &settings, move |repository, cancel| {
+            selection::draw_call_graph(&request, repository, &indexes, cancel)
+        })
+        .await
+    }
+}

@@ -1,0 +1,651 @@
+//! Sessions: started by a request, run by one owner task each, kept as a journal, and answered for afterwards.
+//!
+//! The journal of a session (`~/.tool/sessions/<id>/journal.jsonl`) is the truth: streams, tasks, history, results and
+//! the report are views of it, and a daemon that died finds at its next start what was under way, finishes or rolls
+//! back its changes, and closes it as failed. Commands, the page, other agents and the API build on it. This file owns the running sessions, and decides what becomes of one whose
+//! client, task or daemon goes away; `start` checks a request, and `run` does the work.
+
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate self as tool_session;
+
+pub mod approvals;
+mod checks;
+pub mod connection;
+mod continuation;
+pub mod engine;
+#[cfg(test)]
+#[path = "../../journal/src/fixtures.rs"]
+mod fixtures;
+mod inspect;
+mod key_command;
+mod left;
+mod planned;
+pub mod preflight;
+pub mod preview;
+mod proposed;
+mod run;
+mod running;
+mod selection;
+mod start;
+mod store;
+mod undo;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use approvals::is_same_secret;
+use approvals::{Approvals, SessionApprover};
+use engine::Engine;
+pub use key_command::key_command;
+pub use planned::plan_tests;
+use preview::InheritedLayer;
+pub use proposed::read_proposals;
+use run::{Outcome, SessionRun, Task};
+use running::{Running, SessionPermit, TurnPermit};
+use store::Store;
+pub use store::{SESSIONS_BYTES_MAX, SESSIONS_KEPT};
+use tool_config::PolicySettings;
+use tool_context::Indexes;
+use tool_core::api::{
+    self, ApprovalAnswer, ErrorKind, History, OpenApproval, Problem, SessionResult, SessionStart, SessionUsage,
+    SkillEntry, Status, TaskEntry,
+};
+use tool_core::redaction::Redactor;
+pub use tool_journal::feed::JOURNAL_BYTES_MAX;
+use tool_journal::feed::{Events, Numbered, Recorder, texts};
+use tool_journal::history::{Filter, Summary};
+use tool_journal::ids::Ids;
+use tool_journal::journal::Start;
+pub use tool_journal::report::REPORT_TRANSCRIPT_BYTES_MAX;
+use tool_journal::{history, report};
+use tool_provider::Usage;
+use tool_repository::{Repository, ScanCache};
+use tool_skill::SkillHost;
+use tool_skill::lock::Lock;
+use tool_skill::policy::Policy;
+
+/// Contexts that are built at once over all sessions. Building one uses every core for a moment; two hundred at once
+/// would take every blocking thread, and with them the answers to other requests.
+const CONTEXTS_BUILDING_MAX: usize = 8;
+
+/// Skill calls under way at once over all sessions: each holds a blocking thread, also while it waits for an approval.
+const SKILL_CALLS_RUNNING_MAX: usize = 128;
+
+/// Time without any stream after which an attached session is cancelled: a client that reconnects is faster.
+const ATTACHED_GRACE_MS: u64 = 2_000;
+
+/// Time in which the first stream of an attached session must open.
+const ATTACHED_FIRST_MS: u64 = 30_000;
+
+/// Time in which a cancelled session must end; then it is ended from outside. Skills free their threads within half a
+/// second.
+const CANCEL_GRACE_MS: u64 = 2_000;
+
+/// Pauses before memory is given back. An index of fifty thousand files is filled within half a minute.
+const GIVE_BACK_SECONDS: [u64; 3] = [2, 8, 20];
+
+/// Why the sessions of a home cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("the sessions in `{}` cannot be opened", folder.display())]
+pub struct OpenSessionsError {
+    folder: PathBuf,
+    source: io::Error,
+}
+
+/// All sessions of one home: the running ones, and those that are kept.
+pub struct Sessions {
+    home: PathBuf,
+    store: Store,
+    engine: Arc<dyn Engine>,
+    approvals: Arc<Approvals>,
+    calls: Arc<Semaphore>,
+    contexts: Arc<Semaphore>,
+    ids: Ids,
+    running: Mutex<Running>,
+    tasks: TaskTracker,
+    /// Scans of repositories, kept from one session to the next.
+    scans: Arc<ScanCache>,
+    indexes: Arc<Indexes>,
+    stopping: CancellationToken,
+    /// A lower time-out of scans than that of `limits`.
+    scan_time: Option<Duration>,
+    /// True while memory is about to be given back.
+    is_giving_back: AtomicBool,
+}
+
+/// A running session.
+struct Live {
+    id: String,
+    recorder: Arc<Recorder>,
+    cancel: CancellationToken,
+    /// Set where it is the daemon's stop that cancels it.
+    stopped: AtomicBool,
+    streams: watch::Sender<usize>,
+}
+
+/// Options for opening repositories under this policy. `state_directory` is the program's own directory.
+pub fn repository_options(policy: &PolicySettings, state_directory: &Path) -> tool_repository::Options {
+    tool_repository::Options {
+        state_directory: Some(state_directory.to_owned()),
+        hide: policy.hide.clone(),
+        reveal: policy.reveal.clone(),
+        protect: policy.protect.clone(),
+        home_confirmed: policy.home,
+        ..tool_repository::Options::default()
+    }
+}
+
+impl Sessions {
+    /// Opens the sessions below `home`; what a daemon that died has left is finished first. Blocks. `scan_time` lowers
+    /// the time-out of scans; `keys` are those of the configuration, which no report shows.
+    pub fn open(
+        home: &Path,
+        skills: Arc<SkillHost>,
+        indexes: Arc<Indexes>,
+        scan_time: Option<Duration>,
+        keys: BTreeSet<String>,
+    ) -> Result<Arc<Self>, OpenSessionsError> {
+        let host = engine::Host {
+            skills,
+            learned: home.join("cache").join("models.json"),
+        };
+        Self::open_with(home, Arc::new(host), indexes, scan_time, keys)
+    }
+
+    /// Opens sessions of another engine, as [`Sessions::open`] does with the real one.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the folder of the sessions cannot be opened.
+    pub fn open_with(
+        home: &Path,
+        engine: Arc<dyn Engine>,
+        indexes: Arc<Indexes>,
+        scan_time: Option<Duration>,
+        keys: BTreeSet<String>,
+    ) -> Result<Arc<Self>, OpenSessionsError> {
+        let folder = home.join("sessions");
+        let store = Store::open(&folder, home, keys).map_err(|source| OpenSessionsError { folder, source })?;
+        preview::remove_layers(home);
+        Ok(Arc::new(Self {
+            home: home.to_owned(),
+            ids: store.ids(),
+            store,
+            engine,
+            approvals: Arc::default(),
+            calls: Arc::new(Semaphore::new(SKILL_CALLS_RUNNING_MAX)),
+            contexts: Arc::new(Semaphore::new(CONTEXTS_BUILDING_MAX)),
+            running: Mutex::default(),
+            tasks: TaskTracker::new(),
+            scans: Arc::default(),
+            indexes,
+            stopping: CancellationToken::new(),
+            scan_time,
+            is_giving_back: AtomicBool::new(false),
+        }))
+    }
+
+    /// Begins the journal and the session. Where the asker goes away meanwhile, the session goes on or not as it is
+    /// attached, and is never left without an owner.
+    async fn launch(self: &Arc<Self>, start: Start, launch: Launch) -> Result<SessionStart, Problem> {
+        let sessions = Arc::clone(self);
+        blocking(move || {
+            let recorder = sessions.store.begin(start).map_err(|error| {
+                Problem::new(
+                    ErrorKind::JournalFailed,
+                    format!("The session cannot be recorded: {error}"),
+                )
+                .with_hint("make room, and check that TOOL_HOME (without it ~/.tool) may be written")
+            })?;
+            if let Err(error) = recorder.inherit(launch.repository.root(), &launch.inherited.files) {
+                sessions.store.forget(&recorder);
+                return Err(preview::not_kept(&error));
+            }
+            if let Some((message, hint)) = launch.inherited.notice(&launch.repository) {
+                recorder.notice(message, Some(hint));
+            }
+            Ok(sessions.enter(recorder, launch))
+        })
+        .await
+    }
+
+    /// Takes the session in, and gives it its owner.
+    fn enter(self: &Arc<Self>, recorder: Arc<Recorder>, mut launch: Launch) -> SessionStart {
+        let turn = launch.place.take_turn(&recorder);
+        let start = recorder.summary().start;
+        let secret = approvals::new_secret();
+        let approver = SessionApprover::new(
+            Arc::clone(&self.approvals),
+            Arc::clone(&recorder),
+            Arc::clone(&secret),
+            start.interactive || !start.ask.is_empty(),
+        );
+        let live = Arc::new(Live {
+            id: start.session_id.clone(),
+            recorder: Arc::clone(&recorder),
+            cancel: CancellationToken::new(),
+            stopped: AtomicBool::new(false),
+            streams: watch::Sender::new(0),
+        });
+        let job = SessionRun {
+            engine: Arc::clone(&self.engine),
+            recorder,
+            approver: Arc::new(approver),
+            repository: launch.repository,
+            indexes: Arc::clone(&self.indexes),
+            policy: launch.policy,
+            locked: launch.locked,
+            environment: launch.environment,
+            redactor: launch.redactor,
+            made: self.store.files_made_in(&start.repository),
+            calls: Arc::clone(&self.calls),
+            contexts: Arc::clone(&self.contexts),
+            cancel: live.cancel.clone(),
+            task: launch.task,
+            changes: Arc::new(left::JournalChanges(Arc::clone(self))),
+        };
+        {
+            let mut running = self.lock();
+            // A stop that came while the journal was begun has not seen it.
+            if self.stopping.is_cancelled() {
+                live.stop();
+            }
+            running.live.insert(live.id.clone(), Arc::clone(&live));
+            self.tasks.spawn(Arc::clone(self).own(live, job, launch.attached, turn));
+        }
+        drop(launch.place);
+        SessionStart {
+            session_id: start.session_id,
+            status: Status::Running,
+            approval_secret: secret.to_string(),
+        }
+    }
+
+    /// The owner of a session: nothing of it outlives this task but blocking work that ignores its cancellation, and
+    /// that cannot change anything any more once the journal has ended.
+    async fn own(self: Arc<Self>, live: Arc<Live>, job: SessionRun, attached: bool, turn: Option<TurnPermit>) {
+        let summary = live.recorder.summary();
+        let work = AssertUnwindSafe(run::run(&job)).catch_unwind();
+        let outcome = tokio::select! {
+            outcome = work => outcome.unwrap_or_else(|_| Outcome::failed(run::operation_failed(&summary.start.work))),
+            () = live.overdue() => Outcome::cancelled(),
+            () = live.recorder.keep_up() => unreachable!("it never returns"),
+            () = live.watch(attached) => unreachable!("it never returns"),
+        };
+        let outcome = if live.stopped.load(Ordering::SeqCst) {
+            outcome.by_stop()
+        } else {
+            outcome
+        };
+        // Work that is left over, after a panic for instance, has no reader.
+        live.cancel.cancel();
+        drop(job);
+        let (sessions, ending) = (Arc::clone(&self), Arc::clone(&live));
+        let ended = blocking(move || Ok(sessions.store.end(&ending.recorder, outcome)));
+        let is_written = ended.await.unwrap_or_else(|_| {
+            tracing::error!(session = live.id, "a session could not be ended");
+            true
+        });
+        if !is_written {
+            self.write_until_durable(&live).await;
+        }
+        self.lock().live.remove(&live.id);
+        drop(turn);
+        self.give_back_memory();
+    }
+
+    /// Gives the memory of ended sessions back after a while, and again once their indexes are filled. No stop waits for
+    /// it.
+    fn give_back_memory(self: &Arc<Self>) {
+        if self.is_giving_back.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let sessions = Arc::clone(self);
+        tokio::spawn(async move {
+            for seconds in GIVE_BACK_SECONDS {
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                // It cannot panic, and a runtime that ends needs none of it.
+                let _ = tokio::task::spawn_blocking(tool_sandbox::heap::give_back).await;
+            }
+            sessions.is_giving_back.store(false, Ordering::SeqCst);
+        });
+    }
+
+    /// Tries to write an ended session until the disk takes it, or the daemon stops. Until then it is answered from memory.
+    async fn write_until_durable(self: &Arc<Self>, live: &Arc<Live>) {
+        loop {
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(limits::JOURNAL_RETRY_MS)) => {}
+                () = self.stopping.cancelled() => {}
+            }
+            let (sessions, waiting) = (Arc::clone(self), Arc::clone(live));
+            let written = blocking(move || Ok(sessions.store.write_waiting(&waiting.recorder))).await;
+            if written == Ok(true) || self.stopping.is_cancelled() {
+                return;
+            }
+        }
+    }
+
+    /// Streams the events of a session after number `after`.
+    pub fn events(&self, id: &str, after: u64) -> Result<Stream, Problem> {
+        if let Some(live) = self.live(id) {
+            let summary = live.recorder.summary();
+            let (model, has_ended) = (summary.start.model, summary.status != Status::Running);
+            let events = Events::follow(Arc::clone(&live.recorder), id, after);
+            live.streams.send_modify(|count| *count += 1);
+            let _attached = Some(Attached(live));
+            return Ok(Stream {
+                events,
+                first: None,
+                has_ended,
+                model,
+                _attached,
+            });
+        }
+        let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
+        Ok(Stream {
+            events: Events::replay(self.store.folder(id), id, after),
+            first: None,
+            has_ended: true,
+            model: summary.start.model,
+            _attached: None,
+        })
+    }
+
+    /// Cancels a running session.
+    pub fn cancel(&self, id: &str) -> Result<(), Problem> {
+        // Between its last event and the end of its task a session is still live, but its clients have seen it end.
+        let live = self
+            .live(id)
+            .filter(|live| live.recorder.summary().status == Status::Running);
+        if let Some(live) = live {
+            live.cancel.cancel();
+            return Ok(());
+        }
+        if self.live(id).is_none() {
+            self.store.summary(id).ok_or_else(|| unknown(id))?;
+        }
+        Err(Problem::new(
+            ErrorKind::SessionEnded,
+            format!("The session `{id}` has ended"),
+        ))
+    }
+
+    /// Answers an approval.
+    pub fn answer(&self, id: &str, answer: &ApprovalAnswer) -> Result<(), Problem> {
+        self.approvals.answer(id, answer)
+    }
+
+    /// An open approval, whole.
+    pub fn approval(&self, id: &str) -> Result<OpenApproval, Problem> {
+        self.approvals.whole(id)
+    }
+
+    /// The last tasks, running ones first.
+    pub fn tasks(&self, filter: &Filter) -> Vec<TaskEntry> {
+        history::tasks(self.summaries().values().rev(), filter)
+    }
+
+    /// The last ended sessions over all directories.
+    pub fn history(&self, filter: &Filter) -> History {
+        history::history(self.summaries().values().rev(), filter)
+    }
+
+    /// All sessions by id, which is by age.
+    fn summaries(&self) -> BTreeMap<String, Summary> {
+        // The live ones first: a session that ends in between is then in both, and the later one is the right one.
+        let live: Vec<Arc<Live>> = self.lock().live.values().cloned().collect();
+        let mut summaries: BTreeMap<String, Summary> = live
+            .iter()
+            .map(|live| (live.id.clone(), live.recorder.summary()))
+            .collect();
+        summaries.extend(self.store.summaries());
+        summaries
+    }
+
+    /// A session's result; of a running one, the output so far. A report that is gone is written again.
+    pub async fn result(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
+        if let Some(live) = self.live(id) {
+            let missing = unknown(id);
+            let read = blocking(move || {
+                // Taken before the output: a complete session then has all its output.
+                let summary = live.recorder.summary();
+                result_of(summary, live.recorder.output()).ok_or(missing)
+            });
+            return read.await;
+        }
+        let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
+        let (sessions, missing) = (Arc::clone(self), unknown(id));
+        let read = blocking(move || {
+            let folder = sessions.store.folder(summary.id());
+            let Ok((output, _)) = folder.view(|lines| history::output(lines)) else {
+                return Err(missing);
+            };
+            let mut result = result_of(summary.clone(), output).ok_or(missing)?;
+            result.report_path = sessions.store.report(&summary).unwrap_or_default();
+            Ok(result)
+        });
+        read.await
+    }
+
+    /// Returns the result without the output. For most ended sessions the journal is not read.
+    pub async fn result_in_short(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
+        if let Some(live) = self.live(id) {
+            return result_of(live.recorder.summary(), String::new()).ok_or_else(|| unknown(id));
+        }
+        if let Some(summary) = self.store.summary(id) {
+            let look = move || Ok((!report::is_wanted(&summary) || report::is_there(&summary)).then_some(summary));
+            let known = blocking(look).await?;
+            let result = known.and_then(|summary| {
+                let report_path = report::path_in_results(&summary);
+                let result = result_of(summary, String::new())?;
+                Some(SessionResult { report_path, ..result })
+            });
+            if let Some(result) = result {
+                return Ok(result);
+            }
+        }
+        let result = self.result(id).await?;
+        Ok(SessionResult {
+            output: String::new(),
+            ..result
+        })
+    }
+
+    /// All skills.
+    pub fn skills(&self) -> Vec<SkillEntry> {
+        self.engine.entries(None)
+    }
+
+    /// The options with which a request opens its repository; `cancel` cancels the opening.
+    fn repository_options(&self, settings: &PolicySettings, cancel: &CancellationToken) -> tool_repository::Options {
+        tool_repository::Options {
+            scan_time: self.scan_time,
+            scans: Some(Arc::clone(&self.scans)),
+            cancel: cancel.clone(),
+            ..repository_options(settings, &self.home)
+        }
+    }
+
+    /// A session that is read from memory: a running one, or one that the disk does not have yet.
+    fn live(&self, id: &str) -> Option<Arc<Live>> {
+        self.lock().live.get(id).cloned()
+    }
+}
+
+/// Inputs of a session.
+struct Launch {
+    place: SessionPermit,
+    repository: Arc<Repository>,
+    policy: Policy,
+    locked: Option<Arc<Lock>>,
+    environment: BTreeMap<String, String>,
+    redactor: Arc<Redactor>,
+    task: Task,
+    attached: bool,
+    inherited: InheritedLayer,
+}
+
+impl Live {
+    /// Cancels it because the daemon stops.
+    fn stop(&self) {
+        if !self.cancel.is_cancelled() {
+            self.stopped.store(true, Ordering::SeqCst);
+        }
+        self.cancel.cancel();
+    }
+
+    /// Cancels an attached session once its last client is gone. Never returns.
+    async fn watch(&self, attached: bool) {
+        if attached {
+            self.abandoned().await;
+            tracing::info!(session = self.id, "cancelled: its client is gone");
+            self.cancel.cancel();
+        }
+        std::future::pending().await
+    }
+
+    /// Returns once no stream has been open for a while.
+    async fn abandoned(&self) {
+        let mut streams = self.streams.subscribe();
+        let mut patience = limits::milliseconds(ATTACHED_FIRST_MS);
+        while tokio::time::timeout(patience, streams.wait_for(|count| *count > 0))
+            .await
+            .is_ok()
+        {
+            patience = limits::milliseconds(ATTACHED_GRACE_MS);
+            // The sender is a part of `self`: it cannot be gone.
+            let _ = streams.wait_for(|count| *count == 0).await;
+        }
+    }
+
+    /// Returns when a cancelled session has not ended in time.
+    async fn overdue(&self) {
+        self.cancel.cancelled().await;
+        tokio::time::sleep(limits::milliseconds(CANCEL_GRACE_MS)).await;
+    }
+}
+
+/// A follower of a session.
+pub struct Stream {
+    events: Events,
+    /// Events that were read ahead.
+    first: Option<Vec<Numbered>>,
+    /// True where the session had ended when the stream was opened.
+    has_ended: bool,
+    model: String,
+    _attached: Option<Attached>,
+}
+
+impl Stream {
+    /// The next events, at least one; absent after the terminal one.
+    pub async fn next(&mut self) -> Option<Vec<Numbered>> {
+        match self.first.take() {
+            Some(first) => Some(first),
+            None => self.events.next().await,
+        }
+    }
+
+    /// Takes the next events out of a batch, with the texts of changed files, which the journal keeps apart from the events.
+    /// At most one of the events has texts.
+    pub async fn take_with_texts(&self, batch: &mut VecDeque<Numbered>) -> Vec<Numbered> {
+        let piece = texts::take_piece(batch);
+        if !texts::has_texts(&piece) {
+            return piece;
+        }
+        let (folder, kept) = (self.events.folder().clone(), piece.clone());
+        let added = tokio::task::spawn_blocking(move || texts::add_texts(piece, &folder));
+        added.await.unwrap_or(kept)
+    }
+
+    /// True where the session has ended and the reader has had its last event. Does not wait for a running session.
+    pub async fn is_spent(&mut self) -> bool {
+        if !self.has_ended || self.first.is_some() {
+            return false;
+        }
+        self.first = self.events.next().await;
+        self.first.is_none()
+    }
+
+    /// Identifier of the model, for the form that names it in events.
+    pub fn model(&self) -> &str {
+        &self.model
+    }
+}
+
+/// Counts a stream for as long as it is open.
+struct Attached(Arc<Live>);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        self.0.streams.send_modify(|count| *count -= 1);
+    }
+}
+
+/// Blocking work of the manager. A panic in it is a bug and is answered as one.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|_| {
+        Err(Problem::new(
+            ErrorKind::Internal,
+            "The backend failed; its log says more",
+        ))
+    })
+}
+
+fn unknown(id: &str) -> Problem {
+    Problem::new(ErrorKind::NotFound, format!("There is no session `{id}`"))
+        .with_hint("`tool history` lists them, with `--operation skill-call` your calls of skills")
+}
+
+/// Counts of a session as a result shows them.
+fn shown_usage(usage: Usage) -> SessionUsage {
+    SessionUsage {
+        input_tokens: usage.input_tokens,
+        cached_tokens: usage.cached_tokens,
+        output_tokens: usage.output_tokens,
+        estimated: usage.estimated,
+        cost: usage.cost(),
+    }
+}
+
+/// The result of an operation; a call of one skill has none beside its stream.
+fn result_of(summary: Summary, output: String) -> Option<SessionResult> {
+    Some(SessionResult {
+        session_id: summary.id().to_owned(),
+        operation: summary.start.work.operation()?,
+        status: summary.status,
+        output,
+        files_modified: summary.files_modified(),
+        files_proposed: summary.files_proposed(),
+        report_path: summary.report_path.clone(),
+        usage: summary.usage.map(shown_usage),
+        error: summary.problem,
+    })
+}
+
+/// True where the policy denies git: then earlier commits count for nothing in a selection.
+fn denies_history(deny: &[String]) -> bool {
+    deny.iter().any(|effect| effect == api::Effect::ReadGit.name())
+}
+
+/// Limits of this crate.
+mod limits {
+    pub(crate) use tool_core::limits::*;
+    tool_core::time_limits!();
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,444 @@
+//! Previews: sessions that change files in a private layer, and what becomes of their proposals.
+//!
+//! The journal of a preview holds its changes like that of any session; its start says that they are proposals. Changes
+//! of earlier turns stand in it as the first one, so that one journal tells all that a preview proposes. The layer
+//! itself lives as long as the session runs. Applying the proposals is a session of its own, which can be undone.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::checks::open_repository;
+use super::run::{self, Outcome};
+use super::store::{open_again, unreadable};
+use super::{Sessions, blocking, unknown};
+use crate::limits;
+use tool_config::PolicySettings;
+use tool_core::api::{self, ApplyRequest, ApplyResult, DiscardResult, ErrorKind, Operation, Problem, Status};
+use tool_journal::feed::Recorder;
+use tool_journal::history::{FileMark, Summary};
+use tool_journal::journal::{SessionFolder, Start, TurnBinding, Work};
+use tool_repository::Repository;
+use tool_repository::changes::{FileChange, FileState};
+use tool_repository::layer::{self, Layer};
+use tool_repository::normalise;
+use tool_skill::CallContext;
+use tool_skill::policy::{Cause, Policy};
+use tool_skill::stage::{PreviewRefused, commit_previewed};
+
+/// Folder of the layers in a home.
+const LAYERS_FOLDER: &str = "layers";
+
+/// Files that an error names one by one.
+const FILES_NAMED_MAX: usize = 12;
+
+/// Removes the layers of a daemon that died: their sessions are closed, and their journals tell what was in them.
+pub(super) fn remove_layers(home: &Path) {
+    if let Err(error) = layer::remove(&home.join(LAYERS_FOLDER)) {
+        tracing::warn!(%error, "the layers of earlier previews could not be removed");
+    }
+}
+
+/// Makes the empty layer of a session.
+pub(super) fn create_layer(home: &Path, session_id: &str) -> Result<Arc<Layer>, Problem> {
+    let folder = home.join(LAYERS_FOLDER);
+    let created =
+        tool_journal::journal::create_private_folder(&folder).and_then(|()| Layer::create(&folder.join(session_id)));
+    created.map_err(|error| not_kept(&error))
+}
+
+/// The problem of a preview whose files cannot be kept.
+pub(super) fn not_kept(error: &dyn std::fmt::Display) -> Problem {
+    Problem::new(
+        ErrorKind::JournalFailed,
+        format!("The files of the preview cannot be kept: {error}"),
+    )
+    .with_hint("make room, and check that TOOL_HOME (without it ~/.tool) may be written")
+}
+
+/// The proposals that a turn takes over from the session that it continues.
+#[derive(Debug, Default)]
+pub(super) struct InheritedLayer {
+    /// True where the turn is a preview as well.
+    pub(super) is_preview: bool,
+    /// Proposals that are not applied yet.
+    pub(super) files: Vec<FileChange>,
+}
+
+impl InheritedLayer {
+    /// Reads what a session has proposed, as far as it is not in the repository by now. A preview goes on until all that
+    /// it proposes is applied, or it is discarded. Blocks.
+    pub(super) fn of(last: &Summary, folder: &SessionFolder, home: &Path) -> Result<Self, Problem> {
+        if !last.start.preview || last.is_discarded {
+            return Ok(Self::default());
+        }
+        let proposed = proposals(folder)?;
+        let repository = open_again(last, home)?;
+        let had_some = !proposed.is_empty();
+        let mut files = proposed;
+        files.retain(|file| !is_at(&repository, file, file.after.as_ref()));
+        Ok(Self {
+            is_preview: !had_some || !files.is_empty(),
+            files,
+        })
+    }
+
+    /// A notice where files of the repository are no longer what the proposals began with.
+    pub(super) fn notice(&self, repository: &Repository) -> Option<(String, String)> {
+        let is_changed = |file: &&FileChange| !is_in_tree(repository, file);
+        let changed: Vec<&str> = self
+            .files
+            .iter()
+            .filter(is_changed)
+            .map(|file| file.path.as_str())
+            .collect();
+        (!changed.is_empty()).then(|| {
+            (
+                format!(
+                    "Changed in the repository since they were proposed: {}",
+                    named(&changed)
+                ),
+                "the preview works with its own state of them, and `tool apply` will refuse them".to_owned(),
+            )
+        })
+    }
+}
+
+/// True where the tree itself, without the layer, is what a proposal began with.
+fn is_in_tree(repository: &Repository, file: &FileChange) -> bool {
+    let current = tool_repository::changes::current(repository.handle(), &file.path, limits::REPLACED_BYTES_MAX);
+    current.is_ok_and(|current| mark(current.as_ref()) == mark(file.before.as_ref()))
+}
+
+fn is_at(repository: &Repository, file: &FileChange, state: Option<&FileState>) -> bool {
+    let current = repository.current(&file.path, limits::REPLACED_BYTES_MAX);
+    current.is_ok_and(|current| mark(current.as_ref()) == mark(state))
+}
+
+fn mark(state: Option<&FileState>) -> Option<FileMark> {
+    state.map(FileMark::from)
+}
+
+/// The net proposals of a session. Blocks.
+fn proposals(folder: &SessionFolder) -> Result<Vec<FileChange>, Problem> {
+    let lines = folder.changes().map_err(|error| unreadable(&error))?;
+    let net: io::Result<Vec<FileChange>> = folder.net(&lines).collect();
+    net.map_err(|error| unreadable(&error))
+}
+
+fn named(paths: &[&str]) -> String {
+    let more = paths.len().saturating_sub(FILES_NAMED_MAX);
+    let quoted = paths.iter().take(FILES_NAMED_MAX);
+    let names: Vec<String> = quoted
+        .map(|path| format!("`{}`", tool_core::text::visible_name(path)))
+        .collect();
+    match more {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names.join(", ")),
+    }
+}
+
+impl Sessions {
+    /// The newest preview in a repository that has proposals.
+    pub async fn newest_preview(&self, repository: &str) -> Result<String, Problem> {
+        let (summaries, repository) = (self.summaries(), repository.to_owned());
+        blocking(move || {
+            let root = std::fs::canonicalize(&repository).unwrap_or_else(|_| PathBuf::from(&repository));
+            let is_it = |summary: &&Summary| {
+                Path::new(&summary.start.repository) == root && !summary.files_proposed().is_empty()
+            };
+            let found = summaries.values().rev().find(is_it);
+            found.map(|summary| summary.id().to_owned()).ok_or_else(|| {
+                let message = format!("No preview has proposed changes in `{}`", root.display());
+                Problem::new(ErrorKind::NothingChanged, message)
+                    .with_hint("`tool refactor --preview` and `tool test-gen --preview` make one")
+            })
+        })
+        .await
+    }
+
+    /// Puts proposals of a preview in place, as a session of its own. Goes on to its end where the asker goes away.
+    pub async fn apply(
+        self: &Arc<Self>,
+        id: &str,
+        request: ApplyRequest,
+        settings: PolicySettings,
+    ) -> Result<ApplyResult, Problem> {
+        let summary = self.ended_preview(id)?;
+        check_whole(&summary, request.partial)?;
+        let mut place = self.take_place()?;
+        place.claim(summary.start.conversation())?;
+        let sessions = Arc::clone(self);
+        blocking(move || {
+            let applied = sessions.put_in_place(&summary, &request, &settings);
+            drop(place);
+            applied
+        })
+        .await
+    }
+
+    fn put_in_place(
+        &self,
+        summary: &Summary,
+        request: &ApplyRequest,
+        settings: &PolicySettings,
+    ) -> Result<ApplyResult, Problem> {
+        let options = self.repository_options(settings, &CancellationToken::new());
+        let repository = open_repository(&summary.start.repository, &options)?;
+        let proposed = proposals(&self.store.folder(summary.id()))?;
+        if proposed.is_empty() {
+            return Err(nothing_to_apply(summary, "proposes no changes"));
+        }
+        let count = proposed.len();
+        let (wanted, left) = choose(proposed, &request.paths)?;
+        let (unchanged, open): (Vec<FileChange>, Vec<FileChange>) = wanted
+            .into_iter()
+            .partition(|file| is_at(&repository, file, file.after.as_ref()));
+        if open.is_empty() {
+            return Err(nothing_to_apply(
+                summary,
+                "is applied already: the files are as it proposes",
+            ));
+        }
+        let apply = self.begin_apply(summary)?;
+        let applied = commit(&apply, repository, summary, open, settings);
+        let outcome = applied.as_ref().err().cloned();
+        self.store
+            .end(&apply, outcome.map_or_else(Outcome::complete, Outcome::failed));
+        let applied = applied?;
+        let paths = |files: Vec<FileChange>| files.into_iter().map(|file| file.path).collect();
+        Ok(ApplyResult {
+            session_id: summary.id().to_owned(),
+            repository: summary.start.repository.clone(),
+            apply_session_id: apply.summary().id().to_owned(),
+            not_verified: not_verified(summary, left.len(), count),
+            applied,
+            unchanged: paths(unchanged),
+            left: paths(left),
+        })
+    }
+
+    /// Begins the session that applies a preview.
+    fn begin_apply(&self, preview: &Summary) -> Result<Arc<Recorder>, Problem> {
+        let start = Start {
+            session_id: self.ids.next(api::now()),
+            work: Work::Apply(preview.id().to_owned()),
+            target: preview.start.target.clone(),
+            focus: None,
+            continues: None,
+            binding: TurnBinding::default(),
+            interactive: false,
+            ask: Vec::new(),
+            preview: false,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..preview.start.clone()
+        };
+        self.store.begin(start).map_err(|error| not_kept(&error))
+    }
+
+    /// Drops the proposals of a preview, and with it those of all turns of its conversation.
+    pub async fn discard(self: &Arc<Self>, id: &str) -> Result<DiscardResult, Problem> {
+        let summary = self.ended_preview(id)?;
+        let mut place = self.take_place()?;
+        place.claim(summary.start.conversation())?;
+        let sessions = Arc::clone(self);
+        blocking(move || {
+            let dropped = sessions.drop_proposals(&summary);
+            drop(place);
+            dropped
+        })
+        .await
+    }
+
+    fn drop_proposals(&self, preview: &Summary) -> Result<DiscardResult, Problem> {
+        let conversation = preview.start.conversation();
+        let summaries = self.store.summaries();
+        let is_turn = |summary: &&Summary| {
+            summary.start.conversation() == conversation && summary.start.preview && !summary.is_discarded
+        };
+        let mut sessions = Vec::new();
+        for summary in summaries.values().filter(is_turn) {
+            self.store.discard(summary.id()).map_err(|error| unreadable(&error))?;
+            sessions.push(summary.id().to_owned());
+        }
+        Ok(DiscardResult {
+            session_id: preview.id().to_owned(),
+            discarded: preview.files_proposed(),
+            sessions,
+        })
+    }
+
+    /// A preview that has ended and is not discarded.
+    fn ended_preview(&self, id: &str) -> Result<Summary, Problem> {
+        if let Some(live) = self.live(id)
+            && live.recorder.summary().status == Status::Running
+        {
+            let message = format!("The session `{id}` is still running");
+            return Err(Problem::new(ErrorKind::SessionRunning, message).with_hint("wait for its end, or cancel it"));
+        }
+        let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
+        if !summary.start.preview {
+            let message = format!("The session `{id}` is no preview: its changes are in the repository");
+            return Err(Problem::new(ErrorKind::NothingToApply, message).with_hint("`tool undo` takes changes back"));
+        }
+        if summary.is_discarded {
+            return Err(nothing_to_apply(&summary, "is discarded"));
+        }
+        Ok(summary)
+    }
+}
+
+/// Commits proposals with the checks of a proposal. What the preview was allowed to propose may be applied.
+fn commit(
+    apply: &Arc<Recorder>,
+    repository: Arc<Repository>,
+    preview: &Summary,
+    files: Vec<FileChange>,
+    settings: &PolicySettings,
+) -> Result<Vec<String>, Problem> {
+    let request = api::PolicyRequest {
+        ask_before_write: false,
+        ..preview.start.policy.clone()
+    };
+    let request = run::merged(settings, &request, repository.narrowing());
+    // The changes of test-gen were judged when they were proposed.
+    let policy = Policy::new(Cause::Operation(Operation::Refactor), &request)?;
+    let context = CallContext {
+        changes: Arc::clone(apply) as _,
+        ..CallContext::unattended(repository, policy)
+    };
+    commit_previewed(&context, files).map_err(|refused| match refused {
+        PreviewRefused::Changed(paths) => {
+            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+            let message = format!("Nothing was applied: changed since the preview: {}", named(&paths));
+            let hint = format!(
+                "name the other files to apply only these, or take the changes over by hand: `tool apply {} --patch FILE`",
+                preview.id()
+            );
+            Problem::new(ErrorKind::PreviewOutdated, message).with_hint(hint)
+        }
+        PreviewRefused::Failure(failure) => {
+            let message = format!("Nothing was applied: {}", failure.message);
+            let problem = Problem::new(ErrorKind::from_code(&failure.code), message);
+            match failure.hint {
+                Some(hint) => problem.with_hint(hint),
+                None => problem,
+            }
+        }
+    })
+}
+
+/// Refuses to apply an incomplete preview unless the user asks for a partial one.
+fn check_whole(summary: &Summary, is_partial: bool) -> Result<(), Problem> {
+    if summary.status == Status::Complete || is_partial {
+        return Ok(());
+    }
+    let end = match &summary.problem {
+        Some(problem) => problem.message.clone(),
+        None => "it did not end".to_owned(),
+    };
+    let message = format!("The preview `{}` is not complete: {end}", summary.id());
+    Err(Problem::new(ErrorKind::PreviewIncomplete, message)
+        .with_hint("`tool diff` shows what there is; `tool apply --partial` puts it in place all the same"))
+}
+
+/// Splits proposals into those that lie at or below one of the paths, and the rest. Without paths all of them are wanted.
+fn choose(proposed: Vec<FileChange>, paths: &[String]) -> Result<(Vec<FileChange>, Vec<FileChange>), Problem> {
+    if paths.is_empty() {
+        return Ok((proposed, Vec::new()));
+    }
+    let mut wanted = Vec::with_capacity(paths.len());
+    for path in paths {
+        let invalid = |why: &dyn std::fmt::Display| {
+            let message = format!("`{}` {why}", tool_core::text::visible_name(path));
+            Problem::new(ErrorKind::InvalidRequest, message).with_hint("`tool diff` shows the proposed files")
+        };
+        let normal = normalise(path).map_err(|error| invalid(&error))?;
+        if !proposed.iter().any(|file| lies_at(&file.path, &normal)) {
+            return Err(invalid(&"is not among the proposed files"));
+        }
+        wanted.push(normal);
+    }
+    Ok(proposed
+        .into_iter()
+        .partition(|file| wanted.iter().any(|path| lies_at(&file.path, path))))
+}
+
+/// True for a path itself and everything below it.
+fn lies_at(file: &str, path: &str) -> bool {
+    let rest = file.strip_prefix(path);
+    path.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Why what was applied counts as not verified: its tests have seen something else, or did not come to an end.
+fn not_verified(summary: &Summary, left: usize, count: usize) -> Option<String> {
+    if left > 0 {
+        let applied = count - left;
+        return Some(format!(
+            "{applied} of {count} proposed files are applied, and the preview was tested with all of them"
+        ));
+    }
+    (summary.status != Status::Complete).then(|| "the preview did not end complete".to_owned())
+}
+
+fn nothing_to_apply(summary: &Summary, why: &str) -> Problem {
+    let message = format!("Nothing to apply: the preview `{}` {why}", summary.id());
+    Problem::new(ErrorKind::NothingToApply, message).with_hint("`tool history` lists the sessions")
+}
+
+/// The diff of a preview that is discarded.
+pub(super) fn check_diff(summary: &Summary) -> Result<(), Problem> {
+    if summary.is_discarded {
+        return Err(nothing_to_apply(summary, "is discarded"));
+    }
+    Ok(())
+}
+
+/// State of a proposed file in the repository, where it is not what the proposal began with.
+pub(super) fn since_proposed(change: &FileChange, repository: &Repository) -> Option<String> {
+    if is_at(repository, change, change.before.as_ref()) {
+        return None;
+    }
+    let words = if is_at(repository, change, change.after.as_ref()) {
+        "it is applied"
+    } else {
+        "it has been changed since, and cannot be applied"
+    };
+    Some(words.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn created(path: &str) -> FileChange {
+        FileChange {
+            path: path.to_owned(),
+            before: None,
+            after: Some(FileState {
+                content: Vec::new(),
+                mode: 0o644,
+            }),
+        }
+    }
+
+    #[test]
+    fn paths_choose_files_and_all_below_a_directory() {
+        let all = || ["a.py", "src/b.py", "src/c/d.py", "srcs.py"].map(created).to_vec();
+        let chosen = |paths: &[&str]| {
+            let paths: Vec<String> = paths.iter().map(|&path| path.to_owned()).collect();
+            let chosen = choose(all(), &paths).map(|(wanted, left)| (wanted.len(), left.len()));
+            chosen.map_err(|problem| problem.message)
+        };
+        assert_eq!(chosen(&[]), Ok((4, 0)));
+        assert_eq!(chosen(&["./src/"]), Ok((2, 2)));
+        assert_eq!(chosen(&["a.py", "src/c"]), Ok((2, 2)));
+        assert_eq!(
+            chosen(&["b.py"]),
+            Err("`b.py` is not among the proposed files".to_owned())
+        );
+        assert_eq!(chosen(&["."]), Ok((4, 0)));
+    }
+}

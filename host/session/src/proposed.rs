@@ -1,0 +1,27 @@
+//! The proposals of an architect's answer, with their places checked against the repository. Starts nothing.
+
+use std::path::Path;
+
+use tokio_util::sync::CancellationToken;
+
+use super::checks::describe_refusal;
+use tool_config::Environment;
+use tool_context::operation::proposals::{PlacedProposal, placed_proposals};
+use tool_context::operation::verify;
+use tool_core::api::{ErrorKind, Problem};
+use tool_repository::Repository;
+
+/// Reads the proposals of `answer` that name a place in the repository at `root`. Blocks.
+pub fn read_proposals(
+    home: &Path,
+    environment: &Environment,
+    root: &Path,
+    answer: &str,
+) -> Result<Vec<PlacedProposal>, Problem> {
+    let common = tool_config::common(home, environment)?;
+    let options = super::repository_options(&common.policy, home);
+    let repository = Repository::open(root, &options).map_err(|error| describe_refusal(&error))?;
+    let checked = verify::check(answer, &repository, &CancellationToken::new())
+        .map_err(|error| Problem::new(ErrorKind::ScanFailed, error.to_string()))?;
+    Ok(placed_proposals(answer, &checked))
+}

@@ -1,0 +1,63 @@
+//! The check of an architect's answer: each proposal names a place that exists, or is sent back once.
+//!
+//! `operation` defines proposals and places. The correction is streamed below a heading of the host, so that nothing
+//! that was shown is taken back.
+
+use super::judge::other_model;
+use super::operate::is_analyst;
+use super::review::{Closing, Desk, DraftAnswer, FollowUp, Next};
+use tool_context::operation::correction;
+use tool_context::operation::proposals::Proposals;
+
+/// State of the check so far.
+#[derive(Default)]
+pub(super) struct Architect {
+    proposals: Proposals,
+    was_asked: bool,
+}
+
+impl Architect {
+    /// Looks at the answer, or at its correction.
+    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> Next {
+        let checked = match desk.check_citations(answer.text).await {
+            Ok(checked) => checked,
+            Err(why) => return Next::End(Closing::saying(why)),
+        };
+        let latest = answer.latest..answer.text.len();
+        if self.was_asked {
+            self.proposals.correct(answer.text, latest, &checked)
+        } else {
+            self.proposals.take_in(answer.text, latest, &checked)
+        }
+        let unplaced = self.proposals.unplaced();
+        let is_elsewhere = self.proposals.is_empty() && checked.places() > 0;
+        let is_fine = unplaced.is_empty() && (is_elsewhere || !self.proposals.is_empty());
+        if !is_fine && answer.may_ask && !self.was_asked {
+            self.was_asked = true;
+            return Next::Ask(FollowUp {
+                heading: "## Addendum".to_owned(),
+                message: correction(&unplaced),
+            });
+        }
+        // The analyst proposes nothing that it has not counted, and says itself where it has found nothing.
+        if is_analyst(desk.task) && self.proposals.is_empty() {
+            let line = (checked.total() > 0).then(|| answer.remark(&checked));
+            return Next::End(Closing::saying(line.unwrap_or_default()));
+        }
+        if !self.proposals.has_placed() && !is_elsewhere {
+            let withdrawn = !self.proposals.is_empty() && unplaced.is_empty();
+            let why = if withdrawn {
+                "No proposal is left: the model withdrew each of them."
+            } else {
+                "No proposal of this answer names a place that exists in the repository."
+            };
+            let model = other_model(desk.task.is_of_program);
+            let hint = format!(
+                "take it as general advice, name a folder or a file in the task, or choose another model: {model}"
+            );
+            desk.job.recorder.notice(why, Some(hint));
+        }
+        let lines = [answer.remark(&checked), self.proposals.line()];
+        Next::End(Closing::saying(lines.join(" ").trim().to_owned()))
+    }
+}

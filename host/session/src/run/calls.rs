@@ -1,0 +1,195 @@
+//! A session whose calls come over a connection, one after the other or several at once, until that is closed.
+//!
+//! Calls that only look run side by side; those that change something wait for each other, as the calls of a model do.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use serde_json::Value;
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::keys;
+use super::missed::RefusedPurpose;
+use super::skill_call::why_denied;
+use super::tools::{SessionTools, result_of};
+use super::{Outcome, SessionRun};
+use crate::approvals::{Meanwhile, Relay};
+use crate::limits;
+use tool_core::api::{Event, Problem, Receipt};
+use tool_provider::ToolCall;
+use tool_provider::turn::bounded_text;
+use tool_repository::changes::ChangeJournal;
+use tool_skill::{CallContext, CallError, CallOutcome};
+
+/// One call, as it comes over a connection.
+pub struct ConnectionCall {
+    /// The skill.
+    pub name: String,
+    /// Its arguments, not yet checked.
+    pub arguments: Value,
+    /// True where its caller can answer a question.
+    pub can_ask: bool,
+    /// Ends it.
+    pub cancel: CancellationToken,
+    /// Channel for live output and questions. When it is full, lines are dropped; questions wait.
+    pub meanwhile: mpsc::Sender<Meanwhile>,
+}
+
+/// The end of a call.
+#[derive(Debug)]
+pub struct CallAnswer {
+    /// Its outcome, without keys.
+    pub result: Result<CallOutcome, CallError>,
+    /// Cost of the call; absent if nothing ran.
+    pub receipt: Option<Receipt>,
+    /// Text for the model.
+    pub text: String,
+}
+
+/// What goes to the session's owner.
+pub(crate) enum Incoming {
+    /// A call, and where its answer goes.
+    Call {
+        call: ConnectionCall,
+        answer: oneshot::Sender<CallAnswer>,
+    },
+    /// The client gets text that no call has read. `noted` is dropped once the conversation counts as tainted.
+    Outside { place: String, noted: oneshot::Sender<()> },
+}
+
+/// The calls of a connection, as they come.
+pub(crate) struct Calls(Mutex<mpsc::Receiver<Incoming>>);
+
+impl Calls {
+    pub(crate) fn new(incoming: mpsc::Receiver<Incoming>) -> Self {
+        Self(Mutex::new(incoming))
+    }
+}
+
+/// Makes the calls until all senders are dropped.
+pub(super) async fn serve(job: &SessionRun, calls: &Calls) -> Result<Outcome, Problem> {
+    let mut incoming = calls.0.lock().await;
+    let serving = Serving {
+        job,
+        tools: SessionTools::of_connection(job),
+        gone: job.cancel.child_token(),
+        order: Mutex::default(),
+        count: AtomicUsize::new(0),
+    };
+    let mut under_way = FuturesUnordered::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = job.cancel.cancelled() => break,
+            Some(()) = under_way.next() => {}
+            next = incoming.recv() => match next {
+                Some(Incoming::Call { call, answer }) => under_way.push(serving.answer(call, answer)),
+                Some(Incoming::Outside { place, noted }) => {
+                    serving.tools.context().conversation.taint.note(&[place]);
+                    drop(noted);
+                }
+                None => break,
+            },
+        }
+    }
+    // No client waits for the calls under way.
+    serving.gone.cancel();
+    while under_way.next().await.is_some() {}
+    keys::tell(&job.redactor, &job.recorder, "the client");
+    Ok(if job.cancel.is_cancelled() {
+        Outcome::cancelled()
+    } else {
+        Outcome::complete()
+    })
+}
+
+struct Serving<'a> {
+    job: &'a SessionRun,
+    tools: SessionTools<'a>,
+    gone: CancellationToken,
+    /// Held by a call that may change something.
+    order: Mutex<()>,
+    count: AtomicUsize,
+}
+
+impl Serving<'_> {
+    async fn answer(&self, call: ConnectionCall, answer: oneshot::Sender<CallAnswer>) {
+        let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        let asked = ToolCall {
+            id: number.to_string(),
+            name: call.name.clone(),
+            arguments: call.arguments.to_string(),
+        };
+        let context = self.context(&call);
+        // Dropped by the caller, cancelled by it, or with the connection: each ends the call.
+        let mut cancelled = pin!(call.cancel.cancelled());
+        let mut running = pin!(self.run(&context, &asked));
+        let answered = tokio::select! {
+            answered = &mut running => answered,
+            () = &mut cancelled => {
+                context.cancel.cancel();
+                running.await
+            }
+        };
+        // The caller may be gone; the journal has the answer.
+        let _ = answer.send(answered);
+    }
+
+    async fn run(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallAnswer {
+        let changes = RefusedPurpose::of(&self.tools.effects(&call.name)) != RefusedPurpose::Reads;
+        let _order = if changes {
+            context.cancel.run_until_cancelled(self.order.lock()).await
+        } else {
+            None
+        };
+        let mut report = self.tools.call_for_client(context, call).await;
+        let why = match &report.result {
+            Err(error) => {
+                let path = self.tools.path_of(&call.arguments);
+                why_denied(&self.job.repository, error, path, &context.cancel).await
+            }
+            Ok(_) => None,
+        };
+        if let Err(CallError::Failure { hint: hint @ None, .. }) = &mut report.result {
+            *hint = why;
+        }
+        let text = bounded_text(result_of(call, &report).text, limits::TOOL_RESULT_BYTES_MAX);
+        CallAnswer {
+            result: report.result,
+            receipt: report.receipt,
+            text,
+        }
+    }
+
+    /// Makes the context of a call: the connection's, with its own approver, token and progress callback.
+    fn context(&self, call: &ConnectionCall) -> Arc<CallContext> {
+        let (recorder, redactor) = (Arc::clone(&self.job.recorder), Arc::clone(&self.job.redactor));
+        let meanwhile = call.meanwhile.clone();
+        let armour = std::sync::Mutex::new(String::new());
+        let progress = move |line: &str| {
+            let mut armour = armour.lock().unwrap_or_else(PoisonError::into_inner);
+            let line = redactor.live_line(&mut armour, line);
+            recorder.event(Event::Live { line: line.clone() });
+            // A client that does not keep up misses lines; it asked for news, not for a log.
+            let _ = meanwhile.try_send(Meanwhile::Line(line));
+        };
+        let relay = Relay {
+            to: call.meanwhile.clone(),
+            redactor: Arc::clone(&self.job.redactor),
+        };
+        let approver = self.job.approver.relayed(call.can_ask, relay);
+        let changes: Arc<dyn ChangeJournal> = Arc::clone(&self.job.recorder) as _;
+        self.tools.context_of_call(CallContext {
+            approver: Arc::new(approver),
+            changes,
+            cancel: self.gone.child_token(),
+            environment: self.job.environment.clone(),
+            progress: Arc::new(progress),
+            ..CallContext::unattended(Arc::clone(&self.job.repository), self.job.policy.clone())
+        })
+    }
+}

@@ -1,0 +1,462 @@
+//! Keys on their way through a call of the model: taken out of its arguments, and out of its result.
+//!
+//! `redaction` recognizes keys and their placeholders; this module only decides where to look.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::limits;
+use tool_core::api::{Event, NoticeKind};
+use tool_core::redaction::Redactor;
+use tool_journal::feed::Recorder;
+use tool_repository::{Repository, path};
+use tool_skill::details::{rewrite_texts, visit_texts};
+use tool_skill::{CallError, CallReport};
+
+/// Bytes of these files together, the small ones first. Looking through all of it for keys takes less time than a user
+/// notices before a call; keys that are shown in parts of a larger file are not known as such.
+const REDACTION_LEARNED_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// The files that a call names in its arguments, with what they hold.
+pub(super) struct Named<'a> {
+    arguments: &'a str,
+    parsed: Option<Value>,
+    files: BTreeMap<String, String>,
+    redactor: &'a Redactor,
+    cancel: &'a CancellationToken,
+}
+
+impl<'a> Named<'a> {
+    /// Looks the files up, the one that is written to before all others. Blocks, and ends early with the session. What a
+    /// file holds that is left out stays in the arguments as it was written.
+    pub(super) fn of(
+        arguments: &'a str,
+        repository: &Repository,
+        redactor: &'a Redactor,
+        cancel: &'a CancellationToken,
+    ) -> Self {
+        let parsed: Option<Value> = serde_json::from_str(arguments).ok();
+        let mut strings = Vec::new();
+        if let Some(value) = &parsed {
+            strings.extend(written(value).map(str::to_owned));
+            collect(value, &mut strings);
+        }
+        let first = usize::from(parsed.as_ref().is_some_and(|value| written(value).is_some()));
+        let files = learned(strings, first, repository, redactor, cancel);
+        Self {
+            arguments,
+            parsed,
+            files,
+            redactor,
+            cancel,
+        }
+    }
+
+    /// The arguments as the skill gets them, and the one file that they are about. A skill sees placeholders in a file, so
+    /// a key that is written out becomes one for what changes that file.
+    pub(super) fn arguments(self, writes: bool) -> (String, Option<String>) {
+        let one = match self.files.len() {
+            1 => self.files.keys().next().cloned(),
+            _ => None,
+        };
+        let hidden = self.parsed.filter(|_| writes).map(|mut value| {
+            // Of the names in the arguments only the one that is written to counts: a key of another file stays there.
+            let written = written(&value).or(one.as_deref());
+            let content = written
+                .and_then(|path| self.files.get(path))
+                .cloned()
+                .unwrap_or_default();
+            let known = RefCell::new(BTreeMap::new());
+            // Each key is looked for once, however often it is written; and a call whose session has ended goes nowhere.
+            let holds = |key: &str| {
+                let mut known = known.borrow_mut();
+                let look = || !self.cancel.is_cancelled() && content.contains(key);
+                *known.entry(key.to_owned()).or_insert_with(look)
+            };
+            rewrite(&mut value, &|text| self.redactor.hide_where(text, &holds));
+            value.to_string()
+        });
+        (hidden.unwrap_or_else(|| self.arguments.to_owned()), one)
+    }
+}
+
+/// Has the redactor learn the keys of these files: a result may show a part of one.
+///
+/// Only so many files are learned, of so many bytes together: `first` of them before all others, then the small ones,
+/// because a file with a key is small, and who names them may not keep it out by a large one. In what is left out a key is
+/// known where it stands whole, as in any text; half of one is not.
+fn learned(
+    mut paths: Vec<String>,
+    first: usize,
+    repository: &Repository,
+    redactor: &Redactor,
+    cancel: &CancellationToken,
+) -> BTreeMap<String, String> {
+    let (mut seen, mut files) = (BTreeSet::new(), BTreeMap::new());
+    paths.retain(|path| seen.insert(path.clone()));
+    paths.truncate(limits::REDACTION_FILES_LEARNED_MAX);
+    // The read checks the file itself.
+    let size = |path: &String| {
+        repository
+            .root()
+            .join(path)
+            .symlink_metadata()
+            .map_or(0, |metadata| metadata.len())
+    };
+    let first = first.min(paths.len());
+    paths[first..].sort_by_cached_key(size);
+    let mut bytes_left = REDACTION_LEARNED_BYTES_MAX;
+    for path in paths {
+        if cancel.is_cancelled() {
+            break;
+        }
+        // A file larger than the rest of the bound is not learned; a smaller one behind it may be.
+        let inside = path::inside(repository.root(), &path);
+        let Some(Ok(content)) = inside.map(|inside| repository.read_within(&inside, bytes_left, cancel)) else {
+            continue;
+        };
+        bytes_left = bytes_left.saturating_sub(content.len() as u64);
+        let content = String::from_utf8_lossy(&content).into_owned();
+        if redactor.learn(&content, &|| !cancel.is_cancelled()) {
+            files.insert(path, content);
+        }
+    }
+    files
+}
+
+/// Has the redactor learn the keys of the files that a result shows without the call having named them, where a line could
+/// be one of a private key: of a search for such lines alone, or of a diff around some, no rule finds any. Blocks, and ends
+/// early with the session.
+pub(super) fn learn_shown(
+    report: &CallReport,
+    repository: &Repository,
+    redactor: &Redactor,
+    cancel: &CancellationToken,
+) {
+    let Ok(outcome) = &report.result else { return };
+    let mut texts = vec![outcome.text.as_str()];
+    if let Some(details) = &outcome.details {
+        visit_texts(details, &mut |text| texts.push(text));
+    }
+    let mut shown = Vec::new();
+    let mut heading = None;
+    for line in texts.into_iter().flat_map(str::lines) {
+        if let Some(named) = HEADING.captures(line) {
+            heading = named.get(1).map(|path| path.as_str());
+            continue;
+        }
+        let located = LOCATED.captures(line);
+        // A long path looks like one as well.
+        let text = located.as_ref().map_or(line, |located| &line[located[0].len()..]);
+        if ARMOURED.is_match(text) {
+            let located = located.and_then(|located| located.get(1));
+            shown.extend(located.map(|path| path.as_str()).into_iter().chain(heading));
+        }
+    }
+    shown.retain(|path| may_be_path(path));
+    let paths = shown.into_iter().map(str::to_owned).collect();
+    learned(paths, 0, repository, redactor, cancel);
+}
+
+/// Part of a line of a private key; such a line usually has 64 or 70 letters.
+static ARMOURED: LazyLock<Regex> = LazyLock::new(|| Regex::new("[A-Za-z0-9+/]{40}").expect("the pattern is valid"));
+
+/// A line of a search: `path:line:text`, or `path-line-text` around one.
+static LOCATED: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("^(.+?)(?::[0-9]+:|-[0-9]+-)").expect("the pattern is valid"));
+
+/// The line of a diff that names its file.
+static HEADING: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^(?:---|\+\+\+) [ab]/(.+)$").expect("the pattern is valid"));
+
+/// The file that a call writes to, where it names one.
+fn written(arguments: &Value) -> Option<&str> {
+    let path = arguments.get("path").and_then(Value::as_str);
+    path.filter(|path| may_be_path(path))
+}
+
+fn may_be_path(text: &str) -> bool {
+    text.len() <= limits::PATH_BYTES_MAX && !text.contains('\n')
+}
+
+/// Short strings, which may be paths.
+fn collect(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::String(text) if may_be_path(text) => into.push(text.clone()),
+        Value::Array(values) => values.iter().for_each(|value| collect(value, into)),
+        Value::Object(fields) => fields.values().for_each(|value| collect(value, into)),
+        _ => {}
+    }
+}
+
+fn rewrite(value: &mut Value, with: &dyn Fn(&str) -> String) {
+    match value {
+        Value::String(text) => *text = with(text),
+        Value::Array(values) => values.iter_mut().for_each(|value| rewrite(value, with)),
+        Value::Object(fields) => fields.iter_mut().for_each(|(_, value)| rewrite(value, with)),
+        _ => {}
+    }
+}
+
+/// Takes keys out of all that a report says. `file` is what the call was about.
+pub(super) fn redact(report: &mut CallReport, redactor: &Redactor, file: Option<&str>) {
+    // A failure may quote the arguments, and a placeholder in them may be that of another file.
+    let file = file.filter(|_| report.result.is_ok());
+    let clean = |text: &mut String| {
+        if let std::borrow::Cow::Owned(redacted) = redactor.text(text, file) {
+            *text = redacted;
+        }
+    };
+    match &mut report.result {
+        Ok(outcome) => {
+            clean(&mut outcome.text);
+            if let Some(details) = &mut outcome.details {
+                rewrite_texts(details, &|text| redactor.text(text, file).into_owned());
+            }
+            outcome
+                .citations
+                .iter_mut()
+                .for_each(|citation| clean(&mut citation.path));
+            for media in &mut outcome.media {
+                clean(&mut media.alternative);
+                if media.is_diagram() {
+                    clean(&mut media.data);
+                }
+            }
+            // A cursor with a key in it cannot go to the model, and its placeholder asks for nothing.
+            let holds_key = |cursor: &mut String| matches!(redactor.text(cursor, file), std::borrow::Cow::Owned(_));
+            if outcome.cursor.take_if(holds_key).is_some() {
+                outcome.truncated = true;
+            }
+        }
+        Err(CallError::Failure { message, hint, .. }) => {
+            clean(message);
+            hint.iter_mut().for_each(clean);
+        }
+        Err(CallError::Trap { reason, .. }) => clean(reason),
+        Err(CallError::Arguments { got, .. }) => clean(got),
+        Err(_) => {}
+    }
+}
+
+/// Tells the user what `reader`, the model or what stands for one, got as placeholders, once a session.
+pub(super) fn tell(redactor: &Redactor, recorder: &Recorder, reader: &str) {
+    let Some(told) = redactor.told() else { return };
+    let rules: Vec<String> = told
+        .rules
+        .iter()
+        .map(|(rule, count)| format!("{count} {rule}"))
+        .collect();
+    let strings = match told.count {
+        1 => "1 string that looks like a key was".to_owned(),
+        count => format!("{count} strings that look like keys were"),
+    };
+    let files: Vec<String> = told.files.iter().map(|file| super::changed::quoted(file)).collect();
+    let places = if files.is_empty() {
+        String::new()
+    } else {
+        format!(", in {}", files.join(", "))
+    };
+    recorder.event(Event::Notice {
+        code: Some(NoticeKind::Redacted),
+        message: format!(
+            "{strings} replaced by placeholders in what went to {reader} ({}){places}.",
+            rules.join(", ")
+        ),
+        hint: Some("`[policy] unredacted` in config.toml switches a rule off".to_owned()),
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tool_skill::{CallOutcome, HostNotes};
+
+    #[test]
+    fn keys_leave_the_details_as_they_leave_the_text() {
+        let key = "a-key-of-the-configuration-0123456789";
+        let redactor = Redactor::new(&[], [key]).expect("no rule is named");
+        let mut report = CallReport {
+            result: Ok(CallOutcome {
+                text: key.to_owned(),
+                truncated: false,
+                cursor: None,
+                files_modified: Vec::new(),
+                details: Some(serde_json::json!({key: [{"line": format!("a = \"{key}\"")}], "count": 1})),
+                ..CallOutcome::default()
+            }),
+            receipt: None,
+            foreign: Vec::new(),
+            notes: HostNotes::default(),
+        };
+        redact(&mut report, &redactor, None);
+        let outcome = report.result.expect("it is an answer");
+        let placeholder = outcome.text;
+        assert!(!placeholder.contains(key), "{placeholder}");
+        assert_eq!(
+            outcome.details,
+            Some(serde_json::json!({placeholder.as_str(): [{"line": format!("a = \"{placeholder}\"")}], "count": 1}))
+        );
+    }
+
+    #[test]
+    fn a_cursor_that_holds_a_key_is_not_told() {
+        let key = "a-key-of-the-configuration-0123456789";
+        let redactor = Redactor::new(&[], [key]).expect("no rule is named");
+        let cursor_of = |cursor: &str| {
+            let outcome = CallOutcome {
+                text: "a page".to_owned(),
+                truncated: false,
+                cursor: Some(cursor.to_owned()),
+                files_modified: Vec::new(),
+                details: None,
+                ..CallOutcome::default()
+            };
+            let mut report = CallReport {
+                result: Ok(outcome),
+                receipt: None,
+                foreign: Vec::new(),
+                notes: HostNotes::default(),
+            };
+            redact(&mut report, &redactor, None);
+            let outcome = report.result.expect("it is an answer");
+            (outcome.cursor, outcome.truncated)
+        };
+        assert_eq!(cursor_of("src/a.py:3"), (Some("src/a.py:3".to_owned()), false));
+        assert_eq!(cursor_of(&format!("src/{key}:3")), (None, true));
+    }
+
+    /// A repository of these files, and a call that names them.
+    fn repository(files: &[(&str, &[u8])]) -> (tempfile::TempDir, std::sync::Arc<Repository>, String) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for (name, content) in files {
+            std::fs::write(folder.path().join(name), content).expect("the folder is writable");
+        }
+        let repository = Repository::open(folder.path(), &tool_repository::Options::default()).expect("it opens");
+        let names: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+        let arguments = serde_json::json!({"paths": names}).to_string();
+        (folder, repository, arguments)
+    }
+
+    #[test]
+    fn of_the_files_that_a_call_names_so_many_bytes_are_learned() {
+        let max = usize::try_from(REDACTION_LEARNED_BYTES_MAX).expect("it fits");
+        let line = b"nothing that looks like anything\n";
+        let (large, small) = (line.repeat(max / 2 / line.len()), b"x = 1\n".as_slice());
+        let whole = vec![b'\n'; max];
+        let files = [
+            ("a", large.as_slice()),
+            ("b", &large),
+            // There is no room for it any more, and for the smaller one behind it there is.
+            ("c", &large),
+            ("d", small),
+        ];
+        let (_folder, repository, arguments) = repository(&files);
+        let (redactor, cancel) = (Redactor::default(), CancellationToken::new());
+        let learned = |arguments: &str| {
+            let named = Named::of(arguments, &repository, &redactor, &cancel);
+            named.files.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(learned(&arguments), ["a", "b", "d"]);
+        assert_eq!(
+            learned(r#"{"paths": ["b", "a", "c", "d"]}"#),
+            ["a", "b", "d"],
+            "the smallest comes first"
+        );
+        // Often named is not often read; and the file that is written to comes before all others.
+        assert_eq!(learned(r#"{"paths": ["a", "a", "a", "b"]}"#), ["a", "b"]);
+        assert_eq!(learned(r#"{"also": ["a", "b", "d"], "path": "c"}"#), ["a", "c", "d"]);
+        std::fs::write(repository.root().join("e"), &whole).expect("the folder is writable");
+        assert_eq!(learned(r#"{"path": "e"}"#), ["e"]);
+        std::fs::write(repository.root().join("e"), [&whole, small].concat()).expect("the folder is writable");
+        assert_eq!(learned(r#"{"path": "e"}"#), [""; 0]);
+    }
+
+    #[test]
+    fn lines_of_a_key_are_known_where_a_result_names_their_file_and_the_call_did_not() {
+        let lines = ["b", "c", "d"].map(|letter| letter.repeat(64));
+        let armour = |word: &str| format!("-----{word} PRIVATE KEY-----");
+        let file = [&armour("BEGIN"), &lines.join("\n"), &armour("END")]
+            .map(String::as_str)
+            .join("\n");
+        let (_folder, repository, _) = repository(&[("deploy.py", format!("KEY = \"\"\"{file}\"\"\"").as_bytes())]);
+        let honest = "e".repeat(64);
+        for (text, left) in [
+            (
+                format!("deploy.py:3:{}\ndeploy.py-4-{}\n\n2 lines", lines[1], lines[2]),
+                "deploy.py:3:[",
+            ),
+            (
+                format!("+++ b/deploy.py\n@@ -3,1 +3,2 @@\n {}\n+{}", lines[1], lines[2]),
+                " [",
+            ),
+            (
+                format!("deploy.py:9:{honest}\nnone.py:1:{honest}\n/etc/passwd:1:{honest}"),
+                "deploy.py:9:e",
+            ),
+        ] {
+            let outcome = CallOutcome {
+                text,
+                truncated: false,
+                cursor: None,
+                files_modified: Vec::new(),
+                details: None,
+                ..CallOutcome::default()
+            };
+            let mut report = CallReport {
+                result: Ok(outcome),
+                receipt: None,
+                foreign: Vec::new(),
+                notes: HostNotes::default(),
+            };
+            let redactor = Redactor::default();
+            learn_shown(&report, &repository, &redactor, &CancellationToken::new());
+            redact(&mut report, &redactor, None);
+            let shown = report.result.expect("it is an answer").text;
+            assert!(lines.iter().all(|line| !shown.contains(line)), "{shown}");
+            assert!(shown.contains(left), "{shown}");
+            assert_eq!(shown.contains(&honest), left.ends_with('e'), "{shown}");
+        }
+    }
+
+    #[test]
+    fn no_file_is_learned_any_more_once_the_session_has_ended() {
+        // Anchors without a key, each of which is looked at: minutes of work where nothing is optimised.
+        let text = b"://a: token = \"  ".repeat(3 * 1024 * 1024 / 17);
+        let longer = [&text, b"x = 1\n".as_slice()].concat();
+        let (_folder, repository, arguments) = repository(&[("a", text.as_slice()), ("b", &longer)]);
+        let (redactor, cancel) = (Redactor::default(), CancellationToken::new());
+        std::thread::scope(|scope| {
+            let looking = scope.spawn(|| Named::of(&arguments, &repository, &redactor, &cancel).files.len());
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            assert!(!looking.is_finished(), "there is more to look at than that");
+            let begun = std::time::Instant::now();
+            cancel.cancel();
+            assert_eq!(looking.join().expect("no panic"), 0);
+            let took = begun.elapsed();
+            assert!(took < std::time::Duration::from_secs(15), "{took:?}");
+        });
+    }
+
+    #[test]
+    fn of_the_files_that_a_call_names_a_bounded_number_is_learned() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let names: Vec<String> = (0..2 * limits::REDACTION_FILES_LEARNED_MAX)
+            .map(|n| format!("{n}.py"))
+            .collect();
+        for name in &names {
+            std::fs::write(folder.path().join(name), "x = 1\n").expect("the folder is writable");
+        }
+        let repository = Repository::open(folder.path(), &tool_repository::Options::default()).expect("it opens");
+        let redactor = Redactor::new(&[], []).expect("no rule is named");
+        let arguments = serde_json::to_string(&serde_json::json!({"paths": names})).expect("it is JSON");
+        let cancel = CancellationToken::new();
+        let named = Named::of(&arguments, &repository, &redactor, &cancel);
+        assert_eq!(named.files.len(), limits::REDACTION_FILES_LEARNED_MAX);
+    }
+}

@@ -1,0 +1,194 @@
+//! State that a turn leaves in its journal for the next one, and takes over from earlier ones.
+//!
+//! Messages are recorded as the model gets them. Before each of them stands what entered the conversation with it: keys,
+//! places outside the user's own files, and files that the model has seen.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::limits;
+use tool_core::digest::sha256_hex;
+use tool_core::text::visible_name;
+use tool_journal::conversation::PastConversation;
+use tool_journal::feed::Recorder;
+use tool_journal::journal::{ConversationEntry, JournalEntry};
+use tool_provider::{LabelMark, Message, TextOrigin, ToolResult};
+use tool_repository::Repository;
+use tool_skill::{CallContext, ChangeKind};
+
+/// Files whose content is compared with what an earlier turn saw. A session reads some dozens.
+const COMPARED_FILES_MAX: usize = 2_000;
+
+/// Files that are named one by one as changed.
+const NAMED_FILES_MAX: usize = 50;
+
+/// State that a turn takes over from earlier ones.
+#[derive(Debug, Default)]
+pub(super) struct Inherited {
+    /// Files that are as the model saw them.
+    pub(super) seen: BTreeMap<String, String>,
+    /// All files that the journals say it saw.
+    pub(super) known: BTreeMap<String, String>,
+    /// Files that the conversation has created and that are as it left them.
+    pub(super) created: BTreeMap<String, ChangeKind>,
+    /// Places outside the user's own files from which text has come.
+    pub(super) places: Vec<String>,
+    /// Number of keys that the model knows as placeholders.
+    pub(super) keys: usize,
+    /// News about the repository since the last turn, for the model; empty where there are none.
+    pub(super) news: String,
+}
+
+impl Inherited {
+    /// Compares the files that the model has seen with the present ones. Blocks.
+    pub(super) fn of(
+        past: &PastConversation,
+        mark: LabelMark,
+        repository: &Repository,
+        cancel: &CancellationToken,
+    ) -> Self {
+        let is_same = |path: &str, digest: &str| {
+            let content = repository.read_within(path, limits::REPLACED_BYTES_MAX, cancel);
+            content.is_ok_and(|content| sha256_hex(&content) == digest)
+        };
+        let (mut seen, mut changed) = (BTreeMap::new(), Vec::new());
+        for (path, digest) in past.seen.iter().take(COMPARED_FILES_MAX) {
+            if is_same(path, digest) {
+                seen.insert(path.clone(), digest.clone());
+            } else {
+                changed.push(path.as_str());
+            }
+        }
+        let created = past.created.iter().take(COMPARED_FILES_MAX);
+        let created = created.filter(|(path, digest)| is_same(path, digest));
+        Self {
+            news: news(past, mark, &changed),
+            seen,
+            known: past.seen.clone(),
+            created: created.map(|(path, _)| (path.clone(), ChangeKind::Created)).collect(),
+            places: past.places.clone(),
+            keys: past.keys.len(),
+        }
+    }
+}
+
+/// News for the model: how the last turn ended, what was undone, and which files to read again.
+fn news(past: &PastConversation, mark: LabelMark, changed: &[&str]) -> String {
+    let mut lines = Vec::new();
+    if let Some(last) = past.turns.last()
+        && let Some(failure) = &last.failure
+    {
+        // It may quote names of tests and files.
+        let failure = ToolResult {
+            call_id: String::new(),
+            name: "service".to_owned(),
+            text: failure.clone(),
+            is_error: true,
+            origin: TextOrigin::Repository,
+        };
+        lines.push(format!(
+            "- Turn {} did not end as it should:\n\n{}\n",
+            last.number,
+            failure.labelled(mark)
+        ));
+    }
+    for turn in past.turns.iter().filter(|turn| turn.is_undone) {
+        let files = names(turn.changed.iter().map(String::as_str));
+        lines.push(format!(
+            "- The user has taken back the changes of turn {}: {files}.",
+            turn.number
+        ));
+    }
+    if !changed.is_empty() {
+        lines.push(format!(
+            "- These files have changed since you saw them: {}. Read them again before you rely on them or change them.",
+            names(changed.iter().copied())
+        ));
+    }
+    match lines.as_slice() {
+        [] => String::new(),
+        lines => format!("\n# Since your last answer\n\n{}\n", lines.join("\n")),
+    }
+}
+
+fn names<'a>(paths: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let more = paths.len().saturating_sub(NAMED_FILES_MAX);
+    let named: Vec<String> = paths
+        .take(NAMED_FILES_MAX)
+        .map(|path| format!("`{}`", visible_name(path)))
+        .collect();
+    match more {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+/// Part of the state beside the messages that the journal holds so far.
+#[derive(Debug, Default)]
+pub(super) struct Memory(Mutex<Recorded>);
+
+#[derive(Debug, Default)]
+struct Recorded {
+    keys: usize,
+    places: usize,
+    seen: BTreeMap<String, String>,
+}
+
+impl Memory {
+    /// Begins with what the journals of earlier turns hold.
+    pub(super) fn new(seen: BTreeMap<String, String>, places: &[String], keys: usize) -> Self {
+        Self(Mutex::new(Recorded {
+            keys,
+            places: places.len(),
+            seen,
+        }))
+    }
+
+    /// Records what has been added since the last time.
+    pub(super) fn note(&self, recorder: &Recorder, context: &CallContext) {
+        let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let keys = context.conversation.redactor.fingerprints(recorded.keys);
+        if !keys.is_empty() {
+            recorded.keys += keys.len();
+            recorder.record(JournalEntry::Conversation(ConversationEntry::Keys { keys }));
+        }
+        let places = context.conversation.taint.places();
+        if places.len() > recorded.places {
+            let places = places[recorded.places..].to_vec();
+            recorded.places += places.len();
+            recorder.record(JournalEntry::Conversation(ConversationEntry::Outside { places }));
+        }
+        let seen = {
+            let files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.seen.clone()
+        };
+        let mut files: BTreeMap<String, Option<String>> = BTreeMap::new();
+        for (path, digest) in &seen {
+            if recorded.seen.get(path) != Some(digest) {
+                files.insert(path.clone(), Some(digest.clone()));
+            }
+        }
+        for path in recorded.seen.keys().filter(|path| !seen.contains_key(*path)) {
+            files.insert(path.clone(), None);
+        }
+        if !files.is_empty() {
+            recorded.seen = seen;
+            recorder.record(JournalEntry::Conversation(ConversationEntry::Seen { files }));
+        }
+    }
+}
+
+/// Records one message of the conversation.
+pub(super) fn record_message(recorder: &Recorder, at: usize, message: &Message) {
+    recorder.record(JournalEntry::Conversation(ConversationEntry::Message {
+        at,
+        json: json(message),
+    }));
+}
+
+/// A message as the journal holds it.
+pub(super) fn json(message: &Message) -> String {
+    serde_json::to_string(message).expect("messages have string keys only")
+}

@@ -1,0 +1,279 @@
+//! Missed work of a session: calls that were refused, changes that could not be made (a full disk, a directory that
+//! may not be written), changes that failed because of the model's mistake, and changes whose call was cut off. Each
+//! counts until the same is done after all.
+//!
+//! `judge` decides the outcome of the session from them.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::changed::quoted;
+use super::suite;
+use tool_core::api::Effect;
+use tool_repository::path;
+
+/// All that a session was kept from, in order.
+#[derive(Debug, Default)]
+pub(super) struct Missed {
+    pub(super) denials: Vec<Denial>,
+    pub(super) cut_offs: Vec<CutOff>,
+    /// True once the tests were run, for the model or by the host.
+    has_tested: bool,
+}
+
+/// A call that the policy or a person refused, or a change that the system did not take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Denial {
+    pub(super) skill: String,
+    /// The path that the call was about, where it named one.
+    pub(super) path: Option<String>,
+    pub(super) message: String,
+    pub(super) hint: Option<String>,
+    pub(super) kind: RefusedPurpose,
+    /// True if the call failed without a refusal.
+    pub(super) has_failed: bool,
+    /// True for a change that failed because of the model's mistake: its `old` text is not in the file, or its path lies
+    /// outside. It fails the session only if no file was changed.
+    pub(super) is_mistake: bool,
+    /// True if the user was asked and said no: that user needs no hint to allow it.
+    pub(super) by_user: bool,
+    /// True once the same was done after all.
+    pub(super) is_made_good: bool,
+}
+
+/// Purpose of a refused call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RefusedPurpose {
+    /// It only looks.
+    Reads,
+    /// It changes files, which is what refactor and test-gen are for.
+    Writes,
+    /// It does something else: runs tests, commits, installs.
+    Acts,
+}
+
+/// A change of files that was lost with its call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct CutOff {
+    pub(super) skill: String,
+    /// The path, where it came before the end.
+    pub(super) path: Option<String>,
+}
+
+impl RefusedPurpose {
+    /// Returns the purpose of calls with these effects.
+    pub(super) fn of(effects: &[Effect]) -> Self {
+        match acting(effects) {
+            Some(Effect::WriteRepository) => Self::Writes,
+            Some(_) => Self::Acts,
+            None => Self::Reads,
+        }
+    }
+}
+
+fn acting(effects: &[Effect]) -> Option<Effect> {
+    effects.iter().copied().find(|effect| effect.changes_something())
+}
+
+impl Denial {
+    pub(super) fn verb(&self) -> &'static str {
+        if self.has_failed { "failed" } else { "was refused" }
+    }
+
+    pub(super) fn sentence(&self) -> String {
+        let sentence = self.about(&format!("`{}`", self.skill));
+        match sentence.strip_prefix("you") {
+            Some(rest) => format!("You{rest}"),
+            None => sentence,
+        }
+    }
+
+    /// Says why `what` was not done.
+    pub(super) fn about(&self, what: &str) -> String {
+        if self.by_user {
+            format!("you refused {what}")
+        } else {
+            format!("{what} {}: {}", self.verb(), self.message)
+        }
+    }
+}
+
+impl Missed {
+    /// Records a denial; `grant` says what allows an effect. If the host has run the tests, a denied test run counts as
+    /// made good.
+    pub(super) fn deny(&mut self, mut denial: Denial, effects: &[Effect], grant: impl Fn(Effect) -> String) {
+        if denial.by_user {
+            denial.hint = None;
+        } else if let (RefusedPurpose::Acts, false, Some(effect)) = (denial.kind, denial.has_failed, acting(effects)) {
+            denial
+                .hint
+                .get_or_insert_with(|| format!("allow it with {}", grant(effect)));
+        }
+        denial.is_made_good = denial.skill == suite::SKILL && self.has_tested;
+        self.denials.push(denial);
+    }
+
+    /// Takes note of a change that was cut off.
+    pub(super) fn cut_off(&mut self, skill: &str, path: Option<String>) {
+        self.cut_offs.push(CutOff {
+            skill: skill.to_owned(),
+            path,
+        });
+    }
+
+    /// What was missed of one purpose and not made good, in order.
+    pub(super) fn open(&self, purpose: RefusedPurpose) -> impl Iterator<Item = &Denial> {
+        let is_open = move |denial: &&Denial| denial.kind == purpose && !denial.is_made_good;
+        self.denials.iter().filter(is_open)
+    }
+
+    /// The closing line about changes whose last attempt failed. Empty where there is none.
+    pub(super) fn line(&self) -> String {
+        let name = |denial: &Denial| match &denial.path {
+            Some(path) => quoted(path),
+            None => format!("a call of {} without a path", quoted(&denial.skill)),
+        };
+        let names: BTreeSet<String> = self.open(RefusedPurpose::Writes).map(name).collect();
+        if names.is_empty() {
+            return String::new();
+        }
+        let names: Vec<String> = names.into_iter().collect();
+        format!("- Not changed, because the last attempt failed: {}\n", names.join(", "))
+    }
+
+    /// Takes note of a call that was done: it makes up for what was missed of the same.
+    pub(super) fn done(&mut self, skill: &str, kind: RefusedPurpose, named: Option<&str>, changed: &[String]) {
+        self.has_tested |= skill == suite::SKILL;
+        match kind {
+            RefusedPurpose::Reads => {}
+            RefusedPurpose::Acts => {
+                let same = self.denials.iter_mut().filter(|denial| denial.skill == skill);
+                same.for_each(|denial| denial.is_made_good = true);
+            }
+            RefusedPurpose::Writes => {
+                let covers = |path: &Option<String>| match path {
+                    Some(path) => named == Some(path.as_str()) || changed.contains(path),
+                    None => true,
+                };
+                let writes = self
+                    .denials
+                    .iter_mut()
+                    .filter(|denial| denial.kind == RefusedPurpose::Writes);
+                writes
+                    .filter(|denial| covers(&denial.path))
+                    .for_each(|denial| denial.is_made_good = true);
+                self.cut_offs.retain(|cut_off| !covers(&cut_off.path));
+            }
+        }
+    }
+}
+
+/// The path within `root` that arguments name, also where they break off after it.
+pub(super) fn path_of(root: &Path, arguments: &str) -> Option<String> {
+    let found = text_field(arguments, "path")?;
+    Some(path::inside(root, &found).unwrap_or(found))
+}
+
+/// A text field of a call's arguments. Reads it also from JSON that is cut off after the field.
+pub(super) fn text_field(arguments: &str, name: &str) -> Option<String> {
+    match serde_json::from_str::<Value>(arguments) {
+        Ok(value) => value.get(name).and_then(Value::as_str).map(str::to_owned),
+        Err(_) => {
+            let (_, rest) = arguments.split_once(&format!("\"{name}\""))?;
+            let rest = rest.trim_start().strip_prefix(':')?;
+            let mut values = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+            values.next().and_then(Result::ok)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn denial(skill: &str, path: Option<&str>, kind: RefusedPurpose) -> Denial {
+        Denial {
+            skill: skill.into(),
+            path: path.map(str::to_owned),
+            message: "no".into(),
+            hint: None,
+            kind,
+            has_failed: false,
+            is_mistake: false,
+            by_user: false,
+            is_made_good: false,
+        }
+    }
+
+    #[test]
+    fn a_path_is_read_as_far_as_it_came() {
+        let path = |arguments| path_of(Path::new("/shop"), arguments).unwrap_or_default();
+        assert_eq!(path(r#"{"path": "/shop/src/a.py"}"#), "src/a.py");
+        assert_eq!(path(r#"{"path": "./src/a.py", "content": "x"}"#), "src/a.py");
+        assert_eq!(
+            path(r#"{"path": "src/\u0061.py", "content": "\"path\": \"b"#),
+            "src/a.py"
+        );
+        assert_eq!(path(r#"{"content": "\"path\": \"b\""#), "");
+        assert_eq!(path(r#"{"path": "src/"#), "");
+    }
+
+    fn grant(effect: Effect) -> String {
+        format!("`--allow {effect}`")
+    }
+
+    #[test]
+    fn only_the_same_makes_up_for_what_was_missed_and_only_later() {
+        let mut missed = Missed::default();
+        missed.done("write_file", RefusedPurpose::Writes, Some("a.py"), &["a.py".into()]);
+        missed.deny(denial("write_file", Some("a.py"), RefusedPurpose::Writes), &[], grant);
+        missed.deny(
+            denial("git_commit", None, RefusedPurpose::Acts),
+            &[Effect::CommitGit],
+            grant,
+        );
+        missed.cut_off("write_file", Some("b.py".into()));
+        missed.done("write_file", RefusedPurpose::Writes, Some("c.py"), &["c.py".into()]);
+        missed.done("run_tests", RefusedPurpose::Acts, None, &[]);
+        assert!(missed.denials.iter().all(|denial| !denial.is_made_good));
+        assert_eq!(
+            missed.denials[1].hint.as_deref(),
+            Some("allow it with `--allow commit-git`")
+        );
+        assert_eq!(missed.cut_offs.len(), 1);
+        missed.done("write_file", RefusedPurpose::Writes, Some("b.py"), &[]);
+        missed.done("write_file", RefusedPurpose::Writes, Some("a.py"), &["a.py".into()]);
+        missed.done("git_commit", RefusedPurpose::Acts, None, &[]);
+        assert!(missed.denials.iter().all(|denial| denial.is_made_good));
+        assert!(missed.cut_offs.is_empty());
+    }
+
+    #[test]
+    fn who_has_refused_something_is_not_told_how_to_allow_it() {
+        let mut missed = Missed::default();
+        let mut refused = denial("git_commit", None, RefusedPurpose::Acts);
+        (refused.by_user, refused.hint) = (true, Some("do not ask again for the same".into()));
+        missed.deny(refused, &[Effect::CommitGit], grant);
+        assert_eq!(missed.denials[0].hint, None);
+        assert_eq!(missed.denials[0].sentence(), "You refused `git_commit`");
+    }
+
+    #[test]
+    fn tests_that_were_run_make_up_for_a_refused_run_before_and_after() {
+        let mut missed = Missed::default();
+        missed.deny(
+            denial("run_tests", None, RefusedPurpose::Acts),
+            &[Effect::RunProcess],
+            grant,
+        );
+        missed.done("run_tests", RefusedPurpose::Acts, None, &[]);
+        missed.deny(
+            denial("run_tests", None, RefusedPurpose::Acts),
+            &[Effect::RunProcess],
+            grant,
+        );
+        assert!(missed.denials.iter().all(|denial| denial.is_made_good));
+    }
+}

@@ -1,0 +1,560 @@
+//! An operation from its request to its end: the context, the turns, and what surrounds them.
+//!
+//! `review` has the parts that differ between the four operations; `judge` judges the end.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::judge::{self, judge};
+use super::memory::Inherited;
+use super::request_form::RequestForm;
+use super::review::{Closing, Desk, DraftAnswer, Next, Review};
+use super::tool_list::ToolList;
+use super::tools::SessionTools;
+use super::{OperationTask, Outcome, SessionRun, operation_failed};
+use super::{compaction, keys};
+use crate::blocking;
+use crate::limits;
+use crate::selection::Selecting;
+use tool_analyst::{DeclaredEndpoint, FileDefinition, ImportCircle, RecentChanges, TargetFacts, TargetSymbol};
+use tool_config::{Api, TokenPrice};
+use tool_context::operation;
+use tool_context::symbols::SymbolForm;
+use tool_context::{Indexes, Packet, Target};
+use tool_core::api::{CallGraph, Effect, ErrorKind, Event, Operation, Problem};
+use tool_core::redaction::Redactor;
+use tool_core::text::TokenRate;
+use tool_journal::journal::Work;
+use tool_provider::turn::{self, Turn, TurnEnd, TurnReport, until};
+use tool_provider::{LabelMark, Message, ModelRequest, Provider, ProviderError, Usage};
+use tool_repository::Repository;
+use tool_skill::policy::Decision;
+use tool_skill::{RunAsker, SessionFiles, SkillScope};
+
+/// Selections for one request: the first, and two with the room that the server's tokenizer leaves. Each reads the tree.
+const SELECTIONS_MAX: u32 = 3;
+
+/// Tells the model that it works on a private layer.
+const PREVIEW: &str = "\
+# Preview
+
+This is a preview. Your changes go to a private layer that you and the tests see; the user's files stay as they are until \
+the user applies the changes. Commits and installations are refused, so do not try them.";
+
+/// Runs an operation to its end. Everything in it shares the session's deadline.
+pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Outcome, Problem> {
+    let deadline = task.budget.timeout_seconds.map(Duration::from_secs);
+    let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
+    check_may_read(job, task)?;
+    let provider = job
+        .engine
+        .connect(&task.settings.provider, &job.environment, &task.on_key)?;
+    // Its key is known before anything is read that may hold it.
+    within(job, deadline, provider.prepare()).await.transpose()?;
+    let price = price(job, task, &*provider, deadline).await?;
+    let context_tokens = context_tokens(job, &*provider, deadline).await;
+    let form = RequestForm::of(context_tokens);
+    form.check(task.operation, context_tokens)?;
+    let prepared = prepare(job, task, deadline, &*provider, context_tokens).await?;
+    let list = list_tools(job, task.operation, context_tokens).await?;
+    let news = prepared.inherited.news.clone();
+    let tools = SessionTools::new(job, &prepared.packet, list, prepared.inherited);
+    tools.note_packet(&prepared.packet).await?;
+    let mut desk = Desk {
+        job,
+        task,
+        tools: &tools,
+        deadline,
+        context_tokens,
+        form,
+        rate: TokenRate::PROSE,
+        price,
+        mark: task.mark,
+    };
+    let preview = if job.repository.layer().is_some() { PREVIEW } else { "" };
+    let message = first_message(&job.redactor, task, &prepared.message, &[preview, &news]);
+    desk.rate = desk.measure_first_request(&*provider, &message).await?;
+    let mut review = Review::new(task.operation);
+    let facts = review.before(&desk).await?;
+    let message = if facts.is_empty() {
+        message
+    } else {
+        first_message(&job.redactor, task, &prepared.message, &[preview, &facts, &news])
+    };
+    let (messages, spent) = compaction::begin(&desk, &*provider, message).await?;
+    let mut report = converse(&desk, &*provider, messages, spent).await;
+    // An answer may be long: it is shared, not copied.
+    let (mut text, mut latest) = (Arc::clone(&report.text), 0);
+    // The bound of requests to the model holds over all turns, and each sort of question has a lower one of its own.
+    let closing = loop {
+        let answer = DraftAnswer {
+            turn: &report,
+            text: &text,
+            latest,
+            may_ask: may_ask(&desk, &report),
+        };
+        let may_ask = answer.may_ask;
+        let follow_up = match review.after(&desk, &answer).await {
+            Next::End(closing) => break closing,
+            // The review saw `may_ask` as false.
+            Next::Ask(_) if !may_ask => break Closing::default(),
+            Next::Ask(follow_up) => follow_up,
+        };
+        desk.announce(&follow_up.heading);
+        let spent = Spent::of(&report);
+        let mut messages = report.take_messages();
+        messages.push(Message::User {
+            text: job.redactor.text(&follow_up.message, None).into_owned(),
+        });
+        report = converse(&desk, &*provider, messages, spent).await;
+        if is_silent(&report) {
+            // The answer that the question was about stands as it is.
+            job.recorder.notice("The model had nothing to add to its answer.", None);
+            report.end = Ok(TurnEnd::Complete);
+        }
+        let whole = Arc::make_mut(&mut text);
+        whole.push_str("\n\n");
+        latest = whole.len();
+        whole.push_str(&report.text);
+    };
+    let missed = tools.take_missed();
+    let has_changes = !job.recorder.summary().files_changed().is_empty();
+    if has_changes && matches!(task.operation, Operation::Refactor | Operation::TestGen) {
+        desk.say(&format!("{}\n{}", closing.text.trim_end(), missed.line()));
+    } else {
+        desk.say(&closing.text);
+    }
+    let reader = if is_analyst(task) {
+        "the embedded analyst"
+    } else {
+        "the model"
+    };
+    keys::tell(&job.redactor, &job.recorder, reader);
+    for denial in missed.denials.iter().filter(|denial| !denial.is_mistake) {
+        job.recorder.notice(denial.sentence(), denial.hint.clone());
+    }
+    Ok(judge(job, task, &report, &missed, closing.problem))
+}
+
+/// Refuses to begin where nothing may be read: what the model is sent at first is read by the service, not by a skill.
+fn check_may_read(job: &SessionRun, task: &OperationTask) -> Result<(), Problem> {
+    if job.policy.decide(Effect::ReadRepository, false) != Decision::Deny {
+        return Ok(());
+    }
+    let (message, hint) = job
+        .call_context_with(SessionFiles::default(), RunAsker::Model)
+        .denial(Effect::ReadRepository);
+    let message = format!(
+        "{} reads the repository. {}",
+        task.operation,
+        message.trim_end_matches('.')
+    );
+    Err(Problem::new(ErrorKind::Denied, message).with_hint(hint))
+}
+
+/// The message with which a session begins: the request and the packet, and what the host found out before. The first
+/// message of a conversation also has the mark of tool results.
+fn first_message(redactor: &Redactor, task: &OperationTask, message: &str, facts: &[&str]) -> Message {
+    let mut text = message.to_owned();
+    for facts in facts.iter().map(|facts| facts.trim()).filter(|facts| !facts.is_empty()) {
+        text.push_str(&format!("\n{facts}\n"));
+    }
+    // The packet is clean; what the user wrote may hold a key as well.
+    let text = redactor.text(&text, None);
+    Message::User {
+        text: match task.past {
+            Some(_) => text.into_owned(),
+            None => format!("{}\n\n{text}", task.mark.announcement()),
+        },
+    }
+}
+
+/// Cost of what the session has asked the model so far, and the messages that the journal has.
+#[derive(Default)]
+pub(super) struct Spent {
+    pub(super) steps: u32,
+    pub(super) usage: Usage,
+    pub(super) known: usize,
+}
+
+impl Spent {
+    fn of(report: &TurnReport) -> Self {
+        Self {
+            steps: report.steps,
+            usage: report.usage,
+            known: report.messages_known(),
+        }
+    }
+}
+
+/// One turn, within the rest of the session's budget.
+async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Message>, spent: Spent) -> TurnReport {
+    let (tools, task) = (desk.tools, desk.task);
+    let system = operation::system_prompt(desk.form.is_short());
+    let mut turn = Turn::new(provider, tools, tools, system, messages);
+    turn.cancel = desk.job.cancel.clone();
+    turn.mark = desk.mark;
+    turn.steps = spent.steps;
+    turn.usage = spent.usage;
+    turn.known = spent.known;
+    turn.steps_max = task.budget.max_steps.unwrap_or(turn.steps_max);
+    turn.tokens_max = task.budget.max_tokens;
+    turn.price = desk.price;
+    turn.cost_bound = desk.cost_bound();
+    turn.deadline = desk.deadline;
+    // The analyst has no context that could overflow, and writes from results that a model would have forgotten.
+    turn.context_tokens = desk.context();
+    if is_analyst(task) {
+        // It uses no tokens that a bound could be about.
+        turn.tokens_max = None;
+    }
+    // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
+    let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
+    running.await
+}
+
+/// Whether a turn failed for no other reason than that the model said nothing.
+fn is_silent(report: &TurnReport) -> bool {
+    matches!(&report.end, Err(ProviderError::Failed(problem)) if problem.kind == ErrorKind::ProviderEmptyAnswer)
+}
+
+/// Whether the model can be asked once more after this turn.
+fn may_ask(desk: &Desk<'_>, report: &TurnReport) -> bool {
+    let steps_max = desk.task.budget.max_steps.unwrap_or(limits::TURN_STEPS_MAX);
+    let is_late = desk.deadline.is_some_and(|deadline| deadline <= Instant::now());
+    matches!(report.end, Ok(TurnEnd::Complete)) && report.steps < steps_max && !is_late && !is_analyst(desk.task)
+}
+
+pub(super) fn is_analyst(task: &OperationTask) -> bool {
+    task.settings.provider.api == Api::Analyst
+}
+
+/// Returns the context size that the server reports; a local one is mostly smaller than what we would fill otherwise.
+async fn context_tokens(job: &SessionRun, provider: &dyn Provider, deadline: Option<Instant>) -> Option<u64> {
+    within(job, deadline, provider.context_tokens()).await.flatten()
+}
+
+/// The price of the model: from the user's table, or, where the cost is bounded, from the provider's list.
+async fn price(
+    job: &SessionRun,
+    task: &OperationTask,
+    provider: &dyn Provider,
+    deadline: Option<Instant>,
+) -> Result<Option<TokenPrice>, Problem> {
+    let settings = &task.settings.provider;
+    let known = settings.price();
+    if known.is_some() || task.budget.max_cost.is_none() || is_analyst(task) {
+        return Ok(known);
+    }
+    let listed = within(job, deadline, provider.listed_price()).await.flatten();
+    if listed.is_none() {
+        let message = format!(
+            "The cost cannot be bounded: the price of `{}` is not known",
+            settings.model
+        );
+        let hint = format!(
+            "set `input` and `output` below [prices.\"{}\"] of config.toml, in US dollars for a million tokens",
+            settings.model
+        );
+        return Err(Problem::new(ErrorKind::ConfigPriceMissing, message).with_hint(hint));
+    }
+    Ok(listed)
+}
+
+/// The outcome of a wait, unless the session ends meanwhile.
+async fn within<T>(job: &SessionRun, deadline: Option<Instant>, wait: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        () = job.cancel.cancelled() => None,
+        () = until(deadline) => None,
+        outcome = wait => Some(outcome),
+    }
+}
+
+/// Reads the skills of this machine, on a blocking thread. The list stays for the whole session.
+async fn list_tools(job: &SessionRun, operation: Operation, context_tokens: Option<u64>) -> Result<ToolList, Problem> {
+    let (engine, locked) = (Arc::clone(&job.engine), job.locked.clone());
+    blocking(move || {
+        let scope = SkillScope {
+            lock: locked.as_deref().map(|lock| lock as _),
+            operation: Some(operation),
+        };
+        Ok(RequestForm::of(context_tokens).list_tools(engine.specs(scope), operation, context_tokens))
+    })
+    .await
+}
+
+/// Definitions of a file that are put into a message.
+const DEFINITIONS_MAX: usize = 1000;
+
+struct Prepared {
+    packet: Packet,
+    message: String,
+    inherited: Inherited,
+}
+
+/// Adds facts about a directory or a symbol to the request of the analyst, which writes them down. What cannot be found is left out.
+fn add_facts(
+    message: &str,
+    target: &Target,
+    repository: &Arc<Repository>,
+    indexes: &Arc<Indexes>,
+    filter: &tool_context::SelectionFilter,
+    cancel: &CancellationToken,
+) -> String {
+    let directory = match target {
+        Target::Root => "",
+        Target::Directory(path) => path,
+        Target::Symbol {
+            name,
+            inherited_by,
+            places,
+        } => {
+            let place = |place: &tool_context::SymbolPlace| (place.path.clone(), place.first);
+            let first = places.first().map(|place| place.path.as_str());
+            let facts = TargetFacts {
+                definitions: first.and_then(|path| read_definitions(path, repository, indexes, cancel)),
+                symbol: Some(TargetSymbol {
+                    name: name.clone(),
+                    inherited_by: inherited_by.clone(),
+                    places: places.iter().map(place).collect(),
+                }),
+                calls: tool_context::draw_calls(repository, indexes, name, "", cancel).unwrap_or_default(),
+                ..TargetFacts::default()
+            };
+            return tool_analyst::add_facts(message, &facts);
+        }
+        Target::File(path) => {
+            let facts = TargetFacts {
+                definitions: read_definitions(path, repository, indexes, cancel),
+                ..TargetFacts::default()
+            };
+            return tool_analyst::add_facts(message, &facts);
+        }
+        Target::Lines { path, first, last } => {
+            let mut definitions = read_definitions(path, repository, indexes, cancel);
+            let overlaps = |one: &FileDefinition| one.first_line <= *last && *first <= one.last_line;
+            definitions.iter_mut().for_each(|all| all.retain(overlaps));
+            let facts = TargetFacts {
+                calls: definitions
+                    .as_deref()
+                    .and_then(innermost)
+                    .map_or_else(CallGraph::default, |one| {
+                        tool_context::draw_calls(repository, indexes, &one.qualified_name(), path, cancel)
+                            .unwrap_or_default()
+                    }),
+                definitions,
+                ..TargetFacts::default()
+            };
+            return tool_analyst::add_facts(message, &facts);
+        }
+        _ => return message.to_owned(),
+    };
+    let draw = |by_package| tool_context::draw_modules(repository, indexes, directory, by_package, cancel);
+    let changes = tool_context::recent_changes(repository, indexes, directory, filter, cancel);
+    let endpoints = tool_context::find_endpoints(repository, indexes, directory, cancel).unwrap_or_default();
+    let declared = |found: Vec<tool_context::Endpoint>| found.into_iter().map(declared_endpoint).collect();
+    let facts = TargetFacts {
+        routes: declared(endpoints.routes),
+        commands: declared(endpoints.commands),
+        modules: draw(false).unwrap_or_default(),
+        packages: draw(true).unwrap_or_default(),
+        changes: changes.ok().flatten().map(|changes| RecentChanges {
+            commits: changes.commits,
+            files: changes.files,
+        }),
+        ..TargetFacts::default()
+    };
+    tool_analyst::add_facts(message, &facts)
+}
+
+/// The definitions of a file, as far as a message has room for them. `None` where its language has no parser.
+fn read_definitions(
+    path: &str,
+    repository: &Repository,
+    indexes: &Indexes,
+    cancel: &CancellationToken,
+) -> Option<Vec<FileDefinition>> {
+    let definition = |found: tool_context::FoundDefinition| FileDefinition {
+        name: found.name,
+        container: found.container,
+        signature: found.signature,
+        is_holder: matches!(found.form, SymbolForm::Type | SymbolForm::Module),
+        first_line: found.first_line,
+        line: found.line,
+        last_line: found.last_line,
+        comment_line: found.comment_line,
+    };
+    let found = tool_context::outline_file(repository, indexes, path, cancel)
+        .ok()?
+        .into_iter();
+    let is_listed = |found: &tool_context::FoundDefinition| found.form != SymbolForm::Value;
+    Some(found.filter(is_listed).take(DEFINITIONS_MAX).map(definition).collect())
+}
+
+/// The only definition that lies in no other one's lines and holds none, so that its callers are those of the lines.
+fn innermost(definitions: &[FileDefinition]) -> Option<&FileDefinition> {
+    let mut inner = definitions.iter().filter(|one| !one.is_holder);
+    let first = inner.next()?;
+    inner.all(|other| first.holds(other)).then_some(first)
+}
+
+/// Adds the circular imports of the target to the request of the analyst.
+fn add_circular_imports(
+    message: &str,
+    target: &Target,
+    repository: &Arc<Repository>,
+    indexes: &Arc<Indexes>,
+    cancel: &CancellationToken,
+) -> String {
+    let path = match target {
+        Target::Directory(path) | Target::File(path) => path,
+        _ => "",
+    };
+    let circle = |circle: tool_context::ImportCircle| ImportCircle {
+        steps: circle.steps,
+        files: circle.files,
+    };
+    let circles = tool_context::find_import_circles(repository, indexes, path, cancel);
+    let facts = TargetFacts {
+        circular_imports: circles.ok().map(|circles| circles.into_iter().map(circle).collect()),
+        ..TargetFacts::default()
+    };
+    tool_analyst::add_facts(message, &facts)
+}
+
+fn declared_endpoint(found: tool_context::Endpoint) -> DeclaredEndpoint {
+    DeclaredEndpoint {
+        path: found.path,
+        line: found.line,
+        last_line: found.last_line,
+        methods: found.methods,
+        name: found.name,
+        handler: found.handler,
+        help: found.help,
+    }
+}
+
+/// Budget of a packet, if the model's tokenizer makes as many tokens of other text as of this packet.
+async fn packet_room(provider: &dyn Provider, context_tokens: Option<u64>, packet: &Packet, mark: LabelMark) -> u64 {
+    let message = Message::User {
+        text: packet.context.clone(),
+    };
+    let request = ModelRequest {
+        system: "",
+        messages: &[message],
+        tools: &[],
+        max_tokens: None,
+        mark,
+    };
+    let context = context_tokens.unwrap_or(limits::CONTEXT_TOKENS);
+    let rate = turn::token_rate(provider, context, &request).await;
+    RequestForm::of(context_tokens).packet_tokens(context_tokens, rate)
+}
+
+/// Finds the target and builds the context, on a blocking thread.
+async fn prepare(
+    job: &SessionRun,
+    task: &OperationTask,
+    deadline: Option<Instant>,
+    provider: &dyn Provider,
+    context_tokens: Option<u64>,
+) -> Result<Prepared, Problem> {
+    let repository = Arc::clone(&job.repository);
+    let cancel = job.cancel.child_token();
+    let _guard = cancel.clone().drop_guard();
+    let operation = task.operation;
+    let form = RequestForm::of(context_tokens);
+    let mut selecting = Selecting {
+        operation,
+        target: task.target.clone(),
+        task: task.task.clone(),
+        focus: task.focus.clone(),
+        working_directory: task.working_directory.clone(),
+        vault: task.settings.vault.clone(),
+        filter: Arc::clone(&task.filter),
+        indexes: Arc::clone(&job.indexes),
+        redactor: Arc::clone(&job.redactor),
+        budget_tokens: form.packet_tokens(context_tokens, TokenRate::CODE),
+    };
+    let is_analyst = task.settings.provider.api == Api::Analyst;
+    let (past, mark) = (task.past.clone(), task.mark);
+    let is_task_foreign = job.policy.is_task_untrusted();
+    let build = move |selecting: Selecting| {
+        let (target, packet) = selecting.build(&repository, &cancel)?;
+        match &target {
+            Target::Task(_) if is_analyst && operation == Operation::Explain => {
+                return Err(tool_analyst::refuse_question());
+            }
+            Target::Paths(_) if is_analyst => return Err(tool_analyst::refuse_several_targets()),
+            _ => {}
+        }
+        let name = repository.root().file_name().unwrap_or_default().to_string_lossy();
+        let message = operation::user_message(
+            operation,
+            &name,
+            &target,
+            selecting.focus.as_deref(),
+            &packet,
+            is_task_foreign,
+            form.is_short(),
+        );
+        let indexes = &selecting.indexes;
+        let message = match operation {
+            Operation::Explain if is_analyst => {
+                add_facts(&message, &target, &repository, indexes, &selecting.filter, &cancel)
+            }
+            Operation::Architect if is_analyst => {
+                add_circular_imports(&message, &target, &repository, indexes, &cancel)
+            }
+            _ => message,
+        };
+        let inherited = past.as_ref().map_or_else(Inherited::default, |past| {
+            Inherited::of(past, mark, &repository, &cancel)
+        });
+        Ok::<_, Problem>(Prepared {
+            packet,
+            message,
+            inherited,
+        })
+    };
+    let build = Arc::new(build);
+    let mut selections = 0;
+    let prepared = loop {
+        selections += 1;
+        let (build, selected) = (Arc::clone(&build), selecting.clone());
+        let prepared = tokio::select! {
+            biased;
+            // The guard ends the walk.
+            () = until(deadline) => return Err(judge::out_of_time(task, "the context was not built, and no model was asked")),
+            // The semaphore is never closed: without a permit the session was cancelled, and the walk ends at once.
+            prepared = async {
+                let _permit = job.cancel.run_until_cancelled(job.contexts.acquire()).await;
+                tokio::task::spawn_blocking(move || build(selected)).await
+            } => prepared,
+        };
+        let prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
+        if !form.is_short() || selections == SELECTIONS_MAX {
+            break prepared;
+        }
+        let room = packet_room(provider, context_tokens, &prepared.packet, mark).await;
+        // A tokenizer can make more tokens of the packet than was assumed.
+        let is_small = room + room / 20 >= tool_context::packet_tokens(prepared.packet.context.len());
+        if is_small || room >= selecting.budget_tokens {
+            break prepared;
+        }
+        selecting.budget_tokens = room;
+    };
+    job.recorder.event(job.recorder.summary().start.turn_event());
+    job.recorder.event(Event::Selection {
+        files: prepared.packet.selected.clone(),
+    });
+    for notice in &prepared.packet.notices {
+        job.recorder.notice(notice.clone(), None);
+    }
+    Ok(prepared)
+}

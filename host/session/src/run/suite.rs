@@ -1,0 +1,383 @@
+//! Runs of the project's tests by the host itself: what a run came to, and whether it is worse than another one.
+//!
+//! A run goes the way of every call, by the skill `run_tests` under the session's policy and on its record. The verdict is
+//! the host's own, from the receipt; the skill's details only name the tests that fail. Whether tests are run at all, and
+//! what follows, is decided by `refactor` and `test_gen`.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::review::Desk;
+use super::tools::hint_of;
+use crate::limits;
+use tool_core::api::{Effect, ErrorKind, RunPurpose, TestCounts, TestDetails, TestStatus};
+use tool_core::text::clean_line;
+use tool_provider::TextOrigin;
+use tool_skill::policy::Decision;
+use tool_skill::{CallError, CallOutcome, CallReport};
+
+/// The skill that runs tests.
+pub(super) const SKILL: &str = "run_tests";
+
+/// Hint to allow tests that the policy does not allow.
+pub(super) fn remedy(desk: &Desk<'_>) -> String {
+    format!("allow it with {}", desk.job.grant_text(Effect::RunProcess))
+}
+
+/// Message where the skill found no tests: those of other runners may be there all the same.
+pub(super) const NONE: &str = "not run: no sign of tests was found";
+
+/// Outcome of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum SuiteRun {
+    /// The policy does not allow it without asking.
+    NotAllowed,
+    /// The user was asked and said no.
+    Refused,
+    /// The project has no tests that the skill knows how to run.
+    None,
+    /// The session ended, or its time was up, before the run.
+    Stopped,
+    /// The tests cannot be run: the code and the sentence that say why.
+    Impossible {
+        kind: ErrorKind,
+        message: String,
+        hint: Option<String>,
+    },
+    /// Too many other calls, or runs, were under way: the sentence that says so. It says nothing of the tests.
+    Busy(String),
+    /// They were run, or at least the runner was.
+    Ran(Results),
+}
+
+/// Results of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Results {
+    /// The run in a line: `PASSED: 7 passed in 0.3 s`.
+    pub(super) verdict: String,
+    /// True where the runner ended well and counted no failure.
+    pub(super) has_passed: bool,
+    /// False where no test was run, or the run had no end.
+    pub(super) has_run: bool,
+    /// True where the time limit of the run ended it.
+    pub(super) timed_out: bool,
+    /// Passed tests, unexpectedly passed ones included; absent where the runner does not count.
+    pub(super) passed: Option<u64>,
+    /// Failed tests and errors; absent where the runner does not count.
+    pub(super) failed: Option<u64>,
+    /// Tests that say nothing, because they were skipped, left out, or expected to fail.
+    pub(super) set_aside: u64,
+    /// True where pytest ran, which always counts what it ran.
+    pub(super) is_pytest: bool,
+    /// Tests and files that broke before they could fail.
+    pub(super) broken: u64,
+    /// Suites that were found and could not run, each with the reason.
+    pub(super) not_run: Vec<String>,
+    /// Names of failing tests, as far as the skill names them.
+    pub(super) failing: BTreeSet<String>,
+    /// The whole text of the skill's answer, or the host's own sentence where every test passed.
+    pub(super) text: String,
+    /// Places outside the user's own files whose text is in `text`.
+    pub(super) foreign: Vec<String>,
+}
+
+impl Results {
+    /// The origin of the text, for its label.
+    pub(super) fn origin(&self) -> TextOrigin {
+        if self.foreign.is_empty() {
+            TextOrigin::Service
+        } else {
+            TextOrigin::Outside(self.foreign.clone())
+        }
+    }
+}
+
+/// Runs all tests, or those at `paths`.
+pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> SuiteRun {
+    // The host asks for no approval of its own: tests that need approval run when the model asks.
+    if desk.job.policy.decide(Effect::RunProcess, false) != Decision::Allow {
+        return if desk.runnable_purposes().await.contains(&RunPurpose::Tests) {
+            SuiteRun::NotAllowed
+        } else {
+            SuiteRun::None
+        };
+    }
+    let is_late = desk.deadline.is_some_and(|deadline| deadline <= Instant::now());
+    if desk.job.cancel.is_cancelled() || is_late {
+        return SuiteRun::Stopped;
+    }
+    let mut arguments = json!({"timeout_seconds": limits::SUITE_SECONDS_MAX});
+    if !paths.is_empty() {
+        arguments["paths"] = Value::from(paths);
+    }
+    judge(desk.call(SKILL, arguments).await)
+}
+
+/// A run of a second that printed this, for the tests of those who judge runs.
+#[cfg(test)]
+pub(super) fn ran(runner: tool_core::api::TestRunner, exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
+    judge(crate::tests::test_report(runner, exit_code, output, failing))
+}
+
+fn judge(report: CallReport) -> SuiteRun {
+    if let Ok(outcome) = &report.result {
+        let no_run = || SuiteRun::Impossible {
+            kind: ErrorKind::Failed,
+            message: format!("`{SKILL}` answered without a run"),
+            hint: None,
+        };
+        return results(&report, outcome).map_or_else(no_run, SuiteRun::Ran);
+    }
+    let is_refused = report.is_refused_by_user();
+    match report.result {
+        Ok(_) => SuiteRun::None,
+        Err(CallError::Cancelled { .. }) => SuiteRun::Stopped,
+        Err(_) if is_refused => SuiteRun::Refused,
+        Err(error @ CallError::Busy { .. }) => SuiteRun::Busy(error.to_string()),
+        Err(CallError::Failure {
+            kind: ErrorKind::NotFound,
+            ..
+        }) => SuiteRun::None,
+        Err(CallError::Failure {
+            kind: ErrorKind::Denied,
+            ..
+        }) => SuiteRun::NotAllowed,
+        Err(error) => SuiteRun::Impossible {
+            kind: error.kind().clone(),
+            message: error.to_string(),
+            hint: hint_of(&error),
+        },
+    }
+}
+
+/// The results of a run: counts and verdict from the host's own record of it, names of failing tests from the skill's
+/// details. A skill can leave out a name, but cannot make a run pass.
+fn results(report: &CallReport, outcome: &CallOutcome) -> Option<Results> {
+    let run = report.receipt.as_ref()?.tests.as_ref()?;
+    let details = outcome.details.clone();
+    let details: Option<TestDetails> = details.and_then(|details| serde_json::from_value(details).ok());
+    let failing = details.map(|details| details.failing).unwrap_or_default();
+    let count = |of: fn(&TestCounts) -> u64| run.counts.as_ref().map(of);
+    Some(Results {
+        verdict: run.verdict(),
+        has_passed: !run.has_failed(),
+        has_run: run.has_run(),
+        timed_out: run.status == TestStatus::TimedOut,
+        passed: count(|counts| counts.passed + counts.xpassed),
+        failed: count(TestCounts::failures),
+        set_aside: count(|counts| counts.skipped + counts.todo + counts.xfailed + counts.deselected).unwrap_or(0),
+        is_pytest: run.runner == "pytest",
+        broken: count(|counts| counts.errors).unwrap_or(0),
+        not_run: run.not_run.clone(),
+        failing: failing.iter().map(|name| clean_line(name)).collect(),
+        text: outcome.text.clone(),
+        foreign: report.foreign.clone(),
+    })
+}
+
+/// Describes a regression of the tests; nothing where there is none, or where it cannot be known. Tests that say
+/// less than before are worse, too: a change could otherwise pass by switching them off.
+pub(super) fn worse(before: &SuiteRun, after: &SuiteRun) -> Option<String> {
+    let SuiteRun::Ran(before) = before else { return None };
+    if !before.has_run {
+        return None;
+    }
+    let after = match after {
+        SuiteRun::Ran(after) if after.has_run => after,
+        SuiteRun::Ran(after) => return Some(format!("the tests do not run any more ({})", after.verdict)),
+        SuiteRun::Impossible { message, .. } => return Some(format!("the tests do not run any more ({message})")),
+        SuiteRun::None => return Some("the tests are not found any more".to_owned()),
+        SuiteRun::NotAllowed | SuiteRun::Refused | SuiteRun::Stopped | SuiteRun::Busy(_) => return None,
+    };
+    let fresh: Vec<&String> = after.failing.difference(&before.failing).collect();
+    if let Some(first) = fresh.first() {
+        let more = match fresh.len() {
+            1 => "fails now and did not before".to_owned(),
+            count => format!("and {} more fail now and did not before", count - 1),
+        };
+        return Some(format!("`{first}` {more}"));
+    }
+    let (failed, failed_before) = (after.failed.unwrap_or(0), before.failed.unwrap_or(0));
+    if failed > failed_before {
+        return Some(format!("{failed} tests fail now, and {failed_before} did before"));
+    }
+    if before.has_passed && !after.has_passed {
+        return Some("the run passed before and fails now".to_owned());
+    }
+    said_less(before, after)
+}
+
+fn said_less(before: &Results, after: &Results) -> Option<String> {
+    let passed_before = before.passed?;
+    let Some(passed) = after.passed else {
+        return Some(format!(
+            "{} passed before; the number that passes now is unknown",
+            tests(passed_before)
+        ));
+    };
+    let (aside_before, aside) = (before.set_aside, after.set_aside);
+    if passed < passed_before {
+        return Some(format!("{} passed before, and {passed} do now", tests(passed_before)));
+    }
+    (aside > aside_before).then(|| {
+        let aside = tests(aside);
+        format!("{aside} are skipped, left out or expected to fail now; {aside_before} before")
+    })
+}
+
+fn tests(count: u64) -> String {
+    match count {
+        1 => "1 test".to_owned(),
+        count => format!("{count} tests"),
+    }
+}
+
+impl SuiteRun {
+    /// The run in a line, as the end of `Tests before the change: `.
+    pub(super) fn line(&self) -> String {
+        match self {
+            Self::NotAllowed => "not run, because `run-process` is not allowed here".to_owned(),
+            Self::Refused => "not run, because you did not agree to it".to_owned(),
+            Self::None => NONE.to_owned(),
+            Self::Stopped => "not run to their end: the session ended before".to_owned(),
+            Self::Impossible { message, hint, .. } => match hint {
+                Some(hint) => format!("not run: {message}; {hint}"),
+                None => format!("not run: {message}"),
+            },
+            Self::Busy(message) => format!("not run: {message}"),
+            Self::Ran(results) => results.verdict.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::test_report;
+    use tool_core::api::TestRunner;
+    use tool_skill::{Crowd, HostNotes};
+
+    fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
+        ran(TestRunner::Pytest, exit_code, output, failing)
+    }
+
+    fn results_of(run: SuiteRun) -> Results {
+        match run {
+            SuiteRun::Ran(results) => results,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn counts_come_from_the_hosts_record_and_names_from_the_details() {
+        let output = "2 failed, 1 error, 3 passed, 1 xfailed in 1.2s";
+        let names = ["tests/test_a.py::test_b[x in y]", "tests/test_c.py"];
+        let results = results_of(pytest(1, output, &names));
+        assert_eq!((results.has_passed, results.has_run), (false, true));
+        assert_eq!((results.passed, results.failed), (Some(3), Some(3)));
+        assert_eq!((results.set_aside, results.is_pytest), (1, true));
+        let failing: Vec<_> = results.failing.iter().map(String::as_str).collect();
+        assert_eq!(failing, names);
+    }
+
+    #[test]
+    fn a_skill_cannot_claim_that_tests_passed() {
+        let mut report = test_report(TestRunner::Pytest, 1, "1 failed in 1.0s", &["a"]);
+        if let Ok(outcome) = &mut report.result {
+            outcome.text = "PASSED: 9 passed in 0.1 s\n".to_owned();
+            outcome.details = Some(json!({
+                "runner": "pytest", "status": "passed", "duration_ms": 1, "counts": {"passed": 9}, "failing": [],
+            }));
+        }
+        let results = results_of(judge(report));
+        assert_eq!(results.verdict, "FAILED: 1 failed in 1.0 s");
+        assert_eq!((results.has_passed, results.failed), (false, Some(1)));
+        let mut report = test_report(TestRunner::Pytest, 0, "9 passed in 1.0s", &[]);
+        report.receipt.as_mut().expect("it ran").tests = None;
+        assert_eq!(judge(report).line(), "not run: `run_tests` answered without a run");
+    }
+
+    #[test]
+    fn what_did_not_run_is_told_apart_from_what_does_not_count() {
+        for (exit_code, output, has_run, passed) in [
+            (0, "7 passed in 0.3s", true, Some(7)),
+            (0, "all is well", true, None),
+            (5, "no tests ran in 0.1s", false, Some(0)),
+            (5, "3 deselected in 0.1s", false, Some(0)),
+            (1, "4 passed in 0.2s", true, Some(4)),
+        ] {
+            let results = results_of(pytest(exit_code, output, &[]));
+            assert_eq!((results.has_run, results.passed), (has_run, passed), "{output}");
+        }
+    }
+
+    #[test]
+    fn worse_is_what_failed_not_before() {
+        let failing = |names: &[&str]| pytest(1, &format!("{} failed, 5 passed in 1.0s", names.len()), names);
+        let passed = pytest(0, "5 passed in 1.0s", &[]);
+        let impossible = SuiteRun::Impossible {
+            kind: ErrorKind::Unavailable,
+            message: "No module named pytest".into(),
+            hint: Some("install it".into()),
+        };
+        assert_eq!(impossible.line(), "not run: No module named pytest; install it");
+        let say = |before: &SuiteRun, after: &SuiteRun| worse(before, after).unwrap_or_default();
+        assert_eq!(say(&passed, &passed), "");
+        assert_eq!(say(&failing(&["a", "b"]), &failing(&["b"])), "");
+        assert_eq!(say(&passed, &failing(&["a"])), "`a` fails now and did not before");
+        assert_eq!(
+            say(&failing(&["a"]), &failing(&["b", "c"])),
+            "`b` and 1 more fail now and did not before"
+        );
+        assert_eq!(
+            say(&passed, &pytest(1, "boom", &[])),
+            "the run passed before and fails now"
+        );
+        assert_eq!(
+            say(&passed, &pytest(5, "no tests ran in 0.1s", &[])),
+            "the tests do not run any more (FAILED: no tests ran in 1.0 s)"
+        );
+        assert_eq!(
+            say(&passed, &impossible),
+            "the tests do not run any more (No module named pytest)"
+        );
+        assert_eq!(say(&passed, &SuiteRun::Stopped), "", "that is no verdict");
+        let crowds = [Crowd::Calls, Crowd::Runs];
+        for (crowd, why) in crowds.into_iter().zip(["too many calls", "too many test runs"]) {
+            let skill = SKILL.to_owned();
+            let busy = judge(CallReport {
+                result: Err(CallError::Busy { skill, crowd }),
+                receipt: None,
+                foreign: Vec::new(),
+                notes: HostNotes::default(),
+            });
+            assert_eq!(say(&passed, &busy), "", "the tests were not run, and nobody knows");
+            assert!(busy.line().starts_with("not run: The skill `run_tests` "), "{busy:?}");
+            assert!(busy.line().contains(why), "{busy:?}");
+        }
+        assert_eq!(say(&SuiteRun::NotAllowed, &failing(&["a"])), "", "nobody knows");
+    }
+
+    #[test]
+    fn worse_is_also_what_says_less_than_before() {
+        let before = pytest(0, "5 passed, 1 skipped in 1.0s", &[]);
+        let say = |after: &str| worse(&before, &pytest(0, after, &[])).unwrap_or_default();
+        assert_eq!(
+            say("3 passed, 1 skipped in 1.0s"),
+            "5 tests passed before, and 3 do now"
+        );
+        assert_eq!(
+            say("5 passed, 1 skipped, 2 xfailed in 1.0s"),
+            "3 tests are skipped, left out or expected to fail now; 1 before"
+        );
+        assert_eq!(
+            say("all is well"),
+            "5 tests passed before; the number that passes now is unknown"
+        );
+        assert_eq!(say("6 passed in 1.0s"), "");
+        let uncounted = pytest(0, "all is well", &[]);
+        assert_eq!(worse(&uncounted, &uncounted), None, "nobody ever said");
+    }
+}

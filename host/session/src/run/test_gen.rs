@@ -1,0 +1,323 @@
+//! The test-gen's own part of a session: the new tests are run, what fails goes back to the model for a bounded number
+//! of rounds, and the closing words say what was written and what passes.
+//!
+//! That only new files are changed is not checked here but enforced where files are changed, in `skill::stage`.
+
+use std::collections::BTreeMap;
+
+use super::changed::{Changed, quoted};
+use super::judge;
+use super::review::{Closing, Desk, DraftAnswer, FollowUp, Next};
+use super::suite::{self, Results, SuiteRun};
+use crate::limits;
+use tool_core::api::{ErrorKind, Problem};
+use tool_journal::journal::cut_text;
+use tool_provider::turn::TurnEnd;
+use tool_provider::{LabelMark, ToolResult};
+use tool_repository::file_role;
+
+/// Limit for requests to mend the model's own failing tests. What three rounds do not mend, is rarely a slip.
+const TEST_MEND_ROUNDS_MAX: u32 = 3;
+
+/// State kept from round to round.
+#[derive(Debug, Default)]
+pub(super) struct TestGen {
+    rounds: u32,
+    last: Option<CheckedTests>,
+}
+
+/// A run of the new tests, and what they were then.
+#[derive(Debug)]
+struct CheckedTests {
+    /// The session's files, by the digest of what they hold.
+    files: BTreeMap<String, Option<String>>,
+    run: NewTests,
+}
+
+/// Outcome of the new tests.
+#[derive(Debug, Clone)]
+struct NewTests {
+    run: SuiteRun,
+    /// True where they cannot be run by themselves and all tests were run.
+    with_all: bool,
+}
+
+impl TestGen {
+    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> Next {
+        let changed = Changed::of(desk).await;
+        let created = changed.created();
+        if runnable(&created).is_empty() {
+            return Next::End(nothing_written(desk, answer, &changed));
+        }
+        let files = digests(desk);
+        let tests = match self.last.take() {
+            // The model has changed nothing, so nothing has changed.
+            Some(checked) if checked.files == files => checked.run,
+            _ => {
+                let tests = NewTests::run(desk, &created).await;
+                let failing = tests.failing(&created).cloned();
+                if let Some(results) = failing.filter(|_| answer.may_ask && self.rounds < TEST_MEND_ROUNDS_MAX) {
+                    self.rounds += 1;
+                    self.last = Some(CheckedTests { files, run: tests });
+                    return Next::Ask(self.mend(&results, &created, desk.mark));
+                }
+                tests
+            }
+        };
+        Next::End(self.closing(desk, &changed, &created, &tests))
+    }
+
+    fn mend(&self, results: &Results, created: &[String], mark: LabelMark) -> FollowUp {
+        let result = ToolResult {
+            call_id: String::new(),
+            name: suite::SKILL.to_owned(),
+            text: cut_text(&results.text, limits::SUITE_TOLD_BYTES_MAX),
+            is_error: false,
+            origin: results.origin(),
+        };
+        let (round, rounds) = (self.rounds, TEST_MEND_ROUNDS_MAX);
+        let files: Vec<String> = created.iter().map(|path| quoted(path)).collect();
+        FollowUp {
+            heading: format!(
+                "The new tests were run: {}. The model is asked to mend them (round {round} of {rounds}).",
+                results.verdict
+            ),
+            message: format!(
+                "The service has run the tests that you wrote:\n\n{}\n\nMend your own mistakes in {}, and change \
+                 nothing else. Where a test is right and the source is wrong, keep the expectation and mark the test \
+                 as an expected failure in the framework's way. Then say in a few sentences what you changed, and \
+                 which defects of the source you found, with citations.",
+                result.labelled(mark),
+                files.join(", ")
+            ),
+        }
+    }
+
+    fn closing(&self, desk: &Desk<'_>, changed: &Changed, created: &[String], tests: &NewTests) -> Closing {
+        let (task, remedy) = (desk.task, &suite::remedy(desk));
+        let mended = match self.rounds {
+            0 => String::new(),
+            1 => " (after 1 round of mending)".to_owned(),
+            rounds => format!(" (after {rounds} rounds of mending)"),
+        };
+        let text = format!("{}\n\n- New tests: {}{mended}", changed.summary("Wrote"), tests.line());
+        let problem = match (&tests.run, tests.failing(created)) {
+            (SuiteRun::Stopped, _) => Some(judge::out_of_time(task, "the new tests did not finish")),
+            (_, Some(results)) => {
+                let message = format!("test-gen is incomplete: the new tests do not pass: {}", results.verdict);
+                Some(Problem::new(ErrorKind::TestsFailing, message).with_hint("mend or remove the failing tests"))
+            }
+            (run, None) => not_run(run, remedy),
+        };
+        Closing { text, problem }
+    }
+}
+
+/// Reports new tests that were never run: they are worth nothing yet.
+/// `remedy` says what allows them to be run.
+fn not_run(run: &SuiteRun, remedy: &str) -> Option<Problem> {
+    let hint = || "run them yourself".to_owned();
+    let (kind, why, hint) = match run {
+        SuiteRun::NotAllowed => (
+            ErrorKind::Denied,
+            "`run-process` is not allowed here",
+            remedy.to_owned(),
+        ),
+        SuiteRun::Refused => (ErrorKind::Denied, "you did not agree to it", hint()),
+        SuiteRun::None => (ErrorKind::TestsNotRun, "the project's tests are not found", hint()),
+        SuiteRun::Impossible {
+            message,
+            hint: Some(hint),
+            ..
+        } => (ErrorKind::TestsNotRun, message.as_str(), hint.clone()),
+        SuiteRun::Impossible { message, .. } | SuiteRun::Busy(message) => {
+            (ErrorKind::TestsNotRun, message.as_str(), hint())
+        }
+        SuiteRun::Ran(results) if results.is_pytest && results.passed.is_none() => (
+            ErrorKind::TestsNotRun,
+            "the runner does not say that it ran any",
+            hint(),
+        ),
+        SuiteRun::Ran(_) | SuiteRun::Stopped => return None,
+    };
+    let message = format!("test-gen is incomplete: the new tests were not run: {why}");
+    Some(Problem::new(kind, message).with_hint(hint))
+}
+
+impl NewTests {
+    /// Runs the created tests, and no others where the project's runner can select them.
+    async fn run(desk: &Desk<'_>, created: &[String]) -> Self {
+        let paths = runnable(created);
+        let run = suite::run(desk, &paths).await;
+        match &run {
+            SuiteRun::Impossible {
+                kind: ErrorKind::InvalidArguments,
+                ..
+            } => Self {
+                run: suite::run(desk, &[]).await,
+                with_all: true,
+            },
+            _ => Self { run, with_all: false },
+        }
+    }
+
+    /// The results, where a new test fails or none of them runs.
+    fn failing(&self, created: &[String]) -> Option<&Results> {
+        let SuiteRun::Ran(results) = &self.run else { return None };
+        let is_new = |name: &String| created.iter().any(|path| name.starts_with(path.as_str()));
+        let fails = if self.with_all {
+            // Others may have failed before.
+            !results.has_run || results.failing.iter().any(is_new)
+        } else {
+            !results.has_passed || !results.has_run
+        };
+        fails.then_some(results)
+    }
+
+    fn line(&self) -> String {
+        let SuiteRun::Ran(results) = &self.run else {
+            return self.run.line();
+        };
+        let counts = match (results.passed, results.failed) {
+            (Some(passed), Some(failed)) => format!("{passed} passed, {failed} failed; {}", results.verdict),
+            _ => results.verdict.clone(),
+        };
+        let unknown = results.passed.is_none();
+        match (self.with_all, unknown) {
+            (true, _) => format!("{counts}; all tests were run, because the project's runner takes no single files"),
+            (false, true) => format!("{counts}; the project's runner does not say which tests it ran"),
+            (false, false) => counts,
+        }
+    }
+}
+
+/// Files that a runner is given: tests, without what only supports them.
+fn runnable(created: &[String]) -> Vec<String> {
+    let supports = |path: &&String| {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        matches!(name, "conftest.py" | "__init__.py")
+    };
+    let sources = created
+        .iter()
+        .filter(|path| tool_context::is_source(path) && !supports(path));
+    let (tests, others): (Vec<String>, Vec<String>) = sources.cloned().partition(|path| file_role::is_test(path));
+    if tests.is_empty() { others } else { tests }
+}
+
+/// Returns the files' current digests.
+fn digests(desk: &Desk<'_>) -> BTreeMap<String, Option<String>> {
+    let files = desk.job.recorder.summary().files;
+    files
+        .into_iter()
+        .map(|(path, file)| (path, file.after.map(|mark| mark.digest)))
+        .collect()
+}
+
+/// The end of a session that wrote no test. A turn that broke off has its own words for that.
+fn nothing_written(desk: &Desk<'_>, answer: &DraftAnswer<'_>, changed: &Changed) -> Closing {
+    let text = match &answer.turn.end {
+        Err(_) | Ok(TurnEnd::Refused) => String::new(),
+        Ok(_) if changed.is_empty() => "No test file was written.".to_owned(),
+        Ok(_) => format!("No test file was written. {}", changed.summary("Wrote")),
+    };
+    let source = desk.task.target.as_deref().unwrap_or("the source file");
+    let message = format!("test-gen is incomplete: no test file was written for `{source}`");
+    let problem = Problem::new(ErrorKind::NothingWritten, message)
+        .with_hint("the answer may say why; run it again, or choose another model");
+    Closing {
+        text,
+        problem: Some(problem),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::suite::ran;
+    use super::*;
+    use tool_core::api::TestRunner;
+
+    fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
+        ran(TestRunner::Pytest, exit_code, output, failing)
+    }
+
+    fn tests(run: SuiteRun, with_all: bool) -> NewTests {
+        NewTests { run, with_all }
+    }
+
+    #[test]
+    fn a_runner_that_says_little_is_not_believed_to_say_more() {
+        let unknown = || ran(TestRunner::Npm, 0, "all is well", &[]);
+        assert_eq!(
+            tests(unknown(), false).line(),
+            "PASSED: exit status 0 in 1.0 s; the project's runner does not say which tests it ran"
+        );
+        assert_eq!(
+            tests(unknown(), true).line(),
+            "PASSED: exit status 0 in 1.0 s; all tests were run, because the project's runner takes no single files"
+        );
+        assert_eq!(
+            tests(pytest(1, "1 failed, 2 passed in 1.0s", &[]), false).line(),
+            "2 passed, 1 failed; FAILED: 1 failed, 2 passed in 1.0 s"
+        );
+        assert_eq!(tests(SuiteRun::None, false).line(), suite::NONE);
+    }
+
+    #[test]
+    fn among_all_tests_only_the_new_ones_count_and_by_themselves_they_must_run() {
+        let created = ["tests/test_new.py".to_owned()];
+        let fails = |run, with_all| tests(run, with_all).failing(&created).is_some();
+        let failing = |name: &str| pytest(1, "1 failed, 2 passed in 1.0s", &[name]);
+        assert!(fails(failing("tests/test_new.py::test_a"), true));
+        assert!(!fails(failing("tests/test_old.py::test_a"), true));
+        assert!(fails(failing("anything"), false));
+        assert!(fails(pytest(5, "no tests ran in 0.1s", &[]), false));
+        assert!(!fails(pytest(0, "2 passed in 1.0s", &[]), false));
+        assert!(fails(pytest(5, "no tests ran in 0.1s", &[]), true));
+        assert!(!fails(SuiteRun::NotAllowed, false));
+    }
+
+    #[test]
+    fn tests_that_nobody_has_seen_run_are_incomplete() {
+        let said = |run: SuiteRun| {
+            not_run(&run, "allow it")
+                .map(|problem| format!("{}: {}", problem.kind, problem.message))
+                .unwrap_or_default()
+        };
+        let prefix = "test-gen is incomplete: the new tests were not run:";
+        assert_eq!(
+            said(SuiteRun::NotAllowed),
+            format!("denied: {prefix} `run-process` is not allowed here")
+        );
+        assert_eq!(
+            said(SuiteRun::Refused),
+            format!("denied: {prefix} you did not agree to it")
+        );
+        assert_eq!(
+            said(pytest(0, "all is well", &[])),
+            format!("tests-not-run: {prefix} the runner does not say that it ran any")
+        );
+        assert_eq!(
+            said(SuiteRun::None),
+            format!("tests-not-run: {prefix} the project's tests are not found")
+        );
+        assert_eq!(said(ran(TestRunner::Npm, 0, "all is well", &[])), "");
+        assert_eq!(said(pytest(0, "2 passed in 1.0s", &[])), "");
+    }
+
+    #[test]
+    fn a_runner_is_given_tests_and_not_what_supports_them() {
+        let paths = |paths: &[&str]| paths.iter().map(|&path| path.to_owned()).collect::<Vec<_>>();
+        let created = paths(&[
+            "tests/conftest.py",
+            "tests/test_a.py",
+            "tests/data.json",
+            "tests/__init__.py",
+        ]);
+        assert_eq!(runnable(&created), ["tests/test_a.py"]);
+        assert_eq!(runnable(&paths(&["check.js"])), ["check.js"], "better than none");
+        assert!(
+            runnable(&paths(&["notes.md", "tests/conftest.py"])).is_empty(),
+            "all would be run"
+        );
+    }
+}

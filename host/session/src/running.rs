@@ -1,0 +1,191 @@
+//! Running sessions, and admission of new ones: one look under one lock decides whether a session starts, whether
+//! nothing does, and whether a stop has seen it. What becomes of a session that runs is its owner's business.
+
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
+
+use tokio_util::task::task_tracker::TaskTrackerToken;
+
+use super::{Live, Sessions};
+use crate::limits;
+use tool_core::api::{ErrorKind, Problem};
+use tool_journal::feed::Recorder;
+
+/// Running sessions. One look at it decides whether a session may start, and whether nothing does.
+#[derive(Default)]
+pub(super) struct Running {
+    pub(super) live: HashMap<String, Arc<Live>>,
+    /// Sessions that have a place, and nothing else yet.
+    starting: usize,
+    /// Conversations of which a later turn starts or runs.
+    conversations: HashMap<String, Arc<Turn>>,
+}
+
+/// A turn that has claimed its conversation: the recorder of its session, once it has one.
+#[derive(Default)]
+struct Turn(OnceLock<Arc<Recorder>>);
+
+impl Turn {
+    /// True once the end of its session is on the disk, which clients learn a moment before its owner's task is over.
+    fn has_ended(&self) -> bool {
+        let is_over = |recorder: &Arc<Recorder>| recorder.has_ended() && !recorder.has_unwritten_lines();
+        self.0.get().is_some_and(is_over)
+    }
+}
+
+/// A place among the sessions that may run at once, taken before there is anything of the session. A stop waits for it.
+pub(super) struct SessionPermit {
+    sessions: Arc<Sessions>,
+    turn: Option<TurnPermit>,
+    _under_way: TaskTrackerToken,
+}
+
+impl Drop for SessionPermit {
+    fn drop(&mut self) {
+        self.sessions.lock().starting -= 1;
+    }
+}
+
+impl SessionPermit {
+    /// Claims a conversation for a turn: no other turn of it may start or run.
+    pub(super) fn claim(&mut self, conversation: &str) -> Result<(), Problem> {
+        let mut running = self.sessions.lock();
+        if running
+            .conversations
+            .get(conversation)
+            .is_some_and(|turn| !turn.has_ended())
+        {
+            let message = format!("A turn of the conversation `{conversation}` is running");
+            return Err(Problem::new(ErrorKind::SessionRunning, message)
+                .with_hint("wait for its end, or cancel it: one turn of a conversation runs at a time"));
+        }
+        let turn = Arc::<Turn>::default();
+        running.conversations.insert(conversation.to_owned(), Arc::clone(&turn));
+        drop(running);
+        self.turn = Some(TurnPermit {
+            sessions: Arc::clone(&self.sessions),
+            conversation: conversation.to_owned(),
+            turn,
+        });
+        Ok(())
+    }
+
+    /// Takes out the claim on a conversation, which outlives the start and ends with the session of `recorder`.
+    pub(super) fn take_turn(&mut self, recorder: &Arc<Recorder>) -> Option<TurnPermit> {
+        let permit = self.turn.take()?;
+        let is_new = permit.turn.0.set(Arc::clone(recorder)).is_ok();
+        debug_assert!(is_new, "a turn has one session");
+        Some(permit)
+    }
+}
+
+/// The claim of a turn on its conversation, until the turn ends.
+pub(super) struct TurnPermit {
+    sessions: Arc<Sessions>,
+    conversation: String,
+    turn: Arc<Turn>,
+}
+
+impl Drop for TurnPermit {
+    fn drop(&mut self) {
+        let mut running = self.sessions.lock();
+        let claimed = running.conversations.get(&self.conversation);
+        // The next turn may have claimed it since this one ended.
+        if claimed.is_some_and(|turn| Arc::ptr_eq(turn, &self.turn)) {
+            running.conversations.remove(&self.conversation);
+        }
+    }
+}
+
+impl Sessions {
+    /// A place for one more session, where there is one and the daemon is not stopping.
+    pub(super) fn take_place(self: &Arc<Self>) -> Result<SessionPermit, Problem> {
+        let mut running = self.lock();
+        self.check_accepting()?;
+        if running.live.len() + running.starting >= limits::SESSIONS_RUNNING_MAX {
+            let message = format!("{} sessions are under way", limits::SESSIONS_RUNNING_MAX);
+            return Err(Problem::new(ErrorKind::Busy, message).with_hint(
+                "wait for one to end, or cancel one: `tool history` lists them, `tool cancel ID` ends one",
+            ));
+        }
+        running.starting += 1;
+        Ok(SessionPermit {
+            sessions: Arc::clone(self),
+            turn: None,
+            _under_way: self.tasks.token(),
+        })
+    }
+
+    /// Other work, for as long as the token lives: a stop waits for it.
+    pub(super) fn begin(&self) -> Result<TaskTrackerToken, Problem> {
+        // The lock, because a stop of an idle daemon looks and closes in one step.
+        let _running = self.lock();
+        self.check_accepting()?;
+        Ok(self.tasks.token())
+    }
+
+    fn check_accepting(&self) -> Result<(), Problem> {
+        if self.stopping.is_cancelled() {
+            Err(Problem::new(ErrorKind::Stopping, "The backend is stopping").with_hint("start it again and repeat"))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The number of sessions that are under way, or that have ended and wait for the disk.
+    pub fn running(&self) -> u64 {
+        let running = self.lock();
+        (running.live.len() + running.starting) as u64
+    }
+
+    /// True while a session has not ended, or the disk has not taken one that has. A session that has only just ended is
+    /// removed in a moment and does not count.
+    pub fn is_busy(&self) -> bool {
+        let running = self.lock();
+        let is_under_way = |live: &Arc<Live>| !live.recorder.has_ended() || live.recorder.has_unwritten_lines();
+        running.starting > 0 || running.live.values().any(is_under_way)
+    }
+
+    /// True where nothing is under way, and nothing would be lost by an end.
+    pub fn is_idle(&self) -> bool {
+        self.is_idle_with(&self.lock())
+    }
+
+    /// Takes nothing new from now on, where nothing is under way. True where that is so; the daemon then has to end.
+    pub fn close_if_idle(&self) -> bool {
+        let running = self.lock();
+        let is_idle = self.is_idle_with(&running);
+        if is_idle {
+            self.stopping.cancel();
+        }
+        is_idle
+    }
+
+    /// Returns once nothing new is taken any more.
+    pub async fn closed(&self) {
+        self.stopping.cancelled().await;
+    }
+
+    fn is_idle_with(&self, running: &Running) -> bool {
+        // A session that waits for the disk is a task as well, and so is every place.
+        running.live.is_empty() && self.tasks.is_empty()
+    }
+
+    /// Cancels what runs and waits, for a bounded time, until it has ended. Nothing starts afterwards.
+    pub async fn drain(&self) {
+        {
+            let running = self.lock();
+            self.stopping.cancel();
+            running.live.values().for_each(|live| live.stop());
+        }
+        self.tasks.close();
+        let patience = limits::seconds(limits::STOP_SECONDS_MAX);
+        if tokio::time::timeout(patience, self.tasks.wait()).await.is_err() {
+            tracing::warn!("sessions are left unended; the next start closes them");
+        }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

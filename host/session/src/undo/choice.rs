@@ -1,0 +1,72 @@
+//! Chooses the session for an undo that names none: the newest one that left something to take back.
+
+use std::path::Path;
+
+use crate::limits;
+use crate::store::open_again;
+use tool_journal::history::{FileMark, Summary, can_be_undone, find_undone};
+use tool_repository::Repository;
+use tool_repository::changes;
+
+/// The newest session that changed files of the repository `root`, and whose changes have not been taken back: neither
+/// by an undo nor by hand. Undos are skipped: a user can name one. `newest_first` holds all sessions.
+pub(super) fn newest<'a>(newest_first: &[&'a Summary], root: &Path, home: &Path) -> Option<&'a Summary> {
+    newest_where(
+        newest_first,
+        root,
+        home,
+        |_| true,
+        |summary, place| !is_back(summary, place),
+    )
+}
+
+/// The newest one before a session of which an undo would take something back: a refused undo is not recommended.
+pub(super) fn newest_before<'a>(newest_first: &[&'a Summary], session: &Summary, home: &Path) -> Option<&'a Summary> {
+    let root = Path::new(&session.start.repository);
+    let is_before = |summary: &Summary| summary.id() < session.id();
+    newest_where(newest_first, root, home, is_before, |summary, place| {
+        !is_back(summary, place) && is_in_place(summary, place)
+    })
+}
+
+fn newest_where<'a>(
+    newest_first: &[&'a Summary],
+    root: &Path,
+    home: &Path,
+    is_wanted: impl Fn(&Summary) -> bool,
+    is_left: impl Fn(&Summary, &Repository) -> bool,
+) -> Option<&'a Summary> {
+    let undone = find_undone(newest_first);
+    let changed_files =
+        |summary: &&&Summary| Path::new(&summary.start.repository) == root && can_be_undone(summary, &undone);
+    let mut candidates = newest_first
+        .iter()
+        .filter(changed_files)
+        .filter(|summary| is_wanted(summary))
+        .peekable();
+    let repository = candidates.peek().and_then(|summary| open_again(summary, home).ok());
+    let is_left = |summary: &&&Summary| repository.as_deref().is_none_or(|place| is_left(summary, place));
+    candidates.find(is_left).copied()
+}
+
+/// True where every file is as it was before the session: the changes were taken back by hand.
+fn is_back(summary: &Summary, repository: &Repository) -> bool {
+    summary.files_modified().iter().all(|path| {
+        let current = current(path, repository);
+        current.is_some_and(|current| summary.files.get(path).is_some_and(|file| file.before == current))
+    })
+}
+
+/// True where some file is as the session left it.
+fn is_in_place(summary: &Summary, repository: &Repository) -> bool {
+    summary.files_modified().iter().any(|path| {
+        let current = current(path, repository);
+        current.is_some_and(|current| summary.files.get(path).is_some_and(|file| file.after == current))
+    })
+}
+
+/// The present state of a file, where it is there; nothing where it cannot be read.
+fn current(path: &str, repository: &Repository) -> Option<Option<FileMark>> {
+    let current = changes::current(repository.handle(), path, limits::REPLACED_BYTES_MAX).ok()?;
+    Some(current.as_ref().map(FileMark::from))
+}
