@@ -1,10 +1,10 @@
-//! Makes the tables of built-in skills, and of the guest that attacks, from what `scripts/build` prepared: see
+//! Writes the tables of built-in skills and of the attacking guest, from the output of `scripts/build`: see
 //! `builtins.rs`.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// The guest that attacks the sandbox: embedded like a skill, and none.
+/// The guest that attacks the sandbox. It is embedded like a skill, but is not in the table of skills.
 const HOSTILE: &str = "hostile";
 
 /// Folders beneath `skills/` that are libraries.
@@ -50,8 +50,8 @@ fn main() {
     }
 }
 
-/// `tool --version`: version, commit and target of a release. Another build names no commit, because a new one would compile
-/// the program again.
+/// `tool --version`: version, commit and target of a release. Other builds name no commit, because each new commit
+/// would compile the program again.
 fn tell_version() {
     println!("cargo::rerun-if-env-changed=TOOL_COMMIT");
     let commit = match variable("TOOL_COMMIT") {
@@ -120,7 +120,7 @@ fn outliners(folder: &Path) -> Result<String, String> {
     Ok(table)
 }
 
-/// A file that was prepared of a component.
+/// A file that `scripts/build` made for a component.
 fn file(folder: &Path, name: &str, extension: &str) -> Result<PathBuf, String> {
     let path = folder.join(format!("{name}.{extension}"));
     println!("cargo::rerun-if-changed={}", path.display());
@@ -131,7 +131,7 @@ fn file(folder: &Path, name: &str, extension: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// A file that `scripts/build` packed: alone for `base` itself, and else against it.
+/// A file that `scripts/build` packed: alone for `base` itself, and otherwise against `base`.
 fn packed(folder: &Path, name: &str, extension: &str, base: &str) -> Result<String, String> {
     let bytes = file(folder, name, extension)?;
     if name == base {

@@ -1,6 +1,6 @@
-//! The built-in skills: components, their compiled code and their descriptors, embedded by `build.rs`; and beside them
-//! the guest that attacks the sandbox, and the components that read source files, which are in no list of skills and which
-//! no session can call.
+//! The built-in skills: components, their compiled code and their descriptors, embedded by `build.rs`. Also the guest
+//! that attacks the sandbox, and the components that parse source files. These are not listed as skills, and no session
+//! can call them.
 
 use host::skill::{Builtin, EmbeddedOutliner};
 

@@ -1,7 +1,7 @@
-//! Talking to the daemon: find it or start it, then one kept connection over the Unix socket in its home.
+//! The connection to the daemon: finds or starts it, and keeps one connection over the Unix socket in its home.
 //!
 //! The command line uses no TCP: port 8000 is also the default of other servers. It sends nothing before the kernel has
-//! confirmed that the other end is a process of this user, and the process that `backend.json` names.
+//! confirmed that the peer is a process of this user, and the one that `backend.json` names.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,12 +30,12 @@ pub(crate) struct Backend {
     pub(crate) home: PathBuf,
     pub(crate) environment: Environment,
     output: Output,
-    /// False where a daemon that is started here listens on its Unix socket alone.
+    /// False if a daemon that is started here listens only on its Unix socket.
     has_port: bool,
 }
 
 impl Backend {
-    /// The backend that this environment means.
+    /// The backend for this environment.
     pub(crate) fn new(environment: Environment, output: Output) -> Result<Self, Error> {
         let home = environment.tool_home()?;
         Ok(Self {
@@ -46,7 +46,7 @@ impl Backend {
         })
     }
 
-    /// This home, with a daemon that listens on no port if it is started here, so that jobs can share a machine.
+    /// This home. A daemon that is started here listens on no port, so that jobs can share a machine.
     pub(crate) fn without_port(&self) -> Self {
         Self {
             has_port: false,
@@ -62,7 +62,7 @@ impl Backend {
         }
     }
 
-    /// The variables that go along with a session.
+    /// The variables that are sent with a session.
     pub(crate) fn forwarded(&self) -> BTreeMap<String, String> {
         host::config::forwarded(&self.home, &self.environment)
     }
@@ -76,7 +76,7 @@ impl Backend {
             let is_new = found.is_none();
             let record = match found.map_or_else(|| self.start(), Ok) {
                 Ok(record) => record,
-                // Another command's daemon was faster, and has gone again.
+                // Another command's daemon was faster, and has ended already.
                 Err(error) if is_lost_race(&error) && Instant::now() < patience => continue,
                 Err(error) => return Err(error),
             };
@@ -91,7 +91,7 @@ impl Backend {
                     }
                 }
                 Err(error) if self.is_current(&record) || Instant::now() >= patience => return Err(error),
-                // It ended between the look and the call.
+                // It ended between the check and the call.
                 Err(_) => {}
             }
         }
@@ -184,7 +184,7 @@ impl Backend {
         Ok(daemon::stop(&client.daemon)?)
     }
 
-    /// Stops the daemon of a connection where nothing is under way in it, and waits until it is gone.
+    /// Stops the daemon if it is idle, and waits until it has ended.
     pub(crate) async fn stop_if_idle(&self, client: &mut Client) -> Result<(), Error> {
         if client.stop_if_idle().await?.stopping {
             daemon::ended(&self.home, client.daemon.record())?;
@@ -192,7 +192,7 @@ impl Backend {
         Ok(())
     }
 
-    /// The version handshake: the daemon of this version is used as it is, an idle one of another version ended.
+    /// The version handshake: a daemon of this version is used as it is, and an idle one of another version is stopped.
     async fn of_this_version(&self, mut client: Client) -> Result<Option<Client>, Error> {
         let (own, other) = (env!("CARGO_PKG_VERSION"), client.daemon.record().version.clone());
         if other == own {
@@ -206,7 +206,7 @@ impl Backend {
                 ));
                 return Ok(None);
             }
-            // It was on its way out already.
+            // It was closing already.
             Err(_) if !self.is_current(client.daemon.record()) => return Ok(None),
             answer => left_alone(answer)?,
         };
@@ -216,7 +216,7 @@ impl Backend {
         Ok(Some(client))
     }
 
-    /// A server that other machines may reach is never started without a word.
+    /// Warns if other machines can reach a server that is started here.
     fn say_exposed(&self, record: &Record) {
         if record.is_exposed() {
             let message = format!(
@@ -230,12 +230,12 @@ impl Backend {
         }
     }
 
-    /// True while this is what the daemon of this home says of itself.
+    /// True while the daemon file of this home has this record.
     fn is_current(&self, record: &Record) -> bool {
         daemon::find(&self.home).as_ref() == Some(record)
     }
 
-    /// Connects, and waits for a first answer, so that a daemon that hangs is found before the first request.
+    /// Connects, and waits for a first answer, so that a hanging daemon is found before the first request.
     async fn connect(&self, record: &Record) -> Result<Client, Error> {
         let greeted = async {
             let (stream, daemon) = daemon::connect(&self.home, record).await.map_err(unreachable)?;
@@ -258,7 +258,7 @@ impl Backend {
     }
 }
 
-/// True for an error that another start may not meet: another command's daemon was there for a moment.
+/// True for an error that may not occur at the next start: another command's daemon existed for a moment.
 fn is_lost_race(error: &Error) -> bool {
     matches!(error, Error::Problem(problem) if problem.kind == ErrorKind::AlreadyRunning)
 }
@@ -277,13 +277,13 @@ pub(crate) fn under_way(sessions: u64) -> String {
     }
 }
 
-/// The specification's sentence for a backend that does not run.
+/// The specification's message for a backend that is not running.
 pub(crate) fn not_running() -> Problem {
     Problem::new(ErrorKind::BackendDown, "Backend not responding: Connection refused")
         .with_hint("start it with `tool service start`")
 }
 
-/// Why a connection broke off: the daemon at its other end is gone, or it is there and something else failed.
+/// Finds out why a connection broke off: the daemon has ended, or it is running and something else failed.
 async fn lost(daemon: &ReachedDaemon, error: &(dyn std::fmt::Display + Sync)) -> Error {
     for _ in 0..DYING_LOOKS {
         if daemon.connect().await.is_err() {
@@ -294,7 +294,7 @@ async fn lost(daemon: &ReachedDaemon, error: &(dyn std::fmt::Display + Sync)) ->
     broken(error)
 }
 
-/// A process that dies closes what it has open one after the other: its listener may outlive a connection by this.
+/// A dying process closes its files one after the other, so its listener may outlive a connection by this time.
 const DYING_TIME: Duration = Duration::from_millis(100);
 const DYING_LOOKS: u32 = 5;
 
@@ -344,11 +344,11 @@ fn request(method: Method, path: &str, body: Option<Bytes>) -> Result<Request<Fu
         .map_err(|error| broken(&error))
 }
 
-/// A connection that carries another protocol from here on, to be read and written on threads.
+/// A connection that was upgraded to another protocol, for blocking reads and writes on threads.
 #[derive(Debug)]
 pub(crate) struct Carrier {
     pub(crate) stream: std::os::unix::net::UnixStream,
-    /// Bytes of the stream that have arrived already.
+    /// Bytes of the stream that were received before the upgrade.
     pub(crate) received: Bytes,
 }
 
@@ -371,14 +371,14 @@ pub(crate) struct Client {
     daemon: ReachedDaemon,
 }
 
-/// Why a daemon of another version goes on, and what helps.
+/// Why a daemon of another version keeps running, and what to do.
 fn left_alone(answer: Result<Stopping, Error>) -> Result<(String, &'static str), Error> {
     match answer {
         Ok(answer) => Ok((
             format!("It is busy ({})", under_way(answer.sessions_running)),
             "once it is idle the next command replaces it; `tool service restart` does so at once",
         )),
-        // An older one does not know the question, and will not know it at the next command either.
+        // An older daemon does not know the request, and will not know it later either.
         Err(Error::Problem(problem)) if problem.kind == ErrorKind::NotFound => Ok((
             "It cannot say whether it is idle".to_owned(),
             "`tool service restart` replaces it",
@@ -403,7 +403,7 @@ impl Client {
         Ok(status.sessions_running)
     }
 
-    /// Ends the daemon where nothing is under way in it.
+    /// Stops the daemon if it is idle.
     async fn stop_if_idle(&mut self) -> Result<Stopping, Error> {
         let response = self.send(Method::POST, "/api/stop-if-idle", None).await?;
         decode(response).await
@@ -443,7 +443,7 @@ impl Client {
         Ok(Events::new(self.daemon.clone(), response))
     }
 
-    /// POST in JSON that turns the connection into one of another protocol.
+    /// POST in JSON that upgrades the connection to another protocol.
     async fn upgrade(&mut self, path: &str, protocol: &'static str, body: &impl Serialize) -> Result<Carrier, Error> {
         let mut request = request(Method::POST, path, Some(encode(body)?))?;
         let headers = request.headers_mut();
@@ -459,7 +459,7 @@ impl Client {
         }
     }
 
-    /// Why a connection that was upgraded has ended: the daemon is gone, or something else that the caller knows.
+    /// Why an upgraded connection has ended: the daemon is gone, or else the caller's reason.
     pub(crate) async fn lost_or(&self, else_why: Problem) -> Error {
         match lost(&self.daemon, &"").await {
             Error::NotRunning => Error::NotRunning,
@@ -520,7 +520,7 @@ async fn problem_of(response: Response<Incoming>) -> Error {
     }
 }
 
-/// Time limit for the end of a stream after its last event; the two mostly come together.
+/// Time limit for the end of a stream after its last event. Usually both arrive together.
 const END_TIME: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -528,7 +528,7 @@ pub(crate) struct Events {
     daemon: ReachedDaemon,
     body: Incoming,
     buffer: BytesMut,
-    /// Length of the part of the buffer that holds no line end.
+    /// Length of the prefix of the buffer that has no line end.
     looked: usize,
     secret: Option<String>,
     session: Option<String>,
@@ -547,8 +547,7 @@ impl Events {
         }
     }
 
-    /// Reads what follows the terminal event, which is the end of the answer. True where the connection can serve
-    /// another request.
+    /// Reads the rest of the answer after the terminal event. True if the connection can serve another request.
     pub(crate) async fn finish(mut self) -> bool {
         let end = async {
             while let Some(frame) = self.body.frame().await {
@@ -573,8 +572,7 @@ impl Events {
         self.secret.clone().unwrap_or_default()
     }
 
-    /// The next event; `None` at the end of the stream. Comments and event types that this version does not know are
-    /// passed over.
+    /// The next event; `None` at the end of the stream. Comments and unknown event types are skipped.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
             while let Some(line) = self.take_line() {

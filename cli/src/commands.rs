@@ -1,4 +1,4 @@
-//! One module a command, and what they share.
+//! One module for each command, and their shared functions.
 
 mod attach;
 mod batch;
@@ -151,7 +151,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
     }
 }
 
-/// The options that a session would get, too: a proxy, for example.
+/// The provider options that a session would get, such as a proxy.
 fn provider_options(context: &Context) -> provider::Options {
     let variables = context.backend.forwarded();
     provider::Options {
@@ -161,7 +161,7 @@ fn provider_options(context: &Context) -> provider::Options {
     }
 }
 
-/// Waits for an answer, and says so on a terminal.
+/// Waits for an answer, and shows that on a terminal.
 async fn waiting<T>(what: String, answer: impl Future<Output = T>, output: Output) -> T {
     let mut status = Status::new(output);
     status.wait_for(what);
@@ -190,13 +190,13 @@ fn policy(flags: &PolicyFlags) -> PolicyRequest {
     }
 }
 
-/// Name of the provider that the user asserts.
+/// Name of the provider that the user requires.
 fn asserted_provider(run: &RunArguments) -> Option<String> {
     run.provider
         .map(|provider| ProviderName::from(provider).name().to_owned())
 }
 
-/// True where a person can answer questions of the session.
+/// True if a person can answer questions of the session.
 fn is_interactive(run: &RunArguments) -> bool {
     Output::can_ask() && !run.json && !run.session.policy.frozen
 }
@@ -219,7 +219,7 @@ fn selection(flags: &Steer) -> SelectionRequest {
     }
 }
 
-/// An absolute path as the wire carries it.
+/// An absolute path for the wire.
 fn path_text(path: &Path) -> Result<String, Error> {
     path.to_str().map(str::to_owned).ok_or_else(|| {
         Error::new(
@@ -252,7 +252,7 @@ fn notice(event: &Event, output: Output) {
     }
 }
 
-/// Asks the user on the terminal and sends the answer. Anything but a yes is a no.
+/// Asks the user on the terminal and sends the answer. Anything but a yes counts as a no.
 async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -> Result<(), Error> {
     let Event::Approval {
         id,
@@ -267,7 +267,7 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
     };
     output.ask_about(detail);
     output.ask(&format!("\n{title} [{effect}]\nAllow it? "));
-    // Input typed before the question was shown answers something else.
+    // Input that was typed before the question does not answer it.
     let _ = rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
     output.ask("[y/N] ");
     let approve = tokio::select! {
@@ -282,7 +282,7 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
     };
     let mut client = client.another().await?;
     match client.post_unanswered(&format!("/api/approvals/{id}"), &answer).await {
-        // It was answered elsewhere, or too late; the session goes on without this answer, and so does its stream.
+        // The question was answered elsewhere, or too late. The session and its stream go on.
         Err(Error::Problem(problem)) if problem.kind == ErrorKind::NotFound => {
             output.notice(&problem.message, problem.hint.as_deref());
             Ok(())
@@ -291,15 +291,16 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
     }
 }
 
-/// Ends a session in the daemon and waits for its last event, so that lists and results know of the end once this
-/// command has ended. True where it has. A second Ctrl-C leaves at once; a reader that has gone gets no message.
+/// Cancels a session in the daemon and waits for its last event, so that lists and results know its end when this
+/// command exits. Returns true if that event came. A second Ctrl-C exits at once; if standard error is closed, nothing
+/// is printed.
 async fn cancel(client: &Client, session: &str, why: &Error, output: Output) -> bool {
     if matches!(why, Error::Interrupted) {
         output.progress("cancelling …");
     }
     let cancelled = async {
         let mut client = client.another().await?;
-        // One that has just ended by itself cannot be cancelled any more; its last event says how it ended.
+        // A session that has just ended cannot be cancelled; its last event says how it ended.
         let told = client.delete(&format!("/api/sessions/{session}")).await;
         let mut events = client.events(&format!("/api/stream/{session}?form=reference")).await?;
         while let Some(event) = events.next().await? {
@@ -311,13 +312,13 @@ async fn cancel(client: &Client, session: &str, why: &Error, output: Output) -> 
     };
     tokio::select! {
         _ = tokio::signal::ctrl_c() => false,
-        // The daemon also notices that the stream has no reader any more.
+        // The daemon also notices that the stream lost its reader.
         ended = tokio::time::timeout(CANCEL_TIME, cancelled) => matches!(ended, Ok(Ok::<(), Error>(()))),
     }
 }
 
-/// Time limit for the end of a session that a command has cancelled. The daemon gives the work two seconds; the
-/// rest is for a report and a history file that others write at the same time.
+/// Time limit for the end of a cancelled session. The daemon gives the work two seconds; the rest is for a report and a
+/// history file that other sessions may be writing.
 const CANCEL_TIME: Duration = Duration::from_secs(10);
 
 /// Reads one line of the terminal: true for `y` and `yes`.
@@ -331,7 +332,7 @@ fn is_yes(answer: &str) -> bool {
     matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes")
 }
 
-/// One line for a skill call: its name and its arguments, short.
+/// One short line for a skill call: its name and arguments.
 fn describe_call(name: &str, arguments: &serde_json::Value) -> String {
     let mut line = name.to_owned();
     for (key, value) in arguments.as_object().into_iter().flatten() {

@@ -13,9 +13,9 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) enum Error {
     Problem(Problem),
     NotRunning,
-    /// The user interrupted it and knows.
+    /// The user interrupted the command.
     Interrupted,
-    /// The reader of our output has gone; no message reaches it.
+    /// The reader of the output has gone, so no message reaches it.
     OutputClosed,
 }
 
@@ -24,7 +24,7 @@ impl Error {
         Self::Problem(Problem::new(kind, message))
     }
 
-    /// Words for an error on a file of the user's. One that is not there was misspelt.
+    /// The error for a file of the user. A missing file counts as a misspelt name.
     pub(crate) fn file(what: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::Usage,
@@ -35,7 +35,7 @@ impl Error {
 
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
-            // A session or a skill that was named and is not there. Where one ends so it has looked for something itself.
+            // A named session or skill that does not exist. A command that searched by itself returns another error.
             Self::Problem(problem) if problem.kind == ErrorKind::NotFound => USAGE,
             Self::Problem(problem) => problem.kind.exit_code(),
             Self::NotRunning => ErrorKind::BackendDown.exit_code(),

@@ -28,7 +28,7 @@ use output::Output;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Two heaps, as with glibc, and freed memory goes back to the system within a second.
+/// Two arenas, as with glibc, and freed memory returns to the system within a second.
 #[cfg(target_env = "musl")]
 #[expect(unsafe_code, reason = "the allocator reads its configuration from this symbol")]
 // SAFETY: the allocator declares the symbol as a pointer to a text that ends with a zero byte.
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: CliArguments, environment: Environment, output: Output) -> Result<ExitCode, Error> {
     contain::offer_helper();
-    // These need nothing of the user's: no home, no configuration.
+    // These commands need no home and no configuration.
     match &arguments.command {
         Command::Contain { nothing: true, .. } => return Ok(ExitCode::SUCCESS),
         Command::Contain { inner, .. } => return Ok(contain::helper(*inner)),
@@ -95,7 +95,7 @@ fn run(arguments: CliArguments, environment: Environment, output: Output) -> Res
         .build()
         .map_err(|error| Error::new(ErrorKind::Runtime, format!("The command could not be set up: {error}")))?;
     let result = runtime.block_on(commands::run(arguments.command, &context));
-    // A thread that waits for the terminal's next line must not keep an interrupted command alive.
+    // A thread that waits for the next line of the terminal must not keep an interrupted command alive.
     runtime.shutdown_background();
     result
 }

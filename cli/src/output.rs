@@ -1,7 +1,7 @@
 //! Output to the terminal: the answer on standard output, everything else on standard error.
 //!
-//! Text from a model or a repository is cleaned of control characters first: it may not move the cursor, change
-//! colours or ring bells, on a terminal or in a file that is later shown on one.
+//! Control characters are removed from text of a model or a repository: it must not move the cursor, change colours or
+//! ring the bell, on a terminal or in a file that is later shown on one.
 
 mod answer;
 mod clean;
@@ -32,22 +32,23 @@ pub(crate) struct Output {
     /// One line for each step, also on a terminal.
     verbose: bool,
     colour: bool,
-    /// Standard error is a terminal that understands more than lines.
+    /// True if standard error is a terminal with cursor movement.
     moves: bool,
-    /// Standard output is such a terminal, and it looks so.
+    /// The terminal on standard output, if it supports styles.
     terminal: Option<Terminal>,
-    /// A runner reads commands from standard error.
+    /// True if a runner reads commands from standard error.
     is_job_log: bool,
 }
 
-/// Variables of runners that read commands from what a step prints.
+/// Variables of runners that read commands from a step's output.
 const RUNNERS: [&str; 3] = ["GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"];
 
-/// Columns of a terminal that does not say how many it has.
+/// Columns of a terminal that does not report them.
 const COLUMNS: usize = 80;
 
 impl Output {
-    /// `quiet` leaves standard error to errors. Colours are for terminals, unless the user wants none (`NO_COLOR`).
+    /// With `quiet`, standard error shows errors only. Colours are for terminals, unless the user disables them
+    /// (`NO_COLOR`).
     pub(crate) fn new(quiet: bool, verbose: bool, environment: &Environment) -> Self {
         let wanted = environment.get("NO_COLOR").is_none();
         let capable = environment.get("TERM").is_some_and(|terminal| terminal != "dumb");
@@ -66,7 +67,7 @@ impl Output {
         }
     }
 
-    /// True where the user can be asked: they see the question and can type.
+    /// True if the user can be asked: they see the question and can type.
     pub(crate) fn can_ask() -> bool {
         io::stdin().is_terminal() && io::stderr().is_terminal()
     }
@@ -76,17 +77,17 @@ impl Output {
         self.terminal.map(|terminal| terminal.width)
     }
 
-    /// Lines for the log of a job, on standard output: none of them is a command to a runner.
+    /// Lines for the log of a job, on standard output. No line is a command to a runner.
     pub(crate) fn job_log(self, text: &str) -> Result<(), Error> {
         write_out(&without_commands(&clean(text)))
     }
 
-    /// A workflow command, which is this program's own.
+    /// A workflow command of this program.
     pub(crate) fn annotate(self, annotation: &Annotation) -> Result<(), Error> {
         write_out(&format!("{annotation}\n"))
     }
 
-    /// A piece of the answer, at once.
+    /// Prints a piece of the answer at once.
     pub(crate) fn answer(self, text: &str) -> Result<(), Error> {
         write_out(&clean(text))
     }
@@ -95,19 +96,19 @@ impl Output {
         self.answer(&format!("{text}\n"))
     }
 
-    /// True where nothing but the answer and errors is wanted.
+    /// True if only the answer and errors are wanted.
     pub(crate) fn is_quiet(self) -> bool {
         self.quiet
     }
 
-    /// A whole text in Markdown: rendered on a terminal, as it is elsewhere.
+    /// A whole Markdown text: rendered on a terminal, unchanged elsewhere.
     pub(crate) fn markdown(self, text: &str) -> Result<(), Error> {
         let mut answer = AnswerWriter::on_standard_output(self);
         answer.piece(text)?;
         answer.end()
     }
 
-    /// A line of an examination: `ok    name            detail`.
+    /// A line of a check: `ok    name            detail`.
     pub(crate) fn verdict(self, verdict: &str, name: &str, detail: &str) -> Result<(), Error> {
         let coloured = self.terminal.is_some_and(|terminal| terminal.colour);
         let colour = match verdict {
@@ -131,14 +132,14 @@ impl Output {
         }
     }
 
-    /// A line about one step of many. A terminal has a line that changes instead, unless the user wants all of them.
+    /// A line about one step of many. A terminal has the status line instead, unless the user wants every step.
     pub(crate) fn step(self, text: &str) {
         if self.verbose || !self.moves {
             self.progress(text);
         }
     }
 
-    /// A line that the user should not miss, though nothing failed.
+    /// A line that the user should not miss, although nothing failed.
     pub(crate) fn notice(self, message: &str, hint: Option<&str>) {
         if !self.quiet {
             self.error_line(&clean(&self.folded(&indented(message))));
@@ -146,20 +147,20 @@ impl Output {
         }
     }
 
-    /// A question or a part of one; shown even where the rest is quiet.
+    /// A question or a part of it; printed even in quiet mode.
     pub(crate) fn ask(self, text: &str) {
         let mut stderr = io::stderr().lock();
-        // Without standard error the user cannot be asked; the answer that never comes is a no.
+        // Without standard error the user cannot be asked; the missing answer is a no.
         let text = clean(&self.folded(text));
         let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }
 
-    /// `[error] <message>` and the hint that mends it.
+    /// `[error] <message>`, and the hint.
     pub(crate) fn problem(self, problem: &Problem) {
         self.marked(&self.label("[error]", "31"), problem);
     }
 
-    /// `[warning] <message>` and the hint that mends it: nothing has failed.
+    /// `[warning] <message>`, and the hint: nothing has failed.
     pub(crate) fn warning(self, problem: &Problem) {
         if !self.quiet {
             self.marked(&self.label("[warning]", "33"), problem);
@@ -180,7 +181,7 @@ impl Output {
         }
     }
 
-    /// A line that says what mends an error; it belongs to the one above it.
+    /// A line with the hint for the error above it.
     pub(crate) fn hint(self, hint: &str) {
         self.error_line(&self.dim(&self.folded(&format!("hint: {}", indented(hint)))));
     }
@@ -209,7 +210,7 @@ impl Output {
         } else {
             writeln!(io::stderr().lock(), "{text}")
         };
-        // Standard error that is gone cannot be reported anywhere.
+        // A closed standard error cannot be reported anywhere.
         let _ = written;
     }
 }

@@ -1,4 +1,4 @@
-//! `tool attach` and `tool cancel`: sessions that are under way, wherever they were started.
+//! `tool attach` and `tool cancel`: running sessions, also those that were started elsewhere.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -109,7 +109,7 @@ async fn identified(session: &str, client: &mut Client, context: &Context) -> Re
     }
 }
 
-/// The newest session of this repository that is under way.
+/// The newest running session of this repository.
 async fn latest(client: &mut Client, context: &Context) -> Result<String, Error> {
     let (root, _) = context.places()?;
     let root = root.canonicalize().unwrap_or(root);
@@ -122,7 +122,7 @@ async fn latest(client: &mut Client, context: &Context) -> Result<String, Error>
     })
 }
 
-/// The sessions under way, newest first.
+/// The running sessions, newest first.
 pub(super) async fn running(client: &mut Client) -> Result<Vec<TaskEntry>, Error> {
     let tasks: Tasks = client.get("/api/tasks?status=running").await?;
     Ok(tasks

@@ -38,7 +38,7 @@ pub(super) async fn run(arguments: BatchArguments, context: &Context) -> Result<
         return summarize(&arguments.results, context.output);
     }
     let items = shard_items(&arguments)?;
-    // A configuration that is wrong is better found before the first session.
+    // A wrong configuration should be reported before the first session.
     let settings = config::load(&context.backend.home, &context.backend.environment)?;
     if settings.policy.require_sandbox && arguments.session.policy.unsandboxed {
         let message = "A sandbox is required and refused at the same time";
@@ -89,7 +89,7 @@ fn shard_items(arguments: &BatchArguments) -> Result<Vec<BatchItem>, Error> {
     let work = DefaultWork {
         operation: arguments.operation.into(),
         task: match arguments.operation {
-            // An explanation of the whole repository needs none.
+            // Without a task, explain covers the whole repository.
             TurnOperation::Explain => arguments.task.clone(),
             _ => arguments.task.clone().filter(|task| !task.trim().is_empty()),
         },
@@ -154,14 +154,14 @@ async fn run_queue(
 
 async fn stop_backend(backend: &Backend) {
     if let Ok(client) = backend.connect_running().await {
-        // One that stays is found by the next run of this shard.
+        // If it keeps running, the next run of this shard finds it.
         let _ = backend.stop(&client);
     }
 }
 
-/// The sessions of a batch under way.
+/// The running sessions of a batch.
 struct BatchRunner {
-    /// Items of this run, and those that have ended.
+    /// Number of items in this run, and of those that have ended.
     all: usize,
     ended: usize,
     queue: VecDeque<BatchItem>,
@@ -196,7 +196,7 @@ impl BatchRunner {
         }
     }
 
-    /// Starts as many sessions as there are free places and money for.
+    /// Starts as many sessions as free places and the budget allow.
     fn start_items(&mut self) -> Result<(), Error> {
         while self.stop.is_none() && self.tasks.len() < self.parallel {
             let Some(next) = self.queue.iter().position(|item| !self.must_wait(item)) else {
@@ -207,7 +207,7 @@ impl BatchRunner {
                 None => None,
                 Some(budget) => match budget.reserve(slots) {
                     Some(bound) => Some(bound),
-                    // Running sessions may give something back.
+                    // Running sessions may return a part of their budget.
                     None if !self.tasks.is_empty() => return Ok(()),
                     None => {
                         self.stop = Some(BatchEnd::Stopped(self.too_little_money()));
@@ -227,7 +227,7 @@ impl BatchRunner {
         Ok(())
     }
 
-    /// True while another session works in the folder of the item.
+    /// True if another session works in the folder of the item.
     fn must_wait(&self, item: &BatchItem) -> bool {
         match &item.source {
             RepositorySource::Folder(folder) => self.folders_in_use.contains(folder),
@@ -249,7 +249,7 @@ impl BatchRunner {
         let cost = result.as_ref().map_or(None, BatchResult::cost);
         if let (Some(budget), Some(bound)) = (&mut self.budget, started.bound) {
             if result.as_ref().is_ok_and(was_too_expensive) {
-                // It runs once more money is free, or in the next run of the batch.
+                // It runs when more of the budget is free, or in the next run of the batch.
                 budget.refuse(bound);
                 self.folder.end(&started.item.id, cost)?;
                 self.queue.push_front(started.item);
@@ -263,7 +263,7 @@ impl BatchRunner {
                 self.say_end(&result);
                 self.folder.add(&result)
             }
-            // Its attempt stays open: what it has spent is not known.
+            // Its attempt stays open, because its cost is not known.
             Err(ItemError::Cancelled) => Ok(()),
             Err(ItemError::Item(problem)) => {
                 self.stop_with(problem.into());
@@ -277,7 +277,7 @@ impl BatchRunner {
         }
     }
 
-    /// Starts nothing more; sessions under way end by themselves.
+    /// Starts no more sessions. Running ones finish.
     fn stop_with(&mut self, error: Error) {
         if self.stop.is_none() {
             self.stop = Some(BatchEnd::Stopped(error));
@@ -300,7 +300,7 @@ impl BatchRunner {
     }
 }
 
-/// True for a session whose bound did not allow its first request.
+/// True for a session whose budget did not allow its first request.
 fn was_too_expensive(result: &BatchResult) -> bool {
     let is_exhausted = |problem: &Problem| problem.kind == ErrorKind::BudgetExhausted;
     result.error.as_ref().is_some_and(is_exhausted) && result.cost() == Some(Dollars::default())
@@ -311,7 +311,7 @@ fn summarize(results: &Path, output: Output) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes the summaries of all shards, and gives their results.
+/// Writes the summaries of all shards, and returns their results.
 fn write_summary(folder: &Path, output: Output) -> Result<Vec<BatchResult>, Error> {
     let results = results::read_results(folder)?;
     results::write_whole(&folder.join("summary.md"), page::markdown(&results).as_bytes())?;

@@ -60,7 +60,7 @@ pub(super) async fn run(arguments: CiArguments, context: &Context) -> Result<Exi
     let request = ready.request(&run, &context)?;
     let root = PathBuf::from(&request.repo_path);
     let root = root.canonicalize().unwrap_or(root);
-    // A folder that cannot be written is better found before a model is paid.
+    // A folder that cannot be written should be reported before a model is paid.
     let reports = open_reports(&root, &arguments.reports)?;
     let was_running = context.backend.running()?.is_some();
     let result = run_session(&request, &model, &context).await;
@@ -88,7 +88,8 @@ pub(super) async fn run(arguments: CiArguments, context: &Context) -> Result<Exi
     })
 }
 
-/// Refuses a home within the checkout: a change could hold a configuration there, and with it a server that gets the key.
+/// Refuses a home within the checkout: a change could contain a configuration there, and with it a server that gets the
+/// key.
 fn check_home(context: &Context) -> Result<(), Error> {
     let (root, _) = context.places()?;
     let root = root.canonicalize().unwrap_or(root);
@@ -115,7 +116,7 @@ fn task(arguments: &CiArguments) -> Task {
     }
 }
 
-/// Narrows a session that looks at a stranger's change.
+/// Restricts a session on a stranger's change.
 fn distrust(run: &mut RunArguments, why: &str, output: Output) -> Result<(), Error> {
     if run.session.policy.unsandboxed {
         let message = format!("`--unsandboxed` would run a change that is not trusted: {why}");
@@ -129,7 +130,8 @@ fn distrust(run: &mut RunArguments, why: &str, output: Output) -> Result<(), Err
     Ok(())
 }
 
-/// The folder of the reports. A new one hides itself from git and from the next scan; one that was there keeps its files.
+/// The folder of the reports. A new one gets a `.gitignore`, so that git and the next scan skip it; an existing one
+/// keeps its files.
 fn open_reports(root: &Path, folder: &Path) -> Result<ReportFolder, Error> {
     let reports = ReportFolder::open(root, folder)?;
     if reports.is_new {
@@ -138,7 +140,7 @@ fn open_reports(root: &Path, folder: &Path) -> Result<ReportFolder, Error> {
     Ok(reports)
 }
 
-/// Runs the session to its end and gives its result. An interruption cancels it.
+/// Runs the session to its end and returns its result. An interruption cancels it.
 async fn run_session(request: &ExecuteRequest, model: &str, context: &Context) -> Result<SessionResult, Error> {
     let output = context.output;
     let (client, events) = context
@@ -174,10 +176,10 @@ async fn follow(events: &mut Follow, output: Output) -> Result<SessionTally, Err
     Err(events.ended_early().await)
 }
 
-/// Ends the backend that the job has started, unless something else uses it by now.
+/// Stops the backend that the job has started, unless something else uses it now.
 async fn stop_backend(context: &Context) {
     if let Ok(mut client) = context.backend.connect_running().await {
-        // A backend that stays ends with the job's container; the result counts.
+        // If the backend keeps running, it ends with the job's container. Only the result matters.
         let _ = context.backend.stop_if_idle(&mut client).await;
     }
 }
@@ -203,7 +205,7 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    /// Writes the reports, and tells the CI system.
+    /// Writes the reports, and reports to the CI system.
     fn publish(&self, report: &JobReport<'_>) -> Result<(), Error> {
         let summary = summary::summary(report);
         self.write_reports(report, &summary)?;
@@ -238,7 +240,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Keeps the transcript beside the other reports. One that cannot be read is still in the backend's home.
+    /// Copies the transcript next to the other reports. If it cannot be read, it is still in the backend's home.
     fn copy_session_report(&self, result: &SessionResult) -> Result<(), Error> {
         let mut text = Vec::new();
         let read = File::open(self.root.join(&result.report_path))
@@ -270,7 +272,7 @@ impl Job<'_> {
         }
     }
 
-    /// Appends to a file that the runner names; without one there is nothing to tell it.
+    /// Appends to a file that the runner names. Without such a variable, does nothing.
     fn append(&self, variable: &str, text: &str) -> Result<(), Error> {
         let Some(place) = self.context.backend.environment.get(variable) else {
             return Ok(());
@@ -283,7 +285,7 @@ impl Job<'_> {
         appended.map_err(|error| Error::file(variable, Path::new(place), &error))
     }
 
-    /// Outputs of the step. A random delimiter keeps a path with line breaks from becoming another output.
+    /// Outputs of the step. A random delimiter prevents a path with line breaks from becoming another output.
     fn step_outputs(&self, report: &JobReport<'_>) -> String {
         let sarif = if has_findings(report.result) {
             self.reports.path("findings.sarif").display().to_string()

@@ -1,4 +1,4 @@
-//! `tool config`: every setting, its value and where it comes from. Starts nothing.
+//! `tool config`: every setting, its value and its origin. Starts nothing.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
     }
     for (name, finding) in skill::agreed::look(&root, context) {
         match finding {
-            // The accepted signers are among the settings already.
+            // The accepted signers are listed among the settings.
             Finding::Fine(_) if name == IDENTITIES => {}
             Finding::Fine(detail) => inspection.settings.push(Setting::new(
                 "repository.skills",
@@ -53,7 +53,7 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
     })
 }
 
-/// Settings that the flags and the working directory decide.
+/// Settings that come from the flags and the working directory.
 fn of_the_command_line(context: &Context) -> Result<[Setting; 1], Error> {
     let (root, _) = context.places()?;
     let origin = match context.repo {
@@ -63,7 +63,7 @@ fn of_the_command_line(context: &Context) -> Result<[Setting; 1], Error> {
     Ok([Setting::new("repository", root.to_string_lossy(), origin)])
 }
 
-/// Settings that the repository's own file narrows; it cannot widen any.
+/// Settings that the repository's own file narrows; it cannot widen them.
 fn of_the_repository(place: &Path, narrowing: &Narrowing) -> Vec<Setting> {
     let origin = || ValueOrigin::File(place.to_owned());
     let mut settings: Vec<Setting> = narrowing
@@ -107,7 +107,7 @@ fn lines(settings: &[Setting], columns: Option<usize>) -> Vec<String> {
     let shown: Vec<(&str, String, String)> = settings.iter().map(shown).collect();
     let widest = |measure: fn(&(&str, String, String)) -> usize| shown.iter().map(measure).max().unwrap_or(0);
     let key_columns = widest(|(key, _, _)| key.chars().count());
-    // A long value pushes its own origin aside, not those of the other lines.
+    // A long value shifts only its own origin, not those of the other lines.
     let value_columns = widest(|(_, value, _)| value.chars().count()).min(40);
     let origin_columns = widest(|(_, _, origin)| origin.chars().count());
     if columns.is_some_and(|columns| columns < key_columns + value_columns + origin_columns + 4) {

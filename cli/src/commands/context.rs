@@ -10,7 +10,7 @@ use super::{Context, path_text, print_json, selection};
 use crate::args::Select;
 use crate::error::Error;
 
-/// Asks the backend and prints its answer in one of the three forms.
+/// Requests the selection and prints it in one of the three forms.
 pub(super) async fn run(select: Select, context: &Context) -> Result<ExitCode, Error> {
     if select.task.as_ref().is_some_and(|task| task.trim().is_empty()) {
         let problem = Problem::new(ErrorKind::InvalidRequest, "`tool context` needs a task or a path");
@@ -52,7 +52,7 @@ pub(super) async fn run(select: Select, context: &Context) -> Result<ExitCode, E
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the notices of the selection, apart from the answer.
+/// Prints the notices of the selection to standard error.
 fn tell(result: &ContextResult, context: &Context) {
     for notice in &result.notices {
         context.output.notice(notice, None);

@@ -74,7 +74,7 @@ fn serve(script: Script, port: u16, log: bool, output: Output) -> Result<ExitCod
         .build()
         .map_err(|error| Error::new(ErrorKind::Runtime, format!("The command could not be set up: {error}")))?;
     runtime.block_on(async {
-        // Before the address is out: its reader may end this at once.
+        // Before the address is printed: its reader may end this process at once.
         let mut ending = Ending::new()?;
         output.line(&server.root())?;
         output.progress(&format!("Serving the script until interrupted. {HOW}"));
@@ -88,7 +88,7 @@ fn serve(script: Script, port: u16, log: bool, output: Output) -> Result<ExitCod
 
 const HOW: &str = "To use it, one of:";
 
-/// Commands that point `tool` at the server, one line for each wire. Any key will do.
+/// Commands that configure `tool` for the server, one line for each wire. Any key works.
 fn directions(root: &str, model: &str) -> [String; 4] {
     let hosted = |variable: &str, api: &str, path: &str| {
         format!(

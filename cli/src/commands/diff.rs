@@ -1,4 +1,4 @@
-//! `tool diff`: what a session changed, as it left it.
+//! `tool diff`: the changes of a session, as it left them.
 
 use std::process::ExitCode;
 
@@ -43,7 +43,7 @@ pub(super) async fn run(session: &str, json: bool, context: &Context) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// The route to something of a session; `latest` is resolved by the backend, for this repository.
+/// The route to a resource of a session. The backend resolves `latest` for this repository.
 pub(super) async fn route(what: &str, session: &str, client: &mut Client, context: &Context) -> Result<String, Error> {
     if session != "latest" {
         let id = with_beginning(session, client).await?;

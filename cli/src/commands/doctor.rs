@@ -1,6 +1,6 @@
-//! `tool doctor`: what works, what does not, and the command that mends it. Starts no backend.
+//! `tool doctor`: what works, what does not, and the command that fixes it. Starts no backend.
 //!
-//! Checks come in the order in which things depend on each other; one that needs an earlier, failed one is left out.
+//! Checks run in the order of their dependencies; a check is left out if one that it depends on has failed.
 
 mod program;
 
@@ -52,7 +52,7 @@ struct Check {
     name: &'static str,
     status: Verdict,
     detail: String,
-    /// The command or the step that mends it.
+    /// The command or the step that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
 }
@@ -109,7 +109,7 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
     let (root, _) = context.places()?;
     let found = preflight(&context.backend.home, &context.backend.environment, &root);
     let home = daemon::check_home(&context.backend.home);
-    // A configuration that another user may have written runs no command.
+    // If another user may have written the configuration, its commands are not run.
     let settings = home
         .clone()
         .and_then(|()| config::load(&context.backend.home, &context.backend.environment));
@@ -182,7 +182,7 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
     })
 }
 
-/// The checks so far: shown one by one, or kept for JSON.
+/// The results so far: printed one by one, or collected for JSON.
 struct Checks {
     list: Vec<Check>,
     json: bool,
@@ -201,7 +201,7 @@ impl Checks {
         Ok(())
     }
 
-    /// Tries what the provider can do. It takes seconds, with a model that must be loaded first minutes.
+    /// Probes the capabilities of the provider. Takes seconds, or minutes if a model must be loaded first.
     async fn probe(&self, settings: &ProviderSettings, context: &Context) -> Result<ProbeReport, Error> {
         let what = format!("trying what {} can do", settings.model);
         let report = waiting(what, provider::probe(settings, &provider_options(context)), self.output).await;
@@ -264,7 +264,7 @@ fn root_file(place: &Path, narrowing: Result<Narrowing, Problem>) -> Check {
     }
 }
 
-/// Checks that the home folder can be written. Its owners are checked before.
+/// Checks that the home folder is writable. Its owner was checked before.
 fn files(home: &Path) -> Check {
     let shown = home.display();
     let Ok(metadata) = std::fs::metadata(home) else {
@@ -285,22 +285,22 @@ fn files(home: &Path) -> Check {
     Check::ok(HOME, format!("{shown} (mode {mode:o})"))
 }
 
-/// Whether a file can be made in a folder: what the mode says is not all, on a read-only file system for example.
+/// Tries to create a file in a folder: the mode does not tell everything, for example on a read-only file system.
 fn writable(folder: &Path) -> std::io::Result<()> {
     let place = folder.join(format!(".doctor-{}", uuid::Uuid::new_v4().simple()));
     std::fs::OpenOptions::new().write(true).create_new(true).open(&place)?;
-    // One that could be made can be removed.
+    // A file that could be created can be removed.
     std::fs::remove_file(&place)
 }
 
-/// Below this a disk counts as full: a report and the beginning of a journal are a few hundred kilobytes.
+/// With fewer free bytes a disk counts as full: a report and the beginning of a journal take a few hundred kilobytes.
 const ROOM_BYTES_MIN: u64 = 1024 * 1024;
-/// Below this it is nearly full: one journal may hold so many bytes of words.
+/// With fewer free bytes a disk counts as nearly full: one journal may take this much.
 const ROOM_BYTES_GOOD: u64 = 64 * 1024 * 1024;
-/// Below this number of free files it is nearly full: a session makes some ten.
+/// With fewer free inodes a disk counts as nearly full: a session creates some ten files.
 const ROOM_FILES_GOOD: u64 = 1000;
 
-/// Whether a disk has room for the files that the program writes.
+/// Checks that a disk has room for the program's files.
 fn disk_check(name: &'static str, disk: Disk, left: FreeSpace) -> Check {
     let files = left.files.unwrap_or(u64::MAX);
     let what = match left.files {
@@ -416,7 +416,7 @@ fn key(provider: &ProviderSettings) -> Check {
     Check::ok("key", detail)
 }
 
-/// Whether the provider answers, and whether it knows the model.
+/// Checks that the provider answers, and that it knows the model.
 async fn models(settings: &ProviderSettings, context: &Context) -> Vec<Check> {
     if settings.api == Api::Analyst {
         return vec![Check::ok("provider", "the embedded analyst: no network, no model")];
@@ -455,7 +455,7 @@ fn reached(settings: &ProviderSettings, look: &ServerReport) -> Check {
     )
 }
 
-/// A server without a model list may serve requests all the same; so may a wrong `url` look.
+/// A server without a model list may still serve requests. A wrong `url` looks the same.
 fn without_list(settings: &ProviderSettings) -> Check {
     Check::warn(
         "model",
@@ -518,7 +518,7 @@ fn skills(home: &Path) -> Check {
     }
 }
 
-/// The repository here, unless it is `refused` as one, and what would run its tests.
+/// The repository here, unless it is `refused`, and the programs that would run its tests.
 fn surroundings(context: &Context, refused: Option<Problem>) -> Result<Vec<Check>, Error> {
     let (root, _) = context.places()?;
     let environment = context.backend.environment.forwarded();
@@ -558,7 +558,7 @@ fn surroundings(context: &Context, refused: Option<Problem>) -> Result<Vec<Check
     Ok(vec![repository, python, node, sandbox(), helpers()])
 }
 
-/// Checks the sandbox that would separate a test run from the rest of the machine.
+/// Checks the sandbox for test runs.
 fn sandbox() -> Check {
     const NAME: &str = "sandbox";
     let available = contain::available();

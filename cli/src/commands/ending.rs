@@ -1,4 +1,4 @@
-//! The signals that end a command which has something to clear away.
+//! The signals that end a command which has to clean up.
 
 use std::future::pending;
 
@@ -16,7 +16,7 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// Listens from now on; within a runtime.
+    /// Listens from now on. Must be called within a runtime.
     pub(super) fn new() -> Result<Self, Error> {
         let listen = |kind| {
             signal(kind).map_err(|error| Error::new(ErrorKind::Runtime, format!("Ctrl-C cannot be handled: {error}")))
@@ -47,7 +47,7 @@ impl Ending {
     }
 }
 
-/// True where the starting process ignores SIGHUP. Only Linux tells it in a file; elsewhere the signal counts.
+/// True if the starting process ignores SIGHUP. Only Linux shows that in a file; elsewhere the signal counts.
 fn is_hangup_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

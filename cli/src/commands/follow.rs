@@ -1,4 +1,4 @@
-//! The events of a session, with what shows while none comes, and the user's interruption.
+//! Follows the events of a session, shows the status while none arrives, and handles the user's interruption.
 
 use host::api::Event;
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -20,7 +20,7 @@ pub(super) struct Follow {
 }
 
 impl Follow {
-    /// Follows a stream. `model` answers, where one does.
+    /// Follows a stream.
     pub(super) fn new(events: Events, waiting: Waiting) -> Result<Self, Error> {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -41,7 +41,7 @@ impl Follow {
         self.events.session()
     }
 
-    /// After the terminal event: true where the connection can serve another request.
+    /// Ends the stream after the terminal event. True if the connection can serve another request.
     pub(super) async fn finish(self) -> bool {
         self.events.finish().await
     }
@@ -87,7 +87,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// An operation that `model` will answer: it begins with a look at the repository.
+    /// An operation with `model`. It begins by reading the repository.
     pub(super) fn operation(model: String, output: Output) -> Self {
         Self::new("scanning".to_owned(), model, output)
     }
@@ -132,13 +132,13 @@ impl Waiting {
         }
     }
 
-    /// The clock starts anew where something else is waited for.
+    /// The clock restarts when the wait is for something else.
     fn wait_for(&mut self, what: String) {
         if self.what != what {
             self.status.wait_for(what.as_str());
             self.what = what;
         }
-        // A run shows its own newest line.
+        // A run shows the newest line of its output.
         self.status.detail(&self.tally.calls());
     }
 }

@@ -9,7 +9,7 @@ use super::{Context, path_text, print_json};
 use crate::args::{GraphArguments, GraphFormat};
 use crate::error::Error;
 
-/// Asks the backend and prints its answer in one of the three forms.
+/// Requests the graph and prints it in one of the three forms.
 pub(super) async fn run(arguments: GraphArguments, context: &Context) -> Result<ExitCode, Error> {
     let (root, here) = context.places()?;
     let (repo_path, working_directory) = (path_text(&root)?, Some(path_text(&here)?));
@@ -48,7 +48,7 @@ pub(super) async fn run(arguments: GraphArguments, context: &Context) -> Result<
     }
 }
 
-/// Prints a graph, its notices, and how many edges it lacks, with what to do about it.
+/// Prints a graph, its notices, and the number of omitted edges with a hint.
 fn print(
     context: &Context,
     format: GraphFormat,

@@ -1,4 +1,4 @@
-//! `tool history` and `tool results`: what sessions do and did.
+//! `tool history` and `tool results`: running and ended sessions.
 
 mod rows;
 
@@ -16,7 +16,7 @@ use crate::error::{Error, FAILED};
 use rows::Rows;
 pub(super) use rows::short;
 
-/// Output of `--json`: the answer of GET /history, and the sessions under way.
+/// Output of `--json`: the answer of GET /history, and the running sessions.
 #[derive(Serialize)]
 struct Listed {
     #[serde(flatten)]
@@ -24,7 +24,7 @@ struct Listed {
     running: Vec<TaskEntry>,
 }
 
-/// Lists sessions, those under way first.
+/// Lists sessions, the running ones first.
 pub(super) async fn list(filter: &args::History, context: &Context) -> Result<ExitCode, Error> {
     let mut client = connect_to_read(context).await?;
     let root = context.repo.as_deref().map(canonical).transpose()?;
@@ -90,7 +90,7 @@ fn say_empty(filter: &args::History, context: &Context) {
     context.output.notice(message, Some(hint));
 }
 
-/// The filters as query parameters. Of more than a list can hold all is wanted.
+/// The filters as query parameters. A limit that exceeds the length of a list means the whole list.
 fn query(filter: &args::History, root: Option<&Path>) -> Result<String, Error> {
     let limit = filter
         .limit
@@ -105,7 +105,7 @@ fn query(filter: &args::History, root: Option<&Path>) -> Result<String, Error> {
     ]))
 }
 
-/// Those that are there as a query.
+/// A query of the parameters that have a value.
 fn parameters(pairs: &[(&str, Option<&str>)]) -> String {
     let mut query = String::new();
     for (name, value) in pairs {
@@ -199,7 +199,8 @@ pub(super) async fn latest(client: &mut Client, context: &Context) -> Result<Str
         })
 }
 
-/// The one session whose identifier begins or ends so, among the last ones: identifiers of one hour share their beginning.
+/// The session whose identifier begins or ends with this text, among the last ones: identifiers of one hour share their
+/// beginning.
 pub(super) async fn with_beginning(beginning: &str, client: &mut Client) -> Result<String, Error> {
     let is_identifier = |character: char| character.is_ascii_hexdigit() || character == '-';
     if beginning.is_empty() || !beginning.chars().all(is_identifier) {
@@ -209,7 +210,7 @@ pub(super) async fn with_beginning(beginning: &str, client: &mut Client) -> Resu
                 .into(),
         );
     }
-    // A whole one may be of an undo, which no list holds.
+    // A whole identifier may belong to an undo, which is in no list.
     if beginning.len() == WHOLE_IDENTIFIER {
         return Ok(beginning.to_owned());
     }
@@ -242,12 +243,12 @@ pub(super) async fn with_beginning(beginning: &str, client: &mut Client) -> Resu
     }
 }
 
-/// Fewest characters of an end: fewer are the end of too many.
+/// Fewest characters of an end; a shorter one would match too many sessions.
 const END_CHARACTERS_MIN: usize = 6;
 
 const WHOLE_IDENTIFIER: usize = 36;
 
-/// Path of the report. A relative path is joined with the repository, which the history knows.
+/// Path of the report. A relative path is relative to the repository, which the history has.
 pub(super) async fn report_place(result: &SessionResult, client: &mut Client) -> Result<Option<PathBuf>, Error> {
     let path = Path::new(&result.report_path);
     if result.report_path.is_empty() || path.is_absolute() {

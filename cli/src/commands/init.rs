@@ -1,4 +1,4 @@
-//! `tool init`: writes the configuration, asking on a terminal and deciding by itself elsewhere.
+//! `tool init`: writes the configuration; asks on a terminal, and decides by itself elsewhere.
 
 mod prompt;
 mod wizard;
@@ -39,7 +39,7 @@ pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<Exi
     let written = config::write_initial(home, &init)?;
     write_port(arguments, context)?;
     say_written(&written, &init, context)?;
-    // A configuration that cannot work yet is worth a word now rather than at the first command.
+    // Warns now about a configuration that cannot work yet, rather than at the first command.
     if let Err(problem) = config::load(home, &context.backend.environment) {
         context.output.notice(&problem.message, problem.hint.as_deref());
     }
@@ -59,13 +59,13 @@ pub(super) fn configure_job(vendor: Option<&str>, model: Option<&str>, context: 
         },
         None => by_itself(context),
     };
-    // A configuration that cannot work would be in the way of the next job in this home.
+    // A configuration that cannot work would break the next job in this home.
     config::preview(home, &context.backend.environment, &init)?;
     config::write_initial(home, &init)?;
     Ok(())
 }
 
-/// Refuses another vendor than the configured one: the code would go to a server that the job does not name.
+/// Refuses a vendor other than the configured one: the code would go to a server that the job does not name.
 fn check_vendor(vendor: &str, context: &Context) -> Result<(), Error> {
     let servers = config::servers(&context.backend.home, &context.backend.environment)?;
     let is_meant = |server: &config::ConfiguredServer| {
@@ -95,7 +95,7 @@ fn write_port(arguments: &args::Init, context: &Context) -> Result<(), Error> {
     Ok(())
 }
 
-/// A vendor by name. Fails, and writes nothing, where the key or the model is missing.
+/// Configures a vendor by name. Fails without writing if the key or the model is missing.
 fn of_vendor(vendor: &str, arguments: &args::Init, context: &Context) -> Result<Init, Error> {
     if !config::is_vendor_name(vendor) {
         let message = format!("`{vendor}` is no vendor; nothing was written");
@@ -132,7 +132,7 @@ fn say_written(written: &WrittenConfig, init: &Init, context: &Context) -> Resul
     Ok(())
 }
 
-/// URL for requests, from the configuration as it is now; without secrets.
+/// URL for requests, by the current configuration, without secrets.
 fn url_in_force(init: &Init, context: &Context) -> String {
     let key = match &init.vendor {
         Some(vendor) => format!("vendors.{vendor}.url"),
@@ -161,7 +161,7 @@ fn say_port(place: &Path, port: u16, context: &Context) -> Result<ExitCode, Erro
     Ok(ExitCode::SUCCESS)
 }
 
-/// A server with what the flags say about it.
+/// A server with the values of the flags.
 fn with_flags(init: Init, arguments: &args::Init) -> Result<Init, Error> {
     if let Some(url) = &arguments.url
         && !is_url(url)
@@ -204,7 +204,7 @@ fn with_flags(init: Init, arguments: &args::Init) -> Result<Init, Error> {
     })
 }
 
-/// True for a URL that `--url` accepts; the configuration checks a hand-edited file likewise.
+/// True for a URL that `--url` accepts. The configuration has the same check for a hand-edited file.
 fn is_url(text: &str) -> bool {
     text == config::ANALYST_URL
         || text == config::DEFAULT_URL
@@ -212,10 +212,10 @@ fn is_url(text: &str) -> bool {
         || text.starts_with("https://")
 }
 
-/// Keys are some hundred bytes; a file that is not a key should not end up in the configuration.
+/// Keys have some hundred bytes. Another file must not end up in the configuration.
 const KEY_BYTES_MAX: u64 = 4096;
 
-/// Without a terminal: hosted where its key is set, else the embedded analyst.
+/// The choice without a terminal: hosted if its key is set, else the embedded analyst.
 fn by_itself(context: &Context) -> Init {
     let environment = &context.backend.environment;
     if environment.get("HOSTED_API_KEY").is_some() && environment.get("HOSTED_MODEL").is_some() {
@@ -237,7 +237,7 @@ fn by_itself(context: &Context) -> Init {
     Init::offline()
 }
 
-/// A variable with the key of a vendor, and the way to use it.
+/// A variable that holds the key of a vendor, and how to use it.
 fn key_without_model(environment: &Environment) -> Option<(&'static str, String)> {
     if environment.get("HOSTED_API_KEY").is_some() {
         return Some((

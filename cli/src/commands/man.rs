@@ -1,4 +1,4 @@
-//! `tool man`: manual pages out of the same description as the help.
+//! `tool man`: manual pages, generated from the help.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::output::Output;
 use host::api::ErrorKind;
 
-/// Prints the page of `tool`, or writes one page a command into a folder.
+/// Prints the page of `tool`, or writes one page for each command into a folder.
 pub(crate) fn run(folder: Option<&Path>, output: Output) -> Result<ExitCode, Error> {
     match folder {
         None => print(output)?,

@@ -1,7 +1,6 @@
-//! `tool mcp`: a bridge between another agent's standard input and output and the daemon, and its configuration.
+//! `tool mcp`: a bridge between another agent's standard streams and the daemon, and the agent's configuration.
 //!
-//! Lines are copied both ways and not looked at: the server is the daemon's. Standard output carries the protocol and
-//! nothing else.
+//! Lines are copied unread: the daemon is the server. Standard output carries only the protocol.
 
 mod install;
 
@@ -61,8 +60,8 @@ async fn serve(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error> {
     bridge(connection, &client).await
 }
 
-/// Copies both ways until standard input ends, and then the answers that are still under way. A thread for each way:
-/// every message goes through here twice, and a runtime between the two would wake one thread more each time.
+/// Copies both ways until standard input ends, and then the remaining answers. Each direction has a thread: every
+/// message passes here twice, and an async runtime would wake one more thread each time.
 async fn bridge(connection: Carrier, client: &Client) -> Result<ExitCode, Error> {
     let Carrier { stream, received } = connection;
     let outgoing = stream
@@ -77,13 +76,13 @@ async fn bridge(connection: Carrier, client: &Client) -> Result<ExitCode, Error>
         _ = sending => receiving.await,
     };
     match received {
-        // Standard input has ended: this is the end that was asked for.
+        // Standard input has ended: this is a normal end.
         Ok(Ok(())) if has_ended.load(Ordering::SeqCst) => Ok(ExitCode::SUCCESS),
         received => Err(ended(received.ok(), client).await),
     }
 }
 
-/// Standard input to the daemon. Where this fails, the other direction knows why.
+/// Copies standard input to the daemon. If it fails, the other direction reports the reason.
 fn send(mut stream: UnixStream, has_ended: &AtomicBool) {
     let mut input = io::stdin().lock();
     while let Ok(read) = input.fill_buf() {
@@ -108,7 +107,7 @@ fn receive(mut stream: UnixStream, received: &[u8]) -> io::Result<()> {
             Ok(0) => return Ok(()),
             Ok(length) => output.write_all(&piece[..length])?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // The daemon has gone: that is the end, and no failure of the output.
+            // The daemon has closed the connection: this is the end, not a failure of the output.
             Err(_) => return Ok(()),
         }
     }

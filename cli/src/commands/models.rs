@@ -22,7 +22,7 @@ pub(super) async fn run(arguments: ModelsArguments, context: &Context) -> Result
 #[derive(Serialize)]
 struct ModelsReport {
     servers: Vec<ConfiguredServer>,
-    /// Models of the enabled server; absent where it could not be asked.
+    /// Models of the enabled server; absent if it could not be asked.
     models: Option<Vec<ListedModel>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<Problem>,
@@ -92,7 +92,7 @@ fn model_of(server: &ConfiguredServer) -> &str {
     server.model.as_deref().unwrap_or("no model")
 }
 
-/// A model in one line: identifier, context, price of a million tokens.
+/// A model on one line: identifier, context size, price of a million tokens.
 pub(super) fn described(model: &ListedModel) -> String {
     let mut line = model.id.clone();
     let mut more = Vec::new();
@@ -108,7 +108,7 @@ pub(super) fn described(model: &ListedModel) -> String {
     line
 }
 
-/// The server of this name, as `init` writes it.
+/// The server with this name, in the form that `init` writes.
 pub(super) fn server_named(name: &str) -> Result<Init, Error> {
     let init = match name {
         "analyst" => Init::offline(),
@@ -136,7 +136,7 @@ fn switch(name: &str, model: Option<String>, context: &Context) -> Result<ExitCo
         keeps_url: name != "analyst",
         ..server_named(name)?
     };
-    // Nothing is written that could not work.
+    // Settings that cannot work are not written.
     let settings = config::preview(home, environment, &init)?;
     let written = config::write_initial(home, &init)?;
     if !context.output.is_quiet() {

@@ -1,4 +1,4 @@
-//! The four operations: start a session, stream it, end with its exit code.
+//! The four operations: starts a session, streams it, and ends with its exit code.
 
 use std::io::Read;
 use std::path::Path;
@@ -26,12 +26,12 @@ use crate::output::{AnswerFile, AnswerWriter, Output};
 #[derive(Debug)]
 pub(super) struct Task {
     operation: Operation,
-    /// Targets of explain as they were typed; one target or task of another operation.
+    /// Targets of explain as typed; for another operation, one target or task.
     typed: Vec<String>,
     focus: Option<String>,
     /// True if the text must be read as a question.
     is_question: bool,
-    /// True where the changes go to a private layer.
+    /// True if the changes go to a private layer.
     is_preview: bool,
 }
 
@@ -42,12 +42,12 @@ struct Subject {
     question: Option<String>,
 }
 
-/// Largest task from standard input. A description is a few thousand bytes; a larger text is a file, and belongs into
-/// the repository.
+/// Largest task from standard input. A description has a few thousand bytes; a larger text should be a file in the
+/// repository.
 const TASK_BYTES_MAX: u64 = 64 * 1024;
 
 impl Task {
-    /// Replaces the target `-` by the text of standard input; refused where a path is wanted.
+    /// Replaces the target `-` by the text of standard input. Refused if a path is required.
     fn read(mut self) -> Result<Self, Error> {
         if !self.typed.iter().any(|typed| typed == "-") {
             return Ok(self);
@@ -62,9 +62,9 @@ impl Task {
         Ok(self)
     }
 
-    /// Decides what the text means, as far as that needs no look into the repository. A path that names nothing to work on
-    /// is a mistake in typing: no session is made of it, and no model asked. If the path exists, the session decides whether
-    /// it may be read.
+    /// Decides the meaning of the text, as far as possible without reading the repository. A path that does not exist
+    /// is a typing mistake: no session is started, and no model is asked. If the path exists, the session decides
+    /// whether it may be read.
     fn subject(&self, context: &Context) -> Result<Subject, Error> {
         let text = self.typed.join(" ");
         if self.is_question {
@@ -73,7 +73,7 @@ impl Task {
         if !matches!(self.operation, Operation::Explain | Operation::TestGen) {
             return Ok(Subject::target(text));
         }
-        // An empty path comes from a variable without a value more often than from a user who means it.
+        // An empty path usually comes from a variable without a value.
         if self.typed.iter().any(|typed| typed.trim().is_empty()) {
             let hint = match self.operation {
                 Operation::TestGen => "name the source file that tests are wanted for",
@@ -89,7 +89,7 @@ impl Task {
         let is_text = match self.typed.as_slice() {
             [] => return Ok(Subject::target(".".to_owned())),
             [typed] => is_question(typed, &root, &here),
-            // A question whose quotation marks were forgotten.
+            // A question without its quotation marks.
             several => !several.iter().any(is_path),
         };
         if is_text && self.operation == Operation::Explain {
@@ -127,7 +127,7 @@ impl Task {
         Self::new(Operation::TestGen, vec![file])
     }
 
-    /// Puts the changes of the task into a private layer where that is wanted.
+    /// Puts the changes of the task into a private layer if `is_preview`.
     pub(super) fn previewed(self, is_preview: bool) -> Self {
         Self { is_preview, ..self }
     }
@@ -168,7 +168,7 @@ pub(super) fn text_of(typed: &str) -> Result<String, Error> {
     }
 }
 
-/// A task as text: bounded, and not empty. A piped diff may hold lines of another encoding, and end within a character.
+/// A task as text: bounded, and not empty. A piped diff may contain other encodings, and be cut within a character.
 fn task_of(input: impl Read) -> Result<String, Error> {
     let usage = |message: String| Error::new(ErrorKind::Usage, message);
     let mut bytes = Vec::new();
@@ -203,7 +203,7 @@ impl ReadyTask {
     }
 }
 
-/// Reports errors that can be found before a daemon is started or a model paid.
+/// Reports errors that can be found before a daemon is started or a model is paid.
 pub(super) async fn prepare(task: Task, run: &RunArguments, context: &Context) -> Result<ReadyTask, Error> {
     let output = context.output;
     let task = task.read()?;
@@ -258,7 +258,7 @@ pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Re
         .await
 }
 
-/// Writer of an answer: into a file, as JSON, or rendered.
+/// Writer of an answer: to a file, as JSON, or rendered.
 pub(super) fn answer_writer(file: Option<&Path>, json: bool, output: Output) -> Result<AnswerWriter, Error> {
     Ok(match file {
         Some(file) => AnswerWriter::into_file(AnswerFile::prepare(file)?),
@@ -267,11 +267,11 @@ pub(super) fn answer_writer(file: Option<&Path>, json: bool, output: Output) -> 
     })
 }
 
-/// The file of the answer, where that cannot replace what the operation reads.
+/// The file of the answer. It must not replace a file that the operation reads.
 fn answer_file(file: &Path, task: &Task, context: &Context) -> Result<AnswerFile, Error> {
     let file = AnswerFile::prepare(file)?;
     let (root, here) = context.places()?;
-    // A target is looked up from here, or from the root; a task is hardly the name of a file.
+    // A target is relative to the working directory or to the root. A task is hardly a file name.
     for place in [here, root] {
         for typed in &task.typed {
             file.check_is_not(&place.join(typed))?;
@@ -320,7 +320,7 @@ pub(super) struct Session {
 enum InterruptedSession {
     Running,
     Cancelled,
-    /// Cancelled, but its end is not confirmed.
+    /// Cancelled, but the end is not confirmed.
     Ending,
 }
 
@@ -328,7 +328,7 @@ enum InterruptedSession {
 struct SessionEnd {
     /// The failure; absent after success.
     problem: Option<Problem>,
-    /// The connection of the stream can serve another request.
+    /// True if the connection of the stream can serve another request.
     is_free: bool,
 }
 
@@ -426,7 +426,7 @@ impl Session {
             None => self.answer.complete().map(|()| ExitCode::SUCCESS),
             Some(problem) => {
                 let problem = with_way_back(problem, result.as_ref());
-                // Into a file that is not written the events go, and the error with them.
+                // With `--json` the events contain the error, unless their file was not written.
                 let unwritten = self.answer.unwritten().is_some();
                 if !self.json || unwritten {
                     self.output.problem(&problem);
@@ -437,7 +437,8 @@ impl Session {
         }
     }
 
-    /// The result without the answer, which was streamed already. `is_free` is the connection that the stream came by.
+    /// The result without the answer, which was streamed already. `is_free` tells whether the stream's connection can
+    /// be used.
     async fn result(&mut self, is_free: bool) -> Result<SessionResult, Error> {
         let path = format!("/api/results/{}?output=0", self.id);
         if is_free {
@@ -446,7 +447,7 @@ impl Session {
         self.client.another().await?.get(&path).await
     }
 
-    /// Prints the state of a session whose client was interrupted, and how to come back to it.
+    /// Prints the state of a session whose client was interrupted, and how to return to it.
     fn say_interrupted(&self, left: InterruptedSession) {
         let id = &self.id;
         let hint = format!("`tool results {id}` shows what there is of the answer");
@@ -459,7 +460,7 @@ impl Session {
         self.output.notice(&message, Some(&hint));
     }
 
-    /// Reports a cancelled session, with the changes that it leaves behind.
+    /// Reports a cancelled session, with its remaining changes.
     async fn say_cancelled(&self) {
         self.say_interrupted(InterruptedSession::Cancelled);
         let path = format!("/api/results/{}?output=0", self.id);
@@ -476,7 +477,7 @@ impl Session {
         self.output.notice(&files, Some(&hint));
     }
 
-    /// After the error of a backend that went away: how to come back to the session.
+    /// After the loss of the backend: prints how to return to the session.
     fn say_lost(&self) {
         let id = &self.id;
         let message = format!("What the session {id} has done is kept, and closed when the backend starts again.");
@@ -484,7 +485,7 @@ impl Session {
         self.output.notice(&message, Some(&hint));
     }
 
-    /// Printed even where the rest is quiet: a user who wanted a file must not take an old one for the answer.
+    /// Printed even in quiet mode: a user who expects a file must not take an old one for the answer.
     fn say_unwritten(&self) {
         if let Some(file) = self.answer.unwritten() {
             self.output.ask(&format!(
@@ -497,7 +498,8 @@ impl Session {
     }
 }
 
-/// Prints the commands that show the changes of a session and undo them, a line each; none if it changed no file.
+/// Prints the commands that show and undo the changes of a session, one on each line. Prints nothing if no file
+/// changed.
 pub(super) fn say_commands_after(result: &SessionResult, output: Output) {
     let commands: &[(&str, &str)] = if !result.files_proposed.is_empty() {
         &[
@@ -542,7 +544,7 @@ pub(super) fn with_way_back(mut problem: Problem, result: Option<&SessionResult>
     problem.with_hint(before + &way_back)
 }
 
-/// Shows an event that asks for nothing.
+/// Shows an event that requires no answer.
 pub(super) fn show(event: &Event, answer: &mut AnswerWriter, output: Output) -> Result<(), Error> {
     match event {
         Event::Token { content } => answer.piece(content)?,

@@ -1,4 +1,4 @@
-//! `tool apply` and `tool discard`: what becomes of the changes that a preview proposes.
+//! `tool apply` and `tool discard`: applies or drops the changes that a preview proposes.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::{Context, path_text, print_json};
 use crate::error::Error;
 
 pub(super) struct Apply {
-    /// A session, where the first word looks like one; then paths.
+    /// A session, if the first word looks like one; then paths.
     pub(super) words: Vec<String>,
     pub(super) partial: bool,
     pub(super) patch: Option<PathBuf>,
@@ -27,7 +27,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// The first word is a session where it looks like the identifier of one; `latest` without one.
+    /// The first word is a session if it looks like an identifier; otherwise the session is `latest`.
     fn of(words: Vec<String>) -> Self {
         let mut words = words.into_iter().peekable();
         let session = words.next_if(|word| super::turn::is_session(word));
@@ -38,7 +38,7 @@ impl Chosen {
     }
 }
 
-/// Puts the proposals of a preview in place, or writes them as a patch.
+/// Applies the proposals of a preview, or writes them as a patch.
 pub(super) async fn apply(apply: Apply, context: &Context) -> Result<ExitCode, Error> {
     let chosen = Chosen::of(apply.words);
     let paths = from_root(&chosen.paths, context)?;
@@ -92,7 +92,8 @@ pub(super) async fn discard(session: &str, json: bool, context: &Context) -> Res
     Ok(ExitCode::SUCCESS)
 }
 
-/// The route to something of a preview. `latest` is a preview here, where `tool diff` means a session that changed files.
+/// The route to a resource of a preview. `latest` is the newest preview here; in `tool diff` it is a session that
+/// changed files.
 async fn preview_route(
     what: &str,
     session: &str,
@@ -122,7 +123,7 @@ fn here(context: &Context) -> Result<String, Error> {
     Ok(crate::client::percent_encoded(&path_text(&root)?))
 }
 
-/// Paths as they were typed, relative to the repository root. One that does not exist may be a new file.
+/// Converts typed paths to paths relative to the root. A path that does not exist may be a new file.
 fn from_root(typed: &[String], context: &Context) -> Result<Vec<String>, Error> {
     let (root, here) = context.places()?;
     let canonical = |path: PathBuf| path.canonicalize().unwrap_or(path);
@@ -132,7 +133,7 @@ fn from_root(typed: &[String], context: &Context) -> Result<Vec<String>, Error> 
         if path.is_absolute() {
             return path_text(path.strip_prefix(&root).unwrap_or(path));
         }
-        // From here first, as with every other path; a preview may propose new files.
+        // Relative to the working directory first, like every other path. A preview may propose new files.
         let below = here.strip_prefix(&root).unwrap_or(Path::new(""));
         let from_here = below.join(path);
         let is_from_root = !root.join(&from_here).exists() && root.join(path).exists();
@@ -159,7 +160,7 @@ fn write_patch(file: &Path, diff: &SessionDiff, paths: &[String], context: &Cont
     Ok(ExitCode::SUCCESS)
 }
 
-/// The patch of the chosen files: all of them where none is named.
+/// The patch of the chosen files; of all files if none is named.
 fn patch(diff: &SessionDiff, paths: &[String]) -> Result<String, Error> {
     let failed = |message: String| Problem::new(ErrorKind::InvalidRequest, message);
     if diff.truncated {
@@ -193,7 +194,7 @@ fn patch(diff: &SessionDiff, paths: &[String]) -> Result<String, Error> {
     Ok(patch)
 }
 
-/// The parts of a diff, one a file. Lines of contents begin with another character.
+/// The parts of a diff, one for each file. Content lines begin with other characters.
 fn sections(diff: &str) -> Vec<&str> {
     const HEADER: &str = "diff --git ";
     let mut starts: Vec<usize> = diff.match_indices(HEADER).map(|(at, _)| at).collect();

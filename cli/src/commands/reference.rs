@@ -1,4 +1,4 @@
-//! The help of every command as Markdown: what `scripts/reference` puts into `cli/reference.md`, and what tests compare.
+//! The help of every command as Markdown. `scripts/reference` writes it to `cli/reference.md`, and tests compare it.
 
 use std::process::ExitCode;
 

@@ -24,7 +24,7 @@ use crate::output::{Output, Status, TICK};
 
 #[derive(Debug, Serialize)]
 struct Proof {
-    /// The kernel that it was tried on.
+    /// Version of the kernel.
     kernel: String,
     /// Sandbox around runs.
     sandbox: &'static str,
@@ -39,7 +39,7 @@ struct Proof {
     not_available: usize,
 }
 
-/// Everything, as a table or as JSON. Fails where something got out.
+/// Runs every attempt, and prints a table or JSON. Fails if something escaped.
 pub(crate) fn doctor(json: bool, output: Output) -> Result<ExitCode, Error> {
     check_room()?;
     let sandbox = contain::available().sandbox;
@@ -69,8 +69,8 @@ fn check_room() -> Result<(), Error> {
     })
 }
 
-/// A hole is what something got out of. An attempt that ended otherwise than it should, for want of room for example,
-/// has shown nothing; the tests of this program count it as a failure all the same.
+/// Only an escape is a hole. An attempt that ended in another unexpected way, for example for lack of space, proves
+/// nothing; the tests of this program still count it as a failure.
 fn judged(result: ProbeResult) -> ProbeResult {
     if result.verdict != ProbeVerdict::Fail || result.got_out {
         return result;
@@ -82,7 +82,7 @@ fn judged(result: ProbeResult) -> ProbeResult {
     }
 }
 
-/// Single ones by their names, as a list.
+/// Runs single attempts by their names, and prints a list.
 pub(crate) fn probe(wanted: &Probes, output: Output) -> Result<ExitCode, Error> {
     let sandbox = if wanted.fallback {
         Sandbox::Landlock
@@ -92,7 +92,7 @@ pub(crate) fn probe(wanted: &Probes, output: Output) -> Result<ExitCode, Error> 
     let mut results = Vec::new();
     let is_wanted = |name: &str| wanted.names.is_empty() || wanted.names.iter().any(|wanted| wanted == name);
     make(sandbox, is_wanted, output, |kind, result| {
-        // Skills are the same in every sandbox around runs.
+        // Attempts of skills do not depend on the sandbox of runs.
         if kind == AttemptKind::Escape || !wanted.fallback {
             results.push(result);
         }
@@ -120,7 +120,7 @@ fn exit(failed: usize) -> ExitCode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AttemptKind {
     Attack,
-    /// A program that a skill has run.
+    /// A program that a skill has started.
     Escape,
     /// A helper of ours that reads git's files or compiles a component.
     Helper,
@@ -144,7 +144,7 @@ fn make(
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let sender = sender;
-            // Results are ignored once standard output is gone.
+            // Results are ignored once standard output is closed.
             attacks::attack(HOSTILE, &is_wanted, &cancel, |result| {
                 drop(sender.send((AttemptKind::Attack, result)))
             });
@@ -165,7 +165,7 @@ fn make(
             });
         });
         let followed = runtime.block_on(follow(&mut receiver, &is_wanted, output, &mut each));
-        // The attempt under way ends, and removes its folder, before this returns.
+        // The current attempt ends, and removes its folder, before this returns.
         cancel.cancel();
         followed
     })
@@ -202,7 +202,7 @@ async fn follow(
     }
 }
 
-/// The results so far: shown one by one, or kept for JSON.
+/// The results so far: printed one by one, or collected for JSON.
 struct AttemptTable {
     json: bool,
     output: Output,
@@ -291,7 +291,7 @@ fn summarise(proof: &Proof, output: Output) -> Result<(), Error> {
 const NAME_COLUMNS: usize = 28;
 const VERDICT_COLUMNS: usize = 6;
 
-/// Below this a row takes two lines.
+/// On a narrower terminal a row takes two lines.
 const COLUMNS_WIDE: usize = 76;
 
 fn row(result: &ProbeResult, output: Output) -> Result<(), Error> {

@@ -24,7 +24,7 @@ pub(crate) async fn run(service: &Service, context: &Context) -> Result<ExitCode
             Ok(ExitCode::SUCCESS)
         }
         Service::Restart => {
-            // A port that cannot be taken is better said before anything has stopped.
+            // A port that is in use should be reported before anything stops.
             check_port(context)?;
             stop(context).await?;
             start(context).await
@@ -79,7 +79,7 @@ async fn start(context: &Context) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// True where a daemon was running. Only the process that a connection has reached is signalled.
+/// Stops the daemon; false if none was running. Only the process behind the connection is signalled.
 async fn stop(context: &Context) -> Result<bool, Error> {
     if context.backend.running()?.is_none() {
         return daemon::lost(&context.backend.home).map_or(Ok(false), |problem| Err(problem.into()));
@@ -131,7 +131,7 @@ async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `port 8000`, or the socket where the backend listens on no port.
+/// `port 8000`, or the socket if the backend listens on no port.
 pub(super) fn port_in_words(status: &BackendStatus) -> String {
     match status.port {
         0 => "its socket alone".to_owned(),
@@ -139,7 +139,7 @@ pub(super) fn port_in_words(status: &BackendStatus) -> String {
     }
 }
 
-/// True where other machines may reach it. An older one does not say, and is not.
+/// True if other machines can reach the backend. An older backend does not report this, and cannot be reached.
 pub(super) fn is_exposed(status: &BackendStatus) -> bool {
     let address: Result<IpAddr, _> = status.address.parse();
     address.is_ok_and(|address| !address.is_loopback())

@@ -41,8 +41,8 @@ const WORDS_WIDTH_MAX: usize = 100;
 /// Lines of a description that are shown before a question. Those of the built-in skills have one.
 const WORDS_LINES_MAX: usize = 12;
 
-/// A skill's own description, on lines with a mark, so that nothing in it can pass for a line of this program's own.
-/// No line is so long that a terminal breaks it.
+/// A skill's own description. Each line is marked, so that nothing in it looks like a line of this program. No line is
+/// so long that a terminal wraps it.
 fn in_its_words(description: &str, columns: Option<usize>) -> String {
     const MARK: &str = "  | ";
     let columns = columns.unwrap_or(WORDS_WIDTH_MAX).min(WORDS_WIDTH_MAX);
@@ -50,7 +50,7 @@ fn in_its_words(description: &str, columns: Option<usize>) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in description.split_whitespace() {
         let letters: Vec<char> = word.chars().collect();
-        // A letter takes two columns at most.
+        // A character takes at most two columns.
         for piece in letters.chunks(width / 2).map(String::from_iter) {
             match lines.last_mut() {
                 Some(line) if line.width() + 1 + piece.width() <= width => *line += &format!(" {piece}"),
@@ -128,12 +128,12 @@ async fn rollout(command: Rollout, context: &Context) -> Result<ExitCode, Error>
     }
 }
 
-/// The skills of this home, in this process: managing them needs no daemon, and a running one sees the change.
+/// The skills of this home, in this process: managing them needs no daemon, and a running daemon notices the change.
 fn registry(context: &Context) -> Result<Arc<SkillHost>, Error> {
     SkillHost::new(BUILTINS, &context.backend.home).map_err(refused)
 }
 
-/// A registry whose skills may ask for symbols, as those of a backend may. They reach no server.
+/// A registry whose skills may request symbols, as in a backend. They can reach no server.
 fn registry_with_symbols(context: &Context) -> Result<Arc<SkillHost>, Error> {
     let surroundings = Surroundings {
         symbols: Some(Arc::new(SandboxedSymbols {
@@ -146,7 +146,7 @@ fn registry_with_symbols(context: &Context) -> Result<Arc<SkillHost>, Error> {
 }
 
 fn refused(error: impl std::error::Error + 'static) -> Error {
-    // A path that is not there is the user's slip, as everywhere.
+    // A missing path is the user's mistake.
     let is_unknown = matches!(
         (&error as &(dyn std::error::Error + 'static)).downcast_ref(),
         Some(SkillHostError::Unknown { .. })
@@ -157,14 +157,14 @@ fn refused(error: impl std::error::Error + 'static) -> Error {
         ErrorKind::Skill
     };
     let problem = Problem::new(kind, error.to_string());
-    // Its own words name the file; what the system said of it is the cause.
+    // The error names the file; the cause is the system's message.
     match error.source() {
         Some(source) => problem.with_hint(source.to_string()).into(),
         None => problem.into(),
     }
 }
 
-/// True for an error that comes of a file that is not there.
+/// True for an error that is caused by a missing file.
 fn is_missing(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut causes = std::iter::successors(Some(error), |error| error.source());
     causes.any(|cause| {
@@ -194,7 +194,7 @@ async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Columns that a line of the list takes; narrower terminals get two lines a skill.
+/// Columns of a line of the list. On narrower terminals a skill takes two lines.
 const ROW_COLUMNS: usize = 90;
 
 fn row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
@@ -228,7 +228,7 @@ fn sentence(description: &str, characters_max: usize) -> String {
     shorten(first.trim_end_matches('.'), characters_max)
 }
 
-/// Lines about the functions of a skill; none where its only function has its name.
+/// Lines about the functions of a skill; empty if its only function has the name of the skill.
 fn function_rows(skill: &SkillEntry) -> Vec<String> {
     match &skill.functions[..] {
         [only] if only.name == skill.name => Vec::new(),
@@ -239,7 +239,7 @@ fn function_rows(skill: &SkillEntry) -> Vec<String> {
     }
 }
 
-/// Signer of a component that no known key has signed.
+/// Shown for a component without a signature of a known key.
 const UNKNOWN_SIGNER: &str = "no identity in [skills.identities]";
 
 /// Form in which the answer of a call is printed.
@@ -294,7 +294,7 @@ async fn call(
 
 enum CallEnd {
     Code(ExitCode),
-    /// The policy does not allow it; nothing was printed yet.
+    /// The policy does not allow the call; nothing was printed yet.
     Denied(Problem),
 }
 
@@ -316,7 +316,7 @@ async fn call_once(
     followed
 }
 
-/// Effects of a function that the request does not allow, and that change or run something.
+/// Effects that a function needs, that change or run something, and that the request does not allow.
 async fn missing_grants(name: &str, policy: &PolicyRequest, context: &Context) -> Result<Vec<String>, Error> {
     let skills: Skills = context.backend.connect_or_start().await?.get("/api/skills").await?;
     let functions = skills.skills.iter().flat_map(|skill| &skill.functions);
@@ -341,7 +341,7 @@ async fn agrees(name: &str, missing: &[String], output: Output) -> bool {
     tokio::task::spawn_blocking(read_yes).await.unwrap_or(false)
 }
 
-/// Shows a call's events. Its last one decides the exit code.
+/// Shows a call's events. The last one decides the exit code.
 async fn follow(events: &mut Follow, form: AnswerForm, client: &Client, context: &Context) -> Result<CallEnd, Error> {
     let mut have_tests_failed = false;
     while let Some(event) = events.next().await? {
@@ -350,10 +350,10 @@ async fn follow(events: &mut Follow, form: AnswerForm, client: &Client, context:
             Event::Notice { .. } => notice(&event, context.output),
             Event::Live { line } if form.log => context.output.progress(line),
             Event::Outcome { receipt: of, .. } => {
-                // Failing tests are an answer to a model; a script learns of them by the exit code.
+                // For a model, failing tests are an answer; a script sees the exit code.
                 have_tests_failed = of.tests.as_ref().is_some_and(TestRun::has_failed);
                 let printed = print_outcome(&event, form, context.output);
-                // Also where the answer has no reader: its changes stay.
+                // Printed even if the answer has no reader: the changes stay.
                 if let (Event::Outcome { files_modified, .. }, Some(id)) = (&event, events.session())
                     && !files_modified.is_empty()
                 {
@@ -386,7 +386,7 @@ async fn follow(events: &mut Follow, form: AnswerForm, client: &Client, context:
     Err(events.ended_early().await)
 }
 
-/// Arguments as they were typed: `NAME=VALUE` words, or one JSON object.
+/// Typed arguments: `NAME=VALUE` words, or one JSON object.
 fn arguments_of(words: &[String]) -> Result<Value, Error> {
     match words {
         [] => Ok(Value::Object(serde_json::Map::new())),

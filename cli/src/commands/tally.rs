@@ -1,4 +1,4 @@
-//! Counts the calls, changes, tests and tokens of a session, for the line while it runs and the one at its end.
+//! Counts the calls, changes, tests and tokens of a session, for its status line and its last line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,7 +77,7 @@ impl SessionTally {
         parts.collect::<Vec<_>>().join(", ")
     }
 
-    /// The line at the end of the session with this identifier.
+    /// The last line of the session with this identifier.
     pub(super) fn line(&self, id: &str) -> String {
         let (added, removed) = self
             .changed

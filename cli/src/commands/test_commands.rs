@@ -62,7 +62,7 @@ fn list(root: &Path, path: Option<&str>, json: bool, context: &Context) -> Resul
         parts += usize::from(run.paths_only);
         !run.paths_only || parts <= PARTS_MAX
     });
-    // A repository with many manifests lacks the same program for each.
+    // A repository with many manifests lacks the same program for each of them.
     let mut said = BTreeSet::new();
     for run in &planned {
         context.output.line(&line(run))?;

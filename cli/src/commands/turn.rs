@@ -16,19 +16,20 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::output::Output;
 
-/// Fewest characters of a word that can name a session: ids share their beginning, and words of a text are short.
+/// Fewest characters of a word that can name a session: identifiers share their beginning, and words of a text are
+/// short.
 const SESSION_CHARACTERS_MIN: usize = 6;
 
 /// The text of a turn, and the session that it continues.
 #[derive(Debug, PartialEq, Eq)]
 struct Typed {
-    /// Absent for the newest one of this repository.
+    /// Absent for the newest session of this repository.
     session: Option<String>,
     text: String,
 }
 
 impl Typed {
-    /// The first of several words is a session where it looks like the identifier of one.
+    /// The first of several words is a session if it looks like an identifier.
     fn of(words: &[String]) -> Self {
         match words {
             [first, rest @ ..] if !rest.is_empty() && is_session(first) => Self {
@@ -119,7 +120,7 @@ pub(super) async fn run(
         .await
 }
 
-/// Asks on the terminal whether the conversation may go to another provider.
+/// Asks on the terminal whether the conversation may be sent to another provider.
 async fn agrees(problem: &Problem, output: Output) -> bool {
     output.ask(&format!("{}.\nGo on? [y/N] ", problem.message));
     tokio::task::spawn_blocking(read_yes).await.unwrap_or(false)

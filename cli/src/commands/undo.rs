@@ -1,4 +1,4 @@
-//! `tool undo`: take back what a session changed.
+//! `tool undo`: reverts the changes of a session.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::output::Output;
 
 const MERGES_MAX: usize = 50;
 
-/// Takes the changes of a session back, or of all turns of its conversation. Exit code 1 where a file was left as it is.
+/// Reverts the changes of a session, or of all turns of its conversation. Exit code 1 if a file was left as it is.
 pub(super) async fn run(
     session: &str,
     whole_conversation: bool,
@@ -47,7 +47,7 @@ pub(super) async fn run(
             undone.restored.splice(0..0, restored);
         }
         results.push(undone);
-        // A file that a later turn has left would be in the way of an earlier one.
+        // A file that a later turn has left would block the undo of an earlier turn.
         if results.last().is_some_and(|undone| !undone.left.is_empty()) {
             break;
         }
@@ -68,15 +68,15 @@ pub(super) async fn run(
     }
 }
 
-/// Takes the changes of one session back, and makes the merges whose results have these digests.
+/// Reverts the changes of one session, and makes the merges whose results have these digests.
 async fn take_back(turn: &str, agreed: &[String], client: &mut Client) -> Result<UndoResult, Error> {
-    // More digests do not fit the URL of a request; the other files are reported as left.
+    // More digests do not fit into the URL of a request; the other files are reported as left.
     let agreed = agreed.iter().take(MERGES_MAX).map(String::as_str).collect::<Vec<_>>();
     let route = format!("/api/sessions/{turn}/undo?merge={}", agreed.join(","));
     client.post(&route, &serde_json::json!({})).await
 }
 
-/// Shows what merges with later edits would do, and asks on a terminal unless the user said `--merge`.
+/// Shows what merges with later edits would do. Asks on a terminal, unless the user gave `--merge`.
 async fn agrees_to_merge(undone: &UndoResult, is_wanted: bool, json: bool, output: Output) -> Result<bool, Error> {
     if json {
         return Ok(is_wanted);
@@ -122,8 +122,8 @@ async fn changed_turns(id: &str, client: &mut Client) -> Result<Vec<String>, Err
     Ok(turns)
 }
 
-/// The session that an undo without a name takes back; the command prints it first. A session before one that changed
-/// files and is undone already is taken back only after a yes on a terminal.
+/// The session that an undo without a name reverts; the command prints it first. If the newest session with changes is
+/// undone already, an earlier one is reverted only after a yes on a terminal.
 async fn newest(json: bool, client: &mut Client, context: &Context) -> Result<String, Error> {
     let output = context.output;
     let diff: SessionDiff = {
@@ -147,7 +147,7 @@ async fn newest(json: bool, client: &mut Client, context: &Context) -> Result<St
     Err(Problem::new(ErrorKind::Declined, "Nothing was undone").into())
 }
 
-/// True where a later session changed files of the same repository: it is undone, or it would have been chosen.
+/// True if a later session changed files of the same repository. It is undone, or it would have been chosen.
 async fn is_older(chosen: &SessionDiff, client: &mut Client) -> Result<bool, Error> {
     let repository = percent_encoded(&chosen.repository);
     for operation in ["", "&operation=skill-call"] {
@@ -164,7 +164,7 @@ async fn is_older(chosen: &SessionDiff, client: &mut Client) -> Result<bool, Err
 
 /// The session and its files in a few words.
 fn describe(diff: &SessionDiff) -> String {
-    // Of an undo in part, what it took back is not taken back again.
+    // After a partial undo, the reverted files are not reverted again.
     let files: Vec<&ChangedFile> = diff
         .files
         .iter()
@@ -183,7 +183,7 @@ fn describe(diff: &SessionDiff) -> String {
 fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
     let root = Path::new(&undone.repository);
     for path in &undone.restored {
-        // A file that the session had made is gone again.
+        // A file that the session had created is removed again.
         let what = match root.join(path).symlink_metadata() {
             Ok(_) => "restored",
             Err(_) => "removed ",

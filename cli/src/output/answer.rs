@@ -1,4 +1,4 @@
-//! Destinations of an answer: rendered to the terminal, as it is into a pipe, or into a file.
+//! Destinations of an answer: rendered to the terminal, unchanged to a pipe, or to a file.
 
 use std::io::IsTerminal;
 
@@ -16,13 +16,14 @@ enum Sink {
     Pipe {
         /// True if the written part ends within a line. Progress must not be printed on that line.
         open_line: bool,
-        /// Progress comes between the pieces: on a terminal that knows nothing but lines, and in one file for both.
+        /// True if progress is printed between the pieces: on a terminal without cursor movement, and if both streams
+        /// share one file.
         is_shared: bool,
     },
     File(AnswerFile),
 }
 
-/// True where both outputs go to the same file or pipe (`2>&1`).
+/// True if both outputs go to the same file or pipe (`2>&1`).
 fn is_one_file() -> bool {
     let place = |stat: rustix::fs::Stat| (stat.st_dev, stat.st_ino);
     let (out, errors) = (
@@ -33,7 +34,7 @@ fn is_one_file() -> bool {
 }
 
 impl AnswerWriter {
-    /// To standard output: rendered where that is a terminal.
+    /// To standard output, rendered if that is a terminal.
     pub(crate) fn on_standard_output(output: Output) -> Self {
         let sink = match output.terminal {
             Some(terminal) => Sink::Terminal(Box::new(Markdown::new(terminal))),
@@ -45,7 +46,7 @@ impl AnswerWriter {
         Self { sink }
     }
 
-    /// To standard output, as it is: what programs read.
+    /// To standard output without rendering, for programs.
     pub(crate) fn unrendered() -> Self {
         Self {
             sink: Sink::Pipe {
@@ -55,7 +56,7 @@ impl AnswerWriter {
         }
     }
 
-    /// Into a file, which appears at the end.
+    /// Into a file, which is created at the end.
     pub(crate) fn into_file(file: AnswerFile) -> Self {
         Self { sink: Sink::File(file) }
     }
@@ -77,10 +78,10 @@ impl AnswerWriter {
         }
     }
 
-    /// Something else happens before the text goes on: the user should see the text so far by then.
+    /// Shows the text so far, because another event interrupts it.
     pub(crate) fn pause(&mut self) -> Result<(), Error> {
         match &mut self.sink {
-            // A paragraph that a tool call interrupts has ended.
+            // A tool call ends the current paragraph.
             Sink::Terminal(markdown) => write_out(&markdown.push("\n\n")),
             Sink::Pipe { .. } | Sink::File(_) => self.end_line(),
         }
@@ -100,7 +101,7 @@ impl AnswerWriter {
         }
     }
 
-    /// The text is over; it may lack its end.
+    /// Ends the text, which may be incomplete.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
         match &mut self.sink {
             Sink::Terminal(markdown) => write_out(&markdown.finish()),
@@ -115,7 +116,7 @@ impl AnswerWriter {
         }
     }
 
-    /// The text is over and whole: a file appears now.
+    /// Ends a complete text, and creates the file.
     pub(crate) fn complete(mut self) -> Result<(), Error> {
         self.end()?;
         match self.sink {
@@ -124,7 +125,7 @@ impl AnswerWriter {
         }
     }
 
-    /// The file that will not appear, where the answer was to go into one.
+    /// The file that will not be created, if the answer was to go into one.
     pub(crate) fn unwritten(&self) -> Option<&std::path::Path> {
         match &self.sink {
             Sink::File(file) => Some(file.path()),

@@ -1,4 +1,4 @@
-//! Text fit for a terminal. What a model, a file or a server says passes here before it is shown; nothing is styled.
+//! Cleans text of a model, a file or a server for a terminal. Adds no styles.
 
 use host::text::is_reordering;
 

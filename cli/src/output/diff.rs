@@ -1,4 +1,4 @@
-//! A unified diff on standard output: coloured on a terminal, as it is elsewhere.
+//! A unified diff on standard output: coloured on a terminal, unchanged elsewhere.
 
 use std::io::{self, Write};
 
@@ -15,17 +15,18 @@ impl Output {
 }
 
 impl Output {
-    /// The subject of a question: a diff in colours, anything else as it is.
+    /// The subject of a question: a diff in colours, anything else unchanged.
     pub(crate) fn ask_about(self, detail: &str) {
         let is_diff = detail.starts_with("diff --git ");
         let text = shown(detail, is_diff && self.colour);
-        // Without standard error the user cannot be asked; the answer that never comes is a no.
+        // Without standard error the user cannot be asked; the missing answer is a no.
         let _ = writeln!(io::stderr().lock(), "\n{text}");
     }
 }
 
-/// The diff with the names of what could steer a terminal, reorder text or not be seen. A carriage return at the end of a
-/// line is kept: it is a part of the file there, without which the diff would not apply, and it moves nothing.
+/// The diff with visible names in place of characters that could control a terminal, reorder text or be invisible. A
+/// carriage return at the end of a line is kept: it belongs to the file, the diff would not apply without it, and it
+/// moves nothing.
 fn shown(diff: &str, coloured: bool) -> String {
     let mut text = String::with_capacity(diff.len());
     let mut in_header = true;

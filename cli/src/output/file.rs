@@ -20,7 +20,7 @@ const LINKS_MAX: usize = 40;
 /// Maximum names tried for an answer that must not replace its file.
 const BESIDE_MAX: usize = 100;
 
-/// An answer on its way into a file.
+/// An answer that will be written to a file.
 #[derive(Debug)]
 pub(crate) struct AnswerFile {
     /// As the user wrote it.

@@ -1,9 +1,9 @@
-//! The money of a batch, shared by its sessions. What a session may cost is put aside before it begins, so all of them
-//! together never cost more than the whole.
+//! The money of a batch, shared by its sessions. The maximum cost of a session is reserved before it begins, so all of
+//! them together never exceed the budget.
 
 use host::api::Dollars;
 
-/// Share of an equal part below which no session is started: it could not send one request.
+/// A session is not started with less than an equal share divided by this: it could not send one request.
 const USEFUL_SHARE: u64 = 100;
 
 /// Smallest bound of a session, in billionths of a dollar.

@@ -6,7 +6,7 @@ use super::results::BatchResult;
 use crate::commands::ci::summary::{cell, status};
 use crate::output::clean;
 
-/// Bytes of an answer that the page shows. The whole is in the results.
+/// Bytes of an answer that the page shows. The results have all of it.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem}\

@@ -1,7 +1,8 @@
-//! The folder of a batch: one line for each result, and one for each attempt, so that an interrupted batch goes on.
+//! The folder of a batch: one line for each result, and one for each attempt, so that an interrupted batch can
+//! continue.
 //!
-//! `results/I-of-N.jsonl` is the truth: a repository with a line there is done. `attempts/I-of-N.jsonl` says when a session
-//! began, with the money that was put aside for it. An attempt that has no end was killed, and may have spent all of it.
+//! `results/I-of-N.jsonl` decides: a repository with a line there is done. `attempts/I-of-N.jsonl` records when a
+//! session began, with its reserved budget. An attempt without an end was killed, and may have spent all of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -36,7 +37,7 @@ pub(super) struct BatchResult {
     pub(super) session_id: Option<String>,
     pub(super) output: String,
     pub(super) files_modified: Vec<String>,
-    /// Changes of the session, in git's form.
+    /// Changes of the session as a git diff.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) diff: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +51,7 @@ pub(super) struct BatchResult {
 }
 
 impl BatchResult {
-    /// Money that it has cost: zero if no model was asked, absent if the model has no known price.
+    /// Cost: zero if no model was asked, absent if the price of the model is unknown.
     pub(super) fn cost(&self) -> Option<Dollars> {
         self.usage.as_ref().map_or(Some(Dollars::default()), |usage| usage.cost)
     }
@@ -77,7 +78,7 @@ enum AttemptLine {
     },
 }
 
-/// The open files of one shard. Only one process at a time has them.
+/// The open files of one shard. Only one process at a time holds them.
 #[derive(Debug)]
 pub(super) struct ResultsFolder {
     path: PathBuf,
@@ -86,14 +87,13 @@ pub(super) struct ResultsFolder {
     attempts: File,
     /// Identifiers that have a result, in any shard.
     done: BTreeSet<String>,
-    /// Money that earlier runs have spent, or may have: those of this shard, and this shard's part of those of a list that
-    /// was divided otherwise.
+    /// Money that earlier runs have spent, or may have: runs of this shard, and this shard's part of runs with another
+    /// number of shards.
     pub(super) spent: Dollars,
 }
 
 impl ResultsFolder {
-    /// Opens the folder for one shard, and makes it where it is missing. With `retry_failed` failures of this shard are
-    /// taken out.
+    /// Opens the folder for one shard, or creates it. With `retry_failed`, failures of this shard are removed.
     pub(super) fn open(path: &Path, shard: Shard, retry_failed: bool) -> Result<Self, Error> {
         let path = std::path::absolute(path).map_err(|error| Error::file("Results", path, &error))?;
         let name = format!("{}.jsonl", shard.name());
@@ -137,7 +137,7 @@ impl ResultsFolder {
         })
     }
 
-    /// True for an item that has a result.
+    /// True if the item has a result.
     pub(super) fn is_done(&self, id: &str) -> bool {
         self.done.contains(id)
     }
@@ -146,7 +146,7 @@ impl ResultsFolder {
         &self.path
     }
 
-    /// Working directory of the sessions: it gets their reports.
+    /// Working directory of the sessions, which write their reports there.
     pub(super) fn reports(&self) -> PathBuf {
         self.path.join("reports").join(self.shard.name())
     }
@@ -155,13 +155,13 @@ impl ResultsFolder {
         self.path.join("clones").join(id)
     }
 
-    /// Notes that a session is about to begin.
+    /// Records that a session is about to begin.
     pub(super) fn start(&mut self, id: &str, bound: Option<Dollars>) -> Result<(), Error> {
         let id = id.to_owned();
         append(&mut self.attempts, &AttemptLine::Started { id, bound })
     }
 
-    /// Notes what an attempt without a result has cost.
+    /// Records the cost of an attempt without a result.
     pub(super) fn end(&mut self, id: &str, cost: Option<Dollars>) -> Result<(), Error> {
         let id = id.to_owned();
         append(&mut self.attempts, &AttemptLine::Ended { id, cost })
@@ -212,7 +212,7 @@ fn spent(lines: &[AttemptLine]) -> Dollars {
     Dollars::from_nanos(open.into_values().fold(nanos, u64::saturating_add))
 }
 
-/// A shard's part, in billionths of a dollar, of the money of runs with another number of shards.
+/// A shard's part of the cost of runs with another number of shards, in billionths of a dollar.
 fn spent_otherwise(attempts: &Path, shard: Shard) -> Result<u64, Error> {
     let mut nanos: u64 = 0;
     for file in files_of_lines(attempts)? {
@@ -244,7 +244,7 @@ fn append(file: &mut File, line: &impl Serialize) -> Result<(), Error> {
         .map_err(|error| failed(&error))
 }
 
-/// Cuts a last line that a crash has left incomplete.
+/// Removes an incomplete last line, which a crash leaves behind.
 fn repair(path: &Path) -> Result<(), Error> {
     let cut = || {
         let mut file = OpenOptions::new()
@@ -264,7 +264,7 @@ fn repair(path: &Path) -> Result<(), Error> {
     cut().map_err(|error| Error::file("Results", path, &error))
 }
 
-/// Takes the failures out of a file of results, in one step.
+/// Removes the failures from a file of results, in one step.
 fn keep_complete(path: &Path) -> Result<(), Error> {
     let results: Vec<BatchResult> = read_lines(path)?;
     let mut text = Vec::new();
@@ -286,7 +286,7 @@ pub(super) fn write_whole(path: &Path, content: &[u8]) -> Result<(), Error> {
     written.map_err(|error| Error::file("Results", path, &error))
 }
 
-/// The lines of a file; one that another process is about to end is left out.
+/// The lines of a file. A last line that another process is still writing is left out.
 fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
     let text = fs::read_to_string(path).map_err(|error| Error::file("Results", path, &error))?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);

@@ -1,4 +1,4 @@
-//! The work on one repository of a batch: clone it where it is a URL, run the session, collect the result.
+//! The work on one repository of a batch: clones it if it is a URL, runs the session, and collects the result.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub(super) struct StartedItem {
 #[derive(Debug)]
 pub(super) enum ItemError {
     Cancelled,
-    /// The item has failed, and the next one may not.
+    /// This item has failed; the next one may succeed.
     Item(Problem),
     /// Every further item would fail likewise.
     Batch(Error),
@@ -137,7 +137,7 @@ impl BatchSettings {
         Ok(collect(&client, &id).await?)
     }
 
-    /// The folder of the repository; a URL is cloned first.
+    /// The folder of the repository, or of the clone of a URL.
     async fn repository(&self, started: &StartedItem) -> Result<PathBuf, ItemError> {
         let url = match &started.item.source {
             RepositorySource::Folder(folder) if folder.is_dir() => return Ok(folder.clone()),
@@ -206,7 +206,7 @@ impl BatchSettings {
         if matches!(started.item.source, RepositorySource::Url(_)) {
             narrow_for_clone(&mut policy).await;
         } else {
-            // Alone, the flag is about clones.
+            // Without one of these effects in the policy, the flag concerns only clones.
             policy.unsandboxed &= policy
                 .allow
                 .iter()
@@ -214,7 +214,7 @@ impl BatchSettings {
         }
         Ok(ExecuteRequest {
             operation: started.item.operation,
-            // Without one it is the whole repository. `.` would be the folder of the reports.
+            // An absent target means the whole repository. `.` would mean the folder of the reports.
             target: started.item.task.clone().filter(|task| task.trim() != "."),
             repo_path: path_text(&root)?,
             provider: None,
@@ -227,7 +227,7 @@ impl BatchSettings {
             is_of_program: false,
             policy,
             overrides: run.session.tests.overrides(self.backend.forwarded()),
-            // A batch that is killed leaves no session behind that goes on spending.
+            // If the batch is killed, its sessions are cancelled and spend nothing more.
             attached: true,
             selection: selection(&run.session.steer),
             budget: budget(&run),
@@ -241,7 +241,7 @@ impl BatchSettings {
 const NAMESPACES: &str = "allow user namespaces (on Ubuntu by `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, in a \
                           container by `--privileged`)";
 
-/// What to do where a clone cannot be made in the sandbox.
+/// Advice if a clone cannot be made in the sandbox.
 const UNSANDBOXED: &str = "add `--unsandboxed` so that your own git fetches, with your rights; or clone it yourself and \
     name its folder";
 

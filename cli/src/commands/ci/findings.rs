@@ -1,6 +1,6 @@
-//! Findings of a job in the forms of CI systems: SARIF, GitLab's code quality, and GitHub's annotations.
+//! Findings of a job in the formats of CI systems: SARIF, GitLab's code quality, and GitHub's annotations.
 //!
-//! Title and text are a model's words: they are strings in JSON, and escaped where the form gives characters a meaning.
+//! Title and text come from a model: they are strings in JSON, and are escaped where characters have a meaning.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use super::pipeline::Pipeline;
 use crate::client::percent_encoded;
 use crate::output::{Annotation, AnnotationLevel, clean};
 
-/// Characters of a finding's text that a report quotes. The whole is in the answer.
+/// Characters of a finding's text that a report quotes. The answer has all of it.
 const TEXT_CHARS_MAX: usize = 1_000;
 
 /// Annotations of one step that GitHub shows.
@@ -73,7 +73,7 @@ fn path_uri(path: &str) -> String {
     uri.trim_start_matches('/').to_owned()
 }
 
-/// Text of a SARIF message without links and placeholders, which `[a](b)` and `{0}` would be.
+/// Text of a SARIF message in which `[a](b)` and `{0}` are not links and placeholders.
 fn literal_text(text: &str) -> String {
     let mut literal = String::with_capacity(text.len());
     for character in text.chars() {
@@ -105,7 +105,7 @@ pub(super) fn code_quality(findings: &[PlacedProposal], pipeline: &Pipeline, roo
     entries.collect()
 }
 
-/// Findings as annotations of the lines: as many as GitHub shows.
+/// Findings as annotations of lines, at most as many as GitHub shows.
 pub(super) fn annotations(findings: &[PlacedProposal], pipeline: &Pipeline, root: &Path) -> Vec<Annotation> {
     let annotation = |finding: &PlacedProposal| {
         let place = &finding.places[0];
@@ -140,7 +140,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Identity of a finding over runs: its title and file. Lines move, and text is another in every run.
+/// Identity of a finding across runs: its title and file. Line numbers and text change with every run.
 fn fingerprint(finding: &PlacedProposal, place: &ProposalPlace) -> String {
     digest::sha256_hex(format!("{RULE}\0{}\0{}", finding.title, place.path).as_bytes())
 }

@@ -1,4 +1,5 @@
-//! The CI system of a job, and whether strangers may have made the change that it looks at: both from environment variables.
+//! The CI system of a job, and whether strangers may have made the change that it checks: both from environment
+//! variables.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,17 +18,17 @@ const EVENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Pipeline {
     pub(super) host: CiHost,
-    /// Why the checked-out change is not trusted, as the end of a sentence; absent where it is trusted.
+    /// Why the checked-out change is not trusted, as the end of a sentence; absent for a trusted change.
     pub(super) distrust: Option<&'static str>,
-    /// Folder of the checkout, from which the system counts paths.
+    /// Folder of the checkout. The system's paths are relative to it.
     workspace: Option<PathBuf>,
 }
 
 impl Pipeline {
-    /// Finds the system and its event. Refuses an event that gives a stranger's change the rights of the project.
+    /// Detects the system and its event. Refuses an event that gives a stranger's change the rights of the project.
     pub(super) fn detect(chosen: Option<CiHost>, environment: &Environment) -> Result<Self, Error> {
         let host = chosen.unwrap_or_else(|| detect_host(environment));
-        // `--host` chooses the reports: a change is judged by the variables of every system.
+        // `--host` only chooses the reports: the variables of every system decide whether a change is trusted.
         let distrust = github_distrust(environment)?
             .or_else(|| gitlab_distrust(environment))
             .or_else(|| other_distrust(environment));
@@ -71,8 +72,8 @@ fn detect_host(environment: &Environment) -> CiHost {
         .map_or(CiHost::Other, |(_, host)| host)
 }
 
-/// Events of GitHub that only people who may write to the repository cause. Not `repository_dispatch`: bots send it on,
-/// with words of others.
+/// Events of GitHub that only people with write access cause. `repository_dispatch` is not one: bots forward words of
+/// others with it.
 const GITHUB_TRUSTED: [&str; 5] = ["push", "schedule", "workflow_dispatch", "release", "merge_group"];
 
 /// Sources of GitLab's pipelines that need the rights of a developer. Not `trigger`, `pipeline` and `parent_pipeline`, which
@@ -113,7 +114,7 @@ const REPOSITORY_PAIRS: [(&str, &str); 4] = [
     ("SEMAPHORE_GIT_PR_SLUG", "SEMAPHORE_GIT_REPO_SLUG"),
 ];
 
-/// A pull request counts by where it comes from, any other event by [`GITHUB_TRUSTED`].
+/// The origin decides about a pull request, [`GITHUB_TRUSTED`] about any other event.
 fn github_distrust(environment: &Environment) -> Result<Option<&'static str>, Error> {
     Ok(match environment.get("GITHUB_EVENT_NAME") {
         Some("pull_request_target") => {
@@ -130,8 +131,8 @@ fn github_distrust(environment: &Environment) -> Result<Option<&'static str>, Er
     })
 }
 
-/// A merge request counts by where it comes from, and so does a child pipeline with the variables of one; any other
-/// pipeline counts by [`GITLAB_TRUSTED`].
+/// The origin decides about a merge request, and about a child pipeline with its variables; [`GITLAB_TRUSTED`] about
+/// any other pipeline.
 fn gitlab_distrust(environment: &Environment) -> Option<&'static str> {
     let (event, source, target) = (
         environment.get("CI_PIPELINE_SOURCE"),
@@ -145,10 +146,11 @@ fn gitlab_distrust(environment: &Environment) -> Option<&'static str> {
     }
 }
 
-/// Any other system says where a change comes from, or what caused the job, by its own variables.
+/// Any other system tells by its variables where a change comes from, or what caused the job.
 fn other_distrust(environment: &Environment) -> Option<&'static str> {
     let get = |name: &str| environment.get(name);
-    // A repository has an https and an ssh URL. If only their form differs, the change is not trusted, which is safe.
+    // A repository has an https and an ssh URL. If only their form differs, the change counts as not trusted, which is
+    // the safe side.
     let is_from_elsewhere = |(source, own): &(&str, &str)| get(source).is_some() && get(source) != get(own);
     // Azure Pipelines says for each pull request whether it comes from a fork.
     let is_azure_fork = get("SYSTEM_PULLREQUEST_ISFORK").map_or_else(
@@ -177,7 +179,7 @@ fn unless_trusted(event: Option<&str>, trusted: &[&str]) -> Option<&'static str>
         .then_some(OF_ANYBODY)
 }
 
-/// The part of an event that says where a change comes from.
+/// The part of an event that tells where a change comes from.
 #[derive(Deserialize)]
 struct PullRequestEvent {
     pull_request: PullRequest,
@@ -191,7 +193,7 @@ struct PullRequest {
 
 #[derive(Deserialize)]
 struct PullRequestSide {
-    /// Null where a fork was deleted.
+    /// Null if the fork was deleted.
     repo: Option<EventRepository>,
 }
 

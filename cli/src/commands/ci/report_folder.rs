@@ -1,4 +1,4 @@
-//! The folder of a job's reports. A change may have put links in its place: none is followed below the root.
+//! The folder of a job's reports. A change may contain links in its place, so no link below the root is followed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use crate::error::Error;
 pub(super) struct ReportFolder {
     handle: OwnedFd,
     path: PathBuf,
-    /// True for a folder below the root that was missing.
+    /// True if the folder is below the root and was created.
     pub(super) is_new: bool,
 }
 
@@ -76,7 +76,7 @@ impl ReportFolder {
     }
 }
 
-/// The folder below the root, and true where it was missing.
+/// The folder below the root, and true if it was created.
 fn open_below(root: &Path, folder: &Path) -> io::Result<(OwnedFd, bool)> {
     let mut handle = rustix::fs::openat(CWD, root, FOLDER, Mode::empty())?;
     let mut is_new = None;

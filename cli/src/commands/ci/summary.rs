@@ -1,7 +1,7 @@
 //! The summary of a job in Markdown, as a CI system shows it.
 //!
-//! The answer is a model's Markdown. An image in it would make the reader's browser, or the system, ask a server of the
-//! model's choice, so it becomes text; so do HTML comments and elements that load something.
+//! The answer is a model's Markdown. An image in it would make the reader's browser, or the system, send a request to a
+//! server of the model's choice, so images become text; so do HTML comments and elements that load something.
 
 use host::api::{Problem, SessionResult, Status};
 
@@ -31,7 +31,7 @@ pub(super) fn summary(report: &JobReport<'_>) -> String {
     text
 }
 
-/// Word for the end of a session.
+/// The word for the status of a session.
 pub(crate) fn status(status: Status) -> &'static str {
     match status {
         Status::Running => "running",
@@ -81,7 +81,7 @@ fn files(result: &SessionResult) -> String {
     if text.is_empty() { text } else { text + "\n" }
 }
 
-/// Text as plain text on one line of Markdown.
+/// Escapes text for one line of Markdown.
 pub(crate) fn cell(text: &str) -> String {
     let mut plain = String::new();
     for character in clean(text).chars() {
@@ -97,7 +97,7 @@ pub(crate) fn cell(text: &str) -> String {
     plain
 }
 
-/// Markdown of a model, shortened, in which nothing loads by itself and no line is a command to a runner.
+/// A model's Markdown, shortened, in which nothing loads by itself and no line is a command to a runner.
 pub(crate) fn harmless_markdown(markdown: &str, bytes_max: usize) -> String {
     let mut text = without_commands(&without_loading(&clean(markdown)));
     let end = text.floor_char_boundary(bytes_max);
@@ -108,8 +108,8 @@ pub(crate) fn harmless_markdown(markdown: &str, bytes_max: usize) -> String {
     text
 }
 
-/// Turns images, HTML comments and elements that load something into text, also in code: the CI system may take something
-/// else for code than a parser here.
+/// Turns images, HTML comments and elements that load something into text, also in code: the CI system may not agree
+/// with this parser about what is code.
 fn without_loading(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     let mut rest = text;
@@ -128,7 +128,7 @@ fn without_loading(text: &str) -> String {
     safe
 }
 
-/// True for the text behind `<` of an element that loads something, of a comment or a declaration.
+/// True if the text after `<` begins an element that loads something, a comment or a declaration.
 fn loads(text: &str) -> bool {
     if text.starts_with(['!', '?']) {
         return true;

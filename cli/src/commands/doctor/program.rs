@@ -1,5 +1,6 @@
-//! The program itself: its version, the package manager that installed it, and the command that updates it. The manager is
-//! known by the path of the program; no server is asked.
+//! The program itself: its version, the package manager that installed it, and the command that updates it.
+//!
+//! The path of the program tells the package manager; no server is asked.
 
 use std::path::{Path, PathBuf};
 
@@ -18,13 +19,13 @@ pub(super) fn check() -> Check {
     Check::ok("program", detail)
 }
 
-/// Paths in a folder; nothing where it cannot be read.
+/// Paths in a folder; empty if it cannot be read.
 fn files_of(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
 }
 
-/// The command that updates a program with this path. `files` lists a folder.
+/// The command that updates a program at this path. `files` lists a folder.
 fn update_command(program: &Path, files: &dyn Fn(&Path) -> Vec<PathBuf>) -> Option<String> {
     let has = |name: &str| program.iter().any(|part| part == name);
     let prefix = program.parent()?.parent()?;
@@ -79,14 +80,14 @@ fn update_by_npm(program: &Path) -> String {
     }
 }
 
-/// True where the Python environment around the program has the package.
+/// True if the Python environment around the program has the package.
 fn is_from_wheel(prefix: &Path, files: &dyn Fn(&Path) -> Vec<PathBuf>) -> bool {
     let module = format!("{}-", PACKAGE.replace('-', "_"));
     let is_ours = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.starts_with(&module) && name.ends_with(".dist-info")
     };
-    // Fedora has a folder for packages with native code, and Debian's own Python another name within it.
+    // Fedora has a separate folder for packages with native code, and Debian's Python another name in it.
     let of_versions = ["lib", "lib64"].map(|name| files(&prefix.join(name))).concat();
     let has_ours = |version: &PathBuf| {
         let folders = ["site-packages", "dist-packages"].map(|name| version.join(name));

@@ -1,11 +1,11 @@
-//! Lines of `tool history`: one a session, by repository, the newest last.
+//! Lines of `tool history`: one for each session, grouped by repository, the newest last.
 
 use host::api::{HistoryEntry, Status, TaskEntry, Timestamp};
 use host::text::clean_line;
 
 use super::super::shorten;
 
-/// Characters of an identifier that tell sessions apart: identifiers share their beginning, which is the time.
+/// Characters at the end of an identifier that tell sessions apart: the beginning is the time, which identifiers share.
 const SHORT_CHARACTERS: usize = 8;
 
 /// Columns of a list if standard output is not a terminal.
@@ -14,7 +14,7 @@ const COLUMNS: usize = 160;
 /// Narrower terminals get two lines a session.
 const COLUMNS_MIN: usize = 80;
 
-/// The end of an identifier, which names a session as well as all of it.
+/// The end of an identifier, which is enough to name a session.
 pub(in crate::commands) fn short(id: &str) -> &str {
     let start = id.len().saturating_sub(SHORT_CHARACTERS);
     id.get(start..).unwrap_or(id)
@@ -36,12 +36,12 @@ struct ListedSession<'a> {
     repository: &'a str,
     conversation: &'a str,
     turn: u32,
-    /// `failed`, `running`, `undone`, and how many files it changed.
+    /// `failed`, `running`, `undone`, and the number of changed files.
     state: String,
 }
 
 impl Rows {
-    /// The lines, for entries that come newest first.
+    /// The lines for entries that are sorted newest first.
     pub(super) fn lines(&self, history: &[HistoryEntry], running: &[TaskEntry]) -> Vec<String> {
         let ended = history.iter().rev().map(ended);
         let sessions: Vec<ListedSession> = ended.chain(running.iter().rev().map(under_way)).collect();
@@ -55,7 +55,7 @@ impl Rows {
         }
         let mut lines = Vec::new();
         for repository in &repositories {
-            // Its name would say nothing if all sessions were of this repository.
+            // The repository is named only if there are several, or if it is not the current one.
             if repositories.len() > 1 || self.here.as_deref() != Some(*repository) {
                 lines.push(clean_line(repository).to_string());
             }

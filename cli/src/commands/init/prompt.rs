@@ -14,7 +14,7 @@ const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 /// Longest key: some hundred bytes; a token of a cloud is some 2 KiB.
 const KEY_BYTES_MAX: usize = 8 * 1024;
 
-/// Ctrl-C, Ctrl-D, Ctrl-U, and the two keys that take a character back.
+/// Ctrl-C, Ctrl-D, Ctrl-U, and the two keys that delete a character.
 const INTERRUPT: u8 = 0x03;
 const END: u8 = 0x04;
 const CLEAR: u8 = 0x15;
@@ -41,9 +41,9 @@ pub(super) fn require(question: &str, output: Output) -> Result<String, Error> {
     }
 }
 
-/// Asks for a key. Nothing of it appears on the terminal, also not when the command is interrupted.
+/// Asks for a key without echoing it, even if the command is interrupted.
 pub(super) fn ask_key(question: &str, output: Output) -> Result<String, Error> {
-    // Silence comes before the question: the first characters of a key must neither be shown nor lost.
+    // Echo is off before the question: the first characters of a key must neither be shown nor lost.
     let silent = SilentTerminal::enter();
     output.ask(question);
     let key = read_key(&mut std::io::stdin().lock());
@@ -83,8 +83,8 @@ fn no_answer() -> Error {
     Error::new(ErrorKind::Usage, "No answer; nothing was written")
 }
 
-/// A terminal that does not show typed characters, until this is dropped. Ctrl-C arrives as a character, so that no
-/// signal ends the command before the terminal is as it was.
+/// Turns off the echo of a terminal until this is dropped. Ctrl-C arrives as a character, so that no signal ends the
+/// command before the terminal is restored.
 struct SilentTerminal(Option<Termios>);
 
 impl SilentTerminal {
@@ -106,7 +106,7 @@ impl SilentTerminal {
 impl Drop for SilentTerminal {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
-            // A terminal that is gone needs no echo.
+            // A closed terminal needs no echo.
             let _ = termios::tcsetattr(std::io::stdin(), OptionalActions::Now, before);
         }
     }

@@ -1,4 +1,4 @@
-//! The questions of `tool init` on a terminal: vendor, key, model, one tiny request. Nothing is written before the end.
+//! The questions of `tool init` on a terminal: vendor, key, model, one tiny request. The file is written last.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ const MODELS_SHOWN: usize = 10;
 /// Number of times that a refused key may be typed again.
 const KEY_TRIES_MAX: usize = 3;
 
-/// Asks, tries the answers out, and writes the file.
+/// Asks, tests the answers, and writes the file.
 pub(super) async fn run(context: &Context) -> Result<(), Error> {
     let findings = Findings::look(context).await;
     let mut init = choose_vendor(&findings, context)?;
@@ -32,13 +32,13 @@ pub(super) async fn run(context: &Context) -> Result<(), Error> {
     finish(&init, context)
 }
 
-/// A vendor that could be used at once, and the sign of it.
+/// A usable vendor, and how it was found.
 struct Found {
     preset: &'static Preset,
     sign: String,
 }
 
-/// Vendors that this machine and this environment have signs of.
+/// Vendors that were found in the environment and on this machine.
 struct Findings(Vec<Found>);
 
 impl Findings {
@@ -122,7 +122,7 @@ fn choose_vendor(findings: &Findings, context: &Context) -> Result<Init, Error> 
     }
 }
 
-/// Settings that the vendor's URL needs and that the file does not have yet.
+/// Asks for settings that the vendor's URL needs and the file lacks.
 fn ask_missing_parts(init: &mut Init, context: &Context) -> Result<(), Error> {
     let Some(preset) = init.vendor.as_deref().and_then(Preset::find) else {
         return Ok(());
@@ -168,7 +168,7 @@ async fn connect(init: &mut Init, context: &Context) -> Result<Vec<ListedModel>,
                 output.problem(&problem);
                 ask_for_key(init, context)?;
             }
-            // A server that is not there has no model either.
+            // A server that does not respond has no model either.
             Err(problem) if settings.vendor.is_none() || is_unreachable(&problem) => return Err(problem.into()),
             Err(problem) => {
                 output.notice(
@@ -179,7 +179,7 @@ async fn connect(init: &mut Init, context: &Context) -> Result<Vec<ListedModel>,
             }
         }
     }
-    // The last key was not tried yet: the request that follows decides.
+    // The last key was not tried yet; the next request decides.
     preview(init, context)?;
     Ok(Vec::new())
 }
@@ -253,7 +253,7 @@ fn show_models(shown: &[&ListedModel], count: usize, context: &Context) {
     context.output.ask(&list);
 }
 
-/// Sends one tiny request. The user may keep settings with which it fails.
+/// Sends one tiny request. If it fails, the user may keep the settings.
 async fn try_model(init: &Init, context: &Context) -> Result<(), Error> {
     let settings = preview(init, context)?;
     let options = provider_options(context);
@@ -275,7 +275,7 @@ async fn try_model(init: &Init, context: &Context) -> Result<(), Error> {
     }
 }
 
-/// Says how large the context of a local model is, and offers to create a model with a larger one if the server can.
+/// Prints the context size of a local model, and offers to create a model with a larger one if the server can.
 async fn offer_larger_context(init: &mut Init, context: &Context) -> Result<(), Error> {
     let (mut settings, options) = (preview(init, context)?, provider_options(context));
     if settings.name != ProviderName::Local {
@@ -310,7 +310,7 @@ async fn offer_larger_context(init: &mut Init, context: &Context) -> Result<(), 
     Ok(())
 }
 
-/// Asks for the context of the configured model. The server loads the model to answer.
+/// Requests the context size of the configured model. The server loads the model to answer.
 async fn find_context(settings: &ProviderSettings, context: &Context) -> Option<u64> {
     let provider = provider::connect_with(settings, &provider_options(context)).ok()?;
     let what = format!("asking for the context of {}", settings.model);
@@ -322,7 +322,7 @@ fn finish(init: &Init, context: &Context) -> Result<(), Error> {
     super::say_written(&written, init, context)
 }
 
-/// The command that a user who has just set up may want.
+/// Prints a next command for a user who has just set up.
 pub(super) fn say_next(context: &Context) -> ExitCode {
     if !context.output.is_quiet() {
         context.output.progress("Next: tool explain .");

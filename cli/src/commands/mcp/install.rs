@@ -1,6 +1,6 @@
-//! `tool mcp install`: the configuration that other agents want, printed, or put into their files.
+//! `tool mcp install`: the configuration for other agents, printed or written into their files.
 //!
-//! Other content of a file stays there. A form that cannot be kept whole, JSON with comments, is only printed.
+//! Other content of a file stays. JSON with comments cannot be preserved, so there the entry is only printed.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,9 +19,9 @@ use crate::output::AnswerFile;
 
 /// A server's entry in a client's configuration.
 struct ClientEntry {
-    /// Its file; absent where only the user knows.
+    /// The client's file; absent if only the user knows its place.
     place: Option<PathBuf>,
-    /// Under which key the servers are.
+    /// Key of the table of servers.
     servers: &'static str,
     name: String,
     entry: Value,
@@ -32,7 +32,7 @@ struct ClientEntry {
 
 /// Prints the configuration of a client, or writes it into its file.
 pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<ExitCode, Error> {
-    // The client reads the path from any directory, and long after this.
+    // The client reads the path later, from any directory.
     let root = &std::fs::canonicalize(root).map_err(|error| Error::file("Repository", root, &error))?;
     let mut form = form(install, root, context)?;
     let output = context.output;
@@ -97,7 +97,7 @@ fn read(place: &Path) -> Result<Option<Vec<u8>>, Error> {
     Ok(Some(content))
 }
 
-/// Refuses a place in a repository that a link leads to: its author would decide which file is written.
+/// Refuses a file in a repository behind a link: the author of the link would decide which file is written.
 fn check_no_link(place: &Path, root: &Path) -> Result<(), Error> {
     let below = place.ancestors().take_while(|part| *part != root);
     match below.into_iter().find(|part| part.is_symlink()) {
@@ -111,7 +111,7 @@ fn check_no_link(place: &Path, root: &Path) -> Result<(), Error> {
     }
 }
 
-/// The name of an entry: clients make names of tools from it, and take few characters there.
+/// Checks the name of an entry: clients build tool names from it, and allow few characters.
 fn check_name(name: &str) -> Result<(), Error> {
     let is_fit = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.chars().all(is_of_name);
     if is_fit {
@@ -131,10 +131,10 @@ fn is_of_name(sign: char) -> bool {
     sign.is_ascii_alphanumeric() || matches!(sign, '-' | '_')
 }
 
-/// Longest name of an entry: with that of a skill behind it, it has to stay below the 64 characters that models take.
+/// Longest name of an entry. Together with the name of a skill it must stay below the 64 characters that models accept.
 const NAME_BYTES_MAX: usize = 40;
 
-/// Largest number that distinguishes repositories of one name.
+/// Largest number that distinguishes repositories with the same name.
 const NUMBERS_MAX: usize = 100;
 
 fn form(install: &Install, root: &Path, context: &Context) -> Result<ClientEntry, Error> {
@@ -147,7 +147,7 @@ fn form(install: &Install, root: &Path, context: &Context) -> Result<ClientEntry
     }
     let mut entry = json!({"command": path_text(&program)?, "args": arguments});
     let environment = &context.backend.environment;
-    // Agents start their servers with little of an environment.
+    // Agents start their servers with a minimal environment.
     if let Some(home) = environment.get("TOOL_HOME") {
         entry["env"] = json!({"TOOL_HOME": home});
     }
@@ -200,7 +200,7 @@ const CLAUDE_DESKTOP: &str = "Library/Application Support/Claude/claude_desktop_
 const CLAUDE_DESKTOP: &str = ".config/Claude/claude_desktop_config.json";
 
 impl ClientEntry {
-    /// Takes another name where one file serves all repositories and another repository has the name. Returns true if so.
+    /// Takes another name if one file serves all repositories and another repository has the name. Returns true if so.
     fn take_free_name(&mut self, root: &Path) -> bool {
         let text = self
             .place
@@ -223,7 +223,7 @@ impl ClientEntry {
         is_another
     }
 
-    /// The servers that a file names; none where it cannot be parsed, which is reported when it is to be written.
+    /// The servers in a file; empty if it cannot be parsed, which is reported when it is written.
     fn servers_in(&self, text: &str) -> Map<String, Value> {
         let document: Option<Value> = if self.is_toml {
             text.parse::<DocumentMut>()
@@ -238,7 +238,7 @@ impl ClientEntry {
         servers.cloned().unwrap_or_default()
     }
 
-    /// All of it, as a file that holds nothing else.
+    /// The whole configuration, as a file without other content.
     fn printed(&self) -> String {
         if self.is_toml {
             self.in_toml("", true).unwrap_or_default()
@@ -247,7 +247,7 @@ impl ClientEntry {
         }
     }
 
-    /// The file with the entry in it.
+    /// The file with the entry added.
     fn merged(&self, text: &str, replaces: bool) -> Result<String, Error> {
         if self.is_toml {
             self.in_toml(text, replaces)
@@ -317,14 +317,14 @@ impl ClientEntry {
     }
 }
 
-/// The repository that an entry of ours serves.
+/// The repository that one of our entries serves.
 fn root_of(entry: &Value) -> Option<&Path> {
     let arguments = entry["args"].as_array()?;
     let at = arguments.iter().position(|argument| argument == "--root")?;
     arguments.get(at + 1)?.as_str().map(Path::new)
 }
 
-/// JSON with the indentation that the file has.
+/// JSON with the indentation of the file.
 fn indented(document: &Value, before: &str) -> String {
     let indent: String = before
         .lines()
@@ -353,7 +353,7 @@ fn table(entry: &Value) -> Table {
     table
 }
 
-/// Converts a part of a TOML file to JSON. Values of types that no entry of ours has become their text.
+/// Converts a part of a TOML file to JSON. Types that our entries never have become text.
 fn json_of(item: &Item) -> Value {
     if let Some(table) = item.as_table_like() {
         return table
@@ -377,7 +377,7 @@ fn difference(place: &Path, before: Option<Vec<u8>>, after: &str) -> String {
     FileDiff::new(&change).text
 }
 
-/// Puts the file in place, whole or not at all.
+/// Writes the file, whole or not at all.
 fn write(place: &Path, text: &str) -> Result<(), Error> {
     if let Some(folder) = place.parent() {
         std::fs::create_dir_all(folder).map_err(|error| Error::file("Folder", folder, &error))?;

@@ -12,7 +12,7 @@ use crate::args::Consent;
 use crate::commands::Context;
 use crate::error::Error;
 
-/// Shows what a component, or each of a folder, asks for, asks, and pins it.
+/// For a component, or each of a folder: shows what it requests, asks, and pins it.
 pub(super) async fn add(source: &str, consent: &Consent, context: &Context) -> Result<ExitCode, Error> {
     let registry = registry(context)?;
     for source in sources(source)? {
@@ -57,7 +57,7 @@ pub(super) fn trust(name: &str, consent: &Consent, context: &Context) -> Result<
     Ok(ExitCode::SUCCESS)
 }
 
-/// Switches a skill off, or on again.
+/// Disables a skill, or enables it again.
 pub(super) fn disable(name: &str, is_disabled: bool, context: &Context) -> Result<ExitCode, Error> {
     registry(context)?.disable(name, is_disabled).map_err(refused)?;
     let done = if is_disabled { "Disabled" } else { "Enabled" };

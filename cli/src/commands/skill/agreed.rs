@@ -1,5 +1,5 @@
-//! Agreements of a repository and its user about skills of a team, and where they do not hold: `skills.lock` and
-//! `[skills.identities]`. For `tool doctor` and `tool config`; starts nothing and changes nothing.
+//! Agreements of a repository and its user about skills of a team, and violations of them: `skills.lock` and
+//! `[skills.identities]`. For `tool doctor` and `tool config`; starts and changes nothing.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ use crate::commands::Context;
 pub(in crate::commands) enum Finding {
     /// It holds; in words.
     Fine(String),
-    /// It does not hold, and only who insists on it is stopped.
+    /// It does not hold. Only a user who requires it is stopped.
     Odd(Problem),
     /// It cannot be parsed, which stops everything that needs it.
     Wrong(Problem),
@@ -27,7 +27,7 @@ pub(in crate::commands) enum Finding {
 pub(in crate::commands) const LOCK: &str = lock::NAME;
 pub(in crate::commands) const IDENTITIES: &str = "identities";
 
-/// Looks at both, with the skills of this home.
+/// Checks both, with the skills of this home.
 pub(in crate::commands) fn look(root: &Path, context: &Context) -> Vec<(&'static str, Finding)> {
     // The check of the skills themselves reports this error.
     let Ok(registry) = registry(context) else {

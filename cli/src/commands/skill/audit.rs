@@ -1,4 +1,4 @@
-//! `tool skill audit`: what a skill really needs, by making its calls again under a recorder.
+//! `tool skill audit`: repeats the calls of a skill under a recorder, to find out which effects it needs.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,7 +42,7 @@ struct Shown {
     failures: Vec<Failed>,
 }
 
-/// Makes the calls and compares what they needed with what the skill is granted.
+/// Repeats the calls and compares the needed effects with the granted ones.
 pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Context) -> Result<ExitCode, Error> {
     let registry = registry_with_symbols(context)?;
     let Some(granted) = registry.effects(name, None) else {
@@ -78,7 +78,7 @@ pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Contex
     } else {
         show(&shown, context.output)?;
     }
-    // Of calls that all fail nothing can be learned.
+    // If all calls fail, the audit proves nothing.
     Ok(if shown.audit.calls == shown.audit.failed {
         ExitCode::from(FAILED)
     } else {
@@ -110,15 +110,15 @@ fn of_repository(name: &str, context: &Context) -> Result<Calls, Error> {
     })
 }
 
-/// Labels a call that has no name by its arguments.
+/// Labels a call without a name by its arguments.
 fn named(arguments: Value) -> (String, Value) {
     (shorten(&arguments.to_string(), CALL_CHARACTERS), arguments)
 }
 
-/// Characters of a call's arguments that tell it apart.
+/// Characters of the arguments in a label.
 const CALL_CHARACTERS: usize = 60;
 
-/// The cases of a skill's author, on the folder `fixture` beside them.
+/// The test cases of the skill's author, on the folder `fixture` next to them.
 fn of_cases(folder: &Path, function: &str) -> Result<Calls, Error> {
     let unreadable = |error| super::test::unreadable(folder, error);
     let cases = cases::read(folder).map_err(unreadable)?;
@@ -138,7 +138,7 @@ fn of_cases(folder: &Path, function: &str) -> Result<Calls, Error> {
     })
 }
 
-/// The repository as sessions see it.
+/// The repository, with the same rules as in a session.
 fn repository(root: &Path, context: &Context) -> Result<Arc<Repository>, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
     let policy = host::config::common(home, environment)?.policy;
@@ -146,7 +146,7 @@ fn repository(root: &Path, context: &Context) -> Result<Arc<Repository>, Error> 
         .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))
 }
 
-/// Proposing is allowed, since nothing of it is kept; what would run or commit something is not.
+/// Proposals are allowed, because they are dropped. Effects that run or commit something are not.
 fn policy() -> Result<Policy, Error> {
     let names = |effects: &[Effect]| effects.iter().map(Effect::to_string).collect();
     let request = PolicyRequest {
@@ -202,7 +202,7 @@ fn show(shown: &Shown, output: Output) -> Result<(), Error> {
     Ok(())
 }
 
-/// Characters of a failure's message that are worth a line.
+/// Characters of a failure's message that are shown.
 const MESSAGE_CHARACTERS: usize = 200;
 
 fn list(names: &[String]) -> String {

@@ -25,10 +25,10 @@ use crate::output::Output;
 /// Compilation target of a component in Rust.
 const TARGET: &str = "wasm32-wasip2";
 
-/// File of a component before it gets its name, in the same folder, so that one rename is enough.
+/// File of a component before it is named, in the same folder, so that one rename is enough.
 const UNNAMED: &str = ".building.wasm";
 
-/// The file by which a language is known.
+/// The file that identifies a language.
 const MARKS: [(&str, Language); 3] = [
     ("Cargo.toml", Language::Rust),
     ("app.py", Language::Python),
@@ -38,7 +38,7 @@ const MARKS: [(&str, Language); 3] = [
 pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Error> {
     let folder = fs::canonicalize(folder).map_err(|error| Error::file("Skill", folder, &error))?;
     let language = language(&folder)?;
-    // Before anything starts: a signal is handled at any time until the build is done.
+    // Before anything starts, so that a signal is handled at any time until the build is done.
     let mut ending = Ending::new()?;
     let cancel = CancellationToken::new();
     let builder = Builder {
@@ -62,7 +62,8 @@ pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Er
     };
     let named = match built {
         None => {
-            // The work ends first: a compiler must not go on behind the prompt. A second signal leaves at once.
+            // Waits for the end of the work: a compiler must not keep running behind the prompt. A second signal exits
+            // at once.
             cancel.cancel();
             tokio::select! {
                 _ = work => {}
@@ -78,7 +79,7 @@ pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Er
     Ok(ExitCode::SUCCESS)
 }
 
-/// Removes a component that never got its name. Once it has one, there is nothing left to remove.
+/// Removes a component that was not named. After naming there is nothing to remove.
 fn remove_unnamed(folder: &Path) {
     let _ = fs::remove_file(folder.join(UNNAMED));
 }
@@ -107,7 +108,7 @@ fn language(folder: &Path) -> Result<Language, Error> {
     }
 }
 
-/// Asks the component what it is.
+/// Reads the descriptor of the component.
 fn inspect(registry: &SkillHost, component: &Path, cancel: &CancellationToken) -> Result<Inspection, Error> {
     registry
         .inspect_until(component, cancel)
@@ -152,7 +153,7 @@ struct Builder {
 }
 
 impl Builder {
-    /// Builds, and gives the component that has no name yet.
+    /// Builds, and returns the unnamed component.
     fn build(&self, language: Language) -> Result<PathBuf, Error> {
         let target = self.folder.join(UNNAMED);
         match language {
@@ -204,7 +205,7 @@ impl Builder {
         }
     }
 
-    /// Whether the compiler can build for WebAssembly.
+    /// Checks that the compiler can build for WebAssembly.
     fn check_target(&self) -> Result<(), Error> {
         let rustc = self.program("rustc", "install Rust: https://rustup.rs")?;
         let said = self.quiet(&rustc, &["--print", "target-libdir", "--target", TARGET])?;
@@ -232,13 +233,13 @@ impl Builder {
         self.output.progress(what);
     }
 
-    /// Runs a program in the folder and shows what it says.
+    /// Runs a program in the folder and shows its output.
     fn run(&self, program: &Path, arguments: &[&str]) -> Result<RunOutput, Error> {
         let output = self.output;
         self.run_with(program, arguments, &self.folder, &|line| output.progress(line))
     }
 
-    /// Runs a program that is asked something.
+    /// Runs a program for its output.
     fn quiet(&self, program: &Path, arguments: &[&str]) -> Result<RunOutput, Error> {
         self.run_with(program, arguments, &self.folder, &|_| ())
     }
@@ -275,7 +276,7 @@ impl Builder {
     }
 }
 
-/// The library that cargo will make: what it says of the package in this folder.
+/// The library that cargo will build, by its metadata for the package in this folder.
 fn artefact(folder: &Path, metadata: &str) -> Result<PathBuf, Error> {
     // Warnings may precede the JSON.
     let text = metadata.lines().find(|line| line.starts_with('{')).unwrap_or_default();
@@ -303,7 +304,7 @@ fn artefact(folder: &Path, metadata: &str) -> Result<PathBuf, Error> {
     }
 }
 
-/// Lines of a failed program that are worth a hint.
+/// Lines of a failed program's output that the hint shows.
 const HINT_LINES: usize = 12;
 
 fn last_lines(output: &str) -> String {

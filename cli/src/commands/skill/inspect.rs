@@ -1,4 +1,4 @@
-//! `tool skill inspect`: what a component says about itself and asks for, running nothing but `describe`.
+//! `tool skill inspect`: what a component declares and requests. Runs only `describe`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -50,7 +50,7 @@ pub(super) fn run(component: &Path, json: bool, context: &Context) -> Result<Exi
     let entry = registry.entries().into_iter().find(|entry| entry.name == name);
     match entry {
         Some(entry) if entry.origin == SkillOrigin::Builtin => built_in(entry, json, context),
-        // Of a component that is not trusted yet, the component itself is asked.
+        // For a component that is not trusted yet, the component itself is asked.
         Some(_) => accepted(registry.inspect_installed(name, None).map_err(refused)?, json, context),
         None => Err(Problem::new(
             ErrorKind::NotFound,

@@ -1,4 +1,4 @@
-//! `tool skill lock` and `sync`: what a team has agreed on, written and kept to.
+//! `tool skill lock` and `sync`: writes what a team has agreed on, and follows it.
 
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
@@ -62,7 +62,7 @@ fn nothing_chosen(registry: &SkillHost) -> Error {
     .into()
 }
 
-/// Says what differs, and changes nothing.
+/// Prints the differences, and changes nothing.
 pub(super) fn frozen(dir: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
     let folder = folder(dir, context)?;
     let lock = read(&folder)?;
@@ -74,8 +74,8 @@ pub(super) fn frozen(dir: Option<&Path>, context: &Context) -> Result<ExitCode, 
     }
 }
 
-/// Makes the skills those of the lock file, one by one; asks where the user must agree. `narrow` also withdraws granted
-/// effects that the file does not list.
+/// Makes the installed skills match the lock file, one by one; asks if the user must agree. `narrow` also withdraws
+/// granted effects that the file does not list.
 pub(super) async fn sync(
     dir: Option<&Path>,
     narrow: bool,
@@ -110,7 +110,7 @@ pub(super) async fn sync(
         mend(name, locked, within, &folder, &registry, consent, context).await?;
     }
     let mut left = registry.differences(&lock, &folder);
-    // The user was told, and has a skill keep what this repository's file withholds here.
+    // The user was told, and lets a skill keep effects that this repository's file withholds here.
     left.retain(|left| !matches!(left, Difference::Effects { name, .. } if keeping.contains(&name)));
     if left.is_empty() {
         as_locked(&lock, context)
@@ -147,7 +147,7 @@ fn as_locked(lock: &Lock, context: &Context) -> Result<ExitCode, Error> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Number of skills that a file names, and the verb that goes with it.
+/// Number of skills in a file, with the verb that matches it.
 pub(super) fn counted(lock: &Lock) -> (String, &'static str) {
     match lock.skills().len() {
         1 => ("1 skill".to_owned(), "is"),
@@ -190,8 +190,8 @@ async fn mend(
         .line(&format!("Pinned {} {}.", entry.name, entry.version))
 }
 
-/// Fetches the signature of each locked component that is refused for want of one: it may have been signed after it was
-/// pulled.
+/// Fetches the signature of each locked component that was refused because it lacks one: it may have been signed after
+/// it was pulled.
 async fn fetch_signatures(
     lock: &Lock,
     folder: &Path,
@@ -203,7 +203,7 @@ async fn fetch_signatures(
         let locked = lock.skills().get(&entry.name);
         let locked = locked.filter(|locked| entry.state == SkillState::Unsigned && entry.digest == locked.digest);
         let Some(locked) = locked else { continue };
-        // A file below the folder comes with its signature, or without one.
+        // A file below the folder has its signature next to it, or none.
         if !locked.source.as_deref().is_some_and(RegistryReference::is_meant) {
             continue;
         }
@@ -281,7 +281,7 @@ fn read(folder: &Path) -> Result<Lock, Error> {
     lock.ok_or_else(|| none().into())
 }
 
-/// The problem of a file that cannot be followed.
+/// The problem of an invalid file.
 pub(super) fn wrong(error: &LockError) -> Problem {
     let problem = Problem::new(ErrorKind::ConfigLock, error.to_string());
     match std::error::Error::source(error) {

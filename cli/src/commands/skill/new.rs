@@ -115,7 +115,7 @@ const JS: [File; 8] = [
     ("wit/deps/skill/skill.wit", CONTRACT),
 ];
 
-/// Names that no crate can have, or that one of its dependencies has.
+/// Names that no crate can have, or that a dependency has.
 const NO_CRATES: [&str; 57] = [
     "abstract",
     "alloc",
@@ -192,7 +192,7 @@ pub(super) fn run(name: &str, language: Language, folder: Option<&Path>, context
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes a folder with these files. It must be new, so that nothing is ever overwritten.
+/// Creates a folder with these files. It must not exist, so that nothing is overwritten.
 fn make(folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
     let failed = |error: io::Error| Error::file("Skill", folder, &error);
     if let Some(parent) = folder.parent() {
@@ -212,7 +212,7 @@ fn make(folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
         fs::write(path, content)
     };
     files.iter().try_for_each(write).map_err(|error| {
-        // Half a project would be in the way of the next attempt, and it is ours: the folder was not there before.
+        // Half a project would block the next attempt. The folder was created here.
         let _ = fs::remove_dir_all(folder);
         failed(error)
     })
@@ -224,7 +224,7 @@ fn files(name: &str, language: Language) -> Vec<(String, String)> {
         Language::Python => (&PYTHON, "app.py", "wit/deps/skill/skill.wit"),
         Language::Js => (&JS, "skill.js", "wit/deps/skill/skill.wit"),
     };
-    // In Rust the contract is the package itself.
+    // In Rust, the contract is the package itself.
     let package = match language {
         Language::Rust => "",
         Language::Python | Language::Js => "\"tool:skill\" = { path = \"wit/deps/skill\" }\n",
@@ -264,7 +264,7 @@ fn with_contract(path: &str, text: &str) -> String {
     text.replace("path: \"../../wit\"", &format!("path: \"{place}\""))
 }
 
-/// `todo_list` as `TodoListSkill`: the ending keeps it apart from imported names.
+/// `todo_list` as `TodoListSkill`: the suffix avoids collisions with imported names.
 fn type_name(name: &str) -> String {
     let part = |part: &str| {
         let mut letters = part.chars();

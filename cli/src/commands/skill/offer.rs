@@ -1,7 +1,7 @@
-//! A component, from its source to its pin: fetched, shown, asked about.
+//! The way of a component from its source to its pin: it is fetched, shown and confirmed.
 //!
-//! Everything that pins a component goes through here, so that nothing is pinned that was not shown, and no effect is
-//! granted that was not there before unless the user has agreed to it.
+//! Everything that pins a component uses this module. So nothing is pinned without being shown, and no new effect is
+//! granted without the user's agreement.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(super) struct Offer {
     signer: Signer,
     /// It gets at most these.
     within: Option<Vec<Effect>>,
-    /// True where a repository's lock file asks for it.
+    /// True if a repository's lock file requests it.
     is_for_lock: bool,
     /// True if it is in the team's folder already.
     is_installed: bool,
@@ -34,13 +34,13 @@ pub(super) struct Offer {
 
 enum Signer {
     None,
-    /// No signature that counts, and why.
+    /// No valid signature, with the reason.
     Unknown(String),
     Known(String),
 }
 
 impl Offer {
-    /// Looks at what a file, or a place in a registry, holds.
+    /// Inspects a file, or a component in a registry.
     pub(super) async fn of(
         source: &str,
         registry: &SkillHost,
@@ -120,7 +120,7 @@ impl Offer {
         } else {
             Vec::new()
         };
-        // The one that counts goes with the component, so that it can be checked again.
+        // The valid signature is stored with the component, so that it can be checked again.
         if let Some(signature) = wanted.counting(&inspection.name, &inspection.digest, &signatures) {
             signature.write_beside(held.path()).map_err(refused)?;
         }
@@ -141,7 +141,7 @@ impl Offer {
         }
     }
 
-    /// Pins it for a repository whose lock file names it, and for no other one.
+    /// Pins it only for a repository whose lock file names it.
     pub(super) fn for_lock(self) -> Self {
         Self {
             is_for_lock: true,
@@ -149,7 +149,7 @@ impl Offer {
         }
     }
 
-    /// Shows it, asks where that is needed, and pins it.
+    /// Shows it, asks if necessary, and pins it.
     pub(super) fn settle(
         self,
         registry: &SkillHost,
@@ -162,7 +162,7 @@ impl Offer {
         }
         self.show(change.as_ref(), context.output);
         let grown = self.confirm(change.as_ref(), consent, context.output)?;
-        // The user says `--yes` before the component is shown: what reaches further than reading takes its name.
+        // With `--yes` the user agrees before seeing the component, so effects beyond reading must be named.
         let is_blind = consent.yes && change.is_none() && self.within.is_none();
         let within = if is_blind {
             Some([&[Effect::ReadRepository], &grown[..]].concat())
@@ -186,7 +186,7 @@ impl Offer {
         entry.map_err(refused)
     }
 
-    /// Says what a `--yes` has granted, and how to grant the rest.
+    /// Prints what `--yes` has granted, and how to grant the rest.
     fn show_granted(&self, granted: &[Effect], output: Output) {
         let (given, withheld): (Vec<Effect>, Vec<Effect>) = self
             .inspection
@@ -274,7 +274,7 @@ impl Offer {
         }
     }
 
-    /// Lines about the previous pin, where it differs.
+    /// Lines about differences from the previous pin.
     fn differences(&self, change: &VersionChange) -> Vec<String> {
         let mut lines = Vec::new();
         if change.digest != self.inspection.digest {
@@ -302,7 +302,7 @@ impl Offer {
         (before.from == now.from && old != new).then_some((old, new))
     }
 
-    /// Asks where something is new. Returns the effects beyond those before that the user has agreed to.
+    /// Asks about new effects. Returns those that the user has agreed to.
     fn confirm(&self, change: Option<&VersionChange>, consent: &Consent, output: Output) -> Result<Vec<Effect>, Error> {
         let named: Vec<Effect> = consent
             .allow_effects
@@ -376,7 +376,7 @@ fn of_place(place: &RegistryReference, error: &host::skill::SkillHostError) -> E
     }
 }
 
-/// Whether a signature is wanted, and whose count.
+/// Whether a signature is required, and whose signatures are valid.
 struct Wanted {
     is_required: bool,
     identities: Identities,
@@ -403,12 +403,12 @@ impl Wanted {
         })
     }
 
-    /// True where it matters who has signed.
+    /// True if the signer matters.
     fn looks(&self) -> bool {
         self.is_required || !self.identities.is_empty()
     }
 
-    /// The signature that counts for a component with this digest.
+    /// The valid signature of a component with this digest.
     fn counting<'s>(&self, name: &str, digest: &str, signatures: &'s [Signature]) -> Option<&'s Signature> {
         let counts = |signature: &&Signature| {
             let one = std::slice::from_ref(*signature);
@@ -417,7 +417,7 @@ impl Wanted {
         signatures.iter().find(counts)
     }
 
-    /// Finds the signer of a component. Where no signature is required, an unknown signer is accepted.
+    /// Finds the signer of a component. Without a required signature, an unknown signer is accepted.
     fn signer(&self, inspection: &Inspection, signatures: &[Signature]) -> Result<Signer, Error> {
         let checked = self.identities.check(&inspection.name, &inspection.digest, signatures);
         match checked {

@@ -1,4 +1,4 @@
-//! `tool skill push`: a component to a registry.
+//! `tool skill push`: uploads a component to a registry.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
-//! `tool skill secret` and `tool skill store`: what the user gives the skills of a team, and what they keep.
+//! `tool skill secret` and `tool skill store`: secrets that the user gives to a team's skills, and data that these
+//! skills store.
 
 use std::io::{BufRead, IsTerminal, Read};
 use std::process::ExitCode;
@@ -75,7 +76,7 @@ fn unusable(error: SecretError) -> Error {
     Error::new(ErrorKind::Usage, format!("Nothing was set: {error}"))
 }
 
-/// Reads a value from a terminal, which does not show it, or else from standard input.
+/// Reads a value without echo from a terminal, or else from standard input.
 fn read_hidden(name: &SecretName, output: Output) -> Result<String, Error> {
     let unreadable =
         |error: std::io::Error| Error::new(ErrorKind::Usage, format!("Standard input could not be read: {error}"));

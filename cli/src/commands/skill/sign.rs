@@ -18,7 +18,7 @@ pub(super) fn new_keys(stem: &Path, context: &Context) -> Result<ExitCode, Error
             .into(),
         _ => refused(error),
     })?;
-    // A relative path in config.toml starts at another folder.
+    // A relative path in config.toml is relative to another folder.
     let place = std::fs::canonicalize(&public).map_err(|error| Error::file("Key", &public, &error))?;
     context.output.line(&format!(
         "Wrote {}, the private key: it signs, has no password, and only you can read it. Keep it out of commits.\n\

@@ -1,4 +1,4 @@
-//! `tool skill test`: a skill's own cases, each a call in the real sandbox on a fresh copy of the fixture.
+//! `tool skill test`: runs a skill's test cases, each as a call in the real sandbox on a new copy of the fixture.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ struct Tested<'a> {
     cases: &'a [CaseResult],
 }
 
-/// Runs the cases. Nothing is added, and no backend is needed.
+/// Runs the cases. Installs nothing, and needs no backend.
 pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context) -> Result<ExitCode, Error> {
     if !folder.is_dir() {
         return Err(Error::new(
@@ -32,7 +32,7 @@ pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context
     }
     let granted: Vec<Effect> = allow.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
     let cases = cases::read(folder).map_err(|error| unreadable(folder, error))?;
-    // Before anything runs: half of a suite says little.
+    // All cases are checked before the first runs: half of a suite proves little.
     for case in &cases {
         case.check_granted(&granted)
             .map_err(|error| unreadable(folder, error))?;
@@ -110,7 +110,7 @@ pub(super) fn unreadable(folder: &Path, error: cases::CasesError) -> Error {
 
 fn component(folder: &Path) -> Result<PathBuf, Error> {
     let entries = std::fs::read_dir(folder).map_err(|error| Error::file("Skill", folder, &error))?;
-    // One whose name begins with a dot is still being built.
+    // A component whose name begins with a dot is still being built.
     let is_component = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.ends_with(".wasm") && !name.starts_with('.')
@@ -142,7 +142,7 @@ fn component(folder: &Path) -> Result<PathBuf, Error> {
     }
 }
 
-/// True where a source has changed since the component was made.
+/// True if a source is newer than the component.
 fn is_older(component: &Path, folder: &Path) -> bool {
     let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
     let Some(built) = modified(component) else { return false };
@@ -164,7 +164,7 @@ fn is_older(component: &Path, folder: &Path) -> bool {
     newest.is_some_and(|newest| newest > built)
 }
 
-/// One line, and below it what differs and what the skill has printed.
+/// One line, and below it the differences and the skill's messages.
 fn show(result: &CaseResult, width: usize, context: &Context) -> Result<(), Error> {
     let mark = if result.passed { "ok  " } else { "FAIL" };
     let cost = result.receipt.as_ref().map_or_else(|| "nothing ran".to_owned(), cost);

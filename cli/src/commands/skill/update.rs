@@ -1,4 +1,4 @@
-//! `tool skill update`: the present component at the source of a skill.
+//! `tool skill update`: installs the current component from the source of a skill.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use crate::args::Consent;
 use crate::commands::Context;
 use crate::error::{Error, FAILED};
 
-/// Updates one skill, perhaps from somewhere else than before.
+/// Updates one skill, possibly from another source than before.
 pub(super) async fn one(
     name: &str,
     from: Option<&str>,
@@ -38,7 +38,7 @@ pub(super) async fn one(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Updates every skill whose place is known. One that cannot be updated does not keep the others from it.
+/// Updates every skill with a known source. A failure does not stop the others.
 pub(super) async fn all(consent: &Consent, context: &Context) -> Result<ExitCode, Error> {
     let registry = registry(context)?;
     let mut has_failed = false;

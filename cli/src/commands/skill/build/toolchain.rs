@@ -28,11 +28,11 @@ struct Maker {
     version: &'static str,
     /// Size and installer, for people.
     size: &'static str,
-    /// Path of the program in its folder.
+    /// Path of the program within its folder.
     program: &'static str,
     /// The files that pin the installation: the last one names every package and its digest.
     pins: &'static [(&'static str, &'static str)],
-    /// Installs it into a new folder that has these files.
+    /// Installs it into a new folder that contains the pin files.
     install: fn(&Builder, &Path) -> Result<(), Error>,
 }
 
@@ -59,7 +59,7 @@ const JAVASCRIPT: Maker = Maker {
     pins: &[pins!("package.json"), pins!("package-lock.json")],
     install: |builder, folder| {
         let npm = builder.program("npm", "install Node 20 or newer, with npm")?;
-        // `ci` wants what other systems would install to be in the lock file, too.
+        // `npm ci` requires that the lock file also lists packages for other systems.
         let install = ["install", "--ignore-scripts", "--no-audit", "--no-fund"];
         builder.shown(&npm, &install, folder)
     },
@@ -74,7 +74,7 @@ pub(super) fn componentize_js(builder: &Builder) -> Result<PathBuf, Error> {
 }
 
 impl Maker {
-    /// The program, installed where it is not there.
+    /// The program; installs it if it is missing.
     fn ready(&self, builder: &Builder) -> Result<PathBuf, Error> {
         if let Some(program) = host::process::build::find(self.name, &builder.environment)
             && self.is_right(builder, &program)
@@ -90,7 +90,7 @@ impl Maker {
             .mode(0o700)
             .create(&toolchains)
             .map_err(failed)?;
-        // Another build may be installing the same.
+        // Another build may be installing the same program.
         let lock = File::create(toolchains.join(format!("{}.lock", self.name))).map_err(failed)?;
         builder.wait_for(&lock).map_err(failed)?;
         let (program, ready) = (folder.join(self.program), folder.join("ready"));
@@ -116,7 +116,7 @@ impl Maker {
         Ok(program)
     }
 
-    /// True where a program of the `PATH` is of the version.
+    /// True if a program on the `PATH` has the version.
     fn is_right(&self, builder: &Builder, program: &Path) -> bool {
         let said = builder.quiet(program, &["--version"]);
         said.is_ok_and(|said| said.output.split_whitespace().any(|word| word == self.version))
@@ -141,7 +141,7 @@ impl Builder {
         }
     }
 
-    /// Runs an installer and shows what it says.
+    /// Runs an installer and shows its output.
     fn shown(&self, program: &Path, arguments: &[&str], directory: &Path) -> Result<(), Error> {
         let output = self.output;
         self.run_with(program, arguments, directory, &|line| output.progress(line))?;

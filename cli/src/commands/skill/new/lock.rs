@@ -1,4 +1,4 @@
-//! The versions that a project in Rust begins with: those that this program was built and tested with.
+//! The versions of a new Rust project: those that this program was built and tested with.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ pub(super) fn of_project(name: &str) -> String {
 
 struct Package<'a> {
     text: &'a str,
-    /// Its dependencies: `NAME`, or `NAME VERSION` where there are several.
+    /// Its dependencies: `NAME`, or `NAME VERSION` if there are several versions.
     dependencies: Vec<&'a str>,
 }
 
