@@ -1,12 +1,12 @@
-//! `Cargo.toml`.
+//! Parses `Cargo.toml`.
 
 use crate::model::{Dependency, Ecosystem, Manifest};
 use crate::toml_file::{Item, TomlFile};
 
-/// Placeholder for a version that the workspace decides.
+/// Constraint of a dependency whose version the workspace decides.
 pub(crate) const FROM_WORKSPACE: &str = "workspace";
 
-/// The group of what a workspace declares for its members.
+/// Group of the dependencies that a workspace declares for its members.
 pub(crate) const WORKSPACE_GROUP: &str = "workspace";
 
 const SECTIONS: [(&str, &str); 3] = [
@@ -15,7 +15,6 @@ const SECTIONS: [(&str, &str); 3] = [
     ("build-dependencies", "build"),
 ];
 
-/// Reads a `Cargo.toml`.
 pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Rust", Ecosystem::Rust);
     let file = TomlFile::parse(text);
@@ -102,7 +101,7 @@ fn dependency(key: &str, item: &Item<'_, '_>, group: &str) -> Option<Dependency>
     Some(Dependency::new(name, &constraint, group, item.line).note(Some(notes.join("; "))))
 }
 
-/// Says which version the workspace decides, where a manifest above says so.
+/// Adds the versions that a workspace manifest above decides.
 pub(crate) fn resolve_workspace(manifests: &mut [Manifest]) {
     let declared: Vec<(String, Dependency)> = manifests
         .iter()

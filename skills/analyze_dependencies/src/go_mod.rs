@@ -1,8 +1,7 @@
-//! `go.mod`.
+//! Parses `go.mod`.
 
 use crate::model::{Dependency, Ecosystem, Manifest};
 
-/// Reads a `go.mod`.
 pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Go", Ecosystem::Go);
     let mut block: Option<String> = None;

@@ -1,13 +1,12 @@
-//! `build.gradle`, `build.gradle.kts` and the version catalog that they name: the blocks called `dependencies`, read by
-//! their braces. Nothing is evaluated.
+//! Parses `build.gradle`, `build.gradle.kts` and their version catalog. It finds the blocks called `dependencies` by
+//! their braces, and evaluates nothing.
 
 use crate::model::{Dependency, Ecosystem, Manifest};
 use crate::toml_file::{Item, TomlFile};
 
-/// Name of the accessor of a catalog.
+/// Prefix of an accessor of a catalog.
 const CATALOG: &str = "libs.";
 
-/// Reads a `build.gradle` or a `build.gradle.kts`.
 pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Gradle", Ecosystem::Java);
     // The text before each open brace.
@@ -75,18 +74,18 @@ fn statement(text: &str, blocks: &[String], line: usize) -> Option<Dependency> {
     } else if target.starts_with(CATALOG) {
         (name_of(target), String::new())
     } else {
-        // Groovy names the parts one by one.
+        // Groovy can name the parts one by one.
         let value = |key: &str| quoted(target.split_once(key)?.1.trim_start());
         (
             value("name:")?.to_owned(),
             value("version:").unwrap_or_default().to_owned(),
         )
     };
-    // A name that is put together is computed.
+    // A name with a variable is computed.
     (!name.starts_with('$')).then(|| Dependency::new(&name, &constraint, group, line))
 }
 
-/// The group of a configuration; none for another word.
+/// Group of a configuration; `None` for any other word.
 fn group_of(configuration: &str, is_in_test: bool) -> Option<&'static str> {
     const NEEDED: [&str; 5] = ["api", "implementation", "compile", "runtime", "runtimeonly"];
     const BUILD: [&str; 6] = [
@@ -107,14 +106,14 @@ fn group_of(configuration: &str, is_in_test: bool) -> Option<&'static str> {
     }
 }
 
-/// The string at the beginning of a text.
+/// The string literal at the beginning of a text.
 fn quoted(text: &str) -> Option<&str> {
     let quote = text.chars().next().filter(|first| matches!(first, '"' | '\''))?;
     let (inside, _) = text[1..].split_once(quote)?;
     (!inside.is_empty()).then_some(inside)
 }
 
-/// Reads a `libs.versions.toml`. The note of a library is the accessor by which builds name it.
+/// Parses `libs.versions.toml`. The note of a library is the accessor that builds use for it.
 pub(crate) fn parse_catalog(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Gradle, version catalog", Ecosystem::Java);
     let file = TomlFile::parse(text);
@@ -147,7 +146,7 @@ pub(crate) fn parse_catalog(path: &str, text: &str) -> Manifest {
     manifest
 }
 
-/// Says which module an accessor stands for, if a catalog above has it.
+/// Replaces accessors by their modules, if a catalog above has them.
 pub(crate) fn resolve_catalog(manifests: &mut [Manifest]) {
     let of_catalogs = manifests
         .iter()

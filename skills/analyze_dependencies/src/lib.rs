@@ -1,8 +1,8 @@
-//! `analyze_dependencies`: what the manifests of a repository depend on.
+//! `analyze_dependencies`: the dependencies in a repository's manifests.
 //!
-//! This file finds the manifests and writes the answer; each format has a module of its own that turns text into a
-//! [`Manifest`]. Nothing is executed or resolved: what is not written down is not guessed. A manifest that does not
-//! parse is reported with the place of its mistake, and the others are read all the same.
+//! This file finds the manifests and writes the answer; each format has a module that parses text to a [`Manifest`].
+//! Nothing is executed or resolved, and nothing is guessed. A manifest that does not parse is reported with the
+//! position of the mistake, and the others are read all the same.
 
 mod cargo;
 mod composer;
@@ -29,22 +29,22 @@ use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Handler, Host, Outcome, Q
 use locks::Lock;
 use model::{Ecosystem, Manifest, normal};
 
-/// The skill.
+/// The skill `analyze_dependencies`.
 #[derive(Debug)]
 pub struct AnalyzeDependencies;
 
-/// Manifests that are read; a repository with more is asked about a directory at a time.
+/// Limit for manifests in one call. A larger repository is read one directory at a time.
 const MANIFESTS_MAX: usize = 300;
-/// Larger manifests are generated data.
+/// Limit for a manifest in bytes. Larger ones are generated data.
 const MANIFEST_BYTES_MAX: u64 = 4 << 20;
-/// Lines in one answer.
+/// Limit for the lines of an answer.
 const LINES_MAX: usize = 400;
-/// Names that are flagged.
+/// Limit for names with conflicting constraints.
 const CONFLICTS_MAX: usize = 50;
-/// Longest line of an answer; the rest is cut.
+/// Limit for a line of an answer in bytes.
 const LINE_BYTES_MAX: usize = 500;
 
-/// Names of manifests. Requirements files come under many names.
+/// Globs for manifests. Requirements files have many names.
 const MANIFEST_GLOBS: [&str; 17] = [
     "package.json",
     "pyproject.toml",
@@ -65,7 +65,7 @@ const MANIFEST_GLOBS: [&str; 17] = [
     "mix.exs",
 ];
 
-/// Names of manifests, for messages.
+/// Names of manifests for messages.
 const MANIFEST_NAMES: &str = "package.json, pyproject.toml, requirements*.txt, setup.cfg, setup.py, Pipfile, Cargo.toml, \
     go.mod, Gemfile, *.gemspec, build.gradle, build.gradle.kts, libs.versions.toml, pom.xml, composer.json and mix.exs";
 
@@ -122,7 +122,7 @@ impl Handler for AnalyzeDependencies {
         };
         let found = DependencyFiles::list(host, &under)?;
         let mut manifests: Vec<Manifest> = found.manifests.iter().map(|file| read(host, file)).collect();
-        // Most setup.cfg files configure linters, and builds of Gradle that only hold others declare nothing.
+        // Most setup.cfg files configure linters, and Gradle builds that only contain others declare nothing.
         manifests.retain(|manifest| {
             !(manifest.path.ends_with("setup.cfg") || manifest.kind == "Gradle")
                 || manifest.name.is_some()
@@ -137,11 +137,11 @@ impl Handler for AnalyzeDependencies {
     }
 }
 
-/// The files that a call is about.
+/// Files for a call.
 struct DependencyFiles {
     manifests: Vec<Entry>,
     locks: Vec<Entry>,
-    /// Manifests beyond the bound.
+    /// Number of manifests beyond the limit.
     left_out: usize,
 }
 
@@ -164,7 +164,7 @@ impl DependencyFiles {
                     .with_hint(format!("give a directory, or a manifest; it reads {MANIFEST_NAMES}")),
             );
         }
-        // The root says most, and what lies deep is often a test's.
+        // The root matters most, and deep manifests often belong to tests.
         manifests.sort_by_key(|file| (file.path.matches('/').count(), file.path.clone()));
         let left_out = manifests.len().saturating_sub(MANIFESTS_MAX);
         manifests.truncate(MANIFESTS_MAX);
@@ -187,7 +187,7 @@ impl DependencyFiles {
 
 type Parser = fn(&str, &str) -> Manifest;
 
-/// Returns the parser for a file, by its name.
+/// Chooses the parser of a file by its name.
 fn parser(path: &str) -> Option<Parser> {
     let name = path.rsplit('/').next().unwrap_or(path);
     Some(match name {
@@ -333,8 +333,8 @@ fn manifest_lines(lines: &mut Vec<String>, manifest: &Manifest) {
     }
 }
 
-/// Lists the declarations of one package that do not agree. Peer dependencies are a range for others and not a choice,
-/// and a member that takes the version of its workspace or its parent agrees with it.
+/// Lists packages whose declarations differ. Peer dependencies are not compared, because they are a range for others.
+/// A member that takes the version from its workspace or parent agrees with it.
 fn conflicts(manifests: &[Manifest]) -> Vec<String> {
     let mut declared: BTreeMap<(Ecosystem, String), Vec<(String, String)>> = BTreeMap::new();
     for manifest in manifests {
@@ -347,7 +347,7 @@ fn conflicts(manifests: &[Manifest]) -> Vec<String> {
             let bare = dependency.name.split('[').next().unwrap_or(&dependency.name);
             let key = (manifest.ecosystem, normal(manifest.ecosystem, bare));
             let place = dependency.place(&manifest.path);
-            // One constraint for each of several markers is a choice, not a contradiction.
+            // Different constraints for different markers do not contradict each other.
             let marker = dependency.note.as_deref().filter(|note| note.contains("only: "));
             if marker.is_none() {
                 declared
@@ -380,7 +380,7 @@ fn conflicts(manifests: &[Manifest]) -> Vec<String> {
     lines
 }
 
-/// A bounded number of lines from one on, with the heading of what they belong to.
+/// Cuts a page out of the lines, and repeats the heading of its first line.
 fn page(lines: &[String], from: usize) -> Outcome {
     let end = lines.len().min(from.saturating_add(LINES_MAX));
     let mut text = String::new();
@@ -424,7 +424,7 @@ fn dependencies(count: usize) -> String {
     }
 }
 
-/// The beginning of a line, with the number of bytes that are left out.
+/// Cuts a line, and adds the number of bytes that are left out.
 fn cut(line: &str) -> String {
     match skill_sdk::text::clip(line, LINE_BYTES_MAX) {
         (line, 0) => line.to_owned(),

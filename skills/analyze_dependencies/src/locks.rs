@@ -1,6 +1,7 @@
-//! Lock files: which version a constraint came to.
+//! Lock files: the version that a constraint resolved to.
 //!
-//! The skill reads npm's and those that are TOML tables of packages (Cargo, Poetry, uv). It only names the others.
+//! The skill reads npm's lock files and those that are TOML tables of packages (Cargo, Poetry, uv). It only names the
+//! others.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +10,10 @@ use skill_sdk::serde_json;
 
 use crate::model::{Ecosystem, Manifest, directory, normal};
 
-/// Larger ones are named, not read: parsing costs several times their size in memory.
+/// Limit for a lock file in bytes. Larger ones are only named: parsing takes several times their size in memory.
 pub(crate) const BYTES_MAX: u64 = 24 << 20;
 
-/// The names of lock files, with whose they are and whether they are read.
+/// Names of lock files, with their ecosystem and whether they are read.
 pub(crate) const NAMES: [(&str, Ecosystem, bool); 14] = [
     ("package-lock.json", Ecosystem::Npm, true),
     ("npm-shrinkwrap.json", Ecosystem::Npm, true),
@@ -30,7 +31,7 @@ pub(crate) const NAMES: [(&str, Ecosystem, bool); 14] = [
     ("mix.lock", Ecosystem::Elixir, false),
 ];
 
-/// Returns the kind of a path that is in [`NAMES`].
+/// The kind of a path whose name is in [`NAMES`].
 pub(crate) fn kind_of(path: &str) -> Option<(Ecosystem, bool)> {
     let name = path.rsplit('/').next().unwrap_or(path);
     NAMES
@@ -43,9 +44,9 @@ pub(crate) fn kind_of(path: &str) -> Option<(Ecosystem, bool)> {
 pub(crate) struct Lock {
     path: String,
     ecosystem: Ecosystem,
-    /// A line about it.
+    /// A line about the file for the answer.
     description: String,
-    /// For npm by the place of installation, else by name; all versions.
+    /// All versions by place of installation for npm, by name for the others.
     versions: BTreeMap<String, Vec<String>>,
 }
 
@@ -79,7 +80,7 @@ struct NamedPackage {
 }
 
 impl Lock {
-    /// A lock file that is only named.
+    /// Creates an entry for a file that is only named.
     pub(crate) fn unread(path: &str, ecosystem: Ecosystem, why: &str) -> Self {
         Self {
             path: path.to_owned(),
@@ -89,7 +90,7 @@ impl Lock {
         }
     }
 
-    /// Reads a lock file; one that does not parse says so.
+    /// Parses a lock file. One that does not parse is described as such.
     pub(crate) fn parse(path: &str, ecosystem: Ecosystem, text: &str) -> Self {
         let parsed = if ecosystem == Ecosystem::Npm {
             npm(text)
@@ -107,7 +108,7 @@ impl Lock {
         }
     }
 
-    /// The one version that a manifest's dependency has here; none where there are several.
+    /// The version of a manifest's dependency; `None` if there are several.
     fn version(&self, manifest: &Manifest, name: &str) -> Option<&str> {
         let one = |key: &str| match self.versions.get(key).map(Vec::as_slice) {
             Some([version]) => Some(version.as_str()),
@@ -121,7 +122,7 @@ impl Lock {
             .directory()
             .strip_prefix(directory(&self.path))
             .unwrap_or_default();
-        // A workspace's own copy comes before the shared one.
+        // A workspace's own copy takes precedence over the shared one.
         one(&format!("{below}node_modules/{name}")).or_else(|| one(&format!("node_modules/{name}")))
     }
 }
@@ -131,7 +132,7 @@ type Versions = (String, BTreeMap<String, Vec<String>>);
 fn npm(text: &str) -> Result<Versions, String> {
     let lock: NpmLock = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let mut versions = BTreeMap::new();
-    // Version 1 lists by name, 2 and 3 by place.
+    // Version 1 lists by name, versions 2 and 3 by place.
     let by_name = lock
         .dependencies
         .into_iter()
@@ -159,7 +160,7 @@ fn toml_packages(ecosystem: Ecosystem, text: &str) -> Result<Versions, String> {
     Ok((format!("{count} packages"), versions))
 }
 
-/// Adds to each manifest the versions of the nearest lock file of its ecosystem, in its own directory or above.
+/// Adds the locked versions to each manifest, from the nearest lock file of its ecosystem in its directory or above.
 pub(crate) fn apply(manifests: &mut [Manifest], locks: &[Lock]) {
     for manifest in manifests {
         let near = |lock: &&Lock| {
@@ -169,7 +170,7 @@ pub(crate) fn apply(manifests: &mut [Manifest], locks: &[Lock]) {
         let Some(nearest) = nearest else {
             continue;
         };
-        // A requirements file is not what a lock beside it was made from.
+        // A lock file is not made from the requirements file beside it.
         let is_source = !manifest.path.ends_with(".txt");
         let found: Vec<&Lock> = locks
             .iter()

@@ -1,4 +1,4 @@
-//! `pom.xml`: the project's own dependencies. Those of `dependencyManagement`, plugins and profiles are no part of it.
+//! Parses `pom.xml`: the project's own dependencies, without `dependencyManagement`, plugins and profiles.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use quick_xml::events::Event;
 
 use crate::model::{Dependency, Ecosystem, Manifest};
 
-/// Open elements of one file. Real files have ten.
+/// Limit for the depth of elements. Real files have ten levels.
 const DEPTH_MAX: usize = 64;
 
 /// Elements that name the project.
@@ -21,7 +21,6 @@ const PROJECT_FIELDS: [&str; 4] = [
 /// Constraint of a dependency whose version a parent decides.
 pub(crate) const MANAGED: &str = "managed";
 
-/// Reads a `pom.xml`.
 pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Maven", Ecosystem::Java);
     let mut pom = PomReader::default();
@@ -39,7 +38,7 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
 /// A `<dependency>` of the project.
 #[derive(Default)]
 struct PomDependency {
-    /// Texts of its elements; the key begins with a slash.
+    /// Texts of its elements; keys begin with a slash.
     fields: BTreeMap<String, String>,
     start: usize,
     end: usize,
@@ -74,13 +73,13 @@ impl PomDependency {
 struct PomReader {
     /// Names of the open elements, joined by slashes.
     path: String,
-    /// Texts of [`PROJECT_FIELDS`].
+    /// Texts of the elements in [`PROJECT_FIELDS`].
     fields: BTreeMap<String, String>,
     dependencies: Vec<PomDependency>,
 }
 
 impl PomReader {
-    /// Reads the elements. An error is its offset and its message; what stands before it is kept.
+    /// Reads the elements. An error has an offset and a message; everything before it is kept.
     fn read(&mut self, text: &str) -> Result<(), (usize, String)> {
         const DEPENDENCY: &str = "project/dependencies/dependency";
         let mut reader = Reader::from_str(text);
@@ -129,7 +128,7 @@ impl PomReader {
     }
 }
 
-/// Number of the line that holds an offset, from 1.
+/// The line of an offset, counted from 1.
 fn line_at(text: &str, offset: usize) -> usize {
     text.as_bytes()[..offset.min(text.len())]
         .iter()

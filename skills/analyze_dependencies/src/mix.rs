@@ -1,8 +1,7 @@
-//! `mix.exs`: the tuples `{:name, …}` in the function `deps`. Nothing is evaluated.
+//! Parses `mix.exs`: the tuples `{:name, …}` in the function `deps`. Nothing is evaluated.
 
 use crate::model::{Dependency, Ecosystem, Manifest};
 
-/// Reads a `mix.exs`.
 pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Mix", Ecosystem::Elixir);
     let lines: Vec<&str> = text.lines().collect();
@@ -27,7 +26,7 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     manifest
 }
 
-/// The lines of the function `deps`: up to its `end`, or to the next definition where it has none.
+/// Lines of the function `deps`, up to its `end`, or to the next definition if it has none.
 fn body_of_deps(lines: &[&str]) -> std::ops::Range<usize> {
     let is_head = |line: &&str| {
         let mut words = line
@@ -48,7 +47,7 @@ fn body_of_deps(lines: &[&str]) -> std::ops::Range<usize> {
     start..length.map_or(lines.len(), |length| start + 1 + length)
 }
 
-/// The tuples of some lines that begin with an atom: number of the first and the last line, from 1, and the text inside.
+/// Tuples that begin with an atom: numbers of the first and the last line, counted from 1, and the text inside.
 fn tuples(lines: &[&str]) -> Vec<(usize, usize, String)> {
     let mut found = Vec::new();
     let mut open: Option<(usize, usize, String)> = None;
@@ -98,7 +97,7 @@ fn dependency(tuple: &str, line: usize) -> Option<Dependency> {
     Some(Dependency::new(name, &constraint, &group, line))
 }
 
-/// The text behind the key of an option.
+/// Text after the key of an option.
 fn option<'t>(options: &'t str, key: &str) -> Option<&'t str> {
     let is_key = |at: &usize| !options[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
     let key = format!("{key}:");
@@ -106,7 +105,7 @@ fn option<'t>(options: &'t str, key: &str) -> Option<&'t str> {
     Some(options[at + key.len()..].trim_start())
 }
 
-/// The group of `:test` or `[:dev, :test]`. Both are everyday work.
+/// Group of `:test` or `[:dev, :test]`.
 fn group_of(environments: &str) -> Option<String> {
     let list = environments.strip_prefix('[').and_then(|list| list.split(']').next());
     let list = list.unwrap_or(environments.split([',', ' ']).next().unwrap_or_default());
@@ -123,9 +122,9 @@ fn group_of(environments: &str) -> Option<String> {
     }
 }
 
-/// The string at the beginning of a text.
+/// The string literal at the beginning of a text.
 fn quoted(text: &str) -> Option<&str> {
     let (inside, _) = text.trim_start().strip_prefix('"')?.split_once('"')?;
-    // A text that is put together is computed.
+    // Interpolated text is computed.
     (!inside.contains("#{")).then_some(inside)
 }

@@ -1,6 +1,6 @@
-//! Content of a manifest, whatever its format.
+//! The content of a manifest in any format.
 
-/// Registry that a name belongs to: names of one ecosystem are compared with each other.
+/// Registry of a package name. Only names of the same ecosystem are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ecosystem {
     Python,
@@ -13,36 +13,35 @@ pub(crate) enum Ecosystem {
     Elixir,
 }
 
-/// One manifest.
 #[derive(Debug, Clone)]
 pub(crate) struct Manifest {
     pub(crate) path: String,
-    /// For the heading: `npm`, `Python, PEP 621`.
+    /// Format for the heading, for example `npm` or `Python, PEP 621`.
     pub(crate) kind: String,
     pub(crate) ecosystem: Ecosystem,
     pub(crate) name: Option<String>,
     pub(crate) version: Option<String>,
-    /// Whatever else is worth a line: the language's version, files that are included, locks.
+    /// Other lines: the language's version, included files, locks.
     pub(crate) facts: Vec<String>,
     pub(crate) dependencies: Vec<Dependency>,
-    /// Faults of the file, each with its line; 0 for the file as a whole.
+    /// Problems with their lines; line 0 for the file as a whole.
     pub(crate) problems: Vec<(usize, String)>,
 }
 
-/// One dependency as one manifest declares it.
+/// A dependency as a manifest declares it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// As written, without white space; `*` for any version.
+    /// Constraint as written, without white space; `*` for any version.
     pub(crate) constraint: String,
-    /// `runtime`, `dev`, `test`, `build`, `peer`, `optional`, `extra:NAME`, `group:NAME` and the like.
+    /// `runtime`, `dev`, `test`, `build`, `peer`, `optional`, `extra:NAME`, `group:NAME` and so on.
     pub(crate) group: String,
     /// First and last line of the declaration, counted from 1.
     pub(crate) line: usize,
     pub(crate) last_line: usize,
-    /// The version that a lock file names.
+    /// Version in a lock file.
     pub(crate) locked: Option<String>,
-    /// A marker, a source, a feature: what else decides.
+    /// Other conditions: a marker, a source, a feature.
     pub(crate) note: Option<String>,
 }
 
@@ -64,13 +63,13 @@ impl Dependency {
         }
     }
 
-    /// For a declaration of several lines.
+    /// Sets the last line of a longer declaration.
     pub(crate) fn until(mut self, last_line: usize) -> Self {
         self.last_line = last_line;
         self
     }
 
-    /// Place in a manifest: `path:line` or `path:first-last`.
+    /// Position in a manifest: `path:line` or `path:first-last`.
     pub(crate) fn place(&self, path: &str) -> String {
         let Self { line, last_line, .. } = self;
         if line == last_line {
@@ -100,7 +99,7 @@ impl Manifest {
         }
     }
 
-    /// Adds a line for something that is there.
+    /// Adds a line, if there is a value.
     pub(crate) fn fact(&mut self, label: &str, value: Option<String>) {
         self.facts.extend(value.map(|value| format!("{label}: {value}")));
     }
@@ -110,31 +109,31 @@ impl Manifest {
         self.problems.push((line, what.to_owned()));
     }
 
-    /// The directory that the manifest is in, with a `/` at its end; empty for the root.
+    /// Directory of the manifest, with a `/` at its end; empty for the root.
     pub(crate) fn directory(&self) -> &str {
         directory(&self.path)
     }
 }
 
-/// A URL without the name and password that it may carry; other text as it is.
+/// Removes the name and password from a URL. Other text stays unchanged.
 fn without_credentials(text: &str) -> String {
     let Some((before, rest)) = text.split_once("://") else {
         return text.to_owned();
     };
     let host_end = rest.find('/').unwrap_or(rest.len());
     match rest[..host_end].rfind('@') {
-        // `git@` in an address of ssh is no secret.
+        // `git@` in an ssh address is not a secret.
         Some(at) if &rest[..at] != "git" => format!("{before}://…{}", &rest[at..]),
         _ => text.to_owned(),
     }
 }
 
-/// The directory of a path, with a `/` at its end; empty for the root.
+/// Directory of a path, with a `/` at its end; empty for the root.
 pub(crate) fn directory(path: &str) -> &str {
     path.rfind('/').map_or("", |at| &path[..=at])
 }
 
-/// The form in which names of an ecosystem are equal.
+/// Normalises a name, so that equal names of an ecosystem have the same form.
 pub(crate) fn normal(ecosystem: Ecosystem, name: &str) -> String {
     match ecosystem {
         // PEP 503: case and the choice of `-`, `_` and `.` do not matter.

@@ -1,4 +1,4 @@
-//! `package.json`.
+//! Parses `package.json`.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,6 @@ const SECTIONS: [(&str, &str); 4] = [
     ("optionalDependencies", "optional"),
 ];
 
-/// Reads a `package.json`.
 pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "npm", Ecosystem::Npm);
     let Some(value) = read_object(&mut manifest, text) else {
@@ -58,7 +57,7 @@ fn without_mark(text: &str) -> &str {
     text.trim_start_matches('\u{feff}')
 }
 
-/// Adds the dependencies of some sections, each with its group. Names for which `is_package` is false are left out.
+/// Adds the dependencies of some sections, each with its group. Names for which `is_package` is false are skipped.
 pub(crate) fn add_sections(
     manifest: &mut Manifest,
     value: &Value,
@@ -102,12 +101,12 @@ fn workspaces(value: &Value) -> Option<String> {
     (!globs.is_empty()).then(|| globs.join(", "))
 }
 
-/// The lines of the keys on the first two levels of a JSON text that is known to parse. The last of equal keys counts,
-/// as it does for the value.
+/// Lines of the keys on the first two levels of a valid JSON text. If a key is repeated, the last one counts, as for
+/// the value.
 fn key_lines(text: &str) -> HashMap<(String, Option<String>), usize> {
     let bytes = text.as_bytes();
     let mut lines = HashMap::new();
-    // The key that each open object is at; arrays have none.
+    // The current key of each open object; `None` for an array.
     let mut open: Vec<Option<String>> = Vec::new();
     let (mut at, mut line) = (0, 1);
     while at < bytes.len() {
@@ -120,7 +119,7 @@ fn key_lines(text: &str) -> HashMap<(String, Option<String>), usize> {
             b'"' => {
                 let end = string_end(bytes, at);
                 let after = bytes[end..].iter().find(|byte| !byte.is_ascii_whitespace());
-                // A string before a colon is a key; no value can be.
+                // Only a key can be a string before a colon.
                 if after == Some(&b':') {
                     let key: String = serde_json::from_str(&text[at..end]).unwrap_or_default();
                     match open.as_slice() {
@@ -146,7 +145,7 @@ fn key_lines(text: &str) -> HashMap<(String, Option<String>), usize> {
     lines
 }
 
-/// The offset after the closing quote of the string that begins at `at`.
+/// Offset after the closing quote of the string that begins at `at`.
 fn string_end(bytes: &[u8], at: usize) -> usize {
     let mut end = at + 1;
     while end < bytes.len() && bytes[end] != b'"' {

@@ -1,10 +1,9 @@
-//! `pyproject.toml` (PEP 621, PEP 735, Poetry, uv, PDM) and `Pipfile`.
+//! Parses `pyproject.toml` (PEP 621, PEP 735, Poetry, uv, PDM) and `Pipfile`.
 
 use crate::model::{Dependency, Ecosystem, Manifest};
 use crate::requirement;
 use crate::toml_file::{Item, TomlFile};
 
-/// Reads a `pyproject.toml`.
 pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Python", Ecosystem::Python);
     let file = TomlFile::parse(text);
@@ -66,7 +65,7 @@ fn pep_621(manifest: &mut Manifest, project: &Item<'_, '_>) {
     }
 }
 
-/// An array of requirement strings.
+/// Reads an array of requirement strings.
 fn strings(manifest: &mut Manifest, list: Option<Item<'_, '_>>, group: &str) {
     let Some(list) = list else {
         return;
@@ -82,7 +81,7 @@ fn strings(manifest: &mut Manifest, list: Option<Item<'_, '_>>, group: &str) {
     }
 }
 
-/// PEP 735: strings, and `{include-group = "name"}`.
+/// Reads a group of PEP 735: strings, and `{include-group = "name"}`.
 fn dependency_group(manifest: &mut Manifest, group: &str, members: &Item<'_, '_>) {
     let label = format!("group:{group}");
     for element in members.elements() {
@@ -113,7 +112,7 @@ fn poetry(manifest: &mut Manifest, poetry: &Item<'_, '_>) {
     }
 }
 
-/// A table of `name = "^1.0"` or `name = {version = …}`, as Poetry and Pipenv write it.
+/// Reads a table of `name = "^1.0"` or `name = {version = …}`, as Poetry and Pipenv write it.
 fn table(manifest: &mut Manifest, dependencies: Option<Item<'_, '_>>, group: &str) {
     let Some(dependencies) = dependencies else {
         return;
@@ -123,7 +122,7 @@ fn table(manifest: &mut Manifest, dependencies: Option<Item<'_, '_>>, group: &st
             manifest.fact("requires Python", item.text().map(str::to_owned));
             continue;
         }
-        // Several tables are one dependency for several markers.
+        // Several tables are one dependency with several markers.
         let alternatives = if item.value.is_array() {
             item.elements()
         } else {
@@ -175,7 +174,6 @@ fn dependency(name: &str, item: &Item<'_, '_>, group: &str) -> Option<Dependency
     Some(Dependency::new(&name, &constraint, group, item.line).note(Some(notes.join("; "))))
 }
 
-/// Reads a `Pipfile`.
 pub(crate) fn parse_pipfile(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Python, Pipenv", Ecosystem::Python);
     let file = TomlFile::parse(text);

@@ -1,8 +1,8 @@
-//! Python's requirement strings (PEP 508) and the files that hold one a line.
+//! Parses Python's requirement strings (PEP 508), and files with one on each line.
 
 use crate::model::{Dependency, Ecosystem, Manifest, directory};
 
-/// Reads `name[extra]>=1,<2; marker` or `name @ url`.
+/// Parses `name[extra]>=1,<2; marker` or `name @ url`.
 pub(crate) fn parse(text: &str, group: &str, line: usize) -> Option<Dependency> {
     let (text, marker) = match text.split_once(';') {
         Some((text, marker)) => (text.trim(), Some(format!("only: {}", marker.trim()))),
@@ -46,7 +46,7 @@ pub(crate) fn parse(text: &str, group: &str, line: usize) -> Option<Dependency> 
     Some(Dependency::new(&format!("{name}{extras}"), &constraint, group, line).note(marker))
 }
 
-/// Adds a requirement, or the mistake in it.
+/// Adds a requirement, or a problem if it does not parse.
 pub(crate) fn add(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
     match parse(text, group, line) {
         Some(dependency) => manifest.dependencies.push(dependency),
@@ -54,7 +54,7 @@ pub(crate) fn add(manifest: &mut Manifest, text: &str, group: &str, line: usize)
     }
 }
 
-/// Reads a requirements file.
+/// Parses a requirements file.
 pub(crate) fn parse_file(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Python, requirements file", Ecosystem::Python);
     let group = group_of(path);
@@ -96,7 +96,7 @@ fn requirement(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
     }
 }
 
-/// A requirement that is a place: its name is what `#egg=` says, or the place itself.
+/// A requirement that is a path or a URL. Its name is in `#egg=`; without that, the path or URL itself.
 fn source(place: &str, group: &str, line: usize) -> Dependency {
     let place = place.trim();
     let name = place
@@ -123,7 +123,7 @@ fn source(place: &str, group: &str, line: usize) -> Dependency {
 
 fn option(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
     let (option, value) = text.split_once([' ', '=']).unwrap_or((text, ""));
-    // `-rbase.txt` is allowed as well.
+    // `-rbase.txt` is valid as well.
     let (option, value) = match option {
         long if long.starts_with("--") || long.len() <= 2 => (long, value.trim()),
         short => short.split_at(2),
@@ -146,12 +146,12 @@ fn option(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
             let dependency = source(value, group, line).note(Some("editable".to_owned()));
             manifest.dependencies.push(dependency);
         }
-        // An index may hold credentials.
+        // The URL of an index may hold credentials.
         option => manifest.facts.push(format!("option: {option} ({place})")),
     }
 }
 
-/// A relative place against the directory of the file that names it.
+/// Resolves a relative path against the directory of the file that names it.
 fn join(directory: &str, path: &str) -> String {
     if path.contains("://") || path.starts_with('/') {
         return path.to_owned();
@@ -169,7 +169,7 @@ fn join(directory: &str, path: &str) -> String {
     parts.join("/")
 }
 
-/// Lines with what a backslash at their end joins to them; the number is that of the first.
+/// Joins lines that end with a backslash. The number is that of the first line.
 fn logical_lines(text: &str) -> Vec<(usize, String)> {
     let mut lines: Vec<(usize, String)> = Vec::new();
     let mut open = false;
@@ -192,7 +192,7 @@ fn without_comment(line: &str) -> &str {
     if line.starts_with('#') {
         return "";
     }
-    // Within a URL `#` stands without a space before it.
+    // In a URL, `#` has no space before it.
     let end = line
         .match_indices('#')
         .map(|(at, _)| at)

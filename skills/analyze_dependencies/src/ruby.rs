@@ -1,16 +1,15 @@
-//! `Gemfile` and `*.gemspec`, read line by line: what is computed is left out.
+//! Parses `Gemfile` and `*.gemspec` line by line, and skips what is computed.
 
 use crate::model::{Dependency, Ecosystem, Manifest};
 
-/// Reads a `Gemfile`.
 pub(crate) fn parse_gemfile(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Bundler", Ecosystem::Ruby);
-    // A gem declares in its gemspec what it needs; its `Gemfile` adds what its authors work with.
+    // A gem declares its dependencies in the gemspec, and those of its authors in the `Gemfile`.
     let is_of_gem = text
         .lines()
         .any(|line| line.split_whitespace().next() == Some("gemspec"));
     let default = if is_of_gem { "dev" } else { "runtime" };
-    // For each open block, the group that it declares.
+    // The group of each open block, if it declares one.
     let mut blocks: Vec<Option<String>> = Vec::new();
     for (at, whole) in text.lines().enumerate() {
         let line = whole.trim();
@@ -32,7 +31,6 @@ pub(crate) fn parse_gemfile(path: &str, text: &str) -> Manifest {
     manifest
 }
 
-/// Reads a `*.gemspec`.
 pub(crate) fn parse_gemspec(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "RubyGems", Ecosystem::Ruby);
     const CALLS: [(&str, &str); 3] = [
@@ -83,7 +81,7 @@ fn gem(arguments: &str, group: &str, line: usize) -> Option<Dependency> {
     Some(Dependency::new(&name, &constraint, &group, line))
 }
 
-/// The text behind the key of an option, `key: value` or `:key => value`.
+/// Text after the key of an option: `key: value` or `:key => value`.
 fn option<'t>(options: &'t str, key: &str) -> Option<&'t str> {
     [format!(" {key}: "), format!(" :{key} => ")]
         .iter()
@@ -91,7 +89,7 @@ fn option<'t>(options: &'t str, key: &str) -> Option<&'t str> {
         .map(|(_, value)| value)
 }
 
-/// The group of the first symbols in a text. The groups of everyday work are one.
+/// The group of the first symbols in a text. Development and test count as one.
 fn group_of(text: &str) -> Option<String> {
     let symbol = text.split_once(':')?.1;
     let name: String = symbol
@@ -106,7 +104,7 @@ fn group_of(text: &str) -> Option<String> {
     }
 }
 
-/// The strings at the beginning of a list of arguments, and the rest of the line.
+/// The string literals at the beginning of a list of arguments, and the rest of the line.
 fn strings(arguments: &str) -> (Vec<String>, &str) {
     let mut found = Vec::new();
     let mut rest = arguments;
@@ -122,7 +120,7 @@ fn strings(arguments: &str) -> (Vec<String>, &str) {
         let Some((inside, after)) = text[1..].split_once(close) else {
             return (found, rest);
         };
-        // An interpolated text is computed.
+        // Interpolated text is computed.
         if inside.contains("#{") {
             return (found, rest);
         }

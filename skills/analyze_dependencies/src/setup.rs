@@ -1,11 +1,10 @@
-//! `setup.cfg`, and the literal parts of `setup.py`, which is never executed.
+//! Parses `setup.cfg`, and the literal parts of `setup.py`, which is never executed.
 
 use syntax::{Literal, Module};
 
 use crate::model::{Ecosystem, Manifest};
 use crate::requirement;
 
-/// Reads a `setup.cfg`.
 pub(crate) fn parse_cfg(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Python, setuptools", Ecosystem::Python);
     for setting in settings(text, &mut manifest) {
@@ -32,7 +31,7 @@ pub(crate) fn parse_cfg(path: &str, text: &str) -> Manifest {
 
 fn add_lines(manifest: &mut Manifest, setting: &Setting, group: &str) {
     for (line, text) in &setting.lines {
-        // `file: requirements.txt` reads them from elsewhere.
+        // `file: requirements.txt` takes them from another file.
         if let Some(files) = text.strip_prefix("file:") {
             manifest
                 .facts
@@ -52,7 +51,7 @@ struct Setting {
     lines: Vec<(usize, String)>,
 }
 
-/// Reads the form that Python's `configparser` reads: sections, keys, and values that go on in indented lines.
+/// Parses the format of Python's `configparser`: sections, keys, and values that continue on indented lines.
 fn settings(text: &str, manifest: &mut Manifest) -> Vec<Setting> {
     let mut settings: Vec<Setting> = Vec::new();
     let mut section: Option<String> = None;
@@ -96,7 +95,7 @@ fn without_comment(value: &str) -> &str {
     value.find(" #").map_or(value, |at| &value[..at]).trim_end()
 }
 
-/// Reads the literal arguments of `setup(…)`.
+/// Parses the literal arguments of `setup(…)`.
 pub(crate) fn parse_py(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Python, setup.py", Ecosystem::Python);
     manifest

@@ -1,19 +1,19 @@
-//! TOML with the lines of its values, read as far as it parses.
+//! TOML with line numbers, read up to the first error.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::model::Manifest;
 
-/// A parsed file that knows its lines.
+/// A parsed file with line numbers.
 pub(crate) struct TomlFile<'a> {
     table: Spanned<DeTable<'a>>,
     lines: Vec<usize>,
-    /// Line and words of the first error.
+    /// Line and message of the first error.
     error: Option<(usize, String)>,
 }
 
-/// A value with the line of its key.
+/// A value, and the line of its key.
 #[derive(Clone, Copy)]
 pub(crate) struct Item<'t, 'a> {
     pub(crate) value: &'t DeValue<'a>,
@@ -22,7 +22,7 @@ pub(crate) struct Item<'t, 'a> {
 }
 
 impl<'a> TomlFile<'a> {
-    /// Parses as far as it goes; [`TomlFile::report`] says where that was.
+    /// Parses up to the first error, which [`TomlFile::report`] adds to the manifest.
     pub(crate) fn parse(text: &'a str) -> Self {
         let lines = text.match_indices('\n').map(|(at, _)| at).collect();
         let (table, errors) = DeTable::parse_recoverable(text);
@@ -41,7 +41,7 @@ impl<'a> TomlFile<'a> {
         file
     }
 
-    /// Notes the first error, and drops what was read from there on: after an error the parser guesses.
+    /// Adds the first error to the manifest, and drops what was read after it: there the parser guesses.
     pub(crate) fn report(&self, manifest: &mut Manifest) {
         let Some((first, words)) = &self.error else {
             return;
@@ -62,7 +62,6 @@ impl<'a> TomlFile<'a> {
         Some(item)
     }
 
-    /// The top-level tables.
     pub(crate) fn entries<'t>(&'t self) -> Vec<(&'t str, Item<'t, 'a>)> {
         self.entries_of(self.table.get_ref())
     }
@@ -99,7 +98,7 @@ impl<'t, 'a> Item<'t, 'a> {
         Some(self.file.item(key.span().start, value))
     }
 
-    /// The entries of a table, in the order of the file; none where it is no table.
+    /// Entries of a table, in the order of the file; empty if it is not a table.
     pub(crate) fn entries(&self) -> Vec<(&'t str, Self)> {
         self.value
             .as_table()
@@ -107,7 +106,7 @@ impl<'t, 'a> Item<'t, 'a> {
             .unwrap_or_default()
     }
 
-    /// The elements of an array with their lines; none where it is no array.
+    /// Elements of an array with their lines; empty if it is not an array.
     pub(crate) fn elements(&self) -> Vec<Self> {
         let array = self.value.as_array();
         array
@@ -117,17 +116,16 @@ impl<'t, 'a> Item<'t, 'a> {
             .collect()
     }
 
-    /// The value as text.
     pub(crate) fn text(&self) -> Option<&'t str> {
         self.value.as_str()
     }
 
-    /// A string under a key.
+    /// The string at a key.
     pub(crate) fn text_of(&self, key: &str) -> Option<&'t str> {
         self.get(key)?.text()
     }
 
-    /// True where the key holds `true`.
+    /// True if the key has the value `true`.
     pub(crate) fn is_true(&self, key: &str) -> bool {
         self.get(key).and_then(|item| item.value.as_bool()) == Some(true)
     }

@@ -1,22 +1,22 @@
-//! Pointers of Git LFS: what git stores, and a work tree holds, instead of a large file whose content is elsewhere.
+//! Pointers of Git LFS, which git stores instead of large files.
 
 /// First line of every pointer.
 const VERSION: &str = "version https://git-lfs.github.com/spec/v1";
 
-/// Longest pointer, by its specification.
+/// Limit for a pointer in bytes, from its specification.
 pub const POINTER_BYTES_MAX: usize = 1024;
 
-/// What a pointer says of the content that it stands for.
+/// Digest and size in a pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LfsPointer {
-    /// SHA-256, in lower-case hexadecimal.
+    /// SHA-256 of the content, lower-case hexadecimal.
     pub digest: String,
-    /// Bytes of the content.
+    /// Size of the content in bytes.
     pub bytes: u64,
 }
 
 impl LfsPointer {
-    /// Reads a pointer; `None` for any other content.
+    /// Parses a pointer; `None` for any other content.
     pub fn parse(content: &[u8]) -> Option<Self> {
         if content.len() >= POINTER_BYTES_MAX {
             return None;

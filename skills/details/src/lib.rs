@@ -1,10 +1,11 @@
-//! The details of the built-in skills: the JSON that each gives to programs, beside the text that a model reads.
+//! The details of the built-in skills: the JSON for programs that accompanies the text for the model.
 //!
-//! Skills write these types and the host, the command line and other programs read them. To the host they are untrusted
-//! input: it shows them, and takes what it decides by from its own records. [`test_run`] is the exception, because both
-//! sides read the output of test runners by it: the skill for its answer, the host for its own record.
+//! Skills write these types; the host, the command line and other programs read them. To the host they are untrusted
+//! input: it shows them, and decides by its own records. [`test_run`] is the exception: the skill uses it for its
+//! answer, and the host for its own record of the run.
 //!
-//! Lists are bounded by the skills; fields may be added. [`is_generated`] and [`lfs`] are here because both sides judge by them.
+//! Skills limit the lists, and fields may be added. [`is_generated`] and [`lfs`] are here because both sides use
+//! them.
 
 mod generated;
 pub mod lfs;
@@ -35,35 +36,35 @@ pub struct TestDetails {
 pub struct CommitDetails {
     /// Full object id, hexadecimal.
     pub commit: String,
-    /// Absent on a detached head.
+    /// Current branch; absent on a detached head.
     pub branch: Option<String>,
-    /// Committed paths.
+    /// Paths in the commit.
     pub files: Vec<String>,
-    /// Committed paths that are not listed, because there are too many.
+    /// Number of committed paths that are not listed.
     #[serde(default)]
     pub files_left_out: u64,
 }
 
-/// Details of `git_diff`. They describe all changes, also where the text is a page of them.
+/// Details of `git_diff`. They describe all changes, even if the text is a page of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiffDetails {
-    /// Absent on a detached head.
+    /// Current branch; absent on a detached head.
     pub branch: Option<String>,
-    /// The changed files.
+    /// Changed files, up to a limit.
     pub files: Vec<ChangedFile>,
-    /// Changed files that are not listed, because there are too many.
+    /// Number of changed files that are not listed.
     #[serde(default)]
     pub files_left_out: u64,
-    /// Added lines in all files.
+    /// Number of added lines in all files.
     pub added: u64,
-    /// Removed lines in all files.
+    /// Number of removed lines in all files.
     pub removed: u64,
 }
 
 /// A file of [`DiffDetails`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedFile {
-    /// Relative to the repository root.
+    /// Path relative to the repository root.
     pub path: String,
     /// The path before a rename.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,9 +73,9 @@ pub struct ChangedFile {
     pub area: String,
     /// `added`, `modified`, `deleted`, `renamed`, `type-changed` or `conflicted`.
     pub status: String,
-    /// Added lines.
+    /// Number of added lines.
     pub added: u32,
-    /// Removed lines.
+    /// Number of removed lines.
     pub removed: u32,
     /// True for a file that is not text.
     pub is_binary: bool,
@@ -92,7 +93,7 @@ pub struct LogDetails {
 pub struct CommitSummary {
     /// Full object id, hexadecimal.
     pub commit: String,
-    /// Name and address.
+    /// Name and e-mail address.
     pub author: String,
     /// The author's time, ISO 8601 with the offset of the author's clock.
     pub date: String,
@@ -100,37 +101,37 @@ pub struct CommitSummary {
     pub summary: String,
 }
 
-/// Details of `git_diff` with mode `show`. They describe all changes, also where the text is a page of them.
+/// Details of `git_diff` with mode `show`. They describe all changes, even if the text is a page of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShowDetails {
-    /// The commit.
+    /// The commit itself.
     pub commit: CommitSummary,
-    /// The files that it changes.
+    /// Changed files, up to a limit.
     pub files: Vec<ChangedFile>,
-    /// Changed files that are not listed, because there are too many.
+    /// Number of changed files that are not listed.
     #[serde(default)]
     pub files_left_out: u64,
-    /// Added lines in all files.
+    /// Number of added lines in all files.
     pub added: u64,
-    /// Removed lines in all files.
+    /// Number of removed lines in all files.
     pub removed: u64,
 }
 
 /// Details of `git_diff` with mode `blame`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlameDetails {
-    /// Relative to the repository root.
+    /// Path relative to the repository root.
     pub path: String,
     /// The lines of this page.
     pub lines: Vec<BlamedLines>,
-    /// Each commit of the lines once.
+    /// The commits of the lines, each once.
     pub commits: Vec<CommitSummary>,
 }
 
-/// Lines in a row of [`BlameDetails`] that one commit brought.
+/// Consecutive lines that one commit last changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlamedLines {
-    /// From 1.
+    /// First line, counted from 1.
     pub first: u32,
     /// Number of lines.
     pub count: u32,
@@ -144,11 +145,11 @@ pub struct BlamedLines {
 pub struct SearchDetails {
     /// The matching lines of this page.
     pub matches: Vec<LineMatch>,
-    /// Matching lines in all; at least so many where the search was stopped.
+    /// Number of matching lines; a lower bound if the search was stopped.
     pub total: u64,
-    /// Files with a match.
+    /// Number of files with a match.
     pub files: u64,
-    /// What was not looked at; absent where everything was.
+    /// Files that were not searched; absent if all were.
     #[serde(default, skip_serializing_if = "NotSearched::is_nothing")]
     pub not_searched: NotSearched,
 }
@@ -156,9 +157,9 @@ pub struct SearchDetails {
 /// A matching line of [`SearchDetails`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LineMatch {
-    /// Relative to the repository root.
+    /// Path relative to the repository root.
     pub path: String,
-    /// From 1.
+    /// Line, counted from 1.
     pub line: u64,
 }
 
@@ -167,11 +168,11 @@ pub struct LineMatch {
 pub struct ReferenceDetails {
     /// The references of this page.
     pub references: Vec<Reference>,
-    /// References in all.
+    /// Number of references.
     pub total: u64,
-    /// Files with a reference.
+    /// Number of files with a reference.
     pub files: u64,
-    /// What was not looked at; absent where everything was.
+    /// Files that were not searched; absent if all were.
     #[serde(default, skip_serializing_if = "NotSearched::is_nothing")]
     pub not_searched: NotSearched,
 }
@@ -179,9 +180,9 @@ pub struct ReferenceDetails {
 /// A reference of [`ReferenceDetails`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
-    /// Relative to the repository root.
+    /// Path relative to the repository root.
     pub path: String,
-    /// From 1.
+    /// Line, counted from 1.
     pub line: u64,
     /// `definition`, `call`, `import`, `attribute`, `name`, `possible` or `text`.
     pub kind: String,
@@ -192,11 +193,11 @@ pub struct Reference {
 pub struct ListDetails {
     /// The entries of this page.
     pub entries: Vec<ListedEntry>,
-    /// Entries in all.
+    /// Number of entries.
     pub total: u64,
-    /// Entries that are ignored, skipped, hidden, or whose names are not UTF-8.
+    /// Number of entries that are ignored, skipped or hidden, or whose names are not UTF-8.
     pub left_out: u32,
-    /// What a recursive list leaves out; absent where it is everything, and for a list of one directory.
+    /// Entries that a recursive list leaves out; absent if there are none, and for a list of one directory.
     #[serde(default, skip_serializing_if = "NotSearched::is_nothing")]
     pub not_listed: NotSearched,
 }
@@ -204,11 +205,11 @@ pub struct ListDetails {
 /// An entry of [`ListDetails`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListedEntry {
-    /// Relative to the repository root.
+    /// Path relative to the repository root.
     pub path: String,
     /// Kind of the entry.
     pub kind: ListedKind,
-    /// Bytes; absent for a directory and a link.
+    /// Size in bytes; absent for a directory and a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
 }
@@ -217,24 +218,24 @@ pub struct ListedEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ListedKind {
-    /// A file.
+    /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// A symbolic link.
+    /// A symbolic link, which is not followed.
     Symlink,
 }
 
 /// Details of `write_file`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteDetails {
-    /// Relative to the repository root.
+    /// Path relative to the repository root.
     pub path: String,
     /// Kind of the change.
     pub change: WriteChange,
-    /// Added lines.
+    /// Number of added lines.
     pub added: u64,
-    /// Removed lines.
+    /// Number of removed lines.
     pub removed: u64,
 }
 
@@ -242,33 +243,33 @@ pub struct WriteDetails {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WriteChange {
-    /// It is new.
+    /// The file is new.
     Created,
-    /// Its content is replaced or edited.
+    /// The content is replaced or edited.
     Modified,
-    /// It has this content already.
+    /// The file has this content already.
     Unchanged,
 }
 
 /// Details of `install_package`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstallDetails {
-    /// `pip` or `npm`.
+    /// Package manager: `pip` or `npm`.
     pub manager: String,
-    /// The packages that were asked for, each with its constraint.
+    /// Requested packages, each with its constraint.
     pub requested: Vec<String>,
-    /// The packages that pip says it installed. npm prints no list.
+    /// Packages that pip reports as installed. npm prints no list.
     pub installed: Vec<InstalledPackage>,
-    /// Files of the repository that the installation changes, relative to its root.
+    /// Files of the repository that the installation changed, relative to its root.
     pub files: Vec<String>,
 }
 
 /// A package of [`InstallDetails`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstalledPackage {
-    /// Its name.
+    /// Name of the package.
     pub name: String,
-    /// Absent where the installer does not say.
+    /// Installed version; absent if the installer does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 }

@@ -1,27 +1,27 @@
-//! What a search has not looked at, in numbers and in words.
+//! Files that a search did not examine, as numbers and in words.
 
 use serde::{Deserialize, Serialize};
 
-/// Numbers of what a search has not looked at. What is hidden does not count.
+/// Counts of files that a search did not examine. Hidden files are not counted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NotSearched {
-    /// Files that are no text.
+    /// Files that are not text.
     #[serde(skip_serializing_if = "is_zero")]
     pub binary: u64,
-    /// Files that are too large.
+    /// Files above the size limit.
     #[serde(skip_serializing_if = "is_zero")]
     pub large: u64,
     /// Files that could not be read.
     #[serde(skip_serializing_if = "is_zero")]
     pub unreadable: u64,
-    /// Directories that are skipped because of their names, or as environments of Python, and in which git tracks nothing.
+    /// Directories skipped because of their names or as environments of Python, in which git tracks nothing.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped_folders: u64,
-    /// The first of them.
+    /// The first skipped directories.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped_named: Vec<String>,
-    /// Files and directories that an ignore rule covers, and that git does not track.
+    /// Files and directories that an ignore rule covers and that git does not track.
     #[serde(skip_serializing_if = "is_zero")]
     pub ignored: u64,
     /// Entries whose names are not UTF-8.
@@ -38,12 +38,12 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl NotSearched {
-    /// True where everything was looked at.
+    /// True if everything was examined.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Takes what was not listed in the first place.
+    /// Adds entries that the list of files left out.
     pub fn add_not_listed(&mut self, (skipped, named): (u32, Vec<String>), [ignored, not_utf8, not_on_disk]: [u32; 3]) {
         self.skipped_folders += u64::from(skipped);
         self.skipped_named.extend(named);
@@ -52,7 +52,7 @@ impl NotSearched {
         self.not_on_disk += u64::from(not_on_disk);
     }
 
-    /// Adds the numbers of another part of the same search.
+    /// Adds the counts of another part of the same search.
     pub fn append(&mut self, part: Self) {
         self.binary += part.binary;
         self.large += part.large;
@@ -67,7 +67,7 @@ impl NotSearched {
         self.not_on_disk += part.not_on_disk;
     }
 
-    /// What was not listed in the first place, in words, for an answer that found nothing: the numbers come first.
+    /// Describes what the list of files left out, for an answer without matches. The numbers come first.
     pub fn not_listed(&self) -> Vec<String> {
         let mut words = Vec::new();
         let mut say = |count: u64, one: &str, many: &str, more: &str| {

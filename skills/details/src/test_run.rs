@@ -1,30 +1,30 @@
-//! A test run as its exit status and its runner's summary tell it: numbers, and words of our own.
+//! The result of a test run, from its exit status and the runner's summary: numbers, and our own words.
 //!
-//! Counts come from the runner's last summary, read by a strict grammar: numbers of a few digits beside words that are
-//! known here. A hostile suite can print wrong numbers; none of its words gets into a [`TestRun`]. Where nothing fits the
-//! grammar there are no counts.
+//! Counts come from the runner's last summary, read with a strict grammar: numbers of a few digits beside known
+//! words. A hostile suite can print wrong numbers, but none of its words gets into a [`TestRun`]. If nothing fits the
+//! grammar, there are no counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-/// Digits of a count. More of them could spell something.
+/// Limit for the digits of a count. A longer number could encode text.
 const DIGITS_MAX: usize = 7;
 
-/// The largest number of [`DIGITS_MAX`] digits; sums of counts are bounded by it, too.
+/// The largest number of [`DIGITS_MAX`] digits, which also limits sums.
 const COUNT_MAX: u64 = 9_999_999;
 
-/// Runner whose summary [`TestCounts::read`] finds in an output.
+/// A runner whose summary [`TestCounts::read`] understands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestRunner {
-    /// `python -m pytest`.
+    /// pytest, run as `python -m pytest`.
     Pytest,
-    /// `npm test`, whichever runner that starts.
+    /// Any runner that `npm test` starts.
     Npm,
 }
 
 impl TestRunner {
-    /// Name of the recipe that starts it.
+    /// Name of the recipe.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pytest => "pytest",
@@ -97,7 +97,7 @@ pub struct TestCounts {
 }
 
 impl TestRun {
-    /// Judges a run. `exit_code` is absent where a signal or the time limit ended it.
+    /// Judges a run. `exit_code` is absent if a signal or the time limit ended it.
     pub fn new(
         runner: &str,
         exit_code: Option<i32>,
@@ -125,12 +125,12 @@ impl TestRun {
         }
     }
 
-    /// One run of two that belong together: sums of counts and times, and the worse status. Counts are known only where
-    /// both are.
+    /// Combines two runs: sums of counts and times, and the worse status. Counts are known only if both runs have
+    /// them.
     #[must_use]
     pub fn with(self, other: &Self) -> Self {
         let severity = |run: &Self| match run.status {
-            // A package without tests beside one whose tests pass.
+            // A package without tests does not make a run beside it worse.
             TestStatus::NothingRan if run.is_empty() => 0,
             TestStatus::Passed => 1,
             TestStatus::NothingRan => 2,
@@ -149,7 +149,7 @@ impl TestRun {
         }
     }
 
-    /// True where tests ran to the end of the run.
+    /// True if tests ran, and the run reached its end.
     pub fn has_run(&self) -> bool {
         self.status != TestStatus::TimedOut && self.counts.is_none_or(|counts| counts.any_ran())
     }
@@ -159,19 +159,19 @@ impl TestRun {
         self.status == TestStatus::NothingRan && self.exit_code == Some(0)
     }
 
-    /// True where a test, or the run itself, failed.
+    /// True if a test, or the run itself, failed.
     pub fn has_failed(&self) -> bool {
         self.status != TestStatus::Passed && !self.is_empty()
     }
 
-    /// The run in a line: `PASSED: 7 passed in 0.3 s`.
+    /// Formats the run in one line: `PASSED: 7 passed in 0.3 s`.
     pub fn verdict(&self) -> String {
         let words = self.counts.map(|counts| counts.words()).unwrap_or_default();
         let ran = self.counts.is_none_or(|counts| counts.any_ran());
         let timed_out = self.status == TestStatus::TimedOut;
         let passed = self.status == TestStatus::Passed;
         if self.is_empty() {
-            // A runner may call it a success that it found nothing.
+            // A runner may report success without any test.
             let which = if words.is_empty() { words } else { format!(": {words}") };
             return format!("NO TESTS RAN{which} in {}", seconds(self.duration_ms));
         }
@@ -193,7 +193,7 @@ impl TestRun {
         format!("{word}: {what} in {}{although}", seconds(self.duration_ms))
     }
 
-    /// End of the runner, in words: `exit status 1`.
+    /// Describes how the runner ended: `exit status 1`.
     pub fn ending(&self) -> String {
         match self.exit_code {
             _ if self.status == TestStatus::TimedOut => "stopped by the time limit".to_owned(),
@@ -204,7 +204,7 @@ impl TestRun {
 }
 
 impl TestCounts {
-    /// Reads the counts in what a runner printed; nothing where no summary is found.
+    /// Reads the counts from a runner's output; `None` without a summary.
     pub fn read(runner: TestRunner, output: &str) -> Option<Self> {
         let lines: Vec<String> = output.lines().map(without_colours).collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
@@ -214,7 +214,7 @@ impl TestCounts {
         }
     }
 
-    /// Sums, each at most the largest count of one run.
+    /// Adds counts, each up to the largest count of one run.
     fn plus(&self, other: &Self) -> Self {
         let sum = |one: u64, two: u64| one.saturating_add(two).min(COUNT_MAX);
         Self {
@@ -230,17 +230,17 @@ impl TestCounts {
         }
     }
 
-    /// Tests, and files with tests, that failed or broke.
+    /// Number of tests and test files that failed or broke.
     pub fn failures(&self) -> u64 {
         self.failed + self.errors
     }
 
-    /// True where a test ran, or broke before it could.
+    /// True if a test ran, or broke before it could.
     pub fn any_ran(&self) -> bool {
         self.failures() + self.passed + self.xfailed + self.xpassed > 0
     }
 
-    /// Adds a count under a word of a runner. False for an unknown word, and for a sum that is too large.
+    /// Adds a count for a runner's word. Returns false for an unknown word, and if the sum is too large.
     fn add(&mut self, count: u64, word: &str) -> bool {
         let slot = match word {
             "failed" | "failing" | "fail" | "cancelled" | "subtests failed" => &mut self.failed,
@@ -252,7 +252,7 @@ impl TestCounts {
             "xpassed" => &mut self.xpassed,
             "deselected" => &mut self.deselected,
             "warning" | "warnings" => &mut self.warnings,
-            // Sums, and parts of tests that are counted already.
+            // These are sums, or parts of tests that are counted already.
             "total" | "rerun" | "subtests passed" | "subtests skipped" => return true,
             _ => return false,
         };
@@ -260,7 +260,7 @@ impl TestCounts {
         *slot <= COUNT_MAX
     }
 
-    /// `2 failed, 1 error, 5 passed`; empty where all counts are zero.
+    /// Formats the counts: `2 failed, 1 error, 5 passed`; empty if all are zero.
     pub fn words(&self) -> String {
         let plural = |word: &str, count: u64| format!("{word}{}", if count == 1 { "" } else { "s" });
         let all = [
@@ -280,7 +280,7 @@ impl TestCounts {
     }
 }
 
-/// A duration as people read it: `0.3 s`, `75 s`.
+/// Formats a duration: `0.3 s`, `75 s`.
 pub fn seconds(duration_ms: u64) -> String {
     let seconds = duration_ms as f64 / 1000.0;
     match duration_ms {
@@ -289,7 +289,7 @@ pub fn seconds(duration_ms: u64) -> String {
     }
 }
 
-/// `2 passed, 1 skipped`, or nothing where a part is anything else.
+/// Parses `2 passed, 1 skipped`; `None` if a part is anything else.
 fn list(text: &str, separator: &str) -> Option<TestCounts> {
     let mut counts = TestCounts::default();
     for part in text.split(separator) {
@@ -304,7 +304,8 @@ fn count(digits: &str) -> Option<u64> {
     is_number.then(|| digits.parse().ok()).flatten()
 }
 
-/// `== 5 passed, 1 warning in 0.06s ==`, which `-q` prints without the bars. A `pytest` that did not start is an error.
+/// Parses `== 5 passed, 1 warning in 0.06s ==`, which `-q` prints without the bars. A `pytest` that did not start
+/// counts as an error.
 fn pytest(lines: &[&str]) -> Option<TestCounts> {
     let summary = |line: &&str| {
         let (counted, time) = line.trim().trim_matches('=').trim().rsplit_once(" in ")?;
@@ -325,8 +326,8 @@ fn pytest(lines: &[&str]) -> Option<TestCounts> {
     })
 }
 
-/// The counts of tests, where pytest counts each failed subtest as a failed test, and the test around them once more: as
-/// failed, or for unittest as passed.
+/// Corrects counts with subtests: pytest counts each failed subtest as a failed test, and the test around it once
+/// more, as failed or for unittest as passed.
 fn with_subtests_once(mut counts: TestCounts, lines: &[&str]) -> TestCounts {
     let at = lines
         .iter()
@@ -346,7 +347,7 @@ fn with_subtests_once(mut counts: TestCounts, lines: &[&str]) -> TestCounts {
     counts
 }
 
-/// The test of a line `SUBFAILED[message] (i=1) path::name - what failed`.
+/// The test in a line `SUBFAILED[message] (i=1) path::name - what failed`.
 fn subtest(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("SUBFAIL")?;
     let mut rest = rest.strip_prefix("ED").unwrap_or(rest).trim_start();
@@ -358,16 +359,16 @@ fn subtest(line: &str) -> Option<&str> {
     Some(test_id(rest))
 }
 
-/// `path::name` of `path::name - what failed`. Parameters may be cut, for all lines of a test in the same way.
+/// `path::name` in `path::name - what failed`. Parameters may be cut, in the same way for all lines of a test.
 fn test_id(rest: &str) -> &str {
     rest.split(" - ").next().unwrap_or(rest)
 }
 
-/// The counts of an npm test run, by the summaries of jest, vitest, node's own runner, other TAP, and mocha.
+/// Counts of an npm test run, from the summaries of jest, vitest, node's own runner, other TAP, and mocha.
 fn npm(lines: &[&str]) -> Option<TestCounts> {
     if let Some(tests) = last(lines, "Tests: ") {
         let files = list(last(lines, "Test Suites: ")?, ", ")?;
-        // With many files jest prints all failures once more at the end.
+        // With many files, jest prints all failures once more at the end.
         let once = lines
             .iter()
             .take_while(|line| !line.starts_with("Summary of all failing tests"));
@@ -378,7 +379,7 @@ fn npm(lines: &[&str]) -> Option<TestCounts> {
     }
     if let Some(files) = last(lines, "Test Files  ") {
         let without_sum = |text: &str| list(text.split('(').next().unwrap_or(text).trim_end(), " | ");
-        // A file that does not load is named as a whole: ` FAIL  a.test.js [ a.test.js ]`.
+        // A file that does not load is listed as a whole: ` FAIL  a.test.js [ a.test.js ]`.
         let is_whole = |line: &&&str| line.trim_start().starts_with("FAIL  ") && !line.contains(" > ");
         let broken = lines.iter().filter(is_whole).count();
         return Some(with_files(
@@ -393,8 +394,8 @@ fn npm(lines: &[&str]) -> Option<TestCounts> {
         .or_else(|| mocha(lines))
 }
 
-/// The counts of the tests. A file that does not load has no tests to count and is an error all the same: `broken` files
-/// are listed so, and where no test failed, each file that failed is one.
+/// Adds broken files to the counts of tests. A file that does not load has no tests, but is an error: the number of
+/// listed files is `broken`. If no test failed, each failed file counts as one.
 fn with_files(tests: TestCounts, files: TestCounts, broken: usize) -> TestCounts {
     let failed = if tests.failures() == 0 { files.failures() } else { 0 };
     TestCounts {
@@ -411,7 +412,7 @@ fn last<'a>(lines: &[&'a str], start: &str) -> Option<&'a str> {
         .find_map(|line| line.trim_start().strip_prefix(start))
 }
 
-/// The last `# pass 2`, `# fail 0` and so on, of node's own runner and of TAP.
+/// Counts from the last `# pass 2`, `# fail 0` and so on, of node's own runner and of TAP.
 fn node(lines: &[&str], mark: &str) -> Option<TestCounts> {
     let value = |word: &str| {
         let mut values = lines
@@ -428,7 +429,7 @@ fn node(lines: &[&str], mark: &str) -> Option<TestCounts> {
     Some(counts)
 }
 
-/// TAP without a summary: its lines are counted.
+/// Counts the lines of TAP without a summary.
 fn tap(lines: &[&str]) -> Option<TestCounts> {
     lines.iter().find(|line| line.starts_with("TAP version"))?;
     let mut counts = TestCounts::default();
@@ -445,7 +446,7 @@ fn tap(lines: &[&str]) -> Option<TestCounts> {
     Some(counts)
 }
 
-/// mocha's `  2 passing (3ms)`, then `  1 pending` and `  1 failing`.
+/// Counts from mocha's `  2 passing (3ms)`, `  1 pending` and `  1 failing`.
 fn mocha(lines: &[&str]) -> Option<TestCounts> {
     let counted = |line: &&str| {
         let mut words = line.strip_prefix("  ")?.split(' ');
@@ -461,7 +462,7 @@ fn mocha(lines: &[&str]) -> Option<TestCounts> {
     Some(counts)
 }
 
-/// A line without sequences such as `ESC [ 32 m`.
+/// Removes sequences such as `ESC [ 32 m`.
 fn without_colours(line: &str) -> String {
     let mut pieces = line.split("\u{1b}[");
     let mut plain = pieces.next().unwrap_or_default().to_owned();

@@ -1,23 +1,23 @@
-//! Encodings that a file or its repository names.
+//! Encodings that a file or its repository declares.
 
 use skill_sdk::{Host, Query};
 
 use crate::Encoding;
 
-/// Bytes at the beginning of a file in which a declaration lies.
+/// Bytes at the beginning of a file that may hold a declaration.
 const HEAD_BYTES: usize = 1024;
-/// Larger settings files are not read.
+/// Limit for a settings file in bytes.
 const SETTINGS_BYTES_MAX: usize = 256 * 1024;
 
-/// The encoding that `.gitattributes`, the file itself or `.editorconfig` names for it.
+/// The encoding that `.gitattributes`, the file itself or `.editorconfig` declares for it.
 pub(crate) fn of_file(host: &dyn Host, path: &str, bytes: &[u8]) -> Option<Encoding> {
     in_settings(host, path, ".gitattributes", attributes)
         .or_else(|| in_text(path, bytes))
         .or_else(|| in_settings(host, path, ".editorconfig", charsets))
 }
 
-/// The encoding that `.gitattributes` or `.editorconfig` names for a new file, and true if the file begins with a byte order
-/// mark.
+/// The encoding that `.gitattributes` or `.editorconfig` declares for a new file, and true if the file begins with a
+/// byte order mark.
 pub fn of_new_file(host: &dyn Host, path: &str) -> Option<(Encoding, bool)> {
     type Parse = fn(&str) -> Vec<(String, String)>;
     let settings: [(&str, Parse); 2] = [(".gitattributes", attributes), (".editorconfig", charsets)];
@@ -32,7 +32,7 @@ pub fn of_new_file(host: &dyn Host, path: &str) -> Option<(Encoding, bool)> {
             })?;
             Some(name.to_ascii_lowercase())
         })?;
-        // git refuses a mark if the name says the order of the bytes.
+        // git refuses a byte order mark if the name of the encoding has the byte order.
         let is_bare = file == ".gitattributes" && matches!(name.as_str(), "utf-16le" | "utf-16be");
         match (name.as_str(), Encoding::named(&name)) {
             ("utf-8-bom", _) => Some((Encoding::Utf8, true)),
@@ -42,13 +42,14 @@ pub fn of_new_file(host: &dyn Host, path: &str) -> Option<(Encoding, bool)> {
     })
 }
 
-/// True if a pattern of `.editorconfig` or `.gitattributes` matches a whole text. Knows `*`, `**`, `?` and `{a,b}`.
+/// True if a pattern of `.editorconfig` or `.gitattributes` matches a whole text. Supports `*`, `**`, `?` and
+/// `{a,b}`.
 fn matches(pattern: &str, text: &str) -> bool {
     ends(pattern, text, vec![0]).contains(&text.len())
 }
 
-/// The places of a text, in their order, up to which a pattern can reach from the given places. All of them are followed at
-/// once: with one after the other, the time would grow exponentially with the wildcards of a pattern.
+/// The positions of a text, ascending, up to which a pattern can match from the given positions. All are followed at
+/// once: one after the other, the time would grow exponentially with the wildcards.
 fn ends(pattern: &str, text: &str, mut places: Vec<usize>) -> Vec<usize> {
     let mut rest = pattern;
     while let Some(first) = rest.chars().next().filter(|_| !places.is_empty()) {
@@ -59,7 +60,7 @@ fn ends(pattern: &str, text: &str, mut places: Vec<usize>) -> Vec<usize> {
                 rest = deep.unwrap_or(rest);
                 let mut reached: Vec<usize> = Vec::new();
                 for place in places {
-                    // A place that an earlier one has reached leads no further than that one.
+                    // A position that an earlier one has reached leads no further.
                     if reached.last().is_none_or(|last| *last < place) {
                         let slash = text[place..].find('/').filter(|_| deep.is_none());
                         let end = slash.map_or(text.len(), |length| place + length);
@@ -87,7 +88,7 @@ fn ends(pattern: &str, text: &str, mut places: Vec<usize>) -> Vec<usize> {
     places
 }
 
-/// The encoding that a file names in its first lines: in a coding line, or as XML, HTML and CSS do.
+/// The encoding that a file declares in its first lines: in a coding line, or as XML, HTML and CSS do.
 pub fn in_text(path: &str, bytes: &[u8]) -> Option<Encoding> {
     let head = String::from_utf8_lossy(&bytes[..bytes.len().min(HEAD_BYTES)]).to_ascii_lowercase();
     let head = head.trim_start_matches('\u{feff}');
@@ -96,7 +97,7 @@ pub fn in_text(path: &str, bytes: &[u8]) -> Option<Encoding> {
         let line = &head[..head.find("?>")?];
         value(&line[line.find("encoding")? + "encoding".len()..])
     } else if matches!(extension.as_str(), "html" | "htm" | "xhtml") {
-        // Browsers take the two names for the larger set.
+        // Browsers take both names for the larger set.
         return value(&head[head.find("charset")? + "charset".len()..])
             .and_then(Encoding::named)
             .map(|encoding| match encoding {
@@ -106,7 +107,7 @@ pub fn in_text(path: &str, bytes: &[u8]) -> Option<Encoding> {
     } else if let Some(rest) = head.strip_prefix("@charset") {
         Some(word(rest.trim_start().trim_start_matches('"')))
     } else {
-        // As in Python, Ruby, Emacs and Vim, which all look for it in a comment of the first two lines.
+        // Python, Ruby, Emacs and Vim look for it in a comment in the first two lines.
         let is_comment = |line: &&str| {
             line.trim_start()
                 .starts_with(['#', '/', ';', '*', '-', '%', '"', '<', '('])
@@ -117,11 +118,11 @@ pub fn in_text(path: &str, bytes: &[u8]) -> Option<Encoding> {
         })
     };
     let is_wide = |encoding: &Encoding| matches!(encoding, Encoding::Utf16 { .. });
-    // What can be read byte by byte is not in UTF-16.
+    // A text that can be read byte by byte is not UTF-16.
     name.and_then(Encoding::named).filter(|encoding| !is_wide(encoding))
 }
 
-/// The value behind `:` or `=`, with or without quotes.
+/// The value after `:` or `=`, with or without quotes.
 fn value(rest: &str) -> Option<&str> {
     let rest = rest.trim_start().strip_prefix([':', '='])?.trim_start();
     Some(word(rest.trim_start_matches(['"', '\''])))
@@ -132,7 +133,7 @@ fn word(text: &str) -> &str {
     &text[..end.unwrap_or(text.len())]
 }
 
-/// The last name that the settings files of this name give to a file; one that lies deeper counts more.
+/// The last encoding that the settings files of this name declare for a file; deeper files take precedence.
 fn in_settings(
     host: &dyn Host,
     path: &str,
@@ -144,7 +145,7 @@ fn in_settings(
             .into_iter()
             .filter_map(|(pattern, name)| Some((pattern, Encoding::named(&name)?)))
             .collect();
-        // Most projects name UTF-8 for everything, and the host's list is not for nothing.
+        // Most projects declare UTF-8 for everything; asking the host for a list takes time.
         if named.iter().all(|(_, encoding)| *encoding == Encoding::Utf8) {
             named.clear();
         }
@@ -155,7 +156,7 @@ fn in_settings(
     })
 }
 
-/// The directories above a file, from the root (empty) down. Each other one ends with a slash.
+/// Directories above a file, from the root (empty) down. All others end with a slash.
 fn directories_of(path: &str) -> Vec<&str> {
     let directories = path.match_indices('/').map(|(at, _)| &path[..=at]);
     std::iter::once("").chain(directories).collect()
@@ -166,7 +167,7 @@ fn read_settings(host: &dyn Host, directory: &str, name: &str) -> Option<String>
     Some(String::from_utf8_lossy(&text[..text.len().min(SETTINGS_BYTES_MAX)]).into_owned())
 }
 
-/// The patterns of `.gitattributes` that name an encoding.
+/// Patterns of `.gitattributes` that declare an encoding.
 fn attributes(text: &str) -> Vec<(String, String)> {
     let lines = text.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
@@ -179,7 +180,7 @@ fn attributes(text: &str) -> Vec<(String, String)> {
     lines.collect()
 }
 
-/// True where the pattern of a settings file in `directory` matches the file: the host's list compares the two.
+/// True if the pattern of a settings file in `directory` matches the file. The host's list does the matching.
 fn covers(host: &dyn Host, directory: &str, pattern: &str, path: &str) -> bool {
     let glob = match pattern.strip_prefix('/').unwrap_or(pattern) {
         inner if inner.contains('/') || inner.len() < pattern.len() => format!("/{directory}{inner}"),
@@ -194,7 +195,7 @@ fn covers(host: &dyn Host, directory: &str, pattern: &str, path: &str) -> bool {
     host.list_page(&query).is_ok_and(|page| !page.entries.is_empty())
 }
 
-/// The sections of an `.editorconfig` that name a charset.
+/// Sections of an `.editorconfig` that declare a charset.
 fn charsets(text: &str) -> Vec<(String, String)> {
     let mut section = String::new();
     let mut found = Vec::new();

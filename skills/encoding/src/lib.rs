@@ -1,7 +1,8 @@
-//! Encodings of text files other than UTF-8: found by a mark, a declaration or a guess, and kept when text is written.
+//! Encodings of text files other than UTF-8: found by byte order mark, declaration or guess, and kept when text is
+//! written.
 //!
-//! An encoding counts only where decoding and encoding gives the same bytes back. So a change of the text leaves the
-//! bytes of everything around it as they were.
+//! An encoding counts only if decoding and encoding yields the same bytes, so that a change leaves all other bytes as
+//! they were.
 
 mod declared;
 
@@ -17,43 +18,43 @@ const UTF16LE_MARK: &[u8] = b"\xff\xfe";
 const UTF16BE_MARK: &[u8] = b"\xfe\xff";
 const UTF32LE_MARK: &[u8] = b"\xff\xfe\0\0";
 
-/// How a file's characters become bytes.
+/// How characters are stored as bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// UTF-8.
+    /// UTF-8, with or without a byte order mark.
     Utf8,
     /// UTF-16. The decoded text does not contain the byte order mark.
     Utf16 {
-        /// Order of the two bytes of a unit.
+        /// True if the first byte of a unit is the more significant one.
         is_big_endian: bool,
         /// The file begins with a byte order mark.
         has_mark: bool,
     },
-    /// ISO-8859-1: each character is its number.
+    /// ISO-8859-1: each byte is the number of its character.
     Latin1,
-    /// One of the older encodings that browsers know.
+    /// An older encoding that browsers support.
     Legacy(&'static encoding_rs::Encoding),
 }
 
-/// Why an encoding is believed to be a file's.
+/// Evidence for the encoding of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EncodingEvidence {
     /// The bytes themselves: valid UTF-8, or a byte order mark.
     Bytes,
-    /// The file or the repository names it.
+    /// A declaration in the file or the repository.
     Declared,
-    /// Frequencies of characters.
+    /// A guess from the frequencies of characters.
     Guessed,
 }
 
-/// The text of a file.
+/// Text of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileText<'a> {
-    /// Exactly what the bytes say; a UTF-8 byte order mark is its first character.
+    /// The decoded bytes; a UTF-8 byte order mark is the first character.
     pub text: Cow<'a, str>,
-    /// What turns it into the same bytes again.
+    /// Encoding that restores the same bytes.
     pub encoding: Encoding,
-    /// Why.
+    /// Evidence for the encoding.
     pub evidence: EncodingEvidence,
 }
 
@@ -74,7 +75,7 @@ impl fmt::Display for Encoding {
 }
 
 impl Encoding {
-    /// The encoding of this name, as people and programs write it.
+    /// Finds an encoding by name, in the spellings of people and programs.
     fn named(name: &str) -> Option<Self> {
         let name = name.trim().to_ascii_lowercase().replace('_', "-");
         let name = ["-unix", "-dos", "-mac"]
@@ -94,8 +95,7 @@ impl Encoding {
             "cp936" => Self::Legacy(encoding_rs::GBK),
             "cp949" => Self::Legacy(encoding_rs::EUC_KR),
             "cp950" => Self::Legacy(encoding_rs::BIG5),
-            // Their labels stand for larger sets, whose other characters a program that takes the name at its word
-            // does not know.
+            // Browsers take these names for larger sets, whose characters a strict program does not know.
             "ascii" | "us-ascii" => return None,
             _ => {
                 let known = encoding_rs::Encoding::for_label_no_replacement(name.as_bytes())?;
@@ -108,7 +108,7 @@ impl Encoding {
         })
     }
 
-    /// The text, if encoding it gives exactly these bytes.
+    /// Decodes bytes; `None` if encoding the text does not yield the same bytes.
     fn decode<'a>(self, bytes: &'a [u8]) -> Option<Cow<'a, str>> {
         let text = match self {
             Self::Utf8 => return std::str::from_utf8(bytes).ok().map(Cow::Borrowed),
@@ -132,7 +132,7 @@ impl Encoding {
         (self.encode(&text).as_deref() == Ok(bytes)).then_some(text)
     }
 
-    /// The bytes of a text.
+    /// Encodes a text.
     ///
     /// # Errors
     ///
@@ -171,7 +171,7 @@ impl Encoding {
     }
 }
 
-/// Finds the encoding of a file and reads its text. `None` where none gives the same bytes back; then nothing but ASCII
+/// Finds the encoding of a file and decodes its text. `None` if no encoding restores the same bytes; then only ASCII
 /// may be written.
 pub fn read<'a>(host: &dyn Host, path: &str, bytes: &'a [u8]) -> Option<FileText<'a>> {
     let marked = |is_big_endian| Encoding::Utf16 {
@@ -189,7 +189,7 @@ pub fn read<'a>(host: &dyn Host, path: &str, bytes: &'a [u8]) -> Option<FileText
         return found(Encoding::Utf8, EncodingEvidence::Bytes, bytes);
     }
     let has_nul = bytes.contains(&0);
-    // Text without a NUL is no UTF-16, whatever is declared.
+    // Text without a NUL is not UTF-16, whatever is declared.
     let declared = declared::of_file(host, path, bytes)
         .filter(|encoding| matches!(encoding, Encoding::Utf16 { .. }) == has_nul)
         .and_then(|encoding| found(encoding, EncodingEvidence::Declared, bytes));
@@ -209,7 +209,7 @@ fn found(encoding: Encoding, evidence: EncodingEvidence, bytes: &[u8]) -> Option
     })
 }
 
-/// True for text that is UTF-8 but for some places: most of what is not ASCII in it is valid.
+/// True for UTF-8 text with some invalid places: most of its characters outside of ASCII are valid.
 fn is_broken_utf8(bytes: &[u8]) -> bool {
     let (mut valid, mut invalid) = (0, 0);
     for chunk in bytes.utf8_chunks() {
@@ -224,7 +224,7 @@ fn guessed(bytes: &[u8]) -> Encoding {
     detector.feed(bytes, true);
     let encoding = detector.guess(None, Utf8Detection::Deny);
     let has_controls = bytes.iter().any(|byte| (0x80..0xa0).contains(byte));
-    // The characters by which Windows-1252 differs are not known to be meant.
+    // There is no evidence that the characters which only Windows-1252 has are meant.
     if encoding == encoding_rs::WINDOWS_1252 && !has_controls {
         Encoding::Latin1
     } else {

@@ -1,7 +1,7 @@
-//! Follows names to where the repository defines them: in the file, through its imports, in base classes.
+//! Follows names to their definitions in the repository: in the file, through its imports, and in base classes.
 //!
-//! By spelling alone and within a small bound of files; what cannot be followed is left as a name. Types are not
-//! inferred, so a method of an object is a name.
+//! It compares names only, in a limited number of files; names that cannot be followed stay names. Types are not
+//! inferred, so a method of an object stays a name.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -11,11 +11,11 @@ use syntax::{Definition, DefinitionKind, Import, Module, names};
 
 use crate::find;
 
-/// Other files that one answer may parse, at a few milliseconds each.
+/// Limit for other files that an answer parses, at a few milliseconds each.
 const FILES_MAX: usize = 16;
-/// Imports and base classes that one name is followed through.
+/// Limit for imports and base classes on the way from a name to its definition.
 const STEPS_MAX: usize = 6;
-/// Lines that are named of a function which is called often.
+/// Limit for the lines that are listed for a function which is called often.
 const LINES_MAX: usize = 4;
 
 /// Definitions and imports of one file.
@@ -47,7 +47,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// One line for each function that a definition calls, in the order of the first call.
+    /// One line for each called function, in the order of the first call.
     pub(crate) fn calls(&mut self, definition: &Definition) -> Vec<String> {
         let Some(module) = &self.module else {
             return Vec::new();
@@ -86,7 +86,7 @@ impl<'a> Resolver<'a> {
             .collect()
     }
 
-    /// ` -> path:line` of a name that `definition` uses, or what else there is to say about it.
+    /// ` -> path:line` for a name that `definition` uses, or another note about it.
     fn place(&mut self, dotted: &str, definition: &Definition) -> String {
         if let Some(place) = self.follow_from(dotted, definition) {
             return format!(" -> {place}");
@@ -116,7 +116,7 @@ impl<'a> Resolver<'a> {
                 self.follow_bases(self.path, &class, rest, STEPS_MAX)
             }
             _ => {
-                // Functions around and in the definition come before what the module defines.
+                // Functions around and in the definition take precedence over those of the module.
                 let mut prefix = Some(definition.qualified.as_str());
                 while let Some(around) = prefix {
                     let nested = format!("{around}.{dotted}");
@@ -133,7 +133,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// Finds the definition of a dotted name of a file.
+    /// Finds the definition of a dotted name in a file.
     fn follow(&mut self, path: &str, dotted: &str, steps: usize) -> Option<String> {
         let steps = steps.checked_sub(1)?;
         let outline = self.outline(path)?;
@@ -182,7 +182,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// Finds the definition of an absolute dotted name, by the longest part of it that is a file.
+    /// Finds the definition of an absolute dotted name: its longest prefix that is a file.
     fn follow_module(&mut self, from: &str, dotted: &str, steps: usize) -> Option<String> {
         let parts: Vec<&str> = dotted.split('.').collect();
         for split in (1..=parts.len()).rev() {
@@ -201,8 +201,8 @@ impl<'a> Resolver<'a> {
         None
     }
 
-    /// The file of an absolute module name, as an import in `from` would find it: beside the root, in a source
-    /// folder, or in a folder that holds the importing file.
+    /// Finds the file of an absolute module name, as an import in `from` would: in the root, in a source folder, or
+    /// in a folder above the importing file.
     fn file_of(&mut self, from: &str, module: &[&str]) -> Option<String> {
         let host = self.host;
         let files = self
@@ -276,7 +276,7 @@ fn line_list(lines: &[usize]) -> String {
     shown.join(", ")
 }
 
-/// Functions and classes that Python has without an import.
+/// True for functions and classes that Python has without an import.
 fn is_builtin(name: &str) -> bool {
     const FUNCTIONS: &str = " __import__ abs aiter all anext any ascii bin bool breakpoint bytearray bytes callable \
         chr classmethod compile complex delattr dict dir divmod enumerate eval exec filter float format frozenset getattr \

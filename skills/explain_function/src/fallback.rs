@@ -1,5 +1,5 @@
-//! Answers about a name that no function, method or type has: another name of one, a value, a word in a file that is too
-//! large to parse.
+//! Answers about a name without a function, method or type: an alias, a value, or a word in a file that is too large
+//! to parse.
 
 use std::fs;
 
@@ -9,31 +9,31 @@ use syntax::aliases::{self, Alias};
 use crate::find::{self, Search};
 use crate::symbols::{self, SymbolGroup};
 
-/// Names that are followed from one to the next.
+/// Limit for the aliases that are followed.
 const ALIASES_MAX: usize = 4;
-/// Pages of references that are read for the line that makes an alias.
+/// Limit for the pages of references that are read to find the line of an alias.
 const PAGES_MAX: usize = 4;
-/// The host has no syntax tree of a larger file.
+/// Limit for a file with a syntax tree in bytes; the host parses no larger ones.
 const TREE_BYTES_MAX: u64 = 1024 * 1024;
-/// Lines of files without a syntax tree in one answer.
+/// Limit for lines of files without a syntax tree in an answer.
 const WORDS_MAX: usize = 20;
-/// Bytes of such a line.
+/// Limit for such a line in bytes.
 const LINE_BYTES_MAX: usize = 300;
 
-/// Definitions that a name stands for.
+/// Definitions that an alias leads to.
 pub(crate) struct FollowedName {
-    /// Sentence that says so; empty for a value of the name itself.
+    /// Sentence about the alias; empty for a value with the name itself.
     pub(crate) note: String,
     pub(crate) search: Search,
     pub(crate) groups: Vec<SymbolGroup>,
 }
 
-/// Follows a name that nothing defines.
+/// Follows a name without a definition.
 pub(crate) fn follow(host: &dyn Host, name: &str, under: &str) -> Result<Option<FollowedName>, Failure> {
     let mut steps: Vec<Alias> = Vec::new();
     let mut current = find::last_segment(name).to_owned();
     while steps.len() < ALIASES_MAX {
-        // Only the first line has to lie where the question is about.
+        // Only the first line has to be beneath the requested path.
         let place = if steps.is_empty() { under } else { "" };
         let Some(alias) = find_alias(host, &current, place)? else {
             break;
@@ -67,7 +67,7 @@ pub(crate) fn follow(host: &dyn Host, name: &str, under: &str) -> Result<Option<
     }))
 }
 
-/// The sentence about a definition that only names another one, such as `type B = A;`.
+/// The sentence about a definition that only names another one, for example `type B = A;`.
 pub(crate) fn note_alias(host: &dyn Host, name: &str, group: &SymbolGroup) -> Option<String> {
     let first = group.first();
     let reference = SymbolReference {
@@ -82,7 +82,7 @@ pub(crate) fn note_alias(host: &dyn Host, name: &str, group: &SymbolGroup) -> Op
     aliases::describe_defined(host, name, &alias).map(|note| note + "\n")
 }
 
-/// The line that makes a name another's.
+/// Finds the line that makes an alias.
 fn find_alias(host: &dyn Host, name: &str, under: &str) -> Result<Option<Alias>, Failure> {
     let mut query = SymbolQuery {
         name: name.to_owned(),
@@ -114,7 +114,7 @@ fn find_alias(host: &dyn Host, name: &str, under: &str) -> Result<Option<Alias>,
     Ok(None)
 }
 
-/// Of several definitions those of which the alias's line names the file, or its own file has.
+/// Keeps the definitions in the file that the alias's line names, or in its own file.
 fn keep_nearest(search: &mut Search, groups: &mut Vec<SymbolGroup>, alias: &Alias) {
     let is_near = |path: &str| aliases::is_near(alias, path);
     let near = search.found.iter().filter(|found| is_near(&found.path)).count()
@@ -125,7 +125,7 @@ fn keep_nearest(search: &mut Search, groups: &mut Vec<SymbolGroup>, alias: &Alia
     }
 }
 
-/// The lines that hold the name in files too large to parse, where there are any.
+/// Finds lines with the name in files that are too large to parse.
 pub(crate) fn words(host: &dyn Host, name: &str, under: &str) -> Option<Outcome> {
     let last = find::last_segment(name);
     let query = SymbolQuery {

@@ -1,4 +1,4 @@
-//! Finds definitions by a bare or dotted name, and says something useful where there is none.
+//! Finds definitions by a bare or dotted name, and explains why there is none.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,20 +9,19 @@ use syntax::{Definition, DefinitionKind, Fault, Module, names};
 
 use crate::FAULTS_MAX;
 
-/// Base classes that are followed from a class which does not define the method itself.
+/// Limit for the base classes that are searched for a method.
 const BASES_MAX: usize = 12;
-/// Similar names in a hint.
+/// Limit for similar names in a hint.
 const SIMILAR_MAX: usize = 5;
 
-/// One answer: the definitions of one qualified name in one file.
+/// The definitions of one qualified name in one file.
 pub(crate) struct FoundDefinitions {
-    /// The file.
     pub(crate) path: String,
-    /// More than one for a property with its setter, overloads, or branches.
+    /// Several for a property with its setter, for overloads, and for branches.
     pub(crate) definitions: Vec<Definition>,
-    /// Everything that the file defines.
+    /// All definitions of the file.
     pub(crate) all: Vec<Definition>,
-    /// Faults of the file, if it does not parse.
+    /// Syntax errors of the file.
     pub(crate) faults: Vec<Fault>,
 }
 
@@ -40,20 +39,20 @@ impl FoundDefinitions {
     }
 }
 
-/// Results of a search so far.
+/// Results of a search.
 #[derive(Default)]
 pub(crate) struct Search {
     pub(crate) found: Vec<FoundDefinitions>,
-    /// Places that spell the definition out but do not parse.
+    /// Places with a definition in files that do not parse.
     broken: Vec<String>,
     /// Files that are too large or too deeply nested to parse.
     unparsed: Vec<String>,
-    /// Note that the answer is about something else than the request.
+    /// Note that the answer is about something other than the request.
     note: Option<String>,
 }
 
 impl Search {
-    /// Looks for a name; where a class lacks the method, in its bases.
+    /// Searches for a name; if a class lacks the method, also in its bases.
     pub(crate) fn run(host: &dyn Host, name: &str, under: &str) -> Result<Self, Failure> {
         let files = python_files(host, under)?;
         let mut search = Self::default();
@@ -65,7 +64,7 @@ impl Search {
         Ok(search)
     }
 
-    /// Adds what was seen beside the answer.
+    /// Adds notes about files that could not be searched.
     pub(crate) fn add_notes(&self, text: &mut String) {
         if let Some(note) = &self.note {
             text.push_str(&format!("note: {note}\n"));
@@ -88,7 +87,7 @@ impl Search {
         let last = last_segment(name);
         let mut near = Vec::new();
         for file in files {
-            // A file that vanished or may not be opened is no reason to answer nothing about the others.
+            // A file that is gone or may not be opened must not prevent an answer about the others.
             let Ok(source) = read(host, &file.path) else {
                 continue;
             };
@@ -122,7 +121,7 @@ impl Search {
             let lines: BTreeSet<usize> = all.iter().map(|definition| definition.line).collect();
             let unseen = hits
                 .iter()
-                // In a string or a comment it is none.
+                // The name may be in a string or a comment.
                 .filter(|&&at| module.is_identifier_at(at))
                 .map(|&at| names::line_of(module.source(), at))
                 .filter(|line| !lines.contains(line));
@@ -151,7 +150,7 @@ impl Search {
             if names::ends_with(&full, name) {
                 self.found.push(found);
             } else if is_subsequence(name, &full) {
-                // `requests.get` for what `requests/api.py` defines and the package hands on.
+                // `requests.get` is defined in `requests/api.py`, and the package exports it.
                 near.push(found);
             }
         }
@@ -171,7 +170,7 @@ impl Search {
             classes.look(host, files, &class)?;
             for found in &classes.found {
                 for definition in found.definitions.iter().filter(|one| one.kind == DefinitionKind::Class) {
-                    // In reverse, so that the first base is the next to be looked at.
+                    // In reverse, so that the first base is searched next.
                     waiting.extend(definition.bases.iter().rev().filter_map(|base| base_name(base)));
                 }
             }
@@ -186,7 +185,7 @@ impl Search {
         Ok(())
     }
 
-    /// A stub beside its source says nothing more than the source.
+    /// Removes a stub beside its source, which says nothing more.
     fn drop_stubs(&mut self) {
         let sources: BTreeSet<(String, String)> = self
             .found
@@ -201,7 +200,7 @@ impl Search {
     }
 }
 
-/// Words for a name that nothing defines, with similar names where there are.
+/// The failure for a name without a definition, with similar names.
 pub(crate) fn not_found(host: &dyn Host, name: &str, under: &str, search: &Search) -> Failure {
     let place = if under.is_empty() {
         "the repository".to_owned()
@@ -290,7 +289,6 @@ pub(crate) fn python_files(host: &dyn Host, under: &str) -> Result<Vec<Entry>, F
     })
 }
 
-/// The content of a file.
 pub(crate) fn read(host: &dyn Host, path: &str) -> Result<Vec<u8>, Failure> {
     fs::read(host.path(path)?).map_err(|error| Failure::io(path, &error))
 }
@@ -308,7 +306,7 @@ pub(crate) fn last_segment(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// The dotted name of a base, without its type arguments; none for keywords and calls.
+/// The dotted name of a base, without type arguments; `None` for keywords and calls.
 pub(crate) fn base_name(base: &str) -> Option<String> {
     let name = base.split('[').next().unwrap_or(base).trim();
     name.split('.')
@@ -316,7 +314,7 @@ pub(crate) fn base_name(base: &str) -> Option<String> {
         .then(|| last_segment(name).to_owned())
 }
 
-/// True where the segments of `name` all stand in `full`, in their order, the last at its end.
+/// True if the segments of `name` occur in `full` in this order, the last one at the end.
 fn is_subsequence(name: &str, full: &str) -> bool {
     let mut wanted = name.rsplit('.').peekable();
     let mut segments = full.rsplit('.');

@@ -1,9 +1,8 @@
 //! `explain_function`: the source of a function, method or type, with what a reader needs beside it.
 //!
-//! This file is the skill's face and its answers as text. Of Python, [`find`] finds definitions by name, and [`callees`]
-//! follows calls to where they are defined; [`symbols`] asks the host about other languages. [`fallback`]
-//! follows aliases. An ambiguous name is an answer that lists the candidates, not a failure: the next
-//! call has just to qualify it.
+//! This file has the arguments and writes the answers. For Python, [`find`] finds definitions by name, and
+//! [`callees`] follows calls to their definitions; [`symbols`] asks the host about other languages. [`fallback`]
+//! follows aliases. For an ambiguous name the answer lists the candidates, so that the next call can qualify it.
 
 mod callees;
 mod fallback;
@@ -19,21 +18,21 @@ use callees::Resolver;
 use find::{FoundDefinitions, Search};
 use symbols::SymbolGroup;
 
-/// The skill.
+/// The skill `explain_function`.
 #[derive(Debug)]
 pub struct ExplainFunction;
 
-/// Lines of source in one answer: more than nearly every function has, less than a reader loses the thread in.
+/// Limit for the lines of source in an answer: more than nearly every function has, and few enough to read.
 const LINES_MAX: usize = 400;
-/// Bytes of source in one answer, for functions that hold tables.
+/// Limit for the source in an answer in bytes, for functions that hold tables.
 const SOURCE_BYTES_MAX: usize = 48 * 1024;
-/// Longest line of source in an answer; longer ones are data.
+/// Limit for a line of source in bytes; longer ones are data.
 const LINE_BYTES_MAX: usize = 500;
-/// Candidates in one answer.
+/// Limit for the candidates in an answer.
 const CANDIDATES_MAX: usize = 60;
-/// Calls that are listed.
+/// Limit for the listed calls.
 pub(crate) const CALLS_MAX: usize = 60;
-/// Places that do not parse, by name; there may be more.
+/// Limit for the listed places that do not parse.
 const FAULTS_MAX: usize = 5;
 
 #[derive(Deserialize)]
@@ -120,7 +119,7 @@ impl Handler for ExplainFunction {
     }
 }
 
-/// The answer about the definitions that were found; there is at least one.
+/// Writes the answer about the definitions that were found; there is at least one.
 fn answer(
     host: &dyn Host,
     name: &str,
@@ -136,11 +135,11 @@ fn answer(
     }
 }
 
-/// The name that was asked for, without the `()` that people write behind it.
+/// The requested name, without a trailing `()`.
 fn symbol(written: &str) -> Result<String, Failure> {
     let name = written.trim();
     let name = name.strip_suffix("()").unwrap_or(name);
-    // Other languages join names otherwise, and have other letters.
+    // Other languages have other separators and other letters.
     let dotted = name.replace("::", ".").replace(['#', '\\'], ".");
     let is_name = |part: &str| {
         let plain = part.strip_suffix(['?', '!', '=']).unwrap_or(part);
@@ -153,11 +152,11 @@ fn symbol(written: &str) -> Result<String, Failure> {
         .with_hint("give `name`, `Class.method` or `module.Class.method`; put a file or directory into `path`"))
 }
 
-/// Position at which an earlier answer ended.
+/// Where an earlier answer ended.
 enum Cursor {
-    /// Source was shown up to before this line; none at the start.
+    /// The next line of source; absent at the start.
     Line(Option<usize>),
-    /// Candidates were listed up to before this one.
+    /// The next candidate.
     Candidate(usize),
 }
 
@@ -174,7 +173,7 @@ impl Cursor {
         parsed.ok_or_else(stale_cursor)
     }
 
-    /// The line to go on from, for an answer that shows source.
+    /// The line to continue from, for an answer that shows source.
     fn line(&self) -> Result<Option<usize>, Failure> {
         match self {
             Self::Line(line) => Ok(*line),
@@ -182,7 +181,7 @@ impl Cursor {
         }
     }
 
-    /// The candidate to go on from, for an answer that lists them.
+    /// The candidate to continue from, for an answer that lists candidates.
     fn candidate(&self) -> Result<usize, Failure> {
         match self {
             Self::Line(None) => Ok(0),
@@ -196,7 +195,7 @@ fn stale_cursor() -> Failure {
     Failure::invalid("the cursor does not belong to this question").with_hint("call again without `cursor`")
 }
 
-/// The list of an ambiguous name.
+/// Lists the candidates of an ambiguous name.
 fn candidates(name: &str, found: &[FoundDefinitions], groups: &[SymbolGroup], from: usize, search: &Search) -> Outcome {
     let python = found.iter().map(|one| {
         let definition = &one.definitions[0];
@@ -229,7 +228,7 @@ fn candidates(name: &str, found: &[FoundDefinitions], groups: &[SymbolGroup], fr
     }
 }
 
-/// One definition, or several of the same name in one file: a property with its setter, overloads, branches.
+/// Shows one definition, or several of the same name in one file: a property with its setter, overloads, branches.
 fn show(
     host: &dyn Host,
     found: &FoundDefinitions,
@@ -258,7 +257,7 @@ fn show(
     Ok(with_source(text, &source, &lines, from))
 }
 
-/// A definition in another language than Python.
+/// Shows a definition in a language other than Python.
 fn show_group(host: &dyn Host, group: &SymbolGroup, from: Option<usize>, callers: bool) -> Result<Outcome, Failure> {
     let source = symbols::read(host, group)?;
     let mut text = String::new();
@@ -273,7 +272,7 @@ fn show_group(host: &dyn Host, group: &SymbolGroup, from: Option<usize>, callers
     Ok(with_source(text, &source, &lines, from))
 }
 
-/// The answer that ends with lines of a source.
+/// Appends lines of source to an answer.
 fn with_source(mut text: String, source: &[u8], lines: &[ShownLine], from: Option<usize>) -> Outcome {
     let next = print(&mut text, source, lines, from.unwrap_or(0));
     if let Some(line) = next {
@@ -340,7 +339,7 @@ pub(crate) fn list(text: &mut String, label: &str, items: &[String]) {
     }
 }
 
-/// The docstring's summary; the whole stands in the source below it.
+/// The first paragraph of the docstring; the source below has all of it.
 fn first_paragraph(docstring: &str) -> Option<String> {
     let mut words: Vec<&str> = Vec::new();
     let mut more = false;
@@ -375,21 +374,20 @@ fn fault_lines(fault: &Fault) -> String {
     }
 }
 
-/// A line of the file that is to be shown.
+/// A line of the file to show.
 pub(crate) struct ShownLine {
     pub(crate) line: usize,
-    /// The head that stands for this line and those up to the end of its body, which is left out.
+    /// The head that replaces this line and the lines of its body, up to this one.
     pub(crate) folded: Option<(String, usize)>,
 }
 
 impl ShownLine {
-    /// A line as it stands.
     pub(crate) fn whole(line: usize) -> Self {
         Self { line, folded: None }
     }
 }
 
-/// All lines of functions; of classes those that are not in the bodies of their methods.
+/// All lines of functions; for classes without the bodies of their methods.
 fn shown_lines(found: &FoundDefinitions) -> Vec<ShownLine> {
     let mut lines: Vec<ShownLine> = Vec::new();
     for definition in &found.definitions {
@@ -417,7 +415,7 @@ fn shown_lines(found: &FoundDefinitions) -> Vec<ShownLine> {
     lines
 }
 
-/// Prints lines with their numbers from one on, within the bounds of an answer; answers with the next one.
+/// Prints numbered lines from one on, up to the limits of an answer. Returns the next line.
 fn print(text: &mut String, source: &[u8], shown: &[ShownLine], from: usize) -> Option<usize> {
     let lines: Vec<&[u8]> = source.split(|&byte| byte == b'\n').collect();
     let start = text.len();
@@ -427,7 +425,7 @@ fn print(text: &mut String, source: &[u8], shown: &[ShownLine], from: usize) -> 
             return Some(one.line);
         }
         if previous.is_some_and(|previous: usize| previous + 1 < one.line) {
-            // Between two variants of one name.
+            // Separates two definitions of one name.
             text.push('\n');
         }
         let line = String::from_utf8_lossy(lines.get(one.line - 1).copied().unwrap_or_default());
@@ -445,7 +443,7 @@ fn print(text: &mut String, source: &[u8], shown: &[ShownLine], from: usize) -> 
     None
 }
 
-/// The beginning of a line, with the number of bytes that are left out.
+/// Cuts a line, and adds the number of bytes that are left out.
 fn cut(line: &str) -> String {
     match skill_sdk::text::clip(line, LINE_BYTES_MAX) {
         (line, 0) => line.to_owned(),

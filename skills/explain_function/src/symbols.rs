@@ -1,6 +1,6 @@
-//! Definitions in other languages than Python, from the host's symbols, with what they call and who calls them.
+//! Definitions in languages other than Python, from the host's symbols, with their calls and callers.
 //!
-//! Matching is by syntax, without types: a call is listed with every definition of its name that lies near.
+//! Matching is by syntax, without types: a call is listed with every definition of its name nearby.
 
 use std::fmt::Write;
 
@@ -9,17 +9,17 @@ use syntax::names;
 
 use crate::{CALLS_MAX, ShownLine, find, list};
 
-/// Definitions of one name that are looked at.
+/// Limit for the definitions of one name.
 const DEFINITIONS_MAX: usize = 500;
-/// Called names whose definitions are looked for outside of the file.
+/// Limit for called names that are looked up outside of the file.
 const FOLLOWED_MAX: usize = 8;
-/// Places of one called name.
+/// Limit for the places of one called name.
 const PLACES_MAX: usize = 3;
-/// Callers in one answer.
+/// Limit for the callers in an answer.
 const CALLERS_MAX: usize = 20;
-/// Pages of references that are read for the callers.
+/// Limit for the pages of references that are read for the callers.
 const CALLER_PAGES_MAX: usize = 4;
-/// Lines that are named of a function which is called often.
+/// Limit for the lines that are listed for a function which is called often.
 const LINES_MAX: usize = 4;
 
 /// The definitions of one qualified name in one file: overloads, branches, parts of a type.
@@ -33,7 +33,7 @@ impl SymbolGroup {
         &self.definitions[0]
     }
 
-    /// The definition as one candidate of several.
+    /// The line of the definition in a list of candidates.
     pub(crate) fn candidate(&self) -> String {
         let first = self.first();
         format!(
@@ -46,7 +46,7 @@ impl SymbolGroup {
     }
 }
 
-/// The definitions of a name beneath a path, on request with those of Python. A host without a parser knows none.
+/// Finds the definitions of a name beneath a path, on request including Python's. A host without a parser finds none.
 pub(crate) fn find_groups(
     host: &dyn Host,
     name: &str,
@@ -90,7 +90,7 @@ pub(crate) fn find_groups(
     }
 }
 
-/// The head of an answer: everything but the source.
+/// Writes the head of an answer: everything but the source.
 pub(crate) fn describe(host: &dyn Host, group: &SymbolGroup, source: &[u8], text: &mut String) {
     let outline = host.outline(&group.first().path).unwrap_or_default();
     for definition in &group.definitions {
@@ -121,7 +121,7 @@ pub(crate) fn describe(host: &dyn Host, group: &SymbolGroup, source: &[u8], text
     }
 }
 
-/// All lines of functions; of types, the bodies of their methods are left out.
+/// All lines of functions; types without the bodies of their methods.
 pub(crate) fn shown_lines(host: &dyn Host, group: &SymbolGroup) -> Vec<ShownLine> {
     let outline = host.outline(&group.first().path).unwrap_or_default();
     let mut lines: Vec<ShownLine> = Vec::new();
@@ -157,7 +157,7 @@ fn is_type(definition: &SymbolDefinition) -> bool {
     matches!(definition.kind.as_str(), "type" | "module")
 }
 
-/// The comment right before a definition, without its signs, in one line.
+/// The comment directly before a definition, without comment marks, in one line.
 fn comment_of(definition: &SymbolDefinition, source: &[u8]) -> Option<String> {
     let first = definition.comment_line? as usize;
     let lines = source.split(|&byte| byte == b'\n').skip(first - 1);
@@ -167,7 +167,7 @@ fn comment_of(definition: &SymbolDefinition, source: &[u8]) -> Option<String> {
         let line = String::from_utf8_lossy(line);
         let words = line.trim().trim_start_matches(['/', '*', '#', '-', '!', ';']);
         let words = words.trim_end_matches("*/").trim();
-        // A rule of signs is as good as an empty line.
+        // A line of marks only counts as empty.
         let words = if words.contains(char::is_alphanumeric) {
             words
         } else {
@@ -185,7 +185,7 @@ fn comment_of(definition: &SymbolDefinition, source: &[u8]) -> Option<String> {
     (!comment.is_empty()).then_some(comment)
 }
 
-/// One line for each name that a definition calls, in the order of the first call.
+/// One line for each called name, in the order of the first call.
 fn calls(host: &dyn Host, definition: &SymbolDefinition, outline: &[SymbolDefinition]) -> Vec<String> {
     let uses = host
         .uses(&definition.path, definition.first_line, definition.last_line)
@@ -263,7 +263,7 @@ pub(crate) fn list_callers(host: &dyn Host, name: &str, text: &mut String) {
     list(text, "called by, going by the name", &callers_of(host, name));
 }
 
-/// The places that call a name, with the definitions around them.
+/// The places that call a name, with their enclosing definitions.
 fn callers_of(host: &dyn Host, name: &str) -> Vec<String> {
     let mut query = SymbolQuery {
         name: name.to_owned(),
@@ -306,7 +306,6 @@ fn line_list(lines: &[u32]) -> String {
     shown.join(", ")
 }
 
-/// The source of a group's file.
 pub(crate) fn read(host: &dyn Host, group: &SymbolGroup) -> Result<Vec<u8>, Failure> {
     find::read(host, &group.first().path)
 }
