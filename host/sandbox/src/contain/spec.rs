@@ -109,10 +109,7 @@ pub(crate) enum Message {
     /// The program could not be started: the system's error number.
     NotStarted(i32),
     /// The sandbox could not be set up.
-    Failed {
-        step: String,
-        reason: String,
-    },
+    Failed { step: String, reason: String },
 }
 
 /// Writes a framed text.

@@ -17,7 +17,10 @@ pub(super) struct Head {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ProxyRequest {
-    Connect { host: String, port: u16 },
+    Connect {
+        host: String,
+        port: u16,
+    },
     /// A document of a server without TLS.
     Plain {
         method: String,
