@@ -15,12 +15,16 @@ use crate::limits;
 /// a slow machine, and so does the download of a toolchain.
 const SKILL_BUILD_SECONDS_MAX: u64 = 1800;
 
-/// The first program of this name on the `PATH` of an environment.
+/// Finds the first program called `name` on the `PATH` of `environment`.
 pub fn find(name: &str, environment: &BTreeMap<String, String>) -> Option<PathBuf> {
     environment::find_programs(environment, name).into_iter().next()
 }
 
-/// Runs one of them to its end, or until it has taken too long. Blocks. `progress` gets what it says, line by line.
+/// Runs a compiler or an installer until it ends or its time is over. Blocks. `progress` gets the output line by line.
+///
+/// # Errors
+///
+/// The program could not be started or watched.
 pub fn run_builder(
     command: &CommandSpec,
     cancel: &CancellationToken,

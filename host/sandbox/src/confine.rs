@@ -1,14 +1,15 @@
-//! Helpers of our own for what parses hostile input: git's objects and index, and foreign WebAssembly.
+//! Helper processes that parse hostile input: git's objects and index, and foreign WebAssembly.
 //!
-//! A helper is this same binary in another mode, started for one piece of work. What holds in it, before it reads the
-//! first hostile byte: an empty environment and no inherited handle but one socket; no capability, no new rights by
-//! `exec`, and no `exec`; only the system calls on a short list, among which is no network, no process, no signal to
-//! others, no change of modes or owners; bounds on memory, processor time, files and wall time; and, where the kernel
-//! has Landlock (5.19 or newer), no file but those that its work is on. It needs no namespaces. It dies with the
-//! thread that waits for it, and within milliseconds of a cancellation.
+//! A helper is this same binary in another mode, started for one piece of work. Before it reads the first hostile byte,
+//! it has given up everything that the work does not need. It has an empty environment and inherits no handle but one
+//! socket. It has no capability and can start no program. Its system calls are limited to a short list without network,
+//! processes, signals to others, modes or owners. Memory, processor time, files and wall time are bounded. Where the
+//! kernel has Landlock (5.19 or newer), it can open only the files of its work. It needs no namespaces. It dies with
+//! the thread that waits for it, and within milliseconds of a cancellation.
 //!
-//! A helper's answer may come from a process that was taken over: this module bounds its length, the caller checks the
-//! rest. The kinds of work are defined elsewhere (`skill::helper`); test runs and installers are [`super::contain`]'s.
+//! A hostile input may have taken the helper over, so its answer is untrusted: this module bounds its length, the
+//! caller checks the rest. The kinds of work are defined in `skill::helper`; test runs and installers belong to
+//! [`super::contain`].
 
 #[cfg(target_os = "linux")]
 mod filter;
@@ -33,13 +34,13 @@ use super::contain;
 use crate::limits;
 pub use wire::HelperConnection;
 
-/// Time for a helper that has hung up to end, so that its status can say why.
+/// Time for a helper that has closed its socket to end, so that its exit status can say why.
 const CONFINE_LAST_WORD_MS: u64 = 200;
 
-/// The hidden command that is a helper.
+/// Hidden command that starts this binary as a helper.
 pub const HELPER_COMMAND: &str = "__confine";
 
-/// Resources that a helper may use. It has no others.
+/// Everything that a helper may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Walls {
@@ -47,13 +48,13 @@ pub struct Walls {
     pub read: Vec<PathBuf>,
     /// Directories in which it may make, change and remove files and directories.
     pub write: Vec<PathBuf>,
-    /// Memory that no file backs.
+    /// Memory without a file behind it (`RLIMIT_DATA`).
     pub memory_bytes: u64,
-    /// Addresses, with what it maps of files.
+    /// Address space, including mapped files (`RLIMIT_AS`).
     pub address_bytes: u64,
     /// Processor time.
     pub cpu_seconds: u64,
-    /// Size of a file that it writes.
+    /// Largest file that it may write.
     pub file_bytes: u64,
 }
 
@@ -61,18 +62,18 @@ pub struct Walls {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confinement {
-    /// System calls, memory, time and files.
+    /// Limits on system calls, memory, time and files.
     Full,
-    /// Everything but Landlock: it could open what the user can open.
+    /// Everything but Landlock: the helper could open every file that the user can open.
     NoLandlock,
-    /// There is no helper: the work is done in this process. Says why.
+    /// There is no helper, for this reason: the work is done in this process.
     InProcess(String),
-    /// There is one, but it cannot be started or confined: the work is not done. Says why.
+    /// A helper exists, but cannot be started or confined, for this reason: the work is not done.
     Failing(String),
 }
 
 impl Confinement {
-    /// True where nothing is missing.
+    /// True if no part of the confinement is missing.
     pub fn is_full(&self) -> bool {
         *self == Self::Full
     }
@@ -88,12 +89,13 @@ impl Confinement {
     }
 }
 
-/// Another binary of this product that is the helper, for a program that embeds this library and is not.
+/// Program that serves as the helper for a process that embeds this library and is not the product's binary.
 static ELSEWHERE: OnceLock<PathBuf> = OnceLock::new();
 
-/// Says that this program runs `skill::helper::run` for [`HELPER_COMMAND`]. It must be of the same build as the caller.
+/// Names a program that runs `skill::helper::run` for [`HELPER_COMMAND`]. It must come from the same build as the
+/// caller.
 pub fn offer_helper_at(program: PathBuf) {
-    // Only one counts.
+    // The first call wins; all callers name the same program.
     let _ = ELSEWHERE.set(program);
 }
 
@@ -111,8 +113,12 @@ pub fn available() -> &'static Confinement {
     }
 }
 
-/// Says why there can be no helper, so that the work has to be done in this process: it is not offered, or this system has
-/// no way to keep it in. A helper that fails is no such reason.
+/// Says why this process has to do the work itself: it offers no helper, or this system cannot confine one. A helper
+/// that fails to start is not such a reason.
+///
+/// # Errors
+///
+/// The reason, as the end of a sentence.
 pub fn has_helper() -> Result<(), &'static str> {
     if !cfg!(all(
         target_os = "linux",
@@ -127,7 +133,7 @@ pub fn has_helper() -> Result<(), &'static str> {
     }
 }
 
-/// Starts a helper that does nothing, to see what keeps it in.
+/// Starts a helper that does nothing, to learn which confinement works here.
 fn try_confinement() -> Result<Confinement, HelperError> {
     let time = Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX);
     let until = Until::within(time, &CancellationToken::new());
@@ -163,7 +169,7 @@ pub struct Until {
 }
 
 impl Until {
-    /// A deadline `time` from now.
+    /// Ends `time` from now, or when `cancel` is cancelled.
     pub fn within(time: Duration, cancel: &CancellationToken) -> Self {
         Self {
             cancel: cancel.clone(),
@@ -186,10 +192,10 @@ impl Until {
 /// Why a helper gave no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum HelperError {
-    /// It could not be started.
+    /// The process could not be started.
     #[error("the helper could not be started")]
     Start(#[source] io::Error),
-    /// It could not be confined, so it did nothing.
+    /// The helper could not be confined, so it did nothing.
     #[error("the helper could not be confined: {step}: {reason}")]
     Walls {
         /// The confinement step that failed.
@@ -200,13 +206,13 @@ pub enum HelperError {
     /// The work was cancelled, and the helper is gone.
     #[error("the call was cancelled")]
     Cancelled,
-    /// Its time was over, and it is gone.
+    /// The deadline passed, and the helper was killed.
     #[error("the helper took too long")]
     TooLate,
-    /// It used more than it may.
+    /// The helper used more of this resource than it may.
     #[error("the helper took more {0} than it may")]
     Bound(&'static str),
-    /// It ended by itself.
+    /// The helper ended without an answer.
     #[error("the helper {0}")]
     Ended(String),
     /// The helper's answer does not fit the request.
@@ -217,7 +223,7 @@ pub enum HelperError {
     Socket(#[source] io::Error),
 }
 
-/// First message of a helper: it is confined, or why it is not.
+/// First message of a helper: it is confined, or could not be.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Hello {
@@ -242,23 +248,31 @@ enum Work<T> {
     Task(T),
 }
 
-/// A helper at work. Dropping it ends it.
+/// A running helper. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Helper {
     stream: UnixStream,
-    /// Absent where a thread of this process stands in for it.
+    /// Absent if a thread of this process does the work.
     child: Option<Child>,
     landlock: bool,
 }
 
 impl Helper {
-    /// Starts a helper behind these walls.
+    /// Starts a confined helper.
+    ///
+    /// # Errors
+    ///
+    /// It could not be started or confined, or `until` was over.
     pub fn start<T: Serialize>(walls: &Walls, task: &T, until: &Until) -> Result<Self, HelperError> {
         Self::start_as(HELPER_COMMAND, walls, task, until)
     }
 
-    /// Starts a helper that runs another hidden command of this program. The command calls [`serve`], as the helper's own
-    /// does, and gets the task.
+    /// Starts a helper that runs another hidden command of this program. That command calls [`serve`] and gets the
+    /// task.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Helper::start`].
     pub fn start_as<T: Serialize>(command: &str, walls: &Walls, task: &T, until: &Until) -> Result<Self, HelperError> {
         Self::open(command, walls, Work::Task(task), until)
     }
@@ -284,8 +298,12 @@ impl Helper {
         Ok(helper)
     }
 
-    /// Lets a thread of this process do the work, where there is no helper. It is not confined, and one that hangs is
-    /// left behind.
+    /// Lets a thread of this process do the work if there is no helper. The thread is not confined, and one that hangs
+    /// stays behind.
+    ///
+    /// # Errors
+    ///
+    /// No socket pair or no thread could be made.
     pub fn on_thread(work: impl FnOnce(HelperConnection) + Send + 'static) -> Result<Self, HelperError> {
         let (own, theirs) = UnixStream::pair().map_err(HelperError::Start)?;
         own.set_nonblocking(true).map_err(HelperError::Start)?;
@@ -309,7 +327,11 @@ impl Helper {
         }
     }
 
-    /// Asks, and waits for the answer and the bytes that come with it.
+    /// Sends a question, and waits for the answer and the bytes that come with it, at most `body_bytes_max`.
+    ///
+    /// # Errors
+    ///
+    /// The helper ended, exceeded a limit or sent an invalid frame, or `until` was over.
     pub fn ask<A: DeserializeOwned>(
         &mut self,
         question: &impl Serialize,
@@ -321,7 +343,11 @@ impl Helper {
         self.hear(body_bytes_max, until)
     }
 
-    /// Waits for something that was not asked for.
+    /// Waits for a message without asking.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Helper::ask`].
     pub fn hear<A: DeserializeOwned>(
         &mut self,
         body_bytes_max: usize,
@@ -336,7 +362,7 @@ impl Helper {
         sent.map_err(|error| self.explain(error))
     }
 
-    /// A socket that closes says nothing of why; the helper's end does.
+    /// A closed socket does not say why it was closed; the exit status of the helper does.
     fn explain(&mut self, error: HelperError) -> HelperError {
         let is_gone = |error: &io::Error| {
             matches!(
@@ -353,10 +379,10 @@ impl Helper {
         }
     }
 
-    /// Ends it and collects it; its own end where it had one.
+    /// Kills and reaps the helper. Returns its exit status if it ended by itself.
     fn end(&mut self) -> Option<ExitStatus> {
         let mut child = self.child.take()?;
-        // One that closed its socket is about to end by itself, and its status says why.
+        // A helper that closed its socket is about to exit, and its status says why. Killing it now would hide that.
         let patience = Instant::now() + Duration::from_millis(CONFINE_LAST_WORD_MS);
         while wire::is_closed(&self.stream) && Instant::now() < patience {
             match child.try_wait() {
@@ -364,7 +390,7 @@ impl Helper {
                 other => return other.ok().flatten(),
             }
         }
-        // An error means that it is gone already.
+        // An error means that the process is gone already.
         let _ = child.kill();
         super::reap(&mut child)
     }
@@ -385,7 +411,7 @@ fn of_status(status: ExitStatus) -> HelperError {
     const TOO_MUCH_TIME: i32 = 24;
     match status.signal() {
         Some(TOO_MUCH_TIME) => HelperError::Bound("processor time"),
-        // Rust aborts when an allocation fails.
+        // Rust aborts with this signal when an allocation fails, which `RLIMIT_DATA` causes.
         Some(ABORTED) => HelperError::Bound("memory"),
         Some(KILLED) => HelperError::Ended("was killed, most likely because memory ran out".to_owned()),
         Some(signal) => HelperError::Ended(format!("crashed (signal {signal})")),
@@ -393,7 +419,8 @@ fn of_status(status: ExitStatus) -> HelperError {
     }
 }
 
-/// Starts this binary again, with a socket and nothing else.
+/// Starts this binary again, with a socket as its standard input and nothing else. `/proc/self/exe` names the running
+/// file even after an update has replaced it on the disk.
 fn spawn(command: &str, socket: UnixStream) -> io::Result<Child> {
     let program = ELSEWHERE.get().map_or(Path::new("/proc/self/exe"), PathBuf::as_path);
     #[allow(
@@ -407,12 +434,13 @@ fn spawn(command: &str, socket: UnixStream) -> io::Result<Child> {
         .stdin(Stdio::from(OwnedFd::from(socket)))
         .stdout(Stdio::null())
         .stderr(Stdio::null())
+        // A group of its own: Ctrl-C in the user's terminal would otherwise reach the helper too.
         .process_group(0)
         .env_clear();
     super::spawn(&mut builder)
 }
 
-/// The helper's side of the beginning: what it is to do, before it is confined.
+/// A helper before it is confined: the connection, and the task that the engine has sent.
 #[derive(Debug)]
 pub struct HelperStart<T> {
     connection: HelperConnection,
@@ -422,7 +450,7 @@ pub struct HelperStart<T> {
     pub task: T,
 }
 
-/// The helper mode: reads from standard input what to do. `work` gets its task before the walls are raised.
+/// Runs the helper mode: reads the task from standard input. `work` gets it before the process is confined.
 pub fn serve<T: DeserializeOwned>(work: impl FnOnce(HelperStart<T>) -> Result<(), ExitCode>) -> ExitCode {
     match open_door(work) {
         Ok(()) => ExitCode::SUCCESS,
@@ -459,7 +487,11 @@ fn open_door<T: DeserializeOwned>(work: impl FnOnce(HelperStart<T>) -> Result<()
 }
 
 impl<T> HelperStart<T> {
-    /// Raises the walls; no way leads back. `Err` where that fails, after a message to the starter.
+    /// Confines this process, for good.
+    ///
+    /// # Errors
+    ///
+    /// The exit code for a process that could not be confined; the starter has been told why.
     pub fn close(self) -> Result<(HelperConnection, T), ExitCode> {
         let mut connection = self.connection;
         let hello = match raise(&self.walls) {

@@ -1,11 +1,11 @@
 //! The operating system's sandbox around a run: Linux namespaces, seccomp and Landlock, set up by a helper mode of the
 //! same binary.
 //!
-//! The engine starts `/proc/self/exe __contain` and says on a socket what to run. The outer helper enters new
-//! namespaces and starts the inner one, which is the first process of the new process namespace: it builds a root file
-//! system of its own, gives up every right, starts the program, and takes everything with it when it ends. Where
-//! namespaces are refused, a copy of the tree under Landlock and seccomp takes their place. What may be run at all is
-//! decided elsewhere; a program that embeds this library without offering the helper mode has no sandbox, and
+//! The engine starts `/proc/self/exe __contain` and sends on a socket what to run. The outer helper enters new
+//! namespaces and starts the inner one as the first process of the new process namespace. The inner one builds a root
+//! file system, gives up every right and starts the program; when it ends, the kernel ends everything inside. Where
+//! namespaces are refused, a copy of the tree under Landlock and seccomp takes their place. Which programs may run is
+//! decided elsewhere. A program that embeds this library without offering the helper mode has no sandbox, and
 //! [`available`] says so.
 
 #[cfg(target_os = "linux")]
@@ -60,7 +60,8 @@ pub(super) use spec::Message;
 #[cfg(target_os = "linux")]
 pub(super) use walls::give_up_capabilities;
 
-/// Memory of all processes of a run together; on a machine with less than this and a third, three quarters of it.
+/// Memory of all processes of a run together. A machine with less than a third more than this allows three quarters of
+/// its memory.
 const CONTAIN_MEMORY_BYTES_MAX: u64 = 16 * 1024 * 1024 * 1024;
 
 /// Build output in memory: as much as the build cache may have on the disk.
@@ -69,23 +70,23 @@ const CONTAIN_BUILD_BYTES_MAX: u64 = 10 * 1024 * 1024 * 1024;
 /// Files of build output in memory: those of ten large projects. The kernel takes a kibibyte for each.
 const CONTAIN_BUILD_INODES_MAX: u64 = 1024 * 1024;
 
-/// True for a path that every run sees, because it lies in a directory of the system.
+/// True for a path in a directory of the system, which every run sees.
 pub fn shows_to_runs(place: &Path) -> bool {
     plan::is_system(place)
 }
 
-/// The hidden command that is the helper.
+/// Hidden command that starts this binary as the sandbox's helper.
 pub const HELPER_COMMAND: &str = "__contain";
 
-/// Its argument to do nothing, by which it is tried out whether anything can run inside.
+/// Argument of the hidden command for a run that does nothing, to try whether a sandbox works.
 #[cfg(target_os = "linux")]
 const NOTHING: &str = "--nothing";
 
-/// Kind of sandbox around a run.
+/// Kind of sandbox around a run, from the weakest to the strongest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Sandbox {
-    /// Nothing: it runs with the user's rights.
+    /// No sandbox: the program has the user's rights.
     None,
     /// A copy of the tree under Landlock and seccomp, without any network.
     Landlock,
@@ -94,7 +95,7 @@ pub enum Sandbox {
 }
 
 impl Sandbox {
-    /// The name in reports.
+    /// Name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -110,24 +111,24 @@ impl fmt::Display for Sandbox {
     }
 }
 
-/// Best sandbox of this machine, and why no better one works.
+/// Best sandbox of this machine, and why no stronger one works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Available {
-    /// The best that works.
+    /// The strongest sandbox that works.
     pub sandbox: Sandbox,
-    /// Reasons why the better ones fail.
+    /// Reasons why the stronger ones fail.
     pub refused: Vec<String>,
 }
 
 static OFFERED: AtomicBool = AtomicBool::new(false);
 
-/// Says that this process's binary runs [`helper`] for [`HELPER_COMMAND`], and `skill::helper::run` for
-/// [`super::confine::HELPER_COMMAND`]. Without it there is no sandbox.
+/// Declares that this process's binary runs [`helper`] for [`HELPER_COMMAND`], and `skill::helper::run` for
+/// [`super::confine::HELPER_COMMAND`]. Without this call there is no sandbox.
 pub fn offer_helper() {
     OFFERED.store(true, Ordering::Relaxed);
 }
 
-/// True where [`offer_helper`] was called.
+/// True after [`offer_helper`].
 pub(super) fn helper_offered() -> bool {
     OFFERED.load(Ordering::Relaxed)
 }
@@ -184,32 +185,32 @@ pub fn kernel() -> String {
 pub struct Enclosure {
     /// Kind of sandbox; not [`Sandbox::None`].
     pub sandbox: Sandbox,
-    /// The real path of the repository, which the run sees as its own at the same place.
+    /// Real path of the repository. The run sees a private view of it at the same path.
     pub root: PathBuf,
-    /// Entries of the repository that are not there for the run, relative to the root.
+    /// Entries of the repository that the run does not see, relative to the root.
     pub hidden: Vec<OsString>,
-    /// Links of the repository that git tracks, relative to the root: an environment that one leads to is not the user's
-    /// choice. An empty one stands for every link.
+    /// Links of the repository that git tracks, relative to the root. A virtual environment behind one of them is the
+    /// repository's choice and not the user's. An empty entry stands for every link.
     pub tracked_links: Vec<String>,
     /// This program's state directory, which is never made visible.
     pub state_directory: Option<PathBuf>,
     /// Resource limits of the run.
     pub bounds: RunBounds,
-    /// Set for an installation, which needs [`Sandbox::Namespaces`].
+    /// Set for an installation, which requires [`Sandbox::Namespaces`].
     pub installation: Option<Installation>,
-    /// Places of the machine that the run's tools need.
+    /// Paths of the machine that the run's tools need.
     pub tools: ToolAccess,
 }
 
-/// Places of the machine that the tools of a run need, and the steps before they start. The engine chooses them; a
-/// repository has no say in it.
+/// Paths of the machine that the tools of a run need, and the commands before they start. The engine chooses them; a
+/// repository cannot.
 #[derive(Debug, Clone, Default)]
 pub struct ToolAccess {
     /// Names of programs on the `PATH` that the run may start.
     pub programs: Vec<String>,
     /// Folders and files that it may read.
     pub shown: Vec<PathBuf>,
-    /// Folders that it may read and seem to write.
+    /// Folders that it may read, with a private layer that takes its writes.
     pub layers: Vec<LayeredFolder>,
     /// Files that are written for the run, in its private home or beside the parts of a layered folder.
     pub files: Vec<WrittenFile>,
@@ -217,69 +218,70 @@ pub struct ToolAccess {
     pub builds: Vec<BuildFolder>,
     /// Files, relative to the repository, that get the present time, so that build tools see them as changed.
     pub refreshed: Vec<String>,
-    /// Files of the repository that are other ones for the run.
+    /// Files of the repository that the run sees with other content, or not at all.
     pub proposed: Vec<ProposedFile>,
     /// Commands that must succeed before the program starts.
     pub before: Vec<Invocation>,
-    /// True: the repository, as the run has left it, is handed back.
+    /// True: the repository is handed back as the run has left it.
     pub hands_back: bool,
 }
 
-/// Parts of a folder, such as a package cache, with a private layer over each that takes what the run writes. Other
-/// parts of the folder are not there.
+/// Parts of a folder, such as a package cache, each with a private layer that takes what the run writes. The run does
+/// not see other parts of the folder.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayeredFolder {
     /// The folder.
     pub place: PathBuf,
-    /// Its parts, relative to it; the empty path is all of it.
+    /// Its parts, relative to the folder; an empty path means all of it.
     pub parts: Vec<PathBuf>,
 }
 
-/// A file of the run's own, which stands at the place of one of the user's that the run does not see.
+/// A file that is written for the run. It hides the user's file at the same path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrittenFile {
-    /// Its place.
+    /// Path of the file in the run.
     pub place: PathBuf,
     /// Its content.
     pub text: String,
 }
 
-/// A folder of build output at its place in the run.
+/// A folder of build output and its path in the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuildFolder {
     /// Place in the run.
     pub place: PathBuf,
-    /// The folder of the machine that the run finds there, outside of every repository; absent for an empty one.
+    /// Folder of the machine that the run finds there, outside of every repository; absent for an empty one.
     pub source: Option<PathBuf>,
-    /// Fate of the files that the run writes there.
+    /// What happens to the files that the run writes there.
     pub writes: BuildWrites,
 }
 
-/// Name of the folder in a [layer](BuildWrites::Layer) that holds its files.
+/// Name of the folder in a [layer](BuildWrites::Layer) that holds its files, as overlayfs calls it.
 pub const LAYER_FILES: &str = "upper";
 
-/// Fate of the build output that a run writes.
+/// What happens to the build output of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BuildWrites {
-    /// It goes to the folder of the machine.
+    /// It is written to the folder of the machine.
     Kept,
-    /// This folder takes it, as a layer above the folder of the machine. Where the system has no such layers, it is dropped.
+    /// It is written to this folder, a layer above the folder of the machine. If the system has no overlays, it is
+    /// dropped.
     Layer(PathBuf),
-    /// A layer in memory takes it, which ends with the run.
+    /// It is written to a layer in memory that ends with the run.
     Dropped,
 }
 
-/// A file of the repository that is another one for the run, or is not there.
+/// A file of the repository that the run sees with other content, or not at all.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProposedFile {
-    /// Relative to the repository, in its one form.
+    /// Path relative to the repository, normalised.
     pub path: String,
-    /// File with its content and its mode; absent where the run sees no such file.
+    /// File that holds the content and the mode; absent if the run sees no such file.
     pub content: Option<PathBuf>,
 }
 
@@ -293,10 +295,10 @@ pub struct Invocation {
     pub arguments: Vec<String>,
 }
 
-/// Settings of an installation: it has a way to the package registries, and the trees it writes are handed back.
+/// Settings of an installation: it may reach the package registries, and the trees that it writes are handed back.
 #[derive(Debug, Clone)]
 pub struct Installation {
-    /// Real path of the folder of packages, where it lies outside of the repository.
+    /// Real path of the folder of packages if it is outside of the repository.
     pub outside: Option<PathBuf>,
     /// Files and folders of the user that the installer's configuration names.
     pub shown: Vec<PathBuf>,
@@ -304,31 +306,31 @@ pub struct Installation {
     pub way: Way,
 }
 
-/// Trees as a run has left them; no process writes to them any more.
+/// Trees as a run has left them. No process writes to them any more.
 #[derive(Debug)]
 pub struct LeftTrees {
     /// The repository.
     pub repository: OwnedFd,
-    /// The folder of packages, where it lies outside.
+    /// The folder of packages if it is outside of the repository.
     pub outside: Option<OwnedFd>,
-    /// The copy of the fallback, which goes with this.
+    /// Holds the copy of the fallback, which is removed when this is dropped.
     #[expect(dead_code, reason = "it is kept for what its end does")]
     folder: Option<scratch::ScratchFolder>,
 }
 
-/// Resource limits of a contained run. [`Default`] is what `limits` argues for; probes make them smaller.
+/// Resource limits of a contained run. [`Default`] has the engine's limits; probes use smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunBounds {
     /// Bytes that it may write into its repository.
     pub tree_bytes: u64,
-    /// Files and directories that it may make there.
+    /// Files and directories that it may create there.
     pub tree_inodes: u64,
     /// Bytes of its home, its temporary files and its shared memory together.
     pub scratch_bytes: u64,
     /// Files and directories there.
     pub scratch_inodes: u64,
-    /// Bytes of build output that is dropped with the run; on a machine with less than twice this, half of its memory.
+    /// Bytes of build output that is dropped with the run; at most half of the machine's memory.
     pub build_bytes: u64,
     /// Files and directories there.
     pub build_inodes: u64,
@@ -358,14 +360,15 @@ impl Default for RunBounds {
 pub(super) struct Control {
     socket: UnixStream,
     inbox: Inbox,
-    /// True while the handle of a listener is still to come.
+    /// True until the listener's handle has arrived.
     awaits_listener: bool,
-    /// In the fallback, where the run works; removed with this, which the run must not outlive.
+    /// Working folder of a run in the fallback. It is removed with this value, so this must outlive the run.
     folder: Option<scratch::ScratchFolder>,
 }
 
 impl Control {
-    /// A pair: this end, and the one that becomes the helper's standard input. The spec is already under way in it.
+    /// Returns this end, and the end that becomes the helper's standard input. A thread writes the specification into
+    /// it.
     pub(super) fn new(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<(Self, UnixStream)> {
         let folder = match enclosure.sandbox {
             Sandbox::Landlock => Some(scratch::folder_for_programs(
@@ -377,10 +380,11 @@ impl Control {
         let spec = plan::spec(command, enclosure, folder.as_ref().map(scratch::ScratchFolder::path));
         let (own, helpers) = UnixStream::pair()?;
         let text = serde_json::to_vec(&spec).map_err(io::Error::other)?;
-        // The text may exceed the socket's buffer, and nothing reads it before the helper runs.
+        // The text may exceed the socket's buffer, and nothing reads it before the helper runs: writing here would
+        // deadlock.
         let mut writer = own.try_clone()?;
         std::thread::Builder::new().name("contain".to_owned()).spawn(move || {
-            // A helper that ended early says so itself.
+            // An error means that the helper has ended, which its own message explains.
             let _ = spec::send(&mut writer, &text);
         })?;
         let control = Self {
@@ -398,25 +402,25 @@ impl Control {
         let _ = (&self.socket).write_all(&[spec::TERMINATE]);
     }
 
-    /// Ends everything at once.
+    /// Ends everything at once: the helper takes the end of its input as the order to stop.
     pub(super) fn end(&self) {
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
-    /// True where the kernel ends everything inside with the helper. In the fallback only the helper does.
+    /// True if the kernel ends everything inside together with the helper. In the fallback the helper has to do it.
     pub(super) fn ends_by_itself(&self) -> bool {
         self.folder.is_none()
     }
 
-    /// Abandons a run that was stopped. A thread of its own removes its files.
+    /// Gives up a run that was stopped. Its files are removed on a thread, because that may take seconds.
     pub(super) fn abandon(self) {
-        // If no thread can start, they are removed here.
+        // If no thread can start, the closure is dropped here and the files are removed here.
         let _ = std::thread::Builder::new()
             .name("abandon".to_owned())
             .spawn(move || drop(self));
     }
 
-    /// The listener of an installation's own network, once it has come.
+    /// Takes the listener of an installation's own network, once it has arrived.
     pub(super) fn listener(&mut self) -> io::Result<Option<TcpListener>> {
         if !self.awaits_listener {
             return Ok(None);
@@ -431,6 +435,7 @@ impl Control {
     pub(super) fn said(mut self) -> io::Result<(Message, Option<LeftTrees>)> {
         self.inbox.receive(&self.socket)?;
         let message = spec::last_message(&self.inbox.bytes)?;
+        // If the listener was never taken, its handle is still the first one.
         let mut handles = self.inbox.handles.into_iter().skip(usize::from(self.awaits_listener));
         let folder = self.folder.take();
         let left = handles.next().map(|repository| LeftTrees {
@@ -442,19 +447,19 @@ impl Control {
     }
 }
 
-/// The helper: reads its spec from standard input and never returns to the command line.
+/// Runs the helper, which reads its specification from standard input and never returns to the command line.
 #[cfg(target_os = "linux")]
 pub fn helper(inner: bool) -> std::process::ExitCode {
     if inner { init::main() } else { outer::main() }
 }
 
-/// The helper, on a system that has none.
+/// There is no helper on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn helper(_inner: bool) -> std::process::ExitCode {
     std::process::ExitCode::FAILURE
 }
 
-/// The command line of the helper.
+/// Program and argument that start the helper.
 pub(super) fn helper_program() -> (&'static Path, &'static str) {
     (Path::new("/proc/self/exe"), HELPER_COMMAND)
 }

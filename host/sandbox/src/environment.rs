@@ -1,13 +1,13 @@
-//! Environment variables of the starter that a run may see, and the places of its programs.
+//! Environment variables of the starter that a run may see, and the paths of its programs.
 //!
-//! An allow list: keys and tokens are never on it.
+//! An allowlist, on which no key and no token is.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::limits::RECIPE_FILE_BYTES_MAX;
 
-/// `PATH` for a starter that sets none.
+/// `PATH` if the starter sets none.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Variables that every run may see: paths, user, language and time zone.
@@ -34,7 +34,7 @@ const COMMON: [&str; 20] = [
     "XDG_DATA_HOME",
 ];
 
-/// Further variables that an installer may see: the way to the package registry.
+/// Further variables for an installer: how to reach the package registry.
 const NETWORK: [&str; 17] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -55,7 +55,7 @@ const NETWORK: [&str; 17] = [
     "npm_config_registry",
 ];
 
-/// Variables that name certificates which a user added to the machine's.
+/// Variables that name certificates which a user has added to the machine's.
 pub const CERTIFICATES: [&str; 5] = [
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -64,10 +64,10 @@ pub const CERTIFICATES: [&str; 5] = [
     "PIP_CERT",
 ];
 
-/// The environment of a run that stays on this machine.
+/// The environment of a run that needs no network.
 pub fn for_run(starter: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut environment = pick(starter, &COMMON);
-    // By these tools decide to leave out colours and cursor movement.
+    // With these, tools leave out colours and cursor movement.
     for (name, value) in [("TERM", "dumb"), ("NO_COLOR", "1")] {
         environment.insert(name.to_owned(), value.to_owned());
     }
@@ -84,7 +84,7 @@ pub fn for_install(starter: &BTreeMap<String, String>) -> BTreeMap<String, Strin
     environment
 }
 
-/// The variables of these names.
+/// Selects variables by their names.
 pub fn pick(starter: &BTreeMap<String, String>, names: &[&str]) -> BTreeMap<String, String> {
     starter
         .iter()
@@ -93,8 +93,8 @@ pub fn pick(starter: &BTreeMap<String, String>, names: &[&str]) -> BTreeMap<Stri
         .collect()
 }
 
-/// Programs of this name on the starter's `PATH`, in its order. Relative entries are skipped: they would mean the
-/// repository.
+/// Finds programs called `name` on the starter's `PATH`, in its order. Relative entries are skipped, because they would
+/// lead into the repository.
 pub fn find_programs(starter: &BTreeMap<String, String>, name: &str) -> Vec<PathBuf> {
     let path = starter.get("PATH").map_or(PATH, String::as_str);
     path.split(':')
@@ -105,8 +105,8 @@ pub fn find_programs(starter: &BTreeMap<String, String>, name: &str) -> Vec<Path
         .collect()
 }
 
-/// Those of [`find_programs`] that are the machine's. One that lies in the repository is the repository's, whatever its
-/// name says: also where a link on the `PATH` leads there, and where one of the repository leads out of it.
+/// Finds those programs of [`find_programs`] that are outside of the repository. A program inside may be hostile
+/// whatever its name is: this includes links of the `PATH` that lead there, and links in the repository that lead out.
 pub fn find_programs_outside(starter: &BTreeMap<String, String>, name: &str, root: &Path) -> Vec<PathBuf> {
     let real_root = root.canonicalize();
     let is_outside = |path: &Path| {
@@ -119,22 +119,23 @@ pub fn find_programs_outside(starter: &BTreeMap<String, String>, name: &str, roo
     found.filter(|path| is_outside(path) && really(path)).collect()
 }
 
-/// True for a regular file that may be executed, links followed.
+/// True for a regular file that may be executed, through links.
 pub fn executable(path: &Path) -> bool {
     use rustix::fs::Access;
     path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
-/// Reads the `pyvenv.cfg` of a virtual environment; absent where a folder is none. It may be the repository's own:
-/// neither a FIFO of that name nor an endless file is waited for.
+/// Reads the `pyvenv.cfg` of a virtual environment; absent if the folder is not one. The file may be the repository's,
+/// so the read waits for no FIFO and is bounded.
 pub fn venv_record(folder: &Path) -> Option<String> {
     small_file(&folder.join("pyvenv.cfg"))
 }
 
-/// The text of a small file of a repository, read without waiting: absent where it is none, or not one any more.
+/// Reads a small text file of a repository without waiting; absent if it is not a regular file.
 pub fn small_file(path: &Path) -> Option<String> {
     use rustix::fs::{Mode, OFlags};
     use std::io::Read;
+    // Opening a FIFO for reading waits for a writer unless `NONBLOCK` is set.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
     if !file.metadata().ok()?.is_file() {
@@ -145,7 +146,7 @@ pub fn small_file(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// Puts a directory before all others on the `PATH` of a run.
+/// Puts a directory first on the `PATH` of a run.
 pub fn prepend_path(environment: &mut BTreeMap<String, String>, directory: &Path) {
     let directory = directory.to_string_lossy();
     let path = match environment.get("PATH") {

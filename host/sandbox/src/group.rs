@@ -1,4 +1,4 @@
-//! Everything that a run started, and how to end it: its process group, and what left the group.
+//! Ends everything that a run started: its process group, and what left the group.
 
 use std::io;
 use std::process::Child;
@@ -22,10 +22,11 @@ impl Group {
         }
     }
 
-    /// Sets resource limits that no honest run notices: no core dumps in the user's tree, no file that fills the disk.
+    /// Sets resource limits that no ordinary run reaches: no core dumps in the user's tree, and no file that fills the
+    /// disk.
     ///
-    /// From outside and just after the start, because doing it between fork and exec would need unsafe code. What the
-    /// program starts later inherits them. Memory is left alone: node reserves far more than it uses.
+    /// This happens from outside just after the start, because between fork and exec it would need unsafe code. What
+    /// the program starts later inherits the limits. Memory is not limited: node reserves far more than it uses.
     pub(super) fn limit(&self) {
         #[cfg(target_os = "linux")]
         {
@@ -35,7 +36,7 @@ impl Group {
                     current: Some(value),
                     maximum: Some(value),
                 };
-                // Refused where the hard limit is lower already, which serves as well.
+                // Refused if the hard limit is lower already, which is as good.
                 let _ = prlimit(Some(self.leader), resource, both);
             };
             limit(Resource::Core, 0);
@@ -43,7 +44,7 @@ impl Group {
         }
     }
 
-    /// True where the leader has exited. It is not reaped, so its id stays taken.
+    /// True if the leader has exited. It is not reaped, so its id cannot be reused.
     pub(super) fn leader_exited(&self) -> io::Result<bool> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         match rustix::process::waitid(WaitId::Pid(self.leader), options) {
@@ -59,12 +60,13 @@ impl Group {
         let _ = rustix::process::kill_process_group(self.leader, Signal::TERM);
     }
 
-    /// Ends every process of the group. Only before the leader is reaped.
+    /// Kills every process of the group. Must be called before the leader is reaped: after that, the id may belong to
+    /// another group.
     pub(super) fn kill(&self) {
         let _ = rustix::process::kill_process_group(self.leader, Signal::KILL);
     }
 
-    /// Ends what left the group but still carries the run's mark.
+    /// Kills what left the group but still carries the run's mark.
     pub(super) fn kill_strays(&self) {
         #[cfg(target_os = "linux")]
         strays::kill(&self.mark);
@@ -73,7 +75,7 @@ impl Group {
     }
 }
 
-/// Waits, in a thread of its own, for a child that hangs in the kernel.
+/// Waits on a thread for a child that hangs in the kernel.
 pub(super) fn reap_later(id: u32) {
     let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) else {
         return;
@@ -94,13 +96,13 @@ mod strays {
     use crate::limits;
     use crate::mark::{RunMark, list_processes, read_environment};
 
-    /// Ends them. Repeated, because one that is just starting another may be missed once.
+    /// Kills them, in several rounds: a process that is just starting another may be missed in one.
     pub(super) fn kill(mark: &RunMark) {
         let mark = format!("{}={}", RunMark::VARIABLE, mark.value()).into_bytes();
         repeat(|| list_processes().filter(|&pid| kill_one(pid, &mark)).count());
     }
 
-    /// Until a round has found nothing, or so often.
+    /// Repeats until a round has found nothing, or up to the limit.
     fn repeat(mut round: impl FnMut() -> usize) {
         for _ in 0..limits::PROCESS_STRAY_ROUNDS_MAX {
             if round() == 0 {
@@ -109,7 +111,8 @@ mod strays {
         }
     }
 
-    /// The handle is taken before the mark is read, so that the id cannot pass to another process in between.
+    /// Kills a process with this mark. The handle is opened before the mark is checked for good, so that the id cannot
+    /// pass to another process in between. The first check avoids a handle for every process of the machine.
     fn kill_one(pid: Pid, mark: &[u8]) -> bool {
         if !carries(pid, mark) {
             return false;
@@ -120,7 +123,7 @@ mod strays {
         carries(pid, mark) && rustix::process::pidfd_send_signal(&handle, Signal::KILL).is_ok()
     }
 
-    /// True where the environment with which the process was started holds the mark.
+    /// True if the process was started with the mark in its environment.
     fn carries(pid: Pid, mark: &[u8]) -> bool {
         read_environment(pid).is_ok_and(|text| text.split(|&byte| byte == 0).any(|variable| variable == mark))
     }

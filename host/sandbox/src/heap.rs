@@ -1,14 +1,14 @@
-//! The heap of a process that lives for long: bounded in what it holds beyond its needs.
+//! Bounds the heap of a long-lived process.
 //!
-//! The C library keeps a heap for each of many threads, and what was freed in each. A daemon that scans large repositories
-//! on several threads once in a while would hold several times of what it uses.
+//! The C library keeps a heap for each of many threads, with the memory that was freed there. Without a bound, a daemon
+//! that sometimes scans large repositories on several threads would hold several times of what it uses.
 
-/// Heaps of all threads together. Two keep threads from waiting for each other much: small blocks come from caches of
-/// their own.
+/// Heaps of all threads together. Two are enough for threads not to wait for each other much: small blocks come from
+/// per-thread caches.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const HEAPS_MAX: std::ffi::c_int = 2;
 
-/// Bounds the number of heaps. Does nothing for threads that have one, so it comes first.
+/// Bounds the number of heaps. Call it before threads start: it does not affect threads that have a heap.
 pub fn limit_heaps() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "no safe crate has the call")]
@@ -18,7 +18,7 @@ pub fn limit_heaps() {
     }
 }
 
-/// Gives memory that was freed back to the system. Blocks for some milliseconds.
+/// Returns freed memory to the system. Blocks for some milliseconds.
 pub fn give_back() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     #[expect(unsafe_code, reason = "no safe crate has the call")]

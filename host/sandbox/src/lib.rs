@@ -1,9 +1,9 @@
-//! Running a program on behalf of a skill: argv only, a cleared environment, its own process group, bounded output.
+//! Runs a program for a skill: an argument vector without a shell, a cleared environment, a process group of its own,
+//! and bounded output.
 //!
-//! This is the only crate of the engine that starts a process. It knows neither recipes nor policy: `skill::imports`
-//! decides who may run which program. Whatever way a run ends (by itself, by its time limit, by cancellation),
-//! everything it started ends with it. [`run`] alone is no sandbox: a program runs with the user's rights.
-//! [`run_contained`] is one.
+//! This is the only crate of the engine that starts processes. It knows neither recipes nor policy: `skill::imports`
+//! decides who may run which program. However a run ends (by itself, by its time limit, by cancellation), everything
+//! that it started ends with it. [`run`] is not a sandbox: the program has the user's rights. [`run_contained`] is one.
 
 #![cfg_attr(
     not(target_os = "linux"),
@@ -48,7 +48,7 @@ use output::{CapturedOutput, LiveLines};
 pub use printed::{PrintError, read_printed};
 use proxy::{Proxy, Way};
 
-/// No signal where the other end is gone. Elsewhere the program ignores that signal from its start.
+/// Sends without `SIGPIPE` if the other end is closed. On other systems the program ignores that signal from its start.
 pub(crate) const NO_SIGNAL: rustix::net::SendFlags = {
     #[cfg(target_os = "linux")]
     {
@@ -60,19 +60,20 @@ pub(crate) const NO_SIGNAL: rustix::net::SendFlags = {
     }
 };
 
-/// Output of a run that is kept, half from the beginning and half from the end (`wit/skill.wit`: at most 1 MiB).
+/// Bytes of a run's output that are kept, half of them from the beginning and half from the end (`wit/skill.wit`: at
+/// most 1 MiB).
 const PROCESS_OUTPUT_KEPT_BYTES: usize = 1024 * 1024;
 
-/// Attempts, 20 ms apart, to start a program that is being written to.
+/// Attempts, 20 ms apart, to start a program whose file is open for writing.
 const PROCESS_BUSY_RETRIES_MAX: u32 = 10;
 
-/// Output taken after the leader's end. A pipe holds 64 KiB by default and at most 1 MiB.
+/// Bytes of output that are read after the leader has exited. A pipe holds 64 KiB by default and at most 1 MiB.
 const PROCESS_DRAIN_BYTES_MAX: u64 = 1024 * 1024;
 
-/// Time between asking a run to end and ending it. With everything else a cancelled run is gone within 500 ms.
+/// Time between the request to end and the kill. Together with everything else, a cancelled run is gone within 500 ms.
 const PROCESS_GRACE_MS: u64 = 200;
 
-/// Time to wait for a killed child before a thread of its own does. KILL takes a few milliseconds.
+/// Time to wait for a killed child before a thread does. A kill takes a few milliseconds.
 const PROCESS_REAP_MS: u64 = 200;
 
 /// Command to run.
@@ -80,7 +81,7 @@ const PROCESS_REAP_MS: u64 = 200;
 pub struct CommandSpec {
     /// Absolute path of the program.
     pub program: PathBuf,
-    /// Its arguments, as they are; no shell sees them.
+    /// Arguments, passed on unchanged; no shell interprets them.
     pub arguments: Vec<String>,
     /// Absolute path of the working directory.
     pub directory: PathBuf,
@@ -101,14 +102,14 @@ impl CommandSpec {
 pub struct RunLimits {
     /// Wall time.
     pub time: Duration,
-    /// Output that is kept, half of it from the beginning and half from the end.
+    /// Bytes of output that are kept, half of them from the beginning and half from the end.
     pub output_kept_bytes: usize,
-    /// Output after which the run is ended.
+    /// Bytes of output after which the run is ended.
     pub output_bytes_max: u64,
 }
 
 impl RunLimits {
-    /// The engine's output bounds, and a time limit.
+    /// The engine's limits on output, and a time limit.
     pub fn within(time: Duration) -> Self {
         Self {
             time,
@@ -123,19 +124,19 @@ impl RunLimits {
 pub enum RunEnd {
     /// The program exited with this status.
     Exited(i32),
-    /// A signal that did not come from here ended the program.
+    /// A signal from elsewhere ended the program.
     Signalled(i32),
-    /// Its time was over.
+    /// The time limit passed.
     TimedOut,
-    /// It was cancelled.
+    /// The run was cancelled.
     Cancelled,
-    /// It wrote more than the bound.
+    /// The program wrote more than the limit.
     OutputLimit,
-    /// It had more processes and threads than the sandbox allows.
+    /// The run had more processes and threads than the sandbox allows.
     TaskLimit,
-    /// It used more memory than the sandbox allows.
+    /// The run used more memory than the sandbox allows.
     MemoryLimit,
-    /// It filled a file system that is dropped with the run.
+    /// The run filled a file system that is dropped with it.
     StorageLimit {
         /// Bytes of that file system.
         bytes: u64,
@@ -147,9 +148,9 @@ pub enum RunEnd {
 pub struct RunOutput {
     /// End of the run.
     pub end: RunEnd,
-    /// Standard output and standard error in the order in which they came.
+    /// Standard output and standard error, in the order in which they arrived.
     pub output: String,
-    /// True where the middle of the output was left out.
+    /// True if the middle of the output was left out.
     pub output_cut: bool,
     /// Wall time.
     pub duration: Duration,
@@ -158,7 +159,7 @@ pub struct RunOutput {
 /// Why a program could not be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// It did not start.
+    /// The program did not start.
     #[error("`{program}` could not be started")]
     Start {
         /// The program.
@@ -166,7 +167,7 @@ pub enum ProcessError {
         /// The system's error.
         source: io::Error,
     },
-    /// The system lost it.
+    /// The system could not report on the program.
     #[error("`{program}` could not be watched")]
     Watch {
         /// The program.
@@ -174,7 +175,7 @@ pub enum ProcessError {
         /// The system's error.
         source: io::Error,
     },
-    /// The sandbox around it could not be set up. It did not run.
+    /// The sandbox could not be set up, so the program did not run.
     #[error("the sandbox around `{program}` could not be set up: {reason}")]
     Contain {
         /// The program.
@@ -184,18 +185,22 @@ pub enum ProcessError {
     },
 }
 
-/// Time that the loop sleeps before it checks the clock, the token and the child.
+/// Longest sleep before the clock, the token and the child are checked.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Time for the fallback's helper to find and end its processes, even with little processor time. Killing the helper
+/// Time for the fallback's helper to find and kill its processes, even with little processor time. Killing the helper
 /// earlier leaves the rest running.
 const HELPER_PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs a program to its end, whichever comes first: its own, the time limit, cancellation or the output bound.
+/// Runs a program until it ends, or the time limit, a cancellation or the output limit ends it.
 ///
 /// Blocks. `progress` gets the output line by line, without control characters, at most
-/// [`limits::PROCESS_LIVE_BYTES_MAX`] of it. When this returns, the program's process group is gone, and so is, on
-/// Linux, whatever left the group but kept its environment.
+/// [`limits::PROCESS_LIVE_BYTES_MAX`] of it. When this returns, the program's process group is gone, and on Linux also
+/// what left the group but kept its environment.
+///
+/// # Errors
+///
+/// The program could not be started or watched.
 pub fn run(
     command: &CommandSpec,
     limits: &RunLimits,
@@ -207,11 +212,15 @@ pub fn run(
     follow(command, leader, started, limits, cancel, progress).map(|ended| ended.run)
 }
 
-/// Like [`run`], in a sandbox. When this returns, everything that was inside is gone.
+/// Runs a program like [`run`], in a sandbox. When this returns, everything inside is gone.
 ///
-/// The program sees the repository at its own place and may write to it; nothing of that reaches the real tree. Beside
-/// it only the system's directories and what the program was installed with are visible, nothing of which it can
-/// change. The time that it takes to set this up counts.
+/// The program sees the repository at its own path and may write there; nothing of that reaches the real tree. Beside
+/// the repository it sees only the system's directories and what it was installed with, and can change none of that.
+/// The time to set this up counts.
+///
+/// # Errors
+///
+/// As of [`run`], or the sandbox could not be set up.
 pub fn run_contained(
     command: &CommandSpec,
     enclosure: &Enclosure,
@@ -224,8 +233,12 @@ pub fn run_contained(
     follow(command, leader, started, limits, cancel, progress).map(|ended| ended.run)
 }
 
-/// Like [`run_contained`], with the trees that the enclosure asks for handed back. An installation also gets a way to
-/// the package registries that the enclosure names; its trees come back where the program exited with 0.
+/// Runs a program like [`run_contained`], and hands the trees back that the enclosure asks for. An installation may
+/// also reach the package registries that the enclosure names; its trees come back if the program exited with 0.
+///
+/// # Errors
+///
+/// As of [`run_contained`].
 pub fn run_handing_back(
     command: &CommandSpec,
     enclosure: &Enclosure,
@@ -238,14 +251,14 @@ pub fn run_handing_back(
     follow(command, leader, started, limits, cancel, progress)
 }
 
-/// A run that is over.
+/// Result of a run with the trees that it handed back.
 #[derive(Debug)]
 pub struct EndedRun {
-    /// Exit status and output.
+    /// End and output.
     pub run: RunOutput,
     /// Trees that are handed back.
     pub left: Option<LeftTrees>,
-    /// Refused destinations, one sentence each.
+    /// Destinations that the proxy refused, one sentence each.
     pub refused: Vec<String>,
 }
 
@@ -254,7 +267,7 @@ fn not_started(command: &CommandSpec, source: io::Error) -> ProcessError {
     ProcessError::Start { program, source }
 }
 
-/// Started process: the program itself, or the helper that stands for it.
+/// A started process: the program, or the helper that runs it.
 struct Leader {
     child: Child,
     reader: PipeReader,
@@ -293,7 +306,7 @@ fn follow(
     if !matches!(stopped, Ok(None)) {
         run.stop(&group, control.as_ref());
     }
-    // Before the child is reaped its id, and so the group's, cannot belong to another process.
+    // Kills the group before the child is reaped: afterwards the id may belong to another group.
     group.kill();
     let status = reap(&mut child);
     group.kill_strays();
@@ -321,7 +334,7 @@ fn follow(
     Ok(EndedRun { run, left, refused })
 }
 
-/// Reads the program's end, and the trees handed back, from the helper's message.
+/// Reads how the program ended, and the trees handed back, from the helper's message.
 fn contained_end(
     command: &CommandSpec,
     said: io::Result<(Message, Option<LeftTrees>)>,
@@ -344,7 +357,7 @@ fn contained_end(
     Ok((end, left))
 }
 
-/// Starts the program with one pipe for both of its outputs, so that their order is kept.
+/// Starts the program with one pipe for both outputs, so that their order is kept.
 fn start(command: &CommandSpec) -> io::Result<Leader> {
     #[allow(
         clippy::disallowed_methods,
@@ -360,8 +373,12 @@ fn start(command: &CommandSpec) -> io::Result<Leader> {
     lead(builder, RunMark::new(), None, Way::default())
 }
 
-/// Starts a program that is not sandboxed and outlives its starter: the daemon. It runs in `/` with this environment
-/// alone, without input, and with a pipe for its standard output.
+/// Starts the daemon, which is not sandboxed and outlives its starter. It runs in `/` with only this environment,
+/// without input, and with a pipe for its standard output.
+///
+/// # Errors
+///
+/// The system's error.
 pub fn start_detached(
     program: &Path,
     arguments: &[&str],
@@ -379,8 +396,8 @@ pub fn start_detached(
         .spawn()
 }
 
-/// Starts the helper, which learns on its standard input what to start in turn. It runs somewhere that always is, and
-/// knows nothing but the mark of the run.
+/// Starts the helper, which reads from its standard input what to run. Its working directory always exists, and its
+/// environment holds only the mark of the run.
 fn start_contained(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<Leader> {
     let mark = RunMark::new();
     let mut marked = command.clone();
@@ -404,7 +421,7 @@ fn start_contained(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<L
     lead(builder, mark, Some(control), way.unwrap_or_default())
 }
 
-/// Starts a group with one pipe for both outputs.
+/// Starts a process group with one pipe for both outputs.
 fn lead(mut builder: Command, mark: RunMark, control: Option<Control>, way: Way) -> io::Result<Leader> {
     let (reader, writer) = io::pipe()?;
     builder
@@ -424,8 +441,8 @@ fn lead(mut builder: Command, mark: RunMark, control: Option<Control>, way: Way)
     })
 }
 
-/// Starts the program, with a few retries while it is open for writing: another thread's child inherits the handle for
-/// the moment between its fork and its exec.
+/// Starts the program, with a few attempts while its file is open for writing: a child of another thread inherits every
+/// handle between its fork and its exec, also one that has just written this file.
 fn spawn(builder: &mut Command) -> io::Result<Child> {
     for _ in 0..PROCESS_BUSY_RETRIES_MAX {
         match builder.spawn() {
@@ -450,7 +467,7 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// Reads until the leader has exited (`None`) or something else must end the run.
+    /// Reads until the leader has exited (`None`), or until something ends the run early.
     fn follow(
         &mut self,
         group: &Group,
@@ -478,7 +495,7 @@ impl Running<'_> {
         }
     }
 
-    /// Starts the proxy of an installation when its listener has come, and shows what it refuses.
+    /// Starts the proxy of an installation when its listener has arrived, and reports what it refuses.
     fn serve(&mut self, control: &mut Control) -> io::Result<()> {
         if let Some(listener) = control.listener()?
             && let Some(way) = self.way.take()
@@ -491,7 +508,8 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Asks the group to end, and reads on for a moment so that a last word is neither lost nor in the way.
+    /// Asks the group to end, and reads on for a moment: last output is kept, and a full pipe does not keep the program
+    /// from ending.
     fn stop(&mut self, group: &Group, control: Option<&Control>) {
         match control {
             Some(control) => control.terminate(),
@@ -504,7 +522,7 @@ impl Running<'_> {
             }
         }
         if let Some(control) = control {
-            // The helper ends only after everything inside has, so that its end is proof.
+            // The helper exits only after everything inside has ended.
             control.end();
             let patience = if control.ends_by_itself() {
                 Duration::from_millis(PROCESS_REAP_MS)
@@ -516,19 +534,20 @@ impl Running<'_> {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        // Keep the rest of the pipe's output; a read error is no reason to fail now.
+        // Keep the rest of the pipe's output; a read error does not matter any more.
         let _ = self.drain();
     }
 
-    /// Takes the bytes that are in the pipe already. A survivor of the leader may go on writing, so this is bounded.
+    /// Reads what is in the pipe already. A process that survives the leader may go on writing, so this is bounded.
     fn drain(&mut self) -> io::Result<()> {
         let until = self.output.total_bytes() + PROCESS_DRAIN_BYTES_MAX;
         while self.output.total_bytes() < until && self.read_within(Duration::ZERO)? {}
         Ok(())
     }
 
-    /// Waits for output and takes one piece of it; false where none came.
+    /// Waits for output and reads one piece of it; false if none came.
     fn read_within(&mut self, wait: Duration) -> io::Result<bool> {
+        // A closed pipe is always readable: waiting for it would spin.
         if self.end_of_output {
             std::thread::sleep(wait.min(Duration::from_millis(2)));
             return Ok(false);
@@ -558,8 +577,8 @@ fn readable(reader: &PipeReader, wait: Duration) -> io::Result<bool> {
     }
 }
 
-/// Collects the child so that no zombie stays. One that even KILL does not end (it hangs in the kernel) is left to a
-/// thread of its own.
+/// Reaps the child, so that no zombie stays. One that a kill does not end, because it hangs in the kernel, is left to a
+/// thread.
 fn reap(child: &mut Child) -> Option<ExitStatus> {
     let patience = Instant::now() + Duration::from_millis(PROCESS_REAP_MS);
     while Instant::now() < patience {
@@ -580,7 +599,7 @@ fn own_end(status: Option<ExitStatus>) -> RunEnd {
             Some(code) => RunEnd::Exited(code),
             None => RunEnd::Signalled(status.signal().unwrap_or_default()),
         },
-        // The leader had exited, but the system does not say how: that is no success.
+        // The leader had exited, but the system does not say how: that is not a success.
         None => RunEnd::Signalled(0),
     }
 }

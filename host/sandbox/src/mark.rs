@@ -10,16 +10,16 @@ use crate::limits;
 
 /// A mark in the environment of a run, by which processes that left its group are found.
 ///
-/// A program that clears its children's environment on purpose escapes this; the process sandbox, with a process
-/// namespace of its own, is what holds there.
+/// A program that clears its children's environment on purpose escapes this. The process namespace of the sandbox holds
+/// such a program.
 #[derive(Debug)]
 pub(super) struct RunMark(String);
 
 impl RunMark {
-    /// The variable that carries it.
+    /// The environment variable with the mark.
     pub(super) const VARIABLE: &'static str = "TOOL_RUN";
 
-    /// It names this process too, so that the next daemon knows what one that was killed has left.
+    /// Makes a mark that also names this process, so that the next daemon can find what a killed one has left.
     pub(super) fn new() -> Self {
         let id = uuid::Uuid::new_v4().simple();
         Self(format!("{}-{id}", name_own_process()))
@@ -30,8 +30,8 @@ impl RunMark {
     }
 }
 
-/// When the kernel started a process, in clock ticks since boot; absent where there is no such process, where it has
-/// ended and only waits for its parent to notice, or where there is no `/proc`.
+/// Time at which the kernel started a process, in clock ticks since boot. Absent if there is no such process, if it has
+/// ended and is not reaped, or if there is no `/proc`.
 pub fn start_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the command in parentheses and may hold anything; the 22nd is the start time.
@@ -41,7 +41,7 @@ pub fn start_ticks(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok().filter(|_| !has_ended)
 }
 
-/// This process, as a mark names it: no other one in its namespace ever has both its id and its time.
+/// Names this process. An id can be reused; id, start time and namespace together are unique.
 pub(super) fn name_own_process() -> String {
     let pid = std::process::id();
     format!(
@@ -51,19 +51,20 @@ pub(super) fn name_own_process() -> String {
     )
 }
 
-/// The number of the namespace in which this process has its id. While anything lives in it or in one of its own, no
-/// other one has this number.
+/// Number of the process namespace in which this process has its id. No other namespace has this number while a process
+/// lives in it.
 pub(super) fn namespace() -> Option<u64> {
     Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
 }
 
-/// The processes of this machine that this process sees.
+/// All processes that this process sees.
 pub(super) fn list_processes() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().and_then(Pid::from_raw))
 }
 
-/// The environment with which a process was started, up to a bound. A zombie has none, and another user's cannot be read.
+/// Reads the environment with which a process was started, up to a limit. A zombie has none, and another user's cannot
+/// be read.
 pub(super) fn read_environment(pid: Pid) -> io::Result<Vec<u8>> {
     read_bounded(File::open(format!("/proc/{}/environ", pid.as_raw_nonzero()))?)
 }

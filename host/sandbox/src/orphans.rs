@@ -1,22 +1,21 @@
-//! Runs that outlived their daemon: one that is killed cannot end what it runs.
+//! Ends runs that outlived their daemon: a killed daemon cannot end what it runs.
 //!
-//! In a sandbox everything dies with the daemon, by the kernel's hand or the helper's. A run without one only carries a
-//! mark in its environment, which names the process that started it; the next daemon ends what carries the mark of a
-//! dead one, in whatever namespace it is. Programs that cleared their environment escape this, as they escape the end
-//! of their run.
+//! A sandboxed run dies with the daemon, by the kernel or by its helper. A run without a sandbox only carries a mark in
+//! its environment, which names the process that started it; the next daemon kills what carries the mark of a dead one.
+//! A program that cleared its environment escapes this, as it escapes the end of its run.
 
 use rustix::process::Pid;
 
 use crate::limits;
 use crate::mark::{RunMark, list_processes, namespace, start_ticks};
 
-/// Ends the processes of runs whose daemon is gone. Gives how many.
+/// Kills the processes of runs whose daemon is gone. Returns how many there were.
 pub fn end_orphans() -> usize {
     let Some(namespace) = namespace() else {
         return 0;
     };
     let mut ended = 0;
-    // Repeated, because one that is just starting another may be missed once.
+    // In several rounds: a process that is just starting another may be missed in one.
     for _ in 0..limits::PROCESS_STRAY_ROUNDS_MAX {
         let round = list_processes().filter(|&pid| end_if_orphan(pid, namespace)).count();
         ended += round;
@@ -27,7 +26,8 @@ pub fn end_orphans() -> usize {
     ended
 }
 
-/// The handle is taken before the mark is read, so that the id cannot pass to another process in between.
+/// Kills an orphan. The handle is opened before the mark is read, so that the id cannot pass to another process in
+/// between.
 #[cfg(target_os = "linux")]
 fn end_if_orphan(pid: Pid, namespace: u64) -> bool {
     use crate::mark::read_environment;
@@ -40,14 +40,14 @@ fn end_if_orphan(pid: Pid, namespace: u64) -> bool {
     is_orphan && pidfd_send_signal(&handle, Signal::KILL).is_ok()
 }
 
-/// The system shows no environments.
+/// The system shows no environments of other processes.
 #[cfg(not(target_os = "linux"))]
 fn end_if_orphan(_pid: Pid, _namespace: u64) -> bool {
     false
 }
 
-/// True for an environment that carries the mark of a process of this namespace which is gone. In another one, such as
-/// a container's, its number means another process.
+/// True for an environment with the mark of a process of this namespace that is gone. In another namespace, such as a
+/// container's, the id means another process.
 fn is_of_the_dead(environment: &[u8], namespace: u64) -> bool {
     let mark = environment.split(|&byte| byte == 0).find_map(|variable| {
         let value = variable
@@ -60,7 +60,7 @@ fn is_of_the_dead(environment: &[u8], namespace: u64) -> bool {
         return false;
     };
     match (pid.parse(), ticks.parse::<u64>()) {
-        // Without a time it is not known which process is meant.
+        // Without a start time the id may mean any process.
         (Ok(pid), Ok(ticks)) if ticks > 0 => theirs.parse() == Ok(namespace) && start_ticks(pid) != Some(ticks),
         _ => false,
     }

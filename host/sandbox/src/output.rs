@@ -1,10 +1,10 @@
-//! Output of a run: keeps its beginning and its end, and shows its lines as they come.
+//! Output of a run: keeps its beginning and its end, and reports its lines as they come.
 
 use std::collections::VecDeque;
 
 use crate::limits;
 
-/// Longest line that is shown live; the rest of it is not.
+/// Bytes of a line that are reported live; the rest is left out.
 const PROCESS_LIVE_LINE_BYTES_MAX: usize = 2048;
 
 /// Keeps the first and the last half of a bounded number of bytes.
@@ -26,7 +26,7 @@ impl CapturedOutput {
         }
     }
 
-    /// Everything that came, kept or not.
+    /// Bytes received, whether kept or not.
     pub(super) fn total_bytes(&self) -> u64 {
         self.total
     }
@@ -41,8 +41,9 @@ impl CapturedOutput {
         self.tail.extend(rest);
     }
 
-    /// The text, at most twice `half` bytes of it, and whether its middle was left out. Bytes that are not UTF-8 come
-    /// out as U+FFFD.
+    /// Returns the text, at most twice `half` bytes, and whether its middle was left out. Bytes that are not UTF-8
+    /// become U+FFFD.
+    // Replacing a byte with U+FFFD takes three, so the text may be longer than the bytes that were kept.
     pub(super) fn finish(self) -> (String, bool) {
         let tail = Vec::from(self.tail);
         let kept = self.head.len() + tail.len();
@@ -60,7 +61,7 @@ impl CapturedOutput {
     }
 }
 
-/// A text as a report keeps it: at most 1 MiB, its beginning and its end. True where the middle was left out.
+/// Shortens a text for a report to 1 MiB, its beginning and its end. True if the middle was left out.
 pub fn keep_ends(text: &str) -> (String, bool) {
     if text.len() <= crate::PROCESS_OUTPUT_KEPT_BYTES {
         return (text.to_owned(), false);
@@ -71,7 +72,7 @@ pub fn keep_ends(text: &str) -> (String, bool) {
     )
 }
 
-/// Joins whole lines of the beginning and of the end with a line that says what is missing.
+/// Joins whole lines of the beginning and of the end, with a line between them that says how much is missing.
 fn beginning_and_end(beginning: &str, end: &str, left_out: u64, half: usize) -> String {
     const ROOM_FOR_NOTE: usize = 64;
     let room = half.saturating_sub(ROOM_FOR_NOTE);
@@ -94,7 +95,7 @@ fn beginning_and_end(beginning: &str, end: &str, left_out: u64, half: usize) -> 
     format!("{head}{line_end}[... {bytes} bytes left out ...]\n{tail}")
 }
 
-/// Hands lines on as they come, without control characters, up to a bound.
+/// Passes lines on as they come, without control characters, up to a limit.
 pub(super) struct LiveLines<'a> {
     progress: &'a dyn Fn(&str),
     partial: Vec<u8>,
@@ -126,12 +127,12 @@ impl<'a> LiveLines<'a> {
         }
     }
 
-    /// Shows a line of the host's own between the others.
+    /// Reports a line of the host's own between those of the run.
     pub(super) fn say(&self, line: &str) {
         (self.progress)(line);
     }
 
-    /// Shows a last line that has no end.
+    /// Reports a last line that has no line end.
     pub(super) fn finish(&mut self) {
         if !self.ended && !self.partial.is_empty() {
             self.show();
@@ -151,7 +152,7 @@ impl<'a> LiveLines<'a> {
     }
 }
 
-/// A line without terminal control sequences and other control characters; tabs stay.
+/// Removes terminal control sequences and other control characters from a line; tabs stay.
 fn plain(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let mut characters = line.chars().peekable();

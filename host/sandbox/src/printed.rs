@@ -1,7 +1,7 @@
-//! A program of the user's own that prints one short thing, such as a key: its standard output alone, within a time.
+//! Runs a program of the user's own that prints one short text, such as a key.
 //!
-//! It runs as the user would run it, without a sandbox, but with neither input nor a shell. What it writes to standard
-//! error goes nowhere.
+//! It runs as from the user's shell, without a sandbox, but with neither input nor a shell. Only its standard output is
+//! read, for a limited time; its standard error is dropped.
 
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
@@ -13,50 +13,56 @@ use crate::group::Group;
 use crate::mark::RunMark;
 use crate::{CommandSpec, ProcessError, not_started, spawn};
 
-/// Time between two looks at the program.
+/// Time between two checks of the program.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Time for a program to end once nothing more of its output is read.
+/// Time for a program to end after its output was closed or is full.
 const CLOSED_TIME: Duration = Duration::from_secs(1);
 
-/// Reason that a program printed nothing usable.
+/// Reason why a program printed nothing usable.
 #[derive(Debug, thiserror::Error)]
 pub enum PrintError {
-    /// It could not be run.
+    /// The program could not be run.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// It ended with another status than 0; absent where a signal ended it.
+    /// The program failed with this status; absent if a signal ended it.
     #[error("it failed")]
     Failed(Option<i32>),
-    /// It took too long, and was ended.
+    /// The program took too long, and was killed.
     #[error("it took too long")]
     TimedOut,
-    /// It printed more than the bound.
+    /// The program printed more than the limit.
     #[error("it printed too much")]
     TooLong,
 }
 
-/// Runs a program and returns its standard output, at most so many bytes. Blocks. When it returns, the program's process
-/// group is gone.
+/// Runs a program and returns its standard output, at most `bytes_max` bytes. Blocks. When it returns, the program's
+/// process group is gone.
+///
+/// # Errors
+///
+/// See [`PrintError`].
 pub fn read_printed(command: &CommandSpec, time: Duration, bytes_max: usize) -> Result<Vec<u8>, PrintError> {
     let until = Instant::now() + time;
     let (mut child, group) = start(command).map_err(|source| not_started(command, source))?;
     let mut stdout = child.stdout.take().expect("it is piped");
     let reader = thread::spawn(move || {
         let mut output = Vec::new();
+        // One byte more than allowed, to tell a full output from one that is too long.
         let bound = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
         let read = stdout.by_ref().take(bound).read_to_end(&mut output);
         read.map(|_| output)
     });
     let ended = wait(&group, until, &|| reader.is_finished());
-    // The leader is not reaped yet, so its number is still the group's.
+    // The leader is not reaped yet, so its id is still the group's.
     group.kill();
     let closed_until = Instant::now() + CLOSED_TIME;
     while !reader.is_finished() && Instant::now() < closed_until {
         thread::sleep(LOOK);
     }
     if !reader.is_finished() {
-        // Something left the group and holds the pipe open. An agent that closed it, as that of a key ring, lives on.
+        // A process outside the group holds the pipe open. One that has closed it, such as the agent of a key ring,
+        // lives on.
         group.kill_strays();
     }
     let lost = |source| ProcessError::Watch {
@@ -101,8 +107,8 @@ fn start(command: &CommandSpec) -> io::Result<(Child, Group)> {
     Ok((child, group))
 }
 
-/// Waits for the end. False where the time was over first, or where the output was closed or full and the program still
-/// ran a second later.
+/// Waits for the program to end. False if its time was over first, or if it still ran a second after its output was
+/// closed or full.
 fn wait(group: &Group, until: Instant, is_closed: &dyn Fn() -> bool) -> io::Result<bool> {
     let mut until = until;
     let mut was_closed = false;

@@ -1,9 +1,9 @@
-//! The way out of a contained installation: a proxy that knows the package registries and refuses every other place.
+//! The proxy of a sandboxed installation: it serves the package registries and refuses every other destination.
 //!
-//! It listens on a loopback port of the run's own network, which only the run can reach, and serves `CONNECT`; plain
-//! `GET` only for a mirror that the user configured with `http`, and plain `POST` only for a git server on this machine.
-//! Names and ports are compared with the list, resolved here, and a resolved address must be a public one unless the user's
-//! own configuration names the place. The content of TLS it does not see. The list of places is decided elsewhere.
+//! It listens on a loopback port of the run's own network, which only the run can reach. It serves `CONNECT`; plain
+//! `GET` only for a mirror that the user configured with `http`, and plain `POST` only for a git server on this
+//! machine. It compares names and ports with the list, resolves names itself, and requires a public address unless the
+//! user's own configuration names the host. It does not see what TLS carries. The list of hosts is decided elsewhere.
 
 mod places;
 mod request;
@@ -19,38 +19,38 @@ use crate::limits;
 pub use places::{RegistryHost, Upstream, Way, is_public};
 use request::{Head, ProxyRequest};
 
-/// Connections of an installation at a time. npm opens 15, pip fewer.
+/// Open connections of an installation. npm opens 15, pip fewer.
 const PROXY_OPEN_MAX: usize = 64;
 
-/// Connections of an installation in all: one for each of the packages of a large tree, twice.
+/// All connections of an installation: one for each package of a large tree, twice.
 const PROXY_CONNECTIONS_MAX: u64 = 20_000;
 
-/// Bytes that an installation sends to registries: requests of less than a kilobyte for each package. Little, so that
+/// Bytes that an installation sends to registries: less than a kilobyte for each package. The limit is low, so that
 /// little can be carried out.
 const PROXY_SENT_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
-/// Bytes that it gets from them: more than fits where it unpacks them.
+/// Bytes that an installation receives: more than fits where it unpacks them.
 const PROXY_RECEIVED_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
-/// The head of a request: what servers accept.
+/// Longest head of a request: as long as servers accept.
 const PROXY_HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// Time to reach one address, and to send the request.
+/// Time to connect to one address, and for the run to send the head of its request.
 const PROXY_CONNECT_SECONDS_MAX: u64 = 15;
 
 /// Addresses of one name that are tried.
 const PROXY_ADDRESSES_MAX: usize = 4;
 
-/// Refusals of one installation that are named. A reader has seen enough after twenty.
+/// Refusals of one installation that are reported. More would not tell a reader more.
 const PROXY_REFUSALS_NAMED_MAX: usize = 20;
 
-/// Silence on a connection. Installers give up earlier.
+/// Longest silence on a connection. Installers give up earlier.
 const PROXY_IDLE_SECONDS_MAX: u64 = 120;
 
-/// Time that a thread sleeps before it checks whether the run has ended.
+/// Time that a thread waits before it checks whether the run has ended.
 const TICK: Duration = Duration::from_millis(50);
 
-/// A proxy at work. Ends with its run.
+/// A running proxy. It ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Proxy {
     shared: Arc<ProxyShared>,
@@ -62,13 +62,13 @@ struct ProxyShared {
     ended: AtomicBool,
     open: AtomicUsize,
     connections: AtomicU64,
-    /// To the registries, and from them.
+    /// Bytes sent to the registries, and received from them.
     sent: AtomicU64,
     received: AtomicU64,
     refused: Mutex<Refusals>,
 }
 
-/// Places that the run wanted to reach and was not let to.
+/// Destinations that the run was refused.
 #[derive(Debug, Default)]
 struct Refusals {
     all: BTreeSet<String>,
@@ -77,7 +77,7 @@ struct Refusals {
 }
 
 impl Proxy {
-    /// Serves the listener, which is one of the run's own network.
+    /// Serves connections of the listener, which is in the run's own network.
     pub(super) fn start(listener: TcpListener, way: Way) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let shared = Arc::new(ProxyShared {
@@ -94,13 +94,13 @@ impl Proxy {
         Ok(Self { shared })
     }
 
-    /// Refusals since the last question, one sentence each.
+    /// Refusals since the last call, one sentence each.
     pub(super) fn fresh_refusals(&self) -> Vec<String> {
         let mut refused = self.shared.refused.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut refused.fresh)
     }
 
-    /// Everything that was refused, one sentence each.
+    /// All refusals, one sentence each.
     pub(super) fn refusals(&self) -> Vec<String> {
         let refused = self.shared.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.all.iter().cloned().collect()
@@ -108,7 +108,7 @@ impl Proxy {
 }
 
 impl Drop for Proxy {
-    /// Threads see it within a tick; one that waits for the system to resolve a name ends after that.
+    /// The threads notice this within a tick; one that waits for a name to be resolved ends after that.
     fn drop(&mut self) {
         self.shared.ended.store(true, Ordering::Relaxed);
     }
@@ -130,10 +130,11 @@ fn accept(listener: &TcpListener, shared: &Arc<ProxyShared>) {
     }
 }
 
-/// Serves a connection in a thread of its own, where there are not too many.
+/// Serves a connection on a thread, unless there are too many.
 fn serve(client: TcpStream, shared: &Arc<ProxyShared>) {
     let is_open = shared.open.fetch_add(1, Ordering::Relaxed) < PROXY_OPEN_MAX;
     let is_allowed = shared.connections.fetch_add(1, Ordering::Relaxed) < PROXY_CONNECTIONS_MAX;
+    // Before the check, so that dropping it also takes back the count of a refused connection.
     let place = OpenPlace(Arc::clone(shared));
     if !is_open || !is_allowed {
         shared.refuse("too many connections at a time");
@@ -149,7 +150,7 @@ fn serve(client: TcpStream, shared: &Arc<ProxyShared>) {
     });
 }
 
-/// One of the connections that may be open at a time.
+/// Holds one of the open connections that are allowed at a time.
 struct OpenPlace(Arc<ProxyShared>);
 
 impl Drop for OpenPlace {
@@ -158,7 +159,7 @@ impl Drop for OpenPlace {
     }
 }
 
-/// Answer in place of a connection.
+/// Answer if no connection is made.
 #[derive(Debug)]
 struct Refusal {
     status: &'static str,
@@ -176,7 +177,7 @@ impl Refusal {
         }
     }
 
-    /// Nothing that the run did wrong.
+    /// A failure that the run has not caused.
     fn unreachable(reason: impl Into<String>) -> Self {
         Self {
             status: "502 Bad Gateway",
@@ -254,7 +255,7 @@ fn read_head(client: &TcpStream, shared: &ProxyShared) -> io::Result<Head> {
     }
 }
 
-/// A connection to where the request leads, and for a plain one the bytes to send there.
+/// Connects to the target of a request. For a plain request it also returns the bytes to send there.
 fn open(head: &Head, shared: &ProxyShared) -> Result<(TcpStream, Option<Vec<u8>>), Refusal> {
     let unserved = |what: &str| {
         Refusal::forbidden(
@@ -278,6 +279,7 @@ fn open(head: &Head, shared: &ProxyShared) -> Result<(TcpStream, Option<Vec<u8>>
         let plain = is_plain.then(|| head.forwarded(Some(upstream)));
         return Ok((server, plain));
     }
+    // Checked on the addresses that are then connected to: a name could resolve to another address the second time.
     let addresses = resolve(host, port)?;
     let allowed: Vec<SocketAddr> = addresses
         .into_iter()
@@ -292,7 +294,7 @@ fn open(head: &Head, shared: &ProxyShared) -> Result<(TcpStream, Option<Vec<u8>>
 }
 
 fn shown(host: &str, port: u16) -> String {
-    // It came from inside and goes to terminals and reports.
+    // The text comes from inside the sandbox and is shown on terminals and in reports.
     let plain: String = host.chars().filter(char::is_ascii_graphic).take(253).collect();
     match port {
         443 => plain,
@@ -323,7 +325,7 @@ fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
     Err(Refusal::unreachable(format!("the registry cannot be reached: {last}")))
 }
 
-/// Through the proxy of the user's own environment, which then resolves the name.
+/// Connects through the proxy of the user's own environment, which resolves the name itself.
 fn connect_upstream(upstream: &Upstream, host: &str, port: u16, is_plain: bool) -> Result<TcpStream, Refusal> {
     let server = connect(&resolve(&upstream.host, upstream.port)?)?;
     if is_plain {
@@ -350,8 +352,8 @@ fn connect_upstream(upstream: &Upstream, host: &str, port: u16, is_plain: bool) 
     }
 }
 
-/// Passes bytes until one side has ended. After a plain request without a body only the answer passes: a second request on
-/// the same connection could name another place. One that takes bodies is the only place of its run.
+/// Copies bytes until one side has ended. After a plain request without a body only the answer is copied: a second
+/// request on the same connection could name another host. A host that takes bodies is the only host of its run.
 fn relay(client: &TcpStream, server: &TcpStream, is_plain: bool, shared: &Arc<ProxyShared>) -> io::Result<()> {
     server.set_read_timeout(Some(TICK))?;
     server.set_write_timeout(Some(Duration::from_secs(PROXY_IDLE_SECONDS_MAX)))?;
@@ -365,12 +367,12 @@ fn relay(client: &TcpStream, server: &TcpStream, is_plain: bool, shared: &Arc<Pr
     let passed = pass(server, client, shared, |shared| {
         (&shared.received, PROXY_RECEIVED_BYTES_MAX)
     });
-    // The other direction ends with this one.
+    // Ends the thread of the other direction too.
     let _ = server.shutdown(Shutdown::Both);
     passed
 }
 
-/// Passes bytes in one direction, within what all connections together may.
+/// Copies bytes in one direction, within the limit for all connections together.
 fn pass(
     from: &TcpStream,
     to: &TcpStream,
@@ -425,7 +427,7 @@ impl ProxyShared {
         Err(io::Error::other("too many bytes for one installation"))
     }
 
-    /// Notes a refusal, once each, and as many as a user reads.
+    /// Notes a refusal once, up to the limit.
     fn refuse(&self, sentence: &str) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if refused.all.len() < PROXY_REFUSALS_NAMED_MAX && refused.all.insert(sentence.to_owned()) {

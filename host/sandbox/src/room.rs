@@ -8,11 +8,15 @@ use std::path::Path;
 pub struct FreeSpace {
     /// Bytes that this user may still write.
     pub bytes: u64,
-    /// Files that may still be made; absent where the file system does not count them.
+    /// Files that may still be made; absent if the file system does not count them.
     pub files: Option<u64>,
 }
 
-/// Returns the free space on the disk of `path`, which has to exist.
+/// Returns the free space on the disk of `path`.
+///
+/// # Errors
+///
+/// The system's error, for example for a path that does not exist.
 pub fn left(path: &Path) -> io::Result<FreeSpace> {
     let system = rustix::fs::statvfs(path)?;
     Ok(FreeSpace {

@@ -1,8 +1,8 @@
-//! Private folders for the time of one call: what a guest proposes, objects of a commit, the copy that a run works on.
+//! Private folders for one call: what a guest proposes, objects of a commit, the copy of a tree that a run works on.
 //!
-//! They lie in `tmp` of the program's own directory, so that those of a daemon that was killed are found and removed by
-//! the next one, which holds the lock. Without a daemon they lie where the system keeps such folders. Nothing in them
-//! is ever moved into a repository: what gets there is read and written anew.
+//! They are in `tmp` of the program's own directory, so that the next daemon, which holds the lock, finds and removes
+//! those of a killed one. Without a daemon they are in the system's folder for temporary files. They are never moved
+//! into a repository: their content is read and written anew.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ use tool_core::disk::Disk;
 /// Name of the folder in the program's own directory.
 const NAME: &str = "tmp";
 
-/// A private folder (0700) that is removed when this is dropped, whatever was made of it.
+/// A private folder (mode 0700) that is removed when this is dropped, with everything in it.
 #[derive(Debug)]
 pub struct ScratchFolder(PathBuf);
 
@@ -41,19 +41,28 @@ impl Drop for ScratchFolder {
     }
 }
 
-/// A new private folder. `home` is the program's own directory, where one is known.
+/// Makes a private folder. `home` is the program's own directory, if known.
+///
+/// # Errors
+///
+/// The system's error.
 pub fn folder(home: Option<&Path>, prefix: &str) -> io::Result<ScratchFolder> {
     ScratchFolder::new(&place(home).unwrap_or_else(std::env::temp_dir), prefix)
 }
 
-/// Creates a private folder at its real path, for a copy of a repository whose programs have to run. If none may run
-/// below the program's own directory, it lies in `/tmp`, where the leftovers of a killed daemon stay.
+/// Makes a private folder at its real path, for a copy of a repository whose programs have to run. If the file system
+/// of the program's own directory forbids that, the folder is in `/tmp`, where nobody removes it after a daemon was
+/// killed.
+///
+/// # Errors
+///
+/// The system's error.
 pub fn folder_for_programs(home: Option<&Path>, prefix: &str) -> io::Result<ScratchFolder> {
     let place = place_for_programs(home).unwrap_or_else(|| "/tmp".into());
     ScratchFolder::new(&place.canonicalize()?, prefix)
 }
 
-/// The disk that [`folder`] needs room on.
+/// The disk on which [`folder`] makes its folders.
 pub fn disk(home: Option<&Path>) -> Disk {
     match place(home) {
         Some(_) => Disk::Home,
@@ -61,15 +70,15 @@ pub fn disk(home: Option<&Path>) -> Disk {
     }
 }
 
-/// Returns the parent of private folders, if a daemon keeps one.
+/// The parent of private folders, if a daemon maintains one.
 fn place(home: Option<&Path>) -> Option<PathBuf> {
     let place = home?.join(NAME);
-    // A link leads to what the next daemon would not look for.
+    // Behind a link the next daemon would not look.
     let is_folder = place.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
     is_folder.then_some(place)
 }
 
-/// Returns the parent of private folders, if programs may be run there.
+/// The parent of private folders, if programs may run there.
 fn place_for_programs(home: Option<&Path>) -> Option<PathBuf> {
     place(home).filter(|place| runs_programs(place))
 }
@@ -80,13 +89,18 @@ fn runs_programs(place: &Path) -> bool {
     flags.is_ok_and(|flags| !flags.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
 }
 
-/// The system does not tell.
+/// The system does not say.
 #[cfg(not(target_os = "linux"))]
 fn runs_programs(_place: &Path) -> bool {
     true
 }
 
-/// Makes the place, for a daemon that holds the lock of `home`, and gives what lies there already: its owner has ended.
+/// Makes the parent of private folders, for a daemon that holds the lock of `home`. Returns what is there already: the
+/// daemon that made it has ended.
+///
+/// # Errors
+///
+/// The system's error, also if something else has that name.
 pub fn open(home: &Path) -> io::Result<Leftovers> {
     let place = home.join(NAME);
     match fs::DirBuilder::new().mode(0o700).create(&place) {
@@ -113,7 +127,7 @@ impl Leftovers {
     }
 }
 
-/// Removes a folder with all that is in it, or a file.
+/// Removes a folder with its content, or a file.
 pub fn remove(path: &Path) {
     let is_folder = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
     let removed = if is_folder {
@@ -121,18 +135,18 @@ pub fn remove(path: &Path) {
     } else {
         fs::remove_file(path)
     };
-    // The remains, for whatever reason, hold nothing that the user does not have.
+    // The remains hold nothing that the user does not have elsewhere.
     if let Err(error) = removed {
         tracing::warn!(path = %path.display(), %error, "a private folder could not be removed");
     }
 }
 
-/// Removes a folder that a run may still be changing, and in which it may have nested its directories deeper than a path
-/// or a process's handles reach. So nothing is reached by a path, no link is followed, and what lies deep is brought up to
-/// a level of its own before it is removed in turn.
+/// Removes a folder that a run may still be changing. The run may have nested directories deeper than a path or a
+/// process's handles reach. So no path is used and no link is followed; directories that are too deep are moved up to a
+/// folder beside it, the level, and removed from there.
 ///
-/// Entries that cannot be removed stay, and the rest goes: a full disk is full of just that, and has no room for the
-/// level. So a pass over it all is made once more as long as the last one has removed anything.
+/// Entries that cannot be removed stay. A full disk may have no room for the level until something is removed, so the
+/// pass is repeated as long as the last one has removed anything.
 fn remove_folder(folder: &Path) -> io::Result<()> {
     remove_beside(folder, folder.parent().ok_or(io::ErrorKind::InvalidInput)?)
 }
@@ -170,30 +184,30 @@ fn open_directory(path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::open(path, OFlags::RDONLY | DIRECTORY, Mode::empty())
 }
 
-/// Flags of a directory that is no link.
+/// Opens a directory, and no link.
 const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Directories that are open at a time, each in the one before.
+/// Directories that are open at a time, nested in each other.
 const HANDLES_MAX: usize = 16;
 
-/// Limit of passes over all of it. Each goes deeper on a full disk, and sees what appeared meanwhile.
+/// Most passes over the whole folder. Each goes deeper on a full disk, and sees what has appeared meanwhile.
 const PASSES_MAX: usize = 4;
 
 /// A folder being removed.
 struct Removal<'a> {
     /// Directory in which the level is made.
     place: &'a Path,
-    /// Holds directories that lay too deep, by their numbers; made for the first one. No run may write here.
+    /// Holds directories that were too deep, by their numbers; made when it is first needed. No run can write here.
     level: Option<(PathBuf, OwnedFd)>,
     found: u64,
-    /// Files and directories that are gone since the pass began.
+    /// Files and directories removed in this pass.
     removed: u64,
-    /// First error in the folder. The rest is removed all the same.
+    /// First error in the folder. The rest is removed nevertheless.
     failed: Option<Errno>,
 }
 
 impl Removal<'_> {
-    /// Removes a directory with all that is in it. What has its name by then and is none is removed as well.
+    /// Removes a directory with its content. If something else has the name by then, that is removed.
     fn remove(&mut self, at: BorrowedFd<'_>, name: &[u8], handles: usize) {
         let emptied = open_up(at, name).and_then(|folder| self.empty(folder, handles - 1));
         let flags = match emptied {
@@ -214,7 +228,7 @@ impl Removal<'_> {
                 continue;
             }
             match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-                // Systems' errors for a directory.
+                // Linux reports a directory with the first error, other systems with the second.
                 Err(Errno::ISDIR | Errno::PERM) if handles > 0 => self.remove(folder, name, handles),
                 Err(Errno::ISDIR | Errno::PERM) => self.bring_up(folder, name),
                 unlinked => self.gone(unlinked),
@@ -223,16 +237,16 @@ impl Removal<'_> {
         Ok(())
     }
 
-    /// Moves what has this name to the level.
+    /// Moves the entry of this name to the level.
     fn bring_up(&mut self, from: BorrowedFd<'_>, name: &[u8]) {
-        // To move a directory is to write to it.
+        // Moving a directory changes its `..` entry, so it must be writable.
         let moved = open_up(from, name).and_then(|_| {
             let place = self.found.to_string();
             rustix::fs::renameat(from, name, self.level()?, place.as_str())
         });
         match moved {
             Ok(()) => self.found += 1,
-            // It is no directory any more: the next pass sees what it is.
+            // It is not a directory any more; the next pass handles it.
             Err(errno) => self.gone(Err(errno)),
         }
     }
@@ -252,7 +266,7 @@ impl Removal<'_> {
             .ok_or(Errno::NOENT)
     }
 
-    /// Removes what was brought up, which brings up more.
+    /// Removes what was moved up, which may move up more.
     fn remove_found(&mut self) -> io::Result<()> {
         let Some((_, level)) = &self.level else { return Ok(()) };
         let level = level.try_clone()?;
@@ -275,7 +289,7 @@ impl Removal<'_> {
     }
 }
 
-/// Opens a directory, with all rights of its owner, which a run may have taken away.
+/// Opens a directory after giving its owner all rights, which a run may have taken away.
 fn open_up(at: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | DIRECTORY;
     let folder = match rustix::fs::openat(at, name, flags, Mode::empty()) {
@@ -283,7 +297,7 @@ fn open_up(at: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errno> {
         Err(Errno::ACCESS) => {
             use std::os::fd::AsRawFd;
             let folder = rustix::fs::openat(at, name, OFlags::PATH | DIRECTORY, Mode::empty())?;
-            // The handle itself: it cannot be made to mean anything else.
+            // Through the handle, because the name could mean another file by now.
             rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)?;
             rustix::fs::openat(&folder, ".", flags, Mode::empty())
         }

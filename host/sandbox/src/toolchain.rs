@@ -1,7 +1,7 @@
 //! Finds the Python and the Node of a project.
 //!
-//! Only programs on the user's `PATH` outside the repository are asked for their version; of a virtual environment in
-//! the repository its own record is read, because nothing of a repository runs before the user has agreed to it.
+//! Only programs on the user's `PATH` outside of the repository are asked for their version. For a virtual environment
+//! in the repository its record is read instead, because nothing of a repository may run before the user has agreed.
 
 mod python;
 
@@ -21,11 +21,12 @@ pub use python::{choose, choose_in, pythons_on_path};
 pub struct Program {
     /// Path of the program.
     pub path: PathBuf,
-    /// Version that it reports, for example `3.12.1`.
+    /// Version as reported, for example `3.12.1`.
     pub version: String,
 }
 
-/// The first program of this name on the `PATH`, where it answers `--version`. Blocks.
+/// Finds the first program called `name` on the `PATH` outside of `root`; `None` if it does not answer `--version`.
+/// Blocks.
 pub fn program(name: &str, root: &Path, starter: &BTreeMap<String, String>) -> Option<Program> {
     let found = environment::find_programs_outside(starter, name, root);
     found.into_iter().next().and_then(|path| ask(path, starter))

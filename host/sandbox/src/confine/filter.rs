@@ -1,9 +1,9 @@
-//! The system calls of a helper: a list of what it needs. Every other call is answered as one that does not exist, which
-//! libraries take as a reason to try an older one.
+//! System calls of a helper: an allowlist. Every other call fails with `ENOSYS`, which libraries answer by trying an
+//! older call.
 //!
-//! Not on it, and why: `socket`, `connect` (no network), `execve`, `fork` (no program; threads are allowed), `kill`,
-//! `ptrace`, `process_vm_*` and `prlimit64` of others (no other process), `mount`, `unshare`, `setns` (no namespace),
-//! `chown`, `utimensat`, `setxattr` (Landlock does not see them), and code that is made at run time.
+//! Not on the list, and why: `socket`, `connect` (no network), `execve`, `fork` (no program; threads are allowed),
+//! `kill`, `ptrace`, `process_vm_*` and `prlimit64` of others (no other process), `mount`, `unshare`, `setns` (no
+//! namespace), `chown`, `utimensat`, `setxattr` (Landlock does not check them), and executable memory.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const ARCH: TargetArch = TargetArch::x86_64;
 #[cfg(target_arch = "aarch64")]
 const ARCH: TargetArch = TargetArch::aarch64;
 
-/// Allowed whatever their arguments.
+/// Allowed with any arguments.
 const PLAIN: &[i64] = &[
     // The socket.
     libc::SYS_read,
@@ -28,7 +28,7 @@ const PLAIN: &[i64] = &[
     libc::SYS_ppoll,
     libc::SYS_close,
     libc::SYS_dup,
-    // Files; which of them is Landlock's.
+    // Files; Landlock decides which of them.
     libc::SYS_openat,
     libc::SYS_pread64,
     libc::SYS_pwrite64,
@@ -89,7 +89,7 @@ const PLAIN: &[i64] = &[
     libc::SYS_sigaltstack,
 ];
 
-/// The older forms, which only this architecture has.
+/// Older forms of these calls, which only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[i64] = &[
     libc::SYS_open,
@@ -109,8 +109,8 @@ const OLDER: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[i64] = &[];
 
-/// Modes of files: answered as done, and not done. Landlock does not see these calls, so they would reach every file of
-/// the user; and the process that takes over a helper's output gives it the right mode.
+/// Calls on the modes of files, answered with success and not executed. Landlock does not check them, so they would
+/// reach every file of the user. The process that takes over a helper's output sets the right mode.
 const PRETENDED: &[i64] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -138,21 +138,22 @@ fn programs() -> Result<[BpfProgram; 2], seccompiler::Error> {
         SeccompAction::Allow,
         ARCH,
     )?;
-    // The last one takes away the call by which filters are applied.
+    // Applied last, because this filter forbids the call that applies filters.
     Ok([pretend.try_into()?, refuse.try_into()?])
 }
 
 fn allowed() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Error> {
     let plain = PLAIN.iter().chain(OLDER).chain(PRETENDED);
     let mut rules: BTreeMap<_, _> = plain.map(|&call| (call, Vec::new())).collect();
-    // A thread shares everything with this process; what lacks the flag is a new one.
+    // With `CLONE_THREAD` the call makes a thread, without it a process.
     let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
     rules.insert(libc::SYS_clone, vec![all(&[masked(0, thread, thread)?])?]);
+    // No executable memory: an attacker in the helper cannot load code, only reuse what is there.
     let code = u64::from(libc::PROT_EXEC.cast_unsigned());
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![all(&[masked(2, code, 0)?])?]);
     }
-    // Copies and flags of handles. Among the others are ways to send signals.
+    // Only copies and flags of handles: other `fcntl` commands, such as `F_SETOWN`, can send signals.
     let commands = [
         libc::F_DUPFD,
         libc::F_DUPFD_CLOEXEC,
@@ -163,7 +164,7 @@ fn allowed() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Error> {
     rules.insert(libc::SYS_fcntl, each(1, &commands)?);
     // The name of a thread.
     rules.insert(libc::SYS_prctl, each(0, &[libc::PR_SET_NAME])?);
-    // Limits of this process.
+    // A process id of 0 means this process.
     rules.insert(libc::SYS_prlimit64, each(0, &[0])?);
     // `abort` signals its own process.
     let own = rustix::process::getpid().as_raw_nonzero().get();

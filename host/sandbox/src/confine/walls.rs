@@ -1,4 +1,4 @@
-//! Confines a helper from inside before it reads anything hostile. Each step takes something away for good.
+//! Confines a helper from inside before it reads anything hostile. Each step gives something up for good.
 
 use std::fs;
 use std::io;
@@ -13,10 +13,11 @@ use super::{Walls, filter};
 use crate::contain;
 use crate::handles::close_inherited;
 
-/// After this a call of a helper that waits in the kernel is interrupted: opening a FIFO. No disk needs as long.
+/// Interval of the signal that interrupts a helper which waits in the kernel, for example in opening a FIFO. No disk
+/// needs as long.
 const CONFINE_WAKE_MS: i64 = 500;
 
-/// Open files of a helper. A repository that has never been packed anew has some hundred packs.
+/// Open files of a helper. A repository that was never repacked has some hundred packs.
 const CONFINE_FILES_OPEN_MAX: u64 = 1024;
 
 type Step<T> = Result<T, (&'static str, io::Error)>;
@@ -27,25 +28,30 @@ fn at<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     move |error| (step, io::Error::other(error))
 }
 
-/// Raises all walls; true where Landlock is among them. The process must have one thread.
+/// Applies every restriction; true if Landlock is among them. Landlock and seccomp apply to the calling thread, so the
+/// process must have only one.
 pub(super) fn raise(walls: &Walls) -> Step<bool> {
+    // Without this a helper would outlive an engine that was killed.
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(at("tying it to its starter"))?;
     close_inherited().map_err(at("closing what it inherited"))?;
-    // Only a preference: where the machine runs out of memory, this process is the one to end.
+    // Only a preference: if the machine runs out of memory, the kernel ends this process first.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     wake_regularly().map_err(at("setting an alarm"))?;
     bound(walls).map_err(at("setting limits"))?;
     let rights = "giving up rights";
     contain::give_up_capabilities().map_err(at(rights))?;
+    // Other processes of the same user could otherwise attach to this one and read its memory.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(at(rights))?;
+    // Required for seccomp without rights, and keeps set-user-id programs from giving rights back.
     rustix::thread::set_no_new_privs(true).map_err(at(rights))?;
     let landlock = landlock(walls).map_err(at("raising Landlock"))?;
+    // Last: the filter forbids the calls of the steps above.
     filter::apply().map_err(at("filtering system calls"))?;
     Ok(landlock)
 }
 
-/// Interrupts whatever waits in the kernel now and then. Opening a FIFO waits for a writer, for ever; libraries that are
-/// interrupted there give up.
+/// Interrupts every system call that waits, at intervals. Opening a FIFO waits for a writer without end; libraries give
+/// up when the call returns `EINTR`.
 fn wake_regularly() -> io::Result<()> {
     extern "C" fn nothing(_signal: libc::c_int) {}
     let every = libc::timeval {
@@ -90,7 +96,8 @@ fn bound(walls: &Walls) -> io::Result<()> {
             maximum: within(before.maximum),
         };
         if resource == Resource::Cpu && before.maximum.is_none() {
-            // The first limit says by its signal what it was about; the last one only kills.
+            // The soft limit ends the process with `SIGXCPU`, which names the cause; the hard limit kills without one.
+            // Both at the same second would hide the cause.
             bounded.maximum = Some(bound + 1);
         }
         rustix::process::setrlimit(resource, bounded)?;
@@ -98,10 +105,10 @@ fn bound(walls: &Walls) -> io::Result<()> {
     Ok(())
 }
 
-/// The newest version whose rights are used, as far as the kernel knows them.
+/// Newest Landlock version whose rights are used, if the kernel knows them.
 const NEWEST: ABI = ABI::V6;
 
-/// The first version that allows a file to be moved between directories, which git does with every object.
+/// First Landlock version with `Refer`: it allows moving a file between directories, which git does with every object.
 const NEEDED: ABI = ABI::V2;
 
 const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
@@ -109,8 +116,9 @@ const WRITE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     ReadFile | ReadDir | WriteFile | Truncate | MakeReg | MakeDir | RemoveFile | RemoveDir | Refer
 });
 
-/// False where the kernel has no Landlock, or too old a one.
+/// Returns false if the kernel has no Landlock, or one that is too old.
 fn landlock(walls: &Walls) -> Result<bool, RulesetError> {
+    // Asked for separately: best effort alone would accept a kernel that lacks `Refer` and fail git later.
     let needed = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_all(NEEDED));

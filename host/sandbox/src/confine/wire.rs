@@ -1,7 +1,5 @@
-//! Frames on the socket between the engine and a helper: two lengths, a JSON text, and bytes as they are.
-//!
-//! Both ends bound what they read. The engine's end never blocks longer than it looks at the clock and the session's
-//! token; a helper has nothing to do but wait.
+//! Both ends bound what they read. The engine's end waits in short steps, between which it checks the clock and the
+//! session's token; a helper just waits.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,10 +14,10 @@ use serde::de::DeserializeOwned;
 use super::{HelperError, Until};
 use crate::{NO_SIGNAL, limits};
 
-/// First part of a frame between the engine and a helper: a page of changes whose paths are as long as paths can be.
+/// Largest JSON part of a frame: a page of changes whose paths are as long as paths can be.
 const CONFINE_HEAD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// Second part of a frame, as a helper takes it: a component, or the two sides of a change.
+/// Largest second part of a frame that a helper accepts: a component, or both sides of a change.
 const CONFINE_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Two lengths of four bytes each.
@@ -33,7 +31,11 @@ fn prefix(head: &[u8], body: &[u8]) -> io::Result<[u8; PREFIX_BYTES]> {
     Ok(prefix)
 }
 
-/// The lengths that a prefix announces, where they are within bounds.
+/// Decodes the two lengths of a frame.
+///
+/// # Errors
+///
+/// A length above its limit.
 fn lengths(prefix: [u8; PREFIX_BYTES], body_bytes_max: usize) -> Result<(usize, usize), &'static str> {
     let [a, b, c, d, e, f, g, h] = prefix;
     let head = u32::from_le_bytes([a, b, c, d]) as usize;
@@ -45,7 +47,7 @@ fn lengths(prefix: [u8; PREFIX_BYTES], body_bytes_max: usize) -> Result<(usize, 
     }
 }
 
-/// A helper's end. It blocks.
+/// The helper's end of the socket. Its calls block.
 #[derive(Debug)]
 pub struct HelperConnection(UnixStream);
 
@@ -59,7 +61,11 @@ impl HelperConnection {
         Ok(Self(UnixStream::from(handle)))
     }
 
-    /// Says something.
+    /// Sends a message and the bytes that belong to it.
+    ///
+    /// # Errors
+    ///
+    /// The engine has closed the socket, or the message cannot be encoded.
     pub fn send(&mut self, head: &impl Serialize, body: &[u8]) -> io::Result<()> {
         let head = serde_json::to_vec(head).map_err(io::Error::other)?;
         let mut frame = prefix(&head, body)?.to_vec();
@@ -68,7 +74,11 @@ impl HelperConnection {
         self.0.write_all(body)
     }
 
-    /// Receives the engine's next message; `None` where it has hung up.
+    /// Receives the engine's next message; `None` after the engine has closed the socket.
+    ///
+    /// # Errors
+    ///
+    /// The socket failed, or the frame is too long or invalid.
     pub fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Option<(T, Vec<u8>)>> {
         let mut prefix = [0; PREFIX_BYTES];
         match self.0.read_exact(&mut prefix) {
@@ -84,7 +94,7 @@ impl HelperConnection {
     }
 }
 
-/// The engine's end: sends a frame.
+/// Sends a frame from the engine's end.
 pub(super) fn send(stream: &UnixStream, head: &impl Serialize, body: &[u8], until: &Until) -> Result<(), HelperError> {
     let head = serde_json::to_vec(head).map_err(|error| HelperError::Nonsense(error.to_string()))?;
     let mut frame = prefix(&head, body).map_err(HelperError::Socket)?.to_vec();
@@ -93,7 +103,7 @@ pub(super) fn send(stream: &UnixStream, head: &impl Serialize, body: &[u8], unti
     write(stream, body, until)
 }
 
-/// The engine's end: receives a frame whose second part is at most this long.
+/// Receives a frame at the engine's end, whose second part has at most `body_bytes_max` bytes.
 pub(super) fn receive<T: DeserializeOwned>(
     stream: &UnixStream,
     body_bytes_max: usize,
@@ -109,7 +119,8 @@ pub(super) fn receive<T: DeserializeOwned>(
     Ok((head, bytes))
 }
 
-/// Memory is taken as bytes arrive, not as they are announced.
+/// Allocates as bytes arrive, not as the frame announces them: a helper that was taken over could announce the maximum
+/// and send nothing.
 fn read_growing(stream: &UnixStream, length: usize, until: &Until) -> Result<Vec<u8>, HelperError> {
     const STEP_BYTES: usize = 1024 * 1024;
     let mut bytes = Vec::new();
@@ -157,7 +168,7 @@ fn wait(stream: &UnixStream, for_what: PollFlags) -> Result<(), HelperError> {
     }
 }
 
-/// True where the other end has hung up and nothing is left to be read.
+/// True if the other end has closed the socket and nothing is left to read.
 pub(super) fn is_closed(stream: &UnixStream) -> bool {
     let mut byte = [0];
     !matches!(

@@ -1,5 +1,5 @@
-//! Runs a program with only the system-call filter of the sandbox, and names the calls that the filter refuses. A developer
-//! finds out with it why a test suite fails. The program has the user's files and network.
+//! Runs a program under the system-call filter of the sandbox alone, and names the calls that the filter refuses. A
+//! developer finds out with it why a test suite fails. The program has the user's files and network.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -47,10 +47,11 @@ const NAMES: &[(&str, libc::c_long)] = names! {
 ///
 /// # Errors
 ///
-/// The kernel knows no listener of a filter (before Linux 5.0), or the program cannot be started.
+/// The kernel has no listener for a filter (before Linux 5.0), or the program cannot be started.
 pub fn run(program: &str, arguments: &[String], mut tell: impl FnMut(&str)) -> io::Result<ExitStatus> {
     let (send, listeners) = mpsc::channel();
-    // The filter holds for this thread and for what it starts, so that the one that answers is free of it.
+    // A filter holds for the thread that applies it and what it starts. On a thread of its own, it does not hold for
+    // the thread that answers.
     let runner = {
         let (program, arguments) = (program.to_owned(), arguments.to_vec());
         std::thread::spawn(move || {
@@ -79,13 +80,13 @@ pub fn run(program: &str, arguments: &[String], mut tell: impl FnMut(&str)) -> i
         .unwrap_or_else(|_| Err(io::Error::other("the program could not be watched")))
 }
 
-/// How long a look at the listener waits, before a look whether the program has ended.
+/// Time to wait for a call before checking whether the program has ended.
 const WAIT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
 };
 
-/// Waits a moment for a call, and answers that it does not exist.
+/// Waits for a call, and answers it with `ENOSYS`.
 #[expect(unsafe_code, reason = "no safe crate has the calls")]
 fn answer(listener: &OwnedFd) -> io::Result<Option<i32>> {
     let mut ready = [PollFd::new(listener, PollFlags::IN)];
@@ -96,7 +97,7 @@ fn answer(listener: &OwnedFd) -> io::Result<Option<i32>> {
     let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one structure of this type.
     if unsafe { libc::ioctl(listener.as_raw_fd(), NOTIF_RECV as _, &raw mut call) } < 0 {
-        // The caller has ended meanwhile.
+        // The caller has ended between the poll and this read.
         return Ok(None);
     }
     let reply = libc::seccomp_notif_resp {
@@ -110,11 +111,11 @@ fn answer(listener: &OwnedFd) -> io::Result<Option<i32>> {
     Ok(Some(call.data.nr))
 }
 
-/// `SECCOMP_IOCTL_NOTIF_RECV` and `SECCOMP_IOCTL_NOTIF_SEND`, which hold the sizes of their structures.
+/// `SECCOMP_IOCTL_NOTIF_RECV` and `SECCOMP_IOCTL_NOTIF_SEND`. The numbers contain the sizes of their structures.
 const NOTIF_RECV: libc::c_ulong = 0xc050_2100;
 const NOTIF_SEND: libc::c_ulong = 0xc018_2101;
 
-/// The handle of a listener that the kernel gave.
+/// Takes ownership of a listener's handle that the kernel has returned.
 #[expect(unsafe_code, reason = "a number becomes a handle")]
 pub(super) fn owned(listener: libc::c_long) -> io::Result<OwnedFd> {
     let number = i32::try_from(listener).map_err(io::Error::other)?;

@@ -10,16 +10,16 @@ use std::path::{Path, PathBuf};
 use super::spec::{Spec, Visible};
 use super::{ProposedFile, RunBounds};
 
-/// Directories that are large, hold what was installed, and are referred to by their place: linked, not copied.
+/// Large directories of installed files, whose content refers to its own absolute path: linked, not copied.
 const LINKED: [&str; 4] = ["node_modules", ".venv", "venv", "env"];
 
-/// A tree of the machine, without what of it is hidden.
+/// A tree of the machine, without its hidden entries.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CopiedTree<'a> {
     pub(super) root: &'a Path,
     /// Relative to the root.
     pub(super) hidden: &'a [OsString],
-    /// Files that are other ones than those of the tree.
+    /// Files that the run sees with other content.
     pub(super) proposed: &'a [ProposedFile],
     pub(super) bounds: RunBounds,
 }
@@ -35,20 +35,20 @@ impl Spec {
     }
 }
 
-/// Copies the repository into the folder of a run in the fallback, beside a home and a place for temporary files, and
-/// makes the spec mean the copy. Nothing runs yet, and `is_wanted` tells whether anything is still to.
+/// Copies the repository into the folder of a run in the fallback, beside a home and a folder for temporary files, and
+/// points the specification to the copy. Nothing runs yet; `is_wanted` says whether the run has not been stopped.
 pub(super) fn stand_in(spec: &mut Spec, folder: &Path, is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
     let place = folder.join("tree");
     tree(&spec.tree(), &place, &LINKED, is_wanted)?;
     let linked = LINKED.map(|name| spec.root.join(name));
-    // One that is a link itself was copied as that, and may lead anywhere.
+    // A directory that is itself a link was copied as a link. It may lead anywhere, so it is not made visible.
     let is_folder = |path: &PathBuf| path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
     spec.visible
         .extend(linked.into_iter().filter(is_folder).map(Visible::Place));
     if let Ok(inside) = spec.directory.strip_prefix(&spec.root) {
         spec.directory = place.join(inside);
     }
-    // Sources that are to be tested are those of the copy.
+    // The tests are to import the sources of the copy.
     if let Some(sources) = spec.environment.get_mut("PYTHONPATH")
         && let Ok(inside) = Path::new(sources).strip_prefix(&spec.root)
     {
@@ -66,8 +66,8 @@ pub(super) fn stand_in(spec: &mut Spec, folder: &Path, is_wanted: &dyn Fn() -> b
     Ok(())
 }
 
-/// Package caches in the fallback: links in the home that stands in for the user's lead to them, for reading. Files of
-/// the run's own lie beside them.
+/// Makes package caches available in the fallback: links in the private home lead to them, for reading. The run's own
+/// files are written beside them.
 fn stand_in_layers(spec: &mut Spec, folder: &Path) -> io::Result<()> {
     for layer in &spec.layers {
         let inside = spec.home.as_ref().and_then(|home| layer.place.strip_prefix(home).ok());
@@ -93,8 +93,8 @@ fn stand_in_layers(spec: &mut Spec, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies files, directories and links, but nothing that is hidden. Directories of the root that are `linked` become
-/// links to the real ones.
+/// Copies files, directories and links, without hidden entries. Directories of the root named in `linked` become links
+/// to the real ones.
 pub(super) fn tree(tree: &CopiedTree<'_>, to: &Path, linked: &[&str], is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
     let from = tree.root;
     let hidden = tree.hidden.iter().map(|path| from.join(path)).collect::<HashSet<_>>();
@@ -124,6 +124,7 @@ pub(super) fn tree(tree: &CopiedTree<'_>, to: &Path, linked: &[&str], is_wanted:
             if kind.is_dir() && is_linked {
                 symlink(&real, place)?;
             } else if kind.is_dir() {
+                // Writable for now: the mode of the original may forbid adding entries.
                 fs::DirBuilder::new().mode(0o700).create(&place)?;
                 folders.push((real, place));
             } else if kind.is_symlink() {
@@ -140,15 +141,15 @@ pub(super) fn tree(tree: &CopiedTree<'_>, to: &Path, linked: &[&str], is_wanted:
         }
     }
     put_proposed(tree, to)?;
-    // Last, because a directory may be one that nothing can be put in; the deepest first.
+    // Modes are set last, the deepest first, because a directory may be read-only.
     modes
         .into_iter()
         .rev()
         .try_for_each(|(place, mode)| fs::set_permissions(place, mode))
 }
 
-/// Puts proposed files into a copy of the tree, or into the part of an overlay that is written to. Nothing else writes
-/// there yet. A file behind a link is refused: the link may lead to the user's own files.
+/// Writes proposed files into a copy of the tree, or into the upper layer of an overlay, before anything else writes
+/// there. A file behind a link is refused, because the link may lead to the user's own files.
 pub(super) fn put_proposed(tree: &CopiedTree<'_>, to: &Path) -> io::Result<()> {
     for file in tree.proposed {
         let Some(content) = &file.content else { continue };
@@ -159,7 +160,7 @@ pub(super) fn put_proposed(tree: &CopiedTree<'_>, to: &Path) -> io::Result<()> {
             make_folder(&tree.root.join(&folder), &to.join(&folder))?;
         }
         let place = to.join(path);
-        // The copy has the old file of that name.
+        // The copy holds the old file, and `create_new` below refuses to follow or replace anything.
         remove_file(&place)?;
         let mut from = fs::File::open(content)?;
         let mut copied = fs::File::create_new(&place)?;
@@ -169,11 +170,11 @@ pub(super) fn put_proposed(tree: &CopiedTree<'_>, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a folder where there is none, with the mode of the real one.
+/// Makes a folder with the mode of the real one, if there is none.
 fn make_folder(real: &Path, folder: &Path) -> io::Result<()> {
     match fs::symlink_metadata(folder) {
         Ok(metadata) if metadata.is_dir() => return Ok(()),
-        // A file, or the mark of one that is not there, makes way for the folder.
+        // A file or a whiteout gives way to the folder.
         Ok(metadata) if !metadata.is_symlink() => fs::remove_file(folder)?,
         Ok(_) => return Err(io::Error::other("a proposed file lies behind a link")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -186,7 +187,7 @@ fn make_folder(real: &Path, folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The place of a path in a copy, where no link is on the way.
+/// Finds the path in a copy; `None` if a link or a missing folder is on the way.
 fn find_folder(to: &Path, path: &str) -> io::Result<Option<PathBuf>> {
     let path = Path::new(path);
     let mut folder = to.to_owned();
@@ -202,7 +203,7 @@ fn find_folder(to: &Path, path: &str) -> io::Result<Option<PathBuf>> {
     Ok(Some(to.join(path)))
 }
 
-/// Removes a file or a link, where there is one.
+/// Removes a file or a link, if there is one.
 fn remove_file(place: &Path) -> io::Result<()> {
     match fs::remove_file(place) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -210,7 +211,7 @@ fn remove_file(place: &Path) -> io::Result<()> {
     }
 }
 
-/// A file that the user cannot read the run cannot read either.
+/// Copies a file. One that the user cannot read is left out: the run could not read it either.
 fn copy_file(real: &Path, place: &Path, is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
     let from = match fs::File::open(real) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(()),
@@ -222,11 +223,11 @@ fn copy_file(real: &Path, place: &Path, is_wanted: &dyn Fn() -> bool) -> io::Res
     }
     let metadata = from.metadata()?;
     to.set_permissions(metadata.permissions())?;
-    // By its time an installation's file is known as one that it did not touch.
+    // An installation's unchanged files are recognised by their time.
     to.set_modified(metadata.modified()?)
 }
 
-/// Bytes that are copied between two looks at whether the caller still waits: some tens of milliseconds.
+/// Bytes that are copied between two checks whether the run is still wanted: some tens of milliseconds.
 const PIECE_BYTES: u64 = 16 * 1024 * 1024;
 
 fn check(is_wanted: &dyn Fn() -> bool) -> io::Result<()> {

@@ -1,11 +1,11 @@
-//! The entries of `/etc` that a run sees: those without which programs do not start, and none that may hold keys.
+//! Entries of `/etc` that a run sees: those that programs need to start, and none that may hold keys.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Entries that programs need to work at all. No file of them is secret; directories with keys are left out, and so are
-/// settings of the machine's owner, such as Maven's `settings.xml`.
+/// Entries that programs need to work at all. None of these files is secret. Directories with keys are left out, and so
+/// are settings of the machine's owner, such as Maven's `settings.xml`.
 const ETC: &[&str] = &[
     "alternatives",
     "bash.bashrc",
@@ -61,13 +61,13 @@ const ETC: &[&str] = &[
 /// Largest settings file of PHP that is read. Those of the distributions have some hundred bytes.
 const PHP_FILE_BYTES_MAX: u64 = 16 << 10;
 
-/// The entries that are mounted.
+/// Entries that are mounted.
 pub(super) fn shown() -> impl Iterator<Item = PathBuf> {
     ETC.iter().map(|name| Path::new("/etc").join(name))
 }
 
-/// Everything that may be read where nothing can be mounted. Folders of PHP's settings are among it if all of their files
-/// would be shown.
+/// Everything of `/etc` that may be read where nothing can be mounted. A folder of PHP's settings is among it only if
+/// all of its files may be shown.
 pub(super) fn places() -> impl Iterator<Item = PathBuf> {
     let beside = ["passwd", "group", "hosts", "hostname"];
     let whole = php_settings(Path::new("/etc"))
@@ -83,16 +83,16 @@ pub(super) fn places() -> impl Iterator<Item = PathBuf> {
         .chain(php)
 }
 
-/// Files of a folder by which PHP loads its extensions.
+/// Files of a folder through which PHP loads its extensions.
 pub(super) struct PhpSettings {
     pub(super) folder: PathBuf,
     pub(super) files: Vec<(OsString, String)>,
-    /// True where no other file lies there.
+    /// True if all of the folder's files are in `files`.
     pub(super) is_whole: bool,
 }
 
-/// The settings of PHP at the command line. The distributions keep one file for each extension, and without them PHPUnit
-/// does not start. A file that sets more than switches may hold a license key or a password, and is left out.
+/// Reads PHP's settings for the command line. The distributions keep one file for each extension, and without them
+/// PHPUnit does not start. A file that sets more than switches may hold a license key or a password, and is left out.
 pub(super) fn php_settings(etc: &Path) -> Vec<PhpSettings> {
     let versions = fs::read_dir(etc.join("php")).into_iter().flatten().flatten();
     let folders = versions.map(|version| version.path().join("cli/conf.d"));
@@ -120,7 +120,7 @@ fn php_folder(folder: PathBuf) -> PhpSettings {
     }
 }
 
-/// True for settings that load extensions, or have a number or a yes or no as their value.
+/// True if the settings only load extensions, or set numbers, yes or no.
 fn has_only_switches(text: &str) -> bool {
     text.lines().map(str::trim).all(|line| {
         if line.is_empty() || line.starts_with([';', '[']) {

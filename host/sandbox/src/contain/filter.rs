@@ -1,6 +1,6 @@
-//! The system calls of a run: a list of those that there are, and rules about their arguments.
+//! System calls of a run: an allowlist, and rules about their arguments.
 //!
-//! The numbers are the kernel's for the two architectures that the filter knows; on another one there is no sandbox.
+//! The numbers are the kernel's for the two architectures that the filter supports; on any other there is no sandbox.
 
 mod allowed;
 mod shared;
@@ -50,7 +50,7 @@ mod number {
     ];
 }
 
-/// Names of an architecture's numbers, in their order.
+/// Names for the numbers of an architecture, in the same order.
 #[cfg(test)]
 const REFUSED_NAMES: &[&str] = &[
     "unshare",
@@ -93,7 +93,7 @@ const REFUSED_NAMES: &[&str] = &[
 /// `pidfd_getfd` (438), `process_madvise` (440), `quotactl_fd` (443).
 const REFUSED_EVERYWHERE: [i64; 14] = [425, 426, 427, 428, 429, 430, 431, 432, 433, 438, 440, 442, 443, 467];
 
-/// `clone` for a new mount, cgroup, host name, IPC, user, process or network namespace.
+/// `clone` with a flag for a new mount, cgroup, host name, IPC, user, process or network namespace.
 const NAMESPACE_FLAGS: [u64; 7] = [
     0x0002_0000,
     0x0200_0000,
@@ -104,11 +104,11 @@ const NAMESPACE_FLAGS: [u64; 7] = [
     0x4000_0000,
 ];
 
-/// Leases of files (`F_SETLEASE`) and delegations of folders (`F_SETDELEG`, since Linux 6.19): both take no more than a
-/// handle for reading, and keep every writer waiting, 45 seconds each time.
+/// Leases of files (`F_SETLEASE`) and delegations of folders (`F_SETDELEG`, since Linux 6.19). Both need only a handle
+/// for reading, and make every writer wait 45 seconds each time.
 const LEASE_COMMANDS: [u64; 2] = [1024, 1040];
 
-/// Putting characters into a terminal's input (`TIOCSTI`), and the console's way to the same (`TIOCLINUX`).
+/// Commands that write into a terminal's input: `TIOCSTI`, and `TIOCLINUX` for the console.
 const TERMINAL_COMMANDS: [u64; 2] = [0x5412, 0x541c];
 
 const UNIX: u64 = 1;
@@ -116,15 +116,16 @@ const INET: u64 = 2;
 const INET6: u64 = 10;
 const NETLINK: u64 = 16;
 
-/// Kinds of sockets whose other end is settled once and for all.
+/// Kinds of sockets whose peer cannot change after they are connected.
 const STREAM: u64 = 1;
 const SEQUENCED: u64 = 5;
 
 /// Non-blocking, closed at the start of a program, and both.
 const SOCKET_FLAGS: [u64; 3] = [0o4000, 0o2_000_000, 0o2_004_000];
 
-/// Applies the filters to this process and everything it starts.
+/// Applies the filters to this process and everything that it starts.
 pub(super) fn apply(sandbox: Sandbox) -> Result<(), seccompiler::Error> {
+    // If two filters refuse a call, the kernel returns the error of the one applied last.
     seccompiler::apply_filter(&other_numbers())?;
     seccompiler::apply_filter(&listed()?)?;
     seccompiler::apply_filter(&program(families(sandbox)?, errno::AFNOSUPPORT)?)?;
@@ -152,7 +153,7 @@ fn program(rules: Rules, errno: u32) -> Result<BpfProgram, seccompiler::Error> {
     Ok(filter.try_into()?)
 }
 
-/// The calls that there are. The filters that are applied later have the say about what both refuse.
+/// Builds the allowlist. If a later filter refuses a call too, its error number counts.
 fn listed() -> Result<BpfProgram, seccompiler::Error> {
     let calls = allowed::CALLS.iter().chain(allowed::OLDER).chain(allowed::NEWER);
     let rules = calls.map(|&call| (call, Vec::new())).collect();
@@ -161,10 +162,11 @@ fn listed() -> Result<BpfProgram, seccompiler::Error> {
     Ok(filter.try_into()?)
 }
 
-/// Applies the list to this thread and what it starts. Instead of being refused, each other call waits for an answer of
-/// the holder of the handle.
+/// Applies the allowlist to this thread and what it starts. A call that is not on the list waits until the holder of
+/// the handle answers it.
 #[expect(unsafe_code, reason = "no safe crate has the call")]
 pub(super) fn listen() -> io::Result<OwnedFd> {
+    // `SECCOMP_RET_ERRNO` and `SECCOMP_RET_USER_NOTIF`: the compiled filter is the same but for this result.
     const REFUSE: u32 = 0x0005_0000 | errno::NOSYS;
     const ASK: u32 = 0x7fc0_0000;
     let mut program = listed().map_err(io::Error::other)?;
@@ -187,8 +189,8 @@ pub(super) fn listen() -> io::Result<OwnedFd> {
     })
 }
 
-/// The calls that only an administrator may make: any other user is refused them in the same words. And those that are
-/// refused with some arguments.
+/// Refuses what only an administrator may do, with the error that any other user gets, and some calls by their
+/// arguments.
 fn refused() -> Result<Rules, seccompiler::Error> {
     let always = number::REFUSED
         .iter()
@@ -201,19 +203,19 @@ fn refused() -> Result<Rules, seccompiler::Error> {
     rules.push((number::IOCTL, ioctl.into_iter().collect::<Result<_, _>>()?));
     let fcntl = LEASE_COMMANDS.map(|command| rule(&[(1, SeccompCmpOp::Eq, command)]));
     rules.push((libc::SYS_fcntl, fcntl.into_iter().collect::<Result<_, _>>()?));
-    // To ask for it (-1) and to set the usual one (0) changes nothing.
+    // To query the personality (-1) or to set the default one (0) changes nothing.
     let personality = rule(&[(0, SeccompCmpOp::Ne, 0), (0, SeccompCmpOp::Ne, 0xffff_ffff)])?;
     rules.push((number::PERSONALITY, vec![personality]));
     Ok(rules)
 }
 
-/// The kinds of sockets that there are. In a network of its own a run may use what stays in it; where the machine's
-/// network is the only one, it gets no socket at all but pairs.
+/// Restricts the kinds of sockets. In a network namespace of its own a run may use those that stay inside. Where the
+/// run shares the machine's network, it gets no sockets but pairs.
 ///
-/// Pairs are pairs of connected streams there: one that takes single messages can be told for each where it goes, and so
-/// reaches every socket of the machine that has a path.
+/// Pairs are then limited to connected streams: a datagram socket can name a destination for each message, and so reach
+/// every socket of the machine that has a path.
 ///
-/// Of netlink only the part that lists devices and addresses (protocol 0) is there, by which libraries learn of the
+/// Of netlink only the protocol that lists devices and addresses (0) is allowed, through which libraries find the
 /// loopback device; without rights it changes nothing.
 fn families(sandbox: Sandbox) -> Result<Rules, seccompiler::Error> {
     let rules = match sandbox {
@@ -238,7 +240,8 @@ fn families(sandbox: Sandbox) -> Result<Rules, seccompiler::Error> {
     Ok(vec![(number::SOCKET, rules), (number::SOCKET_PAIR, pairs)])
 }
 
-/// All conditions together. Arguments of these calls are 32 bits wide; the kernel ignores the rest.
+/// Builds a rule from conditions that must all hold. Arguments of these calls have 32 bits; the kernel ignores the
+/// rest.
 fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompiler::Error> {
     let condition = |(argument, operator, value): &(u8, SeccompCmpOp, u64)| {
         SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, operator.clone(), *value)
@@ -247,8 +250,8 @@ fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompil
     Ok(SeccompRule::new(conditions)?)
 }
 
-/// Refuses the second set of numbers for the same calls that some kernels have on x86-64, by which every rule above
-/// could be passed by. Other architectures' calls end the process, which each generated filter sees to.
+/// Refuses the x32 calls, a second set of numbers for the same calls that some x86-64 kernels accept: they would bypass
+/// every rule above. A call of another architecture ends the process, which each generated filter checks.
 fn other_numbers() -> BpfProgram {
     const LOAD: u16 = 0x20;
     const JUMP_IF_GREATER_OR_EQUAL: u16 = 0x35;

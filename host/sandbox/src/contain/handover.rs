@@ -1,4 +1,4 @@
-//! Messages of a helper with handles beside them, over the socket that is its standard input.
+//! Sends and receives messages with handles, over the socket that is a helper's standard input.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut, Write};
@@ -10,21 +10,21 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAnci
 
 use crate::NO_SIGNAL;
 
-/// Limit of a helper's messages in a run: some lines.
+/// Bytes of all messages of a helper in one run: some lines.
 const CONTAIN_MESSAGES_BYTES_MAX: usize = 64 * 1024;
 
-/// Handles of one piece, and of one run: a listener, the repository, the folder of packages.
+/// Handles in one message and in one run: a listener, the repository, and the folder of packages.
 const HANDLES_MAX: usize = 4;
 
-/// Handles that are received do not reach programs that this process starts. Elsewhere no sandbox sends any.
+/// Flags of a read. `CMSG_CLOEXEC` keeps received handles from programs that this process starts.
 #[cfg(target_os = "linux")]
 const RECEIVING: RecvFlags = RecvFlags::DONTWAIT.union(RecvFlags::CMSG_CLOEXEC);
 
-/// See above.
+/// Flags of a read. On this system no sandbox sends handles.
 #[cfg(not(target_os = "linux"))]
 const RECEIVING: RecvFlags = RecvFlags::DONTWAIT;
 
-/// Sends bytes with handles; what does not fit at once follows without.
+/// Sends bytes with handles. If the socket takes only some of the bytes, the rest follows without handles.
 pub(super) fn send(socket: &UnixStream, bytes: &[u8], handles: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDLES_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -35,7 +35,7 @@ pub(super) fn send(socket: &UnixStream, bytes: &[u8], handles: &[BorrowedFd<'_>]
     (&*socket).write_all(&bytes[sent..])
 }
 
-/// Bytes and handles that came from the other side so far.
+/// Bytes and handles received so far.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     pub(super) bytes: Vec<u8>,
@@ -43,7 +43,11 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Takes what can be read now. False at the end of what the other side says.
+    /// Takes what can be read now. Returns false after the other end has closed the socket.
+    ///
+    /// # Errors
+    ///
+    /// The socket failed, or the other end sent more than the limits.
     pub(super) fn receive(&mut self, socket: &UnixStream) -> io::Result<bool> {
         loop {
             let mut buffer = [0; 4096];
@@ -54,7 +58,7 @@ impl Inbox {
                 Ok(message) => message.bytes,
                 Err(rustix::io::Errno::AGAIN) => return Ok(true),
                 Err(rustix::io::Errno::INTR) => continue,
-                // The other side was killed with something unread.
+                // The other end was killed before it had read everything.
                 Err(rustix::io::Errno::CONNRESET) => return Ok(false),
                 Err(error) => return Err(error.into()),
             };
@@ -73,7 +77,7 @@ impl Inbox {
         }
     }
 
-    /// Hands on what was received.
+    /// Forwards what was received.
     pub(super) fn pass_on(&mut self, to: &UnixStream) -> io::Result<()> {
         if self.bytes.is_empty() {
             return Ok(());

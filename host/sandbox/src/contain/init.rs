@@ -1,5 +1,5 @@
-//! The inner helper: the first process inside. Sets everything up, gives up every right, starts the program, collects
-//! what dies, and ends with the program.
+//! The inner helper: the first process inside. It sets everything up, gives up every right, starts the program, reaps
+//! every process that ends, and exits with the program.
 
 use std::fs;
 use std::io;
@@ -17,10 +17,11 @@ use super::outer::{At, Step, TYING, control, die_with_starter, gone, say};
 use super::spec::{self, Message, Spec};
 use super::{Invocation, Sandbox, namespaces, root, walls};
 
-/// Time between two counts of what a run uses. A process that allocates as fast as it can gets some hundred MiB ahead.
+/// Time between two measurements of what a run uses. A process that allocates as fast as it can gets some hundred MiB
+/// ahead.
 const CONTAIN_WATCH_MS: i64 = 50;
 
-/// Runs to the end of the program. When the first process of a process namespace ends, the kernel ends all others.
+/// Runs to the end of the program. When the first process of a process namespace ends, the kernel kills all others.
 pub(super) fn main() -> ExitCode {
     let Ok(mut outer) = control() else {
         return ExitCode::FAILURE;
@@ -37,12 +38,12 @@ pub(super) fn main() -> ExitCode {
     }
 }
 
-/// Returns the run's end, and the trees of an installation that ended well.
+/// Returns how the run ended, and the trees that are handed back.
 fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
     die_with_starter(outer).at(TYING)?;
     let text = spec::receive(outer).at("reading the specification")?;
     let spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
-    // A group and a session of their own: no terminal, and no signal from inside reaches the outer helper.
+    // A session of its own: the program has no terminal, and a signal to its group does not reach the outer helper.
     rustix::process::setsid().at("leaving the terminal")?;
     prefer_to_be_killed();
     let mut written = Vec::new();
@@ -52,7 +53,8 @@ fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
         written = root::build(&spec)?;
     } else {
         rustix::process::set_child_subreaper(Some(rustix::process::getpid())).at("adopting processes")?;
-        // From here on the end of the starter is noticed by `watch`: who is killed ends nothing that it has started.
+        // From here on `watch` notices the end of the starter. A helper that the kernel kills could not end what it has
+        // started.
         rustix::process::set_parent_process_death_signal(None).at(TYING)?;
     }
     refresh(&spec);
@@ -68,7 +70,7 @@ fn run(outer: &mut UnixStream) -> Step<(Message, Vec<OwnedFd>)> {
     }
 }
 
-/// Runs the commands that come before, and then the program. The first command that does not succeed is the end.
+/// Runs the commands that come before, and then the program. The first command that fails ends the run.
 fn run_commands(spec: &Spec, outer: &UnixStream, written: &[OwnedFd]) -> Step<Message> {
     let program = Invocation {
         program: spec.program.clone(),
@@ -87,7 +89,7 @@ fn run_commands(spec: &Spec, outer: &UnixStream, written: &[OwnedFd]) -> Step<Me
     Ok(message)
 }
 
-/// Gives files the present time. One that is gone meanwhile is left alone.
+/// Sets the time of files to now. A file that is gone is left alone.
 fn refresh(spec: &Spec) {
     let now = Timespec {
         tv_sec: 0,
@@ -98,12 +100,12 @@ fn refresh(spec: &Spec) {
         last_modification: now,
     };
     for path in &spec.refreshed {
-        // A failure costs a rebuild that does not happen; the tree may be one that the user cannot write to.
+        // A failure only means that a build tool does not rebuild; the user may not own the file.
         let _ = rustix::fs::utimensat(CWD, spec.root.join(path), &times, AtFlags::SYMLINK_NOFOLLOW);
     }
 }
 
-/// Handles of the trees that are handed back. Nothing that the run starts inherits them.
+/// Opens the trees that are handed back. Programs that the run starts do not inherit the handles.
 fn trees(spec: &Spec) -> io::Result<Vec<OwnedFd>> {
     let installation = spec.installation.as_ref();
     if installation.is_none() && !spec.hands_back {
@@ -116,14 +118,14 @@ fn trees(spec: &Spec) -> io::Result<Vec<OwnedFd>> {
     trees.map(open).collect()
 }
 
-/// Asks the kernel to end a run before anything else when memory runs out.
+/// Asks the kernel to kill the run before other processes when memory runs out.
 fn prefer_to_be_killed() {
-    // Refused nowhere, and only a preference.
+    // A preference, so a failure does not matter.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
 }
 
-/// Starts the program so that it has no power over this process. In its namespace the kernel sees to that; in the
-/// fallback it gets a narrower domain of Landlock's, from a thread that is gone when the program runs.
+/// Starts the program so that it cannot signal this process. In a process namespace the kernel ensures that. In the
+/// fallback the program gets a narrower Landlock domain, which is set on a thread that ends when the program runs.
 fn start_apart(spec: &Spec, invocation: &Invocation) -> io::Result<Child> {
     if spec.sandbox == Sandbox::Namespaces {
         return start(spec, invocation);
@@ -154,10 +156,14 @@ fn start(spec: &Spec, invocation: &Invocation) -> io::Result<Child> {
     builder.spawn()
 }
 
-/// Waits for the program, collecting whatever else ends. Counts processes and memory now and then. An error where the
-/// outer helper has ended.
+/// Waits for the program and reaps every other process that ends. Measures processes, memory and storage at intervals.
+///
+/// # Errors
+///
+/// The outer helper has ended, or the kernel refused to wait.
 fn watch(child: &Child, outer: &UnixStream, spec: &Spec, written: &[OwnedFd]) -> io::Result<Message> {
     let program = Pid::from_child(child);
+    // A handle and not the id: the loop can wait for it together with the socket.
     let ended = rustix::process::pidfd_open(program, PidfdFlags::empty())?;
     let tick = Timespec {
         tv_sec: 0,
@@ -180,7 +186,7 @@ fn watch(child: &Child, outer: &UnixStream, spec: &Spec, written: &[OwnedFd]) ->
         }
         let full = find_full(written);
         if let Some(message) = reap(program)? {
-            // A program that failed because of that has no result of its own.
+            // A program that failed on a full file system has no result of its own.
             return Ok(full.filter(|_| message != Message::Exited(0)).unwrap_or(message));
         }
         if let Some(full) = full {
@@ -192,7 +198,7 @@ fn watch(child: &Child, outer: &UnixStream, spec: &Spec, written: &[OwnedFd]) ->
     }
 }
 
-/// A message where a file system that takes what the run writes is full, or has no room for another file.
+/// Returns a message if a file system that takes the run's writes is full or has no room for another file.
 fn find_full(written: &[OwnedFd]) -> Option<Message> {
     let rooms = written.iter().filter_map(|handle| rustix::fs::fstatvfs(handle).ok());
     let is_full = |room: &StatVfs| room.f_bavail * room.f_frsize < FULL_BYTES || room.f_ffree == 0;
@@ -202,10 +208,10 @@ fn find_full(written: &[OwnedFd]) -> Option<Message> {
     })
 }
 
-/// Room that is none: a program that writes in larger pieces has met the end already.
+/// Less room than this counts as none: a program that writes in larger pieces has failed already.
 const FULL_BYTES: u64 = 64 * 1024;
 
-/// Collects everything that has ended; a message where the program is among it.
+/// Reaps everything that has ended; returns a message if the program is among it.
 fn reap(program: Pid) -> io::Result<Option<Message>> {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {

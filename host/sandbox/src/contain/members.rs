@@ -1,4 +1,4 @@
-//! The processes of a run: counting what they use, and ending them where no namespace does it.
+//! The processes of a run: measures what they use, and ends them where no namespace does.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use super::spec::Message;
 use super::{RunBounds, Sandbox, memory};
 
-/// Rounds at the end of a run without a namespace that look for its processes. Each round ends what it finds.
+/// Rounds of looking for the processes of a run without a namespace, at its end.
 const CONTAIN_ROUNDS_MAX: u32 = 200;
 
 /// Processes of a run, found by its kind of sandbox.
@@ -22,7 +22,7 @@ impl Members {
         Self { sandbox }
     }
 
-    /// In a process namespace everything that `/proc` shows; otherwise the descendants of this process.
+    /// In a process namespace, all processes of `/proc`; otherwise the descendants of this process.
     fn pids(self) -> Vec<u32> {
         match self.sandbox {
             Sandbox::Namespaces => all().collect(),
@@ -34,10 +34,10 @@ impl Members {
         }
     }
 
-    /// A message where all together use more than they may.
+    /// Returns a message if all processes together exceed a limit.
     ///
-    /// The quick count of memory is too high where much is shared; only then the kernel is asked for the exact share of
-    /// each.
+    /// The quick measurement counts shared memory once for each process. Only if it exceeds the limit, the kernel is
+    /// asked for exact shares, which takes it longer.
     pub(super) fn over(self, bounds: RunBounds) -> Option<Message> {
         let pids = self.pids();
         let segments = self.segments();
@@ -53,13 +53,14 @@ impl Members {
         if memory <= bounds.memory_bytes {
             return None;
         }
-        // One that may not be looked into counts as it did.
+        // A process whose exact share cannot be read counts with the quick measurement.
         let exactly = |&pid: &u32| memory::exactly(pid).or_else(|| Some(memory::roughly(pid)?.1));
         let exact: u64 = pids.iter().filter_map(exactly).sum();
         (exact + segments > bounds.memory_bytes).then_some(Message::Memory)
     }
 
-    /// In the fallback they are the machine's, and refused.
+    /// System V segments of the run's namespace. In the fallback the segments are the machine's, and the filter refuses
+    /// them.
     fn segments(self) -> u64 {
         match self.sandbox {
             Sandbox::Namespaces => memory::segments(),
@@ -68,7 +69,7 @@ impl Members {
     }
 }
 
-/// The bounds on memory, or parts of what the machine has, so that the rest of the machine goes on.
+/// Limits for memory that leave enough of the machine's for everything else.
 pub(super) fn within_machine(bounds: RunBounds) -> RunBounds {
     let system = rustix::system::sysinfo();
     let total = u64::from(system.mem_unit).saturating_mul(system.totalram);
@@ -79,9 +80,9 @@ pub(super) fn within_machine(bounds: RunBounds) -> RunBounds {
     }
 }
 
-/// Ends every descendant of this process. Needs this process to adopt what its children leave behind.
+/// Ends every descendant of this process. Requires that this process is their subreaper.
 pub(super) fn end_descendants() {
-    // Each is stopped as soon as it is found: what runs on starts others, and leaves this process no time to find them.
+    // Each is stopped as soon as it is found: one that runs on would start others faster than this process finds them.
     let mut stopped = HashSet::new();
     repeat(|| {
         let before = stopped.len();
@@ -103,15 +104,15 @@ pub(super) fn end_descendants() {
     });
 }
 
-/// An error means that it has just ended. Its id stays taken, for its parent is this process or one that is stopped with
-/// it, until it is collected.
+/// Signals a process. An error means that it has just ended. Its id cannot be reused before it is reaped, and its
+/// parent is this process or a stopped one.
 fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
-/// Until a round has found nothing, or so often.
+/// Repeats until a round has found nothing, or up to the limit.
 fn repeat(mut is_done: impl FnMut() -> bool) {
     for _ in 0..CONTAIN_ROUNDS_MAX {
         if is_done() {
@@ -121,15 +122,14 @@ fn repeat(mut is_done: impl FnMut() -> bool) {
     }
 }
 
-/// Every process that `/proc` shows.
+/// All processes that `/proc` shows.
 fn all() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// Tells of everything that this process has started, and what that has, each as soon as it is found. The kernel keeps a
-/// list of children for each thread, so that only members are looked at; where it does not, the parents of all processes
-/// are.
+/// Visits every descendant of this process as soon as it is found. The kernel lists the children of each thread; a
+/// kernel without these lists makes it necessary to read the parent of every process.
 fn descendants(tell: &mut dyn FnMut(u32)) {
     let own = std::process::id();
     match children(own) {
@@ -141,14 +141,14 @@ fn descendants(tell: &mut dyn FnMut(u32)) {
 fn followed(mut todo: Vec<u32>, tell: &mut dyn FnMut(u32)) {
     todo.iter().for_each(|&pid| tell(pid));
     while let Some(pid) = todo.pop() {
-        // One that has ended meanwhile has none.
+        // A process that has ended has no children.
         let found = children(pid).unwrap_or_default();
         found.iter().for_each(|&pid| tell(pid));
         todo.extend(found);
     }
 }
 
-/// The children of all threads of a process.
+/// Reads the children of all threads of a process.
 fn children(pid: u32) -> Option<Vec<u32>> {
     let mut found = Vec::new();
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
@@ -179,7 +179,8 @@ fn descendants_by_parent(own: u32) -> Vec<u32> {
     found.into_iter().collect()
 }
 
-/// Returns the text after the name in a process's line of numbers; the name itself may hold blanks and brackets.
+/// Returns the fields after the name in `/proc/PID/stat`. The name may hold blanks and brackets, so the last bracket
+/// ends it.
 fn fields(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(stat.rsplit_once(')')?.1.to_owned())

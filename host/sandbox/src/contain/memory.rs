@@ -1,42 +1,43 @@
-//! Measures the memory of a run, as far as the kernel tells whose it is, and the free memory of the machine.
+//! Measures the memory of a run, as far as the kernel says whose memory it is, and the free memory of the machine.
 //!
-//! A run's are the pages that no file backs, shared ones and those on a swap device included, the tables by which its
-//! processes find them, and the segments of its own namespace, attached or not. Files in memory without a place are
-//! refused by the filter: a handle of one can wait in a socket, where it is not counted. Shared memory that is not
-//! mapped any more, and the kernel's own buffers, have no known holder; for these the machine as a whole is looked at.
-//! What lies in a file system in memory has that one's bound.
+//! Counted for a run: pages without a file, shared and swapped pages included; the page tables of its processes; and
+//! the System V segments of its namespace, attached or not. The filter refuses files in memory (`memfd_create`),
+//! because a handle of one can wait in a socket, where no process holds it. Shared memory that is no longer mapped and
+//! the kernel's buffers have no known owner: the memory of the whole machine is watched for these. File systems in
+//! memory have limits of their own.
 
 use std::fs;
 
-/// Part of the machine's memory, as a divisor, that a run leaves: with less the kernel ends programs of its own choice.
+/// Divisor of the machine's memory: a run leaves this part free, because the kernel would otherwise kill programs of
+/// its choice.
 const CONTAIN_MACHINE_PART_KEPT: u64 = 16;
 
-/// Growth of the machine's shared memory during a run that is not held against it beside its bound: what the run may
-/// write to its file systems in memory, and a gibibyte of what other programs do.
+/// Growth of the machine's shared memory that does not count against a run, in addition to its limit: what the run may
+/// write to its file systems in memory, and a gibibyte of other programs'.
 const CONTAIN_SHARED_OTHERS_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
-/// Threads of a process, and bytes that no file of a disk backs. Quick, but what a fork shares with its parent counts
-/// for each.
+/// Threads of a process, and its bytes without a file. Quick, but memory that a fork shares with its parent counts for
+/// both.
 pub(super) fn roughly(pid: u32) -> Option<(u64, u64)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let held = ["RssAnon:", "RssShmem:", "VmSwap:", "VmPTE:"].map(|name| number(&status, name).unwrap_or_default());
     Some((number(&status, "Threads:")?, held.iter().sum::<u64>() * 1024))
 }
 
-/// The exact share of a process in these bytes; absent where it does not let itself be looked into.
+/// The exact share of a process in these bytes; absent if the kernel does not allow reading it.
 pub(super) fn exactly(pid: u32) -> Option<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
     let parts = number(&rollup, "Pss_Anon:").zip(number(&rollup, "Pss_Shmem:"));
     let held = parts.map(|(own, shared)| own + shared);
-    // Older kernels tell the sum alone.
+    // Older kernels report only the sum.
     let held = held.or_else(|| number(&rollup, "Pss:"))?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let tables = number(&status, "VmPTE:").unwrap_or_default();
     Some((held + number(&rollup, "SwapPss:").unwrap_or_default() + tables) * 1024)
 }
 
-/// Bytes of all System V segments of this namespace, which stay without any process. An attached one is also counted
-/// for its process: only a run with half of what it may use in one would notice.
+/// Bytes of all System V segments of this namespace, which outlive every process. An attached segment also counts for
+/// its process; only a run that uses half of its limit in segments would notice.
 pub(super) fn segments() -> u64 {
     segments_in(&fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default())
 }
@@ -49,13 +50,13 @@ fn segments_in(table: &str) -> u64 {
     table.lines().skip(1).filter_map(of_line).sum()
 }
 
-/// Memory of the machine at one time.
+/// Memory of the machine at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Machine {
     total: u64,
-    /// Available without ending anything, swap included.
+    /// Available without ending a process, including swap.
     free: u64,
-    /// In memory that processes share and in file systems in memory, of all owners.
+    /// Memory shared between processes and in file systems in memory, of all owners.
     shared: u64,
 }
 
@@ -73,17 +74,17 @@ impl Machine {
         }
     }
 
-    /// True where so much more is taken than before that a run with this bound has to end, for nothing says that it is
-    /// another program's.
+    /// True if so much more is taken than `before` that a run with this limit has to end, since the kernel does not say
+    /// whose memory it is.
     pub(super) fn is_drained_since(&self, before: &Self, bound: u64) -> bool {
         let grown = self.shared.saturating_sub(before.shared);
         let kept = self.total / CONTAIN_MACHINE_PART_KEPT;
-        // A machine that was full before is nothing that the run has done.
+        // A machine that was short of memory before the run is not the run's doing.
         grown > bound.saturating_add(CONTAIN_SHARED_OTHERS_BYTES) || (self.free < kept && before.free > 2 * kept)
     }
 }
 
-/// The number of a line, which is in kibibytes where it has a unit.
+/// Reads the number of a line; with a unit it is in kibibytes.
 fn number(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().trim_end_matches(" kB").parse().ok()

@@ -1,4 +1,5 @@
-//! Entering new namespaces as oneself: the user keeps identifier and group, and gets rights that count inside only.
+//! Enters new namespaces without changing the user: it keeps its user and group ids, and gets rights that count only
+//! inside.
 
 use std::fs;
 use std::io::{self, Write};
@@ -6,8 +7,8 @@ use std::io::{self, Write};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType};
 use rustix::thread::UnshareFlags;
 
-/// Puts this process into new user, mount, network, IPC and host name namespaces, and its next child into a new
-/// process namespace. The process must have one thread.
+/// Moves this process into new user, mount, network, IPC and host name namespaces, and its next child into a new
+/// process namespace. The kernel requires that the process has only one thread.
 pub(super) fn enter() -> io::Result<()> {
     let user = rustix::process::geteuid().as_raw();
     let group = rustix::process::getegid().as_raw();
@@ -25,15 +26,16 @@ pub(super) fn enter() -> io::Result<()> {
     unsafe {
         rustix::thread::unshare_unsafe(flags)?;
     }
-    // The kernel wants this before a group may be mapped without rights outside.
+    // Without this the kernel lets no unprivileged process map a group: a group can take rights away, and leaving it
+    // would give them back.
     write("/proc/self/setgroups", "deny")?;
     write("/proc/self/uid_map", &format!("{user} {user} 1"))?;
     write("/proc/self/gid_map", &format!("{group} {group} 1"))?;
     keep_rights_over_exec()
 }
 
-/// Hands the rights that the new user namespace gives on to the inner helper, which needs them to build a root and then
-/// gives them up. Without this only root's would survive the start of a program.
+/// Passes the rights of the new user namespace on to the inner helper, which builds a root with them and then gives
+/// them up. Without the ambient set, only root's rights would survive `exec`.
 fn keep_rights_over_exec() -> io::Result<()> {
     let mut sets = rustix::thread::capabilities(None)?;
     sets.inheritable = sets.permitted;
@@ -44,7 +46,7 @@ fn keep_rights_over_exec() -> io::Result<()> {
     Ok(())
 }
 
-/// Writes in one piece, as these files want it.
+/// Writes in one call, as the kernel requires for these files.
 fn write(path: &str, text: &str) -> io::Result<()> {
     fs::OpenOptions::new()
         .write(true)
@@ -52,7 +54,7 @@ fn write(path: &str, text: &str) -> io::Result<()> {
         .write_all(text.as_bytes())
 }
 
-/// Switches the loopback device on, by which servers of a test suite are reached. There is no other device.
+/// Turns on the loopback device, on which servers of a test suite listen. The namespace has no other device.
 pub(super) fn raise_loopback() -> io::Result<()> {
     const NEW_LINK: u16 = 16;
     const REQUEST_WITH_ANSWER: u16 = 1 | 4;
@@ -60,7 +62,8 @@ pub(super) fn raise_loopback() -> io::Result<()> {
     const UP: u32 = 1;
     let socket = rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     let mut request = Vec::with_capacity(32);
-    // Length, type, flags, sequence, port; then family and padding, device type, index, flags and which of them.
+    // Header (length, type, flags, sequence, port), then family and padding, device type, index, flags, and the mask of
+    // flags to change.
     request.extend(32u32.to_ne_bytes());
     request.extend(NEW_LINK.to_ne_bytes());
     request.extend(REQUEST_WITH_ANSWER.to_ne_bytes());
@@ -72,6 +75,7 @@ pub(super) fn raise_loopback() -> io::Result<()> {
     rustix::net::send(&socket, &request, SendFlags::empty())?;
     let mut answer = [0u8; 256];
     let (count, _) = rustix::net::recv(&socket, &mut answer[..], rustix::net::RecvFlags::empty())?;
+    // After the header of 16 bytes, an acknowledgement carries an error number; 0 is success.
     let error = answer.get(16..20).filter(|_| count >= 20);
     match error
         .and_then(|bytes| <[u8; 4]>::try_from(bytes).ok())

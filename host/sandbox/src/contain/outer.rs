@@ -1,8 +1,8 @@
-//! The outer helper: enters the namespaces, starts the inner helper, passes orders in and messages out.
+//! The outer helper: enters the namespaces, starts the inner helper, forwards orders inside and messages outside.
 //!
-//! It is the only process of a run that lives outside of the namespaces. The run ends when it ends: the inner helper
-//! asks the kernel to be killed with it, and everything in a process namespace dies with its first process. In the
-//! fallback nothing dies by itself, so there each helper lives on until it has ended what it started.
+//! It is the only process of a run outside of the namespaces. When it ends, the run ends: the kernel then kills the
+//! inner helper, and everything in a process namespace ends with its first process. In the fallback the kernel ends
+//! nothing, so each helper lives on until it has ended what it started.
 
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, TcpListener};
@@ -38,12 +38,12 @@ pub(super) fn main() -> ExitCode {
     }
 }
 
-/// Says something, with handles beside it.
+/// Sends a message with handles.
 pub(super) fn say(to: &UnixStream, message: &Message, handles: &[BorrowedFd<'_>]) -> io::Result<()> {
     handover::send(to, &spec::line(message)?, handles)
 }
 
-/// The socket that is standard input.
+/// The socket on standard input.
 pub(super) fn control() -> io::Result<UnixStream> {
     let handle: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
     Ok(UnixStream::from(handle))
@@ -71,7 +71,7 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
         (Sandbox::Namespaces, _) => {
             die_with_starter(daemon).at(TYING)?;
             namespaces::enter().at("entering new namespaces")?;
-            // Changing namespaces clears it.
+            // The kernel clears the signal when credentials change, as in a new user namespace.
             die_with_starter(daemon).at(TYING)?;
             listen(&mut spec, daemon).at("opening the way to the registries")?;
             start_and_follow(daemon, &spec)
@@ -82,7 +82,8 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
                 .at("copying the repository")
                 .and_then(|()| start_and_follow(daemon, &spec));
             members::end_descendants();
-            // Removing it is for the starter, which may have stopped this helper in the middle; unless that is gone.
+            // The starter removes the folder, because it may have killed this helper half-way. If the starter is gone,
+            // this helper does it.
             if still_there(daemon).is_err() {
                 scratch::remove(&folder);
             }
@@ -92,7 +93,7 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
     }
 }
 
-/// Starts the inner helper, and stays until it has ended.
+/// Starts the inner helper and waits until it has ended.
 fn start_and_follow(daemon: &mut UnixStream, spec: &Spec) -> Step<()> {
     still_there(daemon).at(TYING)?;
     let (mut own, inners) = UnixStream::pair().at("starting the inner helper")?;
@@ -100,14 +101,14 @@ fn start_and_follow(daemon: &mut UnixStream, spec: &Spec) -> Step<()> {
     let text = serde_json::to_vec(spec).at("starting the inner helper")?;
     spec::send(&mut own, &text).at("starting the inner helper")?;
     let followed = follow(daemon, &mut own, &child);
-    // A process that cannot be killed any more is gone.
+    // An error means that the process has ended already.
     let _ = child.kill();
     let _ = child.wait();
     followed.at("following the run")
 }
 
-/// Listens on the loopback of the run's own network and hands the listener over: who connects there from inside is
-/// served by the daemon, outside.
+/// Listens on the loopback device of the run's own network and sends the listener to the daemon, which is outside and
+/// serves the connections.
 fn listen(spec: &mut Spec, daemon: &UnixStream) -> io::Result<()> {
     let Some(installation) = &spec.installation else {
         return Ok(());
@@ -121,18 +122,18 @@ fn listen(spec: &mut Spec, daemon: &UnixStream) -> io::Result<()> {
     say(daemon, &Message::Listening, &[listener.as_fd()])
 }
 
-/// The step of [`die_with_starter`].
+/// Name of the step of [`die_with_starter`].
 pub(super) const TYING: &str = "tying the run to its starter";
 
-/// Asks the kernel to be killed with the starter, and fails where that has ended before it could be asked. Its end of
-/// the socket is closed before the kernel looks whom to kill, so no moment is left out; the number of the parent would
-/// not tell, for the first process of a namespace sees none.
+/// Asks the kernel to kill this process with its starter, and fails if the starter has ended already. The kernel closes
+/// the starter's end of the socket before it sends the signal, so no moment is missed. The parent's id would not do:
+/// the first process of a namespace sees 0.
 pub(super) fn die_with_starter(starter: &UnixStream) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     still_there(starter)
 }
 
-/// An error where the other end of the socket is closed.
+/// Fails if the other end of the socket is closed.
 fn still_there(starter: &UnixStream) -> io::Result<()> {
     let mut polled = [PollFd::new(starter, PollFlags::empty())];
     rustix::event::poll(&mut polled, Some(&Timespec::default()))?;
@@ -143,14 +144,13 @@ fn still_there(starter: &UnixStream) -> io::Result<()> {
     }
 }
 
-/// True where an order waits, or the end: whichever it is, nothing more is to begin.
+/// True if an order or the end of input waits: in both cases nothing more may begin.
 fn is_ordered(daemon: &UnixStream) -> bool {
     let mut polled = [PollFd::new(daemon, PollFlags::IN)];
     let looked = rustix::event::poll(&mut polled, Some(&Timespec::default()));
     looked.is_ok() && !polled[0].revents().is_empty()
 }
 
-/// Error for a starter that has ended.
 pub(super) fn gone() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "the starter is gone")
 }
@@ -169,7 +169,7 @@ fn start_inner(control: UnixStream) -> io::Result<Child> {
     builder.spawn()
 }
 
-/// Passes orders in and messages out until the inner helper has ended or the daemon has gone.
+/// Forwards orders and messages until the inner helper has ended or the daemon is gone.
 fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child) -> io::Result<()> {
     let mut inbox = Inbox::default();
     let pid = Pid::from_child(child);
@@ -186,7 +186,7 @@ fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child) -> io:
         };
         let [is_over, has_order, has_message] = polled.map(|handle| !handle.revents().is_empty());
         if has_message || is_over {
-            // Also where the inner helper was killed, for what it said before.
+            // Also after the inner helper was killed: it may have sent messages before.
             inbox.receive(inner)?;
             inbox.pass_on(daemon)?;
         }
@@ -199,14 +199,14 @@ fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child) -> io:
     }
 }
 
-/// Takes an order; false where the run is to end.
+/// Carries out an order; false if the run is to end.
 fn obey(daemon: &mut UnixStream, inner: Pid) -> io::Result<bool> {
     let mut order = [0];
     match daemon.read(&mut order)? {
         0 => Ok(false),
         _ => {
-            // The inner helper leads the group of the program and, as the first process of its namespace, is not
-            // touched itself. An error means that the group is gone.
+            // The inner helper leads the group of the program. As the first process of its namespace it ignores the
+            // signal. An error means that the group is gone.
             let _ = rustix::process::kill_process_group(inner, Signal::TERM);
             Ok(true)
         }

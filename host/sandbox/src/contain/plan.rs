@@ -1,9 +1,9 @@
-//! Decides which paths of the machine a run sees: from its command, before anything is started.
+//! Decides which paths of the machine a run sees, from its command, before anything is started.
 //!
-//! The system's own directories are always there. Beside them a run needs the interpreter that it is to run with,
-//! wherever that really lies: a virtual environment and the Python that it was made with, or what a version manager
-//! keeps in the user's home. A directory becomes visible only where it looks like one of these, because a repository
-//! has a say in it (a virtual environment names its Python), and never where the state of this program lies.
+//! The system's own directories are always visible. A run also needs the interpreter that it runs with, at its real
+//! path: a virtual environment and the Python that it was made with, or what a version manager keeps in the user's
+//! home. A repository can name such directories (a virtual environment names its Python), so a directory becomes
+//! visible only if it looks like one of these, and never if it holds this program's state.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -13,7 +13,7 @@ use super::{Enclosure, LayeredFolder, Sandbox, WrittenFile};
 use crate::CommandSpec;
 use crate::environment;
 
-/// The directories of the system, for reading.
+/// Directories of the system, visible for reading.
 pub(super) const SYSTEM: [&str; 9] = [
     "/usr",
     "/bin",
@@ -26,14 +26,14 @@ pub(super) const SYSTEM: [&str; 9] = [
     "/gnu/store",
 ];
 
-/// A version manager in the user's home. Of its folder a run sees what starts an interpreter and what the interpreter
-/// was installed with: `etc`, `var` and settings hold tokens and data.
+/// A version manager in the user's home. A run sees the parts of its folder that start an interpreter or were installed
+/// with one. It does not see `etc`, `var` and settings, which hold tokens and data.
 struct Manager {
     /// End of the folder's path.
     folder: &'static str,
-    /// The manager's own programs, and the files that say which version counts.
+    /// The manager's own programs, and the files that select a version.
     own: &'static [&'static str],
-    /// Folder of the installations, and how far below it each lies.
+    /// Folder of the installations, and how many levels below it each of them is.
     installed: (&'static str, usize),
 }
 
@@ -74,14 +74,14 @@ const MANAGERS: [Manager; 16] = [
     manager(".goenv", ENV_PARTS, ("versions", 1)),
 ];
 
-/// Folder of the interpreters of uv, which knows no other files there.
+/// Folder of uv's interpreters. uv keeps no other files there.
 const UV: &str = ".local/share/uv/python";
 
-/// Folders of an installation that hold settings and data. Homebrew keeps the first ones of a package in `.bottle`.
+/// Folders of an installation that hold settings and data. Homebrew keeps a package's original ones in `.bottle`.
 const DATA: [&str; 3] = ["etc", "var", ".bottle"];
 
-/// Settings of package managers that hold tokens and passwords. A run does not see them in any folder. The last two belong
-/// to a Maven and a Gradle that a version manager has installed.
+/// Settings of package managers that hold tokens and passwords. A run does not see them in any folder. The last two
+/// belong to a Maven and a Gradle that a version manager has installed.
 const SETTINGS: [&str; 8] = [
     "npmrc",
     ".npmrc",
@@ -93,7 +93,7 @@ const SETTINGS: [&str; 8] = [
     "gradle.properties",
 ];
 
-/// Where they lie in the system's directories, which are not searched.
+/// Paths of these settings in the system's directories, which are not searched.
 const SYSTEM_SETTINGS: [&str; 8] = [
     "/usr/etc/npmrc",
     "/usr/local/etc/npmrc",
@@ -105,13 +105,13 @@ const SYSTEM_SETTINGS: [&str; 8] = [
     "/usr/local/lib/node_modules/npm/npmrc",
 ];
 
-/// Folders below a shown one in which settings are looked for: far enough for `lib/node_modules/npm/npmrc`.
+/// Levels below a visible folder in which settings are looked for: enough for `lib/node_modules/npm/npmrc`.
 const SETTINGS_DEPTH: usize = 2;
 
-/// Entries of a prefix that programs need. Not `share`, where `~/.local` keeps keys.
+/// Entries of a prefix that programs need. Not `share`: `~/.local/share` holds keys.
 const PREFIX: [&str; 7] = ["bin", "lib", "lib64", "libexec", "include", "pyvenv.cfg", "ssl"];
 
-/// Programs that recipes start, and what these start.
+/// Programs that recipes start, and programs that these start.
 const PROGRAMS: [&str; 14] = [
     "python3",
     "python",
@@ -129,7 +129,7 @@ const PROGRAMS: [&str; 14] = [
     "poetry",
 ];
 
-/// Variables that lead to places which are not there, or that would move what should go to the private home.
+/// Variables that name paths which the run does not see, or that would keep files out of the private home.
 const DROPPED: [&str; 6] = [
     "TMPDIR",
     "UV_CACHE_DIR",
@@ -139,7 +139,7 @@ const DROPPED: [&str; 6] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// Variables by which installers learn of their proxy.
+/// Variables that tell installers their proxy.
 const PROXY_VARIABLES: [&str; 6] = [
     "HTTP_PROXY",
     "HTTPS_PROXY",
@@ -149,10 +149,10 @@ const PROXY_VARIABLES: [&str; 6] = [
     "npm_config_https_proxy",
 ];
 
-/// Links that are followed on the way to one place, as many as the kernel follows.
+/// Links that are followed in one path: as many as the kernel follows.
 const LINKS_MAX: usize = 40;
 
-/// Everything that a helper has to know for this command. `folder` is the one of a run in the fallback.
+/// Builds the specification of a run. `folder` is the working folder of a run in the fallback.
 pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<&Path>) -> Spec {
     let mut environment = command.environment.clone();
     environment.retain(|name, _| !DROPPED.contains(&name.as_str()));
@@ -189,7 +189,7 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
     let layers = sight.layered(&tools.layers);
     let outside = installation.and_then(|installation| installation.outside.clone());
     if let Some(outside) = &outside {
-        // It comes as a whole, and for writing.
+        // Mounted separately, as a whole and for writing.
         sight.visible.retain(|path, _| !path.starts_with(outside));
     }
     Spec {
@@ -212,7 +212,7 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
         layers,
         builds: match enclosure.sandbox {
             Sandbox::Namespaces => tools.builds.clone(),
-            // The copy of the fallback is gone with the run, and nothing can be mounted into it.
+            // Nothing can be mounted into the copy of the fallback, which is removed with the run.
             Sandbox::Landlock | Sandbox::None => Vec::new(),
         },
         refreshed: tools.refreshed.clone(),
@@ -222,13 +222,13 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
     }
 }
 
-/// The home for which an empty folder stands in.
+/// The home that an empty folder replaces.
 fn home_of(environment: &BTreeMap<String, String>) -> Option<PathBuf> {
     let home = environment.get("HOME").map(PathBuf::from);
     home.filter(|home| is_private_place(home))
 }
 
-/// The files whose folder is private to the run. Nothing else is written to.
+/// Selects the files whose folder is private to the run: no other folder is written to.
 fn written_files(files: &[WrittenFile], home: Option<&Path>, layers: &[LayeredFolder]) -> Vec<WrittenFile> {
     let is_private = |file: &&WrittenFile| {
         let is_beside = |layer: &LayeredFolder| {
@@ -240,7 +240,7 @@ fn written_files(files: &[WrittenFile], home: Option<&Path>, layers: &[LayeredFo
     files.iter().filter(is_private).cloned().collect()
 }
 
-/// True for a place where an empty folder may stand in for the user's home.
+/// True if an empty folder may replace this home.
 fn is_private_place(home: &Path) -> bool {
     let plain = home
         .components()
@@ -269,9 +269,9 @@ struct Sight<'a> {
 }
 
 impl Sight<'_> {
-    /// A program with everything that it was installed with.
+    /// Makes a program visible, with everything that it was installed with.
     fn program(&mut self, program: &Path) {
-        // `bin/python` of a virtual environment is often a link, whose neighbours matter as well.
+        // `bin/python` of a virtual environment is often a link; the environment around the link matters too.
         if let Some(prefix) = program.parent().and_then(Path::parent) {
             self.environment(prefix);
         }
@@ -280,14 +280,14 @@ impl Sight<'_> {
             return;
         }
         let is_installed = self.prefix_of(&real);
-        // A link in the repository is not enough to make a file visible.
+        // A link in the repository does not make its target visible.
         if !is_installed && real.is_file() && !program.starts_with(self.root) {
             self.show(npm_package(&real).unwrap_or(&real));
         }
     }
 
-    /// A virtual environment and the Python that it was made with. What one in the repository names is shown only where
-    /// the user works with it anyway: it may be the environment of another project.
+    /// Makes a virtual environment visible, and the Python that it was made with. What an environment in the repository
+    /// names becomes visible only if the user works with it anyway, because it may be another project's environment.
     fn environment(&mut self, folder: &Path) {
         let Some(text) = environment::venv_record(folder) else {
             return;
@@ -318,8 +318,8 @@ impl Sight<'_> {
         }
     }
 
-    /// True for a program that lies in the repository, or with which the user works anyway: of the system, of the
-    /// `PATH`, or of a version manager in the home, unless it belongs to a virtual environment there.
+    /// True for a program in the repository, or one that the user works with anyway: of the system, on the `PATH`, or
+    /// of a version manager in the home, unless it belongs to a virtual environment there.
     fn is_usual(&self, program: &Path) -> bool {
         let Some(folder) = program.parent() else { return false };
         if is_system(folder) || folder.starts_with(self.root) {
@@ -351,20 +351,20 @@ impl Sight<'_> {
         !is_environment && (folder.starts_with("/opt") || managers.any(is_installed))
     }
 
-    /// A file or folder that the user's own configuration names, where it really is.
+    /// Makes a file or folder visible that the user's own configuration names.
     fn file(&mut self, path: &Path) {
         if let Some(real) = self.follow(path) {
             self.show(&real);
         }
     }
 
-    /// True where a program that is where it really is belongs to a prefix, which is then visible.
+    /// True if the program, given by its real path, belongs to a prefix; the prefix is then visible.
     fn prefix_of(&mut self, program: &Path) -> bool {
         let prefix = program.parent().and_then(Path::parent);
         prefix.is_some_and(|prefix| self.manager(prefix) || self.prefix(prefix))
     }
 
-    /// The programs of one entry of the `PATH` that recipes may want.
+    /// Makes the programs visible that recipes may want from one entry of the `PATH`.
     fn programs_in(&mut self, folder: &Path, further: &[String]) {
         if is_system(folder) || folder.starts_with(self.root) || self.manager(folder) {
             return;
@@ -377,7 +377,7 @@ impl Sight<'_> {
         }
     }
 
-    /// The parts of layered folders that are there, each where it really is allowed to be seen.
+    /// Selects the parts of layered folders that exist and may be seen.
     fn layered(&self, layers: &[LayeredFolder]) -> Vec<LayeredFolder> {
         let is_allowed = |path: &Path| {
             let state = self.state;
@@ -396,7 +396,7 @@ impl Sight<'_> {
         kept.filter(|layer| !layer.place.starts_with(self.root)).collect()
     }
 
-    /// Packages that the user installed for the machine's Python.
+    /// Makes packages visible that the user installed for the machine's Python.
     fn users_packages(&mut self) {
         let Some(libraries) = self.home.map(|home| home.join(".local/lib")) else {
             return;
@@ -408,8 +408,9 @@ impl Sight<'_> {
         }
     }
 
-    /// True where the path lies in a version manager's folder, whose programs and libraries are then visible.
+    /// True if the path is in a version manager's folder; its programs and libraries are then visible.
     fn manager(&mut self, path: &Path) -> bool {
+        // The outermost match: a manager's folder may hold another one, as an installed tool.
         let find = |folder: &Path| MANAGERS.iter().find(|manager| folder.ends_with(manager.folder));
         let found = path.ancestors().filter_map(|folder| Some((folder, find(folder)?)));
         let Some((folder, manager)) = found.last() else {
@@ -427,7 +428,7 @@ impl Sight<'_> {
         self.show_parts(&installed, depth + 1) || is_shown
     }
 
-    /// True where this is the prefix of an interpreter, whose parts are then visible.
+    /// True for the prefix of an interpreter; its parts are then visible.
     fn prefix(&mut self, prefix: &Path) -> bool {
         let is_prefix = is_system(prefix) || is_prefix(prefix);
         if is_prefix {
@@ -438,7 +439,8 @@ impl Sight<'_> {
         is_prefix
     }
 
-    /// Makes a place visible, unless it is visible anyway, not there, or more than should be. True where it is visible.
+    /// Makes a path visible unless the run sees it anyway, it does not exist, or it would show too much. True if it is
+    /// visible.
     fn show(&mut self, path: &Path) -> bool {
         if is_system(path) || path.starts_with(self.root) {
             return true;
@@ -461,14 +463,14 @@ impl Sight<'_> {
         }
     }
 
-    /// Makes a file visible, or a folder without the settings in it: those of package managers, and in the first
-    /// `strict` levels all. True where something is visible.
+    /// Makes a file visible, or a folder without settings: those of package managers, and in the first `strict` levels
+    /// all settings. True if something is visible.
     fn show_parts(&mut self, path: &Path, strict: usize) -> bool {
         let mut settings = Vec::new();
         find_settings(path, strict, strict + SETTINGS_DEPTH, &mut settings);
         let parts = without(path, &settings);
         for part in &parts {
-            // A link leads to something that is visible by itself, or to nothing.
+            // The target of a link is visible for another reason, or not at all.
             let visible = match std::fs::read_link(part) {
                 Ok(target) => Visible::Link {
                     path: part.clone(),
@@ -481,7 +483,7 @@ impl Sight<'_> {
         !parts.is_empty()
     }
 
-    /// Resolves a path; the links on the way become visible as links.
+    /// Resolves a path; links on the way become visible as links.
     fn follow(&mut self, path: &Path) -> Option<PathBuf> {
         let mut rest = path
             .components()
@@ -527,8 +529,8 @@ impl Sight<'_> {
     }
 }
 
-/// Collects the settings in a folder and in those below it, `depth` levels deep. In the first `strict` levels everything
-/// that may be a setting is one.
+/// Collects settings in a folder and `depth` levels below it. In the first `strict` levels, everything counts that may
+/// be a setting.
 fn find_settings(folder: &Path, strict: usize, depth: usize, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -543,7 +545,7 @@ fn find_settings(folder: &Path, strict: usize, depth: usize, found: &mut Vec<Pat
     }
 }
 
-/// A folder as a whole, or its parts without these. Empty where it does not exist.
+/// Returns the folder itself, or its parts without `left_out`; nothing if it does not exist.
 fn without(path: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
     if !left_out.iter().any(|left| left.starts_with(path)) {
         return if path.symlink_metadata().is_ok() {
@@ -559,19 +561,19 @@ fn without(path: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
     entries.flat_map(|entry| without(&entry.path(), left_out)).collect()
 }
 
-/// Settings of package managers in the system's directories.
+/// Settings of package managers that exist in the system's directories.
 pub(super) fn system_settings() -> impl Iterator<Item = &'static Path> {
     SYSTEM_SETTINGS.into_iter().map(Path::new).filter(|path| path.exists())
 }
 
-/// The system's directories without them.
+/// The system's directories without these settings.
 pub(super) fn system_parts() -> Vec<PathBuf> {
     let settings: Vec<PathBuf> = system_settings().map(Path::to_owned).collect();
     let system = SYSTEM.iter().map(Path::new);
     system.flat_map(|system| without(system, &settings)).collect()
 }
 
-/// Folder of the npm package that a program belongs to: it loads more files of that package.
+/// Folder of the npm package that a program belongs to. The program loads further files of the package.
 fn npm_package(program: &Path) -> Option<&Path> {
     let is_modules = |folder: &Path| folder.ends_with("node_modules");
     program.ancestors().skip(1).find(|folder| {

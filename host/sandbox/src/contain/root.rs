@@ -1,8 +1,8 @@
-//! A root file system of the run's own: the system's directories for reading, the repository for writing, private
-//! places for everything else, and nothing of the rest of the machine.
+//! Builds the root file system of a run: the system's directories for reading, the repository for writing, and private
+//! folders for everything else. Nothing else of the machine is visible.
 //!
-//! It is built on a small file system of its own that is put over `/proc`, because nothing that has to be made visible
-//! lies there, and then takes the place of `/`.
+//! The root is built on a small file system that is mounted over `/proc`, since nothing that the run has to see is
+//! there, and then replaces `/`.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsString};
@@ -26,17 +26,17 @@ use super::tree;
 use super::{BuildFolder, BuildWrites, LayeredFolder, RunBounds, WrittenFile};
 use crate::limits;
 
-/// Path of the new root.
+/// Where the new root is built.
 const NEW: &str = "/proc";
 
-/// Devices that hold nothing.
+/// Devices without data.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
-/// Entries of `/proc` that change the machine, and are made read-only.
+/// Entries of `/proc` that can change the machine; they become read-only.
 const PROC_READ_ONLY: [&str; 5] = ["sys", "bus", "fs", "irq", "sysrq-trigger"];
 
-/// Entries of `/proc` that show the machine, and are hidden. The kernel's command line can hold keys that a hypervisor
-/// or an installer has put there, and no test suite needs it.
+/// Entries of `/proc` that reveal the machine; they are hidden. The kernel's command line can hold keys of a hypervisor
+/// or an installer, and no test suite needs it.
 const PROC_HIDDEN: [&str; 21] = [
     "acpi",
     "asound",
@@ -64,6 +64,7 @@ const PROC_HIDDEN: [&str; 21] = [
 /// Builds the root and moves there. Returns handles of the file systems that take what the run writes to its repository
 /// and its build output.
 pub(super) fn build(spec: &Spec) -> Step<Vec<OwnedFd>> {
+    // Otherwise mounts made here could propagate to other namespaces, and theirs to this one.
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .at("taking the mounts apart")?;
     let mounts = Mounts::read().at("reading the list of mounts")?;
@@ -88,7 +89,7 @@ pub(super) fn build(spec: &Spec) -> Step<Vec<OwnedFd>> {
     Ok(written)
 }
 
-/// A path in the root that grows.
+/// The same path in the new root.
 fn new(path: &Path) -> PathBuf {
     let relative = path.strip_prefix("/").unwrap_or(path);
     Path::new(NEW).join(relative)
@@ -106,7 +107,7 @@ pub(super) fn tmpfs(place: &Path, bytes: u64, inodes: u64) -> io::Result<()> {
     )?)
 }
 
-/// A handle by which a file system can be asked for its room when it has no place any more.
+/// Opens a handle through which a file system can be asked for its free space when it has no path any more.
 pub(super) fn handle(place: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(place, flags, Mode::empty())?)
@@ -116,7 +117,7 @@ fn directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(path)
 }
 
-/// A directory or an empty file at `place`, like `source`, for something to be mounted on.
+/// Makes a directory or an empty file to mount on.
 fn mount_point(place: &Path, is_directory: bool) -> io::Result<()> {
     if is_directory {
         return directory(place);
@@ -130,15 +131,17 @@ fn mount_point(place: &Path, is_directory: bool) -> io::Result<()> {
     }
 }
 
-/// Makes `path` visible for reading at its own place.
+/// Makes `path` visible for reading at the same path.
 fn show(path: &Path, mounts: &Mounts) -> io::Result<()> {
     let place = new(path);
     mount_point(&place, fs::metadata(path)?.is_dir())?;
+    // A bind mount takes over the flags of its source, and the kernel ignores `RDONLY` in the same call: each mount is
+    // remounted. A flag that the source has may not be dropped in a user namespace.
     rustix::mount::mount_bind_recursive(path, &place)?;
     for (mount, kept) in mounts.at_and_beneath(path) {
         let flags = kept | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
         match rustix::mount::mount_remount(new(&mount), flags, "") {
-            // Another mount lies over it, which is what counts.
+            // Another mount hides this one, and that one is remounted too.
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) if mount != path => {}
             other => other?,
         }
@@ -146,7 +149,7 @@ fn show(path: &Path, mounts: &Mounts) -> io::Result<()> {
     Ok(())
 }
 
-/// A directory of the system, or what stands in its place.
+/// Makes a directory of the system visible, or the link in its place.
 fn system(path: &Path, mounts: &Mounts) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -167,14 +170,14 @@ fn link(path: &Path, target: &Path) -> io::Result<()> {
     }
 }
 
-/// User and group of the run, by the names of the machine.
+/// User and group of the run, with the machine's names for them.
 struct RunIdentity {
     passwd: String,
     group: String,
 }
 
 impl RunIdentity {
-    /// The lines of the user, of root and of `nobody`.
+    /// The lines of root, the user and `nobody`; of the groups also 5, `tty`, which owns terminals.
     fn read() -> Self {
         let user = rustix::process::geteuid().as_raw();
         let group = rustix::process::getegid().as_raw();
@@ -185,7 +188,7 @@ impl RunIdentity {
     }
 }
 
-/// The lines whose third field is one of these.
+/// Selects the lines whose third field is one of `wanted`.
 fn lines(path: &str, wanted: &[u32]) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     let is_wanted = |line: &&str| {
@@ -220,8 +223,9 @@ fn etc(mounts: &Mounts, identity: &RunIdentity) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts a device of the machine at `place`. It takes writes; its mode and its owner are the machine's.
+/// Mounts a device of the machine at `place`. It can be written to; its mode and owner are the machine's.
 fn device(source: &Path, place: &Path, mounts: &Mounts) -> io::Result<()> {
+    // Read-only applies to the device's file, not to what is written through it.
     rustix::mount::mount_bind(source, place)?;
     let kept = mounts.at_and_beneath(source)[0].1;
     let flags = kept | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NOEXEC;
@@ -249,7 +253,7 @@ fn devices(mounts: &Mounts) -> io::Result<()> {
     }
     directory(&place.join("pts"))?;
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-    // Terminals of the run's own. Without them only tests that want one fail.
+    // Terminals of the run's own. Without them, only tests that open a terminal fail.
     let _ = rustix::mount::mount(
         "devpts",
         place.join("pts"),
@@ -260,17 +264,17 @@ fn devices(mounts: &Mounts) -> io::Result<()> {
     Ok(())
 }
 
-/// Something with a place in the tree, in the order of depth, so that what lies inside another comes after it.
+/// What is mounted in the tree. Sorted by depth, so that a mount inside another comes after it.
 enum RootMount<'a> {
     Private(String),
     Visible(&'a Visible),
-    /// A tree that the run may write to, and the name of the folder that helps to cover it.
+    /// A tree that the run may write to, and the name of the folder that is used to cover it.
     Covered(CopiedTree<'a>, String),
     /// A folder of build output, and its number.
     Build(&'a BuildFolder, usize),
 }
 
-/// The private places, what else is visible, and the repository.
+/// Mounts private folders, visible paths and the repository.
 fn places(spec: &Spec, mounts: &Mounts) -> Step<Vec<OwnedFd>> {
     let scratch = Path::new(NEW).join(".scratch");
     directory(&scratch).at("making private places")?;
@@ -364,12 +368,12 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<Vec<OwnedFd>> {
     }
     rustix::mount::unmount(&scratch, UnmountFlags::DETACH).at("making private places")?;
     fs::remove_dir(&scratch).at("making private places")?;
-    // Some programs still look there.
+    // Some programs still use the old path.
     link(Path::new("/var/run"), Path::new("/run")).at("making private places")?;
     Ok(written)
 }
 
-/// Writes a file of the run's own. No mounted file stands at its place: only parts of its folder are mounted.
+/// Writes a file of the run's own. No mounted file has this path: only parts of its folder are mounted.
 fn write_file(file: &WrittenFile) -> io::Result<()> {
     let place = new(&file.place);
     if let Some(folder) = place.parent() {
@@ -379,7 +383,7 @@ fn write_file(file: &WrittenFile) -> io::Result<()> {
     opened.write_all(file.text.as_bytes())
 }
 
-/// Mounts a folder of build output. `work` is a place for a folder on the file system of what is dropped.
+/// Mounts a folder of build output. `work` is a path on the file system that is dropped with the run.
 fn mount_build(build: &BuildFolder, work: &Path, spec: &Spec, mounts: &Mounts) -> Step<()> {
     let step = "mounting the build cache";
     let Some(place) = make_build_place(&build.place, spec).at(step)? else {
@@ -417,8 +421,8 @@ fn mount_build(build: &BuildFolder, work: &Path, spec: &Spec, mounts: &Mounts) -
     rustix::mount::mount_remount(place, flags, "").at(step)
 }
 
-/// Makes the folder that build output is mounted on. A repository may hold a link in its place, through which folders
-/// would be made elsewhere: then the run has no build cache.
+/// Makes the folder that build output is mounted on. If a link of the repository has that path, the run gets no build
+/// cache: folders would be made behind the link.
 fn make_build_place(path: &Path, spec: &Spec) -> io::Result<Option<PathBuf>> {
     let place = new(path);
     let Ok(inside) = path.strip_prefix(&spec.root) else {
@@ -438,7 +442,7 @@ fn make_build_place(path: &Path, spec: &Spec) -> io::Result<Option<PathBuf>> {
 }
 
 fn private(path: &Path, source: &Path) -> io::Result<()> {
-    // These are world-writable on a usual machine; here there is only one user.
+    // World-writable as on any machine; the run has only one user.
     let mode = if path.starts_with("/tmp") || path.starts_with("/var/tmp") || path.starts_with("/dev/shm") {
         0o1777
     } else {
@@ -450,8 +454,9 @@ fn private(path: &Path, source: &Path) -> io::Result<()> {
     Ok(rustix::mount::mount_bind(source, new(path))?)
 }
 
-/// Mounted last, because the old one is needed for the kernel to allow it, and what changes the machine is taken away.
-/// Where its files are the user's, who is root, their modes are those of the whole machine: then all of it is read-only.
+/// Mounts `/proc` and removes what could change the machine. This is the last mount, because the kernel allows a new
+/// `/proc` only while a complete one is visible. If the user is root, the modes of `/proc` would let the run write to
+/// the machine's settings, so all of it becomes read-only.
 fn proc(mounts: &Mounts) -> io::Result<()> {
     let place = new(Path::new("/proc"));
     directory(&place)?;
@@ -487,13 +492,13 @@ fn proc(mounts: &Mounts) -> io::Result<()> {
     Ok(())
 }
 
-/// The entries of `/proc` that only the machine's root may read. A run of root could read them, too. The kernel gains new
-/// entries with every few releases, so an entry is found by its mode and not by its name.
+/// Entries of `/proc` that only the machine's root may read: a run of root could read them too. The kernel gains such
+/// entries every few releases, so they are found by their mode and not by their name.
 fn list_root_only(proc: &Path) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(proc)? {
         let entry = entry?;
-        // A process may have ended since. Every user can read its folder.
+        // A process may have ended since. Its folder can be read by every user.
         let mode = entry.metadata().map_or(0, |metadata| metadata.mode());
         let is_listed = PROC_HIDDEN.iter().any(|&name| entry.file_name() == name);
         if mode & 0o404 == 0o400 && !is_listed {
@@ -503,10 +508,11 @@ fn list_root_only(proc: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Makes the new root `/`, lets the old one go, and makes the new one read-only.
+/// Makes the new root `/`, detaches the old one, and makes the new one read-only.
 fn enter() -> io::Result<()> {
     rustix::process::chdir(NEW)?;
-    // Both at the same place: the old root comes to lie over the new one and is then taken off.
+    // With the same path for both, the old root is stacked over the new one and detached from there; no folder for it
+    // is needed.
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     rustix::process::chdir("/")?;
@@ -514,7 +520,7 @@ fn enter() -> io::Result<()> {
     Ok(rustix::mount::mount_remount("/", flags, "")?)
 }
 
-/// The mounts of the old root, with the flags that the kernel lets no process take off.
+/// The mounts of the old root, with the flags that the kernel forbids to drop.
 struct Mounts(Vec<(PathBuf, MountFlags)>);
 
 impl Mounts {
@@ -524,10 +530,10 @@ impl Mounts {
         Ok(Self(lines.filter_map(mount).collect()))
     }
 
-    /// The mount that `path` lies on, as one at `path`, and every mount beneath it.
+    /// The mount that holds `path`, as if it were mounted at `path`, and every mount beneath it.
     fn at_and_beneath(&self, path: &Path) -> Vec<(PathBuf, MountFlags)> {
         let holder = self.0.iter().filter(|(place, _)| path.starts_with(place));
-        // Of two at the same place the later one lies over the other.
+        // Of two at the same path, the later one hides the other.
         let (_, flags) = holder
             .max_by_key(|(place, _)| place.components().count())
             .map_or((Path::new("/"), MountFlags::empty()), |(place, flags)| {
@@ -543,7 +549,7 @@ impl Mounts {
     }
 }
 
-/// `36 35 98:0 /sub /mount/point rw,nosuid,relatime …`
+/// Parses a line of `mountinfo`: `36 35 98:0 /sub /mount/point rw,nosuid,relatime …`
 fn mount(line: &[u8]) -> Option<(PathBuf, MountFlags)> {
     let mut fields = line.split(|&byte| byte == b' ').skip(4);
     let place = unescaped(fields.next()?);
@@ -561,7 +567,7 @@ fn mount(line: &[u8]) -> Option<(PathBuf, MountFlags)> {
     Some((place, flags.fold(MountFlags::empty(), |all, flag| all | flag)))
 }
 
-/// A path in which the kernel has written blanks and the like as `\040`.
+/// Decodes a path in which the kernel has written a blank or the like as `\040`.
 fn unescaped(text: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,7 +1,7 @@
-//! Messages between the engine and its helpers over the socket that is a helper's standard input.
+//! Messages between the engine and its helpers, over the socket that is a helper's standard input.
 //!
-//! A spec goes in, with its length before it; then single bytes with orders. Out come messages, one JSON line each; the
-//! last one counts. The end of the input ends the run.
+//! The engine sends a specification after its length, and then orders of one byte. A helper sends messages, one JSON
+//! line each; the last one counts. The end of the input ends the run.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,13 +12,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{BuildFolder, Invocation, LayeredFolder, ProposedFile, RunBounds, Sandbox, WrittenFile};
 
-/// Limit of a spec: a command line, an environment and the hidden paths of a large tree are far below it.
+/// Largest specification. A command line, an environment and the hidden paths of a large tree are far below it.
 const CONTAIN_SPEC_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// The order to ask the program to end.
+/// Orders the program to end.
 pub(super) const TERMINATE: u8 = b't';
 
-/// Everything that a helper has to know.
+/// Everything that a helper has to know about a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Spec {
@@ -28,26 +28,26 @@ pub(super) struct Spec {
     pub(super) directory: PathBuf,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) root: PathBuf,
-    /// Relative to the repository: not there for the run.
+    /// Entries that the run does not see, relative to the repository.
     pub(super) hidden: Vec<OsString>,
-    /// Paths of the machine that are visible beside the system's own directories.
+    /// Paths of the machine that the run sees, apart from the system's directories.
     pub(super) visible: Vec<Visible>,
-    /// Path of a private, empty home that stands in for the user's.
+    /// Path of a private, empty home that replaces the user's.
     pub(super) home: Option<PathBuf>,
     pub(super) bounds: RunBounds,
-    /// Folder for the fallback's copy of the repository: empty, and the run's own.
+    /// Empty folder for the copy of the repository in the fallback.
     pub(super) folder: Option<PathBuf>,
     /// Set for an installation.
     pub(super) installation: Option<Install>,
-    /// Folders with a private layer over them.
+    /// Folders with a private layer that takes the run's writes.
     pub(super) layers: Vec<LayeredFolder>,
     /// Files that are written for the run.
     pub(super) files: Vec<WrittenFile>,
     /// Folders of build output.
     pub(super) builds: Vec<BuildFolder>,
-    /// Files of the repository that get the present time.
+    /// Files of the repository whose time is set to now.
     pub(super) refreshed: Vec<String>,
-    /// Files of the repository that are other ones for the run.
+    /// Files of the repository that the run sees with other content, or not at all.
     pub(super) proposed: Vec<ProposedFile>,
     /// Commands that must succeed before the program starts.
     pub(super) before: Vec<Invocation>,
@@ -59,13 +59,13 @@ pub(super) struct Spec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Install {
-    /// The folder of packages, where it lies outside of the repository: covered in the same way.
+    /// The folder of packages if it is outside of the repository.
     pub(super) outside: Option<PathBuf>,
-    /// Variables that are to say where the proxy is.
+    /// Variables that get the address of the proxy.
     pub(super) proxy_variables: Vec<String>,
 }
 
-/// A place of the machine that is visible to the run at the same path.
+/// A path of the machine that the run sees as well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Visible {
@@ -91,35 +91,35 @@ impl Visible {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Message {
-    /// A handle comes with this: what listens where an installation finds its proxy.
+    /// Carries the handle of the listener on which an installation finds its proxy.
     Listening,
-    /// The program exited. Of an installation that did so with 0, handles of the trees come with this.
+    /// The program exited. If an installation did so with 0, handles of the trees follow.
     Exited(i32),
     /// A signal ended the program.
     Signalled(i32),
-    /// More processes and threads than allowed.
+    /// The run had more processes and threads than allowed.
     Tasks,
-    /// More memory than allowed.
+    /// The run used more memory than allowed.
     Memory,
-    /// Its files fill a file system that is dropped with the run.
+    /// The run's files have filled a file system that is dropped with it.
     Full {
         /// Bytes of that file system.
         bytes: u64,
     },
-    /// The program could not be started: the system's error number.
+    /// The program could not be started; holds the system's error number.
     NotStarted(i32),
     /// The sandbox could not be set up.
     Failed { step: String, reason: String },
 }
 
-/// Writes a framed text.
+/// Writes a text after its length.
 pub(super) fn send(writer: &mut impl Write, text: &[u8]) -> io::Result<()> {
     let length = u32::try_from(text.len()).map_err(io::Error::other)?;
     writer.write_all(&length.to_le_bytes())?;
     writer.write_all(text)
 }
 
-/// Reads a framed text, byte for byte what [`send`] wrote and nothing beyond.
+/// Reads a text that [`send`] wrote, and nothing beyond it.
 pub(super) fn receive(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     reader.read_exact(&mut length)?;
@@ -132,14 +132,14 @@ pub(super) fn receive(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// A message as one line.
+/// Encodes a message as one line.
 pub(super) fn line(message: &Message) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
     line.push(b'\n');
     Ok(line)
 }
 
-/// The last message in a helper's output.
+/// Decodes the last message of a helper's output.
 pub(super) fn last_message(said: &[u8]) -> io::Result<Message> {
     let last = said.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
     let last = last.ok_or_else(|| io::Error::other("the sandbox ended without saying why"))?;

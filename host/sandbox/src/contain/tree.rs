@@ -1,5 +1,5 @@
-//! The repository inside: the real tree underneath, never written to, and a bounded file system that takes what the run
-//! writes. Hidden files are not there.
+//! The repository as a run sees it: the real tree, which is never written to, under a bounded file system that takes
+//! the run's writes. Hidden files are left out.
 
 use std::ffi::CString;
 use std::fs;
@@ -15,8 +15,8 @@ use super::copy::CopiedTree;
 use super::outer::{At, Step};
 use super::{LAYER_FILES, copy, root};
 
-/// Puts a tree of the machine at `place`, with the help of the folder `work`, which is gone afterwards. Returns a handle
-/// of the file system that takes what the run writes.
+/// Shows a tree of the machine at `place`, with a bounded file system of its own. `work` is a folder that exists only
+/// for this. Returns a handle of the file system that takes what the run writes.
 pub(super) fn cover(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> Step<OwnedFd> {
     let step = "covering the repository";
     fs::DirBuilder::new().mode(0o700).create(work).at(step)?;
@@ -28,11 +28,12 @@ pub(super) fn cover(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> Step<Ow
     Ok(handle)
 }
 
-/// Puts a tree of the machine at `place`. The folder `work` lies on the file system that takes what the run writes.
+/// Shows a tree of the machine at `place`. `work` is a folder on the file system that takes what the run writes.
 pub(super) fn cover_within(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> Step<()> {
     let step = "covering the repository";
     if overlay(tree, place, work).is_err() {
-        // Kernels before 6.6 cannot note on this file system that a directory was replaced.
+        // Before Linux 6.6, tmpfs has no user extended attributes, in which overlayfs notes that a directory was
+        // replaced.
         let all = work.join("all");
         copy::tree(tree, &all, &[], &|| true).at("copying the repository")?;
         rustix::mount::mount_bind(&all, place).at(step)?;
@@ -45,14 +46,15 @@ fn overlay(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> io::Result<()> {
     for folder in [&lower, &upper, &index] {
         fs::DirBuilder::new().mode(0o700).create(folder)?;
     }
+    // Fails early if overlayfs could not store its attributes.
     rustix::fs::setxattr(&index, "user.overlay.test", b"y", XattrFlags::empty())?;
-    // Under a name of ours, because the options cannot hold every path.
+    // Under a short path, because the mount options cannot hold every path.
     rustix::mount::mount_bind_recursive(tree.root, &lower)?;
     like(tree.root, &upper)?;
     for path in tree.hidden {
         whiteout(tree.root, &upper, Path::new(path))?;
     }
-    // Nothing but these folders is there yet, so no link leads elsewhere.
+    // Nothing but these folders exists yet, so no link can lead elsewhere.
     for removed in tree.proposed.iter().filter(|file| file.content.is_none()) {
         whiteout(tree.root, &upper, Path::new(&removed.path))?;
     }
@@ -60,11 +62,11 @@ fn overlay(tree: &CopiedTree<'_>, place: &Path, work: &Path) -> io::Result<()> {
     mount_overlay([&lower, &upper, &index], "", place)
 }
 
-/// Puts `layer`, a folder of the machine that takes what the run writes, over a tree at `place`, or over nothing. `work` is
-/// the name of a new folder.
+/// Mounts `layer`, a folder of the machine that takes the run's writes, over `tree` or over nothing, at `place`. `work`
+/// is the path of a new folder.
 pub(super) fn layer(tree: Option<&Path>, layer: &Path, place: &Path, work: &Path) -> io::Result<()> {
     fs::DirBuilder::new().mode(0o700).create(work)?;
-    // One mount for both folders of the layer, as the kernel asks for.
+    // overlayfs requires both folders of the layer on one mount.
     rustix::mount::mount_bind(layer, work)?;
     let [lower, upper, index] = ["lower", LAYER_FILES, "index"].map(|name| work.join(name));
     for folder in [&lower, &upper, &index] {
@@ -74,8 +76,9 @@ pub(super) fn layer(tree: Option<&Path>, layer: &Path, place: &Path, work: &Path
         rustix::mount::mount_bind_recursive(tree, &lower)?;
         like(tree, &upper)?;
     }
-    // A layer ends with its session, so nothing in it is worth a wait for the disk. The kernel marks such a layer until the
-    // machine has written all of it, and the mark says nothing here: after a crash the session is over.
+    // A layer is dropped with its session, so no write has to reach the disk. overlayfs marks a `volatile` layer and
+    // refuses to mount a marked one again, because a crash may have lost writes. Here a crash ends the session, so the
+    // mark is removed.
     match fs::remove_dir_all(index.join("work/incompat")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => mount_overlay([&lower, &upper, &index], ",volatile", place),
@@ -94,7 +97,7 @@ fn mount_overlay([lower, upper, index]: [&Path; 3], further: &str, place: &Path)
     Ok(())
 }
 
-/// Marks an entry of the real tree as not there.
+/// Hides an entry of the real tree.
 fn whiteout(real: &Path, upper: &Path, path: &Path) -> io::Result<()> {
     let mut folder = PathBuf::new();
     for part in path.parent().into_iter().flat_map(Path::components) {
@@ -102,7 +105,7 @@ fn whiteout(real: &Path, upper: &Path, path: &Path) -> io::Result<()> {
         match fs::DirBuilder::new().create(upper.join(&folder)) {
             Ok(()) => like(&real.join(&folder), &upper.join(&folder))?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            // It lies in something that is itself not there.
+            // An entry above it is hidden, and so this one is too.
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(()),
             Err(error) => return Err(error),
         }

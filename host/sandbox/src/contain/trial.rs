@@ -1,4 +1,4 @@
-//! Whether a sandbox works on this machine: tried with a program that does nothing.
+//! Tries whether a sandbox works on this machine, with a program that does nothing.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,11 @@ use super::{Enclosure, HELPER_COMMAND, NOTHING, RunBounds, Sandbox, ToolAccess};
 use crate::limits;
 use crate::{CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, run_contained};
 
-/// Runs a program that does nothing in a sandbox of this kind: this one.
+/// Runs this binary, which does nothing then, in a sandbox of this kind.
+///
+/// # Errors
+///
+/// The reason why the sandbox does not work.
 pub(super) fn works(sandbox: Sandbox) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let root = folder.path().canonicalize().map_err(|error| error.to_string())?;
@@ -36,7 +40,7 @@ pub(super) fn works(sandbox: Sandbox) -> Result<(), String> {
     judge(run)
 }
 
-/// Returns the path of this program's file, or of the one that has replaced it while it runs.
+/// Path of this program's file. After an update it is the path of the new one.
 fn own_program() -> io::Result<PathBuf> {
     let place = std::env::current_exe()?;
     let text = place.to_string_lossy();
@@ -51,7 +55,7 @@ fn judge(run: Result<RunOutput, ProcessError>) -> Result<(), String> {
     }
 }
 
-/// Returns the time limit for the trial of a sandbox.
+/// Time limit for trying a sandbox.
 fn patience() -> RunLimits {
     RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX))
 }

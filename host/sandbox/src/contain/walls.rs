@@ -1,4 +1,5 @@
-//! Giving up rights for good: limits, capabilities, Landlock, system calls. Everything that is started later inherits it.
+//! Gives up rights for good: resource limits, capabilities, Landlock and system calls. Everything that is started later
+//! inherits this.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,10 +16,11 @@ use super::spec::{Spec, Visible};
 use super::{RunBounds, Sandbox, filter};
 use crate::limits;
 
-/// Raises all walls that fit the sandbox. No way leads back.
+/// Applies every restriction that fits the sandbox. None can be undone.
 pub(super) fn raise(spec: &Spec) -> Step<()> {
     bound(spec.sandbox, spec.bounds).at("setting limits")?;
-    // A namespace may give its first process rights; no takeover of that process must gain them.
+    // The first process of a namespace may have rights there. Not dumpable, it cannot be attached to by a program that
+    // wants them.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at("giving up rights")?;
     give_up_capabilities().at("giving up rights")?;
     rustix::thread::set_no_new_privs(true).at("giving up rights")?;
@@ -55,7 +57,8 @@ fn bound(sandbox: Sandbox, bounds: RunBounds) -> io::Result<()> {
     Ok(())
 }
 
-/// Before Linux 5.14 everything that the user runs anywhere counts, and a limit for the run would hit at once.
+/// True if the kernel counts processes by namespace. Before Linux 5.14 all processes of the user count, and a limit for
+/// the run would be reached at once.
 fn counts_processes_by_namespace() -> bool {
     let system = rustix::system::uname();
     let release = system.release().to_string_lossy();
@@ -63,7 +66,7 @@ fn counts_processes_by_namespace() -> bool {
     (numbers.next(), numbers.next()) >= (Some(5), Some(14))
 }
 
-/// Also out of the bounding set, from which programs of root would get them back.
+/// Gives up all capabilities, also in the bounding set, from which programs of root would get them back.
 pub(crate) fn give_up_capabilities() -> io::Result<()> {
     let held = rustix::thread::capabilities(None)?;
     if held.effective.contains(CapabilitySet::SETPCAP) {
@@ -71,7 +74,7 @@ pub(crate) fn give_up_capabilities() -> io::Result<()> {
             let capability = CapabilitySet::from_bits_retain(1 << number);
             match rustix::thread::remove_capability_from_bounding_set(capability) {
                 Ok(()) => {}
-                // The kernel knows no more.
+                // The kernel has no further capabilities.
                 Err(rustix::io::Errno::INVAL) => break,
                 Err(error) => return Err(error.into()),
             }
@@ -86,10 +89,10 @@ pub(crate) fn give_up_capabilities() -> io::Result<()> {
     Ok(rustix::thread::set_capabilities(None, sets)?)
 }
 
-/// The version whose rights are used, as far as the kernel knows them.
+/// Newest Landlock version whose rights are used, if the kernel knows them.
 const NEWEST: ABI = ABI::V6;
 
-/// Behind a root file system of the run's own: the run writes to no other place than those meant for writing.
+/// Applies Landlock inside a root file system of the run's own: the run can write only to the places meant for writing.
 fn second_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let for_writing = ["/tmp", "/var/tmp", "/run", "/dev", "/proc"].map(PathBuf::from);
@@ -102,6 +105,7 @@ fn second_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
         .chain(layers.chain(builds).filter(|place| place.is_dir()));
     Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
+        // Best effort is enough: the mount namespace already limits what the run sees.
         .handle_access(all)?
         .scope(Scope::from_all(NEWEST))?
         .create()?
@@ -111,15 +115,15 @@ fn second_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
     Ok(())
 }
 
-/// Keeps this thread, and its children, from signalling processes outside this newest domain.
+/// Keeps this thread and its children from signalling processes outside this Landlock domain.
 pub(super) fn keep_signals_in() -> Result<(), landlock::RulesetError> {
     let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
     ruleset.scope(Scope::Signal)?.create()?.restrict_self()?;
     Ok(())
 }
 
-/// Without namespaces: every right that the newest version knows has to be there, signals to others included, or it is
-/// no sandbox.
+/// Applies Landlock as the only limit on files, without namespaces. Every right of the newest version is required,
+/// including the one on signals.
 fn only_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let read = AccessFs::from_read(NEWEST);
@@ -138,7 +142,7 @@ fn only_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
         "/dev/tty",
     ];
     let device = AccessFs::ReadFile | AccessFs::WriteFile;
-    // The folder in which the copy lies holds the home and the temporary files, too.
+    // The folder that holds the copy also holds the home and temporary files.
     let folder = spec.root.parent().unwrap_or(Path::new("/nonexistent"));
     Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)

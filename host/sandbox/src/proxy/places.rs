@@ -1,4 +1,4 @@
-//! Decides which places may be reached, and on which way. Pure.
+//! Decides which hosts may be reached, and through which proxy. Does no input or output.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,14 +14,14 @@ pub struct RegistryHost {
     pub host: String,
     /// The port.
     pub port: u16,
-    /// True where it is spoken to without TLS.
+    /// True if it is reached without TLS.
     pub is_plain: bool,
-    /// True where the user's own configuration names it; it may then be on this machine or in this network.
+    /// True if the user's own configuration names it. It may then be on this machine or in its network.
     pub is_own: bool,
 }
 
 impl RegistryHost {
-    /// The place of an address such as `https://mirror.example/simple/`; none where it is no such address.
+    /// The host of an address such as `https://mirror.example/simple/`; `None` if the address is not `http` or `https`.
     pub fn of(url: &str, is_own: bool) -> Option<Self> {
         let url = Url::parse(url.trim()).ok()?;
         let is_plain = match url.scheme() {
@@ -35,16 +35,16 @@ impl RegistryHost {
             is_plain,
             is_own,
         };
-        // A registry that is not configured is reached with TLS or not at all.
+        // A registry that the user has not configured must use TLS.
         (is_own || !is_plain).then_some(place)
     }
 
-    /// A host without an address, reached with TLS.
+    /// A host by its name, reached with TLS.
     pub fn host(name: &str) -> Option<Self> {
         Self::of(&format!("https://{name}/"), false)
     }
 
-    /// For the user: the host, and the port where it is not the usual one.
+    /// Text for the user: the host, and the port unless it is the default.
     pub fn name(&self) -> String {
         match (self.port, self.is_plain) {
             (443, false) | (80, true) => self.host.clone(),
@@ -58,7 +58,7 @@ fn folded(host: &str) -> String {
     host.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// The proxy of the user's own environment.
+/// The proxy that the user's environment names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
     /// Its name or address.
@@ -70,7 +70,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// A proxy that is itself spoken to without TLS; others are not supported.
+    /// A proxy that is reached without TLS; others are not supported.
     pub fn of(url: &str) -> Option<Self> {
         let text = if url.contains("://") {
             url.trim().to_owned()
@@ -98,14 +98,14 @@ impl Upstream {
         format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n")
     }
 
-    /// Its header line, where it wants one.
+    /// The header line with its credentials, if it needs any.
     pub(super) fn header(&self) -> String {
         let value = self.authorization.as_deref();
         value.map_or_else(String::new, |value| format!("Proxy-Authorization: {value}\r\n"))
     }
 }
 
-/// `host:port`, with brackets where they belong.
+/// `host:port`, with brackets around an IPv6 address.
 pub(super) fn authority(host: &str, port: u16) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")
@@ -134,25 +134,25 @@ fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&plain).into_owned()
 }
 
-/// All that an installation may reach.
+/// Everything that an installation may reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Way {
     /// The registries.
     pub places: Vec<RegistryHost>,
-    /// The proxies of the user's environment, for plain places and for others.
+    /// Proxy of the user's environment for connections without TLS.
     pub upstream_plain: Option<Upstream>,
-    /// See `upstream_plain`.
+    /// Proxy of the user's environment for connections with TLS.
     pub upstream_tls: Option<Upstream>,
     /// `NO_PROXY` of the user's environment.
     pub direct: String,
-    /// True where a plain place may be sent a body, as git does. A registry gets none.
+    /// True if a host without TLS may be sent a body, as git does. Registries get none.
     pub takes_posts: bool,
 }
 
 impl Way {
-    /// The way to these places, through the proxies that the user's environment names.
+    /// A route to these hosts, through the proxies that the user's environment names.
     pub fn to(places: Vec<RegistryHost>, starter: &BTreeMap<String, String>) -> Self {
-        // In the order in which programs look: lower case first.
+        // Programs look at the lower-case name first.
         let value = |names: &[&str]| {
             let spelled = names
                 .iter()
@@ -169,14 +169,14 @@ impl Way {
         }
     }
 
-    /// The place of this name and port. A plain request needs a plain place, `CONNECT` one of either kind.
+    /// Finds a host by name and port. A plain request requires a host without TLS; `CONNECT` serves both kinds.
     pub(super) fn place(&self, host: &str, port: u16, is_plain: bool) -> Option<&RegistryHost> {
         let host = folded(host);
         let fits = |place: &&RegistryHost| place.host == host && place.port == port && (place.is_plain || !is_plain);
         self.places.iter().find(fits)
     }
 
-    /// The proxy on the way to a place.
+    /// The proxy for a host, if one is to be used.
     pub(super) fn upstream(&self, place: &RegistryHost) -> Option<&Upstream> {
         let upstream = if place.is_plain {
             self.upstream_plain.as_ref()
@@ -218,7 +218,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || address.is_loopback()
         || address.is_link_local()
         || address.is_documentation()
-        // This network, shared space of providers, protocol assignments, benchmarks, multicast and beyond.
+        // "This" network, shared address space of providers, protocol assignments, benchmarks, multicast and reserved.
         || a == 0
         || (a == 100 && (64..128).contains(&b))
         || (a == 192 && b == 0 && c == 0)
@@ -227,7 +227,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !is_special
 }
 
-/// Of the newer kind only the range for the world, and addresses that hold a public one of the older kind.
+/// True for IPv6 addresses of the global range, and for those that embed a public IPv4 address (NAT64, 6to4).
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let parts = address.segments();
     let inner = |high: u16, low: u16| Ipv4Addr::from(u32::from(high) << 16 | u32::from(low));

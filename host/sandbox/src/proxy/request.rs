@@ -1,10 +1,10 @@
-//! The head of a request to the proxy. Pure: bytes in, a target or a reason out.
+//! Parses the head of a request to the proxy. Does no input or output.
 
 use url::Url;
 
 use super::places::{self, Upstream};
 
-/// A request whose head is whole.
+/// A complete head of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Head {
     /// The request, or a description of one that is not served.
@@ -32,7 +32,7 @@ pub(super) enum ProxyRequest {
 }
 
 impl ProxyRequest {
-    /// True where bytes follow the head.
+    /// True if a body follows the head.
     pub(super) fn has_body(&self) -> bool {
         matches!(self, Self::Plain { method, .. } if method == "POST")
     }
@@ -49,7 +49,7 @@ impl ProxyRequest {
         match method {
             "CONNECT" => {
                 let unclear = || "to connect to nowhere".to_owned();
-                // The scheme is one without a port of its own, so the target has to name the port.
+                // A scheme without a default port, so that the target has to name its port.
                 let url = Url::parse(&format!("connect://{target}")).map_err(|_| unclear())?;
                 let host = url.host_str().filter(|_| url.path().is_empty()).ok_or_else(unclear)?;
                 let port = url.port().ok_or_else(unclear)?;
@@ -77,7 +77,7 @@ impl ProxyRequest {
 }
 
 impl Head {
-    /// Takes a head off the beginning of what came; none where it is not whole.
+    /// Takes a head off the beginning of `bytes`; `None` if it is not complete.
     pub(super) fn parse(bytes: &mut Vec<u8>) -> Option<Self> {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
         let rest = bytes.split_off(end);
@@ -88,7 +88,8 @@ impl Head {
         Some(Self { request, lines, rest })
     }
 
-    /// A plain request as its server, or the next proxy, wants it. The connection ends with the answer.
+    /// A plain request as its server or the next proxy expects it. `Connection: close` ends the connection with the
+    /// answer.
     pub(super) fn forwarded(&self, upstream: Option<&Upstream>) -> Vec<u8> {
         let Ok(ProxyRequest::Plain {
             method,
@@ -119,7 +120,7 @@ impl Head {
     }
 }
 
-/// True unless a line is about one connection, a body that is not passed on, or the host, which is written anew.
+/// False for lines about one connection, about a body that is not passed on, and about the host, which is written anew.
 fn is_passed_on(line: &str, has_body: bool) -> bool {
     let name = line.split(':').next().unwrap_or_default().trim().to_ascii_lowercase();
     if has_body && ["transfer-encoding", "content-length"].contains(&name.as_str()) {

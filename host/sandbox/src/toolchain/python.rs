@@ -1,7 +1,7 @@
 //! Chooses the Python of a project: its own before the machine's.
 //!
-//! The choice reads files and asks only interpreters from outside the repository, because it is made before the user
-//! has agreed to run anything of the repository.
+//! The choice only reads files and asks interpreters outside of the repository, because the user has not agreed yet to
+//! run anything of the repository.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use tokio_util::sync::CancellationToken;
 use crate::limits;
 use crate::{CommandSpec, RunEnd, RunLimits, environment};
 
-/// The oldest Python that is used (specification: 3.10).
+/// Oldest Python that is supported (specification: 3.10).
 const OLDEST: (u32, u32) = (3, 10);
 
-/// Names of interpreters on a `PATH`, best first.
+/// Names of interpreters on a `PATH`, the best first.
 const NAMES: [&str; 7] = [
     "python3",
     "python3.14",
@@ -31,15 +31,15 @@ const NAMES: [&str; 7] = [
 pub struct Python {
     /// Program to start.
     pub program: PathBuf,
-    /// Arguments before the interpreter's own.
+    /// Arguments before those of the interpreter.
     pub prefix: Vec<String>,
     /// Place of its packages.
     pub home: Home,
-    /// Its version; absent where a tool chooses it.
+    /// Version; absent if a tool chooses the interpreter.
     pub version: Option<String>,
 }
 
-/// There is no Python that is new enough.
+/// No Python is new enough.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Python 3.10+ required but not found")]
 pub struct Missing {
@@ -47,7 +47,7 @@ pub struct Missing {
     pub hint: String,
 }
 
-/// Inputs of a choice.
+/// Inputs for the choice.
 #[derive(Debug, Clone, Copy)]
 struct Surroundings<'a> {
     root: &'a Path,
@@ -55,12 +55,12 @@ struct Surroundings<'a> {
     cancel: &'a CancellationToken,
 }
 
-/// Place of an interpreter's packages.
+/// Where an interpreter keeps its packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Home {
     /// In this virtual environment.
     Environment(PathBuf),
-    /// Wherever uv or Poetry put them.
+    /// Wherever this tool (uv or Poetry) puts them.
     Managed(&'static str),
     /// In this folder of the machine.
     Machine(PathBuf),
@@ -73,7 +73,7 @@ impl Python {
         self.prefix.iter().cloned().chain(own).collect()
     }
 
-    /// Makes the environment of a run fit the interpreter.
+    /// Adapts the environment of a run to the interpreter.
     pub fn enter(&self, environment: &mut BTreeMap<String, String>) {
         environment.remove("VIRTUAL_ENV");
         if let Home::Environment(folder) = &self.home {
@@ -84,17 +84,30 @@ impl Python {
 }
 
 /// Chooses the Python for a test run of this user. Blocks.
+///
+/// # Errors
+///
+/// No Python is new enough.
 pub fn python(root: &Path, starter: &BTreeMap<String, String>) -> Result<Python, Missing> {
     choose(root, starter, &CancellationToken::new())
 }
 
-/// Chooses: `.venv` or `venv` in the root, the starter's virtual environment, uv or Poetry where the project uses
-/// them, else the first Python of the `PATH` that is new enough. Blocks.
+/// Chooses a Python: `.venv` or `venv` in the root, the starter's virtual environment, uv or Poetry if the project uses
+/// them, or the first Python of the `PATH` that is new enough. Blocks.
+///
+/// # Errors
+///
+/// No Python is new enough.
 pub fn choose(root: &Path, starter: &BTreeMap<String, String>, cancel: &CancellationToken) -> Result<Python, Missing> {
     choose_in(root, root, starter, cancel)
 }
 
-/// Like [`choose`], for a folder of the repository: its own environment and manifest come before those of the root. Blocks.
+/// Chooses like [`choose`] for a folder of the repository, whose environment and manifest come before those of the
+/// root. Blocks.
+///
+/// # Errors
+///
+/// No Python is new enough.
 pub fn choose_in(
     root: &Path,
     directory: &Path,
@@ -123,7 +136,7 @@ pub fn choose_in(
     }
 }
 
-/// True for a virtual environment whose interpreter is there: one that was copied from another machine has a dead link.
+/// True for a virtual environment with an interpreter. One that was copied from another machine has a dead link.
 fn is_environment(folder: &Path) -> bool {
     folder.join("pyvenv.cfg").is_file() && environment::executable(&folder.join("bin/python"))
 }
@@ -149,7 +162,7 @@ fn missing(hint: &str) -> Missing {
     Missing { hint: hint.to_owned() }
 }
 
-/// Reads the version in `pyvenv.cfg`, so that nothing of the repository has to be asked.
+/// Reads the version in `pyvenv.cfg`, so that no program of the repository has to be asked.
 fn declared_version(record: &str) -> Option<String> {
     record.lines().find_map(|line| {
         let (key, value) = line.split_once('=')?;
@@ -157,14 +170,14 @@ fn declared_version(record: &str) -> Option<String> {
     })
 }
 
-/// `3.12.1` or `3.12.1.final.0`.
+/// Parses `3.12.1` or `3.12.1.final.0`.
 fn version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 impl Surroundings<'_> {
-    /// uv or Poetry, where the project's files are theirs and the tool is there. Neither may reach for the network.
+    /// uv or Poetry, if the project uses it and it is installed. Neither may use the network.
     fn managed(&self, directory: &Path) -> Option<Python> {
         let manifest = environment::small_file(&directory.join("pyproject.toml"));
         let manifest = manifest.and_then(|text| text.parse::<toml::Table>().ok());
@@ -220,8 +233,8 @@ impl Surroundings<'_> {
         )))
     }
 
-    /// Asks an interpreter for its version and its package folder. `-I` keeps the repository out of it, and so does
-    /// the working directory: the shims of version managers run what a file there names.
+    /// Asks an interpreter for its version and its package folder. `-I` and the working directory keep the repository
+    /// out: shims of version managers run what a file in the working directory names.
     fn ask(&self, program: &Path) -> Option<(String, PathBuf)> {
         const QUESTION: &str = "import sys, sysconfig; print('%d.%d.%d' % sys.version_info[:3]); \
                                 print(sysconfig.get_path('purelib'))";
@@ -240,7 +253,7 @@ impl Surroundings<'_> {
     }
 }
 
-/// Interpreters of the machine, best first. One that lies in the repository is the repository's.
+/// Interpreters of the machine, the best first, without those in the repository.
 pub fn pythons_on_path<'a>(
     root: &'a Path,
     starter: &'a BTreeMap<String, String>,

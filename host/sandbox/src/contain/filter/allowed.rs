@@ -1,14 +1,14 @@
-//! The system calls of a run: a list of what test suites use. Every other call answers that it does not exist, so a fault
-//! of the kernel in a call that no program needs is out of reach, and so is every call of a later kernel.
+//! Allowlist of a run's system calls: those that test suites use. Every other call fails with `ENOSYS`. So a fault of
+//! the kernel in a call that no program needs cannot be reached, and neither can a call of a later kernel.
 //!
-//! Not on it, and why: the older asynchronous input and output (`io_setup` and its kin), `vmsplice`, `modify_ldt`,
-//! `remap_file_pages`, `name_to_handle_at` (a history of faults, and programs do without), the placement of memory on
-//! nodes, `memfd_create` (no bound), and what only an administrator may. `tool dev calls` names the calls of a program
-//! that are not on the list.
+//! Not on the list, and why: the older asynchronous input and output (`io_setup` and the calls around it), `vmsplice`,
+//! `modify_ldt`, `remap_file_pages`, `name_to_handle_at` (a history of faults, and programs do without), the placement
+//! of memory on nodes, `memfd_create` (its memory has no bound), and what only an administrator may do. `tool dev
+//! calls` names the calls of a program that are not on the list.
 
 /// Calls that every architecture has, by area.
 pub(super) const CALLS: &[i64] = &[
-    // Files; which of them is the file system's and Landlock's to say.
+    // Files; the file system and Landlock decide which of them.
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_readv,
@@ -159,7 +159,7 @@ pub(super) const CALLS: &[i64] = &[
     libc::SYS_sched_get_priority_max,
     libc::SYS_sched_get_priority_min,
     libc::SYS_sched_rr_get_interval,
-    // Users and groups, of which there is one.
+    // Users and groups: a namespace has only one of each.
     libc::SYS_getuid,
     libc::SYS_geteuid,
     libc::SYS_getgid,
@@ -206,7 +206,7 @@ pub(super) const CALLS: &[i64] = &[
     libc::SYS_uname,
     libc::SYS_sysinfo,
     libc::SYS_getrandom,
-    // Sockets; `families` says which.
+    // Sockets; `families` restricts their kinds.
     libc::SYS_socket,
     libc::SYS_socketpair,
     libc::SYS_bind,
@@ -225,7 +225,7 @@ pub(super) const CALLS: &[i64] = &[
     libc::SYS_setsockopt,
     libc::SYS_getsockopt,
     libc::SYS_shutdown,
-    // Shared memory, semaphores and queues, which a namespace has of its own.
+    // Shared memory, semaphores and queues: the namespace has its own. `shared` refuses them in the fallback.
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -246,7 +246,7 @@ pub(super) const CALLS: &[i64] = &[
     libc::SYS_mq_getsetattr,
 ];
 
-/// The older forms, which only this architecture has.
+/// Older forms of these calls, which only x86-64 has.
 #[cfg(target_arch = "x86_64")]
 pub(super) const OLDER: &[i64] = &[
     libc::SYS_open,
@@ -289,5 +289,7 @@ pub(super) const OLDER: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const OLDER: &[i64] = &[];
 
-/// Newer calls, whose number is the same everywhere. The crate `libc` does not know all of them: `pidfd_send_signal`, `pidfd_open`, `close_range`, `openat2`, `faccessat2`, `epoll_pwait2`, `landlock_create_ruleset`, `landlock_add_rule`, `landlock_restrict_self`, `futex_waitv`, `fchmodat2`.
+/// Newer calls, whose number is the same on every architecture. The crate `libc` does not have all of them:
+/// `pidfd_send_signal`, `pidfd_open`, `close_range`, `openat2`, `faccessat2`, `epoll_pwait2`,
+/// `landlock_create_ruleset`, `landlock_add_rule`, `landlock_restrict_self`, `futex_waitv`, `fchmodat2`.
 pub(super) const NEWER: &[i64] = &[424, 434, 436, 437, 439, 441, 444, 445, 446, 449, 452];

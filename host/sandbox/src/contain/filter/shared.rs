@@ -1,13 +1,13 @@
-//! Refuses calls that reach the rest of the machine where a run shares everything with it but files: the fallback.
+//! Refuses calls that affect the rest of the machine, for the fallback, in which a run shares everything but files.
 //!
-//! Landlock sees neither what belongs to another process (its limits, its priority, its processors), nor objects that
-//! have no path (shared memory, semaphores, queues), nor what a file has beside its content.
+//! Landlock checks neither what belongs to another process (limits, priority, processors), nor objects without a path
+//! (shared memory, semaphores, queues), nor the attributes of a file.
 
 use seccompiler::{BpfProgram, SeccompCmpOp};
 
 use super::{Rules, errno, program, rule};
 
-/// Number of `fchmodat2`, equal on every architecture. The crate `libc` lacks it for musl on aarch64.
+/// Number of `fchmodat2`, the same on every architecture. The crate `libc` lacks it for musl on aarch64.
 const SYS_FCHMODAT2: libc::c_long = 452;
 
 /// System V's shared memory, semaphores and queues, POSIX queues, and names for sockets (one end of a socket pair could
@@ -48,8 +48,8 @@ const MODES_AND_TIMES: &[i64] = &[
     libc::SYS_futimesat,
 ];
 
-/// Attributes: `setxattrat`, `removexattrat` and `file_setattr` have the same number everywhere. A file system without
-/// them is nothing unusual.
+/// Extended attributes. `setxattrat`, `removexattrat` and `file_setattr` have the same number on every architecture.
+/// Programs expect file systems that do not support them.
 const ATTRIBUTES: &[i64] = &[
     libc::SYS_setxattr,
     libc::SYS_lsetxattr,
@@ -62,7 +62,7 @@ const ATTRIBUTES: &[i64] = &[
     469,
 ];
 
-/// Calls on another process by their first argument, where 0 is the caller.
+/// Calls whose first argument is a process id; 0 means the caller.
 const OTHERS: &[i64] = &[
     libc::SYS_prlimit64,
     libc::SYS_sched_setaffinity,
@@ -71,10 +71,9 @@ const OTHERS: &[i64] = &[
     libc::SYS_sched_setattr,
 ];
 
-/// Priorities: which kinds of "whom" stay inside where the second argument is 0, the caller and its group.
+/// Calls on priorities, with the kinds that mean only the caller or its group if the second argument is 0.
 const PRIORITIES: [(i64, [u64; 2]); 2] = [(libc::SYS_setpriority, [0, 1]), (libc::SYS_ioprio_set, [1, 2])];
 
-/// Owners, with the places of user and group among the arguments.
 const OWNERS: &[(i64, u8, u8)] = &[
     #[cfg(target_arch = "x86_64")]
     (libc::SYS_chown, 1, 2),
@@ -84,11 +83,11 @@ const OWNERS: &[(i64, u8, u8)] = &[
     (libc::SYS_fchownat, 2, 3),
 ];
 
-/// Commands to a file system by the letter of their kind: flags of files (`f`, `X`, `v`), and what Btrfs, F2FS and
-/// bcachefs do with whole trees. They ask for no more than a handle for reading.
+/// Commands to a file system, by the letter of their group: flags of files (`f`, `X`, `v`), and what Btrfs, F2FS and
+/// bcachefs do with whole trees. A handle for reading is enough for them.
 const FILE_SYSTEMS: [u64; 6] = [0x66, 0x58, 0x76, 0x94, 0xf5, 0xbc];
 
-/// Applies the filters to this process and everything it starts.
+/// Applies the filters to this process and everything that it starts.
 pub(super) fn apply() -> Result<(), seccompiler::Error> {
     programs()?
         .iter()
@@ -99,13 +98,14 @@ fn whatever(calls: &[i64]) -> Rules {
     calls.iter().map(|&call| (call, Vec::new())).collect()
 }
 
-/// Of two that answer the same call, the later one counts.
+/// Builds the filters. If two refuse the same call, the later one decides the error.
 pub(super) fn programs() -> Result<[BpfProgram; 5], seccompiler::Error> {
     let owners = OWNERS.iter().map(|&(call, ..)| call).collect::<Vec<_>>();
     let commands = FILE_SYSTEMS.map(|kind| rule(&[(1, SeccompCmpOp::MaskedEq(0xff00), kind << 8)]));
     let commands = commands.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok([
-        // To give a file to whom it belongs already is what archivers do as root. Everything here belongs to the user.
+        // Archivers that run as root set the owner that a file has already. Every file here belongs to the user, so
+        // success is reported.
         program(whatever(&owners), errno::DONE)?,
         program(whatever(MODES_AND_TIMES), errno::DONE)?,
         program(whatever(ATTRIBUTES), errno::NOTSUP)?,
@@ -125,6 +125,7 @@ fn refused(mut rules: Rules) -> Result<Rules, seccompiler::Error> {
     }
     let user = u64::from(rustix::process::getuid().as_raw());
     let group = u64::from(rustix::process::getgid().as_raw());
+    // An id of -1 leaves it unchanged.
     let unchanged = u64::from(u32::MAX);
     for &(call, at_user, at_group) in OWNERS {
         let is_other = |at: u8, own: u64| rule(&[(at, SeccompCmpOp::Ne, own), (at, SeccompCmpOp::Ne, unchanged)]);
