@@ -1,7 +1,8 @@
-//! `architect`, measured: findings that a change of structure could start from, each with places, cost and a check.
+//! `architect` without a model: measured findings as a basis for structural changes, each with places, cost and a
+//! check.
 //!
-//! The analyst proposes nothing that it has not counted. What the task means it cannot judge; it knows the files that have
-//! the task's words, and findings in them come first.
+//! The analyst proposes only what it has counted. It cannot judge the meaning of the task, but it finds the files that
+//! contain the task's words, and findings in these come first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -19,13 +20,13 @@ use tool_repository::file_role::{file_name, is_code, is_test, stem};
 /// Sources larger than this are worth a look: some thousand lines.
 const LARGE_BYTES: f64 = 40_000.0;
 const PLACES_MAX: usize = 6;
-/// Pages of the list in which the tests of a part of the repository are looked for, and files of one page.
+/// Pages of the list that are searched for tests of a part of the repository, and files on one page.
 const PAGES_MAX: usize = 10;
 const PAGE_FILES: usize = 2000;
 /// Lines that a search answers.
 const LINES_MAX: usize = 1000;
 
-/// Patterns that are counted by a search: the finding, its regular expression, and the remedy.
+/// Patterns that a search counts: the finding, its regular expression, and the remedy.
 const SEARCHES: [(&str, &str, &str); 3] = [
     (
         "Marked as unfinished by its authors",
@@ -44,7 +45,7 @@ const SEARCHES: [(&str, &str, &str); 3] = [
     ),
 ];
 
-/// Returns the next calls or the answer for `architect`.
+/// Returns the next calls of `architect`, or its answer.
 pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
     if let Some(calls) = survey::next(brief, evidence) {
         return Reply::Calls(calls);
@@ -201,7 +202,7 @@ const CIRCULAR: &str = "Files that import each other";
 struct Finding {
     title: &'static str,
     measured: String,
-    /// All of them; the first ones are named.
+    /// All places; only the first ones are listed.
     places: Vec<FindingPlace>,
     change: String,
     cost: &'static str,
@@ -266,7 +267,7 @@ fn large(survey: &Survey) -> Option<Finding> {
     })
 }
 
-/// Paths of the test files: those of the target, or of the whole repository where the target is a part of it.
+/// Paths of the test files: those of the target, or of the whole repository if the target is a part of it.
 fn tests(survey: &Survey, evidence: &Evidence<'_>) -> BTreeSet<String> {
     let everywhere = evidence.of("tests").flat_map(|page| listed(page.text()));
     let tests = everywhere.filter(|file| is_code(&file.path) && is_test(&file.path));
@@ -312,7 +313,7 @@ fn untested(survey: &Survey, evidence: &Evidence<'_>) -> Option<Finding> {
     })
 }
 
-/// False for files that only declare, export or configure: a test of their name is not expected.
+/// False for files that only declare, export or configure: they need no test of their name.
 fn has_behaviour(path: &str) -> bool {
     const FACES: [&str; 6] = [
         "__init__.py",
@@ -328,7 +329,7 @@ fn has_behaviour(path: &str) -> bool {
     !declares && !FACES.contains(&file_name(path))
 }
 
-/// Names that a tested source may have, derived from the name of a test file: `test_a.py`, `a_test.go`, `ATest.java`,
+/// Names that a tested source may have, by the name of a test file: `test_a.py`, `a_test.go`, `ATest.java`,
 /// `a.spec.ts`, `a_spec.rb` and `tests/a.rs` test `a`.
 fn test_subjects(path: &str) -> [String; 2] {
     let name = stem(path).split('.').next().unwrap_or_default();
@@ -340,7 +341,7 @@ fn test_subjects(path: &str) -> [String; 2] {
     [plain, subject]
 }
 
-/// A name for comparison: lower case, without marks between its words.
+/// A name for comparison: lower case, without separators.
 fn plain_name(name: &str) -> String {
     name.to_lowercase().replace(['_', '-'], "")
 }
@@ -349,8 +350,8 @@ fn declared_twice(survey: &Survey) -> Option<Finding> {
     let mut declared: BTreeMap<&str, BTreeMap<&str, &Dependency>> = BTreeMap::new();
     for dependency in &survey.dependencies {
         let (name, constraint) = dependency.name.split_once(' ').unwrap_or((&dependency.name, ""));
-        // A member that takes the version of its workspace or its parent agrees with it.
-        // A path is relative to its manifest's folder, so two different paths may mean one place.
+        // A member that inherits the version of its workspace or its parent agrees with it. A path is relative to its
+        // manifest's folder, so two different paths may mean the same place.
         if constraint.starts_with("workspace") || constraint == "managed" || constraint.starts_with("@ path") {
             continue;
         }
@@ -385,11 +386,11 @@ fn declared_twice(survey: &Survey) -> Option<Finding> {
     })
 }
 
-/// Circles of imports that the engine has found.
+/// Import cycles that the engine has found.
 fn circular_imports(brief: &Brief, survey: &Survey) -> Option<Finding> {
     let place = |circle: &ImportCircle| {
         let mut files = circle.steps.iter().map(|(path, _)| path);
-        // The target may be one of the files.
+        // The target may be a file of the cycle.
         let path = files.find(|path| survey.is_source(path) && survey.has(path))?;
         let steps = circle.steps.iter().map(|(path, line)| cited(path, line));
         let steps: Vec<String> = steps.collect();
@@ -422,7 +423,7 @@ fn circular_imports(brief: &Brief, survey: &Survey) -> Option<Finding> {
 fn searched(survey: &Survey, evidence: &Evidence<'_>) -> Vec<Finding> {
     let finding = |(number, (title, _, change)): (usize, &(&'static str, &str, &str))| {
         let answer = evidence.of("search").find(|answer| answer.is_number(number + 1))?;
-        // Prose, tests and generated files may have such words for other reasons.
+        // In prose, tests and generated files, such words have other reasons.
         let mut found = hits(answer.text());
         found.retain(|hit| survey.is_source(&hit.path));
         let files: BTreeSet<&str> = found.iter().map(|hit| hit.path.as_str()).collect();

@@ -41,12 +41,12 @@ pub(super) struct ProjectCommand {
     pub(super) purpose: CommandPurpose,
     /// The command as a person types it.
     pub(super) command: String,
-    /// The script behind it, where the manifest has one.
+    /// The script that it runs, if the manifest has one.
     pub(super) script: String,
     pub(super) path: String,
-    /// Line of the declaration, from 1; absent where the file's name alone shows the command.
+    /// Line of the declaration, from 1; absent if only the name of the file shows the command.
     pub(super) line: Option<usize>,
-    /// Words of that line, where they differ from the command.
+    /// Text of that line, if it differs from the command.
     pub(super) evidence: String,
 }
 
@@ -66,7 +66,7 @@ impl ProjectCommand {
 /// Longest evidence in bytes.
 const EVIDENCE_BYTES_MAX: usize = 60;
 
-/// The beginning of a line, in whole words.
+/// The beginning of a line, cut after a word.
 fn evidence_of(line: &str) -> String {
     let line = line.trim();
     if line.len() <= EVIDENCE_BYTES_MAX {
@@ -80,8 +80,8 @@ fn evidence_of(line: &str) -> String {
         .to_owned()
 }
 
-/// Collects the commands that manifests and build files declare, by purpose. Where they have none to build or to test, the
-/// documents for developers and the README may state one. `files` are all that were read.
+/// Collects the commands that manifests and build files declare, by purpose. If they have none to build or to test, the
+/// documents for developers and the README are searched for one. `files` are all files that were read.
 pub(super) fn project_commands(
     target: &str,
     survey: &Survey,
@@ -118,7 +118,7 @@ pub(super) fn project_commands(
     commands
 }
 
-/// The folder that holds the build files where the root of the repository has none: that with most sources.
+/// The folder with the build files if the root of the repository has none: the one with most sources.
 pub(super) fn build_root(target: &str, survey: &Survey) -> Option<String> {
     let is_build_file = |path: &str| BUILD_FILES.contains(&file_name(path)) || path.ends_with(".gemspec");
     let paths = survey.files.iter().map(|file| file.path.as_str());
@@ -136,12 +136,12 @@ pub(super) fn build_root(target: &str, survey: &Survey) -> Option<String> {
     (count * 2 > survey.sources().count()).then(|| folder.to_owned())
 }
 
-/// True for a path that may become part of a command, which a person may copy into a shell.
+/// True for a path without special characters, so that a command with it can be copied into a shell.
 fn is_plain_path(path: &str) -> bool {
     !path.starts_with('-') && path.chars().all(|c| c.is_ascii_alphanumeric() || "._-/".contains(c))
 }
 
-/// Files of which one makes a folder the root of a build.
+/// Any of these files makes a folder the root of a build.
 const BUILD_FILES: [&str; 16] = [
     "pyproject.toml",
     "setup.py",
@@ -296,7 +296,7 @@ impl Collector<'_> {
             ]),
             "Makefile" | "GNUmakefile" | "makefile" => make_targets(file),
             "Makefile.am" => {
-                // In a checkout the script is often still to be made.
+                // In a checkout the script often has to be generated first.
                 let made = match (self.has("configure"), self.has("autogen.sh")) {
                     (true, _) => "",
                     (false, true) => "./autogen.sh && ",
@@ -318,13 +318,13 @@ impl Collector<'_> {
         }
     }
 
-    /// True where a `pyproject.toml` says how the package is built, and does more than set up tools.
+    /// True if a `pyproject.toml` describes how the package is built, and does more than configure tools.
     fn is_built_by_pyproject(&self) -> bool {
         let mut manifests = self.files.iter().filter(|file| file.name() == "pyproject.toml");
         manifests.any(|file| file.find(r"^\[(build-system|project|tool\.poetry)\]").is_some())
     }
 
-    /// PHPUnit, as the packages of the project install it.
+    /// PHPUnit at the path where the project installs it.
     fn phpunit(&self) -> &'static str {
         let installs = |package: &str| {
             let manifests = self.files.iter().filter(|file| file.name() == "composer.json");
@@ -417,7 +417,8 @@ impl Collector<'_> {
         self.has("pnpm-workspace.yaml") || file.json().is_some_and(|value| value.get("workspaces").is_some())
     }
 
-    /// The command that runs a script in every package of a workspace, where at least half of those that were read have it.
+    /// The command that runs a script in every package of a workspace, if at least half of the packages that were read
+    /// have it.
     fn workspace_script(&self, manager: &str, purpose: CommandPurpose) -> Option<ProjectCommand> {
         let is_member = |file: &&&ReadFile| {
             let is_below = beneath(parent(&file.path), self.target).is_some_and(|inside| !inside.is_empty());
@@ -451,7 +452,7 @@ impl Collector<'_> {
         None
     }
 
-    /// Commands that only the names of files show.
+    /// Commands that the names of files show.
     fn of_names(&self) -> Vec<ProjectCommand> {
         let mut commands = Vec::new();
         for (name, program) in [
@@ -476,7 +477,7 @@ impl Collector<'_> {
     }
 }
 
-/// A command, where a line of the file shows that it works.
+/// A command, if a line of the file shows that it works.
 fn on_line(file: &ReadFile, purpose: CommandPurpose, command: &str, pattern: &str) -> Option<ProjectCommand> {
     let line = file.find(pattern)?;
     Some(ProjectCommand {
@@ -541,7 +542,7 @@ fn make_targets(file: &ReadFile) -> Vec<ProjectCommand> {
         })
     };
     let mut commands = vec![target(Build, "build")];
-    // `make` alone makes the first target.
+    // `make` without arguments builds the first target.
     let helps =
         |line: &&NumberedLine| line.text.trim_end().ends_with("help") || line.text.trim_end().ends_with("usage");
     let default = file

@@ -1,4 +1,4 @@
-//! The analyst's knowledge: its brief and the skills' answers, read back out of the conversation.
+//! The input of the analyst: its task, and the answers of skills, both parsed from the conversation.
 
 use regex::Regex;
 use serde_json::Value;
@@ -13,13 +13,13 @@ use tool_provider::{Message, ToolCall, ToolResult};
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Brief {
     pub(super) operation: String,
-    /// The directory or file that it is about; empty is the whole repository.
+    /// The directory or file of the task; empty for the whole repository.
     pub(super) target: String,
-    /// The name of the repository's folder, where that is the target.
+    /// The name of the repository's folder, if the whole repository is the target.
     pub(super) repository: String,
     /// True if the target is one file.
     pub(super) is_file: bool,
-    /// The lines of that file, first and last, where the target names some.
+    /// The first and the last line, if the target names lines.
     pub(super) lines: Option<(usize, usize)>,
     /// The task in the user's words; may be empty.
     pub(super) task: String,
@@ -30,14 +30,14 @@ pub(super) struct Brief {
 }
 
 impl Brief {
-    /// Reads the brief out of the user's message, whose head `operation::user_message` writes.
+    /// Parses the user's message, whose head `operation::user_message` writes.
     pub(super) fn read(messages: &[Message]) -> Self {
         let Some(Message::User { text }) = messages.first() else {
             return Self::default();
         };
         let mut brief = Self::default();
-        // Only the service writes before the title. The head ends at the first empty line after the title, and text of
-        // the repository follows.
+        // The text before the title comes from the service. The head ends at the first empty line after the title; text
+        // of the repository follows.
         let (before, titled) = text.split_once("# Request\n\n").unwrap_or(("", text.as_str()));
         let facts = before.lines().find_map(|line| line.strip_prefix(FACTS));
         brief.facts = facts
@@ -78,7 +78,8 @@ fn quoted(line: &str, label: &str) -> Option<String> {
     )
 }
 
-/// The paths of a packet's file blocks. No line of a file can look like the head of one: each begins with its number.
+/// The paths of a packet's file blocks. A line of a file cannot look like the head of a block, because it begins with
+/// its number.
 fn chosen(packet: &str) -> Vec<String> {
     let path = |line: &str| Some(line.strip_prefix("<file path=\"")?.split_once('"')?.0.to_owned());
     packet.lines().filter_map(path).collect()
@@ -95,13 +96,13 @@ impl<'a> Exchange<'a> {
         &self.result.text
     }
 
-    /// One of the call's arguments, where it is text.
+    /// An argument of the call, if it is text.
     pub(super) fn argument(&self, name: &str) -> String {
         let arguments: Value = serde_json::from_str(&self.call.arguments).unwrap_or_default();
         arguments[name].as_str().unwrap_or_default().to_owned()
     }
 
-    /// True where the call was the one of this number among those of its purpose.
+    /// True for the call with this number among those of its purpose.
     pub(super) fn is_number(&self, number: usize) -> bool {
         self.call
             .id
@@ -150,12 +151,12 @@ impl<'a> Evidence<'a> {
         Self { exchanges }
     }
 
-    /// True where calls of this purpose were made.
+    /// True if calls of this purpose were made.
     pub(super) fn asked(&self, purpose: &str) -> bool {
         self.of_purpose(purpose).next().is_some()
     }
 
-    /// Those of the calls that were not made yet, as many as one round may hold; none where all were made.
+    /// The calls that were not made yet, at most as many as one round may have; `None` if all were made.
     pub(super) fn missing(&self, calls: Vec<ToolCall>) -> Option<Vec<ToolCall>> {
         let is_made = |call: &ToolCall| self.exchanges.iter().any(|exchange| exchange.call.id == call.id);
         let missing = calls.into_iter().filter(|call| !is_made(call));
@@ -163,13 +164,12 @@ impl<'a> Evidence<'a> {
         (!round.is_empty()).then_some(round)
     }
 
-    /// Answers that worked, of one purpose.
+    /// The successful answers of one purpose.
     pub(super) fn of(&self, purpose: &'static str) -> impl Iterator<Item = &Exchange<'a>> {
         self.of_purpose(purpose).filter(|exchange| !exchange.result.is_error)
     }
 
-    /// Why nothing is known of the target that calls of this purpose were about, where none of them worked. The end of
-    /// a sentence.
+    /// Why calls of this purpose, if all failed, tell nothing about the target. The end of a sentence.
     pub(super) fn why_not(&self, purpose: &'static str, target: &str) -> Option<String> {
         let failed = self.of_purpose(purpose).last()?;
         if self.of(purpose).next().is_some() {
@@ -198,11 +198,11 @@ impl<'a> Evidence<'a> {
 pub(super) struct Listed {
     /// Relative to the root.
     pub(super) path: String,
-    /// Bytes, as exact as the list shows them.
+    /// Bytes, rounded like the list.
     pub(super) bytes: f64,
 }
 
-/// Files out of an answer of list_files: `path<TAB>1.2 kB`.
+/// Parses the files of a list_files answer: `path<TAB>1.2 kB`.
 pub(super) fn listed(text: &str) -> Vec<Listed> {
     let file = |line: &str| {
         let (path, size) = line.split_once('\t')?;
@@ -282,7 +282,7 @@ impl NumberedLine {
     }
 }
 
-/// Lines out of an answer of read_file: `    12<TAB>text`.
+/// Parses the lines of a read_file answer: `    12<TAB>text`.
 pub(super) fn lines(text: &str) -> Vec<NumberedLine> {
     let line = |line: &str| {
         let (number, text) = line.split_once('\t')?;
@@ -294,7 +294,7 @@ pub(super) fn lines(text: &str) -> Vec<NumberedLine> {
     text.lines().filter_map(line).collect()
 }
 
-/// Returns the number of lines of a file and the last line that an answer of read_file shows.
+/// The number of lines of a file, and the last line that a read_file answer shows.
 pub(super) fn extent(text: &str) -> Option<(usize, usize)> {
     let last = lines(text).last()?.number;
     let head = text.lines().next().and_then(|line| line.strip_prefix("lines "));
@@ -321,7 +321,7 @@ impl Hit {
     }
 }
 
-/// Matches out of an answer of search_code: `path:12:text`.
+/// Parses the matches of a search_code answer: `path:12:text`.
 pub(super) fn hits(text: &str) -> Vec<Hit> {
     let hit = |line: &str| {
         let mut parts = line.splitn(3, ':');
@@ -336,7 +336,7 @@ pub(super) fn hits(text: &str) -> Vec<Hit> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Dependency {
-    /// Name and constraint, as the manifest has them.
+    /// Name and constraint, as in the manifest.
     pub(super) name: String,
     /// Group, such as `dev`.
     pub(super) group: String,
@@ -346,7 +346,7 @@ pub(super) struct Dependency {
 }
 
 impl Dependency {
-    /// True where the project needs it to run.
+    /// True if the project needs it at run time.
     pub(super) fn is_runtime(&self) -> bool {
         self.group == "runtime"
     }
@@ -356,8 +356,8 @@ impl Dependency {
     }
 }
 
-/// Dependencies out of an answer of analyze_dependencies, whose lines are `  name constraint [group] place` with
-/// remarks behind: the ones that are needed to run come first.
+/// Parses the dependencies of an analyze_dependencies answer, with lines such as `  name constraint [group] place`
+/// followed by remarks. Those that are needed at run time come first.
 pub(super) fn dependencies(text: &str) -> Vec<Dependency> {
     let line = Regex::new(r"^  (\S.*) \[([^\]]+)\] (\S+):(\d+(?:-\d+)?)(?: |$)").expect("the expression is a constant");
     let dependency = |text: &str| {

@@ -25,9 +25,9 @@ mod starts;
 
 /// Lines of a manifest or a README that are read.
 const MANIFEST_LINES: usize = 600;
-/// Pages that are read of a manifest in JSON: one that is cut cannot be parsed.
+/// Pages that are read of a JSON manifest. A truncated one cannot be parsed.
 const MANIFEST_PAGES_MAX: usize = 16;
-/// Lines of a module's head that are read, to find the words it says about itself behind a licence.
+/// Lines that are read of a module's main file, to find its description after a licence.
 const HEAD_LINES: usize = 80;
 /// Lines of a file that exports the names of its package.
 const EXPORT_LINES: usize = 300;
@@ -35,18 +35,18 @@ const EXPORT_LINES: usize = 300;
 const ROOT_LINES: usize = 1000;
 /// Rows of a map or a list.
 const ROWS_MAX: usize = 12;
-/// Files in which central symbols are looked for.
+/// Files that are searched for central symbols.
 const SYMBOL_FILES_MAX: usize = 240;
 /// Files of one search, which takes 64 globs.
 const SEARCHED_FILES_MAX: usize = 60;
-/// Bytes of them: a search shows no more lines than [`LINES_MAX`].
+/// Bytes of these files: a search shows no more than [`LINES_MAX`] lines.
 const SEARCHED_BYTES_MAX: f64 = 1.5e6;
 /// Commits whose authors are counted.
 const LOG_COMMITS: usize = 200;
 /// Lines that a search answers.
 const LINES_MAX: usize = 1000;
 
-/// Returns the next calls or the answer for `explain`.
+/// Returns the next calls of `explain`, or its answer.
 pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
     if brief.is_file {
         return file::next(brief, evidence);
@@ -69,14 +69,14 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
     Reply::Text(overview::overview(brief, &survey, evidence, &files, &definitions))
 }
 
-/// The calls about central symbols that are still missing: their uses, then the source of those that are used most.
+/// The missing calls about central symbols: their uses, then the source of the most used ones.
 fn symbol_calls(evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> Option<Vec<ToolCall>> {
     evidence
         .missing(count_uses(central::candidates(definitions)))
         .or_else(|| evidence.missing(explanations(evidence, definitions)))
 }
 
-/// Reads of what says most in few lines, and searches that count.
+/// Calls that read the most informative files, and searches that count.
 fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
     let mut calls = Vec::new();
     let mut read = |path: &str, limit: usize| {
@@ -162,7 +162,7 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
     calls
 }
 
-/// Calls for the rest of manifests in JSON that are longer than one answer.
+/// Calls for the rest of JSON manifests that are longer than one answer.
 fn further_pages(evidence: &Evidence<'_>) -> Vec<ToolCall> {
     let mut pages: BTreeMap<String, usize> = BTreeMap::new();
     let mut calls = Vec::new();
@@ -180,7 +180,7 @@ fn further_pages(evidence: &Evidence<'_>) -> Vec<ToolCall> {
     calls
 }
 
-/// README and manifests of the target, and of the package that a workspace is named after.
+/// README and manifests of the target, and of the package with the name of the workspace.
 fn documents(brief: &Brief, survey: &Survey) -> Vec<String> {
     let package = survey.main_package(&brief.repository);
     let mut documents = documents_in(&brief.target, survey);
@@ -215,7 +215,7 @@ fn own_files<'f>(brief: &'f Brief, files: &'f [ReadFile]) -> impl Iterator<Item 
     files.iter().filter(|file| parent(&file.path) == brief.target)
 }
 
-/// Files that speak for the target: its own, then those of the package that a workspace is named after.
+/// Files that describe the target: its own, then those of the package with the name of the workspace.
 fn speaking_files<'f>(brief: &'f Brief, survey: &Survey, files: &'f [ReadFile]) -> Vec<&'f ReadFile> {
     let package = survey.main_package(&brief.repository);
     let packaged = files
@@ -236,7 +236,7 @@ fn read_files(evidence: &Evidence<'_>) -> Vec<ReadFile> {
     files
 }
 
-/// For each row of the module map, the files that may speak for it.
+/// For each row of the module map, the files that may describe it.
 fn module_heads(brief: &Brief, survey: &Survey) -> Vec<String> {
     let (directory, parts) = survey.modules(&brief.target);
     parts
@@ -290,7 +290,7 @@ fn heads_of(directory: &str, part: &str, survey: &Survey) -> Vec<String> {
     first(&MANIFESTS_OF_PARTS).into_iter().chain(face).collect()
 }
 
-/// The chosen files of a target that holds no program text: its documents, settings or assets.
+/// The chosen files of a target without program text: its documents, settings or assets.
 fn holdings(brief: &Brief, survey: &Survey) -> Vec<String> {
     if survey.sources().next().is_some() {
         return Vec::new();
@@ -341,7 +341,7 @@ fn searches(files: Vec<&Listed>) -> Vec<Vec<&Listed>> {
     searches
 }
 
-/// Patterns of the main language that tell how the code is built: what they show, and how they are found.
+/// Patterns that show how code of the main language is built: their meaning, and the expression.
 fn patterns(survey: &Survey) -> &'static [(&'static str, &'static str)] {
     match survey.main_language() {
         Some("Python") => &[
@@ -397,7 +397,7 @@ pub(super) fn globs_of(language: Option<&str>) -> &'static [&'static str] {
     }
 }
 
-/// Counts the uses of the candidates, of many in one pass over the files.
+/// Counts the uses of many candidates in one pass over the files.
 fn count_uses(candidates: &[SymbolCandidate]) -> Vec<ToolCall> {
     let count = |(number, candidates): (usize, &[SymbolCandidate])| {
         let mut names = candidates.iter().map(|candidate| candidate.name.as_str());
@@ -410,7 +410,7 @@ fn count_uses(candidates: &[SymbolCandidate]) -> Vec<ToolCall> {
     candidates.chunks(central::COUNTED_MAX).enumerate().map(count).collect()
 }
 
-/// Asks for the source of the symbols that are used most.
+/// Requests the source of the most used symbols.
 fn explanations(evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> Vec<ToolCall> {
     let symbols = central::central_symbols(evidence, definitions);
     let explain = |(number, symbol): (usize, &central::CentralSymbol<'_>)| {

@@ -13,7 +13,7 @@ use tool_repository::file_role::language;
 
 const PURPOSE_CHARACTERS_MAX: usize = 160;
 
-/// Words that only a licence, a pragma or a list of authors has.
+/// Words that occur only in licences, pragmas or lists of authors.
 const NOT_DOCUMENTATION: [&str; 29] = [
     "copyright",
     "(c) ",
@@ -69,7 +69,8 @@ pub(super) fn file_purpose(path: &str, lines: &[NumberedLine]) -> Option<Quotati
         Some("Markdown" | "reStructuredText") => return None,
         _ => leading_comment(lines),
     }?;
-    // In C a licence follows the purpose in one comment. Elsewhere such a comment begins with the name of the project.
+    // In C, a comment may hold the purpose and then a licence. In other languages such a comment begins with the name
+    // of the project.
     let may_end_with_licence = matches!(language(path), Some("C" | "C++" | "Shell" | "Lua" | "Perl"));
     if !may_end_with_licence && comment.iter().any(|line| is_foreign(&line.text)) {
         return None;
@@ -77,7 +78,7 @@ pub(super) fn file_purpose(path: &str, lines: &[NumberedLine]) -> Option<Quotati
     purpose_of(&comment)
 }
 
-/// True for words of a licence, a pragma or a generator.
+/// True for a text of a licence, a pragma or a generator.
 fn is_foreign(text: &str) -> bool {
     let lower = text.to_ascii_lowercase();
     NOT_DOCUMENTATION.iter().any(|word| lower.contains(word))
@@ -86,8 +87,8 @@ fn is_foreign(text: &str) -> bool {
 /// A run of comment lines without their marks.
 type Comment = Vec<NumberedLine>;
 
-/// The first paragraph that says something, up to its first sentence. A licence ends the search: the paragraphs after it
-/// belong to it.
+/// The first sentence of the first descriptive paragraph. A licence ends the search: the paragraphs after it belong to
+/// it.
 fn purpose_of(comment: &Comment) -> Option<Quotation> {
     for paragraph in comment.split(|line| line.text.is_empty()) {
         let Some(first) = paragraph.first() else {
@@ -122,7 +123,7 @@ fn purpose_of(comment: &Comment) -> Option<Quotation> {
     None
 }
 
-/// The description may follow a tag on its line.
+/// Removes a tag before the description.
 fn without_file_tag(text: &str) -> &str {
     let tags = ["@fileoverview", "@file", "@overview"];
     tags.iter()
@@ -166,7 +167,7 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     rules.into_iter().map(compile).collect()
 });
 
-/// Text without the marks of documentation tools, and without the name of the file at its beginning.
+/// Removes the marks of documentation tools, and the name of the file at the beginning.
 pub(super) fn plain_doc(text: &str) -> String {
     let plain = RULES.iter().fold(text.to_owned(), |text, (rule, with)| {
         rule.replace_all(&text, *with).into_owned()
@@ -174,7 +175,7 @@ pub(super) fn plain_doc(text: &str) -> String {
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A docstring is the first statement; comments before it say nothing for the file.
+/// A docstring is the first statement; comments before it do not describe the file.
 fn python_docstring(lines: &[NumberedLine]) -> Option<Comment> {
     let at = lines.iter().position(|line| {
         let text = line.text.trim();
@@ -208,7 +209,7 @@ fn until_closed(lines: &[NumberedLine], first: &str, mark: &str) -> Comment {
             None => (text, false),
         };
         let inside = inside.trim().trim_end_matches('\\').trim();
-        // The line of the opening mark may hold nothing else.
+        // The line of the opening mark may be empty otherwise.
         if at > 0 || !inside.is_empty() {
             comment.push(line.with_text(inside));
         }
@@ -279,7 +280,7 @@ fn leading_comment(lines: &[NumberedLine]) -> Option<Comment> {
     leading_comments(lines).into_iter().map(|(comment, _)| comment).next()
 }
 
-/// The comment of a script that describes the file: one that says so, or one that does not belong to what follows.
+/// The comment of a script that describes the file: it says so, or it does not belong to the following code.
 fn script_overview(lines: &[NumberedLine]) -> Option<Comment> {
     let says_so = |comment: &Comment| {
         comment.iter().any(|line| {
@@ -302,7 +303,7 @@ fn script_overview(lines: &[NumberedLine]) -> Option<Comment> {
         .map(|(comment, _)| comment)
 }
 
-/// The lines of a header with empty ones for those that keep it from being read twice.
+/// The lines of a header, with empty lines in place of its include guard.
 fn without_guard(lines: &[NumberedLine]) -> Vec<NumberedLine> {
     let name = |line: &NumberedLine, directive: &str| {
         let name = line
@@ -396,7 +397,7 @@ fn block_at(lines: &[NumberedLine], at: usize) -> Option<(Comment, usize)> {
     Some((comment.collect(), at + length))
 }
 
-/// A line of a comment without its marks.
+/// A comment line without its marks.
 fn unmarked(text: &str) -> &str {
     text.trim()
         .trim_start_matches("--[[")

@@ -1,8 +1,8 @@
 //! The embedded analyst: a deterministic provider that uses no language model.
 //!
-//! It drives the same loop and the same skills as a model does, and writes from what they answer: every sentence is a
-//! measurement with the place where it can be checked. It never pretends to be a model. What it says is a pure
-//! function of the conversation, so the whole path has a deterministic test.
+//! It uses the same loop and the same skills as a model, and writes from their answers: every sentence is a measurement
+//! with a citation. It never pretends to be a model. Its output is a pure function of the conversation, so the whole
+//! path has a deterministic test.
 
 #![forbid(unsafe_code)]
 
@@ -32,7 +32,7 @@ use tool_provider::{
 
 use evidence::{Brief, Evidence};
 
-/// The sentence that every answer of the analyst carries.
+/// The sentence in every answer of the analyst.
 const NO_MODEL: &str = "Written by the embedded analyst from measurements of this repository. \
                         No language model was used.";
 
@@ -82,7 +82,7 @@ impl Provider for Analyst {
     }
 }
 
-/// Refuses an operation that only a model can do, and a model that would not be asked.
+/// Refuses an operation that needs a model, and a model that would not be used.
 ///
 /// # Errors
 ///
@@ -98,7 +98,7 @@ pub fn check(operation: Operation, model: Option<&str>) -> Result<(), Problem> {
     }
 }
 
-/// Puts facts about the target before a request, where the analyst finds them.
+/// Puts facts about the target before a request.
 pub fn add_facts(message: &str, facts: &TargetFacts) -> String {
     match serde_json::to_string(facts) {
         Ok(json) => format!("{FACTS}{json}\n\n{message}"),
@@ -106,10 +106,10 @@ pub fn add_facts(message: &str, facts: &TargetFacts) -> String {
     }
 }
 
-/// Begins the line of a message that holds facts.
+/// Begins the line with the facts.
 const FACTS: &str = "Facts: ";
 
-/// Facts about a target that no skill tells.
+/// Facts about a target that skills do not report.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetFacts {
     /// Folders and files.
@@ -124,11 +124,11 @@ pub struct TargetFacts {
     /// Its callers and callees.
     #[serde(default)]
     pub calls: CallGraph,
-    /// The definitions of a file, or those in the lines that the target names, in the order of lines; absent where its
-    /// language has no parser.
+    /// The definitions of a file, or those on the lines of the target, in the order of lines; absent if its language
+    /// has no parser.
     #[serde(default)]
     pub definitions: Option<Vec<FileDefinition>>,
-    /// Files of the target that import each other; absent where that is not known.
+    /// Files of the target that import each other; absent if unknown.
     #[serde(default)]
     pub circular_imports: Option<Vec<ImportCircle>>,
     /// HTTP routes that the sources declare.
@@ -179,16 +179,16 @@ impl FileDefinition {
 /// A symbol with the places that define it.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TargetSymbol {
-    /// As it was typed; of an inherited member, with the class that defines it.
+    /// As typed; for an inherited member, with the class that defines it.
     pub name: String,
-    /// The class that was typed, where it inherits the member.
+    /// The typed class, if it inherits the member.
     #[serde(default)]
     pub inherited_by: Option<String>,
     /// Paths and first lines, from 1.
     pub places: Vec<(String, u32)>,
 }
 
-/// Files of which each imports the next, and the last one the first.
+/// Files that each import the next, and the last one the first.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportCircle {
     /// The first files with the lines of their imports, from 1.
@@ -206,7 +206,7 @@ pub struct DeclaredEndpoint {
     pub line: u32,
     /// Last line that names it.
     pub last_line: u32,
-    /// HTTP methods; empty where the source names none, and for a command.
+    /// HTTP methods; empty for a command, or if the source names none.
     pub methods: String,
     /// The route's path, or the command's name.
     pub name: String,
@@ -225,7 +225,7 @@ pub struct RecentChanges {
     pub files: Vec<(String, u64)>,
 }
 
-/// Refuses a question, which only a model can answer.
+/// Refuses a question, which needs a model.
 pub fn refuse_question() -> Problem {
     needs_a_model_for("a question needs one")
 }
@@ -254,7 +254,7 @@ fn reply(request: ModelRequest<'_>) -> Result<Reply, Problem> {
     }
 }
 
-/// A reply as a wire would deliver it: text paragraph by paragraph, calls whole.
+/// A reply in the form of a wire: text paragraph by paragraph, calls whole.
 fn events(reply: Reply) -> Vec<ProviderEvent> {
     let (mut events, reason) = match reply {
         Reply::Calls(calls) => (
@@ -268,7 +268,7 @@ fn events(reply: Reply) -> Vec<ProviderEvent> {
             StopReason::EndTurn,
         ),
     };
-    // No model, no tokens: without this they would be estimated.
+    // No model, no tokens: otherwise they would be estimated.
     events.push(ProviderEvent::Usage(Usage::default()));
     events.push(ProviderEvent::Stop {
         reason,
@@ -277,7 +277,7 @@ fn events(reply: Reply) -> Vec<ProviderEvent> {
     events
 }
 
-/// A call whose id begins with its purpose, by which its answer is found again.
+/// A call whose identifier begins with its purpose, which finds its answer again.
 fn call(purpose: &str, number: usize, name: &str, arguments: &Value) -> ToolCall {
     ToolCall {
         id: format!("{purpose}-{number}"),

@@ -1,4 +1,4 @@
-//! Facts that the manifests of a project declare: its name, its description, and the places where it starts.
+//! Facts that the manifests of a project declare: its name, its description, and its entry points.
 
 use regex::Regex;
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::text::{cited, code};
 use tool_repository::file_role::{file_name, is_code, parent};
 use tool_repository::path::join;
 
-/// Manifests and build files that are read, in the order in which they tell most.
+/// Manifests and build files that are read, the most informative first.
 pub(super) const MANIFESTS: [&str; 30] = [
     "pyproject.toml",
     "package.json",
@@ -46,10 +46,10 @@ pub(super) const MANIFESTS: [&str; 30] = [
 /// Beginning of a script's key in the table `[project]` of a `pyproject.toml`.
 const DOTTED_SCRIPTS: &str = "scripts.";
 
-/// Modules that are listed of those that a package of npm exports beside its main one.
+/// Listed modules of those that an npm package exports besides its main one.
 const EXPORTED_PARTS_MAX: usize = 4;
 
-/// A file that was read, as far as it was read.
+/// A file, or the part of it that was read.
 #[derive(Debug)]
 pub(super) struct ReadFile {
     /// Relative to the root.
@@ -93,14 +93,14 @@ impl ReadFile {
         line_of_key(&self.lines, key)
     }
 
-    /// The line of a script of `package.json` or `composer.json`: other objects before may have a key of its name.
+    /// The line of a script of `package.json` or `composer.json`: earlier objects may have the same key.
     pub(super) fn line_of_script(&self, name: &str) -> usize {
         let scripts = self.line_of_key("scripts");
         let at = self.lines.iter().position(|line| line.number == scripts);
         line_of_key(&self.lines[at.unwrap_or_default()..], name)
     }
 
-    /// The settings beneath one of these headings of a TOML or INI file.
+    /// The settings below one of these headings of a TOML or INI file.
     pub(super) fn in_table(&self, headings: &[&str]) -> Vec<&NumberedLine> {
         let mut is_inside = false;
         let mut found = Vec::new();
@@ -133,7 +133,7 @@ impl ReadFile {
         match self.name() {
             "pyproject.toml" => self.table_value(&["[project]", "[tool.poetry]"], "name"),
             "Cargo.toml" => self.table_value(&["[package]"], "name"),
-            // The root of a workspace is named for no reader.
+            // The name at the root of a workspace is not meant for readers.
             "package.json" => self
                 .json_text("name")
                 .filter(|name| !matches!(file_name(&name.text), "root" | "monorepo" | "workspace")),
@@ -189,7 +189,7 @@ impl ReadFile {
         (!text.is_empty()).then(|| Quotation::new(text, self.line_of_key(key)))
     }
 
-    /// The language of the projects that have such a manifest.
+    /// The language of projects with such a manifest.
     pub(super) fn ecosystem(&self) -> Option<&'static str> {
         match self.name() {
             "pyproject.toml" | "setup.cfg" | "setup.py" => Some("Python"),
@@ -203,13 +203,13 @@ impl ReadFile {
         }
     }
 
-    /// A path that the manifest names, from the root of the repository.
+    /// A path in the manifest, relative to the root of the repository.
     fn rooted(&self, path: &str) -> String {
         join(parent(&self.path), path.trim_start_matches("./"))
     }
 
-    /// A file that the manifest names, in backticks. `exists` takes a path from the root. A file that is built first is
-    /// named behind its source.
+    /// A file of the manifest, in backticks. `exists` takes a path from the root. A built file is named after its
+    /// source.
     fn shown(&self, path: &str, exists: &impl Fn(&str) -> bool) -> String {
         let rooted = code(&self.rooted(path));
         match self.source_of(path, exists) {
@@ -218,7 +218,7 @@ impl ReadFile {
         }
     }
 
-    /// The source that a missing file of an npm package is built from: `lib/index.ts` of `dist/index.js`.
+    /// The source of a missing file of an npm package: `lib/index.ts` for `dist/index.js`.
     fn source_of(&self, path: &str, exists: &impl Fn(&str) -> bool) -> Option<String> {
         const BUILT: [&str; 9] = ["dist", "build", "out", "output", "lib", "es", "esm", "cjs", "umd"];
         const FOLDERS: [&str; 4] = ["src", "lib", "source", ""];
@@ -243,8 +243,8 @@ impl ReadFile {
         None
     }
 
-    /// Commands and modules that the manifest declares as starts: a sentence part and its line. `exists` tells whether
-    /// there is such a file, by its path from the root.
+    /// Commands and modules that the manifest declares as entry points: a part of a sentence, and the line. `exists`
+    /// tells whether a file exists, by its path from the root.
     pub(super) fn declared_starts(&self, exists: impl Fn(&str) -> bool) -> Vec<Quotation> {
         let setting = |line: &NumberedLine| {
             let (name, value) = line.text.split_once('=')?;
@@ -318,7 +318,7 @@ impl ReadFile {
         starts.collect()
     }
 
-    /// The files of a Cargo manifest's programs, where it names them.
+    /// The files of a Cargo manifest's programs, if it names them.
     pub(super) fn cargo_program_paths(&self) -> Vec<String> {
         if self.name() != "Cargo.toml" {
             return Vec::new();
@@ -399,7 +399,7 @@ impl ReadFile {
             })),
             _ => {}
         }
-        // A file in a folder may be built later; `npm init` writes an `index.js` that may never be.
+        // A file in a folder may be built later. `npm init` names an `index.js` that may never exist.
         let is_there = |path: &&str| {
             let inside = path.trim_start_matches("./");
             inside.contains('/') || exists(&self.rooted(inside))
@@ -418,7 +418,7 @@ impl ReadFile {
         }));
         let exported = match &value["exports"] {
             Value::String(path) => Some(path.as_str()),
-            // Without paths as keys, they are the conditions of the package itself.
+            // Without paths as keys, the keys are conditions for the package itself.
             Value::Object(paths) if !paths.keys().any(|key| key.starts_with('.')) => first_path(&value["exports"]),
             Value::Object(paths) => paths.get(".").and_then(first_path),
             _ => None,

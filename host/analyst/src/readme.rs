@@ -14,12 +14,12 @@ use crate::evidence::{NumberedLine, Quotation};
 use crate::text::cut_text;
 
 const PURPOSE_CHARACTERS_MAX: usize = 400;
-/// Paragraphs among which the purpose is looked for.
+/// Paragraphs that are searched for the purpose.
 const PARAGRAPHS_MAX: usize = 8;
-/// Characters of a heading that is a name and not a sentence.
+/// Longest heading, in characters, that is a name and not a sentence.
 const TITLE_CHARACTERS_MAX: usize = 50;
 
-/// The parts of a README that say what a project is.
+/// The parts of a README that describe a project.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Readme {
     pub(super) title: Option<Quotation>,
@@ -34,9 +34,9 @@ pub(super) fn is_readme(path: &str) -> bool {
 }
 
 impl Readme {
-    /// Reads a README: Markdown by its syntax, other forms by lines.
+    /// Reads a README: Markdown by its syntax, other formats by lines.
     ///
-    /// Among its first paragraphs, one that begins with one of `names` and a verb comes before others.
+    /// Among its first paragraphs, one that begins with one of `names` and a verb is preferred.
     pub(super) fn read(path: &str, lines: &[NumberedLine], names: &[String]) -> Self {
         let lower = path.to_ascii_lowercase();
         if [".rst", ".txt", ".rdoc", ".org", ".adoc", "readme"]
@@ -55,7 +55,7 @@ impl Readme {
         other: Option<Quotation>,
         names: &[String],
     ) -> Self {
-        // A project may be called like a section: Testify.
+        // A project may have the name of a section: Testify.
         let resembles = |text: &str| names.iter().any(|name| plain(text).contains(&plain(name)));
         let title = title.map(|title| Quotation {
             text: without_tagline(&title.text).to_owned(),
@@ -112,7 +112,7 @@ fn without_lead_in(text: &str) -> &str {
     short_end.map_or(text, |(rest, _)| rest)
 }
 
-/// True for a noun with its attributes, such as "Fast JSON parser for …": no verb and no pronoun is near its beginning.
+/// True for a noun phrase such as "Fast JSON parser for …": no verb or pronoun is near its beginning.
 fn is_description(text: &str) -> bool {
     const WORDS: usize = 6;
     const OTHERS: [&str; 24] = [
@@ -175,7 +175,7 @@ impl ReadmeBlock {
     }
 }
 
-/// A name without the tagline behind it.
+/// The name before the tagline.
 fn without_tagline(title: &str) -> &str {
     let marks = [" - ", " \u{2013} ", " \u{2014} ", ": "];
     let end = marks.iter().filter_map(|mark| title.find(mark)).min();
@@ -186,7 +186,7 @@ fn plain(text: &str) -> String {
     text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "")
 }
 
-/// True for a heading whose section says what the project is.
+/// True for a heading whose section describes the project.
 fn asks_what_it_is(heading: &str) -> bool {
     let heading = heading.to_lowercase();
     let starts = [
@@ -230,7 +230,7 @@ fn read_markdown(lines: &[NumberedLine], names: &[String]) -> Readme {
         match reader.step(event, range) {
             Some(MarkdownBlock::Heading(block, level)) => {
                 let is_title = title.is_none() && level == HeadingLevel::H1 && !block.text.is_empty();
-                // A project may be called like one: Testify.
+                // A project may have the name of such a section: Testify.
                 reader.is_aside = !is_title && is_aside(&block.text);
                 is_about = asks_what_it_is(&block.text);
                 is_leading &= level == HeadingLevel::H1;
@@ -268,12 +268,12 @@ fn read_markdown(lines: &[NumberedLine], names: &[String]) -> Readme {
     Readme::from_parts(title, &paragraphs, in_html.or(welcome), names)
 }
 
-/// A heading that is a name: short, and not a greeting.
+/// True for a short heading that is not a greeting.
 fn is_name(text: &str) -> bool {
     text.chars().count() <= TITLE_CHARACTERS_MAX && !text.to_ascii_lowercase().starts_with("welcome")
 }
 
-/// True for a heading whose section is about something else than the purpose.
+/// True for a heading whose section does not describe the purpose.
 fn is_aside(heading: &str) -> bool {
     const ASIDES: [&str; 25] = [
         "announc",
@@ -387,7 +387,7 @@ impl MarkdownReader {
         None
     }
 
-    /// The heading in a block of HTML, else its first paragraph that describes something.
+    /// The heading in a block of HTML, else its first descriptive paragraph.
     fn html_block(&self) -> Option<MarkdownBlock> {
         static BLOCK: LazyLock<[Regex; 2]> = LazyLock::new(|| {
             [r"(?is)<h1[^>]*>(.*?)</h1>", r"(?is)<p\b[^>]*>(.*?)</p>"]
@@ -439,7 +439,7 @@ fn read_plain(lines: &[NumberedLine], names: &[String]) -> Readme {
         let Some(first) = paragraph.first() else {
             continue;
         };
-        // The content of a directive is indented below it, and empty lines do not end it.
+        // The content of a directive is indented below it, and may contain empty lines.
         if first.text.starts_with([' ', '\t']) && is_directive {
             continue;
         }
@@ -483,7 +483,8 @@ fn read_plain(lines: &[NumberedLine], names: &[String]) -> Readme {
     Readme::from_parts(title, &paragraphs, None, names)
 }
 
-/// The title among the lines of a paragraph: one between or above lines of the same punctuation mark, or one marked with `=`.
+/// The title among the lines of a paragraph: a line between or above lines of one punctuation mark, or a line marked
+/// with `=`.
 fn heading_of(paragraph: &[NumberedLine]) -> Option<&NumberedLine> {
     let is_rule = |line: &NumberedLine| {
         let text = line.text.trim();
@@ -513,7 +514,7 @@ static RULES: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
     rules.into_iter().map(compile).collect()
 });
 
-/// reStructuredText without its inline marks: `` `text <url>`_ ``, ``:role:`text` ``, ` ``code`` `, `|badge|`.
+/// Removes the inline marks of reStructuredText: `` `text <url>`_ ``, ``:role:`text` ``, ` ``code`` `, `|badge|`.
 fn without_roles(text: &str) -> String {
     let plain = RULES.iter().fold(text.to_owned(), |text, (rule, with)| {
         rule.replace_all(&text, *with).into_owned()

@@ -1,4 +1,4 @@
-//! The first rounds of every overview: which files there are, and what the manifests declare.
+//! The first rounds of every overview: the list of files, and the declarations of the manifests.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,13 +11,14 @@ use tool_provider::ToolCall;
 use tool_repository::file_role::{self, Role, file_name, is_code, is_test, parent, role};
 use tool_repository::path::join;
 
-/// Pages of the file list that are asked for: 20,000 files in all.
+/// Pages of the file list that are requested: 20,000 files in all.
 const PAGES_MAX: usize = 10;
-/// Files on one page. With long paths some 150 kB: the loop cuts a result that is larger than 200.
+/// Files on one page. With long paths a page has some 150 kB; the loop cuts a result above 200 kB.
 const PAGE_FILES: usize = 2000;
-/// A directory that holds more than this share of the sources is looked into, instead of being the only row of a map.
+/// A directory with more than this percentage of the sources is split into its parts, because a map of one row tells
+/// nothing.
 const DOMINANT_PERCENT: usize = 85;
-/// Levels of dominant directories that are descended into.
+/// Levels of dominant directories that are split.
 const DESCENT_MAX: usize = 8;
 
 /// The calls that are still missing, if any.
@@ -49,13 +50,13 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Option<Vec<ToolCal
     (!nameless.is_empty()).then(|| vec![call("interpreter", 1, "search_code", &arguments)])
 }
 
-/// The first line of a script: what runs it.
+/// The interpreter line of a script.
 const INTERPRETER: &str = r"^#!\s*/\S";
 
-/// Files without an extension that are looked into: a search takes no more globs than 64.
+/// Files without an extension that are searched. A search takes at most 64 globs.
 const NAMELESS_MAX: usize = 60;
 
-/// Files whose name does not tell what they are, and which may be scripts.
+/// Files whose name does not show their type, and which may be scripts.
 fn nameless(evidence: &Evidence<'_>) -> Vec<String> {
     let files = evidence.of("list").flat_map(|page| listed(page.text()));
     let is_nameless =
@@ -85,7 +86,7 @@ fn language_of_interpreter(line: &str) -> Option<&'static str> {
     }
 }
 
-/// A glob that matches just this path.
+/// A glob that matches only this path.
 pub(super) fn literal_glob(path: &str) -> String {
     let mut glob = String::new();
     for character in path.chars() {
@@ -103,22 +104,22 @@ pub(super) fn literal_glob(path: &str) -> String {
 #[derive(Debug)]
 pub(super) struct Survey {
     pub(super) files: Vec<Listed>,
-    /// Totals in the words of the list: `9 files, 2 directories, 1.2 MB`.
+    /// Totals as the list writes them: `9 files, 2 directories, 1.2 MB`.
     pub(super) totals: String,
-    /// False where there are more than were listed.
+    /// False if there are more files than were listed.
     pub(super) complete: bool,
     pub(super) dependencies: Vec<Dependency>,
     /// Problems of manifests that could not be read.
     pub(super) broken: Vec<String>,
-    /// Files without an extension that name their interpreter, with its language.
+    /// Files without an extension, by path, with the language of their interpreter.
     scripts: BTreeMap<String, &'static str>,
-    /// True where more sources are in C++ than in C, so that headers are in C++.
+    /// True if there are more C++ sources than C sources, so that headers count as C++.
     has_headers_of_cpp: bool,
-    /// True where the target holds no source, so that its tests and examples are what it is about.
+    /// True if the target has no sources. Then its tests and examples count as sources.
     pub(super) is_aside: bool,
 }
 
-/// A row of a table: how many files, how large.
+/// A row of a table: number of files and their size.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
     pub(super) name: String,
@@ -133,7 +134,7 @@ impl Row {
 }
 
 impl Survey {
-    /// Reads the survey out of the answers.
+    /// Parses the survey from the answers.
     pub(super) fn read(evidence: &Evidence<'_>) -> Self {
         let pages: Vec<_> = evidence.of("list").collect();
         let scripts = evidence
@@ -179,7 +180,7 @@ impl Survey {
         self.files.iter().filter(|file| self.is_source(&file.path))
     }
 
-    /// Code that people wrote for this repository: neither a document nor generated, minified or copied in.
+    /// True for code that people wrote for this repository: not a document, generated, minified or copied.
     pub(super) fn is_source(&self, path: &str) -> bool {
         let is_aside = || self.is_aside && matches!(role(path), Role::Test | Role::Example);
         if self.scripts.contains_key(path) {
@@ -189,7 +190,7 @@ impl Survey {
         }
     }
 
-    /// The language of a file, by its name or by the interpreter that it names.
+    /// The language of a file, by its name or by its interpreter line.
     pub(super) fn language(&self, path: &str) -> Option<&'static str> {
         match file_role::language(path) {
             Some("C") if self.has_headers_of_cpp && path.ends_with(".h") => Some("C++"),
@@ -227,11 +228,11 @@ impl Survey {
         let of_most = |(a_name, a): &(&str, f64), (b_name, b): &(&str, f64)| {
             (*a_name != "SQL").cmp(&(*b_name != "SQL")).then(a.total_cmp(b))
         };
-        // Of those that are alike, the first by name.
+        // Of equal languages, the first by name.
         sums.into_iter().rev().max_by(of_most).map(|(name, _)| name)
     }
 
-    /// The directory whose parts make the most telling map, and those parts, largest first.
+    /// The directory whose parts make the most informative map, and these parts, largest first.
     pub(super) fn modules(&self, target: &str) -> (String, Vec<Row>) {
         let mut directory = target.to_owned();
         for _ in 0..DESCENT_MAX {
@@ -248,7 +249,7 @@ impl Survey {
         (directory, parts)
     }
 
-    /// Direct children of a directory that hold sources; directories end in `/`.
+    /// Direct children of a directory that contain sources; directories end in `/`.
     fn parts(&self, directory: &str) -> Vec<Row> {
         let sources = self.sources().filter(|file| !is_build_file(&file.path));
         rows(sources.filter_map(|file| {
@@ -264,7 +265,7 @@ impl Survey {
         }))
     }
 
-    /// A survey of these paths alone.
+    /// A survey of only these paths.
     #[cfg(test)]
     pub(super) fn of_paths(paths: &[&str]) -> Self {
         let listed = |path: &&str| Listed {
@@ -283,7 +284,7 @@ impl Survey {
         }
     }
 
-    /// The folder of the package that is named after the repository, where that is a part of a workspace.
+    /// The folder of the package with the name of the repository, in a workspace.
     pub(super) fn main_package(&self, repository: &str) -> Option<String> {
         const PARENTS: [&str; 4] = ["", "packages", "crates", "libs"];
         const MARKS: [&str; 4] = ["Cargo.toml", "package.json", "pyproject.toml", "README.md"];
@@ -294,16 +295,16 @@ impl Survey {
             .filter(|_| !repository.is_empty())
     }
 
-    /// True where the target holds this file.
+    /// True if the target contains this file.
     pub(super) fn has(&self, path: &str) -> bool {
         self.files.iter().any(|file| file.path == path)
     }
 }
 
-/// True for a manifest that tests, examples, documents or copies hold: its dependencies are not the project's, and it may be
-/// broken on purpose.
+/// True for a manifest of tests, examples, documents or copies: its dependencies are not those of the project, and it
+/// may be broken on purpose.
 pub(super) fn is_aside_manifest(path: &str) -> bool {
-    // Code has the role of its folder; a manifest may be a text, or of no known kind.
+    // Code has the role of its folder. A manifest may count as text, or have no known type.
     let code = join(parent(path), "main.c");
     matches!(role(&code), Role::Test | Role::Example | Role::Vendored) || is_beside_project(path)
 }
@@ -345,12 +346,12 @@ pub(super) fn is_test_helper(program: &str) -> bool {
     program.to_ascii_lowercase().contains("fixture")
 }
 
-/// True in a folder of dependencies at the top: the copies of a project in C.
+/// True in a top-level folder of dependencies, where a C project keeps copies.
 fn is_copied_dependency(path: &str) -> bool {
     path.starts_with("deps/")
 }
 
-/// True below a folder of things beside the project: contributions, playgrounds, benchmarks, copies, modules of tests.
+/// True below a folder of secondary material: contributions, playgrounds, benchmarks, copies, modules of tests.
 pub(super) fn is_beside_project(path: &str) -> bool {
     const STARTS: [&str; 2] = ["test-", "tests-"];
     const ENDS: [&str; 5] = ["-tests", "-bench", "_bench", "-benchmarks", "_benchmarks"];
@@ -359,7 +360,7 @@ pub(super) fn is_beside_project(path: &str) -> bool {
         let folder = folder.to_ascii_lowercase();
         STARTS.iter().any(|start| folder.starts_with(start))
             || ENDS.iter().any(|end| folder.ends_with(end))
-            // The tools of Go pass over such a folder.
+            // The tools of Go ignore such a folder.
             || is_go && folder.starts_with('_')
             || matches!(
                 folder.as_str(),
@@ -383,14 +384,14 @@ pub(super) fn is_beside_project(path: &str) -> bool {
     is_copied_dependency(path) || parent(path).split('/').any(is_beside)
 }
 
-/// Returns the totals from the first line of a list: the text behind its path, up to the first remark.
+/// The totals on the first line of a list: the text after its path, up to the first remark.
 fn totals(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let (_, counts) = line.split_once(": ").unwrap_or(("", line));
     counts.split(';').next().unwrap_or(counts).to_owned()
 }
 
-/// The rest of a path beneath a directory; the root is the empty string.
+/// The rest of a path below a directory; the root is the empty string.
 pub(super) fn beneath<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     if directory.is_empty() {
         Some(path)

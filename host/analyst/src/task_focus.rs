@@ -1,4 +1,4 @@
-//! The files that a task concerns, by its words in their paths and lines.
+//! The files that a task concerns: those with its words in their path or lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -12,7 +12,7 @@ use crate::survey::Survey;
 use crate::text::cited;
 use tool_provider::ToolCall;
 
-/// Words of a task that are looked for.
+/// Words of a task that are searched.
 const WORDS_MAX: usize = 12;
 /// Shortest word that says something.
 const WORD_LETTERS_MIN: usize = 4;
@@ -79,7 +79,7 @@ pub(super) struct FocusFile {
     score: f64,
 }
 
-/// The words that tell what a task is about, lower case.
+/// The words that characterise a task, in lower case.
 fn words_of(task: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in task.split(|sign: char| !sign.is_alphanumeric() && sign != '_') {
@@ -98,7 +98,7 @@ fn words_of(task: &str) -> Vec<String> {
     words
 }
 
-/// Finds lines with the words of the task; absent where it has none.
+/// Finds lines with the words of the task; `None` if the task has no such word.
 pub(super) fn search_of_words(brief: &Brief, survey: &Survey) -> Option<ToolCall> {
     let words: Vec<String> = words_of(&brief.task).iter().map(|word| regex::escape(word)).collect();
     let arguments = json!({
@@ -111,7 +111,7 @@ pub(super) fn search_of_words(brief: &Brief, survey: &Survey) -> Option<ToolCall
     (!words.is_empty()).then(|| call("task", 1, "search_code", &arguments))
 }
 
-/// The files that the task concerns, the likeliest first: a rare word counts for more, and so does one in the path.
+/// The files that the task concerns, the most likely first: rare words and words in the path count for more.
 pub(super) fn focus_files(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> Vec<FocusFile> {
     let words = words_of(&brief.task);
     let found: Vec<_> = evidence.of("task").flat_map(|answer| hits(answer.text())).collect();

@@ -10,7 +10,7 @@ pub(super) fn code(text: &str) -> String {
     format!("{fence} {text} {fence}")
 }
 
-/// Citation of lines of a file: `path:line`, as code where the path could be read as markup.
+/// Citation of lines of a file: `path:line`, as code if the path could be read as markup.
 pub(super) fn cited(path: &str, lines: &impl std::fmt::Display) -> String {
     let place = format!("{path}:{lines}");
     if path.contains(['`', '*', '[', ']', '<', '>', '&', '|', '~', '\\']) {
@@ -20,7 +20,7 @@ pub(super) fn cited(path: &str, lines: &impl std::fmt::Display) -> String {
     }
 }
 
-/// [`prose`] at the beginning of a paragraph.
+/// [`prose`] for the beginning of a paragraph.
 pub(super) fn paragraph(text: &str) -> String {
     match block_mark(text) {
         Some(at) => format!("{}\\{}{}", &text[..at], &text[at..=at], prose(&text[at + 1..])),
@@ -28,7 +28,7 @@ pub(super) fn paragraph(text: &str) -> String {
     }
 }
 
-/// Text of the repository within a line of Markdown: only its code spans are markup.
+/// Escapes text of the repository for a line of Markdown: only its code spans stay markup.
 pub(super) fn prose(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut opened = Vec::new();
@@ -55,12 +55,12 @@ pub(super) fn prose(text: &str) -> String {
     escaped
 }
 
-/// Markdown in a cell of a table.
+/// Escapes Markdown for a cell of a table.
 pub(super) fn in_table(markdown: &str) -> String {
     markdown.replace('|', "\\|")
 }
 
-/// Place of a sign by which a text would begin a heading, a quotation, a list, a table or a rule.
+/// Position of a character that would begin a heading, a quotation, a list, a table or a rule.
 fn block_mark(text: &str) -> Option<usize> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let mut signs = text[digits..].chars();
@@ -74,7 +74,7 @@ fn block_mark(text: &str) -> Option<usize> {
     is_mark.then_some(digits)
 }
 
-/// Bytes of the code span at the beginning of a text, with its marks.
+/// Bytes of the code span at the beginning of a text, including its marks.
 fn code_span(text: &str) -> Option<usize> {
     let run = |text: &str| text.len() - text.trim_start_matches('`').len();
     let fence = run(text);
@@ -100,8 +100,8 @@ fn dunder_name(before: Option<char>, text: &str) -> Option<usize> {
     (is_dunder && !before.is_some_and(is_name)).then_some(end)
 }
 
-/// True where the sign at the beginning of `marked` is more than itself. Of the marks of emphasis, those are that could
-/// close it: one that only opens is plain text.
+/// True if the character at the beginning of `marked` has a meaning in Markdown. A mark of emphasis has one only if it
+/// can close the emphasis: one that only opens is plain text.
 fn is_active(before: Option<char>, marked: &str, opened: &mut Vec<char>) -> bool {
     let mut signs = marked.chars();
     let (sign, after) = (signs.next().unwrap_or_default(), signs.next());

@@ -14,10 +14,10 @@ use crate::readme::is_readme;
 use crate::survey::{Survey, beneath};
 use tool_repository::file_role::{Role, file_name, parent, role, stem};
 
-/// Documents that are read for commands, beside the README.
+/// Documents that are read for commands, besides the README.
 const DOCUMENTS_MAX: usize = 4;
 
-/// Documents for people who work on the project, in the order in which they tell most.
+/// Documents for people who work on the project, the most helpful first.
 const DOCUMENT_STEMS: [&str; 6] = [
     "contributing",
     "development",
@@ -70,7 +70,7 @@ fn whole(patterns: &[&str]) -> Regex {
     Regex::new(&format!("^(?:{})$", patterns.join("|"))).expect("the expression is a constant")
 }
 
-/// Documents that may state commands, best first.
+/// Documents that may contain commands, best first.
 pub(crate) fn documents(target: &str, survey: &Survey) -> Vec<String> {
     let rank = |path: &str| {
         let folder = beneath(parent(path), target).filter(|_| beneath(path, target).is_some());
@@ -93,7 +93,7 @@ pub(crate) fn documents(target: &str, survey: &Survey) -> Vec<String> {
     paths.take(DOCUMENTS_MAX).collect()
 }
 
-/// The first command of a purpose that one of some documents states.
+/// The first command of a purpose in some documents.
 pub(super) fn stated_command(
     purpose: CommandPurpose,
     target: &str,
@@ -121,7 +121,7 @@ pub(super) fn stated_command(
     };
     documents.iter().find_map(|file| {
         let ((command, words), line) = developer_lines(file).into_iter().find_map(in_line)?;
-        // The command may be put together of words of the line.
+        // The command may be composed of words of the line.
         let evidence = if words == command {
             String::new()
         } else {
@@ -138,7 +138,7 @@ pub(super) fn stated_command(
     })
 }
 
-/// The lines for people who work on the project: of a README, those below headings about building and testing.
+/// The lines for people who work on the project: in a README, those below headings about building and testing.
 fn developer_lines(file: &ReadFile) -> Vec<&NumberedLine> {
     static TOPIC: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)\b(build|test|develop|contribut|compil|hacking|from source)").expect("a constant")
@@ -147,7 +147,7 @@ fn developer_lines(file: &ReadFile) -> Vec<&NumberedLine> {
         return file.lines.iter().collect();
     }
     let mut is_code = false;
-    // Level of the heading that is about it.
+    // Level of the heading about building or testing.
     let mut topic: Option<usize> = None;
     let mut lines = Vec::new();
     for line in &file.lines {
@@ -164,7 +164,7 @@ fn developer_lines(file: &ReadFile) -> Vec<&NumberedLine> {
     lines
 }
 
-/// The command of a script that exists: at its path, or as the only one of its name in another folder.
+/// The command for an existing script: at its path, or as the only script with its name in another folder.
 fn place_script(words: &str, script: &str, target: &str, survey: &Survey) -> Option<String> {
     let path = script.trim_start_matches("./");
     let inside = |path: &str| beneath(path, target).map(str::to_owned);
@@ -175,7 +175,7 @@ fn place_script(words: &str, script: &str, target: &str, survey: &Survey) -> Opt
         .collect();
     found.sort_by_key(|file| file != path);
     let first = found.first()?;
-    // A word such as `test` is a script only where it is called as one.
+    // A word such as `test` is a script only if it is called like one.
     let is_called = script.contains('/') || script.contains('.');
     match first.strip_suffix(path)?.trim_end_matches('/') {
         _ if !is_called => None,

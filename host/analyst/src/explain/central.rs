@@ -17,17 +17,17 @@ use tool_repository::file_role::{file_name, language, parent, stem};
 pub(super) const COUNTED_MAX: usize = 32;
 /// Symbols whose uses are counted.
 const CANDIDATES_MAX: usize = 2 * COUNTED_MAX;
-/// Of them, the most used ones that are listed.
+/// The most used symbols, which are listed.
 const SYMBOLS_MAX: usize = 8;
-/// Definitions from which a name is shared by many symbols.
+/// A name with at least this many definitions belongs to many symbols.
 const SHARED_DEFINITIONS_MIN: u64 = 8;
-/// Methods of the module around a gem from which it is more than a namespace.
+/// A gem's main module with at least this many methods is more than a namespace.
 const INTERFACE_METHODS_MIN: usize = 5;
-/// Points that a type gets at most for its methods.
+/// Most points of a type for its methods.
 const METHOD_POINTS_MAX: i32 = 4;
-/// Points that a name gets at most for the other definitions that mention it.
+/// Most points of a name for the other definitions that mention it.
 const MENTION_POINTS_MAX: i32 = 3;
-/// Points that a name gets at most for the files that import it.
+/// Most points of a name for the files that import it.
 const IMPORT_POINTS_MAX: u32 = 4;
 /// Definitions that a row of the module map names.
 const MODULE_DEFINITIONS_MAX: usize = 3;
@@ -88,9 +88,9 @@ pub(super) fn import_pattern(language: Option<&str>) -> Option<&'static str> {
 pub(super) struct SymbolCandidate {
     pub(super) hit: Hit,
     pub(super) name: String,
-    /// Points for what the project says of the symbol.
+    /// Points for what the project states about the symbol.
     points: i32,
-    /// The points and, before uses are counted, what signatures and imports tell of them.
+    /// The points, and those for signatures and imports. Uses are not counted yet.
     rank: i32,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn candidates(definitions: &[SymbolCandidate]) -> &[SymbolCandidate] 
     &definitions[..definitions.len().min(CANDIDATES_MAX)]
 }
 
-/// Definitions that a module is known by: the best ones in the file, or beneath the folder.
+/// Definitions that represent a module: the best ones in the file, or below the folder.
 pub(super) fn definitions_of<'d>(
     definitions: &'d [SymbolCandidate],
     module: &str,
@@ -128,14 +128,14 @@ pub(super) fn definitions(
     rank_definitions(found.collect(), evidence, files, survey)
 }
 
-/// The definitions that these lines hold, best first, each name once.
+/// The definitions on these lines, best first, each name once.
 pub(super) fn rank_definitions(
     hits: Vec<Hit>,
     evidence: &Evidence<'_>,
     files: &[ReadFile],
     survey: Option<&Survey>,
 ) -> Vec<SymbolCandidate> {
-    // One search looks for definitions of one language.
+    // One search covers one language.
     let Some(first) = hits.first() else {
         return Vec::new();
     };
@@ -173,14 +173,14 @@ pub(super) fn rank_definitions(
             })
         })
         .collect();
-    // Stable: among equals the order of the search decides.
+    // The sort is stable: equal candidates keep the order of the search.
     found.sort_by_key(|candidate| std::cmp::Reverse(candidate.rank));
     let mut names = BTreeSet::new();
     found.retain(|candidate| names.insert(candidate.name.clone()));
     found
 }
 
-/// Places of the modules of Elixir that hide their documentation.
+/// Places of the Elixir modules that hide their documentation.
 fn hidden_modules(evidence: &Evidence<'_>) -> BTreeSet<String> {
     let indent = |hit: &Hit| hit.text.len() - hit.text.trim_start().len();
     let of = |purpose| evidence.of(purpose).flat_map(|answer| hits(answer.text()));
@@ -217,10 +217,10 @@ fn import_points(files: usize) -> i32 {
     doublings.min(IMPORT_POINTS_MAX).cast_signed()
 }
 
-/// Reads the names out of lines that define something in one language.
+/// Reads the names from lines that define something in one language.
 struct DefinitionReader {
     pattern: Regex,
-    /// Finds lines of JavaScript that pass on a name of another file.
+    /// Finds lines of JavaScript that re-export a name of another file.
     passes_on: Regex,
 }
 
@@ -243,12 +243,12 @@ impl DefinitionReader {
         if self.passes_on.is_match(line) {
             return None;
         }
-        // Of two letters are only abbreviations, such as `DB`.
+        // Names of two letters are abbreviations, such as `DB`.
         let is_long = name.len() > 2 || name.len() == 2 && name.chars().all(|c| c.is_ascii_uppercase());
         (is_long && !KEYWORDS.contains(&name.as_str())).then_some(name)
     }
 
-    /// The type whose method a line defines.
+    /// The type of the method that a line defines.
     fn receiver(&self, line: &str) -> Option<String> {
         self.group_of(line, &["receiver"])
     }
@@ -260,7 +260,7 @@ impl DefinitionReader {
     }
 }
 
-/// Judges definitions by what README, package files and names say of them.
+/// Judges definitions by README, package files and names.
 struct CandidateJudge {
     readme: BTreeSet<String>,
     /// Words of the main files of packages.
@@ -271,7 +271,7 @@ struct CandidateJudge {
     stems: BTreeSet<String>,
     bytes: BTreeMap<String, f64>,
     is_type: Regex,
-    /// True where the file of a library in Ruby gives its module methods.
+    /// True if the main file of a Ruby library defines module methods.
     has_interface: bool,
 }
 
@@ -339,8 +339,8 @@ impl CandidateJudge {
         }
     }
 
-    /// True for the module around a gem: it is opened in every file, and says no more than the name of the project, unless the
-    /// file of the library gives it methods.
+    /// True for the main module of a gem. It is opened in every file and only repeats the project's name, unless the
+    /// main file gives it methods.
     fn is_namespace(&self, hit: &Hit, name: &str) -> bool {
         hit.text.trim_start().starts_with("module ")
             && self.project.contains(&name.to_ascii_lowercase())
@@ -348,11 +348,11 @@ impl CandidateJudge {
     }
 
     fn points(&self, hit: &Hit, name: &str) -> i32 {
-        // Of a module of Elixir, the part that others write.
+        // The part of an Elixir module's name that other code writes.
         let name = name.rsplit('.').next().unwrap_or(name);
         let lower = name.to_ascii_lowercase();
         let mut points = 0;
-        // A short or lower-case word of the README may be prose.
+        // In a README a short or lower-case word may be prose.
         let has_capital = name.chars().any(char::is_uppercase) && name.chars().any(char::is_lowercase);
         let is_distinct = name.len() > 3 && (has_capital || name.contains('_'));
         if is_distinct && self.readme.contains(name) {
@@ -380,14 +380,14 @@ impl CandidateJudge {
         if is_beside_project(&hit.path) {
             points -= 4;
         }
-        // Central types have room for their work.
+        // Central types are in large files.
         points += match self.bytes.get(&hit.path) {
             Some(bytes) if *bytes > 40_000.0 => 3,
             Some(bytes) if *bytes > 15_000.0 => 2,
             Some(bytes) if *bytes > 6_000.0 => 1,
             _ => 0,
         };
-        // A name that starts with `yy` is of a generated parser.
+        // Names of generated parsers begin with `yy`.
         let is_internal = hit.text.starts_with("static ") || hit.text.starts_with("pub(");
         let is_standard = language(&hit.path) == Some("Rust") && STANDARD_NAMES.contains(&name);
         if is_internal || is_standard || matches!(name, "Error" | "Result") || lower.starts_with("yy") {
@@ -447,7 +447,7 @@ impl CentralSymbol<'_> {
             self.uses.all
         };
         let spread = uses.saturating_mul(self.uses.files.min(uses)).isqrt();
-        // A name that many places define is shared by many symbols; in Ruby and C++ they are parts of one.
+        // A name with many definitions belongs to many symbols. In Ruby and C++ the definitions are parts of one.
         let is_reopened = matches!(
             language(&self.candidate.hit.path),
             Some("Ruby" | "C" | "C++" | "PHP" | "Elixir")
@@ -457,21 +457,21 @@ impl CentralSymbol<'_> {
         } else {
             spread / (self.uses.definitions / SHARED_DEFINITIONS_MIN).max(1)
         };
-        // In hundredths, so that small counts stay apart.
+        // In hundredths, so that small counts differ.
         let weight = spread.saturating_mul(10_000 * points * points).isqrt();
-        // In C every function may be called by a plain word.
+        // In C, a function may have the name of any word.
         let is_word = self.candidate.name.chars().all(|c| c.is_ascii_lowercase());
         let is_plain = is_word && language(&self.candidate.hit.path) != Some("C");
         if is_plain { weight / 4 } else { weight }
     }
 
-    /// False for a word of prose that only looked like a definition: syntax trees know no use of it.
+    /// False for a word of prose that looked like a definition: syntax trees have no use of it.
     fn is_in_code(&self) -> bool {
         self.uses.in_code > 0 || self.candidate.name.contains('.')
     }
 }
 
-/// The candidates that were counted, the most used and most prominent first.
+/// The counted candidates, the most used and most prominent first.
 pub(super) fn central_symbols<'d>(
     evidence: &Evidence<'_>,
     definitions: &'d [SymbolCandidate],
@@ -484,7 +484,7 @@ pub(super) fn central_symbols<'d>(
             Some(CentralSymbol { candidate, uses })
         })
         .collect();
-    // A language without a grammar has uses in text alone.
+    // Without a grammar, all uses are found in text.
     if counted.iter().any(|symbol| symbol.uses.in_code > 0) {
         counted.retain(CentralSymbol::is_in_code);
     }
@@ -504,7 +504,7 @@ pub(super) fn central_section(evidence: &Evidence<'_>, definitions: &[SymbolCand
         let SymbolCandidate { hit, name, .. } = symbol.candidate;
         let _ = writeln!(text, "- `{name}` — {} ({})", symbol.uses.summary, hit.place());
     }
-    // A friend or a constructor of a type may have its name as well.
+    // A friend or a constructor of a type may have the same name.
     let is_about = |answer: &str| symbols.iter().any(|symbol| is_about(answer, &symbol.candidate.hit));
     for answer in evidence.of("function").filter(|answer| is_about(answer.text())) {
         text.push_str(&explained(answer.text()));
@@ -512,7 +512,7 @@ pub(super) fn central_section(evidence: &Evidence<'_>, definitions: &[SymbolCand
     text
 }
 
-/// Counts out of a find_references answer: `16 references to `run` in 4 files: 2 definitions, 4 calls, 10 text. …`.
+/// Counts of a find_references answer: `16 references to `run` in 4 files: 2 definitions, 4 calls, 10 text. …`.
 struct ReferenceCount {
     all: u64,
     files: u64,
@@ -520,7 +520,7 @@ struct ReferenceCount {
     definitions: u64,
     /// Those that syntax trees show.
     in_code: u64,
-    /// All but those that may be of another symbol.
+    /// Without those that may belong to another symbol.
     sure: u64,
     summary: String,
 }
@@ -555,7 +555,7 @@ fn number(digits: &str) -> Option<u64> {
     digits.replace(',', "").parse().ok()
 }
 
-/// A documentation comment without its marks, and without tags such as those of authors.
+/// Removes marks and tags, such as those for authors, from a documentation comment.
 fn without_tags(words: &str) -> String {
     let described =
         Regex::new(r"^(@(abstract|class|classdesc|description|public)\s+)+").expect("the expression is a constant");
@@ -577,14 +577,14 @@ fn is_about(answer: &str, hit: &Hit) -> bool {
     })
 }
 
-/// A paragraph out of an explain_function answer: signature, first words, and calls within the repository.
+/// Summarises an explain_function answer: signature, first words, and calls within the repository.
 pub(super) fn explained(text: &str) -> String {
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     let cited_lines = |place: &str| place.rsplit_once(':').map(|(path, lines)| cited(path, &lines));
     let (Some(signature), Some(file)) = (field("signature:"), field("file:").and_then(cited_lines)) else {
         return String::new();
     };
-    // `path:first-last`: attributes and annotations come before the line of the signature.
+    // `path:first-last`: attributes and annotations precede the line of the signature.
     let mut section = format!("\n{} ({file})\n", code(signature));
     if let Some(words) = field("docstring:").or_else(|| field("comment:")) {
         let words = without_tags(words.trim_end_matches(" […]"));
@@ -598,7 +598,7 @@ pub(super) fn explained(text: &str) -> String {
         .take_while(|line| *line != "source:")
         .filter_map(|line| {
             let (name, place) = line.strip_prefix("  ")?.split_once(" -> ")?;
-            // Of several definitions it may be any.
+            // With several definitions it may be any of them.
             let place = place.split_whitespace().next().filter(|place| !place.ends_with(','))?;
             let place = cited_lines(place)?;
             Some(format!("{} ({place})", code(name)))

@@ -25,16 +25,16 @@ mod part;
 const DEFINITIONS: &str = r"^(export\s+)?(default\s+)?(pub(\([a-z]+\))?\s+)?(async\s+)?((abstract|final|public|static)\s+)*((class|def|fn|struct|enum|trait|interface|function|type)\s+[A-Za-z_]\w*|func\s+(\([^)]*\)\s*)?[A-Za-z_]\w*)";
 /// Lines of the file that are read.
 const READ_LINES: usize = 2000;
-/// Definitions that are asked for, and those that are listed.
+/// Definitions that are requested, and those that are listed.
 const DEFINITIONS_MAX: usize = 200;
 const OUTLINE_MAX: usize = 80;
 /// Characters of a definition's head in a list.
 const SIGNATURE_CHARACTERS_MAX: usize = 120;
 const IMPORTS_MAX: usize = 20;
-/// Importers that are asked for, and those that are listed.
+/// Importers that are requested, and those that are listed.
 const IMPORTERS_ASKED_MAX: usize = 100;
 const IMPORTERS_MAX: usize = 15;
-/// Files that define a symbol in which it is looked up, places of it that are listed, and lines of its source.
+/// Files in which a symbol is looked up, places of it that are listed, and lines of its source.
 const SYMBOL_FILES_MAX: usize = 3;
 const SYMBOL_PLACES_MAX: usize = 10;
 const SOURCE_LINES: usize = 40;
@@ -69,7 +69,7 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
     Reply::Text(overview(brief, evidence, &definitions))
 }
 
-/// The lines that name the outermost definitions of a file, as far as it was read.
+/// The lines that name the outermost definitions of a file, in the part that was read.
 fn heads(path: &str, definitions: &[FileDefinition], evidence: &Evidence<'_>) -> Vec<Hit> {
     let read: Vec<NumberedLine> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
     let outermost = definitions.iter().filter(|one| one.container.is_empty());
@@ -84,7 +84,7 @@ fn heads(path: &str, definitions: &[FileDefinition], evidence: &Evidence<'_>) ->
     outermost.filter_map(head).collect()
 }
 
-/// Asks for the source of a symbol in each file that defines it.
+/// Requests the source of a symbol in each file that defines it.
 fn lookups(symbol: &TargetSymbol) -> Vec<ToolCall> {
     let mut paths: Vec<&str> = Vec::new();
     for (path, _) in &symbol.places {
@@ -107,7 +107,7 @@ fn search_of_importers(path: &str) -> Option<ToolCall> {
     }
     let (pattern, globs) = match import_pattern(path, &regex::escape(name)) {
         Some(pattern) => (pattern, globs_of(language(path))),
-        // Nothing is imported by a path without a folder: every sentence may have such a word.
+        // A path without a folder is not searched for: any sentence may contain such a word.
         None if path.contains('/') => (
             format!(r"(^|[^\w./-])(\./)?{}($|[^\w/-])", regex::escape(path)),
             &[][..],
@@ -127,7 +127,7 @@ fn import_name(path: &str) -> &str {
     }
 }
 
-/// Pattern of an import of this name in the file's language; absent where text cannot show the language's imports.
+/// Pattern of an import of this name in the file's language; `None` if lines do not show the language's imports.
 fn import_pattern(path: &str, name: &str) -> Option<String> {
     Some(match language(path)? {
         "Python" => format!(
@@ -152,13 +152,13 @@ fn leads_to(hit: &Hit, path: &str) -> bool {
     let quoted = hit.text.split(['"', '\'']).skip(1).step_by(2);
     let mut relative = quoted.filter(|said| said.starts_with('.')).peekable();
     if relative.peek().is_none() {
-        // An alias or a package: its end is all that can be compared.
+        // For an alias or a package, only the end of the path can be compared.
         return true;
     }
     relative.any(|said| is_module(&resolved(parent(&hit.path), said), path))
 }
 
-/// A relative path from a folder, without dots.
+/// Resolves a relative path from a folder.
 fn resolved(folder: &str, relative: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in relative.split('/') {
@@ -176,7 +176,7 @@ fn resolved(folder: &str, relative: &str) -> String {
 /// True if a module path means a file. The path may lack the extension, or name the folder of a main file.
 fn is_module(module: &str, path: &str) -> bool {
     let without = join(parent(path), stem(path)).trim_start_matches('/').to_owned();
-    // Sources in TypeScript import what they are compiled to: `./a.js` is `a.ts`.
+    // TypeScript imports the compiled name: `./a.js` is `a.ts`.
     let compiled = module.rsplit_once('.').map_or(module, |(before, _)| before);
     module == path || module == without || compiled == without || stem(path) == "index" && module == parent(path)
 }
@@ -220,7 +220,7 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandida
     text
 }
 
-/// The signatures, documentation and sources of the symbol that was asked about, and its other places.
+/// The signatures, documentation and sources of the symbol in the question, and its other places.
 fn symbol_section(symbol: &TargetSymbol, evidence: &Evidence<'_>) -> String {
     let mut text = format!("# {}\n\n> {NO_MODEL}\n\n## What it is\n", code(&symbol.name));
     if let Some(class) = &symbol.inherited_by {
@@ -249,7 +249,7 @@ fn symbol_section(symbol: &TargetSymbol, evidence: &Evidence<'_>) -> String {
     text
 }
 
-/// The first lines of the source in an answer of explain_function, as code.
+/// The first lines of the source in an explain_function answer, as code.
 fn source(text: &str) -> String {
     let lines = text.lines().skip_while(|line| *line != "source:").skip(1);
     let lines: Vec<&str> = lines.take_while(|line| line.starts_with(' ')).collect();
@@ -258,11 +258,11 @@ fn source(text: &str) -> String {
     }
     let shown = lines[..lines.len().min(SOURCE_LINES)].join("\n");
     let more = if lines.len() > SOURCE_LINES { "\n     …" } else { "" };
-    // A line begins with its number, so that none ends the block.
+    // Each line begins with its number, so that no line ends the block.
     format!("\n```text\n{shown}{more}\n```\n")
 }
 
-/// A picture of the symbol that was asked about; empty where nothing calls it and it calls nothing.
+/// A diagram of the callers and callees of the symbol; empty if there are none.
 fn callers_and_callees(graph: &CallGraph) -> String {
     if graph.edges.is_empty() {
         return String::new();
@@ -281,7 +281,7 @@ fn callers_and_callees(graph: &CallGraph) -> String {
     text
 }
 
-/// Its language and its length, and how much of it was read where that is not all.
+/// Its language and length, and the part that was read if it is not the whole file.
 fn what_it_is(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine]) -> String {
     let Some((total, last)) = extent else {
         return "Its content is not shown: it is empty or binary.\n".to_owned();
@@ -335,7 +335,7 @@ fn parsed_outline(path: &str, definitions: &[FileDefinition]) -> String {
     }
 }
 
-/// The head of a definition with its lines, and what it belongs to where the text around does not say it.
+/// The head of a definition with its lines, and its container unless the surrounding text names it.
 fn named(path: &str, one: &FileDefinition, with_container: bool) -> String {
     let owner = if with_container && !one.container.is_empty() {
         format!(" of {}", code(&one.container))
@@ -376,7 +376,7 @@ fn outline(evidence: &Evidence<'_>) -> String {
     }
 }
 
-/// Says that a list goes on, and where even its length was cut, that it is at least so long.
+/// Adds that a list is longer than shown. If the answer was cut, the length is a lower bound.
 fn more(text: &mut String, found: usize, shown_max: usize, asked_max: usize) {
     if found > shown_max {
         let least = if found >= asked_max { "at least " } else { "" };
@@ -400,7 +400,7 @@ fn imports(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine]) ->
     text
 }
 
-/// Lines of a file that import something, as far as the line tells.
+/// Lines of a file that look like imports.
 fn import_lines<'r>(path: &str, read: &'r [NumberedLine]) -> Vec<&'r NumberedLine> {
     let starts = ["import ", "from ", "use ", "#include", "require "];
     let has_imports = match language(path) {

@@ -37,7 +37,7 @@ impl ExportedName {
     }
 }
 
-/// Writes the section; empty where no name was found.
+/// Writes the section; empty if no name was found.
 pub(super) fn interface_section(
     brief: &Brief,
     survey: &Survey,
@@ -76,7 +76,7 @@ pub(super) fn interface_section(
     text
 }
 
-/// The file whose names a package offers, by the main language.
+/// The file that exports the names of a package, by the main language.
 pub(super) fn root_file(brief: &Brief, survey: &Survey) -> Option<String> {
     let faces: &[&str] = match survey.main_language()? {
         "Python" => return python_package(brief, survey),
@@ -103,7 +103,7 @@ pub(super) fn root_file(brief: &Brief, survey: &Survey) -> Option<String> {
     paths.into_iter().find(|path| survey.has(path))
 }
 
-/// The outermost package that is called like the repository, else the one of most sources.
+/// The outermost package with the name of the repository, else the one with most sources.
 fn python_package(brief: &Brief, survey: &Survey) -> Option<String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
     let repository = plain(&brief.repository);
@@ -119,7 +119,7 @@ fn python_package(brief: &Brief, survey: &Survey) -> Option<String> {
             .filter(|file| beneath(&file.path, folder).is_some())
             .count()
     };
-    // Of packages that are alike, the first by name.
+    // Of equal packages, the first by name.
     let best = packages
         .into_iter()
         .rev()
@@ -127,7 +127,7 @@ fn python_package(brief: &Brief, survey: &Survey) -> Option<String> {
     Some(join(best, "__init__.py"))
 }
 
-/// The names that a file offers: first those whose definitions count most, then in the order of the file.
+/// The exported names of a file: first those whose definitions rank highest, then in the order of the file.
 fn exported_by(file: &ReadFile, definitions: &[SymbolCandidate]) -> Vec<ExportedName> {
     let names = match language(&file.path) {
         Some("Python") => exported_in_python(&file.lines, file_name(parent(&file.path))),
@@ -179,7 +179,7 @@ fn exported_in_java(
     evidence: &Evidence<'_>,
     definitions: &[SymbolCandidate],
 ) -> Vec<ExportedName> {
-    // Of several modules, the one that is named like the repository.
+    // Of several modules, the one with the name of the repository.
     let named = join(&brief.target, &brief.repository);
     let has_own = !brief.repository.is_empty() && survey.sources().any(|file| beneath(&file.path, &named).is_some());
     let folder = if has_own { &named } else { &brief.target };
@@ -220,7 +220,7 @@ fn exported_in_elixir(survey: &Survey, definitions: &[SymbolCandidate]) -> Vec<E
     definitions.iter().filter(is_offered).map(ExportedName::of).collect()
 }
 
-/// Types of a library of Composer, which loads each by its name, without those of internal namespaces.
+/// Types of a Composer library, which loads each by its name, without those of internal namespaces.
 fn exported_in_php(
     brief: &Brief,
     survey: &Survey,
@@ -296,7 +296,7 @@ fn exported_in_c(lines: &[NumberedLine]) -> Vec<(String, usize)> {
     names
 }
 
-/// Constants that the file of a gem defines or loads when they are used.
+/// Constants that the main file of a gem defines or loads lazily.
 fn exported_in_ruby(lines: &[NumberedLine]) -> Vec<(String, usize)> {
     let loaded = pattern(r"^\s*autoload\s*\(?\s*:([A-Z]\w*)");
     let defined = pattern(r"^\s*(?:class|module)\s+(?:\w+::)*([A-Z]\w*)");
@@ -316,7 +316,7 @@ fn exported_in_ruby(lines: &[NumberedLine]) -> Vec<(String, usize)> {
     if names.len() > 1 { names } else { Vec::new() }
 }
 
-/// The names in `__all__`, else what the package imports from itself and defines.
+/// The names in `__all__`, else the names that the package imports from itself and defines.
 fn exported_in_python(lines: &[NumberedLine], package: &str) -> Vec<(String, usize)> {
     let quoted = pattern(r#"["']([A-Za-z]\w*)["']"#);
     if let Some(at) = lines.iter().position(|line| line.text.starts_with("__all__")) {
@@ -356,7 +356,7 @@ fn exported_in_python(lines: &[NumberedLine], package: &str) -> Vec<(String, usi
     names
 }
 
-/// Public items and re-exports of a crate's root; its modules come last.
+/// Public items and re-exports at the root of a crate; its modules come last.
 fn exported_in_rust(lines: &[NumberedLine]) -> Vec<(String, usize)> {
     let item = pattern(
         r"^pub\s+(?:(?:async|const|unsafe)\s+)*(fn|struct|enum|trait|type|union|static|const|mod)\s+([A-Za-z]\w*)",
@@ -365,7 +365,7 @@ fn exported_in_rust(lines: &[NumberedLine]) -> Vec<(String, usize)> {
     let opens_macro = pattern(r"^\w+!\s*\{$");
     let mut is_in_macro = false;
     for (at, line) in lines.iter().enumerate() {
-        // Macros such as `cfg_net! { … }` hold items of one feature.
+        // Macros such as `cfg_net! { … }` contain the items of one feature.
         let text = line
             .text
             .strip_prefix("    ")
@@ -373,7 +373,7 @@ fn exported_in_rust(lines: &[NumberedLine]) -> Vec<(String, usize)> {
             .unwrap_or(&line.text);
         is_in_macro = opens_macro.is_match(text) || is_in_macro && text != "}";
         let text = text.trim_end();
-        // Only tools that build documentation or tests see the item.
+        // Only tools for documentation or tests see the item.
         if [
             "#[doc(hidden)]",
             "#[cfg(doctest)]",
@@ -439,14 +439,14 @@ fn exported_in_script(lines: &[NumberedLine]) -> Vec<(String, usize)> {
     names
 }
 
-/// The lines of a list, up to and with the one that closes it.
+/// The lines of a list, including the one that closes it.
 fn list<'l>(lines: &'l [NumberedLine], closing: &[char]) -> impl Iterator<Item = &'l NumberedLine> {
     let end = lines.iter().position(|line| line.text.contains(closing));
     let end = end.map_or(lines.len(), |end| end + 1);
     lines[..end.min(LIST_LINES_MAX)].iter()
 }
 
-/// The names in a line of a list. An entry is a name, a path that ends in one, or either with another name behind `as`.
+/// The names on a line of a list. An entry is a name, a path that ends in a name, or either with an alias after `as`.
 fn listed_names(line: &NumberedLine, comment: &str, between: &[char]) -> Vec<(String, usize)> {
     let is_name = |name: &&str| {
         name.starts_with(|c: char| c.is_alphabetic() || c == '$')
@@ -457,7 +457,7 @@ fn listed_names(line: &NumberedLine, comment: &str, between: &[char]) -> Vec<(St
         let entry = entry.strip_prefix("type ").unwrap_or(entry);
         let name = match (entry.split_once(" as "), entry.rsplit_once("::")) {
             (Some((_, name)), _) | (None, Some((_, name))) => name,
-            // A key of an object has its value behind it.
+            // The value follows the key of an object.
             (None, None) => entry.split(':').next().unwrap_or_default(),
         };
         let name = Some(name.trim()).filter(is_name)?;

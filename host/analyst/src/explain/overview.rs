@@ -20,10 +20,10 @@ use tool_core::api::ModuleGraph;
 use tool_repository::file_role::{parent, stem};
 use tool_repository::path::join;
 
-/// Edges of a picture: it is read in a text.
+/// Edges of a diagram, which is read as text.
 const PICTURE_EDGES_MAX: usize = 30;
 const AUTHORS_MAX: usize = 3;
-/// A longer name is something else.
+/// A longer text is not a name.
 const AUTHOR_BYTES_MAX: usize = 60;
 
 pub(super) fn overview(
@@ -88,7 +88,7 @@ fn manifests<'f>(survey: &Survey, speaking: &[&'f ReadFile]) -> impl Iterator<It
     files.into_iter()
 }
 
-/// The name that a manifest or the README gives, else the target's own.
+/// The name in a manifest or the README, else that of the target.
 fn title(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &[(&ReadFile, Readme)]) -> String {
     if !brief.target.is_empty() {
         return code(&format!("{}/", brief.target));
@@ -96,7 +96,7 @@ fn title(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &[(&Re
     let named = manifests(survey, speaking).filter_map(ReadFile::project_name);
     let headings = readmes.iter().filter_map(|(_, readme)| readme.title.clone());
     let titles: Vec<Quotation> = named.chain(headings).collect();
-    // A manifest may name a part or a distribution.
+    // A manifest may have the name of a part or of a distribution.
     let plain = |name: &str| name.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "");
     let is_like_repository = |title: &&Quotation| plain(&title.text) == plain(&brief.repository);
     match titles.iter().find(is_like_repository).or(titles.first()) {
@@ -187,7 +187,7 @@ fn sizes(brief: &Brief, survey: &Survey) -> String {
     text
 }
 
-/// Lists the files of a target that holds no program text, each with its first words.
+/// Lists the files of a target without program text, each with its first words.
 fn held(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
     let paths = holdings(brief, survey);
     if paths.is_empty() {
@@ -209,7 +209,7 @@ fn held(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
     text
 }
 
-/// The first words of a document: its documentation comment, its first paragraph, else its first line.
+/// The first words of a document: its documentation comment, its first paragraph, or its first line.
 fn first_words(file: &ReadFile) -> Option<Quotation> {
     let first_line = || {
         let mut lines = file.lines.iter();
@@ -278,7 +278,7 @@ fn map(brief: &Brief, survey: &Survey, files: &[ReadFile], definitions: &[Symbol
     text
 }
 
-/// A graph as Mermaid; empty where nothing imports anything. Modules without an edge are left out.
+/// A Mermaid diagram of a graph; empty without edges. Modules without an edge are left out.
 fn picture(title: &str, graph: &ModuleGraph) -> String {
     let edges: Vec<_> = graph.edges.iter().take(PICTURE_EDGES_MAX).cloned().collect();
     if edges.is_empty() {
@@ -304,7 +304,7 @@ fn picture(title: &str, graph: &ModuleGraph) -> String {
     text
 }
 
-/// The files that changed most of late, and the names of the people who changed the target.
+/// The files that changed most recently, and the authors of the target.
 fn often_changed(brief: &Brief, evidence: &Evidence<'_>) -> String {
     let Some(changes) = &brief.facts.changes else {
         return String::new();
@@ -354,7 +354,7 @@ fn words_of_module(directory: &str, part: &str, survey: &Survey, files: &[ReadFi
     heads_of(directory, part, survey).iter().find_map(|path| {
         let file = files.iter().find(|file| file.path == *path)?;
         let words = file.description().or_else(|| file_purpose(path, &file.lines))?;
-        // The comment of a package in Go is about all of its files.
+        // The package comment in Go describes all files of the package.
         let is_of_package = words.text.starts_with("Package ") && !part.ends_with('/');
         (!is_of_package && !is_remark(&words.text))
             .then(|| format!("{} ({})", prose(&words.text), words.place(&file.path)))
@@ -387,9 +387,9 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
     for dependency in &survey.dependencies {
         by_manifest.entry(&dependency.manifest).or_default().push(dependency);
     }
-    // The manifests of the target, or else of the repository's root, one by one; others are counted.
+    // Lists the manifests of the target, or else of the root, and only counts the others.
     let is_near = |path: &str| parent(path) == brief.target || parent(path).is_empty();
-    // A gem declares what it needs to run beside what its authors work with.
+    // A gem's manifest has dependencies for run time and for development.
     let mut near: Vec<_> = by_manifest.iter().filter(|(path, _)| is_near(path)).collect();
     near.sort_by_key(|(_, dependencies)| dependencies.first().is_none_or(|first| !first.is_runtime()));
     for (_, dependencies) in near {
@@ -457,7 +457,7 @@ fn tests(survey: &Survey) -> String {
     for file in &tests {
         *folders.entry(parent(&file.path)).or_default() += 1;
     }
-    // A test from the folder of most tests, rather than what helps them.
+    // Cites a test in the folder with most tests, not a helper.
     let main = survey.main_language();
     let first = tests.iter().min_by_key(|file| {
         let name = stem(&file.path).to_ascii_lowercase();

@@ -49,7 +49,7 @@ fn declared(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> Vec<String> {
     let speaking = speaking_files(brief, survey, files);
     let main = survey.main_language();
     let has_other_manifest = main.is_some() && speaking.iter().any(|file| file.ecosystem() == main);
-    // A library of another language may have a package of npm beside it.
+    // A library of another language may have an npm package next to it.
     let is_aside = |file: &ReadFile| file.name() == "package.json" && has_other_manifest;
     let files = speaking.into_iter().filter(|file| !is_aside(file));
     let starts = files.flat_map(|file| {
@@ -59,9 +59,9 @@ fn declared(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> Vec<String> {
     starts.collect()
 }
 
-/// The functions in which programs of the project start, highest in the tree first.
+/// The functions in which programs of the project start, the shallowest paths first.
 fn programs(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> Vec<Hit> {
-    // A `main` in a source that has a header is the test of a part.
+    // A `main` in a source with a header is the test of a component.
     let is_part = |path: &str| {
         let header = join(parent(path), &format!("{}.h", stem(path)));
         let is_named = [brief.repository.as_str(), "main", "server", "client", "cli"].contains(&stem(path));
@@ -93,7 +93,7 @@ fn is_program(path: &str) -> bool {
         && !file_name(path).to_ascii_lowercase().contains("benchmark")
 }
 
-/// True below a folder of samples, of a tool's own files (`.mvn`), or, in C, of checks that configure a build.
+/// True below a folder of samples, of a tool's files (`.mvn`), or, in C, of checks that configure a build.
 fn is_in_sample(path: &str) -> bool {
     let is_c = matches!(path.rsplit_once('.'), Some((_, "c" | "cc" | "cpp" | "cxx")));
     parent(path).split('/').any(|folder| {
@@ -103,7 +103,7 @@ fn is_in_sample(path: &str) -> bool {
     })
 }
 
-/// True for a program that the authors of a project run, or that shows how it is used.
+/// True for a program that the authors run, or that shows how to use the project.
 fn is_tool_of_authors(path: &str) -> bool {
     const ENDS: [&str; 4] = ["-demo", "_demo", "-example", "-examples"];
     parent(path).split('/').any(|folder| {
@@ -147,7 +147,7 @@ fn go_package(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evi
     let manifest = files.iter().find(|file| file.path == manifest)?;
     let module = manifest.find(r"^module\s+\S+")?;
     let is_here = |path: &str| parent(path) == brief.target && path.ends_with(".go");
-    // `tools.go` only names programs that the authors use.
+    // `tools.go` only lists programs that the authors use.
     let has_package = survey
         .sources()
         .any(|file| is_here(&file.path) && file_name(&file.path) != "tools.go");
@@ -162,7 +162,7 @@ fn go_package(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evi
     })
 }
 
-/// The header of a library in C or C++, else the folders of headers that it installs.
+/// The header of a C or C++ library, else the folders of headers that it installs.
 fn headers(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> Vec<String> {
     if let Some(path) = library_header(brief, survey, evidence) {
         return vec![format!("library {} ({})", code(&path), cited(&path, &1))];
@@ -202,7 +202,7 @@ fn library_declaration(brief: &Brief, files: &[ReadFile]) -> Option<String> {
     })
 }
 
-/// The purpose that a file that was read states, and its place.
+/// The purpose that a file states, and its place.
 pub(super) fn purpose_in(path: &str, files: &[ReadFile]) -> Option<(String, String)> {
     let file = files.iter().find(|file| file.path == path)?;
     let purpose = file_purpose(path, &file.lines)?;
@@ -210,7 +210,7 @@ pub(super) fn purpose_in(path: &str, files: &[ReadFile]) -> Option<(String, Stri
     Some((prose(&purpose.text), place))
 }
 
-/// Citation of a file's first line, ` (path:1)`. An empty file has no line that could be cited.
+/// Citation of a file's first line, ` (path:1)`. An empty file has no line to cite.
 fn first_place(path: &str, files: &[ReadFile]) -> String {
     let first = |file: &ReadFile| file.lines.first().map(|line: &NumberedLine| line.number);
     let file = files.iter().find(|file| file.path == path);
@@ -231,10 +231,10 @@ pub(super) fn main_pattern(language: Option<&str>) -> Option<&'static str> {
     }
 }
 
-/// Rank from which a path is an entry point beyond doubt.
+/// From this rank on, a path is certainly an entry point.
 const SURE_RANK: u32 = 5;
 
-/// Files that start something by their place, best first.
+/// Files that are entry points by their path, best first.
 pub(super) fn entry_points(brief: &Brief, survey: &Survey) -> Vec<String> {
     let package = survey.main_package(&brief.repository);
     let is_outside = |path: &str| package.as_ref().is_some_and(|package| beneath(path, package).is_none());
@@ -263,20 +263,20 @@ pub(super) fn entry_points(brief: &Brief, survey: &Survey) -> Vec<String> {
         .collect()
 }
 
-/// True for the root of a package in Python that holds mostly tests.
+/// True for the root of a Python package that contains mostly tests.
 fn is_test_package(path: &str, survey: &Survey) -> bool {
     let inside = |file: &&Listed| beneath(&file.path, parent(path)).is_some() && is_code(&file.path);
     let (tests, sources): (Vec<_>, Vec<_>) = survey.files.iter().filter(inside).partition(|file| is_test(&file.path));
     file_name(path) == "__init__.py" && tests.len() > sources.len()
 }
 
-/// True for a module that is called like the gateway of a site, and belongs to no site: part of a library.
+/// True for a module with the name of a site's gateway that belongs to no site: it is part of a library.
 fn is_adapter(path: &str, survey: &Survey) -> bool {
     let is_site = || survey.has("manage.py") || survey.has(&join(parent(path), "settings.py"));
     matches!(file_name(path), "wsgi.py" | "asgi.py") && path.matches('/').count() > 1 && !is_site()
 }
 
-/// The header that is named after the repository: the public interface of a library in C.
+/// The header with the name of the repository: the public interface of a C library.
 pub(super) fn public_header(brief: &Brief, survey: &Survey) -> Option<String> {
     let name = brief.repository.to_ascii_lowercase();
     let short = name
@@ -297,7 +297,7 @@ pub(super) fn public_header(brief: &Brief, survey: &Survey) -> Option<String> {
     header.or_else(|| header_of_folder(brief, survey))
 }
 
-/// The header that is named after its folder in `include`, first in the part that is named after the repository.
+/// The header with the name of its folder in `include`; first in the part with the name of the repository.
 fn header_of_folder(brief: &Brief, survey: &Survey) -> Option<String> {
     let package = survey.main_package(&brief.repository);
     let is_named = |path: &str| {
@@ -317,7 +317,7 @@ fn header_of_folder(brief: &Brief, survey: &Survey) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// That header, unless the source of its name is a program: `tmux.h` beside a `tmux.c` with a `main`.
+/// The public header, unless the source with its name is a program: `tmux.h` next to a `tmux.c` with a `main`.
 pub(super) fn library_header(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> Option<String> {
     let header = public_header(brief, survey)?;
     let is_beside = |hit: &Hit| parent(&hit.path) == parent(&header) && stem(&hit.path) == stem(&header);
@@ -328,7 +328,7 @@ pub(super) fn mains(evidence: &Evidence<'_>) -> Vec<Hit> {
     evidence.of("mains").flat_map(|answer| hits(answer.text())).collect()
 }
 
-/// The file of a library in Ruby or Elixir: the one in `lib` that is named after it.
+/// The main file of a Ruby or Elixir library: the one in `lib` with its name.
 pub(super) fn named_library(brief: &Brief, survey: &Survey) -> Option<String> {
     let extension = match survey.main_language()? {
         "Ruby" => "rb",

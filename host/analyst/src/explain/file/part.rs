@@ -1,4 +1,4 @@
-//! `explain` of some lines of a file: the definitions that they belong to, with their documentation, and the lines.
+//! `explain` of some lines of a file: the definitions around them with their documentation, and the lines.
 
 use std::fmt::Write;
 
@@ -28,12 +28,12 @@ pub(super) fn next(brief: &Brief, (first, last): (usize, usize), evidence: &Evid
     Reply::Text(overview(brief, (first, last), evidence))
 }
 
-/// The definitions that the lines touch, in their order.
+/// The definitions that overlap with the lines, in their order.
 fn overlapping(brief: &Brief) -> &[FileDefinition] {
     brief.facts.definitions.as_deref().unwrap_or_default()
 }
 
-/// Asks for the documentation of the definitions.
+/// Requests the documentation of the definitions.
 fn lookups<'d>(path: &'d str, definitions: &'d [FileDefinition]) -> impl Iterator<Item = ToolCall> + 'd {
     let lookup = move |(at, one): (usize, &FileDefinition)| {
         let arguments = json!({"name": one.qualified_name(), "path": path, "callers": false});
@@ -72,7 +72,7 @@ fn overview(brief: &Brief, (first, last): (usize, usize), evidence: &Evidence<'_
     text
 }
 
-/// Each definition with its documentation, where a look-up found it.
+/// Each definition with its documentation, if a look-up found it.
 fn definitions(path: &str, definitions: &[FileDefinition], evidence: &Evidence<'_>) -> String {
     if definitions.is_empty() {
         return "\nNo definition was recognised in these lines.\n".to_owned();
@@ -93,7 +93,7 @@ fn definitions(path: &str, definitions: &[FileDefinition], evidence: &Evidence<'
     text
 }
 
-/// The lines themselves, as many as are shown.
+/// The lines themselves, up to the limit.
 fn source(read: &[NumberedLine], (first, last): (usize, usize)) -> String {
     let within: Vec<&NumberedLine> = read
         .iter()
@@ -103,7 +103,7 @@ fn source(read: &[NumberedLine], (first, last): (usize, usize)) -> String {
         return String::new();
     }
     let mut text = "## Source\n\n```text\n".to_owned();
-    // A line begins with its number, so that none ends the block.
+    // Each line begins with its number, so that no line ends the block.
     for line in within.iter().take(SHOWN_LINES) {
         let _ = writeln!(text, "{:>6}  {}", line.number, line.text);
     }
