@@ -12,20 +12,20 @@ use super::mask::mask_url;
 use super::{ANALYST_URL, Api, Preset, ProviderName, Secret};
 use tool_core::api::{ErrorKind, Problem};
 
-/// Server to enable. An absent value stays as it is in the file.
+/// Server to enable. An absent value does not change the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Init {
-    /// The provider that becomes the enabled one.
+    /// The provider to enable.
     pub provider: ProviderName,
-    /// The vendor whose server it uses; absent where `[providers.NAME]` describes the server itself.
+    /// The vendor whose server it uses; absent if `[providers.NAME]` describes the server itself.
     pub vendor: Option<String>,
-    /// Its wire, where it is not the default one.
+    /// Its wire, if it is not the default one.
     pub api: Option<Api>,
-    /// Its base URL, where it is not the default one.
+    /// Its base URL, if it is not the default one.
     pub url: Option<String>,
     /// Its model.
     pub model: Option<String>,
-    /// Its key, where it is to be kept in the file.
+    /// Its key, if the file should hold it.
     pub api_key: Option<Secret>,
     /// True to keep the address in the file, also if the provider changes.
     pub keeps_url: bool,
@@ -48,7 +48,7 @@ impl Init {
         }
     }
 
-    /// A vendor by name, used by the provider that it belongs to.
+    /// A vendor by name, used by its provider.
     pub fn of_vendor(provider: ProviderName, vendor: impl Into<String>) -> Self {
         Self {
             vendor: Some(vendor.into()),
@@ -71,7 +71,7 @@ const HEADER: &str = "\
 
 ";
 
-/// Writes the file beneath `home` (mode 0600, its folder 0700), or changes just the named settings where it exists.
+/// Writes the file below `home` (mode 0600, its folder 0700). In an existing file, changes only the given settings.
 ///
 /// # Errors
 ///
@@ -82,7 +82,7 @@ pub fn write_initial(home: &Path, init: &Init) -> Result<WrittenConfig, Problem>
     Ok(WrittenConfig { place, dropped })
 }
 
-/// Writes just the port into the file beneath `home`. Returns the file's path.
+/// Sets only the port in the file below `home`. Returns the file's path.
 ///
 /// # Errors
 ///
@@ -96,7 +96,7 @@ pub fn write_port(home: &Path, port: u16) -> Result<PathBuf, Problem> {
     })
 }
 
-/// The text that the file would have, with nothing written.
+/// The new text of the file, without writing it.
 pub(super) fn preview(text: &str, init: &Init) -> Result<String, Problem> {
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
         Problem::new(ErrorKind::ConfigInvalid, "Failed to parse config: Invalid TOML syntax")
@@ -142,14 +142,14 @@ fn edit(home: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<PathBuf, P
 pub struct WrittenConfig {
     /// The file.
     pub place: PathBuf,
-    /// A URL that stood there for another wire or another server, and no longer does; without what may be secret in it.
+    /// A URL that was removed because it belonged to another wire or another server; without secrets.
     pub dropped: Option<String>,
 }
 
-/// The `--url` that means the provider's own.
+/// The `--url` that selects the provider's default URL.
 pub const DEFAULT_URL: &str = "default";
 
-/// Gives the URL that was dropped.
+/// Returns the removed URL.
 pub(super) fn apply(document: &mut DocumentMut, init: &Init) -> Option<String> {
     let providers = subtable(document, "providers")?;
     // If no provider was enabled, the settings in the file are meant for the new one.
@@ -177,7 +177,7 @@ pub(super) fn apply(document: &mut DocumentMut, init: &Init) -> Option<String> {
     apply_to_server(server.as_table_like_mut()?, init, false)
 }
 
-/// A table of tables, made where it is missing.
+/// A table of tables, created if it is missing.
 fn subtable<'d>(document: &'d mut DocumentMut, key: &str) -> Option<&'d mut dyn TableLike> {
     let item = document.entry(key).or_insert_with(|| {
         let mut table = Table::new();
@@ -229,7 +229,7 @@ fn is_enabled(providers: &dyn TableLike, name: ProviderName) -> bool {
     provider.and_then(|provider| provider.get("enabled")?.as_bool()) == Some(true)
 }
 
-/// Replaces a file of the user's as a whole: a reader sees the old or the new text, and no other user sees it.
+/// Replaces a file of the user in one step: a reader sees the old or the new text, and no other user can read it.
 pub(super) fn write_private(place: &Path, content: &[u8]) -> io::Result<()> {
     let folder = place.parent().expect("a configuration file lies in a folder");
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;

@@ -1,6 +1,6 @@
 //! The layers of the configuration and their order: the environment wins over the file, the file over the default.
 
-/// A layer below the command line: what the resolution needs to know before it has a path to name.
+/// A layer below the command line, before the path of the file is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Layer {
     Default,

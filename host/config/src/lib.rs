@@ -1,8 +1,8 @@
-//! Configuration: defaults, the user's file, the environment and flags, resolved once a session into [`Settings`].
+//! Configuration: defaults, the user's file, the environment and flags, resolved once for each session into
+//! [`Settings`].
 //!
-//! This is the only module that reads the environment. Nothing here comes from a repository: a repository may not
-//! name a URL, a key, a command or a port. What the file holds is parsed strictly; a key that nothing acts on does not
-//! parse.
+//! Only this crate reads the environment. No setting comes from a repository: a repository must not name a URL, a key,
+//! a command or a port. The file is parsed strictly; a key without effect is an error.
 
 #![forbid(unsafe_code)]
 
@@ -52,13 +52,13 @@ use values::check_log_level;
 pub use values::place_of;
 pub use vendors::{PRESETS, Preset, Quirks, suggest as suggest_vendor};
 
-/// Port of the backend where nothing else is asked for (specification).
+/// Default port of the backend (specification).
 pub const DEFAULT_PORT: u16 = 8000;
 
-/// Hint where the home cannot be found or written.
+/// Hint for a home that cannot be found or written.
 pub const SET_HOME: &str = "set TOOL_HOME to a folder of yours that may be written";
 
-/// True for an error that says that nothing can be written there, which no retry mends.
+/// True for an error that means that nothing can be written there, and that a retry cannot fix.
 pub fn is_unwritable(error: &io::Error) -> bool {
     use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
     matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
@@ -67,7 +67,7 @@ pub fn is_unwritable(error: &io::Error) -> bool {
 /// The `url` that selects the embedded analyst.
 pub const ANALYST_URL: &str = "builtin:analyst";
 
-/// A key. Its debug form holds nothing of it.
+/// A key. Its debug form does not contain it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);
@@ -119,7 +119,7 @@ impl Api {
         }
     }
 
-    /// Base URL of the vendor whose wire this is, as `hosted`.
+    /// Base URL of the vendor of this wire, for `hosted`.
     fn hosted_url(self) -> &'static str {
         match self {
             Self::Messages => "https://api.anthropic.com",
@@ -129,7 +129,7 @@ impl Api {
         }
     }
 
-    /// The variable that carries the key of `hosted` on this wire.
+    /// The variable with the key of `hosted` on this wire.
     fn hosted_key_variable(self) -> &'static str {
         match self {
             Self::Chat | Self::Responses => "VENDOR_B_API_KEY",
@@ -144,21 +144,21 @@ impl Api {
 pub struct ProviderSettings {
     /// Name of the provider.
     pub name: ProviderName,
-    /// The vendor by its name in the file; absent where the provider describes its server itself.
+    /// The vendor's name in the file; absent if the provider describes its server itself.
     pub vendor: Option<String>,
     /// Wire that it speaks.
     pub api: Api,
-    /// Base URL without a trailing slash; the wire's path is put before its query, where it has one.
+    /// Base URL without a trailing slash. The wire's path is inserted before the query.
     pub url: String,
     /// The URL with the placeholder `{model}`, for vendors with one URL for each model.
     pub url_by_model: Option<String>,
     /// Model identifier; `builtin:analyst` for the analyst.
     pub model: String,
-    /// Its key, where it has one.
+    /// Its key, if it has one.
     pub api_key: Option<Secret>,
-    /// A program and its arguments that print the key; empty where a key is set or none is needed.
+    /// A program and its arguments that print the key; empty if a key is set or none is needed.
     pub api_key_command: Vec<String>,
-    /// Header that carries the key, in lower case, where it is not the one of the wire.
+    /// Header for the key, in lower case, if it is not that of the wire.
     pub key_header: Option<String>,
     /// Places where the user can set the key, for hints.
     pub key_places: String,
@@ -166,23 +166,23 @@ pub struct ProviderSettings {
     pub quirks: Quirks,
     /// Options that shape every request.
     pub options: RequestOptions,
-    /// True where the model is known to print its tool calls as text, and such a call may count.
+    /// True if the model is known to print its tool calls as text, and such calls may count.
     pub text_calls: bool,
-    /// Tokens of the model's context, where the user has set them.
+    /// Tokens of the model's context, if the user has set them.
     pub context_tokens: Option<u64>,
-    /// Limits of its silence, where the user has set them.
+    /// Limits of its silence, if the user has set them.
     pub patience: Patience,
     /// Prices of models, by their identifiers.
     pub prices: BTreeMap<String, TokenPrice>,
-    /// A user, by name or number, that may receive the data for a server on this machine, beside the own user, root and
+    /// A user, by name or number, that may receive the data for a server on this machine, besides the user, root and
     /// system accounts.
     pub trust_loopback_user: Option<String>,
-    /// A file of certificate authorities, as PEM, that count beside those of the machine.
+    /// A PEM file of certificate authorities that are trusted besides those of the machine.
     pub ca_file: Option<PathBuf>,
 }
 
 impl ProviderSettings {
-    /// A provider without a key, with the defaults of everything that is optional.
+    /// A provider without a key, with the defaults of all optional settings.
     pub fn new(name: ProviderName, api: Api, url: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             name,
@@ -206,7 +206,7 @@ impl ProviderSettings {
         }
     }
 
-    /// Price of its model, where the user has set one.
+    /// Price of its model, if the user has set one.
     pub fn price(&self) -> Option<TokenPrice> {
         self.prices.get(&self.model).copied()
     }
@@ -216,8 +216,7 @@ impl ProviderSettings {
         self.vendor.as_deref().unwrap_or(self.name.name())
     }
 
-    /// All that must not be shown of it: the key and the values of extra headers. Of `Bearer KEY` the key alone is a
-    /// secret, too.
+    /// All its secrets: the key and the values of extra headers. Of `Bearer KEY` the key alone is a secret, too.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         let headers = self.options.headers.iter().map(|header| &header.value);
         self.api_key.iter().chain(headers).flat_map(|secret| {
@@ -236,7 +235,7 @@ impl ProviderSettings {
     }
 }
 
-/// Longest silence of a provider. An unset limit is bounded by the engine's limits.
+/// Longest silence of a provider. An unset limit has the engine's default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Patience {
     /// Before the first byte of an answer.
@@ -245,12 +244,12 @@ pub struct Patience {
     pub idle: Option<Duration>,
 }
 
-/// Everything that a session needs to know, resolved.
+/// All resolved settings of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The one enabled provider.
     pub provider: ProviderSettings,
-    /// All providers with the model that each is configured for.
+    /// All providers with their configured models.
     pub providers: Vec<ProviderSummary>,
     /// Folder of markdown notes.
     pub vault: Option<PathBuf>,
@@ -297,8 +296,8 @@ impl ReportsPlace {
     }
 }
 
-/// The part of [`Settings`] that holds without a provider: a key that only the starter of a session has, or a model that
-/// is not set yet, must not make a daemon forget who may talk to it.
+/// The part of [`Settings`] that needs no provider. A key that only the starter of a session has, or a missing model,
+/// must not make a daemon forget who may connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Common {
     /// Folder of markdown notes.
@@ -324,7 +323,7 @@ impl Common {
         }
     }
 
-    /// For a file that cannot be understood: what it wanted to forbid is not known, so every client needs the token.
+    /// For a file that cannot be parsed: its restrictions are unknown, so every client needs the token.
     pub fn strict(environment: &Environment) -> Self {
         let mut common = Self::of(ConfigFile::default(), environment);
         common.server.auth = Auth::Token;
@@ -347,17 +346,17 @@ pub struct ProviderSummary {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerSettings {
-    /// Address to listen on. On any but a loopback one every client needs the token.
+    /// Address to listen on. On any other than a loopback address, every client needs the token.
     pub address: IpAddr,
-    /// Host names, beside loopback, that a `Host` header may carry.
+    /// Host names besides loopback that a `Host` header may contain.
     pub hosts: Vec<String>,
     /// Origins of pages that may use the server, for example `http://localhost:5173`.
     pub cors_origins: Vec<String>,
     /// Peers that need the token.
     pub auth: Auth,
-    /// After how many minutes without a session and a request the daemon ends; it stays where this is absent.
+    /// Minutes without a session or a request after which the daemon ends; absent: it keeps running.
     pub idle_minutes: Option<NonZeroU32>,
-    /// Port to listen on, where TOOL_BACKEND_PORT does not say; 0 means any free one.
+    /// Port to listen on, unless TOOL_BACKEND_PORT is set; 0 means any free one.
     pub port: Option<u16>,
 }
 
@@ -378,7 +377,7 @@ impl Default for ServerSettings {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Auth {
-    /// A peer on loopback that runs as the same user needs none (Linux).
+    /// A loopback peer that runs as the same user needs none (Linux).
     #[default]
     SameUser,
     /// Every client needs the token.
@@ -389,15 +388,15 @@ pub enum Auth {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PolicySettings {
-    /// Globs that are hidden beyond the built-in table.
+    /// Globs to hide, in addition to the built-in table.
     pub hide: Vec<String>,
-    /// Globs that are taken out of the built-in table.
+    /// Globs to remove from the built-in table.
     pub reveal: Vec<String>,
-    /// Globs that no proposal may touch, beyond the built-in table.
+    /// Globs that no proposal may touch, in addition to the built-in table.
     pub protect: Vec<String>,
     /// Redaction rules that the user has switched off; `all` means every rule.
     pub unredacted: Vec<String>,
-    /// Authors of commits whose words count as the user's, beside the user: addresses, and domains as `*@example.org`.
+    /// Authors of commits whose words count as the user's: addresses, and domains as `*@example.org`.
     pub team: Vec<String>,
     /// Effects that are allowed.
     pub allow: Vec<String>,
@@ -405,13 +404,13 @@ pub struct PolicySettings {
     pub deny: Vec<String>,
     /// Nothing runs outside of a full sandbox.
     pub require_sandbox: bool,
-    /// No repository is trusted: every conversation is tainted from the start.
+    /// No repository is trusted: every conversation is tainted from its start.
     pub untrusted: bool,
-    /// A repository may hold the whole home directory.
+    /// A repository may contain the whole home directory.
     pub home: bool,
     /// Operations that other agents may start.
     pub mcp: Vec<McpOperation>,
-    /// What happens to the repository's git hooks at a commit.
+    /// How the repository's git hooks run at a commit.
     pub hooks: HookRuns,
 }
 
@@ -441,7 +440,7 @@ struct ConfigFile {
     tests: TestsSettings,
 }
 
-/// `[providers.NAME]`, and, but for `enabled` and `vendor`, `[vendors.NAME]`.
+/// `[providers.NAME]` and, without `enabled` and `vendor`, `[vendors.NAME]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct FileProvider {
@@ -535,7 +534,7 @@ impl Environment {
         )
     }
 
-    /// An environment with just these variables.
+    /// An environment with only these variables.
     pub fn new(variables: BTreeMap<String, String>) -> Self {
         Self(variables)
     }
@@ -550,8 +549,8 @@ impl Environment {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// A lower time-out of repository scans, in milliseconds: for tests. A daemon that a client starts never gets the
-    /// variable, and a build without debug assertions does not know it.
+    /// A lower timeout of repository scans in milliseconds, for tests. A daemon that a client starts never gets the
+    /// variable, and a build without debug assertions ignores it.
     pub fn scan_time(&self) -> Option<Duration> {
         let lower = self.get("TOOL_TEST_SCAN_MS").filter(|_| cfg!(debug_assertions))?;
         lower.parse().ok().map(Duration::from_millis)
@@ -564,13 +563,13 @@ impl Environment {
         other.unwrap_or(env!("CARGO_PKG_VERSION"))
     }
 
-    /// A lower time after which an idle daemon ends, in milliseconds: for tests.
+    /// A lower idle time of the daemon in milliseconds, for tests.
     pub fn idle_time(&self) -> Option<Duration> {
         let lower = self.get("TOOL_TEST_IDLE_MS").filter(|_| cfg!(debug_assertions))?;
         lower.parse().ok().map(Duration::from_millis)
     }
 
-    /// A file that says by how much the clock is wrong: for tests, as [`Environment::scan_time`].
+    /// A file with the deviation of the clock, for tests, like [`Environment::scan_time`].
     pub fn wrong_clock(&self) -> Option<PathBuf> {
         let file = self.get("TOOL_TEST_CLOCK").filter(|_| cfg!(debug_assertions))?;
         Some(PathBuf::from(file))
@@ -610,7 +609,7 @@ impl Environment {
         }
     }
 
-    /// Returns the port in `TOOL_BACKEND_PORT`, where it is set.
+    /// Returns the port in `TOOL_BACKEND_PORT`, if it is set.
     fn port(&self) -> Result<Option<u16>, Problem> {
         let Some(text) = self.get("TOOL_BACKEND_PORT") else {
             return Ok(None);
@@ -653,7 +652,7 @@ pub fn text(home: &Path) -> String {
     origin::read(&path(home)).unwrap_or_default()
 }
 
-/// Reads the settings that hold without a provider. No file means the defaults.
+/// Reads the settings that need no provider. Without a file, returns the defaults.
 ///
 /// # Errors
 ///
@@ -667,7 +666,7 @@ pub fn common(home: &Path, environment: &Environment) -> Result<Common, Problem>
     Ok(Common::of(file, environment))
 }
 
-/// The variables that a client sends with a session, those that the file's `headers` name among them.
+/// The variables that a client sends with a session, including those that `headers` of the file names.
 pub fn forwarded(home: &Path, environment: &Environment) -> BTreeMap<String, String> {
     let mut variables = environment.forwarded();
     for name in named_variables(home) {
@@ -678,7 +677,7 @@ pub fn forwarded(home: &Path, environment: &Environment) -> BTreeMap<String, Str
     variables
 }
 
-/// The variables that `headers` of the file name. A file that cannot be understood names none.
+/// The variables in `headers` of the file; empty if it cannot be parsed.
 pub fn named_variables(home: &Path) -> BTreeSet<String> {
     let file = origin::read(&path(home))
         .and_then(|text| parse(&text))
@@ -690,7 +689,7 @@ pub fn named_variables(home: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// True for a variable that carries the key of some vendor.
+/// True for a variable with the key of a vendor.
 pub fn is_key_variable(name: &str) -> bool {
     PRESETS
         .iter()

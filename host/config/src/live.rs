@@ -13,11 +13,11 @@ use std::time::{Duration, SystemTime};
 use super::{Common, Environment, common, path};
 use tool_core::api::Problem;
 
-/// Age of a change from which on the next one has another time: the clocks of file systems tick every few milliseconds,
+/// Age from which a change has another time than the next one: the clocks of file systems tick every few milliseconds,
 /// some only every second or two.
 const SETTLED: Duration = Duration::from_secs(3);
 
-/// The configuration below one home as it is now.
+/// The current configuration below one home.
 #[derive(Debug)]
 pub struct Live {
     home: PathBuf,
@@ -61,7 +61,7 @@ impl Live {
         Arc::clone(&seen.common)
     }
 
-    /// Reads the file whether or not it looks changed.
+    /// Reads the file even if it looks unchanged.
     pub fn reread(&self) {
         let stamp = ConfigFingerprint::of(&path(&self.home));
         self.read(&mut self.lock(), stamp);
@@ -91,7 +91,7 @@ impl Live {
     }
 }
 
-/// Metadata that changes with a file, whichever way it is written.
+/// Metadata that changes with every write of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ConfigFingerprint {
     /// Inode, size, and the times of the last write and the last change, in seconds and nanoseconds; absent if the file

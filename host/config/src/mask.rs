@@ -1,6 +1,6 @@
 //! URLs as they may be shown.
 
-/// A URL without what may be a secret in it: user and password, and the query.
+/// A URL without its possible secrets: user and password, and the query.
 pub(super) fn mask_url(url: &str) -> String {
     let (rest, query) = match url.split_once('?') {
         Some((rest, _)) => (rest, "?***"),

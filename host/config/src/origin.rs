@@ -61,7 +61,7 @@ impl Serialize for ValueOrigin {
 /// One setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setting {
-    /// Its key in the file, with dots; a name for a setting that is not in the file.
+    /// Its dotted key in the file; another name for a setting that is not in the file.
     pub key: String,
     /// The value; null if there is none. For a secret, only its length.
     pub value: Value,
@@ -92,7 +92,7 @@ pub enum FileState {
     Missing,
     /// It was read and understood.
     Read,
-    /// It could not be read, or not be understood.
+    /// It could not be read or parsed.
     Broken,
 }
 
@@ -103,18 +103,18 @@ pub struct Inspection {
     pub file: PathBuf,
     /// State of the file.
     pub state: FileState,
-    /// Every setting; where the file is broken, only what does not come from it.
+    /// All settings; if the file is broken, only those from other layers.
     pub settings: Vec<Setting>,
-    /// Variables, by name, that sessions get beside the settings, for example a proxy.
+    /// Names of variables that sessions get besides the settings, for example a proxy.
     pub forwarded: Vec<String>,
-    /// Problems that stop nothing and should be mended.
+    /// Problems that should be fixed and stop nothing.
     pub warnings: Vec<Problem>,
     /// Problem that stops operations from starting.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
 }
 
-/// Looks at the configuration beneath `home` with this environment. Reads one file; changes and sends nothing.
+/// Inspects the configuration below `home` with this environment. Reads one file; changes and sends nothing.
 pub fn inspect(home: &Path, environment: &Environment) -> Inspection {
     let place = super::path(home);
     let parsed = read(&place).and_then(|text| parse(&text));
@@ -157,7 +157,7 @@ pub fn exposed(home: &Path) -> Option<Problem> {
     })
 }
 
-/// Returns the warning of [`exposed`] if the file holds a key: worth a word before every operation.
+/// Returns the warning of [`exposed`] if the file contains a key. Shown before every operation.
 pub fn exposed_key(home: &Path) -> Option<Problem> {
     let problem = exposed(home)?;
     let file = read(&super::path(home)).and_then(|text| parse(&text)).ok()?;
@@ -184,7 +184,7 @@ pub(super) fn read(place: &Path) -> Result<String, Problem> {
     })
 }
 
-/// Every setting. The patterns name every field, so that a key that is added to the file does not stay unlisted.
+/// All settings. The patterns name every field, so that a new key of the file cannot be forgotten.
 pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &Environment) -> Vec<Setting> {
     let ConfigFile {
         providers: _,
@@ -330,7 +330,7 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
             require_signature.then(|| json!(true)),
             json!(false),
         ),
-        // Only the names are listed: the keys are long and no secret.
+        // Only the names are listed: the keys are long, and are not secret.
         lists.array("skills.identities", &names),
         lists.array("skills.config", &configured),
         lists.array("skills.secrets", &secrets),
@@ -360,7 +360,7 @@ impl Lists<'_> {
         )
     }
 
-    /// The settings of a server. Those that are optional and have no default are listed where they are set.
+    /// The settings of a server. Optional ones without a default are listed only if they are set.
     fn server(&self, prefix: &str, selection: &SelectedServer<'_>, environment: &Environment) -> Vec<Setting> {
         let FileProvider {
             api_key: _,

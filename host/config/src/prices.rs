@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-/// Highest price of a million tokens that is accepted, in US dollars.
+/// Highest accepted price of a million tokens, in US dollars.
 const PRICE_MAX: f64 = 1_000_000.0;
 
-/// Price of writing to a provider's cache beside that of input, where none is given: what Anthropic takes.
+/// Default price of writing to a provider's cache, as a multiple of the input price: that of Anthropic.
 const CACHE_WRITE_FACTOR: f64 = 1.25;
 
 /// Prices of one model, in trillionths of a US dollar for one token: one dollar for a million tokens is 1,000,000.
@@ -18,7 +18,7 @@ pub struct TokenPrice {
     cache_write: u64,
 }
 
-/// Prices as people write them: US dollars for a million tokens.
+/// Prices in the configuration: US dollars for a million tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceRow {
@@ -26,13 +26,13 @@ pub struct PriceRow {
     pub input: f64,
     /// Output tokens, thinking included.
     pub output: f64,
-    /// Input tokens that the provider had in its cache; `input` where it is not given.
+    /// Price of cached input tokens; that of `input` if absent.
     pub cache_read: Option<f64>,
-    /// Input tokens that the provider puts into its cache; a quarter more than `input` where it is not given.
+    /// Price of input tokens that are written to the cache; 1.25 times `input` if absent.
     pub cache_write: Option<f64>,
 }
 
-/// Counts of tokens to be paid. The cached ones are part of the input.
+/// Counts of tokens to be paid. Cached tokens are included in the input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PaidTokens {
     /// All input.
@@ -69,7 +69,7 @@ impl TokenPrice {
         u64::try_from(picos.div_ceil(1000)).unwrap_or(u64::MAX)
     }
 
-    /// Output tokens that a sum pays for; none where output is free.
+    /// Output tokens that a sum pays for; `None` if output is free.
     pub fn affordable_output(&self, nanos: u64) -> Option<u64> {
         let tokens = (u128::from(nanos) * 1000).checked_div(u128::from(self.output))?;
         Some(u64::try_from(tokens).unwrap_or(u64::MAX))

@@ -1,7 +1,7 @@
-//! One provider out of the file and the environment: which server is reached, by which wire, with which key.
+//! Resolves one provider from the file and the environment: its server, wire and key.
 //!
-//! `[providers.NAME]` either describes its server itself or names a vendor; then `[vendors.VENDOR]`, and beneath it the
-//! vendor's [`Preset`], say everything. A value written for one server never counts for another.
+//! `[providers.NAME]` either describes its server itself or names a vendor; then `[vendors.VENDOR]`, and below it the
+//! vendor's [`Preset`], describe the server. A value for one server never applies to another.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use super::request_options::{HeaderProblem, Reasoning, RequestOptions, carries_k
 use super::vendors::{self, MODEL, Preset, Quirks, UrlParts, fill_model, is_url_part};
 use super::{ANALYST_URL, Api, ConfigFile, Environment, FileProvider, Patience, ProviderSettings, Secret, expand_home};
 
-/// Tokens below which no vendor takes a budget for thinking; 0 turns it off.
+/// Least budget for thinking, in tokens, that vendors accept; 0 turns it off.
 const THINKING_BUDGET_MIN: u32 = 128;
 
 const KEY_COMMAND_WORDS_MAX: usize = 32;
@@ -25,13 +25,13 @@ const KEY_COMMAND_WORDS_MAX: usize = 32;
 pub(super) struct SelectedServer<'f> {
     pub(super) provider: ProviderName,
     pub(super) vendor: Option<&'f str>,
-    /// The vendor's row, also where the vendor follows from provider and wire.
+    /// The vendor's row, also if the vendor follows from provider and wire.
     pub(super) preset: Option<&'static Preset>,
     /// The table that describes it.
     pub(super) table: &'f FileProvider,
 }
 
-/// A table in which nothing is set.
+/// A table without settings.
 static UNSET: FileProvider = FileProvider::unset();
 
 impl<'f> SelectedServer<'f> {
@@ -43,7 +43,7 @@ impl<'f> SelectedServer<'f> {
         }
     }
 
-    /// The server that the provider's own table describes, whether or not it names a vendor.
+    /// The server in the provider's own table, whether or not it names a vendor.
     pub(super) fn of_provider(name: ProviderName, table: &'f FileProvider) -> Self {
         Self {
             provider: name,
@@ -56,7 +56,7 @@ impl<'f> SelectedServer<'f> {
         }
     }
 
-    /// True where its table says something about a server.
+    /// True if its table contains settings of a server.
     pub(super) fn is_described(&self) -> bool {
         let table = self.table;
         table.url.is_some() || table.model.is_some() || table.api_key.is_some() || !table.api_key_command.is_empty()
@@ -92,7 +92,7 @@ impl<'f> SelectedServer<'f> {
         self.table.url.as_deref() == Some(ANALYST_URL)
     }
 
-    /// Its wire, or the wire it would have if all of its settings made sense.
+    /// Its wire, or the wire that it would have with valid settings.
     pub(super) fn api(&self) -> Api {
         match (self.vendor, self.preset) {
             (None, _) => api_of(self.provider, self.table),
@@ -121,7 +121,7 @@ impl<'f> SelectedServer<'f> {
         if self.is_analyst() {
             return layered(None, Some(ANALYST_URL.to_owned()), || None);
         }
-        // The variable is one of the specification's, and belongs to the vendors that these belong to.
+        // `HOSTED_MODEL` is for the vendors whose key variable is in the specification, too.
         let may_use = self.provider == ProviderName::Hosted
             && (self.vendor.is_none() || self.preset.is_some_and(|preset| preset.own_variable.is_some()));
         let variable = environment.get("HOSTED_MODEL").filter(|_| may_use);
@@ -132,7 +132,7 @@ impl<'f> SelectedServer<'f> {
         )
     }
 
-    /// The variable of the specification that carries its key.
+    /// The specification's variable for its key.
     pub(super) fn own_variable(&self) -> Option<&'static str> {
         match (self.vendor, self.provider) {
             (Some(_), _) => self.preset.and_then(|preset| preset.own_variable),
@@ -206,7 +206,7 @@ impl<'f> SelectedServer<'f> {
         Problem::new(ErrorKind::ConfigInvalid, message).with_hint(hint)
     }
 
-    /// Advice that fits most mistakes in its table.
+    /// Advice for most mistakes in its table.
     fn mend(&self) -> String {
         match self.vendor {
             Some(_) => format!("mend {} of config.toml", self.section()),
@@ -316,7 +316,7 @@ impl<'f> SelectedServer<'f> {
         }
     }
 
-    /// Its wire, or why its combination of `api` and `url` makes no sense.
+    /// Its wire, or the reason why `api` and `url` do not fit together.
     fn check_wire(&self) -> Result<Api, Problem> {
         let invalid = |message: String| Err(self.invalid(message, self.mend()));
         let (table, words) = (self.table, self.words());
@@ -368,7 +368,7 @@ impl<'f> SelectedServer<'f> {
         Ok(api)
     }
 
-    /// Its URL with every placeholder but that of the model filled in.
+    /// Its URL with every placeholder except `{model}` replaced.
     fn url(&self) -> Result<String, Problem> {
         let (table, words) = (self.table, self.words());
         for (name, value) in [
@@ -468,7 +468,7 @@ fn seconds(count: NonZeroU32) -> Duration {
     Duration::from_secs(count.get().into())
 }
 
-/// The wire of a provider that names no vendor.
+/// The wire of a provider without a vendor.
 fn api_of(name: ProviderName, table: &FileProvider) -> Api {
     match name {
         ProviderName::Hosted => table.api.unwrap_or(Api::Messages),

@@ -1,6 +1,6 @@
-//! Options that shape every request to a provider: reasoning, temperature, bounds and extra headers.
+//! Options of every request to a provider: reasoning, temperature, bounds and extra headers.
 //!
-//! The file's values become typed here; each wire writes them in its own form.
+//! This module converts the file's values to types; each wire writes them in its format.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Environment, Secret};
 
-/// Options of requests, as the user has set them.
+/// Request options that the user has set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestOptions {
     /// Amount of thinking before an answer.
@@ -18,7 +18,7 @@ pub struct RequestOptions {
     pub temperature: Option<Temperature>,
     /// Upper bound of the output tokens of one answer.
     pub max_output_tokens: Option<NonZeroU32>,
-    /// Headers beside those of the wire. Their values are treated as keys.
+    /// Headers besides those of the wire. Their values are treated as keys.
     pub headers: Vec<ExtraHeader>,
 }
 
@@ -29,7 +29,7 @@ impl RequestOptions {
         own.into_iter().chain(other).min()
     }
 
-    /// The effort that the user has set, or that comes next to the budget.
+    /// The effort that the user has set, or the one nearest to the budget.
     pub fn effort(&self) -> Option<Effort> {
         self.reasoning.map(|reasoning| match reasoning {
             Reasoning::Effort(effort) => effort,
@@ -68,7 +68,7 @@ pub enum Effort {
 }
 
 impl Effort {
-    /// The level that comes next to a budget, for wires that know no budgets.
+    /// The level nearest to a budget, for wires without budgets.
     pub fn of_budget(tokens: u32) -> Self {
         match tokens {
             0 => Self::None,
@@ -128,7 +128,7 @@ pub struct ExtraHeader {
     pub value: Secret,
 }
 
-/// Most extra headers of a provider. Gateways want one or two.
+/// Most extra headers of a provider. Gateways need one or two.
 const HEADERS_MAX: usize = 16;
 
 /// Headers that the transport itself sets.
@@ -145,10 +145,10 @@ const RESERVED: [&str; 10] = [
     "upgrade",
 ];
 
-/// Headers in which some server expects its key.
+/// Headers in which some servers expect their key.
 const KEY_HEADERS: [&str; 4] = ["authorization", "x-api-key", "api-key", "x-goog-api-key"];
 
-/// Reason that a header of the file cannot be sent. No value is in it.
+/// Reason why a header of the file cannot be sent. Contains no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HeaderProblem {
     TooMany,
@@ -158,7 +158,7 @@ pub(super) enum HeaderProblem {
     Unset { header: String, variable: String },
 }
 
-/// True where one of the headers carries a key, so that no other is needed.
+/// True if one of the headers contains a key, so that no other key is needed.
 pub(super) fn carries_key(headers: &BTreeMap<String, String>, key_header: Option<&str>) -> bool {
     headers.keys().any(|name| {
         let name = name.to_ascii_lowercase();
@@ -211,7 +211,7 @@ fn resolve_header(name: &str, value: &str, environment: &Environment) -> Result<
     })
 }
 
-/// The variables that the values of headers name.
+/// The variables in the values of headers.
 pub(super) fn header_variables(headers: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
     headers
         .values()

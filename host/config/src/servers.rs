@@ -1,4 +1,4 @@
-//! The servers that the file describes, and the one that it would describe after a change.
+//! The servers in the file, and the server that a change would configure.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,8 +13,8 @@ use super::origin::read;
 use super::provider::SelectedServer;
 use super::{Environment, Init, Preset, ProviderSettings, parse, path};
 
-/// Resolves the provider as it would be after [`super::write_initial`], and writes nothing. A missing file counts as an empty
-/// one.
+/// Resolves the provider as it would be after [`super::write_initial`], and writes nothing. A missing file counts as an
+/// empty one.
 ///
 /// # Errors
 ///
@@ -32,17 +32,17 @@ pub fn preview(home: &Path, environment: &Environment, init: &Init) -> Result<Pr
 /// A server that the file describes or that a provider would use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ConfiguredServer {
-    /// Name for `tool models use`: a vendor's, or a provider's that describes its server itself.
+    /// Name for `tool models use`: that of a vendor, or of a provider that describes its server itself.
     pub name: String,
     /// The provider that it belongs to.
     pub provider: ProviderName,
-    /// True for the one that is in use.
+    /// True for the server in use.
     pub enabled: bool,
-    /// The model that it is configured for.
+    /// Its configured model.
     pub model: Option<String>,
-    /// Its URL, without what may be secret in it.
+    /// Its URL without possible secrets.
     pub url: Option<String>,
-    /// Reason that it cannot be used as it is.
+    /// Reason why it cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Problem>,
 }

@@ -12,13 +12,14 @@ use tool_core::api::{HostName, SecretName};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SkillsSettings {
-    /// No skill of the team is added, trusted, updated, synchronised or used that none of the identities has signed.
+    /// A skill of the team can be added, trusted, updated, synchronised and used only with a signature of one of the
+    /// identities.
     pub require_signature: bool,
-    /// Public keys by the names of who has them: PEM, or a file with it, relative to the home.
+    /// Public keys by the names of their owners: PEM, or the path of a PEM file relative to the home.
     pub identities: BTreeMap<String, String>,
     /// Settings by the name of the skill that reads them.
     pub config: BTreeMap<String, Map<String, Value>>,
-    /// Secrets whose values are in variables.
+    /// Secrets, each with the variable that holds its value.
     pub secrets: BTreeMap<SecretName, SecretSettings>,
     /// Origins of hosts that are not public, or have no TLS.
     pub hosts: BTreeMap<HostName, HostOrigin>,
@@ -28,16 +29,16 @@ pub struct SkillsSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SecretSettings {
-    /// The only host that gets it.
+    /// The only host that gets the secret.
     pub host: HostName,
-    /// The only header field that it is sent in.
+    /// The only header field that contains the secret.
     #[serde(default = "default_header")]
     pub header: String,
     /// Environment variable with the value.
     pub variable: String,
 }
 
-/// Header field of a secret where the user names no other.
+/// Header field of a secret unless the user names another.
 pub const DEFAULT_SECRET_HEADER: &str = "authorization";
 
 fn default_header() -> String {

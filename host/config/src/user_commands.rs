@@ -17,14 +17,14 @@ use tool_core::api::{ErrorKind, Problem, RunPurpose};
 /// Bytes of the file with the commands of single repositories: some thousand of them.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// `[tests]`, and the commands of one repository. No shell runs: each is a list of words.
+/// `[tests]`, and the commands of one repository. Each command is a list of words and runs without a shell.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TestsSettings {
     /// Command that runs the tests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// Form of its results: `exit`, `junit:GLOB`, `tap` or `json:RUNNER`.
+    /// Format of its results: `exit`, `junit:GLOB`, `tap` or `json:RUNNER`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub results: Option<String>,
     /// Command that builds.
@@ -33,7 +33,7 @@ pub struct TestsSettings {
     /// Command that runs a linter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lint: Vec<String>,
-    /// Command that looks whether the code is formatted.
+    /// Command that checks the formatting of the code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub format: Vec<String>,
     /// Command that checks types.
@@ -84,13 +84,13 @@ impl TestsSettings {
 pub struct UserCommand {
     /// Program and arguments.
     pub words: Vec<String>,
-    /// Form of its results; absent means the exit status.
+    /// Format of its results; absent means the exit status.
     pub results: Option<String>,
-    /// Place where the user has named it.
+    /// Where the user has set it.
     pub origin: CommandOrigin,
 }
 
-/// Place where the user has named a command.
+/// Where the user has set a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandOrigin {
     /// `tool tests set`, for this repository.
@@ -123,11 +123,11 @@ pub fn user_command(home: &Path, root: &Path, purpose: RunPurpose) -> Result<Opt
     }
 }
 
-/// Keeps a command for a repository.
+/// Stores a command for a repository.
 ///
 /// # Errors
 ///
-/// If a word holds a NUL byte, `root` is not UTF-8, or the file cannot be read or written.
+/// If a word contains a NUL byte, `root` is not UTF-8, or the file cannot be read or written.
 pub fn set_user_command(
     home: &Path,
     root: &Path,
@@ -144,7 +144,7 @@ pub fn set_user_command(
     write_repositories(home, &repositories)
 }
 
-/// Forgets the command of a repository for this purpose. False where there was none.
+/// Removes the command of a repository for this purpose. Returns false if there was none.
 ///
 /// # Errors
 ///

@@ -6,8 +6,8 @@ use super::line_and_column;
 use tool_core::api::{ErrorKind, Problem};
 use tool_core::text::nearest;
 
-/// Returns the position of a value of a table, as `line 3, column 7`: an item of a list, or else the key's own value.
-/// Absent where it cannot be found.
+/// Returns the position of a value of a table, as `line 3, column 7`: of an item of a list, or else of the value of the
+/// key. `None` if it cannot be found.
 pub fn place_of(text: &str, table: &str, key: &str, item: Option<&str>) -> Option<String> {
     let document = toml_edit::Document::parse(text).ok()?;
     let value = document.get(table)?.get(key)?;
@@ -19,7 +19,7 @@ pub fn place_of(text: &str, table: &str, key: &str, item: Option<&str>) -> Optio
 
 const LEVELS: [&str; 6] = ["ERROR", "WARN", "INFO", "DEBUG", "TRACE", "OFF"];
 
-/// A level, or a list of `module=level`: a wrong word would silence the log without an error.
+/// Checks a level, or a list of `module=level`: a wrong word would silence the log without an error.
 pub(super) fn check_log_level(level: &Sourced<String>, text: &str) -> Result<(), Problem> {
     let is_level = |level: &str| LEVELS.iter().any(|known| known.eq_ignore_ascii_case(level));
     let is_right = |part: &str| is_level(part.rsplit_once('=').map_or(part, |(_, level)| level).trim());

@@ -15,30 +15,30 @@ pub struct Preset {
     pub name: &'static str,
     /// Name for people.
     pub title: &'static str,
-    /// The provider of the specification that it is an instance of.
+    /// The provider of the specification to which it belongs.
     pub provider: ProviderName,
     /// Its wire.
     pub api: Api,
     /// Its base URL, with the placeholders `{region}`, `{region-}`, `{project}`, `{resource}` and `{model}`.
     pub url: &'static str,
-    /// True where the server refuses requests without a key.
+    /// True if the server refuses requests without a key.
     pub needs_key: bool,
-    /// Variable of the specification that carries its key. It wins over the file.
+    /// The specification's variable for its key. It wins over the file.
     pub own_variable: Option<&'static str>,
-    /// Variables in which its users usually keep their key. The file wins over them.
+    /// Usual variables for its key. The file wins over them.
     pub usual_variables: &'static [&'static str],
     /// Peculiarities of its server.
     pub quirks: Quirks,
 }
 
-/// Peculiarities of a server that a wire takes into account from the first request on.
+/// Peculiarities of a server that a wire considers from the first request on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quirks {
-    /// Header that carries the key, where it is not the one of the wire.
+    /// Header for the key, if it is not that of the wire.
     pub key_header: Option<&'static str>,
     /// Chat: the bound of the output is called `max_completion_tokens`, not `max_tokens`.
     pub has_completion_tokens: bool,
-    /// Chat: usage within a stream must be asked for by `stream_options`, and may be.
+    /// Chat: the server accepts `stream_options`, which a stream needs to report usage.
     pub takes_stream_options: bool,
     /// Chat: effort and budget go into the object `reasoning`, not into `reasoning_effort`.
     pub has_reasoning_object: bool,
@@ -47,7 +47,7 @@ pub struct Quirks {
 }
 
 impl Quirks {
-    /// A server of the chat wire as most are.
+    /// A usual server of the chat wire.
     const PLAIN: Self = Self {
         key_header: None,
         has_completion_tokens: false,
@@ -56,7 +56,7 @@ impl Quirks {
         has_model_list: true,
     };
 
-    /// OpenAI's own form of the chat wire.
+    /// OpenAI's server of the chat wire.
     const OPENAI: Self = Self {
         has_completion_tokens: true,
         ..Self::PLAIN
@@ -67,7 +67,7 @@ impl Quirks {
         ..Self::PLAIN
     };
 
-    /// The quirks that a provider's server is taken to have where no vendor is named.
+    /// The assumed quirks of a provider's server without a vendor.
     pub const fn of(provider: ProviderName) -> Self {
         match provider {
             ProviderName::Hosted => Self::OPENAI,
@@ -97,7 +97,7 @@ const LOCAL: Preset = Preset {
     ..HOSTED
 };
 
-/// Every vendor that is known by name, in the order in which a list shows them.
+/// All known vendors, in the order of lists.
 pub const PRESETS: [Preset; 23] = [
     Preset {
         name: "anthropic",
@@ -312,7 +312,7 @@ impl Preset {
         ALL.iter().find(|preset| preset.name == name)
     }
 
-    /// The vendor that a provider without `vendor` and without `url` reaches by this wire.
+    /// The vendor of a provider without `vendor` and `url` on this wire.
     pub(super) fn implied(provider: ProviderName, api: Api) -> Option<&'static Self> {
         match (provider, api) {
             (ProviderName::Hosted, Api::Messages) => Self::find("anthropic"),
@@ -323,7 +323,7 @@ impl Preset {
         }
     }
 
-    /// All variables that may carry its key, in the order in which they count.
+    /// All variables that may hold its key, in order of precedence.
     pub fn variables(&self) -> impl Iterator<Item = &'static str> {
         self.own_variable
             .into_iter()
@@ -355,7 +355,7 @@ pub(super) struct UrlParts<'a> {
     pub(super) resource: Option<&'a str>,
 }
 
-/// The placeholder for the model, which may change within a session's settings.
+/// The placeholder for the model, which may change within a session.
 pub(super) const MODEL: &str = "{model}";
 
 /// A URL with the model put in.
@@ -408,7 +408,7 @@ pub(super) fn is_url_part(value: &str) -> bool {
     !value.is_empty() && value.len() <= 100 && value.chars().all(allowed)
 }
 
-/// Characters that stay as they are in one segment of a path, beside letters and digits.
+/// Characters besides letters and digits that are not encoded in one segment of a path.
 const SEGMENT: &str = "-._~:";
 
 #[cfg(test)]
