@@ -345,11 +345,11 @@ Examples:
 
     /// Undo the changes of a session, byte for byte
     ///
-    /// Files that you changed since are named and left alone; the exit code is 1 then. Where your edits touch other lines,
-    /// the merge is shown, and a yes on a terminal or --merge makes it. An undo is a session that can be
-    /// undone, too. Without a name it takes back the newest session that changed files; where that is undone already, it
-    /// asks before it takes back the one before it, and without a terminal it needs that one's name. Only changes of files through skills are undone: commits, installations and files written by
-    /// commands stay. Commits and installations are named.
+    /// Files that you changed since are named and left alone; the exit code is 1 then. Where your edits touch other
+    /// lines, the merge is shown, and a yes on a terminal or --merge makes it. An undo is a session that can be undone,
+    /// too. Without a name, the newest session that changed files is undone. If it is undone already, an earlier
+    /// session is undone only if you name it, or after a yes on a terminal. Only changes of files through skills are
+    /// undone: commits, installations and files written by commands stay. Commits and installations are named.
     #[command(after_help = "\
 Examples:
   tool undo                    the newest session that changed files
