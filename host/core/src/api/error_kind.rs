@@ -16,13 +16,12 @@ macro_rules! error_kinds {
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub enum ErrorKind {
             $($(#[$doc])+ $kind,)+
-            /// A code that this version does not know: the daemon, or the one that wrote a journal, is newer. Only
-            /// reading makes one.
+            /// A code of a newer version, read from its daemon or its journal. This version never creates one.
             Foreign(ForeignCode),
         }
 
         impl ErrorKind {
-            /// The kind that a code stands for.
+            /// The kind with this code.
             pub fn from_code(code: &str) -> Self {
                 match code {
                     $($code => Self::$kind,)+
@@ -30,7 +29,7 @@ macro_rules! error_kinds {
                 }
             }
 
-            /// The stable name, in kebab case: what programs decide by.
+            /// The stable name for programs, in kebab case.
             pub fn code(&self) -> &str {
                 match self {
                     $(Self::$kind => $code,)+
@@ -38,8 +37,8 @@ macro_rules! error_kinds {
                 }
             }
 
-            /// The status of an HTTP answer that tells this. Kinds that only commands and events tell have the one of a
-            /// request that cannot be served as it is. A foreign one is passed on by a server that does not know it.
+            /// The status of an HTTP answer with this error. Kinds that occur only in commands and events have that of
+            /// a request that cannot be served.
             pub fn http_status(&self) -> u16 {
                 match self {
                     $(Self::$kind => $status,)+
@@ -47,7 +46,7 @@ macro_rules! error_kinds {
                 }
             }
 
-            /// The exit code of a command that ends with this. All that is known of a foreign one is that it failed.
+            /// The exit code of a command that ends with this error.
             pub fn exit_code(&self) -> u8 {
                 match self {
                     $(Self::$kind => $exit,)+
