@@ -16,18 +16,18 @@ use tool_repository::normalise;
 pub(crate) const CITATIONS_MAX: usize = 1000;
 /// Images and diagrams of one call.
 const MEDIA_MAX: usize = 8;
-/// Bytes of them together: an event and a message of MCP hold all of them in base64.
+/// Bytes of all media of one call: an event and an MCP message hold all of them in base64.
 const MEDIA_BYTES_MAX: usize = 512 * 1024;
-/// Bytes of an alternative text.
+/// Longest alternative text.
 const ALTERNATIVE_BYTES_MAX: usize = 4 * 1024;
-/// Bytes of a line that a person sees while the call runs.
+/// Longest line that a person sees while the call runs.
 const LIVE_LINE_BYTES_MAX: usize = 4 * 1024;
 
-/// Parts of the answer of one instance, in the order in which they came.
+/// Parts of the answer of one instance, in the order in which the guest gave them.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerParts {
     pub(crate) text: String,
-    /// Bytes of the text that a person has seen.
+    /// Bytes of the text whose lines a person has been shown.
     told_bytes: usize,
     pub(crate) citations: Vec<Citation>,
     pub(crate) media: Vec<Media>,
@@ -92,7 +92,7 @@ impl AnswerParts {
         Ok(())
     }
 
-    /// Takes the next piece of the text, and tells a person its complete lines.
+    /// Appends a piece of the text, and shows its complete lines to a person.
     pub(crate) fn add_text(
         &mut self,
         call: &CallBudget,
@@ -113,7 +113,7 @@ impl AnswerParts {
         Ok(())
     }
 
-    /// Puts the citations and media of earlier parts before these, within the bounds of one call.
+    /// Puts the citations and media of earlier parts before these, within the limits of one call.
     pub(crate) fn prepend(&mut self, parts: Vec<Self>) {
         let own = std::mem::take(self);
         for part in parts.into_iter().chain([own]) {
@@ -150,15 +150,15 @@ pub(crate) fn progress(
     }
 }
 
-/// Tells a person one line while the call runs.
+/// Shows a line to a person while the call runs.
 fn tell(call: &CallBudget, context: Option<&CallContext>, line: &str) {
     if let Some(context) = context.filter(|_| call.take_live_line()) {
         (context.progress)(&clean_line(beginning(line, LIVE_LINE_BYTES_MAX)));
     }
 }
 
-/// The content as events and messages hold it: an image in base64, a diagram as its text. The beginning of an image must be
-/// that of its type, so that no reader takes it for something else.
+/// Encodes the content for events and messages: an image in base64, a diagram as its text. The first bytes of an image
+/// must be those of its type, so that no reader takes it for another type, such as HTML.
 fn encode(media_type: &str, content: Vec<u8>) -> Result<String, Failure> {
     let is_of_type = match media_type {
         "image/png" => content.starts_with(b"\x89PNG\r\n\x1a\n"),

@@ -1,8 +1,8 @@
-//! The arguments of a call: parsed, validated against the skill's schema, and where they do not fit, explained.
+//! Parses the arguments of a call, validates them against the skill's schema, and explains what does not fit.
 //!
-//! The words are for a model that must mend its call: where (a JSON pointer), what the schema wants there, and what
-//! came. A schema may come from a foreign component, so it causes no request, its patterns run in linear time, and what
-//! it and the arguments make of work together is bounded before anything is done (`weight`).
+//! The explanation is for a model that has to correct its call: where (a JSON pointer), what the schema expects, and
+//! what was given. A schema may come from a foreign component. So validating causes no request, patterns run in linear
+//! time, and the work of schema and arguments together is bounded before validation starts (`weight`).
 
 mod leniency;
 mod weight;
@@ -21,22 +21,26 @@ use tool_core::api::ErrorKind;
 use tool_core::text::nearest;
 use tool_core::text::{beginning, clean};
 
-/// Longest piece of the caller's own words in an error.
+/// Longest quotation of the caller's own text in an error.
 const SHOWN_BYTES_MAX: usize = 100;
 
 pub use leniency::unmarked;
 
-/// A schema that arguments can be held to.
+/// A compiled schema for arguments.
 #[derive(Debug)]
 pub struct Schema {
     validator: Validator,
-    /// Its parts, with references put in place of themselves.
+    /// Number of its parts if every reference is replaced by its target.
     parts: u64,
-    /// As it was written, for telling which of its names was meant.
+    /// The schema as it was written, to suggest names from it.
     source: Value,
 }
 
-/// Compiles a schema. The error is the end of a sentence.
+/// Compiles a schema.
+///
+/// # Errors
+///
+/// Why the schema is refused, as the end of a sentence.
 pub fn compile(schema: &Value) -> Result<Schema, String> {
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err("its schema is not of `\"type\": \"object\"`".to_owned());
@@ -61,11 +65,15 @@ pub struct CheckedArguments {
     pub value: Value,
     /// One sentence for each value that was corrected.
     pub changes: Vec<String>,
-    /// JSON pointers of the paths among them, which the schema marks with `"format": "path"`.
+    /// JSON pointers of the paths among the arguments: values that the schema marks with `"format": "path"`.
     pub paths: Vec<String>,
 }
 
-/// Parses the arguments of a call in the repository at `root`, corrects them (`leniency`), and validates.
+/// Parses the arguments of a call in the repository at `root`, corrects them (`leniency`), and validates them.
+///
+/// # Errors
+///
+/// The arguments are too large, are not JSON, or do not fit the schema.
 pub fn check_call(
     skill: &str,
     schema: &Schema,
@@ -79,12 +87,12 @@ pub fn check_call(
     Ok(CheckedArguments { value, changes, paths })
 }
 
-/// Parses and validates. Gives the JSON object back.
+/// Parses and validates arguments without correcting them.
 pub(crate) fn check(skill: &str, schema: &Schema, arguments: &RawArguments<'_>) -> Result<Value, CallError> {
     validate(skill, schema, parse(skill, arguments)?)
 }
 
-/// The work of validating, within its limit.
+/// Computes the work of validating, and refuses too much of it.
 fn work(skill: &str, schema: &Schema, value: &Value) -> Result<u64, CallError> {
     let work = schema.parts.saturating_mul(weight::of_value(value));
     if work > limits::SCHEMA_WORK_MAX {
@@ -105,7 +113,7 @@ fn validate(skill: &str, schema: &Schema, value: Cow<'_, Value>) -> Result<Value
         got,
         is_surplus,
     };
-    // Errors hold more data than the validation itself: above this bound, the host collects none.
+    // Errors hold more data than the validation itself needs: above this limit, none are collected.
     if work > limits::SCHEMA_ERROR_WORK_MAX {
         return Err(unfit(
             "",
@@ -114,8 +122,8 @@ fn validate(skill: &str, schema: &Schema, value: Cow<'_, Value>) -> Result<Value
             false,
         ));
     }
-    // The innermost of several errors is the one that helps: an outer one only says that a part did not fit. Of two that
-    // are as deep it is the one that knows what was meant.
+    // The innermost of several errors helps: an outer one only says that some part did not fit. Of two at the same
+    // depth, the one with a suggestion is taken.
     let errors = schema.validator.iter_errors(&value);
     let errors = errors.map(|error| (meant(&error, &schema.source), error));
     Err(
@@ -177,7 +185,7 @@ fn depth(error: &ValidationError<'_>) -> usize {
     error.instance_path().as_str().matches('/').count()
 }
 
-/// The name that is nearest to one that is unknown: of a field, or of one of several choices.
+/// Suggests the known name that is nearest to an unknown one: of a field, or of a choice.
 fn meant(error: &ValidationError<'_>, schema: &Value) -> Option<String> {
     match (error.kind(), error.instance().as_ref()) {
         (ValidationErrorKind::AdditionalProperties { unexpected }, _) => {
@@ -237,7 +245,7 @@ fn expected(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// True for an error about a field that the schema does not know.
+/// True for an error about a field that the schema does not have.
 fn is_surplus(error: &ValidationError<'_>) -> bool {
     matches!(
         error.kind(),

@@ -1,7 +1,7 @@
-//! Records what the calls of a skill need while they run, and compares it with what the skill is granted.
+//! Records what the calls of a skill use while they run, and compares it with what the skill is granted.
 //!
-//! A call that is recorded proposes nothing: what it leaves in its stage is noted and thrown away, and what would run or
-//! commit something is denied and noted as asked for. So recorded calls can be those that a repository has seen.
+//! A recorded call changes nothing: the host notes the content of its stage and drops it, and denies and notes runs and
+//! commits. So calls that a repository has seen before can be repeated for an audit.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -12,10 +12,10 @@ use super::{CallReport, Limits};
 use crate::limits;
 use tool_core::api::Effect;
 
-/// Most globs in one list of an audit: fewer say less, and more are too many to read.
+/// Globs in one list of an audit: fewer say less, and more are too many to read.
 const GLOBS_MAX: usize = 12;
 
-/// Takes note of what calls do. Shared by all calls that one audit makes.
+/// Notes what calls do. All calls of one audit share it.
 #[derive(Debug, Default)]
 pub struct Recorder(Mutex<Noted>);
 
@@ -34,18 +34,18 @@ struct Noted {
     answer_bytes: u64,
 }
 
-/// The least policy that would have been enough, and how it compares with the granted one.
+/// The smallest policy that would have been enough, and how it compares with the granted one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Audit {
     /// The skill.
     pub skill: String,
-    /// Calls that were made.
+    /// Number of calls.
     pub calls: usize,
-    /// Calls of them that did not work.
+    /// Number of calls that failed.
     pub failed: usize,
     /// Effects that were used or asked for.
     pub used: Vec<Effect>,
-    /// Effects that it is granted and none of the calls has used.
+    /// Effects that are granted and that no call used.
     pub superfluous: Vec<Effect>,
     /// Globs of the files that were read.
     pub read: Vec<String>,
@@ -53,30 +53,30 @@ pub struct Audit {
     pub listed: Vec<String>,
     /// Globs of the files that were proposed.
     pub staged: Vec<String>,
-    /// True where there were more paths than are kept.
+    /// True if there were more paths than are kept.
     pub is_cut: bool,
-    /// The most that one call took.
+    /// Largest use of each resource by one call.
     pub peak: Peak,
 }
 
-/// Largest use of each resource by one call, beside its bound.
+/// Largest use of each resource by one call, and its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Peak {
     /// Wall time in microseconds.
     pub wall_us: u64,
-    /// Its bound.
+    /// Limit in microseconds.
     pub wall_us_max: u64,
-    /// Linear memory.
+    /// Linear memory in bytes.
     pub memory_bytes: u64,
-    /// Its bound.
+    /// Limit in bytes.
     pub memory_bytes_max: u64,
     /// Bytes read from files.
     pub read_bytes: u64,
-    /// Their bound.
+    /// Limit in bytes.
     pub read_bytes_max: u64,
     /// Bytes of the answer.
     pub answer_bytes: u64,
-    /// Their bound.
+    /// Limit in bytes.
     pub answer_bytes_max: u64,
 }
 
@@ -166,7 +166,7 @@ impl Recorder {
     }
 }
 
-/// Keeps a path, as long as there is room.
+/// Adds a path up to the limit; sets `is_cut` if a path is left out.
 fn add(paths: &mut BTreeSet<String>, path: &str, is_cut: &mut bool) {
     if paths.len() < limits::AUDIT_PATHS_MAX {
         paths.insert(path.to_owned());
@@ -175,8 +175,8 @@ fn add(paths: &mut BTreeSet<String>, path: &str, is_cut: &mut bool) {
     }
 }
 
-/// The narrowest few globs that cover all paths: the files themselves, else those of one kind in each directory, else
-/// in each top directory, else all there.
+/// Returns few and narrow globs that cover all paths: the files themselves, or else one for each extension in each
+/// directory, in each top directory, or one for everything in each top directory.
 fn globs(paths: &BTreeSet<String>) -> Vec<String> {
     let levels: [fn(&str) -> String; 5] = [
         ToOwned::to_owned,
@@ -204,7 +204,7 @@ fn globs(paths: &BTreeSet<String>) -> Vec<String> {
     globs.into_iter().collect()
 }
 
-/// Lists, without those that a recursive one covers.
+/// Removes globs that a recursive one covers.
 fn within(listed: BTreeSet<String>) -> Vec<String> {
     let wide: Vec<String> = listed
         .iter()
@@ -235,7 +235,7 @@ fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// With its dot; nothing where there is none, or where the name is one.
+/// Extension with its dot; empty if there is none, or if the name only begins with a dot.
 fn extension(name: &str) -> &str {
     match name.rfind('.') {
         Some(at) if at > 0 => &name[at..],

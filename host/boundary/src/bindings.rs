@@ -5,7 +5,7 @@
     reason = "generated from `wit/skill.wit`, which documents it"
 )]
 
-// Without WASI: `wasmtime-wasi` has it, but for the interfaces below.
+// Without WASI: `wasmtime-wasi` has its bindings, except for the interfaces below.
 wasmtime::component::bindgen!({
     path: "../../wit",
     inline: "
@@ -16,7 +16,7 @@ wasmtime::component::bindgen!({
         }
     ",
     world: "tool:host/skill",
-    // A host function may end its guest: at the deadline, on cancellation, at a bound.
+    // A host function may end its guest: at the deadline, on cancellation, or at a limit.
     imports: { default: trappable },
 });
 

@@ -1,6 +1,6 @@
 //! The budget of one call: its limits, its clock, its records, and the reason for its end.
 //!
-//! Everything that a guest can use up is counted in [`CallBudget`], which the parts of a sharded call share. A bound that is
+//! [`CallBudget`] counts everything that a guest can use up. The parts of a sharded call share it. A limit that is
 //! reached ends the guest with a [`Stop`], which becomes a typed error that names the skill.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,27 +26,27 @@ use tool_repository::bulk::Names;
 use tool_repository::foreign;
 use tool_repository::{FileList, SkippedIgnores};
 
-/// Why the host ended a guest. Travels through wasmtime as the error of a host call or of the epoch's callback.
+/// Reason why the host ended a guest. wasmtime carries it as the error of a host call or of the epoch's callback.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Stop {
-    /// A bound was reached.
+    /// A limit was reached.
     #[error("the limit of {limit} was exceeded")]
     Limit {
-        /// For people.
+        /// Text for people.
         limit: String,
-        /// For the receipt.
+        /// Kind for the receipt.
         kind: ErrorKind,
     },
     /// The session ended, or another part of the same call failed.
     #[error("cancelled")]
     Cancelled,
-    /// More programs run for calls than may.
+    /// Too many programs run for calls.
     #[error("too many runs are under way")]
     Busy,
-    /// The guest caused an effect that is not granted and that has no answer of its own.
+    /// The guest caused an effect that is not granted, in a function that cannot answer with a failure.
     #[error("the effect `{effect}` is not granted")]
     Denied {
-        /// The effect. It may hold a host, and errors are small.
+        /// The effect. Boxed because it may hold a host name, and errors should be small.
         effect: Box<Effect>,
         /// Advice to the user.
         hint: String,
@@ -65,12 +65,13 @@ impl Stop {
     }
 }
 
-/// Resource use of one call, and its deadline.
+/// Deadline and resource use of one call.
 #[derive(Debug)]
 pub struct CallBudget {
     pub(crate) skill: String,
     pub(crate) limits: Limits,
-    /// Cancelled when the session ends, when the time is up, or when a part has failed: all waits listen to it.
+    /// Cancelled when the session ends, when the time is up, or when a part has failed. Every wait of the call watches
+    /// it.
     pub token: CancellationToken,
     pub(crate) started: Instant,
     session: CancellationToken,
@@ -84,67 +85,68 @@ pub struct CallBudget {
     pub(crate) walked: Counter,
     pub(crate) logged: AtomicU64,
     pub(crate) log_dropped: AtomicU64,
-    /// Messages of the guest, within the bound of its log.
+    /// Messages of the guest, within the limit of its log.
     log: Mutex<Vec<String>>,
     pub(crate) files_open: AtomicUsize,
-    /// True once the disk of a stage took no more.
+    /// True after the disk of a stage was full.
     pub(crate) stage_full: AtomicBool,
-    /// Judges whose the files of the call are; absent where the call belongs to no session.
+    /// Decides which files may hold text from outside; absent if the call belongs to no session.
     files_outside: OnceLock<OutsideFiles>,
-    /// Places that it read and that may not be the user's own.
+    /// Places that the guest has read and that may hold text from outside.
     places: Mutex<BTreeMap<String, WritablePlace>>,
-    /// True once the call had more than `CALL_PLACES_MAX` places.
+    /// True after the call has had more than `CALL_PLACES_MAX` places.
     places_full: AtomicBool,
-    /// Actions of the host itself for the guest, for the receipt.
+    /// Actions of the host for the guest, for the receipt.
     deeds: Mutex<Deeds>,
-    /// Files that it says its answer shows, with the digests of what it has read of them.
+    /// Files that the guest says its answer shows, with digests of their content.
     claims: Mutex<BTreeMap<String, String>>,
-    /// Files whose content the guest has read, where it may propose to replace them.
+    /// Files whose content the guest has read, if it may propose to replace them.
     served: OnceLock<Mutex<BTreeSet<String>>>,
-    /// Digests of files whose keys the guest sees as placeholders, by their paths and by the digests of what it sees.
+    /// Digests of files whose keys the guest sees as placeholders, by path and by the digest of what the guest sees.
     copies: Mutex<BTreeMap<(String, String), String>>,
-    /// Bytes of such copies that its open files have held.
+    /// Bytes of such copies that open files of the call have held.
     copied: AtomicU64,
-    /// Lines that the client has got while it runs.
+    /// Lines that the client has received while the call runs.
     live_lines: AtomicUsize,
-    /// The file list, once the guest has asked for it: its pages must agree, and its parts need not walk again.
+    /// File list, once the guest has asked for it: all pages must come from the same list, and parts need not walk
+    /// again.
     pub(crate) files: Mutex<Option<Arc<FileList>>>,
-    /// The last path that the list leaves out and that the call has named, with the files below it: its pages and parts
-    /// must agree.
+    /// The last path of the call that the list leaves out, with the files below it: its pages and parts must come from
+    /// the same walk.
     pub(crate) named: Mutex<Option<(String, Names)>>,
-    /// Files that `.gitattributes` calls generated.
+    /// Files that `.gitattributes` marks as generated.
     pub(crate) generated: OnceLock<GeneratedFiles>,
-    /// File names for reading in bulk, which needs no more of the list.
+    /// File names for reading in bulk, for which the rest of the list is not needed.
     pub(crate) names: Mutex<Option<Names>>,
-    /// The search that its parts make, with the files that it leaves out.
+    /// The search that the parts of the call make, with the files that it leaves out.
     pub(crate) search: Mutex<Option<Arc<NarrowedSearch>>>,
-    /// The globs that its readers hold.
+    /// Globs that readers of the call hold.
     pub(crate) globs: Mutex<Vec<Weak<Globs>>>,
     /// Ignore files that a list of the call did not apply.
     skipped_ignores: Mutex<SkippedIgnores>,
-    /// Requests that it has sent.
+    /// Requests that the call has sent.
     pub(crate) requests: Counter,
-    /// Bytes of their bodies and of those of the responses.
+    /// Bytes of the bodies of requests and responses.
     pub(crate) bodies: Counter,
-    /// Places that are no files and whose text the guest has got.
+    /// Sources of text for the guest that are not files, such as a host.
     outside: Mutex<BTreeSet<String>>,
-    /// Recorder of an audit, if one is made.
+    /// Recorder of an audit; absent outside of an audit.
     recorder: OnceLock<Arc<Recorder>>,
 }
 
-/// Files that a call reads and may then replace. A formatter reads all files of a language.
+/// Files that a call may read and then replace. A formatter reads all files of a language.
 const SERVED_FILES_MAX: usize = 65_536;
 
-/// Bytes of the copies of files with keys that the open files of a call have held together.
+/// Bytes of copies of files with keys that the open files of a call have held together.
 const COPIED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Lines that a call tells a person while it runs.
+/// Lines that a call shows to a person while it runs.
 const LIVE_LINES_MAX: usize = 1000;
 
-/// Commits, and packages, of one call that its receipt names. A person reads them.
+/// Commits, and packages, that the receipt of one call names. A person reads them.
 const DEEDS_MAX: usize = 100;
 
-/// Actions of the host itself for a call. A guest may claim anything about them.
+/// Actions of the host for a call, recorded by the host because a guest may claim anything about them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Deeds {
     /// The last test run.
@@ -163,7 +165,7 @@ pub(crate) struct Deeds {
 }
 
 impl Deeds {
-    /// A sentence about a test run in which every test passed: numbers, and no text of the run.
+    /// Returns a sentence about a test run in which every test passed. It has numbers, and no text of the run.
     pub(crate) fn passed_sentence(&self) -> Option<String> {
         let tests = self.tests.as_ref()?;
         let has_passed = tests.status == TestStatus::Passed && tests.counts.is_some_and(|counts| counts.passed > 0);
@@ -179,33 +181,33 @@ impl Deeds {
     }
 }
 
-/// A place that may not be the user's own.
+/// A place that may hold text from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WritablePlace {
-    /// Its name says that it is not.
+    /// True if its name says so.
     pub is_named: bool,
-    /// The last walk saw it among the user's files.
+    /// True if the last walk listed it among the user's files.
     pub is_listed: bool,
 }
 
-/// Wall time of a call: its own, and what recipes took.
+/// Wall time of a call, and the time that recipes took.
 #[derive(Debug)]
 struct Clock {
     budget: Duration,
     /// Time since the start that does not count.
     excluded: Duration,
-    /// Set while the clock stands still.
+    /// Set while the clock is stopped.
     paused: Option<Instant>,
     /// Time left for recipes.
     recipes: Duration,
 }
 
-/// Something that only grows.
+/// A sum that only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds, unless the sum would exceed `max`.
+    /// Adds `amount`, and fails with `stop` if the sum exceeds `max`.
     pub(crate) fn add(&self, amount: u64, max: u64, stop: impl FnOnce() -> Stop) -> Result<(), Stop> {
         let before = self.0.fetch_add(amount, Ordering::Relaxed);
         match before.checked_add(amount) {
@@ -220,7 +222,7 @@ impl Counter {
 }
 
 impl CallBudget {
-    /// A call of `skill` that begins now and ends with its session.
+    /// Starts the budget of a call of `skill`, which ends with its session.
     pub fn new(skill: &str, limits: Limits, session: &CancellationToken) -> Arc<Self> {
         let clock = Clock {
             budget: limits.wall,
@@ -270,7 +272,7 @@ impl CallBudget {
         })
     }
 
-    /// Has notes taken of this call.
+    /// Records this call for an audit.
     pub(crate) fn record(&self, recorder: &Arc<Recorder>) {
         self.recorder.get_or_init(|| Arc::clone(recorder));
     }
@@ -280,7 +282,7 @@ impl CallBudget {
         self.recorder.get().map(Arc::as_ref)
     }
 
-    /// Records a file whose content the guest learns, unless the file is surely the user's own.
+    /// Records a file whose content the guest learns, unless the file is certainly the user's own.
     pub fn note_place(&self, path: &str, listed: bool) {
         let place = match self.files_outside.get() {
             Some(outside) => outside.find_place(path),
@@ -289,7 +291,8 @@ impl CallBudget {
         self.note_found(path, place.as_deref(), listed);
     }
 
-    /// Records a file whose content the guest learns from git and not from the work tree: only its name says whose it is.
+    /// Records a file whose content the guest learns from git and not from the work tree: only its name decides whose
+    /// it is.
     pub fn note_stored_place(&self, path: &str, listed: bool) {
         self.note_found(path, foreign::find_place(path), listed);
     }
@@ -313,7 +316,7 @@ impl CallBudget {
         }
     }
 
-    /// Records a directory that the guest lists. Its names count also where the list is empty or cut short.
+    /// Records a directory that the guest lists. It counts even if the list is empty or cut short.
     pub(crate) fn note_directory(&self, directory: &str) {
         if let Some(place) = self.find_directory(directory, std::iter::empty()) {
             self.note_found(directory, Some(&place), false);
@@ -327,7 +330,7 @@ impl CallBudget {
         }
     }
 
-    /// Has the files of this call judged by more than their names.
+    /// Judges the files of this call by more than their names.
     pub(crate) fn judge_files(&self, outside: OutsideFiles) {
         self.files_outside.get_or_init(|| outside);
     }
@@ -343,7 +346,7 @@ impl CallBudget {
         }
     }
 
-    /// True where there were more places than [`Self::places`] holds.
+    /// True if there were more places than [`Self::places`] holds.
     pub(crate) fn has_more_places(&self) -> bool {
         self.places_full.load(Ordering::Relaxed)
     }
@@ -363,7 +366,7 @@ impl CallBudget {
         }
     }
 
-    /// Adds a sentence of the host to the answer. It holds no text of the repository but paths of what was changed.
+    /// Adds a sentence of the host to the answer. It holds no text of the repository except paths of changed files.
     pub fn note_notice(&self, notice: String) {
         let notices = &mut self.lock_deeds().notices;
         if notices.len() < DEEDS_MAX {
@@ -383,7 +386,8 @@ impl CallBudget {
         packages.extend(names.iter().take(room).cloned());
     }
 
-    /// Notes a request that is sent, and that text of its host reaches the guest. Returns its place in the receipt.
+    /// Notes a request that is about to be sent, and that text of its host reaches the guest. Returns its index in the
+    /// receipt.
     pub(crate) fn note_request(&self, host: &HostName, method: &str, body_bytes: usize) -> usize {
         self.note_outside(format!("`{host}`"));
         let requests = &mut self.lock_deeds().requests;
@@ -398,7 +402,7 @@ impl CallBudget {
         requests.len() - 1
     }
 
-    /// Notes status and length of the response to a request, or why there is none.
+    /// Notes status and length of a response, or why there is none.
     pub(crate) fn note_response(&self, record: usize, response: Result<(u16, usize), TransportError>) {
         if let Some(request) = self.lock_deeds().requests.get_mut(record) {
             match response {
@@ -411,7 +415,7 @@ impl CallBudget {
         }
     }
 
-    /// Notes a place that is no file and whose text reaches the guest, in words.
+    /// Notes a source of text that is not a file, described in words.
     pub fn note_outside(&self, place: String) {
         let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
         if outside.len() < limits::FOREIGN_PLACES_MAX {
@@ -445,15 +449,15 @@ impl CallBudget {
         self.places.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes the ignore files that a list did not apply, for the answer.
+    /// Notes the ignore files that a list did not apply, to report them in the answer.
     pub(crate) fn note_skipped_ignores(&self, skipped: &SkippedIgnores) {
         if !skipped.is_empty() {
             *self.skipped_ignores.lock().unwrap_or_else(PoisonError::into_inner) = skipped.clone();
         }
     }
 
-    /// Sentences that name the ignore files which no list of this call applied. The paths in it are text of the
-    /// repository in a sentence of the host, so each taints the conversation.
+    /// Returns sentences that name the ignore files which no list of this call applied. Their paths are text of the
+    /// repository within a sentence of the host, so each of them taints the conversation.
     pub(crate) fn ignores_notice(&self) -> Option<String> {
         let skipped = self.skipped_ignores.lock().unwrap_or_else(PoisonError::into_inner);
         let unlisted = WritablePlace {
@@ -464,7 +468,7 @@ impl CallBudget {
         skipped.notice()
     }
 
-    /// Takes note of a file that the guest says its answer shows.
+    /// Notes a file that the guest says its answer shows.
     pub(crate) fn claim(&self, path: String, sha256: String) {
         let sha256 = self.real_digest(&path, sha256);
         let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
@@ -478,12 +482,12 @@ impl CallBudget {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on, keeps the paths of the files that the guest reads. A call that may not write needs none of them.
+    /// Keeps the paths of files that the guest reads from now on. A call that may not write needs none of them.
     pub(crate) fn keep_served(&self) {
         self.served.get_or_init(Mutex::default);
     }
 
-    /// Takes note of a file whose content the guest reads.
+    /// Notes a file whose content the guest reads.
     pub(crate) fn note_served(&self, path: &str) {
         let Some(served) = self.served.get() else { return };
         let mut served = served.lock().unwrap_or_else(PoisonError::into_inner);
@@ -498,12 +502,12 @@ impl CallBudget {
         served.is_some_and(|served| served.lock().unwrap_or_else(PoisonError::into_inner).contains(path))
     }
 
-    /// True where the guest may propose changes.
+    /// True if the guest may propose changes.
     pub(crate) fn may_write(&self) -> bool {
         self.served.get().is_some()
     }
 
-    /// Takes note of a copy with placeholders that an open file holds; false where the call holds too much of them.
+    /// Notes a copy with placeholders that an open file holds; false if the call holds too many bytes of them.
     pub(crate) fn keep_copy(&self, path: &str, content: &[u8], copy: &[u8]) -> bool {
         let held = self.copied.fetch_add(copy.len() as u64, Ordering::Relaxed);
         let fits = held + (copy.len() as u64) <= COPIED_BYTES_MAX;
@@ -513,7 +517,7 @@ impl CallBudget {
         fits
     }
 
-    /// Takes note of a file whose keys the guest sees as placeholders: the guest knows only the digest of what it sees.
+    /// Notes a file whose keys the guest sees as placeholders. The guest knows only the digest of what it sees.
     pub(crate) fn note_copy(&self, path: &str, content: &[u8], copy: &[u8]) {
         let mut copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
         if copies.len() < SERVED_FILES_MAX {
@@ -521,7 +525,7 @@ impl CallBudget {
         }
     }
 
-    /// The digest of a file itself, where the guest gives that of what it has seen.
+    /// Returns the digest of the file itself for the digest of what the guest has seen.
     pub(crate) fn real_digest(&self, path: &str, sha256: String) -> String {
         let copies = self.copies.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (path.to_owned(), sha256);
@@ -531,12 +535,12 @@ impl CallBudget {
         }
     }
 
-    /// True where the client may get one more line.
+    /// True if the client may receive one more line.
     pub(crate) fn take_live_line(&self) -> bool {
         self.live_lines.fetch_add(1, Ordering::Relaxed) < LIVE_LINES_MAX
     }
 
-    /// One tick of the epoch: ends the call when its time is up. False once it is over.
+    /// Ends the call at a tick of the epoch if its time is up. False once it has ended.
     pub(crate) fn tick(&self) -> bool {
         if self.expired() {
             self.token.cancel();
@@ -544,11 +548,12 @@ impl CallBudget {
         !self.token.is_cancelled()
     }
 
-    /// Fails once the call must end. Every host call asks.
+    /// Fails once the call must end. Every host call checks this.
     pub(crate) fn check(&self) -> Result<(), Stop> {
         if !self.token.is_cancelled() {
             return Ok(());
         }
+        // A cancelled session is reported as such, even if the time is over too.
         if !self.session.is_cancelled() && self.expired() {
             return Err(Stop::limit(seconds(self.limits.wall), ErrorKind::Timeout));
         }
@@ -564,9 +569,9 @@ impl CallBudget {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs something that a human may have to answer first: it does not count.
+    /// Runs something that a person may have to answer first; the time does not count.
     pub fn unclocked<R>(&self, work: impl FnOnce() -> R) -> R {
-        // Only one part of a call can be here: a skill that causes such effects is not sharded.
+        // Only one part of a call can be here: skills that cause such effects are not sharded.
         self.clock().paused = Some(Instant::now());
         let result = work();
         let mut clock = self.clock();
@@ -576,7 +581,7 @@ impl CallBudget {
         result
     }
 
-    /// Runs a recipe, which has a budget of its own. `work` gets the rest of it.
+    /// Runs a recipe within its own budget of time, whose rest `work` receives.
     pub fn recipe<R>(&self, work: impl FnOnce(Duration) -> R) -> Result<R, Stop> {
         let left = self.clock().recipes;
         if left.is_zero() {
@@ -596,12 +601,12 @@ impl CallBudget {
         self.memory_peak.load(Ordering::Relaxed)
     }
 
-    /// Gives back the linear memory of a store that ended.
+    /// Returns the linear memory of a store that has ended.
     pub(crate) fn release_memory(&self, bytes: u64) {
         self.memory.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Takes more linear memory, where the bound allows it.
+    /// Reserves linear memory; false if the limit forbids it.
     pub(crate) fn grow_memory(&self, bytes: u64) -> bool {
         let before = self.memory.fetch_add(bytes, Ordering::Relaxed);
         let sum = before.saturating_add(bytes);
@@ -624,7 +629,7 @@ impl CallBudget {
         std::mem::take(&mut *self.log.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Converts the end of a guest to a typed error. `stderr` is its last output.
+    /// Converts the end of a guest to a typed error. `stderr` is the guest's last output.
     pub(crate) fn explain(&self, error: &wasmtime::Error, stderr: &str) -> CallError {
         tracing::debug!(skill = %self.skill, error = ?error, "a skill ended early");
         let skill = self.skill.clone();
@@ -651,7 +656,7 @@ impl CallBudget {
             let crowd = Crowd::Calls;
             return CallError::Busy { skill, crowd };
         }
-        // A guest that was refused memory nearly always ends itself with a trap; the refusal is the reason.
+        // A guest that was refused memory nearly always ends with a trap; the refusal is its reason.
         if self.memory_refused.load(Ordering::Relaxed) {
             let (limit, kind) = (
                 format!("{} of memory", mebibytes(self.limits.memory_bytes)),
@@ -662,7 +667,7 @@ impl CallBudget {
         let words = error
             .downcast_ref::<wasmtime::Trap>()
             .map_or_else(|| error.root_cause().to_string(), ToString::to_string);
-        // wasmtime has no types for these two; tests hold its words to it.
+        // wasmtime has no types for these two; tests check its wording.
         if words.contains("fuel allocated for hostcalls") {
             let bytes = mebibytes(self.limits.host_call_bytes as u64);
             let (limit, kind) = (format!("{bytes} in one answer or host call"), ErrorKind::Output);
@@ -682,7 +687,7 @@ impl CallBudget {
     }
 }
 
-/// The answer to an effect that is not granted.
+/// Error for an effect that is not granted.
 pub(crate) fn denied(skill: &str, effect: Effect, hint: String) -> CallError {
     CallError::Failure {
         skill: skill.to_owned(),
@@ -692,11 +697,11 @@ pub(crate) fn denied(skill: &str, effect: Effect, hint: String) -> CallError {
     }
 }
 
-/// A trap in words: what the guest said last, and how it ended.
+/// Describes a trap: the guest's last output, and how it ended.
 fn reason(words: &str, stderr: &str) -> String {
     let words = words.trim_start_matches("wasm trap: ");
     let cleaned = clean(stderr);
-    // A guest cannot have environment variables, so advice about them is dropped.
+    // A guest cannot have environment variables, so advice to set them is dropped.
     let said: Vec<&str> = cleaned
         .lines()
         .map(str::trim)

@@ -1,8 +1,8 @@
-//! Compiled code: built-in, or cached on disk by digest. Making it is `compile`'s.
+//! Compiled code of skills on disk, cached by digest. `compile` makes it.
 //!
-//! Compiled code is native code, and loading it is trusting it. It is loaded at one place, `deserialize` in `engine`, from the
-//! program itself or from a file of ours in a folder that only this user can write (mode 0700), whose content is the
-//! one that we wrote (a digest stands in front of it). What does not load is compiled again.
+//! Compiled code is native code, and loading it means trusting it. Only `deserialize` in `engine` loads it: from the
+//! program itself, or from a file in a folder that only this user can write (mode 0700), whose content is what this
+//! program wrote (a digest precedes it). Code that does not load is compiled again.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Read, Write};
@@ -14,30 +14,30 @@ use sha2::{Digest, Sha256};
 use super::engine::{NativeComponent, Runtime};
 use crate::limits;
 
-/// First bytes of a cache file; the number changes with its form.
+/// First bytes of a cache file; the number changes with the format.
 const MAGIC: &[u8; 16] = b"tool compiled 1\n";
 
 /// Bytes before the code: the magic and the code's SHA-256.
 const HEADER_BYTES: usize = MAGIC.len() + 32;
 
-/// Files that stay in the cache: what a team has, with a few versions of each.
+/// Files that stay in the cache: the skills of a team, with a few versions of each.
 const FILES_MAX: usize = 64;
 
-/// The folder of compiled code.
+/// The folder with compiled code.
 #[derive(Debug)]
 pub struct Cache {
     folder: PathBuf,
 }
 
 impl Cache {
-    /// The cache in a home directory. Nothing is made before something is stored.
+    /// The cache in a home directory. The folder is made when something is stored.
     pub fn new(home: &Path) -> Self {
         Self {
             folder: home.join("cache").join("skills"),
         }
     }
 
-    /// The component with this digest, compiled for this runtime, if it is there and whole.
+    /// Loads the component with this digest, compiled for this runtime, if it is there and undamaged.
     pub fn load(&self, runtime: &Runtime, digest: &str) -> Option<NativeComponent> {
         let path = self.path(runtime, digest);
         match read(&path) {
@@ -56,7 +56,7 @@ impl Cache {
         }
     }
 
-    /// Keeps compiled code. A cache that cannot be written costs time and nothing else, so a failure is only logged.
+    /// Stores compiled code. A failure is only logged: without the cache, the code is compiled again.
     pub fn store(&self, runtime: &Runtime, digest: &str, code: &[u8]) {
         let path = self.path(runtime, digest);
         match self.write(&path, code) {
@@ -72,11 +72,12 @@ impl Cache {
         file.write_all(MAGIC)?;
         file.write_all(&Sha256::digest(code))?;
         file.write_all(code)?;
+        // The rename makes the file appear complete: another process may be reading the folder.
         file.persist(path)?;
         Ok(())
     }
 
-    /// Removes the oldest beyond the bound.
+    /// Removes the oldest files above the limit.
     fn prune(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else {
             return;
@@ -93,19 +94,20 @@ impl Cache {
         }
     }
 
-    /// One file a component and engine: another version or configuration of wasmtime compiles differently.
+    /// One file for each component and engine: another version or configuration of wasmtime compiles to other code.
     fn path(&self, runtime: &Runtime, digest: &str) -> PathBuf {
         self.folder.join(format!("{digest}-{}.compiled", runtime.fingerprint()))
     }
 }
 
-/// Reads compiled code; nothing where there is none.
+/// Reads compiled code; `None` if there is none.
 fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let file = match open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
+    // The folder is checked too: whoever can write it can replace the file.
     check_private(&fs::symlink_metadata(folder)?)?;
     let metadata = file.metadata()?;
     check_private(&metadata)?;
@@ -133,7 +135,7 @@ fn open(path: &Path) -> std::io::Result<File> {
         .open(path)
 }
 
-/// Fails unless this user owns it and no other user can write it.
+/// Fails unless this user owns the file and no other user can write it.
 fn check_private(metadata: &fs::Metadata) -> std::io::Result<()> {
     let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
     if is_ours && metadata.mode() & 0o022 == 0 && !metadata.is_symlink() {

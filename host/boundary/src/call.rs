@@ -1,8 +1,8 @@
-//! A call from its turn, which `turns` gives, to its receipt: instances, parts on several cores, cleaning the answer, the
-//! commit.
+//! Runs a call for which it holds a permit of `turns`, up to its receipt: instances, parts on several cores, cleaning
+//! the answer, and the commit.
 //!
-//! `sandbox` bounds what one instance may do while it runs; `registry` has settled which skill is called with which
-//! arguments. The stage of a call that worked goes to `stage` only here, after the guest is gone.
+//! `sandbox` bounds what an instance may do while it runs; `registry` has decided which skill is called with which
+//! arguments. The stage of a successful call goes to `stage` only here, after the guest is gone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -32,7 +32,7 @@ use tool_core::text::{beginning, clean, clean_line};
 use tool_repository::{Likeness, fold, normalise};
 use tool_sandbox::scratch::{self, ScratchFolder};
 
-/// The kinds of failure that a skill can tell by its code.
+/// Kinds of failure that a skill can report with its code.
 const TOLD: [ErrorKind; 6] = [
     ErrorKind::InvalidArguments,
     ErrorKind::NotFound,
@@ -42,15 +42,15 @@ const TOLD: [ErrorKind; 6] = [
     ErrorKind::Limit,
 ];
 
-/// The kind that a code of the contract stands for; anything else that a skill or a helper says is a failure.
+/// The kind for a code of the contract. Any other code of a skill or a helper counts as `Failed`.
 pub fn kind_told(code: &str) -> ErrorKind {
     let kind = ErrorKind::from_code(code);
     if TOLD.contains(&kind) { kind } else { ErrorKind::Failed }
 }
 
-/// Our skill that reads logs. Logs hold text that other people sent.
+/// Built-in skill that reads logs, which hold text of other people.
 const LOGS: &str = "read_logs";
-/// Our skill that shows parts of manifests and lock files, not always beside their paths.
+/// Built-in skill that shows parts of manifests and lock files, not always with their paths.
 const DEPENDENCIES: &str = "analyze_dependencies";
 
 /// Longest message or hint of a failure.
@@ -60,15 +60,15 @@ const MESSAGE_BYTES_MAX: usize = 16 * 1024;
 pub struct PreparedCall<'a> {
     /// The engine.
     pub runtime: &'a Runtime,
-    /// The admission of calls.
+    /// Admission control of calls.
     pub turns: &'a Turns,
     /// The component.
     pub loaded: &'a Loaded,
     /// Name of the function.
     pub name: &'a str,
-    /// Name of the component: its settings and kept values belong to all of its functions.
+    /// Name of the component; its settings and stored values belong to all of its functions.
     pub component: &'a str,
-    /// JSON Schema of the component's settings, where it has one.
+    /// JSON Schema of the component's settings; absent if it has none.
     pub configuration: Option<&'a Value>,
     /// SHA-256 of the component, hexadecimal.
     pub digest: &'a str,
@@ -78,9 +78,9 @@ pub struct PreparedCall<'a> {
     pub declared: &'a [Effect],
     /// Declared effects that the user and the repository's lock file grant.
     pub within: Vec<Effect>,
-    /// True where its arguments may hold a cursor.
+    /// True if its arguments may hold a cursor.
     pub takes_cursor: bool,
-    /// Schema of the details of its answers, where it gives one.
+    /// Schema of the details of its answers; absent if it gives none.
     pub output: Option<&'a Schema>,
     /// Checked arguments.
     pub arguments: Value,
@@ -104,7 +104,7 @@ struct Proposal {
 }
 
 impl PreparedCall<'_> {
-    /// Runs the call. The caller holds a turn.
+    /// Runs the call. The caller holds a permit.
     pub fn run(mut self) -> CallReport {
         let call = CallBudget::new(self.name, self.limits, &self.context.cancel);
         self.runtime.watch(&call);
@@ -112,7 +112,7 @@ impl PreparedCall<'_> {
         if let Some(recorder) = &self.context.recorder {
             call.record(recorder);
         }
-        // The host's work for the guest ends with the call, also at its deadline.
+        // The host's work for the guest ends with the call, also at the call's deadline.
         let context = Arc::new(CallContext {
             cancel: call.token.clone(),
             ..CallContext::clone(self.context)
@@ -144,7 +144,7 @@ impl PreparedCall<'_> {
         // Ends every wait in the host for this call.
         call.token.cancel();
         let receipt = self.receipt(&call, &grants, &result);
-        // The text of a skill that is not ours may say anything about a run.
+        // The text of a foreign skill may claim anything about a run.
         let is_ours = self.is_builtin && result.is_ok();
         let deeds = call.deeds();
         let notes = HostNotes {
@@ -161,8 +161,9 @@ impl PreparedCall<'_> {
         }
     }
 
-    /// Takes a path that does not exist for the one name that looks like it. A skill that writes gets no name of another
-    /// case, and one that asks git no other name at all: it may ask for a file that is gone.
+    /// Replaces a path that does not exist by the one name that looks the same. For a skill that writes, a name in
+    /// another case does not count. For a skill that asks git nothing is replaced, because it may ask for a deleted
+    /// file.
     fn respell(&mut self, grants: &Grants) -> Spelling {
         let asks_git = [Effect::ReadGit, Effect::CommitGit]
             .iter()
@@ -180,8 +181,8 @@ impl PreparedCall<'_> {
         spelling
     }
 
-    /// Takes note of the files that the answer shows, so that a later proposal may replace them. Built-in skills are
-    /// believed; for any other skill only content that really is in its answer counts.
+    /// Notes the files that the answer shows, so that a later proposal may replace them. Built-in skills are believed;
+    /// for any other skill, only content that really is in its answer counts.
     fn note_shown(&self, call: &CallBudget, text: &str) {
         let mut shown = call.claims();
         shown.retain(|path, sha256| self.is_builtin || self.is_in(call, text, path, sha256));
@@ -191,7 +192,7 @@ impl PreparedCall<'_> {
         }
     }
 
-    /// True where the part of an answer that reaches the model holds the whole content of a file.
+    /// True if the part of an answer that reaches the model holds the whole content of a file.
     fn is_in(&self, call: &CallBudget, text: &str, path: &str, sha256: &str) -> bool {
         let told = beginning(text, limits::TOOL_RESULT_BYTES_MAX);
         let Ok(content) = self
@@ -207,8 +208,8 @@ impl PreparedCall<'_> {
         is_same && std::str::from_utf8(&shown).is_ok_and(|content| told.contains(&*clean(content)))
     }
 
-    /// Places outside the user's own files whose text may be in the result. Programs that the call ran and files that it
-    /// read decide this, and neither the text nor the code of the result.
+    /// Places outside the user's own files whose text may be in the result. The programs that the call ran and the
+    /// files that it read decide this, and not what the result says.
     fn foreign(&self, call: &CallBudget, result: &Result<CallOutcome, CallError>) -> Vec<String> {
         let mut foreign = Vec::new();
         if self.context.turn.has_run_program() {
@@ -224,8 +225,8 @@ impl PreparedCall<'_> {
         let text = said_text(result);
         let mut arguments = Vec::new();
         paths_in(&self.arguments, &mut arguments);
-        // Our skills show the path beside every content, except for one, and open a file that no list holds only where
-        // an argument names it. For any other skill, every opened file counts.
+        // Built-in skills show the path with every content, except for one, and open a file that no list has only if an
+        // argument names it. For any other skill, every opened file counts.
         let is_trusted_to_name = self.is_builtin && self.name != DEPENDENCIES;
         let is_said = |path: &str| {
             let is_in = |argument: &String| fold(argument).contains(&*fold(path));
@@ -250,6 +251,7 @@ impl PreparedCall<'_> {
         if files.changed.contains_key(path) {
             return true;
         }
+        // Released before the repository is asked, which may walk the tree.
         drop(files);
         self.context.repository.lists(path, &self.context.cancel)
     }
@@ -318,7 +320,8 @@ impl PreparedCall<'_> {
         }
     }
 
-    /// Asks for parts, as many as there are cores and turns. Nothing where one instance does it all.
+    /// Asks the guest to split the call into as many parts as there are cores and permits. `None` if one instance does
+    /// all the work.
     #[expect(clippy::type_complexity, reason = "two values with one use each")]
     fn split(
         &self,
@@ -348,8 +351,8 @@ impl PreparedCall<'_> {
         Ok((parts.len() > 1).then_some((parts, turns)))
     }
 
-    /// Runs the parts in instances of their own, on this thread and as many others as there are turns. The first that
-    /// fails ends the others.
+    /// Runs the parts in instances of their own, on this thread and as many others as there are permits. The first
+    /// failure ends all of them.
     fn parts(
         &self,
         call: &Arc<CallBudget>,
@@ -405,7 +408,7 @@ impl PreparedCall<'_> {
         Ok(with_pieces(outcome, left))
     }
 
-    /// Failure for a full disk, named by the host: the guest gets a number, and no path of its files.
+    /// Failure for a full disk. The host names it, because the guest only gets an error number and no path of the host.
     fn no_room(&self) -> CallError {
         let disk = scratch::disk(self.context.repository.state_directory());
         self.failure(Failure {
@@ -430,7 +433,7 @@ impl PreparedCall<'_> {
         }
     }
 
-    /// An answer within its bounds, cleaned.
+    /// Bounds and cleans an answer.
     fn checked(&self, outcome: wit::Outcome) -> Result<wit::Outcome, CallError> {
         let exceeded = |limit: String, kind: ErrorKind| CallError::Limit {
             skill: self.name.to_owned(),
@@ -454,7 +457,7 @@ impl PreparedCall<'_> {
                 ErrorKind::StageLimit,
             ));
         }
-        // A cursor that has to be cleaned would come back as another one, and one that the schema refuses not at all.
+        // A cursor that had to be cleaned would come back changed, and the schema could refuse it.
         let cursor = outcome.cursor.filter(|cursor| self.takes_cursor && is_plain(cursor));
         Ok(wit::Outcome {
             text: clean(&outcome.text).into_owned(),
@@ -465,7 +468,7 @@ impl PreparedCall<'_> {
         })
     }
 
-    /// The details of an answer, bounded and cleaned.
+    /// Bounds and cleans the details of an answer, and checks them against their schema.
     fn checked_details(&self, details: Option<String>) -> Result<Option<Value>, CallError> {
         let parsed = details.as_deref().map(parse_details).transpose();
         let details = parsed.map_err(|error| match error {
@@ -563,7 +566,7 @@ impl PreparedCall<'_> {
     }
 }
 
-/// All that a result says, to a model or to a program.
+/// Everything that a result says to a model or to a program.
 fn said_text(result: &Result<CallOutcome, CallError>) -> String {
     match result {
         Ok(outcome) => {
@@ -591,7 +594,7 @@ fn said_text(result: &Result<CallOutcome, CallError>) -> String {
     }
 }
 
-/// An outcome whose text begins with the pieces that the instance gave while it ran.
+/// Puts the pieces that an instance gave while it ran before the text of its outcome.
 fn with_pieces(mut outcome: wit::Outcome, mut left: Leftovers) -> (wit::Outcome, Leftovers) {
     let mut text = std::mem::take(&mut left.answer.text);
     text.push_str(&outcome.text);
@@ -599,18 +602,18 @@ fn with_pieces(mut outcome: wit::Outcome, mut left: Leftovers) -> (wit::Outcome,
     (outcome, left)
 }
 
-/// True for a cursor of one line without anything that would have to be cleaned away.
+/// True for a cursor of one line that cleaning does not change.
 fn is_plain(cursor: &str) -> bool {
     !cursor.contains(['\n', '\t']) && clean(cursor) == cursor
 }
 
-/// Takes the next part that is still free.
+/// Takes the next part that no thread works on.
 fn taken<'a>(next: &AtomicUsize, parts: &'a [String]) -> Option<(usize, &'a String)> {
     let at = next.fetch_add(1, Ordering::Relaxed);
     Some((at, parts.get(at)?))
 }
 
-/// All outcomes, or the error that made the others end as cancelled.
+/// Returns all outcomes, or the error because of which the others were cancelled.
 fn first_failure<T>(results: Vec<Result<T, CallError>>) -> Result<Vec<T>, CallError> {
     let (mut outcomes, mut cancelled) = (Vec::new(), None);
     for result in results {
@@ -623,7 +626,7 @@ fn first_failure<T>(results: Vec<Result<T, CallError>>) -> Result<Vec<T>, CallEr
     cancelled.map_or(Ok(outcomes), Err)
 }
 
-/// The texts among arguments, as the paths that they are where they are some.
+/// Collects the texts among arguments, normalised if they are paths.
 fn paths_in(arguments: &Value, paths: &mut Vec<String>) {
     match arguments {
         Value::String(text) => paths.push(normalise(text).unwrap_or_else(|_| text.clone())),
@@ -640,8 +643,8 @@ fn is_shown_as_it_is(path: &str) -> bool {
         && clean(path) == path
 }
 
-/// Only calls that cause nothing may run in parts: two proposals could contradict each other, and a question would be
-/// asked twice.
+/// True if a call may run in parts: one that causes no effect but reading. Two proposals could contradict each other,
+/// and a question would be asked twice.
 fn may_be_split(grants: &Grants) -> bool {
     grants
         .declared()
@@ -649,7 +652,7 @@ fn may_be_split(grants: &Grants) -> bool {
         .all(|effect| matches!(effect, Effect::ReadRepository | Effect::ReadGit))
 }
 
-/// Kinds of errors that the skill does not report itself: exceeded bounds, and obstacles.
+/// Kinds of errors that the host reports: limits and obstacles.
 const ENDS: [ErrorKind; 15] = [
     ErrorKind::Timeout,
     ErrorKind::Memory,
@@ -668,13 +671,13 @@ const ENDS: [ErrorKind; 15] = [
     ErrorKind::NotReady,
 ];
 
-/// Each way in which a call can end without an answer.
+/// All kinds with which a call can end without an answer.
 pub fn failures() -> impl Iterator<Item = ErrorKind> + Clone {
     TOLD.into_iter().chain(ENDS)
 }
 
 impl CallError {
-    /// The kind of the problem that this is.
+    /// Kind of this error.
     pub fn kind(&self) -> &ErrorKind {
         match self {
             Self::Unknown { .. } => &ErrorKind::UnknownSkill,
@@ -691,7 +694,7 @@ impl CallError {
         }
     }
 
-    /// The receipt's verdict: the code of the kind.
+    /// Verdict of the receipt: the code of the kind.
     pub fn verdict(&self) -> &str {
         self.kind().code()
     }

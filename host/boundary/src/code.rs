@@ -1,7 +1,7 @@
 //! Compiled code in a file without a name, which each engine maps.
 //!
-//! Copies of a component share the pages of such a file, and a page that no call has used takes no memory of a mapping. In
-//! memory of its own, each copy would hold all of its code.
+//! Copies of a component share the pages of such a file, and a page that no call has used takes no memory. If each copy
+//! had memory of its own, it would hold all of its code.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tool_repository::Identity;
 
-/// See the module. No process can change it any more.
+/// Compiled code in a sealed file: no process can change it any more.
 #[derive(Debug)]
 pub(crate) struct CodeFile {
     path: PathBuf,
@@ -18,18 +18,18 @@ pub(crate) struct CodeFile {
 }
 
 impl CodeFile {
-    /// A file of this code; nothing where the system has no such files, or the path of its handle leads elsewhere.
+    /// Puts code into such a file; `None` if the system has none, or if the path of its handle leads elsewhere.
     pub(crate) fn new(code: &[u8]) -> Option<Self> {
         let file = sealed(code)?;
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        // Code is opened by this path, and `/proc` need not be the system's own.
+        // Code is opened through this path, and `/proc` may not be the kernel's own.
         let opened = rustix::fs::stat(&path).ok()?;
         let own = rustix::fs::fstat(&file).ok()?;
         let is_own = Identity::of(&opened) == Identity::of(&own);
         is_own.then_some(Self { path, _file: file })
     }
 
-    /// The path by which this process opens it.
+    /// The path by which this process can open the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -1,7 +1,7 @@
-//! Reads the imports of a component from its bytes, before anything of it is compiled.
+//! Reads the imports of a component from its bytes, before anything is compiled.
 //!
-//! The contract's interfaces and those of WASI 0.2 that this host implements are all a component may import; anything
-//! else is refused by name. Bounds on size are checked here too, because the compiler's memory grows with them.
+//! A component may import the contract's interfaces and those of WASI 0.2 that this host implements; anything else is
+//! refused by name. Limits on size are checked here too, because the compiler's memory grows with them.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,14 @@ use wasmparser::{Encoding, Parser, Payload, ValidPayload, Validator};
 use crate::limits;
 use tool_core::api::Effect;
 
-/// The version of the contract that this host speaks. It accepts components for every version with this major number, as
-/// long as it has each interface that they import.
+/// Version of the contract that this host implements. It accepts components for every version with this major number,
+/// if it has each interface that they import.
 pub const CONTRACT: &str = "1.0.0";
 
 /// Numbers of a version of the contract: major, minor, patch.
 type ContractVersion = [u64; 3];
 
-/// Reads a version of the contract; none for a pre-release, which nothing is compatible with.
+/// Parses a version of the contract; `None` for a pre-release, with which no version is compatible.
 fn parse_version(version: &str) -> Option<ContractVersion> {
     let mut numbers = version.split('.').map(|number| number.parse().ok());
     let version = [numbers.next()??, numbers.next()??, numbers.next()??];
@@ -32,12 +32,12 @@ pub fn accepts_contract(version: &str) -> bool {
     major(version).is_some() && major(version) == major(CONTRACT)
 }
 
-/// True for a version of the contract that came after that of this host.
+/// True for a version of the contract that is newer than this host's.
 fn is_newer(version: &str) -> bool {
     parse_version(version) > parse_version(CONTRACT)
 }
 
-/// Interfaces of WASI that the linker has, in any version 0.2.
+/// Interfaces of WASI that the linker provides, in any version 0.2.
 const WASI: [&str; 27] = [
     "wasi:cli/environment",
     "wasi:cli/exit",
@@ -85,14 +85,14 @@ const EFFECTS: [(&str, Effect); 10] = [
     ("packages", Effect::Install),
 ];
 
-/// An interface of WASI that needs an effect with, or without, an argument.
+/// An interface of WASI that needs an effect. The effect may have an argument, such as a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct OutsideInterface {
     name: &'static str,
-    /// Its version, or the beginning of each that is accepted. A draft has exactly one.
+    /// Its version, or the beginning of every accepted version. Of a draft, one exact version is accepted.
     version: &'static str,
     is_exact: bool,
-    /// Names of the effects of which one is needed, without their arguments.
+    /// Names of the effects, without arguments, of which one is needed.
     effects: &'static [&'static str],
 }
 
@@ -126,7 +126,7 @@ const OUTSIDE: [OutsideInterface; 4] = [
 ];
 
 impl OutsideInterface {
-    /// The interface that an import names, in a version that this host accepts.
+    /// Finds the interface of an import, in a version that this host accepts.
     fn find(interface: &str, version: &str) -> Option<&'static Self> {
         let is_accepted = |known: &&Self| {
             if known.is_exact {
@@ -148,14 +148,14 @@ impl OutsideInterface {
 pub struct Surface {
     /// Imported interfaces of the contract by the effect that they need.
     imports: BTreeMap<Effect, &'static str>,
-    /// Imported interfaces of WASI that need one.
+    /// Imported interfaces of WASI that need an effect.
     outside: Vec<&'static OutsideInterface>,
-    /// Newest version of the contract that it names, where that is newer than this host's.
+    /// Newest version of the contract that it names, if that is newer than this host's.
     newer: Option<String>,
 }
 
 impl Surface {
-    /// Explains why a component does not link: the version that it needs, where that is newer than this host's.
+    /// Explains why a component does not link, with the version that it needs if that is newer than this host's.
     pub(crate) fn explain_link(&self, error: String) -> String {
         match &self.newer {
             Some(version) => format!("it needs tool:skill@{version}, and this host has tool:skill@{CONTRACT}: {error}"),
@@ -164,6 +164,10 @@ impl Surface {
     }
 
     /// Refuses imports that the declared effects do not cover.
+    ///
+    /// # Errors
+    ///
+    /// The first such import, as the end of a sentence.
     pub fn check_effects(&self, declared: &[Effect]) -> Result<(), String> {
         if let Some((effect, interface)) = self.imports.iter().find(|(effect, _)| !declared.contains(effect)) {
             return Err(format!(
@@ -180,8 +184,8 @@ impl Surface {
         }
     }
 
-    /// A declared effect whose interface the component does not import: a promise of the descriptor that the code
-    /// cannot keep. Only a build of ours asks.
+    /// Finds a declared effect whose interface the component does not import: the code cannot use it. Only the build of
+    /// the built-in skills asks.
     pub fn unused_effect(&self, declared: &[Effect]) -> Option<(Effect, &'static str)> {
         EFFECTS
             .iter()
@@ -192,10 +196,10 @@ impl Surface {
     }
 }
 
-/// Versions, imports and exports of a component, read without compiling or running it, also if it is refused.
+/// Versions, imports and exports of a component. They are read without compiling or running it, even if it is refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Interfaces {
-    /// The versions of the contract that it was built for, such as `tool:skill@1.0.0`; usually one.
+    /// Versions of the contract that it was built for, such as `tool:skill@1.0.0`; usually one.
     pub worlds: Vec<String>,
     /// Names of the interfaces that it imports.
     pub imports: Vec<String>,
@@ -203,7 +207,7 @@ pub struct Interfaces {
     pub exports: Vec<String>,
 }
 
-/// Looks at a component, as far as it can be understood.
+/// Reads a component as far as it can be parsed.
 pub fn read_interfaces(wasm: &[u8]) -> Interfaces {
     let mut found = Interfaces::default();
     if wasm.len() as u64 > limits::COMPONENT_BYTES_MAX || !wasm.starts_with(MAGIC) {
@@ -238,10 +242,15 @@ pub fn read_interfaces(wasm: &[u8]) -> Interfaces {
     found
 }
 
-/// First bytes of every WebAssembly file. The parser's error for another file holds all its bytes.
+/// First bytes of every WebAssembly file. Checked here because the parser's error for another file would quote all its
+/// bytes.
 const MAGIC: &[u8] = b"\0asm";
 
-/// Reads a component. The error is the end of a sentence that starts with the component's name.
+/// Reads and validates a component.
+///
+/// # Errors
+///
+/// Why it is refused, as the end of a sentence that starts with the component's name.
 pub fn inspect(wasm: &[u8]) -> Result<Surface, String> {
     if wasm.len() as u64 > limits::COMPONENT_BYTES_MAX {
         return Err(format!("it is larger than {} bytes", limits::COMPONENT_BYTES_MAX));
@@ -282,7 +291,7 @@ pub fn inspect(wasm: &[u8]) -> Result<Surface, String> {
             }
             _ => {}
         }
-        // Bodies of functions are the compiler's to validate; here only types matter.
+        // The compiler validates the bodies of functions; only types matter here.
         if let ValidPayload::End(known) = validator.payload(&payload).map_err(broken)? {
             types = Some(known);
         }
@@ -292,7 +301,7 @@ pub fn inspect(wasm: &[u8]) -> Result<Surface, String> {
     for name in imports {
         surface.import(name, has_functions(&types, name))?;
     }
-    // Exports that the host does not know do no harm: nothing calls them.
+    // Exports that the host does not know do no harm, because nothing calls them.
     let exports = exports
         .into_iter()
         .map(contract_interface)
@@ -306,7 +315,7 @@ pub fn inspect(wasm: &[u8]) -> Result<Surface, String> {
     }
 }
 
-/// False where only types are imported, which every interface that uses them makes a component do.
+/// False if only types are imported: a component imports an interface's types as soon as another interface uses them.
 fn has_functions(types: &wasmparser::types::Types, import: &str) -> bool {
     match types.component_item_for_import(import).map(|item| item.ty) {
         Some(ComponentEntityType::Instance(instance)) => types[instance]
@@ -341,7 +350,7 @@ impl Surface {
             Some((interface, version)) if version.starts_with("0.2.") && WASI.contains(&interface) => Ok(()),
             Some((interface, version)) => match OutsideInterface::find(interface, version) {
                 Some(outside) => {
-                    // Types alone, which a world may name for a library that goes unused, need no effect.
+                    // Types alone need no effect: a world may name an interface for a library that is never used.
                     self.outside.extend(has_functions.then_some(outside));
                     Ok(())
                 }
@@ -352,7 +361,7 @@ impl Surface {
     }
 }
 
-/// The interface's name and version where it belongs to the contract, in a version that this host accepts.
+/// Splits an interface of the contract into name and version, if this host accepts the version.
 fn contract_interface(name: &str) -> Result<Option<(&str, &str)>, String> {
     let Some(rest) = name.strip_prefix("tool:skill/") else {
         return Ok(None);

@@ -1,7 +1,7 @@
-//! Knowledge of the contents of files, by which a search leaves out those that cannot match.
+//! Knowledge about the contents of files, by which a search leaves out files that cannot match.
 //!
-//! The boundary knows no index: [`ContentIndex`] is one, and the daemon implements it. The parts of a call share one
-//! [`NarrowedSearch`], so that they agree on the files.
+//! The boundary has no index: the daemon implements [`ContentIndex`]. The parts of a call share one [`NarrowedSearch`],
+//! so that they agree on the files.
 
 use std::sync::Arc;
 
@@ -20,33 +20,33 @@ pub enum PatternKind {
 /// A pattern that a guest searches for, line by line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SoughtPattern {
-    /// See [`PatternKind`].
+    /// How to read `text`.
     pub kind: PatternKind,
-    /// Its text.
+    /// Text of the pattern.
     pub text: String,
-    /// True where upper and lower case are the same.
+    /// True if upper and lower case are equal.
     pub ignores_case: bool,
 }
 
 /// Verdict on a file of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileVerdict {
-    /// It may match, so that it is read.
+    /// The file may match, so it has to be read.
     Candidate,
-    /// It is text, and no line of it matches.
+    /// The file is text, and no line of it matches.
     Text,
-    /// It has a NUL in its first 8 KiB.
+    /// The file has a NUL in its first 8 KiB.
     Binary,
 }
 
-/// Knowledge of the contents of a repository's files. The daemon implements it over its index.
+/// Knowledge about the contents of a repository's files. The daemon implements it with its index.
 ///
-/// It knows a file by size, times and inode as the list has them, and takes nothing else for known.
+/// It recognises a file by size, times and inode of the list, and treats every other file as unknown.
 pub trait ContentIndex: Send + Sync {
-    /// True where it is worth asking for verdicts: something is known of the files, and the patterns can rule some out.
+    /// True if verdicts are worth asking for: something is known about the files, and the patterns can rule some out.
     fn can_narrow(&self, repository: &Repository, patterns: &[SoughtPattern]) -> bool;
 
-    /// Verdicts on the files of a list, in its order; nothing where the patterns rule out no file.
+    /// Verdicts on the files of a list, in its order; `None` if the patterns rule out no file.
     fn narrow(
         &self,
         repository: &Repository,
@@ -54,22 +54,22 @@ pub trait ContentIndex: Send + Sync {
         patterns: &[SoughtPattern],
     ) -> Option<Vec<FileVerdict>>;
 
-    /// Takes note that a call has searched a list and has ended, so that the next search can be narrowed.
+    /// Notes that a call has searched a list and has ended, so that the next search can be narrowed.
     fn note_search(&self, repository: &Arc<Repository>, list: &Arc<FileList>);
 }
 
-/// The search of a call: the files of now, and which of them cannot match.
+/// The search of a call: the current files, and which of them cannot match.
 pub(crate) struct NarrowedSearch {
     pub(crate) patterns: Vec<SoughtPattern>,
     pub(crate) names: Names,
-    /// By the list's order; absent where every file is read.
+    /// In the order of the list; absent if every file has to be read.
     pub(crate) verdicts: Option<Vec<FileVerdict>>,
     repository: Arc<Repository>,
     index: Arc<dyn ContentIndex>,
 }
 
 impl NarrowedSearch {
-    /// `is_exact` says whether the sizes and times of the list are those of now.
+    /// `is_exact` says whether the sizes and times of the list are current.
     pub(crate) fn new(
         repository: &Arc<Repository>,
         index: Arc<dyn ContentIndex>,
@@ -86,13 +86,13 @@ impl NarrowedSearch {
         }
     }
 
-    /// True where it leaves out files that are text.
+    /// True if it leaves out files that are text.
     pub(crate) fn leaves_out_text(&self) -> bool {
         let mut verdicts = self.verdicts.iter().flatten();
         verdicts.any(|verdict| *verdict == FileVerdict::Text)
     }
 
-    /// The verdict on the file at this place of the list.
+    /// Verdict on the file with this index in the list.
     pub(crate) fn verdict(&self, at: usize) -> FileVerdict {
         self.verdicts
             .as_ref()
@@ -106,7 +106,7 @@ impl std::fmt::Debug for NarrowedSearch {
     }
 }
 
-/// It goes with its call.
+/// The search ends with its call.
 impl Drop for NarrowedSearch {
     fn drop(&mut self) {
         self.index.note_search(&self.repository, self.names.list());

@@ -1,4 +1,4 @@
-//! The descriptor of a component, asked with every capability denied.
+//! Asks a component for its descriptor, with every capability denied.
 
 use std::collections::BTreeSet;
 
@@ -18,10 +18,14 @@ use crate::limits;
 use tool_core::api::Effect;
 use tool_core::text::{beginning, clean, clean_line};
 
-/// Most functions of one component.
+/// Functions of one component.
 const FUNCTIONS_MAX: usize = 64;
 
-/// Asks a compiled component what it is. The error is the end of a sentence.
+/// Asks a compiled component to describe itself.
+///
+/// # Errors
+///
+/// Why it is refused, as the end of a sentence.
 pub fn describe(
     runtime: &Runtime,
     component: &NativeComponent,
@@ -118,7 +122,7 @@ fn parse_effects(names: &[String]) -> Result<Vec<Effect>, String> {
     Ok(effects)
 }
 
-/// Reads a metadata object and removes from its texts control characters, as from answers.
+/// Parses a metadata object, and removes control characters from its texts as from answers.
 fn parse_metadata<T: DeserializeOwned + Default>(what: &str, json: Option<&str>) -> Result<T, String> {
     let Some(json) = json else { return Ok(T::default()) };
     check_length("metadata", json)?;

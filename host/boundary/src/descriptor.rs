@@ -1,7 +1,7 @@
-//! The description of a component by itself, as the host keeps it.
+//! A component's description of itself, as the host keeps it.
 //!
-//! The host enforces the typed fields. Metadata may grow: members that this host does not know are ignored, and every
-//! text is bounded and cleaned by `describe`.
+//! The host enforces the typed fields. Metadata may grow: fields that this host does not know are ignored, and
+//! `describe` bounds and cleans every text.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

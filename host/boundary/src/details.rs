@@ -1,15 +1,15 @@
-//! The details of an answer: what a skill says to programs, beside the text that a model reads.
+//! The details of an answer: what a skill tells programs, in addition to the text for the model.
 //!
-//! They come from a guest, so they are bounded, parsed and cleaned here, before anything else sees them. The host shows
-//! them and decides nothing by them. Keys are taken out of them where they are taken out of the text, by the session.
+//! A guest writes them, so they are bounded, parsed and cleaned here before anything else sees them. The host shows
+//! them and decides nothing by them. The session removes keys from them as it does from the text.
 
 use serde_json::{Map, Value};
 use tool_core::text::clean;
 
-/// Bytes of the details of one answer: as many as of its text. The longest of ours list 5000 files.
+/// Bytes of the details of one answer: as many as of its text. The longest details of a built-in skill list 5000 files.
 pub(super) const DETAILS_BYTES_MAX: usize = 1024 * 1024;
 
-/// Levels of the details. Events and journal lines hold them, and readers of JSON give up at 128 levels.
+/// Levels of the details. Events and journal lines contain them, and readers of JSON give up at 128 levels.
 pub(super) const DETAILS_LEVELS_MAX: usize = 16;
 
 /// Why details are refused.
@@ -21,12 +21,12 @@ pub(super) enum DetailsError {
     NotAnObject,
 }
 
-/// Reads the details that a guest gave, and removes from their names and texts control characters, as from answers.
+/// Parses the details of a guest, and removes control characters from their names and texts as from answers.
 pub(super) fn parse_details(json: &str) -> Result<Value, DetailsError> {
     if json.len() > DETAILS_BYTES_MAX {
         return Err(DetailsError::TooLong);
     }
-    // The parser itself refuses more than 128 levels, so the functions below may recurse.
+    // The parser refuses more than 128 levels, so the functions below may recurse.
     let fields: Map<String, Value> = serde_json::from_str(json).map_err(|_| DetailsError::NotAnObject)?;
     let mut details = Value::Object(fields);
     if count_levels(&details) > DETAILS_LEVELS_MAX {

@@ -1,37 +1,41 @@
-//! The form of components inside the program: compressed, most of them against one that they resemble, because all
-//! contain the same libraries. So they take a fifth of the bytes of compiled code, and half of what they take each on
-//! its own. A component is unpacked at its first call.
+//! How components are stored inside the program: compressed, most of them with a similar one as the dictionary, because
+//! all contain the same libraries. So they take a fifth of the bytes of compiled code, and half of what they would take
+//! without a dictionary. A component is unpacked at its first call.
 
 use std::io;
 
 /// Largest component, unpacked.
 const UNPACKED_BYTES_MAX: u64 = 128 * 1024 * 1024;
 
-/// Level of compression: the highest that takes no more memory to unpack.
+/// Compression level: the highest that needs no more memory to unpack.
 const LEVEL: i32 = 19;
 
-/// The skill that the others are packed against: it uses most of the libraries.
+/// Skill that is the dictionary of the others: it uses most of the libraries.
 const SKILL_BASE: &str = "search_code";
 
-/// The small one of the components that read source files.
+/// Dictionary of the components that read source files: the small one of them.
 const OUTLINER_BASE: &str = "outline_python";
 
-/// A component or its compiled code as it is inside the program.
+/// A component or its compiled code as it is stored inside the program.
 #[derive(Debug, Clone, Copy)]
 pub struct Packed {
     /// Made by [`pack`].
     pub bytes: &'static [u8],
-    /// Of the same kind and packed on its own; the bytes above are packed against it. Empty for none.
+    /// The dictionary: a component or code of the same kind, packed without one. Empty for none.
     pub base: &'static [u8],
 }
 
 impl Packed {
-    /// Packed against no other.
+    /// Packed without a dictionary.
     pub const fn alone(bytes: &'static [u8]) -> Self {
         Self { bytes, base: &[] }
     }
 
-    /// The component, or its code.
+    /// Unpacks the component or its code.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are damaged.
     pub fn unpack(self) -> io::Result<Vec<u8>> {
         if self.base.is_empty() {
             return unpack(self.bytes, &[]);
@@ -40,7 +44,7 @@ impl Packed {
     }
 }
 
-/// Name of the component that this one is packed against. The bases themselves are packed alone.
+/// Name of the component that is the dictionary of this one. The dictionaries themselves have none.
 pub fn base_of(name: &str) -> Option<&'static str> {
     let base = if name.starts_with("outline_") {
         OUTLINER_BASE
@@ -50,8 +54,12 @@ pub fn base_of(name: &str) -> Option<&'static str> {
     (name != base).then_some(base)
 }
 
-/// Packs a component or its compiled code against `base`, which is unpacked, or against nothing where that is empty. For
-/// the build of the product.
+/// Packs a component or its compiled code with `base`, which is not packed, as the dictionary; empty for none. For the
+/// build of the product.
+///
+/// # Errors
+///
+/// The compressor's error.
 pub fn pack(bytes: &[u8], base: &[u8]) -> io::Result<Vec<u8>> {
     zstd::bulk::Compressor::with_dictionary(LEVEL, base)?.compress(bytes)
 }

@@ -1,7 +1,7 @@
-//! One request of a guest and its response, shared by the handles that lead to it.
+//! One request of a guest and its response, shared by all handles of the guest for it.
 //!
-//! The guest may write the body after it has asked for the request to be sent. So the request waits here until its body is
-//! complete, and leaves in one piece.
+//! The guest may write the body after it has asked for the request to be sent. So the request waits here until its body
+//! is complete, and is sent in one piece.
 
 use std::fmt;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -25,13 +25,13 @@ pub(crate) struct WaitingRequest {
 /// Why an exchange ended without a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ExchangeError {
-    /// The transport has none.
+    /// The transport failed.
     Transport(TransportError),
     /// The guest left its body unfinished.
     BodyUnfinished,
-    /// The response is compressed, and a secret may be in it.
+    /// The response is compressed although a secret may be in it: it cannot be masked.
     Encoded,
-    /// The request names a secret that it cannot have; the text says why.
+    /// The request names a secret that it may not have; the text says why.
     Secret(String),
 }
 
@@ -42,14 +42,14 @@ pub(crate) type Exchanged = Result<InboundResponse, ExchangeError>;
 pub(crate) struct SentRequest {
     pub(crate) receiver: Receiver<Result<InboundResponse, TransportError>>,
     pub(crate) masks: Vec<SecretMask>,
-    /// Its place in the receipt.
+    /// Index of the request in the receipt.
     pub(crate) record: usize,
 }
 
 /// Progress of an exchange.
 #[derive(Default)]
 pub(crate) enum Progress {
-    /// The guest has not asked for it to be sent.
+    /// The guest has not asked for it to be sent yet.
     #[default]
     Composed,
     /// It waits for its body.

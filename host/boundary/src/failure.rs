@@ -1,8 +1,8 @@
-//! The contract's failure, made in one line.
+//! Makes failures of the contract.
 
 use crate::bindings::tool::skill::types::Failure;
 
-/// A failure without a hint. `code` is one of the contract's.
+/// A failure without a hint. `code` is one of the contract's codes.
 pub fn failure(code: &str, message: impl Into<String>) -> Failure {
     Failure {
         code: code.to_owned(),
@@ -19,7 +19,7 @@ pub fn hinted(code: &str, message: impl Into<String>, hint: impl Into<String>) -
     }
 }
 
-/// The session ended while this ran.
+/// The failure of a call whose session ended.
 pub fn cancelled() -> Failure {
     failure("failed", "The call was cancelled.")
 }

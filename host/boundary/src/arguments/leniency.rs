@@ -1,9 +1,9 @@
-//! Corrects arguments before validation, where their meaning is clear.
+//! Corrects arguments before validation if their meaning is clear.
 //!
-//! Models, small ones above all, write numbers and booleans as strings, null for a field that they leave out, one value
-//! instead of a list, and absolute paths. A value is corrected only if the schema does not allow its type, so a field
-//! that may be any string keeps its string. Paths are the exception: a schema marks them with `"format": "path"`, on a
-//! string or on an array of strings.
+//! Models, above all small ones, write numbers and booleans as strings, null for a field that they want to leave out,
+//! one value instead of a list, and absolute paths. A value is corrected only if the schema does not allow its type: a
+//! field that may be any string keeps its string. Paths are the exception; a schema marks them with `"format": "path"`,
+//! on a string or on an array of strings.
 
 use std::path::Path;
 
@@ -13,14 +13,14 @@ use super::{Schema, shown, weight};
 use crate::limits;
 use tool_repository::path;
 
-/// Most corrections that a receipt lists.
+/// Corrections that a receipt lists.
 const CHANGES_MAX: usize = 20;
 
-/// The value of `format` that marks a path within the repository.
+/// Value of `format` that marks a path within the repository.
 const PATH: &str = "path";
 
-/// Corrects arguments. Returns a sentence for each correction, with the JSON pointer of its value, and the pointers of all
-/// paths among the arguments.
+/// Corrects arguments in place. Returns a sentence for each correction, with the JSON pointer of its value, and the
+/// pointers of all paths.
 pub(super) fn read(schema: &Schema, arguments: &mut Value, root: &Path) -> (Vec<String>, Vec<String>) {
     let mut reader = LenientReader {
         schema,
@@ -32,7 +32,8 @@ pub(super) fn read(schema: &Schema, arguments: &mut Value, root: &Path) -> (Vec<
     (reader.changes, reader.paths)
 }
 
-/// The schema without the marks of paths, which say nothing to a model; some servers refuse a format that they do not know.
+/// Removes the marks of paths from a schema. They mean nothing to a model, and some servers refuse a format that they
+/// do not know.
 pub fn unmarked(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
@@ -152,7 +153,7 @@ impl<'a> LenientReader<'a> {
         }
     }
 
-    /// The corrected form of a value whose type is not allowed here, and a description of the correction.
+    /// Returns the corrected form of a value whose type is not allowed here, and a description of the correction.
     fn meant(&self, part: &'a Value, value: &Value) -> Option<(Value, String)> {
         let allowed = self.types(part);
         if allowed.has(Types::of(value)) {
@@ -178,7 +179,7 @@ impl<'a> LenientReader<'a> {
         fits.then(|| (Value::Array(vec![value.clone()]), "read as a list of one".to_owned()))
     }
 
-    /// The number, boolean, list or object that is written in a string.
+    /// Reads the number, boolean, list or object that is written in a string.
     fn meant_by_text(&self, allowed: Types, text: &str) -> Option<Value> {
         if allowed.has(Types::BOOLEAN) && ["true", "false"].iter().any(|word| text.eq_ignore_ascii_case(word)) {
             return Some(Value::Bool(text.eq_ignore_ascii_case("true")));
@@ -187,6 +188,7 @@ impl<'a> LenientReader<'a> {
             return None;
         }
         let parsed: Value = serde_json::from_str(text).ok()?;
+        // The work was bounded for the string; the value that it contains may be larger.
         if weight::of_value(&parsed).saturating_mul(self.schema.parts) > limits::SCHEMA_WORK_MAX {
             return None;
         }
@@ -199,7 +201,7 @@ impl<'a> LenientReader<'a> {
         }
     }
 
-    /// Makes an absolute path, or one with `..`, relative to the root if it stays below the root.
+    /// Makes an absolute path, or one with `..`, relative to the root, if it is inside the root.
     fn read_path(&mut self, value: &mut Value, at: &str) {
         let Value::String(text) = value else { return };
         self.paths.push(at.to_owned());
@@ -250,7 +252,7 @@ impl<'a> LenientReader<'a> {
         }
     }
 
-    /// The part without references, and of `T or null` the part `T`.
+    /// Follows references, and takes the part `T` of `T or null`.
     fn resolve(&self, part: &'a Value) -> &'a Value {
         let part = self.follow(part);
         let is_null = |branch: &Value| branch.get("type").and_then(Value::as_str) == Some("null");
@@ -261,7 +263,7 @@ impl<'a> LenientReader<'a> {
         }
     }
 
-    /// The part that a reference means. References are known to end.
+    /// Follows references. `weight` has refused schemas whose references form a cycle.
     fn follow(&self, mut part: &'a Value) -> &'a Value {
         while let Some(target) = part.get("$ref").and_then(Value::as_str) {
             let target = target
@@ -281,7 +283,7 @@ fn branches(part: &Value) -> Option<&[Value]> {
     branches.as_array().map(Vec::as_slice)
 }
 
-/// The JSON pointer of a field below another one.
+/// The JSON pointer of a field.
 fn pointer(at: &str, name: &str) -> String {
     format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
@@ -290,7 +292,7 @@ fn is_marked(part: &Value) -> bool {
     part.get("format").and_then(Value::as_str) == Some(PATH)
 }
 
-/// A number without a fraction as an integer.
+/// Converts a number without a fraction to an integer.
 fn whole(number: f64) -> Option<Value> {
     // Above 2^53, neighbouring integers are the same `f64`.
     let is_whole = number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;

@@ -1,8 +1,9 @@
-//! Bounds the work of a schema, before anything is validated by it.
+//! Bounds the work of a schema before anything is validated with it.
 //!
-//! A schema may come from a foreign component, and validating happens in the daemon, before any turn or deadline of the
-//! call. Parts that refer to other parts stand for all of them again at every mention, so that a page of text can mean
-//! more parts than a machine can ever look at. Here they are counted, each once, and what has no end is refused.
+//! A schema may come from a foreign component, and validation happens in the daemon, before the call has a permit or a
+//! deadline. A reference stands for everything that its target contains, so a page of text can describe more parts than
+//! a machine can ever visit. This module counts the parts without expanding them, and refuses schemas that refer to
+//! themselves.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -11,16 +12,20 @@ use serde_json::{Map, Value};
 
 use crate::limits;
 
-/// Parts that a pattern counts as: it is compiled, and tried on whole texts.
+/// Parts that a pattern counts as: it has to be compiled and run on whole texts.
 const PATTERN_PARTS: u64 = 256;
 
-/// Bytes of a text that count as one part more.
+/// Bytes of a text that count as one more part.
 const TEXT_BYTES_A_PART: usize = 64;
 
-/// Bytes of a text in the arguments that count as one value more.
+/// Bytes of a text in the arguments that count as one more value.
 const TEXT_BYTES_A_VALUE: usize = 256;
 
-/// The parts that a schema has when each reference is put in place of itself. The error is the end of a sentence.
+/// Counts the parts of a schema with every reference replaced by its target.
+///
+/// # Errors
+///
+/// Why the schema is refused, as the end of a sentence.
 pub(super) fn of_schema(schema: &Value) -> Result<u64, String> {
     let mut scale = Scale {
         root: schema,
@@ -30,7 +35,7 @@ pub(super) fn of_schema(schema: &Value) -> Result<u64, String> {
     Ok(scale.weigh(schema, 0)?.parts)
 }
 
-/// The values that arguments consist of; a long text counts as several.
+/// Counts the values of arguments; a long text counts as several.
 pub(super) fn of_value(value: &Value) -> u64 {
     match value {
         Value::String(text) => 1 + (text.len() / TEXT_BYTES_A_VALUE) as u64,
@@ -43,7 +48,7 @@ pub(super) fn of_value(value: &Value) -> u64 {
     }
 }
 
-/// Known size of one part.
+/// Known size of a part.
 #[derive(Debug, Clone, Copy, Default)]
 struct Weight {
     parts: u64,
@@ -51,12 +56,12 @@ struct Weight {
     height: usize,
 }
 
-/// Whatever looks like a reference counts as one, also where it is only an example: a schema that counts too much is
-/// refused at worst.
+/// Counts the parts of a schema. Everything that looks like a reference is counted as one, even in an example: at
+/// worst, a schema is refused that could be accepted.
 struct Scale<'s> {
     root: &'s Value,
     known: HashMap<*const Value, Weight>,
-    /// Parts that are being weighed.
+    /// Parts that are being counted; meeting one of them again is a cycle.
     open: HashSet<*const Value>,
 }
 
@@ -118,7 +123,7 @@ impl<'s> Scale<'s> {
         Ok(sum)
     }
 
-    /// Returns the part that `$ref` names. Only `#/…` resolves without a base, so every other form is refused.
+    /// Returns the target of `$ref`. Only `#/…` can be resolved without a base address, so every other form is refused.
     fn target(&self, fields: &'s Map<String, Value>, depth: usize) -> Result<Option<&'s Value>, String> {
         let text = |name: &str| fields.get(name).and_then(Value::as_str);
         for name in ["$dynamicRef", "$recursiveRef"] {
