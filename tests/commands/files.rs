@@ -93,8 +93,8 @@ fn an_answer_never_replaces_its_target_or_what_was_changed_meanwhile() {
         .expect(1);
     assert!(
         kept.stderr.ends_with(
-            "[error] `NOTES.md` was changed while the operation ran, and is left as it is\nhint: the answer is in \
-             `NOTES.md.answer`\n"
+            "[error] `NOTES.md` was changed while the operation ran, and is left as it is\nhint: `tool results` shows the \
+             answer\n"
         ),
         "{}",
         kept.stderr
@@ -103,8 +103,8 @@ fn an_answer_never_replaces_its_target_or_what_was_changed_meanwhile() {
         fs::read_to_string(at("NOTES.md")).expect("it is there"),
         "the model's\n"
     );
-    let answer = fs::read_to_string(at("NOTES.md.answer")).expect("it is there");
-    assert!(answer.starts_with("Done."), "{answer}");
+    let answer = home.run(repository.path(), &["results"]).expect(0).stdout;
+    assert!(answer.contains("Done."), "{answer}");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //!
 //! The answer is collected in memory, and the file is replaced in one step at the end: an operation must not find half
 //! of its own answer in the repository that it reads. A file with hard links or of another owner is written in place,
-//! since a replacement would be a different file. A file that has changed since the operation began is left alone, and
-//! the answer is written next to it. Special files (`/dev/null`, a pipe) are written to directly.
+//! since a replacement would be a different file. A file that has changed since the operation began is left alone.
+//! Special files (`/dev/null`, a pipe) are written to directly.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -16,9 +16,6 @@ use crate::error::Error;
 
 /// Maximum links followed to a file that does not exist yet; as many as the system follows.
 const LINKS_MAX: usize = 40;
-
-/// Maximum names tried for an answer that must not replace its file.
-const BESIDE_MAX: usize = 100;
 
 /// An answer that will be written to a file.
 #[derive(Debug)]
@@ -135,7 +132,13 @@ impl AnswerFile {
         }
         let special = self.is_special();
         if !special && OutputFingerprint::at(&self.place) != self.seen {
-            return Err(self.left_alone());
+            // The operation itself may have written the file.
+            let message = format!(
+                "`{}` was changed while the operation ran, and is left as it is",
+                self.named.display()
+            );
+            let hint = "`tool results` shows the answer";
+            return Err(Problem::new(ErrorKind::Output, message).with_hint(hint).into());
         }
         let written = if special || self.in_place {
             self.write_in_place(special)
@@ -148,49 +151,6 @@ impl AnswerFile {
                 format!("`{}` could not be written: {error}", self.named.display()),
             )
         })
-    }
-
-    /// The file was changed meanwhile, perhaps by the operation itself: the answer is kept beside it.
-    fn left_alone(&self) -> Error {
-        let message = format!(
-            "`{}` was changed while the operation ran, and is left as it is",
-            self.named.display()
-        );
-        match self.write_beside() {
-            Ok(kept) => {
-                Problem::new(ErrorKind::Output, message).with_hint(format!("the answer is in `{}`", kept.display()))
-            }
-            Err(error) => Problem::new(
-                ErrorKind::Output,
-                format!("{message}; the answer could not be kept beside it: {error}"),
-            ),
-        }
-        .into()
-    }
-
-    /// Under a name that nothing has.
-    fn write_beside(&self) -> io::Result<PathBuf> {
-        let beside = |path: &Path, number: usize| {
-            let mut name = path.as_os_str().to_owned();
-            match number {
-                1 => name.push(".answer"),
-                number => name.push(format!(".answer-{number}")),
-            }
-            PathBuf::from(name)
-        };
-        for number in 1..=BESIDE_MAX {
-            match new_file(&beside(&self.place, number)) {
-                Ok(mut file) => {
-                    file.write_all(self.content.as_bytes())?;
-                    file.sync_all()?;
-                    let linked = self.named.is_symlink();
-                    return Ok(beside(if linked { &self.place } else { &self.named }, number));
-                }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::ErrorKind::AlreadyExists.into())
     }
 
     /// True for something that must not be replaced by a file.
@@ -322,11 +282,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_changed_meanwhile_is_left_and_the_answer_kept_beside_it() {
+    fn a_file_that_was_changed_meanwhile_is_left_as_it_is() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let text = |name: &str| fs::read_to_string(folder.path().join(name)).expect("it is there");
+        let place = folder.path().join("a.py");
         let write = |meanwhile: &dyn Fn(&Path)| {
-            let place = folder.path().join("a.py");
             let mut file = AnswerFile::prepare(&place).expect("it can be written");
             file.push("answer");
             meanwhile(&place);
@@ -340,21 +299,15 @@ mod tests {
             said.contains("`F/a.py` was changed while the operation ran, and is left as it is"),
             "{said}"
         );
-        assert_eq!(
-            (text("a.py"), text("a.py.answer")),
-            ("appeared".to_owned(), "answer\n".to_owned())
-        );
+        assert_eq!(fs::read_to_string(&place).expect("it is there"), "appeared");
         write(&|place| {
             let other = place.with_file_name("other");
             fs::write(&other, "replaced").expect("writable");
             fs::rename(&other, place).expect("it can be renamed");
         });
-        assert_eq!(
-            (text("a.py"), text("a.py.answer-2")),
-            ("replaced".to_owned(), "answer\n".to_owned())
-        );
+        assert_eq!(fs::read_to_string(&place).expect("it is there"), "replaced");
         write(&|place| fs::remove_file(place).expect("it is ours"));
-        assert_eq!(names(folder.path()), ["a.py.answer", "a.py.answer-2", "a.py.answer-3"]);
+        assert!(names(folder.path()).is_empty());
     }
 
     #[test]
