@@ -1,8 +1,9 @@
-//! `find_references`: where a symbol is defined and used.
+//! `find_references`: finds where a symbol is defined and used.
 //!
-//! Python is read by a syntax tree of the skill's own, other languages by the host's symbols, other text by word boundary. One call may be split over instances: a part answers
-//! with a [`Tally`] as JSON, and one piece of text is written from the sum of them, so that a call answers the same
-//! whether it was split or not. The order is by kind, then path, then line, and a cursor is a place in that order.
+//! The skill parses Python itself; for other languages it asks the host for symbols, and in other text it searches
+//! for whole words. A call may be split over instances: each part answers with a [`Tally`] as JSON, and one text is
+//! written from their sum, so that the answer does not depend on the split. The order is by kind, path and line, and
+//! a cursor is a position in that order.
 
 mod python;
 mod symbols;
@@ -23,19 +24,20 @@ use syntax::{Module, names};
 use python::Symbol;
 use tally::{Match, MatchKind, MatchOrder, Tally};
 
-/// The skill.
+/// The skill `find_references`.
 #[derive(Debug)]
 pub struct FindReferences;
 
-/// One answer holds at most this many matches, unless the call sets another limit.
+/// Number of matches in an answer, unless the call sets another limit.
 const LIMIT_DEFAULT: usize = 200;
-/// The most a call may ask for: about 200 kB of text.
+/// Limit for the matches in an answer: about 200 kB of text.
 const LIMIT_MAX: usize = 1000;
-/// Further symbols that one call counts.
+/// Limit for the additional symbols that a call counts.
 const ALSO_MAX: usize = 31;
-/// Files beyond this are data; they are named, not searched.
+/// Limit for a file in bytes. Larger files are data; they are named, not searched.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Files that one part of a search has the host parse, at some milliseconds each. The rest is matched as text.
+/// Limit for the files that the host parses for one part of a search, at some milliseconds each. The rest is searched
+/// as text.
 const TREES_MAX: u64 = 1000;
 
 #[derive(Clone, Deserialize, Serialize)]
@@ -51,7 +53,7 @@ struct FindReferencesArguments {
     limit: usize,
     #[serde(default)]
     cursor: Option<String>,
-    /// Set in the calls that [`Sharded::split`] makes: the answer is then for [`Sharded::merge`].
+    /// Set in the calls that [`Sharded::split`] makes. The answer is then for [`Sharded::merge`].
     #[serde(default)]
     part: Option<Run>,
 }
@@ -158,7 +160,7 @@ impl Sharded for FindReferences {
     }
 }
 
-/// The arguments, checked.
+/// Checked arguments.
 pub(crate) struct ReferenceQuery {
     pub(crate) symbol: Symbol,
     pub(crate) under: String,
@@ -168,7 +170,7 @@ pub(crate) struct ReferenceQuery {
 }
 
 impl ReferenceQuery {
-    /// The questions of a call: the symbol whose lines are listed, then those that are counted.
+    /// The queries of a call: the symbol whose lines are listed, then the symbols that are only counted.
     fn all(arguments: &FindReferencesArguments) -> Result<Vec<Self>, Failure> {
         let after = arguments.cursor.as_deref().map(|cursor| {
             MatchOrder::parse(cursor).ok_or_else(|| {
@@ -199,7 +201,7 @@ impl ReferenceQuery {
         Ok(queries)
     }
 
-    /// Text that a file with the symbol holds.
+    /// Pattern that every file with the symbol matches.
     fn pattern(&self) -> SearchPattern {
         SearchPattern {
             kind: "word".to_owned(),
@@ -208,7 +210,7 @@ impl ReferenceQuery {
         }
     }
 
-    /// True where a match is on the page that was asked for, or beyond it.
+    /// True if a match is on the requested page, or after it.
     pub(crate) fn wants(&self, place: &MatchOrder) -> bool {
         (self.kinds.is_empty() || self.kinds.contains(&place.kind))
             && self.after.as_ref().is_none_or(|after| place > after)
@@ -230,7 +232,7 @@ fn empty_tallies(queries: &[ReferenceQuery]) -> Vec<Tally> {
     queries.iter().map(|_| Tally::default()).collect()
 }
 
-/// The page of the first symbol, then a line of counts for each further one.
+/// Writes the page of the first symbol, then a line of counts for each further one.
 fn render(tallies: Vec<Tally>, queries: &[ReferenceQuery]) -> Outcome {
     let mut sums = tallies.into_iter().zip(queries);
     let (first, query) = sums.next().expect("a call asks about one symbol at least");
@@ -256,13 +258,13 @@ fn search(host: &dyn Host, queries: &[ReferenceQuery], part: Option<&Run>) -> Re
                 tallies[0].large.push(path.to_owned());
             }
             Narrowed::File(_, Content::Binary) => tallies[0].not_searched.binary += 1,
-            // A file that vanished since it was listed, or may not be opened, is counted; the search goes on.
+            // A file that is gone since it was listed, or may not be opened, is counted, and the search continues.
             Narrowed::File(_, Content::Unreadable) => tallies[0].not_searched.unreadable += 1,
             Narrowed::LeftOut(counts) => tallies[0].left_out(counts),
         }
         ControlFlow::Continue(())
     })?;
-    // Of a divided call, the first part counts.
+    // In a divided call, only the first part counts these.
     if part.is_none_or(|part| part.start.is_none()) {
         let counted = host.count_not_listed(&queries[0].under)?;
         tallies[0].not_searched.add_not_listed(
@@ -273,7 +275,7 @@ fn search(host: &dyn Host, queries: &[ReferenceQuery], part: Option<&Run>) -> Re
     for (tally, query) in tallies.iter_mut().zip(queries) {
         tally.cut(query.limit);
         let found = std::mem::take(&mut tally.aliases);
-        // The answer shows none beside definitions of the name itself.
+        // The answer shows no aliases if the name itself has definitions.
         if tally.own_definitions == 0 {
             let note = |alias: Alias| {
                 let note = aliases::describe_defined(host, &query.symbol.written, &alias)?;
@@ -285,11 +287,11 @@ fn search(host: &dyn Host, queries: &[ReferenceQuery], part: Option<&Run>) -> Re
     Ok(tallies)
 }
 
-/// Searches one file. Notes about the file as a whole go into the first tally.
+/// Searches one file. Notes about the whole file go into the first tally.
 fn search_file(host: &dyn Host, queries: &[ReferenceQuery], path: &str, source: &[u8], tallies: &mut [Tally]) {
     let python = names::is_python(path);
     tallies[0].searched(python);
-    // Looking for a word costs a thousandth of parsing.
+    // Searching for a word costs a thousandth of parsing.
     let holds = |query: &ReferenceQuery| names::word_hits(source, query.symbol.last()).next().is_some();
     let held: Vec<usize> = (0..queries.len()).filter(|&at| holds(&queries[at])).collect();
     if held.is_empty() {
@@ -312,7 +314,7 @@ fn search_file(host: &dyn Host, queries: &[ReferenceQuery], path: &str, source: 
     }
 }
 
-/// Whole words, wherever they stand.
+/// Finds whole words anywhere in the text.
 fn text(request: &ReferenceQuery, path: &str, source: &[u8], tally: &mut Tally) {
     let mut file = tally.file(request, path, source);
     for at in names::word_hits(source, &request.symbol.written) {

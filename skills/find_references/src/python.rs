@@ -1,8 +1,8 @@
 //! References to a symbol in a Python file, separated from other uses of its name.
 //!
-//! A bare name means every use of it. A dotted name is compared with what each use stands for: through the imports of
-//! its file, the class around `self`, and the file's own dotted name. Types are not inferred; what they would decide
-//! is `possible`.
+//! For a bare name, every use counts. For a dotted name, each use is resolved: through the imports of its file, the
+//! class around `self`, and the file's own dotted name. Types are not inferred; uses that depend on them are
+//! `possible`.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,18 @@ use syntax::{Import, Module, Use, UseKind, names};
 use crate::ReferenceQuery;
 use crate::tally::{Match, MatchKind, Tally};
 
-/// Symbol to search for.
 pub(crate) struct Symbol {
-    /// As it was asked for.
+    /// The symbol as it was requested.
     pub(crate) written: String,
 }
 
 impl Symbol {
-    /// Takes an identifier or a dotted name.
+    /// Parses an identifier or a dotted name.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let written = text.trim();
         let written = written.strip_suffix("()").unwrap_or(written);
         let written = &written.replace("::", ".").replace(['#', '\\'], ".");
-        // Other languages have other letters.
+        // Other languages allow other letters.
         let word = |part: &str| {
             let plain = part.strip_suffix(['?', '!', '=']).unwrap_or(part);
             names::is_identifier(&plain.replace('$', "_"))
@@ -40,23 +39,22 @@ impl Symbol {
         )
     }
 
-    /// The last part.
     pub(crate) fn last(&self) -> &str {
         self.written.rsplit('.').next().unwrap_or(&self.written)
     }
 
-    /// The part before the last one, where there is one.
+    /// The part before the last one, if there is one.
     pub(crate) fn owner(&self) -> Option<&str> {
         self.written.rsplit('.').nth(1)
     }
 
-    /// True where more than the last part is known.
+    /// True if the name has more than one part.
     pub(crate) fn is_dotted(&self) -> bool {
         self.written.contains('.')
     }
 }
 
-/// Adds the references of one file to the symbols that it holds.
+/// Adds the references in one file to the tallies of the symbols that it contains.
 pub(crate) fn search(
     queries: &[ReferenceQuery],
     held: &[usize],
@@ -82,20 +80,20 @@ pub(crate) fn search(
     }
 }
 
-/// Meanings of names in one file.
+/// Names of one file and their meanings.
 struct FileNames<'a> {
     path: &'a str,
     module: String,
     symbol: &'a Symbol,
-    /// Local names of imports, and what they stand for.
+    /// Local names of imports, with their meanings.
     imports: HashMap<String, String>,
-    /// Other names under which the file imports the symbol.
+    /// Names under which the file imports the symbol.
     aliases: Vec<String>,
     /// Names that the file itself defines.
     own: Vec<String>,
     /// Qualified names of what its classes define.
     members: Vec<String>,
-    /// True where `from x import *` may bring any name.
+    /// True if `from x import *` may define any name.
     star: bool,
 }
 
@@ -144,7 +142,7 @@ impl<'a> FileNames<'a> {
         };
         let name = found.dotted.rsplit('.').next().unwrap_or(&found.dotted);
         if self.aliases.iter().any(|alias| alias == name) {
-            // Another name of the symbol, unless it belongs to some object.
+            // Another name of the symbol, unless it belongs to an object.
             return (found.dotted == name && matches!(kind, MatchKind::Call | MatchKind::Name)).then_some(kind);
         }
         if !self.symbol.is_dotted() {
@@ -171,7 +169,7 @@ impl<'a> FileNames<'a> {
             && let Some(class) = self.class_around(found)
         {
             let member = format!("{class}.{rest}");
-            // A member that the class does not define may be inherited from the meant one.
+            // A member that the class does not define may be inherited from the meant class.
             return if same(&self.full(&member)) {
                 Judgement::Same
             } else {
@@ -187,7 +185,7 @@ impl<'a> FileNames<'a> {
             return Judgement::of(same(&meaning));
         }
         if self.own.iter().any(|own| own == head) {
-            // An object that the module makes, or a class of its own.
+            // An object or a class that the module defines.
             let meaning = self.full(dotted);
             let is_class = head.starts_with(|first: char| first.is_uppercase());
             return match same(&meaning) {
@@ -199,7 +197,7 @@ impl<'a> FileNames<'a> {
         if same(dotted) {
             return Judgement::Same;
         }
-        // Without a dot it is a local name, or one from a star import.
+        // A name without a dot is local, or comes from a star import.
         if rest.is_empty() {
             Judgement::unless_other(self.star)
         } else {

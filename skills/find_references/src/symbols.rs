@@ -1,7 +1,7 @@
-//! References in other languages than Python, from the host's symbols.
+//! References in languages other than Python, from the host's symbols.
 //!
-//! The host matches by syntax, without types. For a dotted name the text right before a use decides whether it is this
-//! one: `Store::run`, or `self.run` in `Store`; any other use is `possible`.
+//! The host matches by syntax, without types. For a dotted name, the text directly before a use decides:
+//! `Store::run`, or `self.run` in `Store`, is the symbol; any other use is `possible`.
 
 use skill_sdk::{Host, SymbolQuery, SymbolReference};
 
@@ -9,8 +9,8 @@ use crate::ReferenceQuery;
 use crate::python::Symbol;
 use crate::tally::{Match, MatchKind, Tally};
 
-/// Adds the references of one file to the symbols that it holds. False where the host has no syntax tree of it, so that
-/// text has to do.
+/// Adds the references in one file to the tallies of the symbols that it contains. Returns false if the host has no
+/// syntax tree of it, so that the file is searched as text.
 pub(crate) fn search(
     host: &dyn Host,
     queries: &[ReferenceQuery],
@@ -50,7 +50,7 @@ fn references(host: &dyn Host, symbol: &Symbol, path: &str) -> Option<Vec<Symbol
     (!found.iter().any(|one| one.kind == "text")).then_some(found)
 }
 
-/// The references to any symbol in a file: two questions, where each symbol would be one.
+/// The references to all symbols of a file, in two requests instead of one for each symbol.
 fn all_references(host: &dyn Host, path: &str) -> Option<Vec<SymbolReference>> {
     let defined = host.outline(path).ok()?.into_iter().map(|one| SymbolReference {
         path: one.path,
@@ -63,7 +63,7 @@ fn all_references(host: &dyn Host, path: &str) -> Option<Vec<SymbolReference>> {
     Some(defined.chain(used).collect())
 }
 
-/// Kind of a reference; none where it is surely another symbol of the same name.
+/// Kind of a reference; `None` if it is certainly another symbol of the same name.
 fn judge(symbol: &Symbol, path: &str, one: &SymbolReference, line: &[u8]) -> Option<MatchKind> {
     let kind = MatchKind::of_symbol(&one.kind)?;
     let Some(owner) = symbol.owner() else {
@@ -79,13 +79,13 @@ fn judge(symbol: &Symbol, path: &str, one: &SymbolReference, line: &[u8]) -> Opt
     Some(if is_this { kind } else { MatchKind::Possible })
 }
 
-/// Words for the type around.
+/// Keywords for the enclosing type.
 const OWN: [&str; 5] = ["self", "this", "Self", "static", "@"];
 
-/// Signs between an owner and its member.
+/// Separators between an owner and its member.
 const SEPARATORS: [&str; 5] = [".", "::", "->", "?.", ":"];
 
-/// True where `owner` and a separator stand right before `name` somewhere in a line.
+/// True if `owner` and a separator come directly before `name` somewhere in the line.
 fn is_after(line: &[u8], name: &str, owner: &str) -> bool {
     let is_owner = |before: &[u8]| {
         let before = before.trim_ascii_end();
@@ -106,7 +106,7 @@ fn stem(path: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 
-/// First bytes of the lines of a source.
+/// Offsets of the lines of a source.
 struct LineStarts(Vec<usize>);
 
 impl LineStarts {
@@ -126,7 +126,7 @@ impl LineStarts {
         &source[start..end]
     }
 
-    /// The place of a reference's name in its line.
+    /// The offset of a reference's name in the source.
     fn find(&self, source: &[u8], one: &SymbolReference) -> Option<usize> {
         let start = *self.0.get((one.line as usize).checked_sub(1)?)?;
         let line = self.line(source, one.line);

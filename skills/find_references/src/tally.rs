@@ -9,11 +9,11 @@ use syntax::aliases::{self, Alias};
 
 use crate::ReferenceQuery;
 
-/// Longest line of an answer; the match stays visible.
+/// Limit for a line of an answer in bytes; the match stays visible.
 const LINE_BYTES_MAX: usize = 200;
-/// Most originals that the answer names for an alias.
+/// Limit for the originals that the answer names for an alias.
 const ALIASES_MAX: usize = 3;
-/// Paths that a note names.
+/// Limit for the paths in a note.
 const NOTED_MAX: usize = 5;
 
 /// Kind of a match, in the order of the answer.
@@ -55,13 +55,13 @@ impl MatchKind {
         ][self as usize]
     }
 
-    /// The kind of the host's word for it.
+    /// Converts the host's name of a kind.
     pub(crate) fn of_symbol(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.word() == word)
     }
 }
 
-/// A match in a file whose line is not yet looked up.
+/// A match in a file, before its line is looked up.
 #[derive(Clone, Copy)]
 pub(crate) struct Match {
     kind: MatchKind,
@@ -83,7 +83,7 @@ pub(crate) struct MatchOrder {
 }
 
 impl MatchOrder {
-    /// Reads a cursor.
+    /// Parses a cursor.
     pub(crate) fn parse(cursor: &str) -> Option<Self> {
         let mut parts = cursor.splitn(3, ':');
         let word = parts.next()?;
@@ -99,42 +99,41 @@ impl MatchOrder {
     }
 }
 
-/// The sum of a search: counts of everything, and the lines that a page may need.
+/// The result of a search: all counts, and the lines that a page may need.
 #[derive(Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Tally {
-    /// Lines by kind, each counted once a kind.
+    /// Number of lines by kind; a line counts once for each kind.
     counts: [u64; 8],
-    /// Files with a match.
+    /// Number of files with a match.
     files: u64,
     /// Lines for the page, with their text.
     lines: Vec<(MatchOrder, String)>,
-    /// True where lines were left out for want of room on the page.
+    /// True if lines did not fit on the page.
     more: bool,
     python: u64,
     others: u64,
     /// What was not searched.
     pub(crate) not_searched: NotSearched,
-    /// Files that the host parsed.
+    /// Number of files that the host parsed.
     pub(crate) trees: u64,
-    /// Files that were matched as text because the host had parsed enough.
+    /// Number of files that were searched as text because the limit for parsing was reached.
     pub(crate) treeless: u64,
-    /// Files that are too large to search.
+    /// Paths of files that are too large to search.
     pub(crate) large: Vec<String>,
     /// Python files that are too large or too deeply nested to parse.
     pub(crate) unparsed: Vec<String>,
     /// `path:line` of the first place in a file that does not parse.
     pub(crate) broken: Vec<String>,
-    /// Lines that make the symbol another name of something, one for each original.
+    /// Lines that make the symbol an alias, one for each original.
     #[serde(skip)]
     pub(crate) aliases: Vec<Alias>,
-    /// The originals, and what these lines say, with the definitions.
+    /// Originals, and the notes about them.
     pub(crate) alias_notes: Vec<(String, String)>,
-    /// Definitions that are no such lines.
+    /// Number of definitions that are not such lines.
     pub(crate) own_definitions: u64,
 }
 
 impl Tally {
-    /// Counts a file.
     pub(crate) fn searched(&mut self, python: bool) {
         if python {
             self.python += 1;
@@ -143,14 +142,14 @@ impl Tally {
         }
     }
 
-    /// Counts files that hold none of the symbols.
+    /// Counts files that contain none of the symbols.
     pub(crate) fn left_out(&mut self, counts: LeftOut) {
         self.python += u64::from(counts.text_apart);
         self.others += u64::from(counts.text - counts.text_apart);
         self.not_searched.binary += u64::from(counts.binary);
     }
 
-    /// Takes the matches of one file.
+    /// Begins to add the matches of one file.
     pub(crate) fn file<'a>(
         &'a mut self,
         request: &'a ReferenceQuery,
@@ -166,14 +165,14 @@ impl Tally {
         }
     }
 
-    /// Keeps the lines that come first.
+    /// Keeps the first lines up to the limit.
     pub(crate) fn cut(&mut self, limit: usize) {
         self.lines.sort();
         self.more |= self.lines.len() > limit;
         self.lines.truncate(limit);
     }
 
-    /// Adds what another part found.
+    /// Adds the results of another part.
     pub(crate) fn add(&mut self, other: Self, limit: usize) {
         for (sum, count) in self.counts.iter_mut().zip(other.counts) {
             *sum += count;
@@ -198,7 +197,7 @@ impl Tally {
         self.cut(limit);
     }
 
-    /// The page.
+    /// Writes the page.
     pub(crate) fn render(self, request: &ReferenceQuery) -> Outcome {
         let mut text = String::new();
         for (place, line) in &self.lines {
@@ -231,7 +230,7 @@ impl Tally {
         .with_details(&details)
     }
 
-    /// The counts in a sentence.
+    /// Formats the counts as a sentence.
     pub(crate) fn counted(&self, request: &ReferenceQuery) -> String {
         let symbol = &request.symbol.written;
         let place = if request.under.is_empty() {
@@ -353,7 +352,7 @@ fn counted(count: u64, kind: MatchKind) -> String {
     format!("{count} {}{plural}", kind.word())
 }
 
-/// Takes the matches of one file into a tally.
+/// Adds the matches of one file to a tally.
 pub(crate) struct FileTally<'a> {
     tally: &'a mut Tally,
     request: &'a ReferenceQuery,
@@ -363,12 +362,11 @@ pub(crate) struct FileTally<'a> {
 }
 
 impl FileTally<'_> {
-    /// Takes a match.
     pub(crate) fn push(&mut self, found: Match) {
         self.matches.push(found);
     }
 
-    /// Counts the matches, one a line and kind, and keeps the lines that the page may need.
+    /// Counts the matches, one for each line and kind, and keeps lines that the page may need.
     pub(crate) fn close(mut self) {
         self.matches.sort_by_key(|found| found.at);
         let (mut line, mut start) = (1, 0);
@@ -392,7 +390,7 @@ impl FileTally<'_> {
                 continue;
             }
             kept[kind] += 1;
-            // A page holds no more than this of one kind from one file.
+            // A page holds no more lines of one kind from one file.
             if kept[kind] > self.request.limit {
                 self.tally.more = true;
                 continue;
@@ -402,7 +400,7 @@ impl FileTally<'_> {
         if last.iter().any(Option::is_some) {
             self.tally.files += 1;
         }
-        // Room for many files with many matches each, without sorting after every one.
+        // Sort rarely: only after many files have added lines.
         if self.tally.lines.len() > 8 * self.request.limit {
             self.tally.cut(self.request.limit);
         }
@@ -416,7 +414,7 @@ impl FileTally<'_> {
             return;
         }
         let text = String::from_utf8_lossy(&self.source[line_range(self.source, found.at)]);
-        // A list of exports makes a name; an assignment to a variable is no other name of it.
+        // A list of exports makes an alias; an assignment to a variable does not.
         if found.kind == MatchKind::Name && !text.contains(" as ") {
             return;
         }
@@ -448,7 +446,7 @@ fn line_range(source: &[u8], at: usize) -> std::ops::Range<usize> {
     start..end
 }
 
-/// The line around an offset without its indentation; of a long one the part around the offset.
+/// The line around an offset, without indentation; of a long line the part around the offset.
 fn line_text(source: &[u8], at: usize) -> String {
     let std::ops::Range { start, end } = line_range(source, at);
     let line = source[start..end].trim_ascii();
@@ -462,7 +460,7 @@ fn line_text(source: &[u8], at: usize) -> String {
     };
     let to = end.min(from + LINE_BYTES_MAX);
     let part = String::from_utf8_lossy(&source[from..to]);
-    // A character that the cut went through is shown as nothing.
+    // The cut may have split a character.
     let part = part.trim_matches(['\u{fffd}', ' ', '\t']);
     let (before, after) = (if from > start { "…" } else { "" }, if to < end { "…" } else { "" });
     format!("{before}{part}{after}")

@@ -1,7 +1,7 @@
-//! `git_commit`: commits, by default just what the session changed.
+//! `git_commit`: commits, by default only what the session changed.
 //!
-//! The host chooses the files, asks the user where the policy says so, and commits; hooks run in its sandbox or not at
-//! all. Here only the arguments are checked and the result is written down.
+//! The host chooses the files, asks the user if the policy requires it, and commits; hooks run in its sandbox or not
+//! at all. This skill checks the arguments and describes the result.
 
 use std::fmt::Write;
 
@@ -11,16 +11,16 @@ use skill_details::CommitDetails;
 use skill_sdk::text::{counted, one_line};
 use skill_sdk::{Commit, Failure, Host, Outcome, Skill, clean_path, export_skill};
 
-/// Longest message: far beyond what a person reads.
+/// Limit for a message in bytes, far beyond what people read.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
-/// Files named in the answer.
+/// Limit for the files in the answer.
 const FILES_MAX: usize = 100;
-/// Files named in the details.
+/// Limit for the files in the details.
 const DETAILED_MAX: usize = 1000;
-/// Digits of an object id that are shown: unambiguous in the largest repositories.
+/// Digits of a shown object id: unambiguous in the largest repositories.
 const ID_DIGITS: usize = 12;
 
-/// The skill.
+/// The skill `git_commit`.
 #[derive(Debug)]
 pub struct GitCommit;
 
@@ -75,7 +75,8 @@ impl Skill for GitCommit {
     }
 }
 
-/// The message as git keeps it: no space at the ends of lines, no empty lines around it, one line break at its end.
+/// Normalises the message as git does: no spaces at the ends of lines, no empty lines around it, one line feed at its
+/// end.
 fn message(given: &str) -> Result<String, Failure> {
     let lines: Vec<&str> = given.lines().map(str::trim_end).collect();
     let message = lines.join("\n").trim_matches('\n').to_owned();

@@ -1,4 +1,4 @@
-//! The modes that look at commits: `log`, `show` and `blame`.
+//! The modes about commits: `log`, `show` and `blame`.
 
 use std::fmt::Write;
 
@@ -11,17 +11,16 @@ use skill_sdk::{
 
 use crate::{CONTEXT, CONTEXT_MAX, GitDiffArguments, LINE_BYTES_MAX, PAGE_BYTES_MAX, describe, page, place, totals};
 
-/// Commits of a page of the log where the caller does not say.
+/// Commits on a page of the log by default.
 const COMMITS: u32 = 20;
-/// Lines of blame where the caller does not say.
+/// Lines of blame by default.
 const LINES: u32 = 200;
-/// Digits of a commit's id beside a line: enough for the largest repositories.
+/// Digits of a commit's id beside a line: unambiguous in the largest repositories.
 const ID_DIGITS: usize = 12;
-/// Bytes of an author's name and of a message's first line beside a commit's id.
+/// Limit for an author's name and for the first line of a message beside an id, in bytes.
 const NAME_BYTES_MAX: usize = 60;
 const SUMMARY_BYTES_MAX: usize = 160;
 
-/// Lists commits.
 pub(crate) fn log(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outcome, Failure> {
     let query = LogQuery {
         revision: arguments.revision.clone(),
@@ -51,7 +50,6 @@ pub(crate) fn log(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outco
     Ok(Outcome::page(text, found.next).with_details(&details))
 }
 
-/// Shows one commit.
 pub(crate) fn show(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outcome, Failure> {
     let shown = host.git_show(&ShowQuery {
         revision: arguments.revision.clone(),
@@ -89,7 +87,7 @@ pub(crate) fn show(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outc
     Ok(page(head, &diff, start).with_details(&details))
 }
 
-/// Attributes lines of a file to commits.
+/// Shows the commits that last changed the lines of a file.
 pub(crate) fn blame(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outcome, Failure> {
     let [path] = &arguments.paths[..] else {
         return Err(Failure::invalid("blame needs exactly one file in `paths`"));
@@ -169,7 +167,7 @@ fn file_change(change: CommitChange) -> FileChange {
     }
 }
 
-/// A commit on one line: `1a2b3c4d5e6f 2026-03-01 Ada: Add a test`.
+/// A commit in one line: `1a2b3c4d5e6f 2026-03-01 Ada: Add a test`.
 fn line_of(commit: &LoggedCommit) -> String {
     let name = commit.author.split(" <").next().unwrap_or_default();
     let summary = commit.message.lines().next().unwrap_or_default();
@@ -225,7 +223,7 @@ fn summary_of(commit: &LoggedCommit) -> CommitSummary {
     }
 }
 
-/// The author's time, `2026-03-01T12:30:00+01:00`.
+/// The author's time: `2026-03-01T12:30:00+01:00`.
 fn date(commit: &LoggedCommit) -> String {
     let offset = commit.offset_minutes.clamp(-24 * 60, 24 * 60);
     let seconds = commit.time.saturating_add(i64::from(offset) * 60);
@@ -242,7 +240,8 @@ fn date(commit: &LoggedCommit) -> String {
     )
 }
 
-/// Year, month and day of a number of days since 1970, by the Gregorian calendar: eras of 400 years that begin in March.
+/// Converts days since 1970 to year, month and day in the Gregorian calendar. Eras have 400 years and begin in March,
+/// so that the leap day is the last day of a year.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days.saturating_add(719_468);
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));

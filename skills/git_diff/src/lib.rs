@@ -19,22 +19,22 @@ use skill_sdk::serde_json::json;
 use skill_sdk::text::{clip, counted, one_line};
 use skill_sdk::{Descriptor, Diff, DiffQuery, Failure, FileChange, Handler, Host, Outcome, clean_path, export_skill};
 
-/// Lines around a change where the caller does not say.
+/// Lines of context by default.
 const CONTEXT: u32 = 3;
-/// Lines around a change at most.
+/// Limit for the lines of context.
 const CONTEXT_MAX: u32 = 20;
-/// Text of an answer, so that it fits a model's window. It is checked before each line.
+/// Limit for the text of an answer in bytes, so that it fits a model's window. Checked before each line.
 const PAGE_BYTES_MAX: usize = 64 * 1024;
-/// A longer line is cut.
+/// Limit for a line in bytes.
 const LINE_BYTES_MAX: usize = 1000;
-/// Files named in the details.
+/// Limit for the files in the details.
 const DETAILED_MAX: usize = 1000;
 
-/// The skill.
+/// The skill `git_diff`.
 #[derive(Debug)]
 pub struct GitDiff;
 
-/// Part of git that a call looks at.
+/// What a call shows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum GitMode {
@@ -64,7 +64,7 @@ struct GitDiffArguments {
 impl GitDiffArguments {
     fn query(&self) -> Result<DiffQuery, Failure> {
         let areas = [self.staged, self.unstaged, self.untracked];
-        // A caller that asks for one area by name does not mean the others.
+        // A caller that names one area does not mean the others.
         let default = !areas.contains(&Some(true));
         let [staged, unstaged, untracked] = areas.map(|area| area.unwrap_or(default));
         if !(staged || unstaged || untracked) {
@@ -86,7 +86,7 @@ impl GitDiffArguments {
         for path in &self.paths {
             let path = clean_path(path)?;
             if path.is_empty() {
-                // The root is everything, whatever else is named.
+                // The root includes every other path.
                 return Ok(Vec::new());
             }
             paths.push(path);
@@ -94,7 +94,7 @@ impl GitDiffArguments {
         Ok(paths)
     }
 
-    /// Refuses an argument that the mode would ignore and that changes the meaning of the call.
+    /// Refuses an argument that the mode would ignore although it changes the meaning of the call.
     fn check_mode(&self) -> Result<(), Failure> {
         let areas = [self.staged, self.unstaged, self.untracked];
         if self.mode == GitMode::Changes && self.revision.is_some() {
@@ -227,13 +227,13 @@ fn describe(diff: &Diff) -> DiffDetails {
     }
 }
 
-/// Lines that are added and removed in all files.
+/// Added and removed lines in all files.
 fn totals(diff: &Diff) -> (u64, u64) {
     let sum = |count: fn(&FileChange) -> u32| diff.changes.iter().map(|change| u64::from(count(change))).sum();
     (sum(|change| change.added_lines), sum(|change| change.removed_lines))
 }
 
-/// The answer where there are no changes.
+/// Writes the answer without changes.
 fn nothing(query: &DiffQuery, diff: &Diff) -> Outcome {
     let all = query.staged && query.unstaged && query.untracked;
     let what: Vec<&str> = [
@@ -258,7 +258,7 @@ fn nothing(query: &DiffQuery, diff: &Diff) -> Outcome {
     Outcome::text(text)
 }
 
-/// Reads a cursor: `FILE:LINE:PATH`, a place among the changes. The path tells whether they are still the same.
+/// Parses a cursor `FILE:LINE:PATH`, a position among the changes. The path shows whether they are still the same.
 fn place(cursor: &str, diff: &Diff) -> Result<(usize, usize), Failure> {
     let mut parts = cursor.splitn(3, ':');
     let mut number = || parts.next()?.parse::<usize>().ok();
@@ -275,11 +275,11 @@ fn place(cursor: &str, diff: &Diff) -> Result<(usize, usize), Failure> {
     }
 }
 
-/// A head and the patches from a place on, as many as fit.
+/// Writes the head, and as many patches as fit from a position on.
 fn page(head: String, diff: &Diff, (first, first_line): (usize, usize)) -> Outcome {
     let mut text = head;
     for (at, change) in diff.changes.iter().enumerate().skip(first) {
-        // Files without a patch take room too.
+        // Files without a patch need room as well.
         if at > first && text.len() >= PAGE_BYTES_MAX {
             return Outcome::page(text, Some(format!("{at}:0:{}", change.path)));
         }
@@ -333,7 +333,7 @@ fn summary(diff: &Diff) -> String {
     )
 }
 
-/// `=== old -> new (area, status, +1 -2)`.
+/// The header of a file: `=== old -> new (area, status, +1 -2)`.
 fn header(change: &FileChange) -> String {
     let path = one_line(&change.path);
     let name = match &change.old_path {
@@ -350,7 +350,7 @@ fn header(change: &FileChange) -> String {
     format!("=== {name} ({}, {}, {size})", change.area, change.status)
 }
 
-/// The patch, or why there is none. What git writes before the first hunk repeats the header, so it is left out.
+/// The patch, or the reason why there is none. Lines before the first hunk repeat the header and are left out.
 fn body(change: &FileChange) -> &str {
     if change.patch.is_empty() {
         let has_lines = change.added_lines + change.removed_lines > 0;

@@ -1,8 +1,7 @@
-//! `install_package`: adds packages with pip or npm.
+//! `install_package`: installs packages with pip or npm.
 //!
-//! The host installs, by a named recipe, without install scripts and only where the policy grants it. This skill
-//! decides which recipe, refuses whatever is not a plain name with a version ([`names`]), and says what came of it
-//! ([`result`]).
+//! The host installs, by a named recipe, without install scripts and only if the policy grants it. This skill chooses
+//! the recipe, refuses everything but plain names with versions ([`names`]), and describes the result ([`result`]).
 
 mod names;
 mod result;
@@ -13,11 +12,11 @@ use serde::Deserialize;
 use skill_sdk::serde_json::json;
 use skill_sdk::{Descriptor, Failure, Handler, Host, InstallRequest, Outcome, Query, export_skill};
 
-/// The skill.
+/// The skill `install_package`.
 #[derive(Debug)]
 pub struct InstallPackage;
 
-/// Packages in one call.
+/// Limit for the packages in one call.
 const NAMES_MAX: usize = 20;
 
 #[derive(Deserialize)]
@@ -38,7 +37,7 @@ enum ManagerChoice {
     Npm,
 }
 
-/// Package manager that installs.
+/// The package manager that installs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manager {
     Pip,
@@ -119,7 +118,7 @@ impl Handler for InstallPackage {
     }
 }
 
-/// By the manifests of the repository; where it has both kinds, by names that only one of the two knows.
+/// Chooses by the manifests of the repository; if it has both kinds, by names that only one of the two accepts.
 fn detect(host: &dyn Host, wanted: &[String]) -> Result<Manager, Failure> {
     let has = |name: &str| {
         host.path(name)

@@ -1,21 +1,21 @@
-//! Accepted requests: a package's name with a version, and nothing that a package manager reads otherwise.
+//! Checks requests: the name of a package with a version, and nothing that a package manager reads differently.
 //!
-//! pip and npm take options, files, folders, URLs and repositories in the place of a name. All of these are refused by
-//! allowing only what a name and a version are made of. The host checks again.
+//! In place of a name, pip and npm accept options, files, folders, URLs and repositories. All of these are refused,
+//! because only the characters of names and versions are allowed. The host checks again.
 
 use skill_sdk::Failure;
 
 use crate::Manager;
 
-/// The longest name that npm allows.
+/// Limit for a name in bytes, from npm.
 const NAME_BYTES_MAX: usize = 214;
 
-/// Endings that make pip or npm look for a file.
+/// Extensions for which pip or npm look for a file.
 const ARCHIVES: [&str; 9] = [
     ".whl", ".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tbz", ".txz",
 ];
 
-/// Refuses a text that is neither a name nor a name with a version.
+/// Refuses a text that is not a name with an optional version.
 pub(crate) fn check(manager: Manager, text: &str) -> Result<(), Failure> {
     let (problem, example) = match manager {
         Manager::Pip => (pip(text), "`requests`, `requests[socks]>=2.31,<3`"),
@@ -29,7 +29,7 @@ pub(crate) fn check(manager: Manager, text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Returns the fault of a request that is a fault for both managers.
+/// The mistake in a request, for both managers.
 fn common(text: &str) -> Option<&'static str> {
     let lower = text.to_ascii_lowercase();
     if text.is_empty() {
@@ -49,7 +49,7 @@ fn common(text: &str) -> Option<&'static str> {
     }
 }
 
-/// PEP 508 without its URLs, markers and spaces: `name[extra,extra]>=1,<2`.
+/// The mistake in a request for pip. Allowed is PEP 508 without URLs, markers and spaces: `name[extra,extra]>=1,<2`.
 fn pip(text: &str) -> Option<&'static str> {
     if text.contains(['/', '\\']) {
         return Some("is a path, not a package");
@@ -98,7 +98,8 @@ fn is_python_name(name: &str) -> bool {
     name.len() <= NAME_BYTES_MAX && name.chars().all(is_name) && name.starts_with(edge) && name.ends_with(edge)
 }
 
-/// `name`, `@scope/name`, each with `@version`, where the version is a range or a tag.
+/// The mistake in a request for npm. Allowed are `name` and `@scope/name`, each with `@version`: a version, a range
+/// or a tag.
 fn npm(text: &str) -> Option<&'static str> {
     let (scoped, bare) = match text.strip_prefix('@') {
         Some(bare) => (true, bare),
@@ -130,7 +131,7 @@ fn npm(text: &str) -> Option<&'static str> {
 
 fn is_npm_name(name: &str) -> bool {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_' | '.');
-    // Packages from before 2017 may have capitals; the registry still serves them.
+    // Packages from before 2017 may have capital letters; the registry still serves them.
     name.chars().all(|c| inner(c) || c.is_ascii_uppercase())
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
         && !matches!(name, "node_modules" | "favicon.ico")

@@ -1,18 +1,18 @@
-//! Result of an installation, read from the output of pip or npm.
+//! Reads the result of an installation from the output of pip or npm.
 
 use skill_details::{InstallDetails, InstalledPackage};
 use skill_sdk::{Failure, Outcome, RunReport, code};
 
 use crate::{Manager, names};
 
-/// Installed packages that the details name.
+/// Limit for the installed packages in the details.
 const INSTALLED_MAX: usize = 1000;
-/// Lines from the end of an output that says nothing known.
+/// Lines from the end of an output that is not understood.
 const TAIL_LINES: usize = 25;
-/// Longest line of an answer: pip lists every version there is.
+/// Limit for a line of an answer in bytes: pip lists every existing version.
 const LINE_BYTES_MAX: usize = 300;
 
-/// The answer, or the failure with the words of the specification where it has some.
+/// The answer, or the failure in the words of the specification, if it has some.
 pub(crate) fn read(manager: Manager, report: &RunReport, requested: &[String]) -> Result<Outcome, Failure> {
     if report.timed_out {
         return Err(Failure::new(
@@ -70,7 +70,7 @@ fn describe(manager: Manager, report: &RunReport, requested: &[String]) -> Insta
     }
 }
 
-/// The packages of `Successfully installed six-1.16.0 …`.
+/// The packages in `Successfully installed six-1.16.0 …`.
 fn installed_by_pip(output: &str) -> Vec<InstalledPackage> {
     let lines = output.lines();
     let lists = lines.filter_map(|line| line.strip_prefix("Successfully installed "));
@@ -101,7 +101,7 @@ fn pip_lines(output: &str) -> Vec<String> {
                     }),
             );
         } else if line.starts_with("Requirement already satisfied: ") && !line.contains(" (from ") {
-            // A package that only a dependency asks for is no news.
+            // Dependencies that were installed before are not listed.
             let package = line.trim_start_matches("Requirement already satisfied: ");
             let name = package.split(" in ").next().unwrap_or(package);
             let version = package
@@ -158,7 +158,7 @@ fn failure(manager: Manager, report: &RunReport) -> Failure {
         "Cannot connect to proxy",
         "502 Bad Gateway",
     ];
-    // Checked first: pip ends with "No matching distribution" after these, too.
+    // Check this first: after these errors, pip ends with "No matching distribution" as well.
     if unreachable.iter().any(|sign| output.contains(sign)) {
         return Failure::new(code::UNAVAILABLE, "the package registry cannot be reached")
             .with_hint("tell the user; installing needs the network");
@@ -237,7 +237,8 @@ fn unknown(report: &RunReport) -> Failure {
     ))
 }
 
-/// The place that could not be written: `[Errno 13] Permission denied: '/usr/lib'`, `EACCES: permission denied, mkdir '/x'`.
+/// The path that could not be written: `[Errno 13] Permission denied: '/usr/lib'`, `EACCES: permission denied, mkdir
+/// '/x'`.
 fn denied_path(output: &str) -> Option<String> {
     let line = output.lines().find(|line| {
         line.contains("Permission denied: '")
@@ -250,12 +251,11 @@ fn denied_path(output: &str) -> Option<String> {
     quoted.nth(1).filter(|path| is_place(path)).map(str::to_owned)
 }
 
-/// True for an absolute path of a strict grammar. A sentence does not match.
+/// True for an absolute path of a strict grammar, which no sentence matches.
 fn is_place(path: &str) -> bool {
     path.starts_with('/') && path.len() <= LINE_BYTES_MAX && path.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// True for a version of a Python package.
 fn is_version(version: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".!+_-".contains(&byte);
     version.starts_with(|first: char| first.is_ascii_digit()) && version.len() <= 40 && version.bytes().all(is_plain)

@@ -20,12 +20,12 @@ use skill_sdk::serde_json::json;
 use skill_sdk::text::{counted, human_size, one_line};
 use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Handler, Host, Outcome, Query, clean_path, export_skill};
 
-/// Entries in an answer where the caller does not say: some 40 kB of text.
+/// Entries in an answer by default: some 40 kB of text.
 const ENTRIES: usize = 1000;
-/// Entries in an answer at most.
+/// Limit for the entries in an answer.
 const ENTRIES_MAX: usize = 5000;
 
-/// The skill.
+/// The skill `list_files`.
 #[derive(Debug)]
 pub struct ListFiles;
 
@@ -150,14 +150,14 @@ fn describe_entry(entry: &Entry) -> ListedEntry {
     }
 }
 
-/// All entries of a query, and how many the rules left out.
+/// All entries of a query, and the number of those that rules left out.
 fn listed(host: &dyn Host, mut query: Query) -> Result<(Vec<Entry>, u32), Failure> {
     let mut entries = Vec::new();
     let mut left_out = 0;
     loop {
         let page = host.list_page(&query)?;
         entries.extend(page.entries);
-        // Every page tells the number for the whole query.
+        // Every page has the number for the whole query.
         left_out = left_out.max(page.left_out);
         match page.next {
             Some(next) => query.after = Some(next),
@@ -166,7 +166,7 @@ fn listed(host: &dyn Host, mut query: Query) -> Result<(Vec<Entry>, u32), Failur
     }
 }
 
-/// Whether a directory has entries, whatever the rules say of them.
+/// True if a directory has entries, regardless of the rules.
 fn holds_any(host: &dyn Host, path: &str) -> bool {
     let query = Query {
         under: path.to_owned(),
@@ -176,7 +176,7 @@ fn holds_any(host: &dyn Host, path: &str) -> bool {
         .is_ok_and(|page| page.left_out > 0 || !page.entries.is_empty())
 }
 
-/// A missing directory's failure, with what has the same name elsewhere.
+/// The failure for a missing directory, with entries of the same name elsewhere.
 fn better(host: &dyn Host, path: &str, failure: Failure) -> Failure {
     match (failure.code.as_str(), host.locate(path)) {
         (skill_sdk::code::NOT_FOUND, Err(explained)) => explained,
@@ -184,7 +184,7 @@ fn better(host: &dyn Host, path: &str, failure: Failure) -> Failure {
     }
 }
 
-/// The first line: the kind of entries, and their number in all.
+/// The first line: the number of entries of each kind.
 fn totals(path: &str, entries: &[Entry]) -> String {
     let of = |kind| entries.iter().filter(move |entry| entry.kind == kind);
     let size = of(EntryKind::File).map(|entry| entry.size).sum();
@@ -206,7 +206,7 @@ fn totals(path: &str, entries: &[Entry]) -> String {
     )
 }
 
-/// The directories beneath `under` that an entry shows to exist: itself, or those that lead to it.
+/// The directories beneath `under` that an entry proves: itself, and those on its path.
 fn directories<'a>(under: &str, entry: &'a Entry) -> impl Iterator<Item = &'a str> {
     let skip = if under.is_empty() { 0 } else { under.len() + 1 };
     let path = entry.path.as_str();

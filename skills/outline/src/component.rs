@@ -1,4 +1,4 @@
-//! The face of the components: the contract's records, and the macro that exports them.
+//! The component side: the contract's records, and the macro that exports them.
 
 use tree_sitter::Language;
 
@@ -23,16 +23,18 @@ pub mod bindings {
 
 /// A language of a component.
 pub struct Reader {
-    /// The grammar.
+    /// Grammar of the language.
     pub language: Language,
-    /// The table for outlines; absent where the patterns serve for them too.
+    /// Table for outlines; absent if the patterns are used for them as well.
     pub grammar: Option<&'static Grammar>,
-    /// The patterns for details.
+    /// Patterns for details.
     pub patterns: &'static str,
 }
 
 impl Reader {
-    /// Reads an outline for the host.
+    /// Reads an outline.
+    ///
+    /// Returns `None` if the file cannot be parsed.
     pub fn read(&self, content: &[u8]) -> Option<wit::Outlined> {
         let outline = match self.grammar {
             Some(grammar) => crate::read(&self.language, grammar, content),
@@ -41,7 +43,7 @@ impl Reader {
         outline.map(outlined)
     }
 
-    /// Reads definitions and uses for the host.
+    /// Reads definitions and uses, of `name` if it is given.
     pub fn read_details(&self, content: &[u8], name: Option<&str>) -> Option<wit::Detailed> {
         let detailed = crate::read_details(&self.language, self.patterns, content, name)?;
         let definitions = detailed
@@ -112,7 +114,7 @@ fn kind(kind: DefinitionKind) -> wit::Kind {
     }
 }
 
-/// Exports a component that knows these languages: the grammar, the table for outlines, and the files of patterns.
+/// Exports a component with these languages: their grammars, tables for outlines, and files of patterns.
 #[macro_export]
 macro_rules! export_outline {
     ($($name:literal => ($language:expr, $grammar:expr, [$($patterns:literal),+])),+ $(,)?) => {

@@ -1,4 +1,4 @@
-//! One walk over a tree by a language's patterns: definitions with their surroundings, uses, and imports.
+//! Walks over a tree with a language's patterns, and collects definitions with their surroundings, uses, and imports.
 
 use tree_sitter::{Language, Node, Parser};
 
@@ -6,28 +6,28 @@ use crate::query::{Capture, Pattern, Patterns, ScopeKind, Visited};
 use crate::walk::{last_line, span};
 use crate::{Definition, DefinitionKind, Detailed, DetailedDefinition, Imported, Outline, Span, Use};
 
-/// Definitions of a file, and its imports. A file with more is data or made by a machine.
+/// Limit for the definitions of a file, and for its imports. A file with more is data or generated.
 const ITEMS_MAX: usize = 10_000;
 
-/// Uses of a file.
+/// Limit for the uses in a file.
 const USES_MAX: usize = 50_000;
 
-/// Names that are longer than this are data.
+/// Limit for a name in bytes. Longer names are data.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Definitions around another one.
+/// Limit for the enclosing definitions of a definition.
 const CONTAINERS_MAX: usize = 16;
 
-/// Depth of a tree to which names are looked at. A deeper one is not written by hand.
+/// Depth of a tree up to which names count. Deeper code is generated.
 const DEPTH_MAX: usize = 2_000;
 
-/// A definition or a scope as the walk finds it.
+/// A definition or a scope that the walk found.
 struct Found {
-    /// None for a scope without a name.
+    /// `None` for a scope without a name.
     name: Option<Span>,
     line: usize,
     kind: FoundKind,
-    /// The whole, in bytes.
+    /// Offsets of the whole definition in bytes.
     start: usize,
     end: usize,
     first_line: usize,
@@ -43,21 +43,21 @@ enum FoundKind {
     Scope(ScopeKind),
 }
 
-/// Surroundings of what the walk finds, outermost first.
+/// An enclosing definition or scope.
 struct Around {
     end: usize,
     name: Option<Span>,
     kind: FoundKind,
 }
 
-/// Reads the definitions of a file and its uses of `name`, or of every name. Nothing where the patterns do not fit the
-/// grammar.
+/// Reads the definitions of a file and its uses of `name`, or of every name. Returns `None` if the patterns do not
+/// fit the grammar.
 pub fn read_details(language: &Language, patterns: &str, source: &[u8], name: Option<&str>) -> Option<Detailed> {
     let (definitions, uses, _) = read_all(language, patterns, source, name)?;
     Some(Detailed { definitions, uses })
 }
 
-/// Reads definitions and imports alone.
+/// Reads only definitions and imports.
 pub fn read_outline(language: &Language, patterns: &str, source: &[u8]) -> Option<Outline> {
     let (definitions, _, imports) = read_all(language, patterns, source, Some(""))?;
     Some(Outline {
@@ -84,7 +84,7 @@ fn read_all(language: &Language, patterns: &str, source: &[u8], name: Option<&st
     };
     walk.run(tree.root_node());
     let all = walk.finish();
-    // An instance reads one file, and its memory goes with it at once: taking a tree apart is a tenth of the work.
+    // An instance reads one file and is dropped as a whole. Freeing the tree first would take a tenth of the time.
     #[cfg(target_family = "wasm")]
     std::mem::forget((parser, tree));
     Some(all)
@@ -95,7 +95,7 @@ struct DetailsWalk<'a> {
     patterns: &'a Patterns,
     name: Option<&'a [u8]>,
     found: Vec<Found>,
-    /// The whole that a name owns, by its bytes.
+    /// Ranges of bytes and the names that own them.
     owners: Vec<(usize, usize, Span)>,
     uses: Vec<Use>,
     imports: Vec<Imported>,
@@ -133,7 +133,8 @@ impl DetailsWalk<'_> {
         }
     }
 
-    /// Tries the patterns that end in the last node of the path. Scopes, owners and imports let the others try, too.
+    /// Tries the patterns for the last node of the path. After scopes, owners and imports, other patterns are tried
+    /// as well.
     fn visit(&mut self, path: &[Visited<'_>]) {
         let Some(visited) = path.last() else { return };
         let (node, patterns) = (visited.node, self.patterns);
@@ -147,7 +148,7 @@ impl DetailsWalk<'_> {
         }
     }
 
-    /// Takes note of a pattern that fits; true where no other one counts.
+    /// Records a matching pattern. Returns true if no other pattern may match.
     fn take(&mut self, pattern: &Pattern, node: Node<'_>, outer: Node<'_>, path: &[Visited<'_>]) -> bool {
         match pattern.capture {
             Capture::Definition(kind) => {
@@ -205,7 +206,7 @@ impl DetailsWalk<'_> {
             .find_map(|visited| self.body(visited.node).map(|body| (visited.node, body)));
         let head = body.map_or(outer, |(node, _)| node);
         let head_end = body.map_or(outer.end_byte(), |(_, body)| body.start_byte());
-        // Decorators and templates around a definition are a part of it.
+        // Decorators and templates around a definition belong to it.
         let wrappers = path[..at]
             .iter()
             .rev()
@@ -226,7 +227,7 @@ impl DetailsWalk<'_> {
         }
     }
 
-    /// The name without the sign of a symbol or a variable (Ruby).
+    /// The name without the sigil of a symbol or a variable (Ruby).
     fn name_span(&self, node: Node<'_>) -> Span {
         let Span { start, end } = span(node);
         let signs = self.source[start..end]
@@ -238,7 +239,7 @@ impl DetailsWalk<'_> {
         }
     }
 
-    /// The child of a node that ends its signature: its body, or a comment before that.
+    /// The child that ends a signature: the body, or a comment before it.
     fn body<'t>(&self, node: Node<'t>) -> Option<Node<'t>> {
         let field = node.child_by_field_name("body");
         let mut cursor = node.walk();
@@ -254,11 +255,11 @@ impl DetailsWalk<'_> {
             .or(Some(body))
     }
 
-    /// The first lines of the attributes and of the comment that stand right before a node.
+    /// First lines of the attributes and of the comment directly before a node.
     fn before(&self, whole: Node<'_>) -> (usize, Option<usize>) {
         let (mut first_line, mut comment_line) = (whole.start_position().row + 1, None);
         let mut top = first_line;
-        // The comment before the first definition of a body may stand before the body.
+        // The comment of the first definition in a body may be before the body.
         let above = || {
             whole
                 .parent()
@@ -271,7 +272,7 @@ impl DetailsWalk<'_> {
                 break;
             }
             let line = before.start_position().row + 1;
-            // A comment at the end of the line before is that line's.
+            // A comment at the end of the previous line belongs to that line.
             let is_alone = before.prev_sibling().is_none_or(|other| last_line(other) < line);
             if self.patterns.is_attribute(before) {
                 first_line = line;
@@ -283,11 +284,11 @@ impl DetailsWalk<'_> {
             top = line;
             sibling = before.prev_sibling();
         }
-        // Comments between attributes are inside of the whole.
+        // Comments between attributes are inside of the definition.
         (first_line, comment_line.filter(|line| *line < first_line))
     }
 
-    /// The head without the sign that opens the body. Without a body, its first line.
+    /// The head without the token that opens the body. Without a body, its first line.
     fn signature(&self, start: usize, end: usize, has_body: bool) -> Span {
         let head = &self.source[start..end.max(start)];
         let line = head.iter().position(|byte| *byte == b'\n').filter(|_| !has_body);
@@ -300,7 +301,7 @@ impl DetailsWalk<'_> {
         }
     }
 
-    /// Puts each definition into those around it.
+    /// Finds the enclosing definitions of each definition.
     fn finish(self) -> All {
         let Self {
             mut found,
@@ -342,7 +343,7 @@ impl DetailsWalk<'_> {
     }
 }
 
-/// A definition with its surroundings. Variables in functions are none that others can mean.
+/// A definition with its surroundings; `None` for variables in functions, which other code cannot use.
 fn detailed(
     kind: DefinitionKind,
     one: &Found,
@@ -385,7 +386,11 @@ fn detailed(
     })
 }
 
-/// The first fault of a file of patterns, where it has one.
+/// Checks a file of patterns.
+///
+/// # Errors
+///
+/// The first mistake.
 pub fn check_patterns(language: &Language, patterns: &str) -> Result<(), String> {
     Patterns::read(patterns, language).map(drop)
 }

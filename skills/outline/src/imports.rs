@@ -1,11 +1,12 @@
-//! Names in import statements, by language. Each function takes a node and answers whether anything else in it counts.
+//! Names in import statements, by language. Each function returns whether the children of the node are visited as
+//! well.
 
 use tree_sitter::Node;
 
 use crate::walk::{import_of, span};
 use crate::{Imported, Span};
 
-/// Paths that one `use` spells out at the most; nested lists multiply.
+/// Limit for the paths of one `use`: nested lists multiply.
 const USES_MAX: usize = 500;
 
 pub(crate) fn python(node: Node<'_>, source: &[u8], into: &mut Vec<Imported>) -> bool {
@@ -14,7 +15,7 @@ pub(crate) fn python(node: Node<'_>, source: &[u8], into: &mut Vec<Imported>) ->
     let mut cursor = node.walk();
     let before = into.len();
     for name in node.children_by_field_name("name", &mut cursor) {
-        // Without the name that it gets here.
+        // Without the local name.
         let name = name.child_by_field_name("name").unwrap_or(name);
         let import = match module {
             Some(_) => Imported {
@@ -79,11 +80,10 @@ pub(crate) fn script(node: Node<'_>, source: &[u8], into: &mut Vec<Imported>) ->
     if let Some(path) = path {
         import_of(vec![path], into);
     }
-    // An exported name may also be defined right there.
+    // An export statement without a path may contain a definition.
     node.kind() == "export_statement" && path.is_none()
 }
 
-/// Returns the text between the quotes.
 fn literal(node: Node<'_>) -> Option<Span> {
     let is_string = matches!(
         node.kind(),
@@ -142,7 +142,7 @@ pub(crate) fn rust(node: Node<'_>, _: &[u8], into: &mut Vec<Imported>) -> bool {
     }
 }
 
-/// Every path that a `use` spells, lists written out.
+/// Every path of a `use`, with lists expanded.
 fn uses(argument: Node<'_>, into: &mut Vec<Imported>) {
     let most = into.len() + USES_MAX;
     let mut open = vec![(argument, Vec::new())];
@@ -164,7 +164,7 @@ fn uses(argument: Node<'_>, into: &mut Vec<Imported>) {
             }
             "use_as_clause" => open.extend(node.child_by_field_name("path").map(|path| (path, parts))),
             "use_wildcard" => open.extend(node.named_child(0).map(|path| (path, parts))),
-            // The module of the list itself.
+            // `self` is the module of the list itself.
             "self" if !parts.is_empty() => import_of(parts, into),
             "crate" | "identifier" | "scoped_identifier" | "self" | "super" => {
                 parts.push(span(node));

@@ -1,37 +1,36 @@
-//! Meaning of the nodes of each grammar. Names of nodes and fields are those of the grammars.
+//! Meaning of the nodes in each grammar. The names of nodes and fields are those of the grammars.
 
 use tree_sitter::Node;
 
 use crate::{DefinitionKind, Imported, imports};
 
-/// A language, as far as a walk asks.
+/// A language, as far as a walk needs it.
 #[derive(Debug)]
 pub struct Grammar {
     /// Leaves that are names.
     pub(crate) names: &'static [&'static str],
-    /// Nodes in which nothing counts.
+    /// Nodes to skip.
     pub(crate) over: &'static [&'static str],
     pub(crate) defines: &'static [Define],
-    /// Nodes that are types without a name of their own.
+    /// Nodes that are types without a name.
     pub(crate) types: &'static [&'static str],
-    /// Nodes that are functions without a name of their own.
+    /// Nodes that are functions without a name.
     pub(crate) functions: &'static [&'static str],
-    /// Statements that import.
     pub(crate) imports: &'static [&'static str],
     pub(crate) import: fn(Node<'_>, &[u8], &mut Vec<Imported>) -> bool,
 }
 
-/// A node that defines something.
+/// A kind of node that defines something.
 #[derive(Debug)]
 pub(crate) struct Define {
     pub(crate) node: &'static str,
-    /// The field of its name.
+    /// Field with the name.
     pub(crate) field: &'static str,
     pub(crate) kind: DefinitionKind,
     pub(crate) when: When,
 }
 
-/// Condition under which such a node is a definition that others can mean.
+/// Condition under which such a node is a definition that other code can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
     Always,
@@ -39,9 +38,9 @@ pub(crate) enum When {
     HasBody,
     /// The field `value` holds a function.
     FunctionValue,
-    /// An assignment to a part of an object that others see.
+    /// An assignment to a part of an exported object.
     Exported,
-    /// It is assigned to `module.exports`.
+    /// The node is assigned to `module.exports`.
     AssignedToModule,
 }
 
@@ -58,10 +57,10 @@ const fn when(when: When, define: Define) -> Define {
     Define { when, ..define }
 }
 
-/// Python.
+/// Table for Python.
 pub static PYTHON: Grammar = Grammar {
     names: &["identifier"],
-    // No expression of Python holds a statement, and most of a file is expressions.
+    // Expressions of Python hold no statements, and most of a file is expressions.
     over: &[
         "argument_list",
         "assert_statement",
@@ -110,7 +109,7 @@ pub static PYTHON: Grammar = Grammar {
     import: imports::python,
 };
 
-/// JavaScript, TypeScript and their forms with elements of markup.
+/// Table for JavaScript, TypeScript and their variants with markup.
 pub static SCRIPT: Grammar = Grammar {
     names: &[
         "identifier",
@@ -161,7 +160,7 @@ pub static SCRIPT: Grammar = Grammar {
     import: imports::script,
 };
 
-/// Rust.
+/// Table for Rust.
 pub static RUST: Grammar = Grammar {
     names: &[
         "identifier",
@@ -196,7 +195,7 @@ pub static RUST: Grammar = Grammar {
     import: imports::rust,
 };
 
-/// Go.
+/// Table for Go.
 pub static GO: Grammar = Grammar {
     names: &[
         "identifier",
@@ -231,7 +230,7 @@ pub static GO: Grammar = Grammar {
     import: imports::go,
 };
 
-/// Java.
+/// Table for Java.
 pub static JAVA: Grammar = Grammar {
     names: &["identifier", "type_identifier"],
     over: &["line_comment", "block_comment", "string_literal", "package_declaration"],

@@ -1,10 +1,11 @@
-//! Definitions and imports of a source file by its syntax tree.
+//! Definitions and imports of a source file, from its syntax tree.
 //!
-//! [`read`] skims a tree for the index, by what a [`Grammar`] says of its nodes: the grammars are tables in `languages`, and
-//! what imports mean is in `imports`. [`read_details`] reads all definitions and uses, by the patterns in `queries/` (their
-//! form is described in `query`); a language without a table has its outline from there as well. The crate knows nothing of scopes beyond a file: which file a name belongs to is the
-//! host's business. The crates in the folders below are the components, one for languages that occur together, so that
-//! the large tables of a grammar are loaded only where they are needed.
+//! [`read`] makes outlines for the index, from the tables of nodes in `languages` ([`Grammar`]) and the import rules
+//! in `imports`. [`read_details`] reads all definitions and uses, by the patterns in `queries/` (`query` describes
+//! their format); outlines of languages without a table come from the patterns as well. The crate knows nothing
+//! beyond one file: the host decides which file a name belongs to. The crates in the subfolders are the components.
+//! Each has languages that occur together, so that the large tables of a grammar are loaded only where they are
+//! needed.
 
 mod details;
 mod imports;
@@ -20,21 +21,21 @@ pub use details::{check_patterns, read_details, read_outline};
 pub use languages::{GO, Grammar, JAVA, PYTHON, RUST, SCRIPT};
 pub use walk::read;
 
-/// A part of the source, in bytes.
+/// A range of the source in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
-    /// First byte.
+    /// Offset of the first byte.
     pub start: usize,
-    /// The byte after the last.
+    /// Offset after the last byte.
     pub end: usize,
 }
 
 /// Kind of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefinitionKind {
-    /// Outside of types.
+    /// A function outside of types.
     Function,
-    /// Directly in a type, or with a receiver.
+    /// A function directly in a type, or with a receiver.
     Method,
     /// A class, a struct, an interface, an alias.
     Type,
@@ -44,89 +45,89 @@ pub enum DefinitionKind {
     Module,
 }
 
-/// One definition.
+/// A definition in an outline.
 #[derive(Debug, Clone, Copy)]
 pub struct Definition {
-    /// Place of its name.
+    /// Range of the name.
     pub name: Span,
     /// Kind of the definition.
     pub kind: DefinitionKind,
-    /// Line of the name, from 1.
+    /// Line of the name, counted from 1.
     pub line: usize,
-    /// Last line of the whole.
+    /// Last line of the definition.
     pub end_line: usize,
-    /// Number of definitions around it.
+    /// Number of enclosing definitions.
     pub depth: usize,
 }
 
-/// Name in an import.
+/// A name in an import.
 #[derive(Debug, Clone, Default)]
 pub struct Imported {
-    /// True for a declaration that a module lies in another file.
+    /// True for the declaration of a module in another file.
     pub declares_module: bool,
     /// Leading dots of a relative import.
     pub level: usize,
-    /// As the language joins them.
+    /// Parts of the path, without the language's separators.
     pub parts: Vec<Span>,
-    /// Imported item, if there is one.
+    /// Imported item, if the import names one.
     pub item: Option<Span>,
 }
 
 /// Symbols of a file.
 #[derive(Debug, Default)]
 pub struct Outline {
-    /// In the order of the source.
+    /// Definitions in the order of the source.
     pub definitions: Vec<Definition>,
-    /// In the order of the source.
+    /// Imports in the order of the source.
     pub imports: Vec<Imported>,
 }
 
 /// Kind of a use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UseKind {
-    /// It is called.
+    /// A call.
     Call,
-    /// It is imported.
+    /// An import.
     Import,
-    /// It is read or written on an object.
+    /// A read or a write of an object's member.
     Attribute,
-    /// It is named as a type.
+    /// A use as a type.
     Type,
     /// Any other use.
     Name,
 }
 
-/// One use of a name.
+/// A use of a name.
 #[derive(Debug, Clone, Copy)]
 pub struct Use {
-    /// Place of the name.
+    /// Range of the name.
     pub name: Span,
     /// Kind of the use.
     pub kind: UseKind,
-    /// From 1.
+    /// Line, counted from 1.
     pub line: usize,
 }
 
-/// One definition with everything around it.
+/// A definition with its surroundings.
 #[derive(Debug, Clone)]
 pub struct DetailedDefinition {
-    /// The definition itself.
+    /// Name, kind and lines of the definition.
     pub definition: Definition,
-    /// First line of the whole, with its attributes and decorators.
+    /// First line, with attributes and decorators.
     pub first_line: usize,
-    /// First line of the comment right before it.
+    /// First line of the comment directly before it.
     pub comment_line: Option<usize>,
-    /// The head, without the body.
+    /// Range of the head, without the body.
     pub signature: Span,
-    /// Names of the definitions around it, outermost first.
+    /// Names of the enclosing definitions, outermost first.
     pub containers: Vec<Span>,
 }
 
 /// Definitions and uses of a file.
 #[derive(Debug, Default)]
 pub struct Detailed {
-    /// By their place.
+    /// Definitions in the order of the source.
     pub definitions: Vec<DetailedDefinition>,
-    /// In the order of the source.
+    /// Uses in the order of the source.
     pub uses: Vec<Use>,
 }

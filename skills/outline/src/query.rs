@@ -19,7 +19,7 @@ use tree_sitter::{Language, Node};
 
 use crate::{DefinitionKind, UseKind};
 
-/// Effect of a pattern that fits.
+/// Meaning of a matching pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Capture {
     Definition(DefinitionKind),
@@ -29,25 +29,25 @@ pub(crate) enum Capture {
     Import,
 }
 
-/// Kind of an outer thing that has no definition of its own.
+/// Kind of an enclosing node that is not a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ScopeKind {
     Function,
     Type,
 }
 
-/// One node of a pattern, below another.
+/// A node of a pattern, below another.
 #[derive(Debug, Clone, Default)]
 struct Step {
-    /// Numbers of the kind: a grammar may have several of one name. None for `_`.
+    /// Ids of the kind: a grammar may have several with one name. `None` for `_`.
     kinds: Option<Vec<u16>>,
-    /// Field of this node in the one above.
+    /// Field of this node in its parent.
     field: Option<NonZeroU16>,
     is_first: bool,
     is_last: bool,
-    /// Other children of this node: the field, the kind, and the texts of which it has one.
+    /// Other children that this node must have: field, kind, and allowed texts.
     beside: Vec<Beside>,
-    /// Fields that this node does not have.
+    /// Fields that this node must not have.
     absent: Vec<NonZeroU16>,
 }
 
@@ -64,12 +64,12 @@ struct Beside {
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
     steps: Vec<Step>,
-    /// Texts that the name has, where the pattern says so.
+    /// Allowed texts of the name; empty for all.
     texts: Vec<String>,
     pub(crate) capture: Capture,
 }
 
-/// A node on the way from the root, with its field in the node above.
+/// A node on the path from the root, with its field in its parent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Visited<'t> {
     pub(crate) node: Node<'t>,
@@ -77,7 +77,7 @@ pub(crate) struct Visited<'t> {
 }
 
 impl Pattern {
-    /// The outermost node of the pattern, where it fits the last node of `path`.
+    /// The outermost node of the pattern, if it matches the last node of `path`.
     pub(crate) fn find<'t>(&self, path: &[Visited<'t>], source: &[u8]) -> Option<Node<'t>> {
         let name = path.last()?.node;
         if !self.texts.is_empty()
@@ -139,7 +139,7 @@ impl Beside {
 /// The patterns of a language, by the kind of node in which they end.
 #[derive(Debug)]
 pub(crate) struct Patterns {
-    /// By the number of the kind, in the order of the file.
+    /// By the id of the kind, in the order of the file.
     by_kind: Vec<Vec<Pattern>>,
     comments: Vec<bool>,
     attributes: Vec<bool>,
@@ -148,7 +148,7 @@ pub(crate) struct Patterns {
 }
 
 impl Patterns {
-    /// Reads a file of patterns. The error names the first thing that this form does not have.
+    /// Parses a file of patterns. The error names the first unsupported element.
     pub(crate) fn read(text: &str, language: &Language) -> Result<Self, String> {
         let count = language.node_kind_count();
         let mut patterns = Self {
@@ -219,7 +219,7 @@ fn is_marked(marked: &[bool], node: Node<'_>) -> bool {
     marked.get(usize::from(node.kind_id())).copied().unwrap_or(false)
 }
 
-/// The numbers of the named kinds of nodes.
+/// Ids of the named kinds of nodes.
 fn kinds_of(language: &Language) -> HashMap<&str, Vec<u16>> {
     let mut kinds: HashMap<&str, Vec<u16>> = HashMap::new();
     for id in 0..language.node_kind_count() as u16 {
@@ -253,25 +253,25 @@ fn capture_of(name: &str) -> Option<Capture> {
     })
 }
 
-/// Nodes from the name upwards, the texts of the name, and the capture of the outermost node.
+/// Nodes from the name upwards, texts of the name, and capture of the outermost node.
 type ParsedPattern = (Vec<Step>, Vec<String>, String);
 
-/// Reads the text of patterns.
+/// Parser for patterns.
 struct PatternReader<'a> {
     text: &'a str,
     language: &'a Language,
     kinds: HashMap<&'a str, Vec<u16>>,
 }
 
-/// A node while it is read.
+/// A node during parsing.
 #[derive(Debug, Default)]
 struct ReadNode {
     step: Step,
-    /// From the name upwards, without this node; empty where this node holds the name itself, or no name.
+    /// Nodes from the name upwards, without this node; empty if this node is the name, or contains none.
     below: Vec<Step>,
     has_name: bool,
     capture: Option<String>,
-    /// Captures with the texts of which they have one.
+    /// Captures with their allowed texts.
     texts: Vec<(String, Vec<String>)>,
 }
 
@@ -282,7 +282,7 @@ impl<'a> PatternReader<'a> {
             return Ok(None);
         }
         let mut node = self.node()?;
-        // A capture of the name and one of the pattern may stand after one node.
+        // A capture of the name and one of the pattern may follow the same node.
         let second = self.capture();
         let capture = match (second, node.capture.take()) {
             (Some(second), _) => second,
@@ -352,7 +352,7 @@ impl<'a> PatternReader<'a> {
         Ok(node)
     }
 
-    /// Reads a child of `parent`; true where the name lies in it.
+    /// Parses a child of `parent`. Returns true if it contains the name.
     fn child(&mut self, parent: &mut ReadNode, is_first: bool) -> Result<bool, String> {
         let field = if self.text.starts_with('(') {
             None
@@ -386,7 +386,7 @@ impl<'a> PatternReader<'a> {
         Ok(false)
     }
 
-    /// `(#any-of? @capture "a" "b")`.
+    /// Parses `(#any-of? @capture "a" "b")`.
     fn predicate(&mut self) -> Result<(String, Vec<String>), String> {
         self.text = self.text.strip_prefix("(#any-of?").unwrap_or(self.text);
         let capture = self.capture().ok_or("a predicate names a capture")?;

@@ -1,4 +1,4 @@
-//! One walk over a tree, without recursion: a file decides how deep its tree is.
+//! Walks over a tree without recursion, because the file decides how deep its tree is.
 
 use std::num::NonZeroU16;
 
@@ -7,13 +7,13 @@ use tree_sitter::{Language, Node, Parser};
 use crate::languages::{Define, Grammar, When};
 use crate::{Definition, DefinitionKind, Imported, Outline, Span};
 
-/// Maximum of symbols of a file. A file with more is data or made by a machine, and each list costs the host memory.
+/// Limit for the symbols of a file. A file with more is data or generated, and each list takes memory of the host.
 const ITEMS_MAX: usize = 10_000;
 
-/// Names that are longer than this are data.
+/// Limit for a name in bytes. Longer names are data.
 const NAME_BYTES_MAX: usize = 128;
 
-/// Surroundings of a node.
+/// The enclosing node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Around {
     Nothing,
@@ -21,7 +21,7 @@ enum Around {
     Type,
 }
 
-/// A node on the way from the root.
+/// A node on the path from the root.
 #[derive(Debug, Clone, Copy)]
 struct Frame {
     around: Around,
@@ -39,7 +39,7 @@ struct Rule {
     define: Option<(&'static Define, NonZeroU16)>,
 }
 
-/// The rules by the numbers of the kinds.
+/// The rules by the ids of the kinds.
 fn rules(language: &Language, grammar: &Grammar) -> Vec<Rule> {
     let count = language.node_kind_count() as u16;
     let rule = |id: u16| {
@@ -59,7 +59,8 @@ fn rules(language: &Language, grammar: &Grammar) -> Vec<Rule> {
     (0..count).map(|id| rule(id).unwrap_or_default()).collect()
 }
 
-/// Reads a file. Bytes that are not UTF-8 are faults. Nothing where the grammar is not one that this reader knows.
+/// Reads the outline of a file. Bytes that are not UTF-8 count as syntax errors. Returns `None` if this reader does
+/// not support the grammar.
 pub fn read(language: &Language, grammar: &Grammar, source: &[u8]) -> Option<Outline> {
     let mut parser = Parser::new();
     parser.set_language(language).ok()?;
@@ -72,7 +73,7 @@ pub fn read(language: &Language, grammar: &Grammar, source: &[u8]) -> Option<Out
     };
     walk.run(tree.root_node());
     let outline = walk.finish();
-    // An instance reads one file, and its memory goes with it at once: taking a tree apart is a tenth of the work.
+    // An instance reads one file and is dropped as a whole. Freeing the tree first would take a tenth of the time.
     #[cfg(target_family = "wasm")]
     std::mem::forget((parser, tree));
     Some(outline)
@@ -110,7 +111,7 @@ impl OutlineWalk<'_> {
         }
     }
 
-    /// Takes note of a node. A frame where its children are to be looked at.
+    /// Records a node. Returns a frame if its children are visited.
     fn enter(&mut self, node: Node<'_>, above: Frame) -> Option<Frame> {
         let rule = *self.rules.get(usize::from(node.kind_id()))?;
         if rule.over || rule.name && node.named_child_count() == 0 || rule.import && !self.import(node) {
@@ -136,7 +137,7 @@ impl OutlineWalk<'_> {
         Some(frame)
     }
 
-    /// Notes a definition, where the node is one.
+    /// Records a definition, if the node is one.
     fn define(&mut self, node: Node<'_>, define: &Define, field: NonZeroU16, above: Frame) -> Option<DefinitionKind> {
         let is_one = match define.when {
             When::Always => true,
@@ -169,7 +170,7 @@ impl OutlineWalk<'_> {
         found.then_some(kind)
     }
 
-    /// The name itself: of `a.b.c = …` the last part, of a type what it is made of.
+    /// The name itself: of `a.b.c = …` the last part, of a type its base.
     fn leaf<'t>(&self, mut node: Node<'t>, define: &Define) -> Option<Node<'t>> {
         if define.when == When::Exported {
             node = node.child_by_field_name("property")?;
@@ -186,7 +187,7 @@ impl OutlineWalk<'_> {
         None
     }
 
-    /// Notes what a statement imports. True where something else in it is to be looked at.
+    /// Records the imports of a statement. Returns true if its children are visited as well.
     fn import(&mut self, node: Node<'_>) -> bool {
         let before = self.outline.imports.len();
         let goes_on = (self.grammar.import)(node, self.source, &mut self.outline.imports);
@@ -216,7 +217,7 @@ pub(crate) fn span(node: Node<'_>) -> Span {
     }
 }
 
-/// A body that ends with its newline ends on the line before.
+/// A body that ends with a line feed ends on the line before it.
 pub(crate) fn last_line(node: Node<'_>) -> usize {
     let end = node.end_position();
     end.row + usize::from(end.column > 0 || end.row == node.start_position().row)
@@ -229,7 +230,8 @@ fn is_function_value(node: Node<'_>) -> bool {
     )
 }
 
-/// `exports.a = …`, `module.exports.a = …`, `A.prototype.a = …`, and functions that become part of an object.
+/// True for `exports.a = …`, `module.exports.a = …`, `A.prototype.a = …`, and functions that become part of an
+/// object.
 fn is_exported(node: Node<'_>, source: &[u8]) -> bool {
     let Some(left) = node
         .child_by_field_name("left")
@@ -244,14 +246,14 @@ fn is_exported(node: Node<'_>, source: &[u8]) -> bool {
     takes || object != b"module" && node.child_by_field_name("right").is_some_and(is_function_value)
 }
 
-/// `module.exports = …`, whose value others see by its own name.
+/// True for `module.exports = …`, whose value other files use under its own name.
 fn is_assigned_to_module(node: Node<'_>, source: &[u8]) -> bool {
     let assignment = node.parent().filter(|above| above.kind() == "assignment_expression");
     let left = assignment.and_then(|above| above.child_by_field_name("left"));
     left.is_some_and(|left| &source[left.byte_range()] == b"module.exports")
 }
 
-/// Notes an import with these parts.
+/// Records an import with these parts.
 pub(crate) fn import_of(parts: Vec<Span>, into: &mut Vec<Imported>) {
     into.push(Imported {
         parts,

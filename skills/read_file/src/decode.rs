@@ -1,4 +1,4 @@
-//! From bytes to text: encodings, and files that are not text at all.
+//! Decodes bytes to text, and recognises files that are not text.
 
 use std::borrow::Cow;
 
@@ -11,18 +11,17 @@ pub(crate) const SNIFF_BYTES: usize = 8 * 1024;
 /// Content of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DecodedContent<'a> {
-    /// Not text; the kind is for people.
+    /// Not text. The kind is for people.
     Binary(&'static str),
-    /// Text, and what its encoding is unless it is plain UTF-8.
+    /// Text, and a note about its encoding unless it is plain UTF-8.
     Text {
-        /// As UTF-8.
         text: Cow<'a, str>,
-        /// For the header line.
+        /// Note for the header line.
         note: Option<String>,
     },
 }
 
-/// Beginnings of files that are not text. The first that fits names the kind.
+/// Beginnings of files that are not text. The first match names the kind.
 const KINDS: &[(usize, &[u8], &str)] = &[
     (0, b"\x89PNG\r\n\x1a\n", "PNG image"),
     (0, b"\xff\xd8\xff", "JPEG image"),
@@ -67,7 +66,7 @@ const KINDS: &[(usize, &[u8], &str)] = &[
     (0, b"\0\0\xfe\xff", "UTF-32 text"),
 ];
 
-/// The kind of a binary file by its beginning; nothing for text, UTF-16 with its mark included.
+/// The kind of a binary file from its beginning; `None` for text, including UTF-16 with a byte order mark.
 pub(crate) fn binary_kind(start: &[u8]) -> Option<&'static str> {
     let start = &start[..start.len().min(SNIFF_BYTES)];
     let fits = |&&(at, magic, _): &&(usize, &[u8], &str)| start.get(at..).is_some_and(|rest| rest.starts_with(magic));
@@ -78,7 +77,7 @@ pub(crate) fn binary_kind(start: &[u8]) -> Option<&'static str> {
     }
     match known {
         Some((.., kind)) if has_nul => Some(kind),
-        // Without a NUL only a beginning that no text has is believed.
+        // Without a NUL, only a beginning that no text has is accepted.
         Some((_, magic, kind)) if magic.starts_with(b"%PDF-") || magic.iter().any(|&byte| !is_textual(byte)) => {
             Some(kind)
         }
@@ -91,10 +90,10 @@ fn is_textual(byte: u8) -> bool {
     matches!(byte, b'\t' | b'\n' | b'\r' | 0x20..=0x7e)
 }
 
-/// The name of an encoding of 16-bit units, and how it reads one.
+/// Name of an encoding with 16-bit units, and the function that reads a unit.
 type Units = (&'static str, fn([u8; 2]) -> u16);
 
-/// The encoding, where a byte order mark says UTF-16.
+/// The encoding of a UTF-16 byte order mark.
 fn utf16(content: &[u8]) -> Option<Units> {
     match content {
         [0xff, 0xfe, ..] => Some(("UTF-16LE", u16::from_le_bytes)),
@@ -103,10 +102,9 @@ fn utf16(content: &[u8]) -> Option<Units> {
     }
 }
 
-/// Decodes a whole file.
 pub(crate) fn decode<'a>(host: &dyn Host, path: &str, content: &'a [u8]) -> DecodedContent<'a> {
     let binary = binary_kind(content);
-    // ASCII reads the same in each encoding but UTF-16, which has a NUL beside it.
+    // ASCII is the same in every encoding but UTF-16, which would contain a NUL.
     let is_plain = content.is_ascii() && binary.is_none();
     let found = (!is_plain)
         .then(|| text_encoding::read(host, path, content))
@@ -156,7 +154,7 @@ pub(crate) fn decode<'a>(host: &dyn Host, path: &str, content: &'a [u8]) -> Deco
     }
 }
 
-/// Says that text is shown lossily.
+/// Note that invalid bytes are replaced.
 fn invalid_note(body: &[u8]) -> String {
     let places = body.utf8_chunks().filter(|chunk| !chunk.invalid().is_empty()).count();
     format!(
@@ -165,7 +163,7 @@ fn invalid_note(body: &[u8]) -> String {
     )
 }
 
-/// Says how lines end, unless it is the usual way.
+/// Note about unusual line ends.
 pub(crate) fn line_endings(text: &str) -> Option<String> {
     let ends = memchr::memchr_iter(b'\n', text.as_bytes()).count();
     let pairs = memchr::memmem::find_iter(text.as_bytes(), b"\r\n").count();

@@ -1,4 +1,5 @@
-//! Files too large to be held whole: the lines asked for are found by reading through, with one small buffer.
+//! Files that are too large for memory: the requested lines are found by reading through the file with one small
+//! buffer.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
@@ -9,9 +10,10 @@ use skill_sdk::{Failure, Outcome, code};
 use crate::page::{LINE_BYTES_MAX, PART_BYTES_MAX, Page, clip_bytes};
 use crate::{LinePart, Start, decode};
 
-/// One read: large enough that the cost of a host call vanishes.
+/// Bytes of one read: enough that the cost of a host call does not matter.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Bytes that a call reads to find a line: a second or two of a warm file, so that the call's time limit is far.
+/// Limit for the bytes that a call reads to find a line: a second or two for a cached file, far below the call's time
+/// limit.
 const SCAN_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Answers about a file of `size` bytes that begins with `sniffed`.
@@ -27,7 +29,7 @@ pub(crate) fn read(
         return Ok(crate::binary(path, kind, size));
     }
     check_text(path, size, sniffed)?;
-    // A place is worth something only in the file that it was found in.
+    // A position is valid only for a file of the same size.
     let (line, at) = match start.at {
         Some((at, known)) if known == size => (start.line, at),
         _ => (1, 0),
@@ -46,7 +48,7 @@ pub(crate) fn read(
     scan.answer(path, size, start, ended)
 }
 
-/// Answers about one line of a huge file from a column on.
+/// Answers about a part of one line, from a column on.
 pub(crate) fn read_part(
     path: &str,
     file: &mut File,
@@ -75,7 +77,7 @@ pub(crate) fn read_part(
         left -= passed as u64;
     }
     let mut rest = Vec::new();
-    // One byte more than is shown tells a part from the end of the line.
+    // Read one byte more than is shown, to find out whether the line goes on.
     let mut reader = reader.take(PART_BYTES_MAX as u64 + 1);
     reader.read_until(b'\n', &mut rest).map_err(failed)?;
     let is_whole = rest.len() <= PART_BYTES_MAX || rest.ends_with(b"\n");
@@ -83,7 +85,7 @@ pub(crate) fn read_part(
         rest.truncate(rest.strip_suffix(b"\n").unwrap_or(&rest).len());
         rest.truncate(rest.strip_suffix(b"\r").unwrap_or(&rest).len());
     } else {
-        // A character that the end of the part may split belongs to the next one.
+        // A character that the cut may split belongs to the next part.
         let is_start = |byte: &u8| byte & 0xc0 != 0x80;
         let last = rest.iter().rev().take(4).position(is_start);
         rest.truncate(rest.len() - last.map_or(1, |back| back + 1));
@@ -99,7 +101,7 @@ pub(crate) fn read_part(
     crate::part(path, line, (column, column), &part)
 }
 
-/// Refuses what has no lines that could be found without decoding all of it.
+/// Refuses files whose lines cannot be found without decoding all of it.
 fn check_text(path: &str, size: u64, sniffed: &[u8]) -> Result<(), Failure> {
     if let Some(kind) = decode::binary_kind(sniffed) {
         let message = format!("`{path}` is a binary file ({kind}, {})", human_size(size));
@@ -112,21 +114,20 @@ fn check_text(path: &str, size: u64, sniffed: &[u8]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A walk through the file.
+/// A walk through a file.
 struct Scan {
-    /// Start of the current line.
+    /// Offset of the current line.
     at: u64,
-    /// Its number.
     line: u64,
-    /// Bytes read of it, as far as they can be shown.
+    /// Bytes of the line so far, as far as they can be shown.
     pending: Vec<u8>,
-    /// Number of bytes read of it.
+    /// Number of bytes of the line so far.
     pending_bytes: u64,
     page: Page,
     lossy: bool,
 }
 
-/// Why a walk ended.
+/// Reason why a walk ended.
 #[derive(Debug, PartialEq, Eq)]
 enum WalkEnd {
     Full,
@@ -156,7 +157,7 @@ impl Scan {
         }
     }
 
-    /// Goes through one buffer; true where the page is full.
+    /// Processes one buffer. Returns true if the page is full.
     fn take(&mut self, mut rest: &[u8]) -> bool {
         while !rest.is_empty() {
             let (part, ends) = match memchr::memchr(b'\n', rest) {
@@ -164,7 +165,7 @@ impl Scan {
                 None => (rest, false),
             };
             if self.line >= self.page.next_line() {
-                // A few bytes more than are shown, so that cutting does not split a character.
+                // Keep a few bytes more than are shown, so that the cut does not split a character.
                 let room = (LINE_BYTES_MAX + 8).saturating_sub(self.pending.len());
                 self.pending.extend_from_slice(&part[..part.len().min(room)]);
             }
@@ -187,7 +188,7 @@ impl Scan {
             let complete = self.pending.len() as u64 + 1 >= self.pending_bytes;
             self.lossy |= match std::str::from_utf8(&self.pending) {
                 Ok(_) => false,
-                // A character that the cut split is no fault of the file.
+                // A character that the cut split is not an error in the file.
                 Err(error) => complete || error.error_len().is_some(),
             };
             let (shown, bytes) = clip_bytes(&self.pending, LINE_BYTES_MAX);

@@ -22,14 +22,14 @@ use skill_sdk::{Failure, Host, Outcome, Skill, clean_path, export_skill};
 use decode::DecodedContent;
 use page::Page;
 
-/// Lines in an answer where the caller does not say.
+/// Lines in an answer by default.
 const LINES: u64 = 400;
-/// Lines in an answer at most.
+/// Limit for the lines in an answer.
 const LINES_MAX: u64 = 2000;
-/// Files up to this size are read whole, and may be replaced afterwards.
+/// Limit for a file that is read whole, in bytes. Only such files may be replaced afterwards.
 const WHOLE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// The skill.
+/// The skill `read_file`.
 #[derive(Debug)]
 pub struct ReadFile;
 
@@ -52,14 +52,14 @@ pub struct ReadFileArguments {
     cursor: Option<String>,
 }
 
-/// Position at which to begin.
+/// Where an answer begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Start {
-    /// The first line to show, from 1.
+    /// First line, counted from 1.
     line: u64,
-    /// Start of that line, in a file of that size; known if an earlier page ended there.
+    /// Offset of that line and size of the file, known if an earlier page ended there.
     at: Option<(u64, u64)>,
-    /// The first byte of the line to show, from 1, where the answer is about this line alone.
+    /// First byte of the line, counted from 1, if the answer shows only this line.
     column: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ impl ReadFileArguments {
 }
 
 impl Start {
-    /// Reads `LINE`, `LINE:COLUMN` or `LINE@BYTE/SIZE`.
+    /// Parses `LINE`, `LINE:COLUMN` or `LINE@BYTE/SIZE`.
     fn parse(cursor: &str) -> Option<Self> {
         let (cursor, column) = match cursor.split_once(':') {
             None => (cursor, None),
@@ -121,7 +121,7 @@ impl Skill for ReadFile {
         }
         let mut file = File::open(&place).map_err(|error| Failure::io(&path, &error))?;
         let mut content = Vec::with_capacity(metadata.len().min(WHOLE_BYTES_MAX) as usize + 1);
-        // One byte more than the bound tells a huge file from one that just fits, whatever the metadata said.
+        // Read one byte more than the limit, to tell a huge file from one that just fits, whatever the metadata said.
         file.by_ref()
             .take(WHOLE_BYTES_MAX + 1)
             .read_to_end(&mut content)
@@ -137,7 +137,7 @@ impl Skill for ReadFile {
     }
 }
 
-/// Answers about a file that is held in memory.
+/// Answers about a file in memory.
 fn whole(host: &dyn Host, path: &str, content: &[u8], start: Start, limit: u64) -> Result<Outcome, Failure> {
     if content.is_empty() {
         host.shown(path, content);
@@ -201,24 +201,24 @@ fn whole(host: &dyn Host, path: &str, content: &[u8], start: Start, limit: u64) 
     })
 }
 
-/// The cursor that reads on in a line that was cut.
+/// The cursor that continues a line that was cut.
 fn rest_of_line(page: &Page) -> Option<String> {
     page.cut().map(|(line, column)| format!("{line}:{column}"))
 }
 
-/// A part of one line.
+/// A part of a line.
 #[derive(Debug, Default)]
 struct LinePart<'a> {
     shown: &'a str,
-    /// Bytes of the line that are shown.
+    /// Number of shown bytes of the line.
     bytes: u64,
-    /// Bytes that follow, where the line is cut; 0 where their number is not known.
+    /// Number of bytes that follow; 0 if it is not known, `None` if nothing follows.
     missing: Option<u64>,
-    /// Bytes of the whole line, where they are known.
+    /// Number of bytes of the whole line, if it is known.
     total: Option<u64>,
 }
 
-/// Answers with a part of a line from one column on, which is at or before the one that was asked for.
+/// Answers with a part of a line, from a column at or before the requested one.
 fn part(path: &str, line: u64, (column, asked): (u64, u64), part: &LinePart<'_>) -> Result<Outcome, Failure> {
     if part.shown.is_empty() {
         let bytes = part.total.map_or_else(String::new, |total| {

@@ -1,31 +1,31 @@
-//! Lines as they are shown, within the bounds of an answer.
+//! Writes lines within the limits of an answer.
 
 use std::fmt::Write;
 
 use skill_sdk::text::clip;
 
-/// A longer line is cut: it is data or generated.
+/// Limit for a line in bytes. Longer lines are data or generated, and are cut.
 pub(crate) const LINE_BYTES_MAX: usize = 2000;
-/// Bytes of a long line that an answer about this line alone shows.
+/// Limit for a part of a long line, in bytes, if the answer shows only this line.
 pub(crate) const PART_BYTES_MAX: usize = 32 * 1024;
-/// Text of an answer, so that it fits a model's window. It is checked before each line.
+/// Limit for the text of an answer in bytes, so that it fits a model's window. Checked before each line.
 const PAGE_BYTES_MAX: usize = 64 * 1024;
 
-/// A page that is being written.
+/// A page in preparation.
 #[derive(Debug)]
 pub(crate) struct Page {
     text: String,
     next: u64,
     left: u64,
     has_controls: bool,
-    /// Bytes of the line before what is pushed of it.
+    /// Number of bytes of the line before the part that is added.
     before: u64,
-    /// The first line that was cut, and the column at which it goes on.
+    /// The first line that was cut, and the column of the rest.
     cut: Option<(u64, u64)>,
 }
 
 impl Page {
-    /// A page that begins at `line` and takes `limit` lines.
+    /// Creates a page that begins at `line` and takes `limit` lines.
     pub(crate) fn new(line: u64, limit: u64) -> Self {
         Self {
             text: String::new(),
@@ -37,7 +37,7 @@ impl Page {
         }
     }
 
-    /// A page with a part of one line, from a column on.
+    /// Creates a page with a part of one line.
     pub(crate) fn of_part(line: u64, column: u64) -> Self {
         Self {
             before: column - 1,
@@ -45,22 +45,22 @@ impl Page {
         }
     }
 
-    /// The first line that was cut, and the column at which it goes on.
+    /// The first line that was cut, and the column of the rest.
     pub(crate) fn cut(&self) -> Option<(u64, u64)> {
         self.cut
     }
 
-    /// True where no further line has room.
+    /// True if no further line fits.
     pub(crate) fn is_full(&self) -> bool {
         self.left == 0 || self.text.len() >= PAGE_BYTES_MAX
     }
 
-    /// The number of the line that the page wants next.
+    /// Number of the next line.
     pub(crate) fn next_line(&self) -> u64 {
         self.next
     }
 
-    /// Adds a line. `bytes` is its length in the file, of which `line` may be the beginning.
+    /// Adds a line. `bytes` is its length in the file; `line` may be only its beginning.
     pub(crate) fn push(&mut self, line: &str, bytes: u64) {
         let line = line.strip_suffix('\r').unwrap_or(line);
         let (shown, cut) = clip(line, LINE_BYTES_MAX);
@@ -68,7 +68,8 @@ impl Page {
         self.push_shown(shown, shown_bytes, (cut > 0).then(|| bytes.saturating_sub(shown_bytes)));
     }
 
-    /// Adds what is shown of a line, which are so many bytes of the file, and how many more the line has where it is cut.
+    /// Adds the shown part of a line: its length in the file is `bytes`, and `missing` the number of bytes that are
+    /// cut off.
     pub(crate) fn push_shown(&mut self, shown: &str, bytes: u64, missing: Option<u64>) {
         let _ = write!(self.text, "\n{:>6}\t", self.next);
         for character in shown.chars() {
@@ -87,7 +88,7 @@ impl Page {
         self.left -= 1;
     }
 
-    /// The answer, with the header line where there is something to say.
+    /// The answer, with a header line if there is something to note.
     pub(crate) fn text(self, mut notes: Vec<String>) -> String {
         if let Some((line, column)) = self.cut {
             notes.push(format!(
@@ -105,8 +106,8 @@ impl Page {
     }
 }
 
-/// The beginning of a line as text of at most `bytes_max` bytes, and how many bytes of the line that is: a character that is
-/// no UTF-8 is shown by another one of three bytes.
+/// Decodes the beginning of a line to at most `bytes_max` bytes of text. Returns it with the number of bytes in the
+/// line: an invalid byte becomes a character of three bytes.
 pub(crate) fn clip_bytes(line: &[u8], bytes_max: usize) -> (String, usize) {
     let (mut shown, mut bytes) = (String::new(), 0);
     for chunk in line.utf8_chunks() {
@@ -125,7 +126,7 @@ pub(crate) fn clip_bytes(line: &[u8], bytes_max: usize) -> (String, usize) {
     (shown, bytes)
 }
 
-/// A control character as the symbol for it, because answers carry none but tabs and line breaks.
+/// Replaces a control character by its symbol, because answers contain only tabs and line feeds.
 fn visible(character: char) -> char {
     match character {
         '\t' => '\t',

@@ -1,7 +1,8 @@
-//! Entries: a line with what belongs to it, such as a stack trace or the rest of a message.
+//! Entries of a log: a line with the lines that belong to it, such as a stack trace or the rest of a message.
 //!
-//! A log has no grammar, so this is a judgement, made line by line: what has a time or a level opens an entry; what is
-//! indented or part of a trace goes to the one before; the rest does so too in a log whose entries have times.
+//! A log has no grammar, so this is a heuristic, line by line. A line with a time or a level starts an entry. A line
+//! that is indented or part of a trace belongs to the previous entry, and in a log whose entries have times, so does
+//! every other line.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -9,43 +10,43 @@ use std::ops::Range;
 use crate::parse::{self, Header, Level};
 use crate::time::Time;
 
-/// Lines looked at to learn whether a log's entries have times.
+/// Lines that are examined to find out whether a log's entries have times.
 const SAMPLE_LINES: usize = 500;
-/// One line in so many with a time makes it a log with times: the others are traces and messages of several lines.
+/// One line with a time in this many makes a log one with times: the others are traces and messages of several lines.
 const SAMPLE_SHARE: usize = 50;
-/// Beginning of a line that is parsed; what follows is data.
+/// Limit for the part of a line that is parsed, in bytes.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
 /// One entry of a log.
 #[derive(Debug)]
 pub(crate) struct LogEntry {
-    /// Position in the window, line breaks included.
+    /// Range in the window, with line feeds.
     pub(crate) range: Range<usize>,
-    /// Number of its first line in the window, from 0.
+    /// Number of its first line in the window, counted from 0.
     pub(crate) line: u64,
-    /// Its own time, or that of the entry before.
+    /// Its own time, or that of the previous entry.
     pub(crate) time: Option<Time>,
-    /// True where the time is its own.
+    /// True if the time is its own.
     pub(crate) has_time: bool,
     pub(crate) level: Option<Level>,
-    /// The first line without time and level; for a trace also the line that names the exception.
+    /// First line without time and level; for a trace also the line with the exception.
     pub(crate) message: String,
 }
 
-/// Goes through the entries of a window.
+/// An iterator over the entries of a window.
 pub(crate) struct Entries<'a> {
     text: &'a [u8],
     now_ms: i64,
-    /// True where lines without a header belong to the entry before.
+    /// True if lines without a header belong to the previous entry.
     joins: bool,
     at: usize,
     line: u64,
     time: Option<Time>,
-    /// The line at `at`, where it was put back.
+    /// The line at `at`, if it was put back.
     peeked: Option<LogLine<'a>>,
 }
 
-/// A line, looked at.
+/// A line with its header.
 #[derive(Debug)]
 struct LogLine<'a> {
     text: Cow<'a, str>,
@@ -54,8 +55,8 @@ struct LogLine<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// `is_start` is false where the window begins in the middle of a file: lines that belong to an entry before it
-    /// are passed over.
+    /// Creates an iterator. `is_start` is false if the window begins in the middle of a file: lines that belong to an
+    /// entry before it are skipped.
     pub(crate) fn new(text: &'a [u8], is_start: bool, now_ms: i64) -> Self {
         let mut entries = Self {
             text,
@@ -90,7 +91,7 @@ impl<'a> Entries<'a> {
         timed > 0 && timed * SAMPLE_SHARE >= all
     }
 
-    /// The line at the current place, which is left to the caller to pass or to put back.
+    /// The line at the current position. The caller consumes it or puts it back.
     fn line_here(&mut self) -> Option<LogLine<'a>> {
         if let Some(line) = self.peeked.take() {
             return Some(line);
@@ -166,7 +167,7 @@ impl Iterator for Entries<'_> {
 }
 
 impl Entries<'_> {
-    /// Whether `next` belongs to an entry of this level.
+    /// True if `next` belongs to an entry of this level.
     fn continues(&self, level: Option<Level>, has_header: bool, trace: Trace, next: &LogLine<'_>) -> bool {
         if let Some(header) = &next.header {
             // The last line of a Python trace may look like a level: `Error: …`.
@@ -176,14 +177,14 @@ impl Entries<'_> {
             return true;
         }
         if alarm(&next.text).is_some() {
-            // An error's trace follows it; after a quieter entry it is news of its own.
+            // A trace belongs to an error before it; after a less severe entry it is an entry by itself.
             return has_header && level.is_none_or(|level| level >= Level::Warning);
         }
         self.joins
     }
 }
 
-/// Whether the lines of a Python trace are being read: they end with the first that is not indented.
+/// Whether the lines of a Python trace are being read. They end with the first line that is not indented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trace {
     No,
@@ -207,7 +208,7 @@ impl Trace {
     }
 }
 
-/// The beginning of a line as text.
+/// Decodes the beginning of a line.
 fn lossy(line: &[u8]) -> Cow<'_, str> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)])
@@ -217,7 +218,7 @@ fn is_indented(line: &str) -> bool {
     line.starts_with([' ', '\t'])
 }
 
-/// Whether a line cannot be the first of an entry.
+/// True if a line cannot be the first of an entry.
 fn is_continuation(line: &str) -> bool {
     const STARTS: [&str; 9] = [
         "Caused by:",
@@ -254,7 +255,7 @@ fn alarm(line: &str) -> Option<Level> {
     is_error.then_some(Level::Error)
 }
 
-/// `java.lang.IllegalStateException: text`, `ValueError: text`, `TypeError`.
+/// True for `java.lang.IllegalStateException: text`, `ValueError: text`, `TypeError`.
 fn is_exception(line: &str) -> bool {
     let line = line.strip_prefix("Caused by: ").unwrap_or(line);
     let name = line.split([':', ' ']).next().unwrap_or_default();

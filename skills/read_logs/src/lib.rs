@@ -1,8 +1,8 @@
-//! `read_logs`: what a log says, from its end.
+//! `read_logs`: summarises a log, beginning at its end.
 //!
-//! This file holds the arguments and joins the parts: `source` finds the file and reads a window of it, `entries`
-//! and `parse` make entries of lines, `time` knows timestamps, `report` counts, groups and shows. However large a
-//! log is, a call reads one window of it and says what it did not read; the cursor goes further back.
+//! This file has the arguments and connects the parts: `source` finds the file and reads a window of it, `entries`
+//! and `parse` turn lines into entries, `time` parses timestamps, `report` counts, groups and shows. A call reads one
+//! window of a log of any size, and reports what it did not read; the cursor leads further back.
 
 mod entries;
 mod parse;
@@ -26,14 +26,14 @@ use report::{Filter, Report};
 use source::{Candidate, WINDOW_BYTES};
 use time::Time;
 
-/// Entries shown where the caller does not say.
+/// Entries in an answer by default.
 const TAIL: usize = 100;
-/// Entries shown at most.
+/// Limit for the entries in an answer.
 const TAIL_MAX: usize = 1000;
-/// Log files named where several were found.
+/// Limit for the log files that are named if several were found.
 const CANDIDATES_SHOWN: usize = 10;
 
-/// The skill.
+/// The skill `read_logs`.
 #[derive(Debug)]
 pub struct ReadLogs;
 
@@ -70,7 +70,7 @@ impl ReadLogsArguments {
         })
     }
 
-    /// The place before which to go on, and the file it is in: `BYTE:PATH`.
+    /// Offset before which to continue, and its file: `BYTE:PATH`.
     fn before(&self) -> Result<Option<(u64, &str)>, Failure> {
         let Some(cursor) = self.cursor.as_deref().filter(|cursor| !cursor.is_empty()) else {
             return Ok(None);
@@ -117,7 +117,7 @@ impl Handler for ReadLogs {
         let mut file = File::open(&place).map_err(|error| Failure::io(&path, &error))?;
         let mut call = ReadCall {
             path: &path,
-            // That of what can be read, in which keys are placeholders.
+            // The size of the readable content, in which placeholders replace keys.
             size: file.metadata().map_err(|error| Failure::io(&path, &error))?.len(),
             filter,
             tail: arguments.tail.unwrap_or(TAIL).clamp(1, TAIL_MAX),
@@ -131,7 +131,7 @@ impl Handler for ReadLogs {
     }
 }
 
-/// The newest log beneath a directory, and a text that names the others.
+/// Finds the newest log beneath a directory, with a text about the others.
 fn newest(host: &dyn Host, under: &str) -> Result<(String, String), Failure> {
     let candidates = source::find(host, under)?;
     let Some(first) = candidates.first() else {
@@ -160,7 +160,7 @@ fn newest(host: &dyn Host, under: &str) -> Result<(String, String), Failure> {
     Ok((first.path.clone(), text))
 }
 
-/// One call on one file.
+/// A call about one file.
 struct ReadCall<'a> {
     path: &'a str,
     size: u64,
@@ -221,13 +221,13 @@ impl ReadCall<'_> {
             }
             None => text.push_str("\n\nNo entry fits."),
         }
-        // Before the time that was asked for there is nothing to find.
+        // Before the requested time there is nothing to find.
         let passed = self
             .filter
             .since
             .is_some_and(|since| report.times().is_some_and(|(first, _)| first.ms < since.ms));
         let more = if next == first_read { next > 0 && !passed } else { true };
-        // A window in which no entry begins must not be read again.
+        // Do not read a window again in which no entry begins.
         let next = if next >= end {
             window.start.min(end.saturating_sub(1))
         } else {
@@ -236,7 +236,7 @@ impl ReadCall<'_> {
         Outcome::page(text, more.then(|| format!("{next}:{}", self.path)))
     }
 
-    /// `logs/app.log (1.0 GB): read 16.8 MB at the end; 983.2 MB before that were not read`.
+    /// The heading: `logs/app.log (1.0 GB): read 16.8 MB at the end; 983.2 MB before that were not read`.
     fn heading(&self, window: &source::Window, end: u64) -> String {
         let size = human_size(self.size);
         let read = human_size(window.bytes.len() as u64);

@@ -1,11 +1,11 @@
-//! One line of a log: when, how grave, and what it says. Pure functions over text, one for each shape.
+//! Parses one line of a log: time, level and message. Each format has a pure function.
 
 use serde::Deserialize;
 use skill_sdk::serde_json::{self, Map, Value};
 
 use crate::time::{self, Time};
 
-/// Severity of an entry. The many names that loggers use are folded into six.
+/// Severity of an entry. The many names of loggers are reduced to six.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
@@ -39,7 +39,7 @@ impl Level {
     }
 
     fn from_name(name: &str) -> Option<Self> {
-        // No name is longer, and most words of a log are none.
+        // Level names have 3 to 9 letters; this skips most words of a log.
         if name.len() > 9 || name.len() < 3 {
             return None;
         }
@@ -54,7 +54,7 @@ impl Level {
         })
     }
 
-    /// The letter of glog, logcat and Ruby.
+    /// Converts the letter of glog, logcat and Ruby.
     fn from_letter(letter: u8) -> Option<Self> {
         Some(match letter {
             b'V' | b'T' => Self::Trace,
@@ -67,7 +67,7 @@ impl Level {
         })
     }
 
-    /// The severity of syslog, 0 to 7.
+    /// Converts the severity of syslog, 0 to 7.
     fn from_severity(severity: u32) -> Self {
         match severity {
             0..=2 => Self::Critical,
@@ -78,7 +78,7 @@ impl Level {
         }
     }
 
-    /// The numbers of pino and bunyan, and those of Python.
+    /// Converts the numbers of pino and bunyan, and those of Python.
     fn from_number(number: f64) -> Option<Self> {
         Some(match number as i64 {
             10 => Self::Trace,
@@ -93,7 +93,7 @@ impl Level {
     }
 }
 
-/// Content of the first line of an entry.
+/// The parsed first line of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) time: Option<Time>,
@@ -102,12 +102,12 @@ pub(crate) struct Header {
     pub(crate) message: String,
 }
 
-/// Bytes of a line that may hold its level: time, host, thread and logger come before it.
+/// Bytes of a line that may contain its level, after time, host, thread and logger.
 const PREFIX_BYTES: usize = 160;
-/// Words after the time among which the level is looked for.
+/// Words after the time that may contain the level.
 const PREFIX_WORDS: usize = 6;
 
-/// Reads a line as the first of an entry; nothing where it has neither time nor level.
+/// Parses the first line of an entry; `None` if it has neither time nor level.
 pub(crate) fn header(line: &str, now_ms: i64) -> Option<Header> {
     let line = line.trim_end();
     if line.starts_with('{') {
@@ -119,14 +119,14 @@ pub(crate) fn header(line: &str, now_ms: i64) -> Option<Header> {
     plain(line, now_ms).or_else(|| after_service(line, now_ms))
 }
 
-/// `name  | line`, as compose writes the lines of several services.
+/// Parses `name  | line`, as compose writes the lines of several services.
 fn after_service(line: &str, now_ms: i64) -> Option<Header> {
     let (service, rest) = line.split_once(" | ")?;
     let is_name = |c: char| c.is_alphanumeric() || "-_. ".contains(c);
     (service.len() < 40 && service.chars().all(is_name)).then(|| plain(rest.trim_start(), now_ms))?
 }
 
-/// `time level message` in its many forms, or `level: message`.
+/// Parses `time level message` in its many forms, or `level: message`.
 fn plain(line: &str, now_ms: i64) -> Option<Header> {
     if let Some(found) = glog(line) {
         return Some(found);
@@ -169,7 +169,7 @@ fn plain(line: &str, now_ms: i64) -> Option<Header> {
     })
 }
 
-/// `E0501 12:00:00.123456 1234 file.cc:12] message`.
+/// Parses `E0501 12:00:00.123456 1234 file.cc:12] message`.
 fn glog(line: &str) -> Option<Header> {
     let (head, rest) = line.split_at_checked(6)?;
     let level = Level::from_letter(head.as_bytes()[0])?;
@@ -185,7 +185,7 @@ fn glog(line: &str) -> Option<Header> {
     })
 }
 
-/// `time=… level=info msg="…" key=value`.
+/// Parses `time=… level=info msg="…" key=value`.
 fn logfmt(line: &str, now_ms: i64) -> Option<Header> {
     let value = |keys: &[&str]| keys.iter().find_map(|key| logfmt_value(line, key));
     let level = value(&["level", "lvl", "severity"])?;
@@ -199,7 +199,7 @@ fn logfmt(line: &str, now_ms: i64) -> Option<Header> {
     })
 }
 
-/// The value of a key at a word's start; quotes are taken off.
+/// The value of a key at the start of a word, without quotes.
 fn logfmt_value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     let found = line
         .match_indices(key)
@@ -223,7 +223,7 @@ fn closing_quote(text: &str) -> usize {
     text.len()
 }
 
-/// A time as a value: a timestamp, or a number.
+/// Parses a time value: a timestamp, or a number.
 fn moment(text: &str, now_ms: i64) -> Option<Time> {
     match time::leading(text, now_ms) {
         Some((time, _)) => time,
@@ -231,7 +231,7 @@ fn moment(text: &str, now_ms: i64) -> Option<Time> {
     }
 }
 
-/// RFC 5424 and RFC 3164, the latter also without priority as files have it.
+/// Parses RFC 5424 and RFC 3164, the latter also without priority, as in files.
 fn syslog(line: &str, now_ms: i64) -> Option<Header> {
     let (level, rest) = match priority(line) {
         Some((severity, rest)) => (Some(Level::from_severity(severity)), rest),
@@ -253,7 +253,7 @@ fn syslog(line: &str, now_ms: i64) -> Option<Header> {
     let is_named = rest.as_bytes().first().is_some_and(u8::is_ascii_uppercase) || level.is_some();
     let (time, length) = is_named.then(|| time::leading(rest, now_ms))??;
     let rest = rest[length..].trim_start();
-    // The host says nothing; the application stays part of the message.
+    // The host does not matter; the application stays part of the message.
     let (_, message) = rest.split_once(' ')?;
     let is_tagged = message.split(' ').next().is_some_and(|tag| tag.ends_with(':'));
     if !is_tagged {
@@ -274,7 +274,7 @@ fn syslog(line: &str, now_ms: i64) -> Option<Header> {
     })
 }
 
-/// `<34>` at the beginning: the severity, and what follows.
+/// Parses `<34>`: the severity, and the rest.
 fn priority(line: &str) -> Option<(u32, &str)> {
     let (number, rest) = line.strip_prefix('<')?.split_once('>')?;
     let number: u32 = number.parse().ok().filter(|&number| number < 192)?;
@@ -290,7 +290,7 @@ fn without_data(text: &str) -> &str {
     }
 }
 
-/// The level among the first words after a time, and what follows it.
+/// The level among the first words after a time, and the text after it.
 fn level_within(rest: &str) -> (Option<Level>, &str) {
     let prefix = &rest[..rest.floor_char_boundary(PREFIX_BYTES)];
     let mut from = 0;
@@ -314,12 +314,12 @@ fn is_space(c: char) -> bool {
     c == ' ' || c == '\t' || c == '|'
 }
 
-/// Returns the text without the separators before it.
+/// The text without leading separators.
 fn message_in(rest: &str) -> &str {
     rest.trim_start_matches(|c: char| is_space(c) || "]):-".contains(c))
 }
 
-/// A level in a word: upper case anywhere, lower case only where it is marked as one.
+/// The level in a word: upper case anywhere, lower case only if it is marked as a level.
 fn level_of(word: &str, is_first: bool) -> Option<Level> {
     let bare = word.trim_matches(|c: char| !c.is_alphanumeric());
     let is_marked = is_first || word.starts_with('[') || word.ends_with([':', ']']);
@@ -337,7 +337,7 @@ fn level_of(word: &str, is_first: bool) -> Option<Level> {
     }
 }
 
-/// A level that opens a line: `ERROR:name:message`, `[warn] message`, `error: message`, `npm ERR! message`.
+/// The level at the start of a line: `ERROR:name:message`, `[warn] message`, `error: message`, `npm ERR! message`.
 fn level_first(line: &str) -> Option<(Level, &str)> {
     if let Some(rest) = line.strip_prefix("npm ") {
         let (word, rest) = rest.split_once(' ')?;
@@ -358,7 +358,7 @@ fn level_first(line: &str) -> Option<(Level, &str)> {
     is_closed.then(|| (level, message_in(rest)))
 }
 
-/// A line that is a JSON object.
+/// Parses a line that is a JSON object.
 fn json(line: &str, now_ms: i64) -> Option<Header> {
     let object: Map<String, Value> = serde_json::from_str(line).ok()?;
     let get = |keys: &[&str]| keys.iter().find_map(|key| object.get(*key));
@@ -402,7 +402,7 @@ fn json(line: &str, now_ms: i64) -> Option<Header> {
         Some(other) => other.to_string(),
         None => line.to_owned(),
     };
-    // Docker keeps what a program wrote as `log`: its level is there.
+    // Docker stores a program's line as `log`, with the level in it.
     let level = level.or_else(|| {
         object
             .contains_key("stream")

@@ -1,4 +1,4 @@
-//! Summary of a window of a log: counts by level, repeated messages, and the last entries.
+//! Summarises a window of a log: counts by level, repeated messages, and the last entries.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write;
@@ -10,20 +10,19 @@ use crate::entries::LogEntry;
 use crate::parse::Level;
 use crate::time::Time;
 
-/// Different messages that get a group each; later ones are only counted.
+/// Limit for different messages with a group each; others are only counted.
 const GROUPS_MAX: usize = 10_000;
-/// Groups shown.
+/// Limit for the groups in an answer.
 const GROUPS_SHOWN: usize = 15;
-/// Text of a group's message.
+/// Limit for the message of a group in bytes.
 const MESSAGE_BYTES_MAX: usize = 200;
-/// Text of the last entries, so that the answer fits a model's window.
+/// Limit for the text of the last entries in bytes, so that the answer fits a model's window.
 const TAIL_BYTES_MAX: usize = 48 * 1024;
-/// A longer line is cut.
+/// Limit for a line in bytes.
 const LINE_BYTES_MAX: usize = 500;
-/// Lines shown of the beginning and of the end of an entry.
+/// Lines that are shown from the beginning and from the end of an entry.
 const ENTRY_LINES: (usize, usize) = (12, 12);
 
-/// Filter of entries.
 #[derive(Debug, Default)]
 pub(crate) struct Filter {
     pub(crate) level: Option<Level>,
@@ -33,7 +32,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Whether an entry fits in everything but its level.
+    /// True if an entry matches in everything but its level.
     fn takes(&self, entry: &LogEntry, text: &[u8]) -> bool {
         let in_time = match entry.time {
             Some(time) => {
@@ -45,7 +44,7 @@ impl Filter {
     }
 }
 
-/// Entries with the same message, numbers aside.
+/// Entries with the same message, apart from numbers.
 #[derive(Debug)]
 struct Group {
     level: Option<Level>,
@@ -54,7 +53,7 @@ struct Group {
     last: Option<Time>,
 }
 
-/// The last entries, by place and line.
+/// An entry by range and line.
 #[derive(Debug)]
 struct LastEntry {
     range: std::ops::Range<usize>,
@@ -64,31 +63,30 @@ struct LastEntry {
 /// The last entries of a window, as text.
 pub(crate) struct LastEntries {
     pub(crate) text: String,
-    /// Start of the first of them in the window.
+    /// Offset of the first of them in the window.
     pub(crate) start: usize,
-    /// True if every selected entry is among them.
+    /// True if these are all selected entries.
     pub(crate) is_all: bool,
 }
 
-/// Result of a call.
+/// The result of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     tail: usize,
-    /// Entries read.
     pub(crate) entries: u64,
-    /// Those that fit in everything but their level, by level; the last is for those without.
+    /// Number of entries by level that match in everything else; the last is for entries without a level.
     levels: [u64; 7],
     selected: u64,
     first: Option<Time>,
     last: Option<Time>,
     groups: HashMap<String, Group>,
     kept: VecDeque<LastEntry>,
-    /// Start of the first entry that was read.
+    /// Offset of the first entry that was read.
     pub(crate) first_at: Option<usize>,
 }
 
 impl Report {
-    /// A report that keeps the last `tail` entries.
+    /// Creates a report that keeps the last `tail` entries.
     pub(crate) fn new(tail: usize) -> Self {
         Self {
             tail,
@@ -139,12 +137,12 @@ impl Report {
         group.last = entry.time;
     }
 
-    /// The first time and the last that entries have.
+    /// The first and the last time of the entries.
     pub(crate) fn times(&self) -> Option<(Time, Time)> {
         self.first.zip(self.last)
     }
 
-    /// `120 entries, 2024-05-01 12:00:00 to 2024-05-01 13:00:00: 2 error, 118 info`.
+    /// The summary: `120 entries, 2024-05-01 12:00:00 to 2024-05-01 13:00:00: 2 error, 118 info`.
     pub(crate) fn summary(&self, filter: &Filter) -> String {
         let mut text = counted(self.entries, "entry", "entries");
         if let Some((first, last)) = self.times() {
@@ -177,7 +175,7 @@ impl Report {
         text
     }
 
-    /// The messages that occur more than once, the most frequent first; empty where there are none.
+    /// Messages that occur more than once, the most frequent first; empty if there are none.
     pub(crate) fn repeated(&self) -> String {
         let mut groups: Vec<(&String, &Group)> = self.groups.iter().filter(|(_, group)| group.count > 1).collect();
         if groups.is_empty() {
@@ -238,12 +236,12 @@ impl Report {
     }
 }
 
-/// The lines of an entry, each after a line break; the middle of a long one is left out.
+/// Lines of an entry, each after a line feed; the middle of a long entry is left out.
 fn entry_text(entry: &[u8], number: Option<u64>) -> String {
     let text = String::from_utf8_lossy(entry);
     let lines: Vec<&str> = text.trim_end().lines().collect();
     let (head, end) = ENTRY_LINES;
-    // To say that one line is left out takes a line too.
+    // The note that a line is left out takes a line as well.
     let hidden = if lines.len() > head + end + 1 {
         head..lines.len() - end
     } else {
@@ -270,7 +268,7 @@ fn entry_text(entry: &[u8], number: Option<u64>) -> String {
     shown
 }
 
-/// A message with what differs from one time to the next replaced: numbers, addresses, identifiers.
+/// Replaces the variable parts of a message: numbers, addresses, identifiers.
 fn normalise(message: &str) -> String {
     let mut text = String::with_capacity(message.len());
     let mut rest = message;
@@ -326,7 +324,7 @@ fn normalised_word(word: &str) -> String {
     text
 }
 
-/// `0x1f`, or eight and more hexadecimal digits with a digit among them and a letter.
+/// True for `0x1f`, or at least eight hexadecimal digits with a digit and a letter.
 fn is_hex(word: &str) -> bool {
     let all = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
     let has = |kind: fn(&u8) -> bool| word.as_bytes().iter().any(kind);
@@ -336,7 +334,7 @@ fn is_hex(word: &str) -> bool {
     }
 }
 
-/// The word with every run of digits, a decimal point in it included, as `<n>`.
+/// Replaces every number in a word by `<n>`, including decimal points.
 fn without_numbers(word: &str) -> String {
     let mut text = String::new();
     let mut in_number = false;

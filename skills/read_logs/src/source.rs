@@ -1,6 +1,6 @@
-//! Choice of the file, and of the part of it that is read.
+//! Chooses the file and the part of it to read.
 //!
-//! A log may be larger than memory, so a call reads one window: the end, or what lies before a place.
+//! A log may be larger than memory, so a call reads one window: the end, or the part before an offset.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,13 +11,14 @@ use skill_sdk::{EntryKind, Failure, Host, Query};
 use crate::parse;
 use crate::time::Time;
 
-/// A call reads at most this many bytes of a file: some hundred thousand lines, well within the memory and the time of a call.
+/// Limit for the bytes of a window: some hundred thousand lines, well within the limits of a call for memory and
+/// time.
 pub(crate) const WINDOW_BYTES: u64 = 16 * 1024 * 1024;
-/// Bytes that are read to learn the time at one position.
+/// Bytes that are read to find the time at an offset.
 const PROBE_BYTES: usize = 64 * 1024;
-/// Entries of a directory looked at, and log files found, at most.
+/// Limit for the entries of a directory, and for log files.
 const SEEN_MAX: usize = 2000;
-/// Directories where logs lie, ignored by version control or not.
+/// Directories that often contain logs, whether git ignores them or not.
 const PLACES: [&str; 7] = ["", "log", "logs", "var/log", "tmp", "storage/logs", "data/logs"];
 
 /// A log file that was found.
@@ -25,12 +26,12 @@ const PLACES: [&str; 7] = ["", "log", "logs", "var/log", "tmp", "storage/logs", 
 pub(crate) struct Candidate {
     pub(crate) path: String,
     pub(crate) size: u64,
-    /// Seconds since 1970; 0 where unknown.
+    /// Time of the last change in seconds since 1970; 0 if it is unknown.
     pub(crate) modified: u64,
 }
 
-/// The log files beneath a directory, newest first. Most projects ignore their logs, so the usual places are looked
-/// into beside the list of the host.
+/// Finds the log files beneath a directory, newest first. Most projects ignore their logs, so the usual directories
+/// are searched in addition to the host's list.
 pub(crate) fn find(host: &dyn Host, under: &str) -> Result<Vec<Candidate>, Failure> {
     let query = Query {
         under: under.to_owned(),
@@ -84,7 +85,7 @@ fn look_into(host: &dyn Host, directory: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// Whether a path looks like a log; compressed ones cannot be read.
+/// True if a path looks like a log; compressed logs cannot be read.
 fn is_log(path: &str) -> bool {
     let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
     let name = name.to_ascii_lowercase();
@@ -117,11 +118,11 @@ fn candidate(host: &dyn Host, path: String) -> Option<Candidate> {
     })
 }
 
-/// A part of a file, from the start of a line on.
+/// A part of a file that begins at a line.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) bytes: Vec<u8>,
-    /// Start in the file.
+    /// Offset in the file.
     pub(crate) start: u64,
 }
 
@@ -132,7 +133,7 @@ pub(crate) fn window(file: &mut File, end: u64) -> std::io::Result<Window> {
     if start == 0 {
         return Ok(Window { bytes, start });
     }
-    // The first line has lost its beginning; a line longer than the window is taken as it is.
+    // Skip the first line, which is incomplete. A line longer than the window is kept.
     let whole = memchr::memchr(b'\n', &bytes).map_or(0, |at| at + 1);
     let whole = if whole == bytes.len() { 0 } else { whole };
     bytes.drain(..whole);
@@ -142,7 +143,7 @@ pub(crate) fn window(file: &mut File, end: u64) -> std::io::Result<Window> {
     })
 }
 
-/// Finds the start of the entries after `until` by halving: a large log is in the order of time.
+/// Finds the start of the entries after `until` by bisection, because a log is sorted by time.
 pub(crate) fn position(file: &mut File, size: u64, until: Time, now_ms: i64) -> std::io::Result<u64> {
     let (mut before, mut after) = (0, size);
     while after - before > 16 * PROBE_BYTES as u64 {
@@ -161,7 +162,7 @@ pub(crate) fn position(file: &mut File, size: u64, until: Time, now_ms: i64) -> 
     Ok(after)
 }
 
-/// The first line of a probe that has a time, after the line that is cut.
+/// The first line with a time in a probe, after the incomplete line.
 fn first_time(probe: &[u8], now_ms: i64) -> Option<(u64, Time)> {
     let mut at = memchr::memchr(b'\n', probe)? + 1;
     while at < probe.len() {

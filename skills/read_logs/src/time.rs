@@ -1,11 +1,11 @@
-//! Points in time as logs write them. No time zones but fixed offsets: a time without one is taken as written.
+//! Times in logs. There are no time zones, only fixed offsets: a time without an offset is taken as written.
 
 /// A point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Time {
-    /// Milliseconds since 1970, in UTC where `zoned`, else as written.
+    /// Milliseconds since 1970, in UTC if `zoned`, otherwise as written.
     pub(crate) ms: i64,
-    /// True where the text named an offset.
+    /// True if the text had an offset.
     pub(crate) zoned: bool,
 }
 
@@ -15,7 +15,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 impl Time {
-    /// From a number of seconds, milli-, micro- or nanoseconds, by its size.
+    /// Converts a number of seconds, milliseconds, microseconds or nanoseconds, depending on its size.
     pub(crate) fn from_number(number: f64) -> Option<Self> {
         let ms = match number.abs() {
             seconds if seconds < 1e8 => return None,
@@ -45,7 +45,7 @@ impl std::fmt::Display for Time {
     }
 }
 
-/// Days since 1970 of a date in the Gregorian calendar. A year is counted from March, so that the leap day is its last.
+/// Days since 1970 of a date in the Gregorian calendar. A year begins in March, so that the leap day is its last.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -67,7 +67,7 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// Reads bytes one after the other; every reader leaves the place alone where it does not fit.
+/// Reads bytes one after the other. A function that does not match leaves the position unchanged.
 struct TimeReader<'a> {
     text: &'a [u8],
     at: usize,
@@ -91,7 +91,7 @@ impl<'a> TimeReader<'a> {
         Some(byte)
     }
 
-    /// A number of exactly `digits` digits, from `least` to `most`.
+    /// Reads a number of exactly `digits` digits, from `least` to `most`.
     fn number(&mut self, digits: usize, least: i64, most: i64) -> Option<i64> {
         let text = self.text.get(self.at..self.at + digits)?;
         let mut value = 0;
@@ -104,7 +104,7 @@ impl<'a> TimeReader<'a> {
         })
     }
 
-    /// A name of a month, by its first three letters.
+    /// Reads the name of a month, by its first three letters.
     fn month(&mut self) -> Option<i64> {
         let name = self.text.get(self.at..self.at + 3)?;
         let month = MONTHS.iter().position(|month| month.as_bytes() == name)?;
@@ -112,7 +112,7 @@ impl<'a> TimeReader<'a> {
         Some(month as i64 + 1)
     }
 
-    /// `12:34`, `12:34:56` or `12:34:56.789`, in milliseconds; a comma serves as a point.
+    /// Reads `12:34`, `12:34:56` or `12:34:56.789`, also with a comma. Returns milliseconds.
     fn clock(&mut self) -> Option<i64> {
         let hour = self.number(2, 0, 23)?;
         self.one_of(b":")?;
@@ -137,7 +137,7 @@ impl<'a> TimeReader<'a> {
         Some(ms)
     }
 
-    /// `Z`, `UTC`, `+02:00`, `-0700`, each also after a space; the offset in milliseconds.
+    /// Reads `Z`, `UTC`, `+02:00` or `-0700`, also after a space. Returns the offset in milliseconds.
     fn zone(&mut self) -> Option<i64> {
         let before = self.at;
         let found = self.zone_here();
@@ -168,7 +168,7 @@ impl<'a> TimeReader<'a> {
         Some(sign * (hours * 60 + minutes) * 60_000)
     }
 
-    /// The end of a point in time: its zone, if any.
+    /// Reads the time zone at the end, if there is one.
     fn finish(&mut self, local_ms: i64) -> Time {
         match self.zone() {
             Some(offset) => Time {
@@ -183,7 +183,7 @@ impl<'a> TimeReader<'a> {
     }
 }
 
-/// `2024-05-01` or `2024/05/01`, with a `T` or a space and a time.
+/// Reads `2024-05-01` or `2024/05/01`, with `T` or a space and a time.
 fn iso(reader: &mut TimeReader<'_>) -> Option<Time> {
     let day = iso_day(reader)?;
     reader.one_of(b"T t_")?;
@@ -200,7 +200,7 @@ fn iso_day(reader: &mut TimeReader<'_>) -> Option<i64> {
     Some(days(year, month, day) * DAY_MS)
 }
 
-/// `10/Oct/2000:13:55:36 -0700`, of access logs.
+/// Reads `10/Oct/2000:13:55:36 -0700` of access logs.
 fn access(reader: &mut TimeReader<'_>) -> Option<Time> {
     let day = reader.number(2, 1, 31)?;
     reader.one_of(b"/")?;
@@ -212,8 +212,8 @@ fn access(reader: &mut TimeReader<'_>) -> Option<Time> {
     Some(reader.finish(days(year, month, day) * DAY_MS + ms))
 }
 
-/// `Oct 11 22:14:15` of syslog, `Wed Oct 11 14:32:52.123 2000` of `ctime`. A missing year is the one that puts the
-/// time last before `now_ms`.
+/// Reads `Oct 11 22:14:15` of syslog, or `Wed Oct 11 14:32:52.123 2000` of `ctime`. Without a year, the latest year
+/// is chosen that puts the time before `now_ms`.
 fn named(reader: &mut TimeReader<'_>, now_ms: i64) -> Option<Time> {
     const WEEKDAYS: [&[u8]; 7] = [b"Mon ", b"Tue ", b"Wed ", b"Thu ", b"Fri ", b"Sat ", b"Sun "];
     if WEEKDAYS.iter().any(|day| reader.text[reader.at..].starts_with(day)) {
@@ -234,7 +234,7 @@ fn named(reader: &mut TimeReader<'_>, now_ms: i64) -> Option<Time> {
     reader.at = before;
     let (year, ..) = civil(now_ms.div_euclid(DAY_MS));
     let in_year = |year| days(year, month, day) * DAY_MS + ms;
-    // A day of grace for clocks and zones that differ.
+    // Allow a day for clocks and zones that differ.
     let year = if in_year(year) > now_ms + DAY_MS {
         year - 1
     } else {
@@ -246,7 +246,8 @@ fn named(reader: &mut TimeReader<'_>, now_ms: i64) -> Option<Time> {
     })
 }
 
-/// A timestamp at the beginning of `text`, and its length. The time is absent where only the hour is written.
+/// Reads a timestamp at the beginning of `text`. Returns it with its length; the time is absent if only the hour is
+/// written.
 pub(crate) fn leading(text: &str, now_ms: i64) -> Option<(Option<Time>, usize)> {
     type Form = fn(&mut TimeReader<'_>, i64) -> Option<Time>;
     let forms: [Form; 3] = [|reader, _| iso(reader), |reader, _| access(reader), named];
@@ -261,7 +262,7 @@ pub(crate) fn leading(text: &str, now_ms: i64) -> Option<(Option<Time>, usize)> 
     Some((None, reader.at))
 }
 
-/// A whole text that is a date or a date with a time, as an argument; the end of the day where `is_end` asks for it.
+/// Parses a whole text as a date, with or without a time. If `is_end`, a date means the end of the day.
 pub(crate) fn argument(text: &str, is_end: bool) -> Option<Time> {
     let text = text.trim();
     let mut reader = TimeReader::new(text);

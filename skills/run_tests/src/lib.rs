@@ -1,7 +1,7 @@
-//! `run_tests`: runs the tests of some paths, or all, and says what failed.
+//! `run_tests`: runs the tests of some paths, or all, and reports failures.
 //!
-//! The host finds the suites, runs them in its sandbox and reads their results; this skill puts them into words. Tests
-//! that fail are an answer; a failure of the skill means that nothing could run.
+//! The host finds the suites, runs them in its sandbox and reads their results; this skill describes them. Failing
+//! tests are an answer; the skill fails only if nothing could run.
 
 mod report;
 
@@ -9,11 +9,11 @@ use serde::Deserialize;
 use skill_sdk::serde_json::json;
 use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, TestRequest, export_skill};
 
-/// The skill.
+/// The skill `run_tests`.
 #[derive(Debug)]
 pub struct RunTests;
 
-/// The host's maximum of seconds for one run.
+/// Limit for one run in seconds, from the host.
 const TIMEOUT_SECONDS_MAX: u32 = 900;
 
 #[derive(Deserialize)]

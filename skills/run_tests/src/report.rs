@@ -1,24 +1,24 @@
-//! Results of suites in words.
+//! Describes the results of suites.
 
 use std::fmt::Write;
 
 use skill_details::{TestCounts, TestDetails, TestRun};
 use skill_sdk::{Failure, Outcome, SuiteCounts, SuiteFailure, SuiteResults, TestSuite};
 
-/// Failing tests that are shown with their details.
+/// Limit for failing tests that are shown with details.
 const DETAILED_MAX: usize = 30;
-/// Failing tests that are named at all.
+/// Limit for failing tests that are named.
 const NAMED_MAX: usize = 300;
-/// Lines of details of one test.
+/// Limit for the lines of details of one test.
 const DETAIL_LINES_MAX: usize = 24;
-/// Longest line of an answer; the rest is cut.
+/// Limit for a line of an answer in bytes.
 const LINE_BYTES_MAX: usize = 400;
-/// Lines from the end of an output that nothing could be read from.
+/// Lines from the end of an output without readable results.
 const TAIL_LINES: usize = 60;
-/// Bytes of that end.
+/// Limit for that end in bytes.
 const TAIL_BYTES: usize = 8 << 10;
 
-/// The answer for all suites. A suite that could not run is a failure only where no other one ran.
+/// Writes the answer for all suites. A suite that could not run is a failure only if no other suite ran.
 pub(crate) fn render(suites: Vec<TestSuite>) -> Result<Outcome, Failure> {
     let mut sections = Vec::new();
     let mut not_run: Vec<(String, Failure)> = Vec::new();
@@ -73,7 +73,7 @@ fn heading(recipe: &str, directory: &str) -> String {
     }
 }
 
-/// The part of the answer that is about one suite.
+/// The part of the answer about one suite.
 struct Section {
     name: String,
     run: TestRun,
@@ -173,7 +173,7 @@ fn failures(text: &mut String, failures: &[SuiteFailure], left_out: u64) -> bool
     true
 }
 
-/// The end of an output.
+/// Writes the end of an output.
 fn tail(text: &mut String, output: &str) {
     let output = output.trim_end();
     if output.is_empty() {
@@ -200,7 +200,7 @@ fn tail(text: &mut String, output: &str) {
     }
 }
 
-/// A command as a shell would take it.
+/// Quotes a command as for a shell.
 fn quoted(command: &[String]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,@+%[]".contains(c);
     let word = |word: &String| {
