@@ -162,13 +162,13 @@ impl Builder {
                 fs::copy(&artefact, &target).map_err(|error| Error::file("Component", &artefact, &error))?;
             }
             Language::Python => {
-                let program = toolchain::componentize_py(self)?;
+                let program = toolchain::PYTHON.ready(self)?;
                 let arguments = ["-q", "-d", "wit", "-w", "project", "componentize", "app", "-o", UNNAMED];
                 self.say("building with componentize-py");
                 self.run(&program, &arguments)?;
             }
             Language::Js => {
-                let program = toolchain::componentize_js(self)?;
+                let program = toolchain::JAVASCRIPT.ready(self)?;
                 let arguments = [
                     "skill.js",
                     "-w",

@@ -68,7 +68,7 @@ impl Resolver {
             Import::Path(path) if Syntax::of(from) == Some(Syntax::C) => self.include(from, path),
             Import::Path(path) => self.script(from, path).into_iter().collect(),
             Import::RustModule(name) => self.rust_module(&rust_directory(from), name).into_iter().collect(),
-            Import::RustUse(path) => self.rust_use(from, path).into_iter().collect(),
+            Import::RustUse(path) => self.rust_path(from, path, true).into_iter().collect(),
             Import::Go(path) => self.go(path),
             Import::Java(name) => self.java(name).into_iter().collect(),
             Import::Ruby(path) => self.ruby(path).into_iter().collect(),
@@ -173,10 +173,6 @@ impl Resolver {
     fn rust_module(&self, directory: &str, name: &str) -> Option<u32> {
         self.at(&join(directory, &format!("{name}.rs")))
             .or_else(|| self.at(&join(directory, &format!("{name}/mod.rs"))))
-    }
-
-    fn rust_use(&self, from: &str, path: &str) -> Option<u32> {
-        self.rust_path(from, path, true)
     }
 
     fn rust_path(&self, from: &str, path: &str, follows: bool) -> Option<u32> {

@@ -22,7 +22,7 @@ macro_rules! pins {
     };
 }
 
-struct Maker {
+pub(super) struct Maker {
     name: &'static str,
     /// The one version.
     version: &'static str,
@@ -36,7 +36,7 @@ struct Maker {
     install: fn(&Builder, &Path) -> Result<(), Error>,
 }
 
-const PYTHON: Maker = Maker {
+pub(super) const PYTHON: Maker = Maker {
     name: "componentize-py",
     version: "0.25.1",
     size: "50 MB, by pip",
@@ -51,7 +51,7 @@ const PYTHON: Maker = Maker {
     },
 };
 
-const JAVASCRIPT: Maker = Maker {
+pub(super) const JAVASCRIPT: Maker = Maker {
     name: "componentize-js",
     version: "0.23.0",
     size: "250 MB, by npm",
@@ -65,17 +65,9 @@ const JAVASCRIPT: Maker = Maker {
     },
 };
 
-pub(super) fn componentize_py(builder: &Builder) -> Result<PathBuf, Error> {
-    PYTHON.ready(builder)
-}
-
-pub(super) fn componentize_js(builder: &Builder) -> Result<PathBuf, Error> {
-    JAVASCRIPT.ready(builder)
-}
-
 impl Maker {
     /// The program; installs it if it is missing.
-    fn ready(&self, builder: &Builder) -> Result<PathBuf, Error> {
+    pub(super) fn ready(&self, builder: &Builder) -> Result<PathBuf, Error> {
         if let Some(program) = host::process::build::find(self.name, &builder.environment)
             && self.is_right(builder, &program)
         {
