@@ -1,12 +1,12 @@
-//! The engine of the process, in two forms, and the thread that ticks their epochs.
+//! The WebAssembly engine of the process, in two forms, and the thread that advances their epochs.
 //!
-//! Both forms run the same code under the same limits and differ in where memory comes from: a pool, which makes no
-//! system calls between two calls of a skill, or the system, which takes components of every shape. There are a few
-//! pools, so that not all processors take turns at one.
+//! Both forms run the same code under the same limits. They differ in where memory comes from: a pool makes no system
+//! calls between two calls of a skill; without a pool, components of every shape fit. There are a few pools, so that
+//! processors rarely contend for one.
 //!
-//! One configuration compiles the built-in components ahead of time and loads them later, on any x86-64 machine, so
-//! nothing here depends on the processor beyond a named baseline. The ticker also ends calls whose deadline has passed
-//! while they wait inside the host; it rests while no call runs.
+//! One configuration compiles the built-in components ahead of time and loads them later on any x86-64 machine, so
+//! nothing here depends on the processor beyond a named baseline. The ticker also ends calls whose deadline passes
+//! while they wait inside the host. It sleeps while no call runs.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, PoisonError, Weak};
@@ -19,8 +19,8 @@ use super::budget::CallBudget;
 use super::code::CodeFile;
 use crate::limits;
 
-/// Features that the compiler may assume of every x86-64 processor: the level x86-64-v2, which all processors have had
-/// since 2009 and which vector instructions of WebAssembly map onto well.
+/// Features that the compiler may assume of every x86-64 processor: the level x86-64-v2, which processors have had
+/// since 2009 and to which WebAssembly's vector instructions map well.
 const X86_64_BASELINE: [&str; 6] = [
     "has_sse3",
     "has_ssse3",
@@ -30,29 +30,29 @@ const X86_64_BASELINE: [&str; 6] = [
     "has_cmpxchg16b",
 ];
 
-/// Ticks without any call after which the ticker rests.
+/// Ticks without a call after which the ticker sleeps.
 const TICKS_UNTIL_REST: u32 = 100;
 
-/// Linear memories of a component that the pool takes, and their tables: what compilers of languages emit.
+/// Linear memories of a component that fits into a pool, and its tables: as many as compilers of languages produce.
 const POOL_MEMORIES_PER_COMPONENT: u32 = 2;
 const POOL_TABLES_PER_COMPONENT: u32 = 8;
 
-/// Components at work at once that a pool has room for: calls, those whose user is asked, those for which a program runs
-/// or is to run, what describes itself, and what reads symbols.
+/// Components for which a pool has slots: running calls, calls that wait for a user or a program, components that
+/// describe themselves, and readers of symbols.
 const POOL_COMPONENTS: u32 = 48;
 
-/// Room of a pool for all of them.
+/// Slots of a pool for their memories and tables.
 const POOL_MEMORIES: u32 = POOL_COMPONENTS * POOL_MEMORIES_PER_COMPONENT;
 const POOL_TABLES: u32 = POOL_COMPONENTS * POOL_TABLES_PER_COMPONENT;
 
-/// Pools at most. Each takes three eighths of a tebibyte of the address space, of which there are 128.
+/// Most pools. Each takes three eighths of a tebibyte of the address space, which has 128.
 const POOLS_MAX: usize = 4;
 
-/// Bytes at the beginning of a memory, or of a table, that stay with the pool and are cleared instead of given back:
-/// what a small skill touches. Giving pages back interrupts every processor that runs a thread of this process.
+/// Bytes at the start of a memory or table that stay with the pool and are cleared instead of returned to the system:
+/// as many as a small skill touches. Returning pages interrupts every processor that runs a thread of this process.
 const POOL_KEEPS_BYTES: usize = 512 * 1024;
 
-/// This machine cannot run compiled code.
+/// Error for a machine that cannot run compiled code.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the WebAssembly engine does not start: {reason}")]
 pub struct EngineError {
@@ -60,10 +60,10 @@ pub struct EngineError {
     reason: String,
 }
 
-/// A component as native code, ready to be linked.
+/// A component as native code that can be linked.
 pub struct NativeComponent {
     pub(crate) component: Component,
-    /// The file that it is mapped from; none where it has memory of its own.
+    /// File from which it is mapped; absent if it has memory of its own.
     code: Option<CodeFile>,
 }
 
@@ -71,28 +71,40 @@ pub struct NativeComponent {
 pub struct Compiler(Engine);
 
 impl Compiler {
-    /// A compiler with what [`Runtime`] would load: for a helper, which runs nothing.
+    /// A compiler for code that [`Runtime`] loads. For a helper, which runs nothing.
+    ///
+    /// # Errors
+    ///
+    /// The machine cannot run the engine.
     pub fn new() -> wasmtime::Result<Self> {
         Ok(Self(Engine::new(&config(TARGET, baseline_available())?)?))
     }
 
     /// Compiles a component to native code.
+    ///
+    /// # Errors
+    ///
+    /// The component is not valid.
     pub fn compile(&self, wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
         self.0.precompile_component(wasm)
     }
 }
 
-/// The engine with its ticker.
+/// The engines with their ticker.
 pub struct Runtime {
-    /// Takes memory from the system. Compiles, and runs what does not fit into the pool.
+    /// Takes memory from the system. Compiles components, and runs those that do not fit into a pool.
     pub(crate) engine: Engine,
-    /// Take memory from a pool each. None where the address space for one is not to be had.
+    /// Each takes memory from a pool. Empty if there is no address space for a pool.
     pools: Vec<Engine>,
     ticker: Arc<Ticker>,
 }
 
 impl Runtime {
-    /// The process's own. Made on first use; fails where the machine cannot run compiled code.
+    /// The engine of this process, made on first use.
+    ///
+    /// # Errors
+    ///
+    /// The machine cannot run compiled code.
     pub fn global() -> Result<&'static Self, EngineError> {
         static RUNTIME: LazyLock<Result<Runtime, String>> =
             LazyLock::new(|| Runtime::new().map_err(|error| format!("{error:#}")));
@@ -122,7 +134,11 @@ impl Runtime {
         Ok(Self { engine, pools, ticker })
     }
 
-    /// Loads compiled code into the engine of the first pool, or into the one without where it does not fit there.
+    /// Loads compiled code into the engine of the first pool, or into the engine without a pool if it does not fit.
+    ///
+    /// # Errors
+    ///
+    /// The code was made for another version, configuration or processor.
     pub fn load(&self, code: &[u8]) -> wasmtime::Result<NativeComponent> {
         if let Some(file) = CodeFile::new(code)
             && let Ok(component) = self.load_where_it_fits(|engine| map(engine, &file))
@@ -141,17 +157,17 @@ impl Runtime {
         }
     }
 
-    /// A compiler of code that this runtime loads.
+    /// A compiler for code that this runtime loads.
     pub fn compiler(&self) -> Compiler {
         Compiler(self.engine.clone())
     }
 
-    /// Names the compiler and its configuration.
+    /// Identifies the compiler and its configuration.
     pub fn fingerprint(&self) -> String {
         fingerprint(&self.engine)
     }
 
-    /// Pools beside `engine`, if it is the first; otherwise 0.
+    /// Number of further pools if `engine` is that of the first; otherwise 0.
     pub(crate) fn pools_beside(&self, engine: &Engine) -> usize {
         match self.pools.as_slice() {
             [first, others @ ..] if Engine::same(first, engine) => others.len(),
@@ -159,7 +175,8 @@ impl Runtime {
         }
     }
 
-    /// Index of the pool for this thread's processor; the thread may be on another one at once.
+    /// Index of the pool for this thread's processor. The thread may move to another processor at any time, which only
+    /// costs speed.
     pub(crate) fn pool_here(&self) -> usize {
         match self.pools.len() {
             0 | 1 => 0,
@@ -175,7 +192,7 @@ impl Runtime {
         }
     }
 
-    /// Watches a call until it is dropped: its token is cancelled when its time is up.
+    /// Watches a call until it is dropped: cancels its token when its time is over.
     pub(crate) fn watch(&self, call: &Arc<CallBudget>) {
         self.ticker.watch(call);
     }
@@ -186,23 +203,23 @@ fn processor() -> usize {
     rustix::thread::sched_getcpu()
 }
 
-/// Elsewhere the system names no processor, and has no map of pages that makes a pool save anything.
+/// This system does not tell the processor, and has no page scan that would make a pool worthwhile.
 #[cfg(not(target_os = "linux"))]
 fn processor() -> usize {
     0
 }
 
-/// The configuration for compiling and loading. `baseline` is false only on a processor that lacks it: precompiled code
-/// does not load there, and components are compiled on the machine.
+/// Configuration for compiling and loading. `baseline` is false only on a processor that lacks a feature of it:
+/// precompiled code does not load there, and components are compiled on the machine.
 fn config(target: &str, baseline: bool) -> wasmtime::Result<Config> {
     let mut config = Config::new();
-    // Threads and garbage collection are not even built in: see the features in `Cargo.toml`.
+    // Threads and garbage collection are not compiled in: see the features in `Cargo.toml`.
     config
         .epoch_interruption(true)
         .wasm_component_model(true)
         .concurrency_support(false)
         .memory_init_cow(true)
-        // A named target switches off what the compiler would infer from the processor at hand.
+        // With a named target, the compiler does not use features of the processor at hand.
         .target(target)?;
     if baseline && target.starts_with("x86_64") {
         for flag in X86_64_BASELINE {
@@ -220,8 +237,8 @@ fn config(target: &str, baseline: bool) -> wasmtime::Result<Config> {
     Ok(config)
 }
 
-/// Allocates memory ahead of time: room for as many components as are ever at work, and address space of 4 GiB for each
-/// of their memories, because compiled code relies on it.
+/// Allocates memory ahead of time: slots for all components that can run at once, and 4 GiB of address space for each
+/// of their memories, because compiled code omits bounds checks and relies on it.
 fn pool() -> InstanceAllocationStrategy {
     let mut pool = PoolingAllocationConfig::default();
     pool.max_memories_per_component(POOL_MEMORIES_PER_COMPONENT)
@@ -239,8 +256,8 @@ fn pool() -> InstanceAllocationStrategy {
     InstanceAllocationStrategy::Pooling(pool)
 }
 
-/// The target of compiled code: this build's own. Code for one C library loads with the other, but the engine's target must
-/// be that of the program.
+/// Target of compiled code: the one of this build. Code for one C library would load with the other, but the engine
+/// requires the program's own target.
 const TARGET: &str = if cfg!(all(target_arch = "x86_64", target_env = "musl")) {
     "x86_64-unknown-linux-musl"
 } else if cfg!(all(target_arch = "aarch64", target_env = "musl")) {
@@ -270,14 +287,14 @@ fn baseline_available() -> bool {
     true
 }
 
-/// Names the compiler and its configuration.
+/// Identifies the compiler and its configuration.
 fn fingerprint(engine: &Engine) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// Loads compiled code from a file without a name. Together with [`deserialize`] the one place where bytes become native code.
+/// Loads compiled code from a sealed file without a name. Only here and in [`deserialize`], bytes become native code.
 fn map(engine: &Engine, code: &CodeFile) -> wasmtime::Result<Component> {
     #[expect(
         unsafe_code,
@@ -305,16 +322,24 @@ fn deserialize(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
 }
 
 /// Compiles a component for every machine that has the baseline. For the build of the product.
+///
+/// # Errors
+///
+/// The component is not valid.
 pub fn precompile(wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
     precompile_for(TARGET, wasm)
 }
 
-/// Compiles a component for a target that need not be this one, in a build with wasmtime's feature `all-arch`.
+/// Compiles a component for another target, in a build with wasmtime's feature `all-arch`.
+///
+/// # Errors
+///
+/// The component is not valid, or the target is not supported.
 pub fn precompile_for(target: &str, wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
     Engine::new(&config(target, true)?)?.precompile_component(wasm)
 }
 
-/// The calls at work. The thread holds the engines weakly, so that it ends with them.
+/// Calls to watch. The thread has only weak references to the engines, so that it ends with them.
 #[derive(Default)]
 struct Ticker {
     calls: Mutex<Vec<Weak<CallBudget>>>,
@@ -342,6 +367,7 @@ impl Ticker {
             calls.retain(|call| call.upgrade().is_some_and(|call| call.tick()));
             idle = if calls.is_empty() { idle + 1 } else { 0 };
             if idle >= TICKS_UNTIL_REST {
+                // The engines must not be kept alive while the thread sleeps.
                 drop(engines);
                 let rest = self.wake.wait_while(calls, |calls| calls.is_empty());
                 drop(rest.unwrap_or_else(PoisonError::into_inner));

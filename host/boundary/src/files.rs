@@ -1,8 +1,8 @@
 //! Open files of the repository that a guest reads, and the permits that bound how many a call holds open.
 //!
-//! A guest sees placeholders for keys, so that it cannot find out a key by searching or comparing. A file of at most
-//! `COPY_BYTES_MAX` is read as a copy with placeholders. In a larger file, keys are replaced at the same length, so that
-//! no offset changes.
+//! A guest sees placeholders in place of keys, so that it cannot find out a key by searching or comparing. Of a file of
+//! at most `COPY_BYTES_MAX` bytes it reads a copy with placeholders. In a larger file, keys are replaced by text of the
+//! same length, so that no offset changes.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
@@ -15,13 +15,13 @@ use crate::budget::{CallBudget, Stop};
 use tool_core::api::ErrorKind;
 use tool_core::redaction::Redactor;
 
-/// Largest file of which a guest sees a copy with placeholders: the largest that the skills search and change.
+/// Largest file of which a guest sees a copy with placeholders: the largest file that the skills search and change.
 const COPY_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// Bytes of a larger file in which keys are covered at once.
+/// Bytes of a larger file in which keys are covered in one step.
 const BLOCK_BYTES: usize = 1024 * 1024;
 
-/// Bytes before and behind a block in which a key, or what says that it is one, may begin or end.
+/// Bytes before and after a block in which a key, or the text that identifies it, may begin or end.
 const MARGIN_BYTES: usize = 16 * 1024;
 
 /// An open file of the repository. Clones share the handle.
@@ -42,12 +42,13 @@ enum ShownContent {
     AsItIs,
     /// With placeholders.
     Copy(Vec<u8>),
-    /// With keys covered: the block that was read last, by its place in the file.
+    /// With keys covered: the block that was read last, with its offset in the file.
     Covered(Arc<Redactor>, Mutex<(u64, Vec<u8>)>),
 }
 
 impl RepositoryFile {
-    /// An open handle with the size that the file had when it was opened. Reads a file of ordinary size.
+    /// Wraps an open handle. `size` is what the file had when it was opened. A file up to `COPY_BYTES_MAX` is read at
+    /// once.
     pub(crate) fn new(
         handle: OwnedFd,
         (path, size): (&str, u64),
@@ -74,7 +75,7 @@ impl RepositoryFile {
         Ok(Self { open })
     }
 
-    /// Metadata, with the size of what the guest sees.
+    /// Metadata, with the size that the guest sees.
     pub(crate) fn stat(&self) -> Result<Stat, Errno> {
         let mut stat = rustix::fs::fstat(&self.open.handle)?;
         if let ShownContent::Copy(copy) = &self.open.shown {
@@ -83,7 +84,7 @@ impl RepositoryFile {
         Ok(stat)
     }
 
-    /// Reads once, at most `bytes`; nothing at the end of the file.
+    /// Reads at most `bytes` once; empty at the end of the file.
     pub(crate) fn read_at(&self, bytes: usize, offset: u64) -> std::io::Result<Vec<u8>> {
         let OpenFile {
             handle, size, shown, ..
@@ -94,7 +95,7 @@ impl RepositoryFile {
             ShownContent::Covered(redactor, block) => {
                 let mut block = block.lock().unwrap_or_else(PoisonError::into_inner);
                 let start = offset - offset % BLOCK_BYTES as u64;
-                // A log may have grown.
+                // A log may have grown since the block was read.
                 if block.0 != start || part(&block.1, 1, offset - start).is_empty() {
                     *block = (start, covered_block(handle, start, redactor)?);
                 }
@@ -141,8 +142,8 @@ fn part(content: &[u8], bytes: usize, offset: u64) -> Vec<u8> {
     content[start..content.len().min(start.saturating_add(bytes))].to_vec()
 }
 
-/// One `pread`. `size` is what the file was when it was opened: a hint that saves a large buffer for a small file, and
-/// no more, because a file may grow.
+/// Reads once with `pread`. `size` is what the file had when it was opened. It only avoids a large buffer for a small
+/// file: the file may have grown.
 pub(crate) fn read_at(handle: &OwnedFd, bytes: usize, offset: u64, size: u64) -> std::io::Result<Vec<u8>> {
     let expected = usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX);
     let mut data = Vec::with_capacity(bytes.min(expected.max(READ_BYTES_MIN)));
@@ -155,10 +156,10 @@ pub(crate) fn read_at(handle: &OwnedFd, bytes: usize, offset: u64, size: u64) ->
     }
 }
 
-/// Smallest buffer of a read where the guest asked for more.
+/// Smallest buffer of a read for which the guest asked for more.
 const READ_BYTES_MIN: usize = 4096;
 
-/// One of a call's open files and directories.
+/// Holds one of the open files and directories that a call may have.
 pub(crate) struct HandlePermit(Arc<CallBudget>);
 
 impl HandlePermit {

@@ -35,19 +35,20 @@ impl Globs {
         })
     }
 
-    /// True where they are these.
+    /// True if these are the same globs.
     pub(crate) fn are(&self, globs: &[String]) -> bool {
         self.written == globs
     }
 
     pub(crate) fn select(&self, path: &str) -> bool {
-        // A set without globs takes a path apart all the same, and a search asks about every file.
+        // A set without globs would still split the path, and a search asks about every file.
         self.including.as_ref().is_none_or(|globs| globs.is_match(path))
             && (self.excluding.is_empty() || !self.excluding.is_match(path))
     }
 }
 
-/// A glob without `/` matches the file name, wherever the file lies. Brackets also stand for themselves.
+/// Compiles globs. A glob without `/` matches the file name in every directory. Brackets may also be literal
+/// characters, as in names of Next.js routes.
 fn set(globs: &[&str]) -> Result<GlobSet, Failure> {
     let mut builder = GlobSetBuilder::new();
     for glob in globs {

@@ -1,9 +1,9 @@
-//! The guard: `wasi:filesystem` over `/repo`, read-only, and `/stage`, read-write.
+//! The guard: `wasi:filesystem` for `/repo`, which is read-only, and `/stage`, which can be written.
 //!
-//! Everything is opened by its path from a root, through [`Repository::open_at`], which judges what was opened and not
-//! what was asked for; a directory handle of the guest is a path and nothing that could lead elsewhere later. Every
-//! open is non-blocking and yields a regular file or a directory. `staging` holds the stage: an ordinary private
-//! directory in which a guest can make neither links nor special files. `tool-repository` judges names.
+//! Every open starts at a root and goes through [`Repository::open_at`], which judges what was opened and not the path
+//! that was asked for. A directory handle of the guest is only a path, so it cannot lead elsewhere later. Every open is
+//! non-blocking and yields a regular file or a directory. `staging` holds the stage: a private directory in which a
+//! guest can make neither links nor special files. `tool-repository` judges names.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::OwnedFd;
@@ -46,7 +46,7 @@ enum Descriptor {
     StageFile { file: StageFile, flags: DescriptorFlags },
 }
 
-/// A directory, or the reason why there is none.
+/// A directory of the repository or of the stage, by its path.
 enum Directory {
     Repository(String),
     Stage(String),
@@ -55,11 +55,11 @@ enum Directory {
 /// Source of a directory's entries, one at a time.
 struct Entries {
     entries: rustix::fs::Dir,
-    /// Its path in the repository; absent for the stage, where nothing is hidden.
+    /// Path in the repository; absent for the stage, where nothing is hidden.
     repository: Option<String>,
-    /// Names that a private layer decides about. Of these the directory itself says nothing.
+    /// Names that a private layer decides about. The entries of the directory itself with these names do not count.
     layered: Vec<(String, Option<EntryKind>)>,
-    /// Number of those that were given.
+    /// Number of layered names that were returned.
     given: usize,
     _slot: HandlePermit,
 }
@@ -105,7 +105,8 @@ fn io(error: &std::io::Error) -> FsError {
         .into()
 }
 
-/// Converts an error of the repository for the guest. Hidden and outside look alike: `access`.
+/// Converts an error of the repository for the guest. Hidden paths and paths outside give the same error, so that the
+/// guest cannot tell them apart.
 fn open_error(error: &OpenError) -> FsError {
     match error {
         OpenError::NotFound { .. } => ErrorCode::NoEntry.into(),
@@ -129,14 +130,14 @@ impl From<StageError> for FsError {
 
 /// A path that a guest gave, relative to one of its directories.
 struct Asked {
-    /// From the root, not yet normalised.
+    /// Path from the root, without empty parts and `.`.
     path: String,
-    /// It ends in a slash: only a directory will do.
+    /// True if it ends in a slash: only a directory fits.
     directory: bool,
 }
 
 impl Asked {
-    /// Refuses a path that is absolute or climbs, before any file is touched.
+    /// Refuses an absolute path and one with `..`, before any file is touched.
     fn new(base: &str, path: &str) -> FsResult<Self> {
         if path.len() > PATH_BYTES_MAX {
             return refuse(ErrorCode::NameTooLong);
@@ -187,7 +188,7 @@ impl StoreState {
         }
     }
 
-    /// A directory in the stage that will be changed; the repository is read-only.
+    /// A directory of the stage that will be changed; the repository is read-only.
     fn writable(&mut self, handle: &Resource<Handle>, path: &str) -> FsResult<Asked> {
         match self.directory(handle)? {
             Directory::Repository(base) => {
@@ -205,7 +206,7 @@ impl StoreState {
         }
     }
 
-    /// Tells who takes notes that the guest writes, or wants to.
+    /// Notes for an audit that the guest writes, or wants to.
     fn note_write(&self, writes: bool) {
         if let Some(recorder) = self.call.recorder().filter(|_| writes) {
             recorder.effect(Effect::WriteRepository);
@@ -310,7 +311,7 @@ impl StoreState {
     }
 }
 
-/// A path that ends in a slash names a directory or nothing.
+/// Refuses a path that ends in a slash and is not a directory.
 fn as_asked(asked: &Asked, stat: Stat) -> FsResult<Stat> {
     if asked.directory && FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         refuse(ErrorCode::NotDirectory)
@@ -326,7 +327,7 @@ fn stat_repository(repository: &Repository, path: &str, cancel: &CancellationTok
     rustix::fs::fstat(&opened.handle).map_err(errno)
 }
 
-/// The link itself, where the path ends in one whose own name is not hidden.
+/// Metadata of the link itself if the path ends in a link whose own name is not hidden.
 fn stat_repository_link(repository: &Repository, path: &str, cancel: &CancellationToken) -> FsResult<Stat> {
     let opened = repository.open_within(path, cancel);
     if let Ok(opened) = &opened
@@ -343,7 +344,7 @@ fn stat_repository_link(repository: &Repository, path: &str, cancel: &Cancellati
     }
 }
 
-/// Reads the metadata of a path without opening it. Checks only that its directory and its name may be seen.
+/// Metadata of a path that is not opened. Only its directory and its name have to be visible.
 fn stat_entry(repository: &Repository, path: &str, cancel: &CancellationToken) -> FsResult<Stat> {
     let (parent, name) = split(path);
     if name.is_empty() {
@@ -358,14 +359,14 @@ fn stat_entry(repository: &Repository, path: &str, cancel: &CancellationToken) -
     let is_directory = found
         .as_ref()
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
-    // The guest does not learn whether something hidden exists.
+    // The guest must not learn whether a hidden entry exists.
     match repository.hidden(&path, is_directory) {
         Some(_) => refuse(ErrorCode::Access),
         None => found.map_err(errno),
     }
 }
 
-/// The directory that holds a link, and what the link is; nothing where the path is no link or is hidden.
+/// The directory that holds a link, and the link's metadata; `None` if the path is not a link or is hidden.
 fn symlink(repository: &Repository, path: &str, cancel: &CancellationToken) -> Option<(OwnedFd, Stat)> {
     let (parent, name) = split(path);
     let parent = repository.open_within(parent, cancel).ok()?;
@@ -399,7 +400,7 @@ fn descriptor_stat(stat: &Stat) -> DescriptorStat {
     };
     DescriptorStat {
         type_: descriptor_type(kind),
-        // The guest does not learn how many other names a file has.
+        // The guest must not learn how many other names a file has.
         link_count: 1,
         size: match kind {
             FileType::RegularFile => u64::try_from(stat.st_size).unwrap_or(0),
@@ -411,7 +412,7 @@ fn descriptor_stat(stat: &Stat) -> DescriptorStat {
     }
 }
 
-/// A number for a file's identity that tells neither device nor inode.
+/// A number that identifies a file without revealing device or inode.
 fn metadata_hash(stat: &Stat) -> MetadataHashValue {
     let identity = Identity::of(stat);
     let half = |salt: u64| {
@@ -440,8 +441,8 @@ impl preopens::Host for StoreState {
             let root = Descriptor::RepositoryDirectory { path: String::new() };
             directories.push((self.push(root)?, "/repo".to_owned()));
         }
-        // Declared is enough: writing without the grant ends the call with `denied`, which says more than a directory
-        // that is not there.
+        // Declaring the effect is enough: writing without the grant ends the call with `denied`, which explains more
+        // than a missing directory.
         if self
             .grants
             .as_ref()
@@ -527,7 +528,7 @@ impl types::HostDescriptor for StoreState {
     }
 
     fn set_times(&mut self, handle: Resource<Handle>, _: NewTimestamp, _: NewTimestamp) -> FsResult<()> {
-        // A proposal is content; its times are those of the commit.
+        // A proposal is content; its time is that of the commit.
         self.writable_file(&handle).map(drop)
     }
 
@@ -621,7 +622,7 @@ impl types::HostDescriptor for StoreState {
     ) -> FsResult<()> {
         self.writable(&new_handle, &new)?;
         self.writable(&handle, &old)?;
-        // A proposal is files; a link in it would be a way to something else.
+        // A proposal consists of files; a link in it could lead to another file.
         refuse(ErrorCode::NotPermitted)
     }
 
@@ -646,7 +647,7 @@ impl types::HostDescriptor for StoreState {
         };
         let asked = Asked::new(&base, &path)?;
         let context = self.repository()?;
-        // The text of a link that leads out, or to something hidden, tells what the guest may not know.
+        // The text of a link that leads out, or to a hidden file, would reveal a path that the guest must not know.
         context
             .repository
             .open_within(&asked.path, &self.call.token)
@@ -705,8 +706,8 @@ impl types::HostDescriptor for StoreState {
         flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        // The C library asks this of every entry of a listing, to make up an inode; a FIFO among them, which cannot be
-        // opened, must not end the listing.
+        // The C library asks this for every entry of a listing to make up an inode number. A FIFO among the entries
+        // cannot be opened, and must not end the listing.
         if let Directory::Repository(base) = self.directory(&handle)?
             && !flags.contains(PathFlags::SYMLINK_FOLLOW)
         {
@@ -736,7 +737,7 @@ impl StoreState {
         }
     }
 
-    /// The next entry that the guest may see.
+    /// Returns the next entry that the guest may see.
     fn next_entry(&mut self, stream: &Resource<DirectoryEntryStream>) -> FsResult<Option<DirectoryEntry>> {
         let max = self.call.limits.entries;
         let call = Arc::clone(&self.call);
@@ -750,7 +751,7 @@ impl StoreState {
                 })
                 .map_err(trap)?;
             let entry = entry.map_err(errno)?;
-            // The interface of a component has no names that are not UTF-8.
+            // Component interfaces have no file names that are not UTF-8.
             let Ok(name) = entry.file_name().to_str() else { continue };
             let is_layered = listing.layered.iter().any(|(layered, _)| layered == name);
             if matches!(name, "." | "..") || is_layered {
@@ -791,7 +792,7 @@ impl StoreState {
     }
 }
 
-/// Reads the type of an entry, on a file system whose listing lacks it.
+/// Reads the type of an entry on a file system whose listings lack it.
 fn kind_of(entries: &rustix::fs::Dir, name: &str) -> FsResult<FileType> {
     let directory = entries.fd().map_err(errno)?;
     let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(errno)?;

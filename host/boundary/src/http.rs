@@ -1,8 +1,8 @@
 //! Requests of a guest over HTTP: `wasi:http/outgoing-handler`, within the effects `http:HOST` and `http-write:HOST`.
 //!
-//! A request is checked here, gets its secrets, and goes to the transport of the daemon. Body and response are held whole,
-//! so that a secret is masked wherever the server repeats it. Redirects are responses like others: the guest's next request
-//! is checked as any other. The data types of `wasi:http` are in `types`.
+//! A request is checked here, gets its secrets, and goes to the transport of the daemon. Body and response are held in
+//! memory as a whole, so that a secret is masked everywhere the server repeats it. Redirects are not followed: the
+//! guest sees them, and its next request is checked like every other. The data types of `wasi:http` are in `types`.
 
 mod shown;
 mod types;
@@ -24,16 +24,16 @@ use crate::{CallContext, Question};
 use tool_core::api::{Effect, ErrorKind, HostName};
 use types::{OutgoingRequest, RequestOptions};
 
-/// Requests of a call.
+/// Requests of one call.
 pub(crate) const REQUESTS_MAX: u64 = 200;
 
-/// Bytes of all bodies of a call, those of requests and of responses together: they are in the host's memory.
+/// Bytes of all bodies of a call, of requests and responses together: they are in the host's memory.
 pub(crate) const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Largest body of a request.
 pub(crate) const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Adds the interfaces, for a component that imports them.
+/// Adds the interfaces to the linker of a component that imports them.
 pub(crate) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     let stable = wit::LinkOptions::default();
     wit::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, &stable, |state| state)?;
@@ -49,7 +49,7 @@ impl outgoing_handler::Host for StoreState {
         self.call.check()?;
         let request: OutgoingRequest = self.remove(&request)?;
         if let Some(options) = options {
-            // The time of the call bounds every request; a guest's own time-outs could only end it earlier.
+            // The time of the call bounds every request; a guest's own timeouts could only end it earlier.
             self.remove::<RequestOptions, _>(&options)?;
         }
         let exchange = Arc::clone(&request.exchange);
@@ -72,7 +72,7 @@ fn effect_of(request: &WaitingRequest) -> Effect {
     }
 }
 
-/// A request as it would be sent, or why there can be none of that form.
+/// Checks the form of a request.
 fn checked(request: OutgoingRequest) -> Result<WaitingRequest, wit::ErrorCode> {
     let is_encrypted = match request.scheme {
         None | Some(wit::Scheme::Https) => true,
@@ -96,7 +96,7 @@ fn checked(request: OutgoingRequest) -> Result<WaitingRequest, wit::ErrorCode> {
 }
 
 impl StoreState {
-    /// The session's context where an effect is granted; else the guest ends.
+    /// Returns the session's context if the effect is granted; otherwise the guest ends.
     pub(crate) fn allow(&self, effect: Effect) -> Result<Arc<CallContext>, Stop> {
         if let Some(recorder) = self.call.recorder() {
             recorder.effect(effect);
@@ -104,7 +104,8 @@ impl StoreState {
         self.granted(effect).cloned().ok_or_else(|| self.stop(effect))
     }
 
-    /// Sends a request whose body is complete. One that still waits for it is sent when the guest finishes the body.
+    /// Sends a request whose body is complete. If the body is not complete, the request is sent when the guest finishes
+    /// it.
     fn send_complete(&mut self, exchange: &Arc<HttpExchange>) -> wasmtime::Result<()> {
         let mut progress = exchange.progress();
         let body = {
@@ -168,7 +169,7 @@ impl StoreState {
         }))
     }
 
-    /// Fills in the secrets that a request's fields name. The inner error says why one cannot be had.
+    /// Fills in the secrets that a request's fields name. The inner error says why one of them is not available.
     fn fill_secrets(&self, request: &mut WaitingRequest) -> Result<Result<Vec<SecretMask>, String>, Stop> {
         let mut masks = Vec::new();
         for (header, value) in &mut request.fields {
@@ -200,8 +201,8 @@ impl StoreState {
         Ok(Ok(masks))
     }
 
-    /// Asks the user about a request that may change something, where the policy says so. What is shown is made of the
-    /// very request that is sent.
+    /// Asks the user about a request that may change something, if the policy requires it. The question shows the very
+    /// request that is sent.
     fn ask(
         &self,
         context: &CallContext,
@@ -226,7 +227,7 @@ fn authorities(environment: &BTreeMap<String, String>) -> BTreeMap<String, Strin
     set.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The code of the interface for an end without a response.
+/// Converts an error to the code of the interface.
 fn code_of(error: ExchangeError) -> wit::ErrorCode {
     use wit::ErrorCode;
     match error {

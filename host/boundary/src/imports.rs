@@ -1,8 +1,8 @@
-//! The contract's imports: the grant is checked here, function by function, and the work is done in the modules below.
+//! The contract's imports. The grant is checked here for each function; the modules below do the work.
 //!
-//! A function whose effect is not granted answers with the failure `denied`, which names the effect and what helps against
-//! it; nothing else of it runs. What the policy wants asked is asked by the work itself, which knows exactly what would
-//! happen.
+//! A function whose effect is not granted answers with the failure `denied`, which names the effect and what the user
+//! can do about it; nothing else of it runs. Questions that the policy requires are asked by the work itself, which
+//! knows exactly what would happen.
 
 mod bulk;
 pub mod consent;
@@ -35,7 +35,7 @@ pub(crate) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
 }
 
 impl StoreState {
-    /// The session's context where the effect is granted, else the answer `denied`.
+    /// Returns the session's context if the effect is granted, and the answer `denied` otherwise.
     fn import(&self, effect: Effect) -> wasmtime::Result<Result<Arc<CallContext>, Failure>> {
         self.call.check()?;
         if let Some(recorder) = self.call.recorder() {
@@ -45,7 +45,7 @@ impl StoreState {
         Ok(granted.ok_or_else(|| denied(self.denial(effect))))
     }
 
-    /// Fails once the call must end: it has no time left, or too many programs ran for a run of its own.
+    /// Fails if the call must end: its time is over, or too many programs ran for a run of its own.
     fn check_run(&self, context: &CallContext) -> wasmtime::Result<()> {
         self.call.check()?;
         if context.turn.is_turned_away() {
@@ -55,7 +55,7 @@ impl StoreState {
         }
     }
 
-    /// The host's work for imports. A component that describes itself has none.
+    /// The host's work for imports; fails for a component that describes itself.
     pub(crate) fn services(&self) -> wasmtime::Result<Arc<dyn Services>> {
         let grants = self.grants.as_ref();
         grants
@@ -64,12 +64,12 @@ impl StoreState {
     }
 }
 
-/// The answer of a function whose effect is not granted, with its message and its hint.
+/// The answer of a function whose effect is not granted, made of a message and a hint.
 pub fn denied((message, hint): (String, String)) -> Failure {
     failure::hinted("denied", message, hint)
 }
 
-/// Unwraps the context, or answers `denied`.
+/// Evaluates to the session's context, or returns `denied` from the function.
 macro_rules! granted {
     ($state:expr, $effect:expr) => {
         match $state.import($effect)? {
@@ -90,7 +90,7 @@ impl wit::log::Host for StoreState {
 }
 
 impl StoreState {
-    /// The session's context, whatever the call may do; none while a component describes itself.
+    /// The session's context, whatever the call may do; `None` while a component describes itself.
     fn context(&self) -> Option<Arc<CallContext>> {
         self.grants.as_ref().map(|grants| Arc::clone(&grants.context))
     }
@@ -150,7 +150,7 @@ impl wit::repository::Host for StoreState {
                 self.call.note_directory(&under);
             }
         }
-        // A list that was cut short because the call's time is up is no answer.
+        // A list that was cut short because the call's time is over is not an answer.
         self.call.check()?;
         Ok(page)
     }
@@ -271,8 +271,8 @@ impl wit::symbols::Host for StoreState {
 }
 
 impl StoreState {
-    /// Counts what an answer about symbols shows of files. An answer that was cut short because the call's time is up is
-    /// none.
+    /// Counts what an answer about symbols shows of files. An answer that was cut short because the call's time is over
+    /// is not an answer.
     fn check_symbols<T>(&self, answer: &Result<T, Failure>, bytes: impl Fn(&T) -> usize) -> wasmtime::Result<()> {
         self.call.check()?;
         self.count_read(answer.as_ref().map_or(0, bytes))?;

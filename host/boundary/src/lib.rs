@@ -1,10 +1,10 @@
 //! The boundary between a skill and the host: the component engine and everything that a guest can reach.
 //!
-//! A call gets one fresh store, the repository read-only at `/repo`, an empty `/stage` where it may propose changes, and
-//! the imports that its declared effects and the policy grant. This crate checks each of them: `guard` and `wasi` are the
-//! guest's file system and its other system interfaces, `imports` the functions of `wit/skill.wit`, `policy` and `taint` the
-//! decisions, `stage` the judgement of a proposal. Only this crate names wasmtime. Work that needs git, a program or a
-//! network is behind the trait [`Services`], which the crate of skills implements.
+//! A call gets a fresh store, the repository read-only at `/repo`, an empty `/stage` where it may propose changes, and
+//! the imports that its declared effects and the policy grant. This crate checks each of them: `guard` and `wasi` are
+//! the guest's file system and its other system interfaces, `imports` the functions of `wit/skill.wit`, `policy` and
+//! `taint` the decisions, and `stage` judges proposals. Only this crate names wasmtime. Work that needs git, a program
+//! or a network is behind the trait [`Services`], which the crate of skills implements.
 
 mod answer;
 mod arguments;
@@ -91,7 +91,7 @@ pub use transport::{HttpTransport, InboundResponse, OutboundRequest, TransportEr
 pub use turns::{CallPermit, HeldTurn, NoRun, Turns, holding};
 pub use unattended::{NoServices, Nobody, Unrecorded};
 
-/// The bounds of calls. [`Default`] is what `limits` argues for; tests make them smaller.
+/// Limits of calls. [`Default`] has the engine's limits; tests use smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Linear memory of a call in bytes.
@@ -102,7 +102,7 @@ pub struct Limits {
     pub recipes: Duration,
     /// Bytes of an answer.
     pub output_bytes: usize,
-    /// Bytes that a call leaves in the log.
+    /// Bytes that a call may write to the log.
     pub log_bytes: usize,
     /// Random bytes of a call.
     pub random_bytes: u64,
@@ -110,11 +110,11 @@ pub struct Limits {
     pub host_call_bytes: usize,
     /// Bytes that a call reads from files.
     pub read_bytes: u64,
-    /// Directory entries that a call walks by itself.
+    /// Directory entries that a call lists itself.
     pub entries: u64,
     /// Table elements of a call.
     pub table_elements: u64,
-    /// Core instances, memories and tables of a call, each.
+    /// Core instances of a call; the same limit applies to its memories and to its tables.
     pub instances: usize,
     /// Live handles of a call.
     pub handles: usize,
@@ -124,21 +124,21 @@ pub struct Limits {
     pub staged_bytes: u64,
     /// Files and directories of a proposal.
     pub staged_entries: u64,
-    /// Calls at work at the same time.
+    /// Calls that run at the same time.
     pub calls_concurrent: usize,
-    /// Calls that wait for their turn.
+    /// Calls that wait for a permit.
     pub calls_waiting: usize,
-    /// Calls that wait for a person's answer, without a turn.
+    /// Calls that wait for a person's answer, without a permit.
     pub calls_asking: usize,
-    /// Of these, calls of one session.
+    /// Calls of one session that wait for a person's answer.
     pub asking_of_session: usize,
-    /// Runs of programs under way at the same time, whose calls have no turn meanwhile.
+    /// Programs that run for calls at the same time. Their calls have no permit meanwhile.
     pub runs_concurrent: usize,
-    /// Calls that wait for one of these to end, without a turn.
+    /// Calls that wait for such a program to end, without a permit.
     pub runs_waiting: usize,
-    /// Of both, those of one session.
+    /// Programs and waiting calls of one session, together.
     pub runs_of_session: usize,
-    /// Longest wait of a call for its turn, or for its run.
+    /// Longest wait of a call for its permit, or for its program to start.
     pub turn_wait: Duration,
     /// Parts of a sharded call.
     pub parts: usize,
@@ -184,14 +184,14 @@ impl Default for Limits {
     }
 }
 
-/// Repository, rights and state of calls: one for a session, shared by its calls.
+/// Repository, rights and state that the calls of one session share.
 #[derive(Clone)]
 pub struct CallContext {
     /// The repository.
     pub repository: Arc<Repository>,
     /// Decisions about effects.
     pub policy: Policy,
-    /// Answers questions, where the policy says `ask`.
+    /// Answers questions that the policy requires.
     pub approver: Arc<dyn Approver>,
     /// Identifier of the call in the session's events.
     pub call_id: Option<Arc<str>>,
@@ -201,40 +201,40 @@ pub struct CallContext {
     pub files: Arc<Mutex<SessionFiles>>,
     /// Redactor, taint and counters of the conversation.
     pub conversation: Arc<Conversation>,
-    /// Ends the session, and with it every call.
+    /// Ends the session and every call of it.
     pub cancel: CancellationToken,
-    /// Effects that the repository's lock file grants the skills of a team, where it has one.
+    /// Effects that the repository's lock file grants the skills of a team; absent if there is no lock file.
     pub locked: Option<Arc<dyn LockedSkills>>,
-    /// Takes note of what calls do. They propose nothing then.
+    /// Records what calls do. Recorded calls change nothing.
     pub recorder: Option<Arc<audit::Recorder>>,
-    /// `PATH`, `VIRTUAL_ENV`, `HOME`, proxies: what recipes may see of the starter's environment.
+    /// Variables of the starter's environment that recipes may see, such as `PATH`, `VIRTUAL_ENV`, `HOME` and proxies.
     pub environment: BTreeMap<String, String>,
     /// Live output of a recipe, line by line, for the user.
     pub progress: Arc<dyn Fn(&str) + Send + Sync>,
-    /// Turn that a call gives up while a program runs for it. Set for each call once it has its turn.
+    /// Permit that a call gives up while a program runs for it. Set for each call once it has its permit.
     pub turn: HeldTurn,
-    /// Facts that decide whether its runs find build output of earlier ones.
+    /// Decides whether runs of the call find build output of earlier runs.
     pub runs: RunScope,
 }
 
-/// The one that asks for the runs of a call, and the changes of sessions in the repository.
+/// Who asks for the runs of a call, and what sessions have changed in the repository.
 #[derive(Clone, Default)]
 pub struct RunScope {
-    /// The one that asks.
+    /// Who asks.
     pub asker: RunAsker,
-    /// Changes of sessions. Without it no state counts as the user's own.
+    /// Changes of sessions. Without them, no state counts as the user's own.
     pub changes: Option<Arc<dyn SessionChanges>>,
-    /// Build output that the runs of a model share.
+    /// Build output that the runs for a model share.
     pub builds: Arc<SessionBuilds>,
 }
 
-/// Build output of the runs that a session's model asks for: a layer above the kept output. It is deleted with the
+/// Build output of the runs that a session's model asks for, as a layer over the kept output. It is deleted with the
 /// session.
 #[derive(Debug, Default)]
 pub struct SessionBuilds(Mutex<Option<ScratchFolder>>);
 
 impl SessionBuilds {
-    /// Returns the folder of the session's build output, and creates it in the first call; `None` if it cannot be created.
+    /// Returns the folder of the session's build output; the first call creates it. `None` if it cannot be created.
     /// `home` is `tool`'s own directory.
     pub fn folder(&self, home: &Path) -> Option<PathBuf> {
         let mut folder = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -248,14 +248,15 @@ impl SessionBuilds {
 impl Drop for SessionBuilds {
     fn drop(&mut self) {
         let folder = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        // It may hold many files, and no session waits for their end. If no thread can start, they are removed here.
+        // It may hold many files, and no session should wait for their removal. If no thread can start, they are
+        // removed here.
         if folder.is_some() {
             let _ = std::thread::Builder::new().spawn(move || drop(folder));
         }
     }
 }
 
-/// The one that asks for a run of tests or of a check.
+/// Who asks for a run of tests or of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RunAsker {
     /// A model, or another agent.
@@ -265,19 +266,19 @@ pub enum RunAsker {
     User,
     /// The host, which judges a change by the result.
     Verdict {
-        /// True: nothing that an earlier run has built may be used.
+        /// True: no output of an earlier run may be used.
         is_from_nothing: bool,
     },
 }
 
-/// Tells which files are as sessions have left them.
+/// Finds the files that are as sessions have left them.
 pub trait SessionChanges: Send + Sync {
-    /// Finds the files that still hold a session's change: of those that sessions after `seen` have changed and those in
-    /// `seen.put_back`, the ones that differ from their state before the first change. Blocks.
+    /// Finds the files that still hold a session's change. It looks at those that sessions after `seen` have changed
+    /// and those in `seen.put_back`, and returns the ones that differ from their state before the first change. Blocks.
     fn left_by_sessions(&self, repository: &Repository, seen: &SeenSessions) -> LeftFiles;
 }
 
-/// No session has changed anything.
+/// For a repository in which no session has changed anything.
 pub struct NoChanges;
 
 impl SessionChanges for NoChanges {
@@ -295,32 +296,34 @@ pub struct LeftFiles {
     pub paths: BTreeSet<String>,
 }
 
-/// Sessions whose changes have been looked at. The default is none.
+/// Sessions whose changes have been examined. The default is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeenSessions {
-    /// Identifier of the newest one.
+    /// Identifier of the newest of them.
     pub newest: Option<String>,
-    /// Changed files that had their old content again. A session's content can come back, for example by `git stash pop`.
+    /// Changed files that had their old content when they were examined. A session's content can come back, for example
+    /// by `git stash pop`.
     pub put_back: BTreeSet<String>,
 }
 
-/// State of the conversation that calls belong to. The default has just begun, in a trusted repository.
+/// State of the conversation that calls belong to. The default is a conversation that has just begun, in a trusted
+/// repository.
 #[derive(Debug, Default)]
 pub struct Conversation {
-    /// The keys that the model knows as placeholders.
+    /// Replaces keys by placeholders, and knows which of them the model has seen.
     pub redactor: Arc<Redactor>,
-    /// Foreign text that has entered it.
+    /// Text from outside that has entered the conversation.
     pub taint: Taint,
-    /// What the user said no to.
+    /// Effects to which the user said no.
     pub refusals: Refusals,
-    /// What the user said yes to for the rest of the session.
+    /// Effects to which the user said yes for the rest of the session.
     pub yeses: LastingYeses,
-    /// Files that git does not track and that are the user's all the same.
+    /// Files that git does not track and that are the user's own nevertheless.
     pub vouched: VouchedFiles,
-    /// Calls of it that wait for a person's answer.
+    /// Calls of the conversation that wait for a person's answer.
     pub asking: AtomicUsize,
-    /// Calls of it that wait for a program.
+    /// Calls of the conversation that wait for a program.
     pub running: AtomicUsize,
 }
 
@@ -342,19 +345,20 @@ impl CallContext {
         }
     }
 
-    /// True where the user of this session answers a question about `effect`.
+    /// True if the user of this session answers questions about `effect`.
     pub fn can_ask(&self, effect: Effect) -> bool {
         self.approver.can_ask() && self.policy.may_ask(effect)
     }
 
-    /// True if a yes to `effect` may count for the session. It may not in a repository that is not trusted, where all text
-    /// comes from outside, nor in a tainted conversation if the effect reaches further than the repository's files.
+    /// True if a yes to `effect` may count for the rest of the session. It may not in a repository that is not trusted,
+    /// where all text comes from outside, nor in a tainted conversation if the effect reaches further than the
+    /// repository's files.
     fn may_last(&self, effect: Effect) -> bool {
         let taint = &self.conversation.taint;
         !(taint.is_untrusted() || taint.is_tainted() && effect.reaches_further())
     }
 
-    /// Why `effect` is denied, and what the user can do about it.
+    /// Returns why `effect` is denied, and what the user can do about it.
     pub fn denial(&self, effect: Effect) -> (String, String) {
         let because = self.conversation.taint.because();
         let is_tainted = because.is_some();
@@ -389,57 +393,58 @@ impl CallContext {
     }
 }
 
-/// Effects that a repository's lock file leaves to a team's skills.
+/// Effects that a repository's lock file grants the skills of a team.
 pub trait LockedSkills: Send + Sync {
-    /// The effects that the lock file grants a skill; nothing where it does not name the skill.
+    /// The effects that the lock file grants a skill; `None` if it does not name the skill.
     fn effects(&self, skill: &str) -> Option<&BTreeSet<Effect>>;
 
     /// SHA-256 (hexadecimal) of the component that the lock file names for a skill.
     fn digest(&self, skill: &str) -> Option<&str>;
 
-    /// True where no skill of a team may be used but those that the lock file names.
+    /// True if only those skills of a team may be used that the lock file names.
     fn is_closed(&self) -> bool;
 }
 
 /// Files that the model has seen and changes of the session, by path relative to the root.
 #[derive(Debug, Default)]
 pub struct SessionFiles {
-    /// SHA-256 (hexadecimal) of the content that went to the model, or that it wrote.
+    /// SHA-256 (hexadecimal) of the content that the model has been shown, or that it wrote, by path.
     pub seen: BTreeMap<String, String>,
     /// Paths that the session created, replaced or deleted.
     pub changed: BTreeMap<String, ChangeKind>,
-    /// Places outside the root that the user lets git read: a worktree's repository, and what it borrows objects from.
+    /// Folders outside the root that the user lets git read: the repository of a worktree, and those from which it
+    /// borrows objects.
     pub git_elsewhere: BTreeSet<PathBuf>,
-    /// Records of packages that the session has written to, by path: the digest of what each held before, or nothing where it
-    /// was not there. [`Services::note_changes`] keeps them.
+    /// Records of packages that the session has written, by path: the digest of the old content, or `None` if there was
+    /// none. [`Services::note_changes`] maintains them.
     pub package_records: BTreeMap<String, Option<String>>,
 }
 
-/// Change of a file by a session, compared with its start.
+/// Change of a file by a session, compared with the session's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It was not there before.
+    /// The file did not exist.
     Created,
-    /// Its content is another one.
+    /// The content or the mode differs.
     Modified,
-    /// It is gone.
+    /// The file does not exist any more.
     Deleted,
 }
 
-/// Answers questions of the policy. Called on a blocking thread.
+/// Answers questions of the policy. It is called on a thread that may block.
 pub trait Approver: Send + Sync {
     /// True if a user will answer.
     fn can_ask(&self) -> bool;
 
-    /// Asks and waits for the answer, a refusal after a time, or cancellation.
+    /// Asks, and waits for the answer. The answer is a no after a time and on cancellation.
     fn ask(&self, question: &Question, cancel: &CancellationToken) -> UserAnswer;
 
-    /// True where the last question was not asked, because too many others wait for their answers.
+    /// True if the last question was not asked because too many others wait for their answers.
     fn is_crowded(&self) -> bool {
         false
     }
 
-    /// True once the user has said no. Until then, only a skill can claim so.
+    /// True once the user has said no. This keeps a skill from claiming a no that was never said.
     fn has_refused(&self) -> bool {
         false
     }
@@ -450,32 +455,32 @@ pub trait Approver: Send + Sync {
 pub struct CallOutcome {
     /// Text for the model.
     pub text: String,
-    /// True where there is more.
+    /// True if there is more.
     pub truncated: bool,
-    /// Asks for the rest.
+    /// Argument that asks for the rest.
     pub cursor: Option<String>,
     /// Paths of the committed proposal.
     pub files_modified: Vec<String>,
-    /// The answer for programs, as the skill gave it: a JSON object, for showing only.
+    /// The answer for programs as the skill gave it: a JSON object, only for display.
     pub details: Option<Value>,
-    /// Places in the repository that the answer rests on.
+    /// Places in the repository on which the answer is based.
     pub citations: Vec<Citation>,
     /// Images and diagrams. A model gets their alternative texts.
     pub media: Vec<Media>,
 }
 
-/// Why a call did not work.
+/// Reason why a call has failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// No such skill.
+    /// There is no such skill.
     #[error("There is no skill named `{name}`.{}", did_you_mean(nearest.as_deref()))]
     Unknown {
-        /// As it was asked for.
+        /// The name as given.
         name: String,
-        /// The nearest known one.
+        /// The known name that is most similar.
         nearest: Option<String>,
     },
-    /// The arguments do not satisfy the schema. For the model.
+    /// The arguments do not satisfy the schema. The message is for the model.
     #[error(
         "Invalid arguments for `{skill}`{}: expected {expected}{}.",
         at(pointer),
@@ -484,13 +489,13 @@ pub enum CallError {
     Arguments {
         /// The skill.
         skill: String,
-        /// JSON pointer of the offending value; empty is the whole.
+        /// JSON pointer of the value that does not fit; empty means the whole.
         pointer: String,
         /// Expected value, in words.
         expected: String,
         /// Given value, in words.
         got: String,
-        /// True for a field that the schema does not know: `expected` names it already.
+        /// True for a field that the schema does not have: `expected` names it already.
         is_surplus: bool,
     },
     /// The skill answered with a failure.
@@ -498,9 +503,9 @@ pub enum CallError {
     Failure {
         /// The skill.
         skill: String,
-        /// One of the contract's codes.
+        /// Kind for the code that the skill gave.
         kind: ErrorKind,
-        /// For the model.
+        /// Text for the model.
         message: String,
         /// Next step to try.
         hint: Option<String>,
@@ -510,39 +515,39 @@ pub enum CallError {
     Trap {
         /// The skill.
         skill: String,
-        /// wasmtime's words, without addresses.
+        /// The reason that wasmtime gives, without addresses.
         reason: String,
     },
-    /// A bound ended it.
+    /// A limit ended the call.
     #[error("The skill `{skill}` was stopped: it exceeded its limit of {limit}.")]
     Limit {
         /// The skill.
         skill: String,
-        /// `30 s`, `256 MiB of memory`, …
+        /// The limit as text, such as `30 s` or `256 MiB of memory`.
         limit: String,
         /// [`ErrorKind::Timeout`], [`ErrorKind::Memory`], [`ErrorKind::Output`], …
         kind: ErrorKind,
     },
-    /// Too many calls, or runs, are at work or waiting.
+    /// Too many calls, or programs for calls, run or wait.
     #[error("The skill `{skill}` {crowd}. Try again.")]
     Busy {
         /// The skill.
         skill: String,
-        /// Limit that was reached.
+        /// The limit that was reached.
         crowd: Crowd,
     },
-    /// The session ended while it ran.
+    /// The session ended while the call ran.
     #[error("The skill `{skill}` was cancelled.")]
     Cancelled {
         /// The skill.
         skill: String,
     },
-    /// The component cannot be used: untrusted, changed, refused.
+    /// The component cannot be used, for example because it is not trusted or has changed.
     #[error("The skill `{skill}` cannot be used: {reason}.")]
     NotReady {
         /// The skill.
         skill: String,
-        /// Why.
+        /// The reason, as the end of a sentence.
         reason: String,
     },
 }
@@ -550,10 +555,10 @@ pub enum CallError {
 /// Limit that leaves no room for one more call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Crowd {
-    /// Calls: nothing of this one ran.
+    /// Too many calls: nothing of this one ran.
     #[error("was not called: too many calls are at work")]
     Calls,
-    /// Runs of programs: the call ended before its own.
+    /// Too many programs: the call ended before its own program ran.
     #[error("ran nothing: too many test runs and installations are under way")]
     Runs,
 }
@@ -565,7 +570,7 @@ fn at(pointer: &str) -> String {
     }
 }
 
-/// Words for the given value. Empty for a surplus field, because `expected` names it already.
+/// Describes the given value. Empty for a field that the schema does not have, because `expected` names it already.
 fn but_got(got: &str, is_surplus: bool) -> String {
     if is_surplus {
         String::new()
@@ -578,26 +583,26 @@ fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |nearest| format!(" Did you mean `{nearest}`?"))
 }
 
-/// A call's end, with what it cost. The receipt is absent only where nothing ran.
+/// Result of a call, with its cost. The receipt is absent only if nothing ran.
 #[derive(Debug)]
 pub struct CallReport {
     /// Answer or error.
     pub result: Result<CallOutcome, CallError>,
     /// Cost of the call.
     pub receipt: Option<Receipt>,
-    /// Places outside of the user's own files whose text is in the result, in words.
+    /// Places outside of the user's own files whose text is in the result, described in words.
     pub foreign: Vec<String>,
-    /// The host's own knowledge of the call.
+    /// What the host itself knows about the call.
     pub notes: HostNotes,
 }
 
-/// Facts about a call that the host knows itself, whatever the skill's answer claims.
+/// Facts about a call that the host knows itself, independent of the skill's answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostNotes {
-    /// Sentence about a test run in which every test passed: numbers, and no text of the run. A model gets it instead of
-    /// the skill's text.
+    /// Sentence about a test run in which every test passed. It has numbers, and no text of the run. A tainted model
+    /// gets it instead of the skill's text.
     pub passed_tests: Option<String>,
-    /// True if the user answered no to a question of the call.
+    /// True if the user said no to a question of the call.
     pub has_user_refused: bool,
     /// True if a commit would have held no change.
     pub had_nothing_to_commit: bool,
@@ -606,17 +611,17 @@ pub struct HostNotes {
 }
 
 impl CallReport {
-    /// True if the call was denied and the user answered no to a question of it.
+    /// True if the call was denied and the user said no to a question of it.
     pub fn is_refused_by_user(&self) -> bool {
         let is_denied = matches!(&self.result, Err(CallError::Failure { kind, .. }) if *kind == ErrorKind::Denied);
         is_denied && self.notes.has_user_refused
     }
 }
 
-/// The arguments of a call as they came: JSON text of a model, or a value of the user.
+/// The arguments of a call as given: JSON text of a model, or a value of the user.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RawArguments<'a> {
-    /// Not yet parsed; empty means `{}`.
+    /// Text that is not parsed yet; empty means `{}`.
     Text(&'a str),
     /// Parsed.
     Value(&'a Value),

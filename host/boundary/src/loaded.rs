@@ -1,7 +1,7 @@
-//! A component in memory, linked: what every call instantiates afresh.
+//! A component in memory, linked and ready to be instantiated for every call.
 //!
-//! Calls count on what they share: references to code, and places of a pool. Two processors that count in one place wait
-//! for each other, and half of what the second one could do is lost on short calls. So each of the runtime's pools has
+//! Calls count references in what they share: the code, and the slots of a pool. Two processors that update one counter
+//! wait for each other, which costs half of the second one's gain on short calls. So each of the runtime's pools has
 //! its own copy of a small component, made when the first call comes from its processors.
 
 use std::sync::atomic::Ordering;
@@ -20,11 +20,11 @@ use super::store::{self, Grants, StoreState};
 use super::{CallError, guard, http, imports, outside, wasi};
 use tool_sandbox::scratch::ScratchFolder;
 
-/// Largest compiled code of a component that is copied: ours have up to 2.5 MiB. A component with an interpreter has
-/// tens, and its calls are so long that a copy would save little.
+/// Largest compiled code that is copied, in bytes: built-in components have up to 2.5 MiB. A component with an
+/// interpreter has tens of MiB, and its calls are so long that a copy would save little.
 const COPIED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Everything that an instance leaves beside its result.
+/// Everything that an instance leaves besides its result.
 #[derive(Default)]
 pub(crate) struct Leftovers {
     pub(crate) stage: Option<ScratchFolder>,
@@ -32,7 +32,7 @@ pub(crate) struct Leftovers {
     pub(crate) terms: ProposalTerms,
 }
 
-/// Result of an instance, and what it left.
+/// Result of an instance, with what it left.
 type Left<R> = (R, Leftovers);
 
 type Split = (Result<Vec<String>, Failure>,);
@@ -43,12 +43,16 @@ pub struct Loaded {
     runtime: &'static Runtime,
     native: NativeComponent,
     first: Linked,
-    /// One for each pool behind the first; none where a copy could not be made.
+    /// A copy for each further pool; `None` if the copy could not be made.
     others: Box<[OnceLock<Option<Linked>>]>,
 }
 
 impl Loaded {
-    /// Links a component once. The error is the end of a sentence.
+    /// Links a component once.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not link, as the end of a sentence.
     pub fn new(runtime: &'static Runtime, native: NativeComponent) -> Result<Self, String> {
         let component = &native.component;
         let first = Linked::new(component)?;
@@ -64,7 +68,7 @@ impl Loaded {
         })
     }
 
-    /// The copy for the processor that this thread is on.
+    /// The copy for the processor that runs this thread.
     fn here(&self) -> &Linked {
         self.in_pool(self.runtime.pool_here())
     }
@@ -76,12 +80,12 @@ impl Loaded {
         copy.unwrap_or(&self.first)
     }
 
-    /// True where it can divide its work.
+    /// True if the component can divide its work.
     pub(crate) fn is_sharded(&self) -> bool {
         self.first.sharded.is_some()
     }
 
-    /// The work itself, in one instance.
+    /// Runs the work in one instance.
     pub(crate) fn call(
         &self,
         call: &Arc<CallBudget>,
@@ -96,7 +100,7 @@ impl Loaded {
         })
     }
 
-    /// Divides the work into at most `parts` arguments. Only where [`Loaded::is_sharded`].
+    /// Divides the work into at most `parts` arguments. Requires [`Loaded::is_sharded`].
     pub(crate) fn split(
         &self,
         call: &Arc<CallBudget>,
@@ -113,7 +117,7 @@ impl Loaded {
         split.map(|(parts, _)| parts)
     }
 
-    /// Joins what the parts gave. Only where [`Loaded::is_sharded`].
+    /// Joins the outcomes of the parts. Requires [`Loaded::is_sharded`].
     pub(crate) fn merge(
         &self,
         call: &Arc<CallBudget>,
@@ -131,7 +135,7 @@ impl Loaded {
     }
 }
 
-/// A component of one engine.
+/// A component that is linked for one engine.
 pub(crate) struct Linked {
     instance: InstancePre<StoreState>,
     handler: SkillIndices,
@@ -166,7 +170,7 @@ impl Linked {
         })
     }
 
-    /// Asks the component what it is, with every capability denied.
+    /// Asks the component to describe itself, with every capability denied.
     pub(crate) fn describe(&self, call: &Arc<CallBudget>) -> Result<Descriptor, CallError> {
         let described = self.enter(call, None, |store, instance| {
             let skill = self.handler.load(&mut *store, instance)?;
@@ -180,7 +184,7 @@ impl Linked {
             .ok_or_else(|| wasmtime::Error::msg("it does not divide its work"))
     }
 
-    /// Runs something in a fresh store, and hands over what it left in its stage.
+    /// Runs `work` in a fresh store, and returns what it left in its stage.
     fn enter<R>(
         &self,
         call: &Arc<CallBudget>,
@@ -210,9 +214,9 @@ impl Linked {
     }
 }
 
-/// The linker of every component. Made for each of them: linking is rare, and keeping one costs memory for ever.
+/// Makes a linker for a component. It is not kept: linking is rare, and a linker takes memory.
 ///
-/// An interface of the outside is there for a component that imports it, and for no other.
+/// Interfaces that reach outside are linked only for a component that imports them.
 fn linker(component: &Component) -> wasmtime::Result<Linker<StoreState>> {
     let engine = component.engine();
     let mut linker = Linker::new(engine);

@@ -1,14 +1,14 @@
-//! A guest's messages, on their way to our log and to the report of the call: cleaned, bounded, and never to the model.
+//! Messages of a guest for the daemon's log and the report of the call: cleaned, bounded, and never shown to the model.
 
 use std::sync::atomic::Ordering;
 
 use crate::budget::CallBudget;
 use tool_core::text::{beginning, clean};
 
-/// Longest single message.
+/// Bytes of the longest message.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 
-/// Logs one message, as far as the call's bound allows; what it does not allow is counted.
+/// Logs a message within the limit of the call; counts it as dropped above the limit.
 pub(crate) fn record(call: &CallBudget, level: &str, message: &str) {
     let message = beginning(message.trim_end_matches('\n'), MESSAGE_BYTES_MAX);
     if message.is_empty() {
@@ -32,7 +32,7 @@ pub(crate) fn record(call: &CallBudget, level: &str, message: &str) {
     }
 }
 
-/// Says at a call's end how much was dropped.
+/// Reports at a call's end how many messages were dropped.
 pub(crate) fn finish(call: &CallBudget) {
     let dropped = call.log_dropped.load(Ordering::Relaxed);
     if dropped > 0 {

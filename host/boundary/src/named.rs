@@ -1,6 +1,6 @@
-//! Files that a call of the user's own names. They count as seen, so the call may replace them.
+//! Files that a call of the user names. They count as seen, so that the call may replace them.
 //!
-//! The host does not know which texts of the arguments are paths; a text that opens a file counts as one.
+//! The host does not know which texts among the arguments are paths; a text that opens a file counts as one.
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -11,8 +11,8 @@ use tool_core::digest::sha256_hex;
 use tool_repository::{EntryKind, Likeness, Repository, Respelled, path};
 
 impl SessionFiles {
-    /// The files that arguments of the user's name count as seen, as they are now. Blocks, and ends early with the
-    /// session, whose call then begins with nothing seen and ends at once.
+    /// Returns the current files that arguments of the user name, as seen. Blocks. If the session is cancelled, it
+    /// returns early with nothing; the call then ends at once.
     pub fn named_in(arguments: &Value, repository: &Repository, cancel: &CancellationToken) -> Self {
         let mut named = Vec::new();
         name_paths(arguments, &mut named);
@@ -40,7 +40,7 @@ impl SessionFiles {
     }
 }
 
-/// Every text of the arguments that may be a path, a bounded number of them.
+/// Collects the texts among the arguments that may be paths, up to a limit.
 fn name_paths(arguments: &Value, named: &mut Vec<String>) {
     if named.len() >= limits::REDACTION_FILES_LEARNED_MAX {
         return;

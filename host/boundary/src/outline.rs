@@ -1,9 +1,9 @@
 //! Reads source files by syntax tree, in embedded components that are not skills.
 //!
-//! A parser is C, and a repository is not trusted: each file is read in a fresh instance that has no file, no clock
-//! worth the name, nothing but the bytes it is given, and bounds of its own. So a parser that crashes, hangs or
-//! misbehaves on one file loses that file alone, and cannot affect the answer for the next one. It returns places in
-//! the text, which the caller checks before it believes any of them.
+//! The parsers are C code, and a repository is not trusted. So each file is read in a fresh instance that has no file,
+//! no useful clock, and only the bytes of the file, under limits of its own. A parser that crashes or hangs on one file
+//! loses that file alone, and cannot affect the answer for the next. It returns positions in the text, which the caller
+//! checks before use.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -45,14 +45,14 @@ pub use bindings::exports::tool::symbols::outline::{
     Definition, Detailed, DetailedDefinition, Imported, Kind, Outlined, Span, UseKind, Used,
 };
 
-/// A component that reads some languages, compiled for this build's target by [`precompile_outliner`].
+/// A component that reads some languages, compiled by [`precompile_outliner`] for the target of this build.
 ///
-/// Its WebAssembly is not embedded: on a processor that its code is not for, files are read as text.
+/// Its WebAssembly is not embedded: on a processor that the code does not fit, files are read as text.
 #[derive(Debug, Clone, Copy)]
 pub struct EmbeddedOutliner {
     /// Name of the component.
     pub name: &'static str,
-    /// The component, compiled.
+    /// The compiled component.
     pub compiled: Packed,
 }
 
@@ -75,7 +75,7 @@ pub enum Language {
     Java,
     /// C.
     C,
-    /// C++. The grammar reads headers of C, too.
+    /// C++. The grammar also reads headers of C.
     Cpp,
     /// C#.
     CSharp,
@@ -93,7 +93,7 @@ pub enum Language {
     Elixir,
 }
 
-/// Each language with its word in the contract, the component that knows it, and the extensions of its files.
+/// Each language with its name in the contract, its component, and the extensions of its files.
 const LANGUAGES: [(Language, &str, &str, &[&str]); 16] = [
     (Language::Python, "python", "outline_python", &["py", "pyi", "pyw"]),
     (
@@ -129,7 +129,7 @@ const LANGUAGES: [(Language, &str, &str, &[&str]); 16] = [
 ];
 
 impl Language {
-    /// By the extension of a path. Dialects that a grammar does not know stay with text.
+    /// The language for the extension of a path. A dialect that no grammar knows is read as text.
     pub fn of(path: &str) -> Option<Self> {
         let (_, extension) = file_name(path).rsplit_once('.')?;
         let known = LANGUAGES
@@ -138,12 +138,12 @@ impl Language {
         known.map(|(language, ..)| *language)
     }
 
-    /// The word for it in the contract.
+    /// Its name in the contract.
     fn word(self) -> &'static str {
         self.row().1
     }
 
-    /// The component that knows it.
+    /// Name of the component that reads it.
     fn component(self) -> &'static str {
         self.row().2
     }
@@ -154,14 +154,14 @@ impl Language {
     }
 }
 
-/// Bounds of the reading of one file.
+/// Limits for reading one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutlineBounds {
     /// Time for one file.
     pub wall: Duration,
     /// Linear memory of the instance.
     pub memory_bytes: u64,
-    /// Of an answer, as the host takes it over.
+    /// Bytes of the answer.
     pub answer_bytes: usize,
 }
 
@@ -176,7 +176,7 @@ impl Default for OutlineBounds {
 }
 
 impl OutlineBounds {
-    /// Those of a call that has nothing else to use up.
+    /// The limits of a call that can use nothing else.
     fn limits(self) -> Limits {
         Limits {
             memory_bytes: self.memory_bytes,
@@ -202,7 +202,7 @@ impl std::fmt::Debug for Outliners {
     }
 }
 
-/// A component that was asked for; none where it does not load here.
+/// A component that was asked for; `None` if it does not load on this machine.
 type Slot = Option<Arc<Loaded>>;
 
 struct Loaded {
@@ -212,7 +212,7 @@ struct Loaded {
 }
 
 impl Outliners {
-    /// Nothing is loaded.
+    /// Loads nothing yet.
     pub fn new(embedded: &'static [EmbeddedOutliner]) -> Arc<Self> {
         Self::bounded(embedded, OutlineBounds::default())
     }
@@ -226,26 +226,28 @@ impl Outliners {
         })
     }
 
-    /// True where files of this path's language can be read.
+    /// True if files of this path's language can be read.
     pub fn reads(&self, path: &str) -> bool {
         let component = Language::of(path).map(Language::component);
         self.embedded.iter().any(|embedded| Some(embedded.name) == component)
     }
 
-    /// Time that one file may take at most.
+    /// Longest time for one file.
     pub fn wall(&self) -> Duration {
         self.bounds.wall
     }
 
-    /// Reads the outline of a file in at most `wall`. `None` where its language has no component, and where a limit ended
-    /// the reading. The answer comes from a parser of untrusted text: check every span against the text before you use it.
+    /// Reads the outline of a file in at most `wall`. `None` if no component reads its language, or if a limit ended
+    /// the reading. The answer comes from a parser of untrusted text: check every span against the text before you use
+    /// it.
     pub fn read(&self, path: &str, text: &str, wall: Duration) -> Option<Outlined> {
         self.ask(path, wall, |guest, store, language| {
             guest.call_read(store, language, text.as_bytes())
         })
     }
 
-    /// Reads the definitions of a file and its uses of `name`, or of every name. The answer is as untrusted as an outline.
+    /// Reads the definitions of a file and its uses of `name`, or of all names. The answer is untrusted like an
+    /// outline.
     pub fn read_details(&self, path: &str, text: &str, name: Option<&str>) -> Option<Detailed> {
         self.ask(path, self.bounds.wall, |guest, store, language| {
             guest.call_read_details(store, language, text.as_bytes(), name)
@@ -293,7 +295,7 @@ impl Loaded {
         Self::linked(runtime, &component).map_err(|error| format!("{error:#}"))
     }
 
-    /// Links what every component carries along of WASI, which answers that there is nothing, and no more.
+    /// Links the parts of WASI that every component imports, which give it nothing.
     fn linked(runtime: &'static Runtime, native: &NativeComponent) -> wasmtime::Result<Self> {
         let component = &native.component;
         let mut linker = Linker::new(component.engine());
@@ -327,6 +329,10 @@ impl Loaded {
 }
 
 /// Compiles a component of this kind for every machine that has the baseline. For the build of the product.
+///
+/// # Errors
+///
+/// It does not compile or link, as the end of a sentence.
 pub fn precompile_outliner(wasm: &[u8]) -> Result<Vec<u8>, String> {
     let compiled = engine::precompile(wasm).map_err(|error| format!("it does not compile: {error:#}"))?;
     let runtime = Runtime::global().map_err(|error| error.to_string())?;

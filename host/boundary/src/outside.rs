@@ -1,8 +1,8 @@
-//! Settings and lasting values of a skill: `wasi:config/store` within the effect `config`, and `wasi:keyvalue/store` within
-//! `store`.
+//! Settings and stored values of a skill: `wasi:config/store` within the effect `config`, and `wasi:keyvalue/store`
+//! within `store`.
 //!
-//! Both are drafts, served in exactly one version. The work is behind [`Services`](crate::Services): it reads the user's file
-//! and keeps the values.
+//! Both interfaces are drafts, so exactly one version of each is served. [`Services`](crate::Services) does the work:
+//! it reads the user's file and stores the values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use crate::store::{GuestComponent, StoreState};
 use crate::{CallError, RawArguments, arguments};
 use tool_core::api::Effect;
 
-/// The only bucket, by its name.
+/// Name of the only bucket.
 const BUCKET: &str = "default";
 
-/// Longest key.
+/// Bytes of the longest key.
 const KEY_BYTES_MAX: usize = 100;
 
-/// Keys of one page of a list.
+/// Keys in one page of a list.
 const PAGE_KEYS_MAX: usize = 200;
 
-/// Adds the settings, for a component that imports them.
+/// Adds the settings to the linker of a component that imports them.
 pub(crate) fn link_config(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     config::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)
 }
 
-/// Adds the lasting values, for a component that imports them.
+/// Adds the stored values to the linker of a component that imports them.
 pub(crate) fn link_keyvalue(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     keyvalue::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)
 }
@@ -62,7 +62,7 @@ impl StoreState {
     }
 }
 
-/// The settings as texts, where they satisfy the schema of the component.
+/// Converts the settings to texts if they satisfy the component's schema.
 fn checked_settings(
     component: &GuestComponent,
     settings: Map<String, Value>,
@@ -103,7 +103,7 @@ impl config::Host for StoreState {
 
 struct Bucket(Box<dyn KeyValueStore>);
 
-/// The key where it may be one.
+/// Returns the key if it is valid.
 fn checked(key: &str) -> Result<&str, keyvalue::Error> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         let message = format!("a key has from 1 to {KEY_BYTES_MAX} bytes");
@@ -116,7 +116,7 @@ impl keyvalue::Host for StoreState {
     fn open(&mut self, identifier: String) -> wasmtime::Result<Result<Resource<keyvalue::Bucket>, keyvalue::Error>> {
         self.call.check()?;
         let context = self.allow(Effect::Store)?;
-        // Values that an earlier call kept may hold text that a server or a dependency sent.
+        // Values that an earlier call stored may hold text from a server or a dependency.
         let component = self.component()?;
         self.call.note_outside(format!("the store of `{}`", component.name));
         if !matches!(&*identifier, "" | BUCKET) {

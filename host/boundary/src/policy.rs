@@ -1,4 +1,4 @@
-//! Effects, and who may cause them: pure functions from operation and flags to a decision for each effect.
+//! Effects, and who may cause them: pure functions from an operation and flags to a decision on each effect.
 
 use tool_core::api::{Effect, ErrorKind, Grant, Operation, PolicyRequest, Problem};
 use tool_sandbox::contain::{Available, Sandbox};
@@ -6,15 +6,15 @@ use tool_sandbox::contain::{Available, Sandbox};
 /// Decision on an effect that a skill causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Decision {
-    /// It is refused.
+    /// The effect is refused.
     Deny,
-    /// The user is asked; refused if there is no user to ask.
+    /// The user is asked; the effect is refused if no user can be asked.
     Ask,
-    /// It happens.
+    /// The effect is allowed.
     Allow,
 }
 
-/// Origin of effects.
+/// What causes effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A model, in one of the four operations.
@@ -26,9 +26,9 @@ pub enum Cause {
 /// Files that a granted `write-repository` covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writes {
-    /// All that are not protected.
+    /// All files that are not protected.
     Any,
-    /// New ones, and those that the session created: what was there before stays as it is.
+    /// New files, and those that the session created: existing files stay as they are.
     OnlyCreated,
 }
 
@@ -41,11 +41,11 @@ pub enum GrantPlace {
     Request,
     /// The arguments of `tool mcp`, in the configuration of another agent.
     AgentEntry,
-    /// The user's own configuration: the session's client uses HTTP, where no request grants anything.
+    /// The user's own configuration: the session's client uses HTTP, through which no request can grant anything.
     Configuration,
 }
 
-/// The decisions on effects: the defaults of a cause, and the grants of the user.
+/// Decisions on effects: the defaults for a cause, and the grants of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     cause: Cause,
@@ -56,19 +56,23 @@ pub struct Policy {
     writes: Writes,
     allow_paths: Vec<String>,
     sandbox: Sandbox,
-    /// Effects that the user allowed by name without a sandbox.
+    /// Effects that the user allowed by name to run without a sandbox.
     unsandboxed: Vec<Effect>,
     require_sandbox: bool,
     asks_before_write: bool,
-    /// Effects that the session asks about where it would deny them.
+    /// Effects about which the session asks instead of denying them.
     asked: Vec<Grant>,
-    /// True if the client of the session answers questions about `asked` alone.
+    /// True if the client of the session answers only questions about `asked`.
     answers_asked_alone: bool,
     place_of_grants: GrantPlace,
 }
 
 impl Policy {
-    /// The defaults of a cause, widened and narrowed by a request's flags. `deny` wins over `allow`.
+    /// The defaults for a cause, with the flags of a request. `deny` wins over `allow`.
+    ///
+    /// # Errors
+    ///
+    /// A flag names an unknown effect.
     pub fn new(cause: Cause, request: &PolicyRequest) -> Result<Self, Problem> {
         Ok(Self {
             cause,
@@ -91,12 +95,12 @@ impl Policy {
         })
     }
 
-    /// Asks about the effects of `names` where it would deny them. A client that is not interactive answers questions
-    /// about these alone.
+    /// Asks about the effects in `names` instead of denying them. A client that is not interactive answers only
+    /// questions about these.
     ///
     /// # Errors
     ///
-    /// An effect that changes nothing, because no question is ever about one.
+    /// An effect that changes nothing, because there are no questions about such effects.
     pub fn asking(mut self, names: &[String], is_interactive: bool) -> Result<Self, Problem> {
         self.asked = grants(names)?;
         self.answers_asked_alone = !is_interactive && !names.is_empty();
@@ -139,7 +143,7 @@ impl Policy {
         }
     }
 
-    /// Names the settings that require a full sandbox, in the words for the user of such a session.
+    /// Names the settings that require a full sandbox, for the user of such a session.
     pub fn required_sandbox_text(&self) -> &'static str {
         match self.place_of_grants {
             GrantPlace::Flags | GrantPlace::AgentEntry => {
@@ -150,12 +154,12 @@ impl Policy {
         }
     }
 
-    /// True where the session works for another agent.
+    /// True if the session works for another agent.
     pub fn is_of_another_agent(&self) -> bool {
         matches!(self.place_of_grants, GrantPlace::AgentEntry | GrantPlace::Configuration)
     }
 
-    /// The decision where the conversation is not tainted and a user may be asked.
+    /// The decision if the conversation is not tainted and a user can be asked.
     fn decision(&self, effect: Effect) -> Decision {
         if self.is_denied(effect, false) {
             return Decision::Deny;
@@ -174,13 +178,13 @@ impl Policy {
             return Decision::Allow;
         }
         match default(self.cause, effect) {
-            // In a sandbox, tests run unasked.
+            // In a sandbox, tests run without a question.
             Decision::Ask if effect == Effect::RunProcess && self.sandbox(effect) != Sandbox::None => Decision::Allow,
             decision => decision,
         }
     }
 
-    /// True where `deny` names the effect for a conversation that is tainted or not.
+    /// True if `deny` names the effect for such a conversation.
     pub fn is_denied(&self, effect: Effect, is_tainted: bool) -> bool {
         self.deny.iter().any(|grant| grant.covers(effect, is_tainted))
     }
@@ -196,9 +200,11 @@ impl Policy {
     }
 
     /// Removes the sandbox from effects that the request itself allows by name, if the request says so. Effects that
-    /// the configuration allows do not count: the user did not allow them to run with the user's own rights.
+    /// the configuration allows do not count: the user did not allow those to run with the user's own rights.
     ///
-    /// An error where the request names no such effect, and where a sandbox is required all the same.
+    /// # Errors
+    ///
+    /// The request names no such effect, or a sandbox is required too.
     pub fn unsandboxed_by(mut self, request: &PolicyRequest) -> Result<Self, Problem> {
         if request.unsandboxed {
             self.unsandboxed = unsandboxed(&request.allow, self.require_sandbox)?;
@@ -206,12 +212,12 @@ impl Policy {
         Ok(self)
     }
 
-    /// Sets the sandbox that this machine has for runs. In a sandbox, running tests is allowed where the policy would
-    /// ask.
+    /// Sets the sandbox that this machine has for runs. With a sandbox, tests run where the policy would ask.
+    /// `available` is called only if something may run, because finding it out takes a moment the first time.
     ///
-    /// An error where a full one is required and tests could run without.
+    /// # Errors
     ///
-    /// `available` is asked only where something may run: finding it out takes a moment the first time.
+    /// A full sandbox is required, and tests could run without one.
     pub fn contained<'a>(mut self, available: impl FnOnce() -> &'a Available) -> Result<Self, Problem> {
         let [run, install] = CONTAINED.map(|effect| self.decision(effect));
         if run == Decision::Deny && install == Decision::Deny {
@@ -225,8 +231,8 @@ impl Policy {
         Ok(self)
     }
 
-    /// Sandbox of a run that causes this effect. An installation needs a network of its own, so it has the full sandbox
-    /// or none.
+    /// Sandbox of a run with this effect. An installation needs a network of its own, so it has the full sandbox or
+    /// none.
     pub fn sandbox(&self, effect: Effect) -> Sandbox {
         match effect {
             _ if self.unsandboxed.contains(&effect) => Sandbox::None,
@@ -236,12 +242,12 @@ impl Policy {
         }
     }
 
-    /// True where the user said that this effect may do without a sandbox.
+    /// True if the user said that this effect needs no sandbox.
     pub fn is_unsandboxed(&self, effect: Effect) -> bool {
         self.unsandboxed.contains(&effect)
     }
 
-    /// True where nothing may run without a full sandbox.
+    /// True if nothing may run without a full sandbox.
     pub fn requires_sandbox(&self) -> bool {
         self.require_sandbox
     }
@@ -267,8 +273,8 @@ impl Policy {
         }
     }
 
-    /// Advice to the user about a denial that is not the repository's. `--deny` goes before `--allow`, and `--allow`
-    /// before the configuration.
+    /// Advice to the user about a denial that does not come from the repository. `--deny` wins over `--allow`, and
+    /// `--allow` wins over the configuration.
     pub fn remedy(&self, effect: Effect, is_tainted: bool) -> String {
         let (grant, again) = if is_tainted && effect.reaches_further() {
             (format!("{effect}:tainted"), " all the same")
@@ -294,28 +300,28 @@ impl Policy {
         }
     }
 
-    /// True where the repository is not trusted: its conversations are tainted from the start.
+    /// True if the repository is not trusted: its conversations are tainted from the start.
     pub fn is_untrusted(&self) -> bool {
         self.is_untrusted
     }
 
-    /// True where strangers may have written the task.
+    /// True if strangers may have written the task.
     pub fn is_task_untrusted(&self) -> bool {
         self.is_task_untrusted
     }
 
-    /// Files that may be changed where changing is granted. No flag widens it.
+    /// Files that a granted `write-repository` covers. No flag widens this.
     pub fn writes(&self) -> Writes {
         self.writes
     }
 
-    /// Protected paths that may still be proposed, exact and relative to the root, and new dot folders by name.
+    /// Protected paths that may still be proposed, exact and relative to the root, and names of new dot folders.
     pub fn allow_paths(&self) -> &[String] {
         &self.allow_paths
     }
 }
 
-/// A grant as flags of a command.
+/// Formats a grant as flags of a command.
 fn flags(grant: &PolicyRequest) -> String {
     let allow = grant.allow.iter().map(|effect| format!("--allow {effect}"));
     let paths = grant.allow_paths.iter().map(|path| {
@@ -334,7 +340,7 @@ fn grants(names: &[String]) -> Result<Vec<Grant>, Problem> {
 /// Effects that run programs.
 const CONTAINED: [Effect; 2] = [Effect::RunProcess, Effect::Install];
 
-/// Those of the allowed ones that run programs.
+/// Selects the allowed effects that run programs.
 fn unsandboxed(allow: &[String], require_sandbox: bool) -> Result<Vec<Effect>, Problem> {
     if require_sandbox {
         let message = "A sandbox is required and refused at the same time";
@@ -366,8 +372,8 @@ fn sandbox_missing(available: &Available) -> Problem {
     .with_hint("`--deny run-process` goes on without running tests")
 }
 
-/// The table of the design, without a sandbox for runs. Effects of a team's skills, such as a connection, are granted
-/// when the skill is added, so that they need no question here.
+/// Default decisions without a sandbox. Effects of a team's skills, such as a connection, are granted when the skill is
+/// added, so they need no question here.
 fn default(cause: Cause, effect: Effect) -> Decision {
     let changes = matches!(cause, Cause::Operation(Operation::Refactor | Operation::TestGen));
     match effect {

@@ -1,4 +1,4 @@
-//! Proposals about files that exist: what a guest says about them while its call runs. `stage` judges all of it when the
+//! What a guest states about existing files while its call runs, for its proposal. `stage` judges all of it after the
 //! call has ended.
 
 use std::collections::BTreeMap;
@@ -10,10 +10,10 @@ use crate::limits;
 use tool_core::text::visible_name;
 use tool_repository::normalise;
 
-/// Claims of one call about files that exist, by their normal paths.
+/// Statements of one call about existing files, by normal path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProposalTerms {
-    /// SHA-256 of the content that the guest has read and bases its change on.
+    /// SHA-256 of the content that the guest has read and on which it bases its change.
     pub(crate) bases: BTreeMap<String, String>,
     /// New path of each file that moves.
     pub(crate) renames: BTreeMap<String, String>,
@@ -22,12 +22,12 @@ pub struct ProposalTerms {
 }
 
 impl ProposalTerms {
-    /// True where the guest said nothing that changes a file by itself.
+    /// True if nothing changes without a file in the stage.
     pub(crate) fn is_empty(&self) -> bool {
         self.renames.is_empty() && self.executable.is_empty()
     }
 
-    /// The paths that it changes without a file in the stage.
+    /// The paths that change without a file in the stage.
     pub(crate) fn paths(self) -> impl Iterator<Item = String> {
         let moved = self.renames.into_iter().flat_map(|(path, new_path)| [path, new_path]);
         moved.chain(self.executable.into_keys())

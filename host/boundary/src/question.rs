@@ -1,4 +1,4 @@
-//! Questions to the user: what exactly will happen, in characters that can all be seen; and how often the user said no.
+//! Questions to the user: exactly what will happen, in visible characters, and how often the user said no.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tool_core::api::Effect;
 use tool_core::text::{reveal, reveal_line};
 
-/// Question to the user. [`Question::new`] makes every one, so that none has a text that a reader does not see.
+/// A question to the user. [`Question::new`] makes every question, so that no text of one is invisible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     effect: Effect,
@@ -18,8 +18,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// A question about an effect. Characters of `title` and `detail` that are invisible or reorder text get names, as
-    /// `<U+202E>`.
+    /// A question about an effect. Characters of `title` and `detail` that are invisible or reorder text are replaced
+    /// by names such as `<U+202E>`.
     pub fn new(effect: Effect, title: &str, detail: &str) -> Self {
         Self {
             effect,
@@ -35,7 +35,7 @@ impl Question {
         self.effect
     }
 
-    /// One line.
+    /// Title in one line.
     pub fn title(&self) -> &str {
         &self.title
     }
@@ -55,7 +55,7 @@ impl Question {
         self.may_last
     }
 
-    /// This question, which the user may also answer with a yes for the rest of the session.
+    /// The same question, to which the user may also say yes for the rest of the session.
     pub(crate) fn lasting(&self) -> Self {
         Self {
             may_last: true,
@@ -63,7 +63,7 @@ impl Question {
         }
     }
 
-    /// This question with the call that asks it, and with a remark after its title.
+    /// The same question with the call that asks it, and with a remark after its title.
     pub(crate) fn of_call(&self, call_id: Option<&Arc<str>>, remark: Option<&str>) -> Self {
         let remark = remark.map(|remark| format!(" [{}]", reveal_line(remark)));
         Self {
@@ -74,10 +74,10 @@ impl Question {
     }
 }
 
-/// Answer of the user to a question. No answer is a no.
+/// Answer of the user to a question. No answer counts as a no.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum UserAnswer {
-    /// It may not happen.
+    /// This may not happen.
     #[default]
     No,
     /// Exactly this may happen.
@@ -93,8 +93,8 @@ impl UserAnswer {
     }
 }
 
-/// The yeses for the rest of a session. Each counts until text from outside enters the conversation, because the user has
-/// said yes to a conversation without that text.
+/// Effects to which the user said yes for the rest of a session. A yes counts until text from outside enters the
+/// conversation, because the user said yes to a conversation without that text.
 #[derive(Debug, Default)]
 pub struct LastingYeses(Mutex<BTreeMap<Effect, u64>>);
 
@@ -105,17 +105,18 @@ impl LastingYeses {
         yeses.insert(effect, outside_texts);
     }
 
-    /// True if a yes to `effect` still counts: `outside_texts`, their number now, has not changed since.
+    /// True if a yes to `effect` still counts: no text from outside has arrived since, so `outside_texts`, their
+    /// current number, is the same.
     pub(crate) fn covers(&self, effect: Effect, outside_texts: u64) -> bool {
         let yeses = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         yeses.get(&effect) == Some(&outside_texts)
     }
 }
 
-/// Noes to one effect after which it is denied: a model that asks until the user gives in gets nothing by it.
+/// Noes to one effect after which it is denied, so that a model gains nothing by asking until the user gives in.
 const NOES_MAX: u32 = 2;
 
-/// The noes of a session's user, by effect. A question that is not answered in time is one, too.
+/// How often the user of a session said no, by effect. A question that is not answered in time counts as a no.
 #[derive(Debug, Default)]
 pub struct Refusals(Mutex<BTreeMap<Effect, u32>>);
 
@@ -125,12 +126,12 @@ impl Refusals {
         *self.lock().entry(effect).or_default() += 1;
     }
 
-    /// True where the user is not asked about the effect any more.
+    /// True if the user is not asked about the effect any more.
     pub fn is_final(&self, effect: Effect) -> bool {
         self.lock().get(&effect).is_some_and(|&noes| noes >= NOES_MAX)
     }
 
-    /// True where that holds for some effect.
+    /// True if this is so for any effect.
     pub(crate) fn has_final(&self) -> bool {
         self.lock().values().any(|&noes| noes >= NOES_MAX)
     }

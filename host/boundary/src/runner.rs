@@ -1,13 +1,13 @@
-//! Recognises files that decide how a project's tests run, by their names: the configuration of runners, and files that
-//! replace a runner.
+//! Recognises files that decide how a project's tests run, by their names: configuration of test runners, and files
+//! that replace a runner.
 //!
-//! Generated tests must not come with such a file, and test results name an edited one. The content of a file is not
+//! Generated tests must not contain such a file, and test results name one that was edited. The content of files is not
 //! read.
 
 use tool_repository::file_role;
 use tool_repository::path;
 
-/// Names of files that a runner, or its interpreter, reads before it runs anything.
+/// Names of files that a runner, or its interpreter, reads before it runs tests.
 const NAMES: [&str; 15] = [
     "pytest.ini",
     ".pytest.ini",
@@ -26,7 +26,7 @@ const NAMES: [&str; 15] = [
     ".jestrc",
 ];
 
-/// Beginnings of such names, whatever the form of the file.
+/// Beginnings of such names, with any extension.
 const STEMS: [&str; 7] = [
     "jest.config.",
     "vitest.config.",
@@ -37,7 +37,8 @@ const STEMS: [&str; 7] = [
     "playwright.config.",
 ];
 
-/// True for files that can switch tests off, or change what runs them. A `conftest.py` among the tests only serves them.
+/// True for files that can switch tests off, or change what runs them. A `conftest.py` among the tests only serves
+/// these tests.
 pub fn is_configuration(file: &str) -> bool {
     let lower = file.to_lowercase();
     let (directory, name) = path::split(&lower);

@@ -1,8 +1,8 @@
-//! Secrets of the user in requests: the guest writes a placeholder, and the host puts the value in its place.
+//! Secrets of the user in requests: the guest writes a placeholder, and the host replaces it by the value.
 //!
-//! The guest never holds the value. A response in which the server repeats it, as it is or in a usual encoding, gets a mask
-//! instead. A server that transforms the value in another way can still tell it: the user gives a secret only to a host that
-//! may know it.
+//! The guest never has the value. If the server repeats it in a response, as it is or in a usual encoding, it is
+//! masked. A server that transforms the value in another way can still reveal it: the user gives a secret only to a
+//! host that may know it.
 
 use std::fmt;
 
@@ -16,20 +16,20 @@ use tool_core::text::percent_encode;
 
 use crate::transport::{HeaderFields, InboundResponse};
 
-/// Shorter values cannot be masked: they stand in every other text.
+/// Bytes of the shortest value. Shorter values occur in other text by chance and cannot be masked.
 pub const SECRET_BYTES_MIN: usize = 8;
 
-/// Longest value.
+/// Bytes of the longest value.
 pub const SECRET_BYTES_MAX: usize = 8 * 1024;
 
 /// Beginning and end of a placeholder, as in `{{secret:token}}`.
 const OPENING: &str = "{{secret:";
 const CLOSING: &str = "}}";
 
-/// Request fields by which a server would send the value in pieces or compressed, so that no mask finds it.
+/// Request fields that could make a server send the value in pieces or compressed, so that no mask would find it.
 const REVEALING: [&str; 3] = ["accept-encoding", "range", "if-range"];
 
-/// A secret, and the only place that it may go to.
+/// A secret, with the only place where it may be sent.
 #[derive(Clone)]
 pub struct BoundSecret {
     /// The host.
@@ -46,7 +46,7 @@ impl fmt::Debug for BoundSecret {
     }
 }
 
-/// Returns the name in the placeholder of a field's value; `Err` for a placeholder that names no secret.
+/// Returns the name in the placeholder of a field's value; `Err` for a placeholder without a valid name.
 pub(crate) fn placeholder(value: &[u8]) -> Option<Result<SecretName, ()>> {
     let text = std::str::from_utf8(value).ok()?;
     let (_, rest) = text.split_once(OPENING)?;
@@ -54,7 +54,7 @@ pub(crate) fn placeholder(value: &[u8]) -> Option<Result<SecretName, ()>> {
     Some(name.parse().map_err(|_| ()))
 }
 
-/// Puts the value in the place of the placeholder.
+/// Replaces the placeholder by the value.
 pub(crate) fn fill(value: &[u8], name: &SecretName, secret: &BoundSecret) -> Vec<u8> {
     let written = format!("{OPENING}{name}{CLOSING}");
     String::from_utf8_lossy(value)
@@ -62,13 +62,13 @@ pub(crate) fn fill(value: &[u8], name: &SecretName, secret: &BoundSecret) -> Vec
         .into_bytes()
 }
 
-/// Makes a server answer so that a mask finds the value.
+/// Removes fields that would keep masks from finding the value, and forbids compression.
 pub(crate) fn forbid_encodings(fields: &mut HeaderFields) {
     fields.retain(|(name, _)| !REVEALING.contains(&&**name));
     fields.push(("accept-encoding".to_owned(), b"identity".to_vec()));
 }
 
-/// True for a body in an encoding that no mask looks into.
+/// True for a body in an encoding in which no mask can look.
 pub(crate) fn is_encoded(response: &InboundResponse) -> bool {
     response
         .fields
@@ -96,7 +96,7 @@ impl SecretMask {
     }
 
     pub(crate) fn apply(&self, response: &mut InboundResponse) {
-        // A field that is named after the value tells it as well.
+        // A field whose name holds the value reveals it too.
         response.fields.retain(|(name, _)| !self.patterns.is_match(name));
         for (_, value) in &mut response.fields {
             self.replace_in(value);
@@ -104,7 +104,7 @@ impl SecretMask {
         self.replace_in(&mut response.body);
     }
 
-    /// Puts the mask in the place of the value.
+    /// Replaces the value by the mask.
     pub(crate) fn replace_in(&self, bytes: &mut Vec<u8>) {
         if self.patterns.is_match(&*bytes) {
             let masks = vec![self.mask.as_str(); self.patterns.patterns_len()];
@@ -113,8 +113,8 @@ impl SecretMask {
     }
 }
 
-/// The value, and the forms in which a server may repeat it: percent-encoded, within JSON, hexadecimal, and in Base64 at each
-/// of the three places that it can have among the bytes before it.
+/// The value, and the forms in which a server may repeat it: percent-encoded, in JSON, hexadecimal, and in Base64 at
+/// each of the three offsets that it can have within a group of bytes.
 fn encodings(value: &str) -> Vec<String> {
     let in_json = serde_json::Value::from(value).to_string();
     let hexadecimal = hexadecimal(value.as_bytes());
@@ -126,7 +126,7 @@ fn encodings(value: &str) -> Vec<String> {
     ];
     for before in 0..3 {
         let bytes = [&vec![0; before][..], value.as_bytes()].concat();
-        // Only the letters that stand for bits of the value alone.
+        // Only letters all of whose bits come from the value.
         let letters = (before * 8).div_ceil(6)..bytes.len() * 8 / 6;
         for engine in [&STANDARD_NO_PAD, &URL_SAFE_NO_PAD] {
             encodings.push(engine.encode(&bytes)[letters.clone()].to_owned());

@@ -1,4 +1,4 @@
-//! The work behind the imports that need git, a program, a network or files of the user. `tool-skill` implements it.
+//! The work behind imports that need git, a program, a network or files of the user. `tool-skill` implements it.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -16,9 +16,9 @@ use crate::transport::HttpTransport;
 use tool_core::api::SecretName;
 use tool_repository::changes::FileChange;
 
-/// The imports that need more than the boundary itself. The boundary has checked the grant before it calls one of them.
+/// Imports that need more than the boundary itself. The boundary checks the grant before it calls one of these methods.
 ///
-/// Each method works within the time of `call` and notes there whose text its answer holds.
+/// Each method stays within the time of `call`, and notes there from where the text of its answer comes.
 pub trait Services: Send + Sync {
     /// The changes of the repository against a commit.
     fn read_changes(
@@ -28,7 +28,7 @@ pub trait Services: Send + Sync {
         query: &wit::git_read::DiffQuery,
     ) -> Result<wit::git_read::Diff, Failure>;
 
-    /// One page of the commits before a revision.
+    /// One page of the commits that lead to a revision.
     fn read_log(
         &self,
         call: &CallBudget,
@@ -44,7 +44,7 @@ pub trait Services: Send + Sync {
         query: &wit::git_history::ShowQuery,
     ) -> Result<wit::git_history::CommitDiff, Failure>;
 
-    /// The commits that brought the lines of a file.
+    /// The commits that last changed the lines of a file.
     fn blame_lines(
         &self,
         call: &CallBudget,
@@ -52,7 +52,7 @@ pub trait Services: Send + Sync {
         query: &wit::git_history::BlameQuery,
     ) -> Result<wit::git_history::BlamePage, Failure>;
 
-    /// Makes a commit of `paths`, or of everything that git follows.
+    /// Commits `paths`, or all changes to files that git tracks.
     fn create_commit(
         &self,
         call: &CallBudget,
@@ -84,29 +84,29 @@ pub trait Services: Send + Sync {
     /// A secret of the user. The error is for the guest.
     fn secret(&self, name: SecretName) -> Result<BoundSecret, String>;
 
-    /// The lasting values of a component in the repository with this root. The error is for the guest.
+    /// The stored values of a component in the repository with this root. The error is for the guest.
     fn open_store(&self, component: &str, root: &Path) -> Result<Box<dyn KeyValueStore>, String>;
 
-    /// Reads symbols; absent where this process has no parser.
+    /// Answers questions about symbols; absent if this process has no parser.
     fn symbols(&self) -> Option<&dyn SymbolLookup>;
 
-    /// Tells which files a search can leave out; absent where this process has no index.
+    /// Says which files a search can leave out; absent if this process has no index.
     fn contents(&self) -> Option<Arc<dyn ContentIndex>>;
 
-    /// Sends requests; absent where this process makes no connections.
+    /// Sends requests; absent if this process makes no connections.
     fn http(&self) -> Option<&dyn HttpTransport>;
 
     /// Shows changes as a diff, for a question to the user.
     fn describe_changes(&self, files: &[FileChange]) -> String;
 
-    /// Takes note of a proposal that was judged, before it is put in place.
+    /// Notes a proposal that was accepted, before it is put in place.
     fn note_changes(&self, context: &CallContext, files: &[FileChange]);
 }
 
 /// Definitions and uses of names in the files of a repository. The daemon implements it.
 ///
-/// It opens files through the call's repository, stops with the call's token, and bounds each answer. The boundary has
-/// checked the grant before, and notes the files of the answer after it.
+/// It opens files through the call's repository, stops with the call's token, and bounds each answer. The boundary
+/// checks the grant before, and notes the files of the answer afterwards.
 pub trait SymbolLookup: Send + Sync {
     /// One page of the definitions of a name.
     fn find_definitions(
@@ -124,7 +124,7 @@ pub trait SymbolLookup: Send + Sync {
         query: &wit::symbols::Query,
     ) -> Result<wit::symbols::ReferencePage, Failure>;
 
-    /// The definitions of a file, in the order of lines.
+    /// The definitions of a file, ordered by line.
     fn list_definitions(
         &self,
         call: &CallBudget,
@@ -132,7 +132,7 @@ pub trait SymbolLookup: Send + Sync {
         path: &str,
     ) -> Result<Vec<wit::symbols::Definition>, Failure>;
 
-    /// The uses of names in a file, in their order.
+    /// The uses of names in some lines of a file, in their order.
     fn list_uses(
         &self,
         call: &CallBudget,
@@ -142,12 +142,13 @@ pub trait SymbolLookup: Send + Sync {
     ) -> Result<Vec<wit::symbols::Reference>, Failure>;
 }
 
-/// Values of a skill that last, in one repository. Each function reads or writes at once. An error is the end of a sentence.
+/// Values of a skill that are stored for one repository. Each method reads or writes immediately. Errors are ends of
+/// sentences.
 pub trait KeyValueStore: Send {
     /// The value of a key.
     fn get(&self, key: &str) -> Result<Option<Vec<u8>>, String>;
 
-    /// Sets the value of a key, within the bounds of the store.
+    /// Sets the value of a key, within the limits of the store.
     fn set(&self, key: &str, value: &[u8]) -> Result<(), String>;
 
     /// Removes a key.

@@ -1,20 +1,21 @@
-//! Paths among the arguments of a call that stand for an existing name which looks equal.
+//! Corrects paths among the arguments of a call that do not exist and look like an existing name.
 
 use serde_json::Value;
 use tool_core::text::visible_name;
 use tool_repository::{Likeness, Repository, Respelled};
 
-/// Answer to the paths of a call that do not exist as they were written.
+/// Result for the paths of a call that do not exist as written.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Spelling {
     /// Sentences about the paths that were replaced.
     pub(crate) replaced: Vec<String>,
-    /// Existing paths that may be meant by one that was not replaced.
+    /// Existing paths that a path which was not replaced may mean.
     meant: Vec<String>,
 }
 
 impl Spelling {
-    /// Replaces each path that stands for exactly one existing name by that name. `paths` are the JSON pointers of the paths.
+    /// Replaces each path that looks like exactly one existing name by that name. `paths` are the JSON pointers of the
+    /// paths.
     pub(crate) fn apply(arguments: &mut Value, paths: &[String], repository: &Repository, likeness: Likeness) -> Self {
         let mut spelling = Self::default();
         for pointer in paths {
@@ -37,12 +38,12 @@ impl Spelling {
         spelling
     }
 
-    /// Says which paths were replaced.
+    /// Returns a sentence about the paths that were replaced.
     pub(crate) fn notice(&self) -> Option<String> {
         (!self.replaced.is_empty()).then(|| self.replaced.join(" "))
     }
 
-    /// Names the paths that may be meant.
+    /// Returns a hint with the paths that may be meant.
     pub(crate) fn hint(&self) -> Option<String> {
         let names = self
             .meant

@@ -1,8 +1,8 @@
-//! Proposals: what a successful call left in its stage, checked as a whole and committed as a whole.
+//! Proposals: what a successful call has left in its stage, checked and committed as a whole.
 //!
-//! The guest's files are read, never linked or moved: no inode of a guest enters the repository. Nothing is touched
-//! before every path is judged and the change, old contents included, is durable in the journal. How files are put
-//! in place is the business of `tool_repository::changes`.
+//! The guest's files are read, never linked or moved, so no inode that a guest has made enters the repository. No file
+//! is touched before every path is judged and the change, with the old contents, is durable in the journal.
+//! `tool_repository::changes` puts the files in place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -34,26 +34,30 @@ use tool_repository::{self, path};
 /// Everything that a successful call proposes.
 #[derive(Clone, Copy)]
 pub struct StageContent<'a> {
-    /// Files to create or to replace, under their paths in the repository.
+    /// Folder with files to create or replace, at their paths in the repository.
     pub stage: &'a Path,
     /// Paths of files to remove.
     pub deletions: &'a [String],
-    /// Claims about files that exist.
+    /// Statements of the guest about existing files.
     pub terms: &'a ProposalTerms,
 }
 
 /// A change of files that was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MadeChange {
-    /// What changed, relative to the root.
+    /// Changed paths, relative to the root.
     pub paths: Vec<String>,
-    /// Changed files that had hard links. The other names keep the old content, because a change replaces one name.
+    /// Changed files that had hard links. Their other names keep the old content, because a change replaces one name.
     pub hard_linked: Vec<String>,
 }
 
-/// Commits what a successful call left. Answers the changed paths, sorted.
+/// Commits what a successful call has left, and returns the changed paths, sorted.
 ///
-/// All or nothing: where one path is refused, none is changed. An empty proposal is fine and changes nothing.
+/// If one path is refused, none is changed. An empty proposal is accepted and changes nothing.
+///
+/// # Errors
+///
+/// The reason why a path is refused, or the journal or the disk failed.
 pub fn commit(
     context: &CallContext,
     services: &dyn Services,
@@ -90,7 +94,8 @@ pub fn commit(
     }
     judge_effect(context, decision)?;
     if let Some(again) = again {
-        // The answer may take minutes, in which others may write.
+        // The answer may take minutes. Without the lock, others can write meanwhile; the proposal is prepared again
+        // below.
         drop(guard);
         consent::obtain(context, &question(services, &change))?;
         guard = lock_wait::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
@@ -141,8 +146,12 @@ fn question(services: &dyn Services, change: &PreparedChange) -> Question {
     Question::new(Effect::WriteRepository, &title, &detail)
 }
 
-/// Commits what a preview has proposed, which the user has asked for. `before` of each file is what the preview began
-/// with: where one of them is something else by now, nothing is changed, and the answer names all of these.
+/// Commits a preview's proposal at the user's request. `before` of each file is the state with which the preview began:
+/// if any of them differs by now, nothing is changed, and the error names them all.
+///
+/// # Errors
+///
+/// See [`PreviewRefused`].
 pub fn commit_previewed(context: &CallContext, files: Vec<FileChange>) -> Result<Vec<String>, PreviewRefused> {
     let lock = changes::write_lock(&context.repository);
     let _guard = lock_wait::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
@@ -173,7 +182,7 @@ pub fn commit_previewed(context: &CallContext, files: Vec<FileChange>) -> Result
         return Err(PreviewRefused::Changed(changed));
     }
     judge_shape(context, &proposal)?;
-    // Deletions come first, so that a directory may take the place of a file.
+    // Deletions first, so that a directory may replace a file.
     let (deleted, written): (Vec<_>, Vec<_>) = files.into_iter().partition(|file| file.after.is_none());
     let change = change_of(context, [deleted, written].concat());
     if change.files.is_empty() {
@@ -183,7 +192,7 @@ pub fn commit_previewed(context: &CallContext, files: Vec<FileChange>) -> Result
     Ok(noted(context, change, &BTreeSet::new()))
 }
 
-/// True where a file is still what the preview began with.
+/// True if a file still has the state with which the preview began.
 fn is_as_before(context: &CallContext, file: &FileChange, all: &[FileChange]) -> Result<bool, Failure> {
     let is_deleted = |above: &str| all.iter().any(|file| file.path == above && file.after.is_none());
     let current = match context.repository.current(&file.path, REPLACED_BYTES_MAX) {
@@ -198,12 +207,12 @@ fn is_as_before(context: &CallContext, file: &FileChange, all: &[FileChange]) ->
     Ok(current.as_ref().map(marks) == file.before.as_ref().map(marks))
 }
 
-/// Why what a preview has proposed was not put in place.
+/// Reason why a preview's proposal was not put in place.
 #[derive(Debug)]
 pub enum PreviewRefused {
-    /// These files are something else by now.
+    /// These files have changed meanwhile.
     Changed(Vec<String>),
-    /// Anything that a proposal of a skill is refused for.
+    /// The proposal would be refused from a skill too.
     Failure(Failure),
 }
 
@@ -213,8 +222,12 @@ impl From<Failure> for PreviewRefused {
     }
 }
 
-/// Commits what an installation has made of manifests and lock files, which the user's yes to it covers. `before` of
-/// each is what the installation began with: a file that has changed since is not replaced.
+/// Commits manifests and lock files that an installation has changed; the user's yes to the installation covers them.
+/// `before` of each is the state with which the installation began: a file that has changed since is not replaced.
+///
+/// # Errors
+///
+/// A path is protected or has changed, or the journal or the disk failed.
 pub fn commit_manifests(context: &CallContext, files: Vec<FileChange>) -> Result<Vec<String>, Failure> {
     if files.is_empty() {
         return Ok(Vec::new());
@@ -229,8 +242,12 @@ pub fn commit_manifests(context: &CallContext, files: Vec<FileChange>) -> Result
     Ok(noted(context, change, &BTreeSet::new()))
 }
 
-/// Notes changes of manifests and lock files that an installation without a sandbox has made by itself, so that they
-/// can be undone.
+/// Records changes of manifests and lock files that an installation without a sandbox has made itself, so that they can
+/// be undone.
+///
+/// # Errors
+///
+/// The journal failed.
 pub fn record_manifests(context: &CallContext, files: Vec<FileChange>) -> std::io::Result<Vec<String>> {
     if files.is_empty() {
         return Ok(Vec::new());
@@ -255,7 +272,7 @@ fn change_of(context: &CallContext, files: Vec<FileChange>) -> PreparedChange {
     }
 }
 
-/// Takes note of a change that is in place; its paths, sorted. The model has not seen the new contents of `unseen`.
+/// Notes a change that is in place, and returns its paths, sorted. The model has not seen the new contents of `unseen`.
 fn noted(context: &CallContext, change: PreparedChange, unseen: &BTreeSet<&str>) -> Vec<String> {
     let mut files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
     for file in &change.files {
@@ -269,12 +286,12 @@ fn noted(context: &CallContext, change: PreparedChange, unseen: &BTreeSet<&str>)
     paths
 }
 
-/// Proposal of a call: for each path its new content, or `None` for its removal.
+/// Proposal of a call: the new content for each path, or `None` for its deletion.
 #[derive(Debug, Clone, Default)]
 struct Proposal {
     files: BTreeMap<String, Option<Vec<u8>>>,
     bytes: u64,
-    /// Modes of files that move, by their new paths.
+    /// Modes of files that move, by new path.
     modes: BTreeMap<String, u32>,
 }
 
@@ -298,7 +315,7 @@ impl Proposal {
         self.check_count()
     }
 
-    /// Adds what the terms change without a file in the stage: files that move, and those that only change their mode.
+    /// Adds what the terms change without a file in the stage: files that move, and files that only change their mode.
     fn add_terms(&mut self, context: &CallContext, terms: &ProposalTerms) -> Result<(), Failure> {
         for (path, new_path) in &terms.renames {
             let state = self.existing(context, path)?;
@@ -340,7 +357,7 @@ impl Proposal {
             .ok_or_else(missing)
     }
 
-    /// Adds a file with a content of the repository, within the bounds of a stage.
+    /// Adds a file with content of the repository, within the limits of a stage.
     fn add_existing(&mut self, path: &str, content: Vec<u8>) -> Result<(), Failure> {
         if self.bytes + content.len() as u64 > STAGED_BYTES_MAX {
             let megabytes = STAGED_BYTES_MAX / (1024 * 1024);
@@ -359,12 +376,12 @@ impl Proposal {
     }
 }
 
-/// The paths that a stage holds, sorted; what could not be proposed is refused as it would be.
+/// Returns the paths in a stage, sorted; refuses what could not be proposed.
 pub(super) fn staged(stage: &Path) -> Result<Vec<String>, Failure> {
     Ok(collect(stage)?.files.into_keys().collect())
 }
 
-/// Reads the stage: regular files with exactly one name, and the directories above them.
+/// Reads the stage: regular files with exactly one name, and their directories.
 fn collect(stage: &Path) -> Result<Proposal, Failure> {
     let failed = |errno: Errno| failure("failed", format!("The stage cannot be read: {errno}"), None);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -399,7 +416,7 @@ fn collect(stage: &Path) -> Result<Proposal, Failure> {
     Ok(proposal)
 }
 
-/// The entries of a directory; an error holds what can be shown of a name that is not UTF-8.
+/// Names in a directory; `Err` holds a readable form of a name that is not UTF-8.
 fn names(handle: &OwnedFd) -> Result<Vec<Result<String, String>>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(handle)? {
@@ -418,7 +435,7 @@ fn read_staged(directory: &OwnedFd, name: &str, path: &str, bytes_max: u64) -> R
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let handle = rustix::fs::openat(directory, name, flags, Mode::empty()).map_err(failed)?;
     let stat = rustix::fs::fstat(&handle).map_err(failed)?;
-    // A second name would let something else change the file while it is read.
+    // Through a second name, another program could change the file while it is read.
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink != 1 {
         return Err(not_regular(path));
     }
@@ -436,7 +453,7 @@ fn not_regular(path: &str) -> Failure {
     failure("denied", message, Some("write plain files into `/stage`"))
 }
 
-/// Refuses names that a terminal, a log or the system cannot bear.
+/// Refuses names that a terminal, a log or the system cannot handle.
 fn check_name(path: &str) -> Result<(), Failure> {
     if path.is_empty() {
         return Err(failure("invalid-arguments", "The repository root is no file", None));
@@ -454,7 +471,7 @@ fn check_name(path: &str) -> Result<(), Failure> {
 
 /// Refuses a change that the policy does not grant.
 ///
-/// A skill that was not granted `write-repository` has no stage, but may still answer with deletions.
+/// A skill without `write-repository` has no stage, but may still answer with deletions.
 fn judge_effect(context: &CallContext, decision: Decision) -> Result<(), Failure> {
     match decision {
         Decision::Allow | Decision::Ask => Ok(()),
@@ -469,7 +486,7 @@ fn judge_effect(context: &CallContext, decision: Decision) -> Result<(), Failure
     }
 }
 
-/// Refuses protected and hidden paths, unless the user allowed exactly this one.
+/// Refuses protected and hidden paths, unless the user has allowed exactly this path.
 fn judge_path(context: &CallContext, path: &str) -> Result<(), Failure> {
     let (word, reason) = match context.repository.hidden(path, false) {
         Some(reason) => ("hidden", reason),
@@ -489,8 +506,9 @@ fn judge_path(context: &CallContext, path: &str) -> Result<(), Failure> {
     ))
 }
 
-/// Refuses a path that would create a dot file or a dot folder at the top level, unless the user allowed this path or
-/// this name, or the name is known to be harmless; and a name that begins with `-`, unless the user allowed the path.
+/// Refuses a path that would create a dot file or a dot folder at the top level, unless the user has allowed the path
+/// or the name, or the name is known to be harmless. Refuses a name that begins with `-`, unless the user has allowed
+/// the path.
 fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
     if path.split('/').any(|part| part.starts_with('-')) && !is_allowed(context, path) {
         let message =
@@ -544,7 +562,8 @@ fn judge_twins(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
     Ok(())
 }
 
-/// Refuses what would decide how tests run where only tests are to be written: they could pass by never running.
+/// Refuses files that decide how tests run, in an operation that only writes tests: the tests could pass by never
+/// running.
 fn judge_role(context: &CallContext, path: &str) -> Result<(), Failure> {
     if context.policy.writes() != Writes::OnlyCreated || !runner::is_configuration(path) {
         return Ok(());
@@ -566,10 +585,10 @@ fn is_allowed(context: &CallContext, path: &str) -> bool {
         .any(|allowed| allowed == path)
 }
 
-/// Refuses a proposal that would turn a directory into a git directory: git takes its configuration, which runs
-/// commands, from any directory of that shape.
+/// Refuses a proposal that would turn a directory into a git directory. git reads its configuration, which can run
+/// commands, from any directory with these entries.
 fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure> {
-    // The second is that of a linked work tree, whose configuration may lie beside it.
+    // The second is that of a linked work tree, whose configuration may be elsewhere.
     const SHAPES: [&[&str]; 2] = [&["head", "objects", "refs"], &["head", "commondir"]];
     let written: BTreeSet<String> = proposal
         .files
@@ -585,6 +604,7 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
             if SHAPES.iter().all(|shape| !shape.contains(&folded.as_str())) || is_allowed(context, path) {
                 continue;
             }
+            // Compared without case: on some file systems `head` is `HEAD`.
             let exists = |name: &&str| {
                 let folded = path::join(&directory.to_lowercase(), name);
                 let real = if *name == "head" { "HEAD" } else { name };
@@ -605,8 +625,8 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
     Ok(())
 }
 
-/// Reads the present file and judges whether it may be replaced. Deletions come first, so that a directory may take the
-/// place of a file.
+/// Reads each present file and judges whether it may be replaced. Deletions come first, so that a directory may replace
+/// a file.
 fn prepare(context: &CallContext, proposal: Proposal, terms: &ProposalTerms) -> Result<PreparedChange, Failure> {
     let modes = proposal.modes;
     let (deleted, written): (Vec<_>, Vec<_>) = proposal.files.into_iter().partition(|(_, content)| content.is_none());
@@ -615,7 +635,7 @@ fn prepare(context: &CallContext, proposal: Proposal, terms: &ProposalTerms) -> 
     let mut left = REPLACED_BYTES_MAX;
     for (path, content) in deleted.into_iter().chain(written) {
         let before = match context.repository.current(&path, left) {
-            // The file in the way goes first.
+            // The proposal deletes the file that has the directory's name.
             Err(Obstacle::NoDirectory { .. }) if path::ancestors(&path).any(|above| deleted_paths.contains(above)) => {
                 None
             }
@@ -658,7 +678,7 @@ fn prepare(context: &CallContext, proposal: Proposal, terms: &ProposalTerms) -> 
     Ok(change_of(context, files))
 }
 
-/// A mode with the executable bit for every user who may read the file, or for none.
+/// Sets the executable bit for every user who may read the file, or for none.
 fn with_executable(mode: u32, executable: bool) -> u32 {
     if executable {
         mode | (mode & 0o444) >> 2
@@ -667,8 +687,8 @@ fn with_executable(mode: u32, executable: bool) -> u32 {
     }
 }
 
-/// Refuses to replace or remove what neither the model nor the skill has read as it is, and what the operation may not
-/// change.
+/// Refuses to replace or delete a file whose current content neither the model nor the skill has read, and one that the
+/// operation may not change.
 fn judge_content(
     context: &CallContext,
     terms: &ProposalTerms,
@@ -720,7 +740,8 @@ fn judge_pointer(path: &str, before: Option<&FileState>) -> Result<(), Failure> 
     }
 }
 
-/// The proposed content with the keys that the model knows as placeholders only. Its file must have held them.
+/// Returns the proposed content with keys in place of the placeholders that the model knows. The old content of the
+/// file must have held these keys.
 fn restored(
     context: &CallContext,
     path: &str,
@@ -741,7 +762,7 @@ fn restored(
     })
 }
 
-/// Says why a path cannot be replaced, and what to propose instead.
+/// Explains why a path cannot be replaced, and what to propose instead.
 fn refused(context: &CallContext, path: &str, obstacle: &Obstacle) -> Failure {
     let real = || {
         let real = context.repository.open_within(path, &context.cancel).ok()?.path;
@@ -755,7 +776,7 @@ fn refused(context: &CallContext, path: &str, obstacle: &Obstacle) -> Failure {
     }
 }
 
-/// Journals the change, puts it in place, and notes how that ended.
+/// Journals the change, puts it in place, and records the result in the journal.
 fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Failure> {
     let unchanged = |error: &dyn std::fmt::Display, hint: Option<String>| {
         failure("failed", format!("{error}; nothing was changed"), hint.as_deref())
@@ -800,7 +821,7 @@ fn is_full(error: &std::io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<ContentsFull>())
 }
 
-/// Rolls back a change that the journal does not hold as committed, and reports it, instead of leaving it to the next
+/// Rolls back a change that the journal does not record as committed, and reports it, instead of leaving it to the next
 /// start. Later changes by others stay and are named.
 fn take_back(context: &CallContext, change: &PreparedChange, why: &str, hint: Option<String>) -> Failure {
     let recovery = changes::recover_locked(&context.repository, change);
@@ -808,7 +829,7 @@ fn take_back(context: &CallContext, change: &PreparedChange, why: &str, hint: Op
     late.for_each(|late| context.changes.written_late(late));
     let left = recovery.reasons();
     if !recovery.is_settled() {
-        // It stays open.
+        // The change stays open in the journal.
         let message = format!("{why}; it could not be taken back everywhere: {left}");
         return failure("failed", message, Some("the next start of the backend tries again"));
     }
@@ -821,7 +842,8 @@ fn take_back(context: &CallContext, change: &PreparedChange, why: &str, hint: Op
     failure("failed", message, hint.as_deref())
 }
 
-/// A change that is not noted as abandoned is found open at the next start, and found to need nothing.
+/// Records that a change was taken back. If that fails, the next start finds the change open and has nothing to do for
+/// it.
 fn abandon(context: &CallContext, change: &PreparedChange) {
     if let Err(error) = context.changes.abandoned(&change.id) {
         tracing::warn!(change = %change.id, %error, "a change that was taken back cannot be noted as such");
@@ -829,7 +851,7 @@ fn abandon(context: &CallContext, change: &PreparedChange) {
 }
 
 impl SessionFiles {
-    /// Takes note of a file that is in place: the model knows what it wrote.
+    /// Notes a file that is in place. The model knows what it wrote.
     fn note(&mut self, file: &FileChange) {
         match &file.after {
             Some(after) => self.seen.insert(file.path.clone(), sha256_hex(&after.content)),
@@ -842,8 +864,8 @@ impl SessionFiles {
     }
 }
 
-/// Combines the changes of a session to a file, seen from its start: the change so far, and whether the file was there
-/// before and is there after the newest change.
+/// Combines the changes of a session to a file: the change since the session's start, and whether the file existed
+/// before and after the newest change.
 fn combined(previous: Option<ChangeKind>, before: bool, after: bool) -> Option<ChangeKind> {
     let existed_at_start = match previous {
         Some(ChangeKind::Created) => false,

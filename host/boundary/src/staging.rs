@@ -1,8 +1,8 @@
-//! `/stage` of one call: a private directory, made when the guest first writes, with quotas.
+//! `/stage` of one call: a private directory with quotas, made when the guest first writes.
 //!
-//! A guest can make regular files and directories in it and nothing else, so no path in it ever leads out. Quotas count
-//! what was ever written in the call, not the bytes that are left: a file that is deleted while it is open still takes
-//! its space. Checking and committing what it holds in the end is the business of `stage`.
+//! A guest can make regular files and directories there and nothing else, so no path leads out. The quotas count what
+//! was ever written in the call, not what is left: a file that is deleted while it is open still takes space. `stage`
+//! checks and commits the result.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use tool_core::disk;
 use tool_repository::path::split;
 use tool_sandbox::scratch::{self, ScratchFolder};
 
-/// Flags of every open here.
+/// Flags of every open in a stage.
 const COMMON: OFlags = OFlags::CLOEXEC.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK);
 
-/// Why something was not written.
+/// Reason why a write failed.
 pub(crate) enum StageError {
-    /// The guest gets it.
+    /// An error that the guest gets.
     Io(std::io::Error),
-    /// The guest is ended.
+    /// An error that ends the guest.
     Stop(wasmtime::Error),
 }
 
@@ -46,7 +46,7 @@ impl From<Stop> for StageError {
 /// The stage of one call.
 #[derive(Default)]
 pub(crate) struct Stage {
-    /// The program's own directory, where one is known.
+    /// The program's own directory, if known.
     home: Option<PathBuf>,
     root: Option<Root>,
     bytes: u64,
@@ -86,7 +86,7 @@ impl StageFile {
 }
 
 impl Stage {
-    /// A stage that is made below the program's own directory, where one is known.
+    /// A stage that is made below the program's own directory, if that is known.
     pub(crate) fn below(home: Option<&Path>) -> Self {
         Self {
             home: home.map(Path::to_owned),
@@ -94,7 +94,7 @@ impl Stage {
         }
     }
 
-    /// True once its disk was full. The guest gets a number for it at best.
+    /// True once its disk was full. The guest only gets an error number for that.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }
@@ -104,7 +104,7 @@ impl Stage {
         result
     }
 
-    /// Hands the directory over, so that it outlives the store.
+    /// Takes the directory out, so that it outlives the store.
     pub(crate) fn take(&mut self) -> Option<ScratchFolder> {
         self.root.take().map(|root| root.directory)
     }
@@ -123,7 +123,7 @@ impl Stage {
         self.root.as_ref().ok_or(StageError::Io(Errno::NOENT.into()))
     }
 
-    /// Writes all of it, within the quota.
+    /// Writes all of `contents`, within the quota.
     pub(crate) fn write(
         &mut self,
         file: &StageFile,
@@ -151,7 +151,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Writes at the end.
+    /// Writes at the end of the file.
     pub(crate) fn append(&mut self, file: &StageFile, contents: &[u8], limits: &Limits) -> Result<(), StageError> {
         let end = file.size()?;
         self.write(file, contents, end, limits)
@@ -218,6 +218,7 @@ impl Stage {
         let handle = match existing {
             Err(Errno::NOENT) if open_flags.contains(OpenFlags::CREATE) => {
                 self.count_entry(limits)?;
+                // `EXCL` also refuses to follow a link, should one exist.
                 let flags = flags | OFlags::CREATE | OFlags::EXCL;
                 rustix::fs::openat(&parent, name, flags, Mode::RUSR | Mode::WUSR)?
             }
@@ -281,7 +282,7 @@ impl Stage {
 }
 
 impl Root {
-    /// The directory above a path, opened, and the last name.
+    /// Opens the directory above a path, and returns it with the last name.
     fn parent<'a>(&self, path: &'a str) -> Result<(OwnedFd, &'a str), Errno> {
         let (parent, name) = split(path);
         if name.is_empty() {
@@ -290,7 +291,8 @@ impl Root {
         Ok((self.directory(parent)?, name))
     }
 
-    /// Opens a directory, one name after the other, none of which may be a link.
+    /// Opens a directory, one name after the other. `NOFOLLOW` only covers the last name of an open, so each is opened
+    /// separately.
     fn directory(&self, path: &str) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | COMMON;
         let mut handle = rustix::fs::openat(&self.handle, ".", flags, Mode::empty())?;

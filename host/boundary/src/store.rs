@@ -1,6 +1,6 @@
-//! The store of one guest: its rights, its handles, and the limits that wasmtime asks for.
+//! The store of one guest: its rights, its handles, and the limits that wasmtime enforces.
 //!
-//! `wasi`, `guard` and `imports` are implemented on [`StoreState`]: they decide what the guest sees of the world.
+//! `wasi`, `guard` and `imports` are implemented for [`StoreState`]: they decide what the guest can see and do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::staging::Stage;
 use crate::{CallContext, CallError};
 use tool_core::api::{Effect, ErrorKind};
 
-/// Hint where `--allow` cannot help.
+/// Hint for an effect that `--allow` cannot grant.
 const UNDECLARED: &str = "only what the skill's own description declares can be granted";
 
 /// Facts about the component of a call.
@@ -37,13 +37,13 @@ pub(crate) struct Grants {
     pub(crate) services: Arc<dyn Services>,
     pub(crate) component: Arc<GuestComponent>,
     declared: Vec<Effect>,
-    /// Declared, and kept back by the repository's lock file or by what the user has pinned.
+    /// Declared effects that the repository's lock file, or what the user has pinned, withholds.
     withheld: Vec<Effect>,
     granted: Vec<Effect>,
 }
 
 impl Grants {
-    /// Of what a skill declares, no more than `within` counts.
+    /// Rights of a skill. Only declared effects that are in `within` count.
     pub(crate) fn new(
         context: &Arc<CallContext>,
         services: &Arc<dyn Services>,
@@ -65,7 +65,7 @@ impl Grants {
         }
     }
 
-    /// These rights for a function of this component.
+    /// The same rights, for a function of this component.
     pub(crate) fn of(self, component: GuestComponent) -> Self {
         Self {
             component: Arc::new(component),
@@ -73,7 +73,7 @@ impl Grants {
         }
     }
 
-    /// Why an effect that is not granted is denied, and what the user can do about it.
+    /// Returns why an effect is denied, and what the user can do about it.
     pub(crate) fn denial(&self, effect: Effect) -> (String, String) {
         let message = || format!("The effect `{effect}` is not granted here.");
         if !self.declares(effect) {
@@ -89,7 +89,7 @@ impl Grants {
         }
     }
 
-    /// Returns the denial as the error of the call.
+    /// The denial as the error of a call.
     pub(crate) fn denied(&self, skill: &str, effect: Effect) -> CallError {
         denied(skill, effect, self.denial(effect).1)
     }
@@ -114,7 +114,7 @@ impl Grants {
 /// The data of one store.
 pub(crate) struct StoreState {
     pub(crate) call: Arc<CallBudget>,
-    /// Absent while a component describes itself: every capability is denied, the clock and the random numbers included.
+    /// Absent while a component describes itself: every capability is denied, and clock and random numbers are fixed.
     pub(crate) grants: Option<Grants>,
     pub(crate) table: ResourceTable,
     pub(crate) sockets: WasiSocketsCtx,
@@ -126,7 +126,7 @@ pub(crate) struct StoreState {
     pub(crate) stderr: Vec<u8>,
     /// Clock of a guest without grants, as in `describe()`.
     pub(crate) told: Duration,
-    /// State of the random numbers of such a guest.
+    /// State of the random numbers of a guest without grants.
     pub(crate) dealt: u64,
     memory: u64,
 }
@@ -152,7 +152,7 @@ impl StoreState {
         }
     }
 
-    /// Why an effect that is not granted is denied, and what the user can do about it.
+    /// Returns why an effect is denied, and what the user can do about it.
     pub(crate) fn denial(&self, effect: Effect) -> (String, String) {
         match &self.grants {
             Some(grants) => grants.denial(effect),
@@ -163,7 +163,7 @@ impl StoreState {
         }
     }
 
-    /// Returns the end of a guest that uses an effect without a grant.
+    /// Ends a guest that uses an effect without a grant.
     pub(crate) fn stop(&self, effect: Effect) -> Stop {
         let (_, hint) = self.denial(effect);
         Stop::Denied {
@@ -177,10 +177,10 @@ impl StoreState {
         grants.has(effect).then_some(&grants.context)
     }
 
-    /// Puts something of ours behind a handle whose type the interface names.
+    /// Stores a value behind a handle whose type the interface prescribes.
     ///
-    /// The interface's own types (`Descriptor`, `DynInputStream`, …) serve as names only: nothing of those types is
-    /// ever made, so every handle that the guest holds leads to something of ours.
+    /// The interface's own types (`Descriptor`, `DynInputStream`, …) serve as names only. No value of these types is
+    /// ever made, so every handle of a guest leads to a value of this crate.
     pub(crate) fn push<T: Send + 'static, R: 'static>(&mut self, entry: T) -> Result<Resource<R>, ResourceTableError> {
         Ok(Resource::new_own(self.table.push(entry)?.rep()))
     }
@@ -239,7 +239,7 @@ impl ResourceLimiter for StoreState {
     }
 }
 
-/// No socket may be bound or connected.
+/// A context in which no socket may be bound or connected.
 fn socket_rights() -> WasiSocketsCtx {
     WasiSocketsCtx::default()
 }
@@ -250,6 +250,7 @@ pub(crate) fn open_store(engine: &Engine, call: &Arc<CallBudget>, grants: Option
     store.limiter(|state| state);
     store.set_hostcall_fuel(call.limits.host_call_bytes);
     store.set_max_component_handles(call.limits.handles);
+    // Every tick of the epoch interrupts the guest, and the callback decides whether it goes on.
     store.set_epoch_deadline(1);
     store.epoch_deadline_callback(|context| {
         context.data().call.check()?;
@@ -258,7 +259,7 @@ pub(crate) fn open_store(engine: &Engine, call: &Arc<CallBudget>, grants: Option
     store
 }
 
-/// Returns the last output of a guest to standard error, for the message of its end.
+/// Returns the guest's last output to standard error, for the message about its end.
 pub(crate) fn last_words(store: &Store<StoreState>) -> String {
     String::from_utf8_lossy(&store.data().stderr).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Sources and targets of the streams that a guest holds: `guard` opens them, `wasi` reads and writes them.
+//! Sources and targets of a guest's streams: `guard` opens them, `wasi` reads and writes them.
 
 use std::sync::Arc;
 
@@ -7,23 +7,23 @@ use crate::files::RepositoryFile;
 use crate::staging::StageFile;
 
 pub(crate) enum Input {
-    /// Nowhere: at its end from the start.
+    /// No source: at its end from the start.
     Empty,
-    /// A file of the repository, from a position on.
+    /// A file of the repository, from an offset on.
     Repository { file: RepositoryFile, offset: u64 },
-    /// A file of the stage, from a position on.
+    /// A file of the stage, from an offset on.
     Stage { file: StageFile, offset: u64 },
-    /// The body of a response, from a position on.
+    /// The body of a response, from an offset on.
     Body { bytes: Vec<u8>, offset: usize },
 }
 
 pub(crate) enum GuestOutput {
-    /// To the bounded log; `keep` also keeps the end for the words of a crash.
+    /// The bounded log; `keep` also keeps the end of the output for the message about a crash.
     Log { keep: bool },
-    /// To a file of the stage, from a position on.
+    /// A file of the stage, from an offset on.
     Stage { file: StageFile, offset: u64 },
-    /// To the end of a file of the stage.
+    /// The end of a file of the stage.
     Append { file: StageFile },
-    /// To the body of a request.
+    /// The body of a request.
     Body { exchange: Arc<HttpExchange> },
 }

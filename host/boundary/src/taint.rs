@@ -1,8 +1,8 @@
 //! Taint: text from outside the user's own files has entered a conversation.
 //!
-//! `tool_repository::origins` knows such places by their names and by what git tracks. `guard` and `imports` record what a
-//! call has read and run, and `call` judges it at the end of the call. The policy decides what a tainted conversation may
-//! still cause without a fresh yes.
+//! `tool_repository::origins` recognises such files by their names and by what git tracks. `guard` and `imports` record
+//! what a call has read and run, and `call` judges it at the end. The policy decides which effects a tainted
+//! conversation may still have without a new yes.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use tool_repository::origins::{FileOrigin, FileOrigins};
 
 use crate::{CallContext, Conversation, SessionFiles, limits};
 
-/// Foreign text that has entered the conversation of a session.
+/// Text from outside that has entered the conversation of a session.
 #[derive(Debug, Default)]
 pub struct Taint {
     is_untrusted: bool,
@@ -23,7 +23,7 @@ pub struct Taint {
 }
 
 impl Taint {
-    /// Nothing yet; in a repository that is not trusted, everything.
+    /// Without text from outside; in a repository that is not trusted, everything counts as such.
     pub fn new(is_untrusted: bool) -> Self {
         Self {
             is_untrusted,
@@ -32,14 +32,15 @@ impl Taint {
         }
     }
 
-    /// True where the repository itself is not trusted.
+    /// True if the repository itself is not trusted.
     pub fn is_untrusted(&self) -> bool {
         self.is_untrusted
     }
 
-    /// Takes note of text from these places.
+    /// Notes text from these places.
     pub fn note(&self, places: &[String]) {
         let mut known = self.lock();
+        // Also counted if all places are known: a yes for the session was given before this text.
         self.texts.fetch_add(u64::from(!places.is_empty()), Ordering::SeqCst);
         for place in places {
             if known.len() < limits::FOREIGN_PLACES_MAX && !known.contains(place) {
@@ -81,20 +82,20 @@ impl Taint {
     }
 }
 
-/// Words of a request in which names of files are looked for.
+/// Words of a request that are looked at as names of files.
 const WORDS_MAX: usize = 4_096;
 
-/// Files that git does not track and that are the user's all the same.
+/// Files that git does not track and that are the user's own nevertheless.
 #[derive(Debug, Default)]
 pub struct VouchedFiles {
-    /// Made by earlier sessions in this repository.
+    /// Files that earlier sessions made in this repository.
     made: BTreeSet<String>,
-    /// Words of the user that can be paths. Of a directory the path ends with `/`.
+    /// Words of the user that can be paths. The path of a directory ends with `/`.
     named: BTreeSet<String>,
 }
 
 impl VouchedFiles {
-    /// `made` are files that sessions made.
+    /// `made` are files that sessions have made.
     pub fn new(made: BTreeSet<String>) -> Self {
         Self {
             made,
@@ -102,7 +103,7 @@ impl VouchedFiles {
         }
     }
 
-    /// Takes in the words of a text that the user wrote in a directory, relative to the root.
+    /// Adds the words of a text that the user wrote in `directory`, which is relative to the root.
     pub fn add_text(&mut self, text: &str, directory: &str) {
         let is_end = |letter: char| letter.is_whitespace() || "\"'`()[]{}<>,;|".contains(letter);
         for word in text.split(is_end).take(WORDS_MAX) {
@@ -116,7 +117,7 @@ impl VouchedFiles {
         }
     }
 
-    /// Takes in a path of a file or of a directory that the user gave, relative to a directory or to the root.
+    /// Adds the path of a file or directory that the user gave, relative to `directory` or to the root.
     pub fn add_path(&mut self, path: &str, directory: &str) {
         self.add(path, directory, true);
     }
@@ -136,8 +137,8 @@ impl VouchedFiles {
         }
     }
 
-    /// True for a file that a session made or the user named: by its path, by an end of it with more than its name, or by
-    /// a directory that is written with a `/`. The same for a directory in which a session made a file.
+    /// True for a file that a session made or the user named: by its path, by the end of its path with at least one
+    /// directory, or by a directory that is written with a `/`. Also for a directory in which a session made a file.
     pub fn holds(&self, path: &str) -> bool {
         let is_named = |part: &str| self.named.contains(part);
         let slashes = || path.match_indices('/').map(|(at, _)| at);
@@ -153,7 +154,7 @@ impl VouchedFiles {
     }
 }
 
-/// Judges the files of a call: by names and by git, and by what the session wrote and the user named.
+/// Judges the files of a call by their names, by git, and by what the session wrote and the user named.
 #[derive(Debug)]
 pub struct OutsideFiles {
     origins: FileOrigins,
@@ -171,7 +172,8 @@ impl OutsideFiles {
         }
     }
 
-    /// The place of others that a file lies in, or is where git does not track it; `None` for one of the user's own.
+    /// The place from outside to which a file belongs, also because git does not track it; `None` for one of the user's
+    /// own.
     pub fn find_place(&self, path: &str) -> Option<String> {
         match self.origins.of_file(path) {
             FileOrigin::Own => None,
@@ -180,8 +182,8 @@ impl OutsideFiles {
         }
     }
 
-    /// The place from outside whose names a list of `directory` shows: a directory of others, or one in which git tracks
-    /// nothing and for one of whose `entries` neither user nor session vouches.
+    /// The place from outside whose names a list of `directory` shows: a directory of others, or one in which git
+    /// tracks no file and one of whose `entries` neither the user has named nor a session has made.
     pub fn find_directory<'a>(&self, directory: &str, mut entries: impl Iterator<Item = &'a str>) -> Option<String> {
         match self.origins.of_directory(directory) {
             FileOrigin::Own => None,

@@ -1,7 +1,7 @@
-//! Requests that leave the host for a guest, as the daemon gets them: checked, with their secrets filled in.
+//! Requests for a guest as the daemon gets them: checked, with their secrets filled in.
 //!
-//! This crate opens no connection. It decides whether a request may be sent; [`HttpTransport`] decides whether the address
-//! behind the host may be connected to, and sends the request there.
+//! This crate opens no connection. It decides whether a request may be sent; [`HttpTransport`] decides whether the
+//! address of the host may be connected to, and sends the request.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use tool_core::api::HostName;
 
-/// Largest body of a response.
+/// Bytes of the largest body of a response.
 pub const RESPONSE_BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Largest sum of the header fields of a request or a response.
+/// Bytes of all header fields of a request or a response.
 pub const FIELDS_BYTES_MAX: usize = 32 * 1024;
 
 /// Header fields in their order. Names are lower-case.
@@ -27,7 +27,7 @@ pub struct OutboundRequest {
     pub host: HostName,
     /// True for TLS.
     pub is_encrypted: bool,
-    /// Method, in capitals.
+    /// Method, in upper case.
     pub method: String,
     /// Path and query; begins with `/`.
     pub path_with_query: String,
@@ -35,13 +35,13 @@ pub struct OutboundRequest {
     pub fields: HeaderFields,
     /// Body.
     pub body: Vec<u8>,
-    /// Time for all of it.
+    /// Time for the whole exchange.
     pub timeout: Duration,
-    /// `SSL_CERT_FILE` and `SSL_CERT_DIR` of the calling command, as far as they are set.
+    /// `SSL_CERT_FILE` and `SSL_CERT_DIR` of the calling command, if set.
     pub authorities: BTreeMap<String, String>,
 }
 
-/// A response, whole.
+/// A complete response.
 #[derive(Debug, Clone)]
 pub struct InboundResponse {
     /// Status code.
@@ -52,25 +52,25 @@ pub struct InboundResponse {
     pub body: Vec<u8>,
 }
 
-/// Why there is no response.
+/// Reason why there is no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
-    /// The name has no address.
+    /// The host name has no address.
     #[error("the host has no address")]
     NoAddress,
-    /// The address is one of this machine or of a private network, and the user's file does not name the host.
+    /// The address belongs to this machine or a private network, and the user's file does not name the host.
     #[error("the address of the host is not public, and the user's file does not name the host")]
     ProhibitedAddress,
-    /// No TLS, and the user's file does not name the host.
+    /// The request has no TLS, and the user's file does not name the host.
     #[error("the request is not encrypted, and the user's file does not name the host")]
     NotEncrypted,
-    /// No connection was made.
+    /// No connection could be made.
     #[error("the host does not accept connections")]
     Refused,
     /// The certificate or the encryption is not acceptable.
     #[error("the encryption of the host is not acceptable")]
     Encryption,
-    /// The time is up.
+    /// The time is over.
     #[error("the host did not answer in time")]
     Timeout,
     /// The body is longer than [`RESPONSE_BODY_BYTES_MAX`].
@@ -79,7 +79,7 @@ pub enum TransportError {
     /// The header fields are longer than [`FIELDS_BYTES_MAX`].
     #[error("the header of the response is too long")]
     FieldsTooLong,
-    /// The response breaks the protocol, or breaks off.
+    /// The response breaks the protocol, or ends too early.
     #[error("the response is not valid")]
     Invalid,
     /// This process has no transport.
@@ -89,8 +89,8 @@ pub enum TransportError {
 
 /// Sends requests. The daemon implements it.
 pub trait HttpTransport: Send + Sync {
-    /// Begins to send a request and returns at once. It connects only to an address that it has checked itself, follows no
-    /// redirect, and gives up when `cancel` is cancelled.
+    /// Starts to send a request, and returns immediately. It connects only to an address that it has checked itself,
+    /// follows no redirects, and gives up when `cancel` is cancelled.
     fn send(
         &self,
         request: OutboundRequest,

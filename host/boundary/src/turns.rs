@@ -1,5 +1,4 @@
-//! Turns: how many calls are at work, how many wait, and how many have given theirs up while their user is asked or a
-//! program runs for them.
+//! Permits for skill calls: a call gives its permit up while its user is asked or a program runs for it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -14,7 +13,7 @@ use super::{Approver, CallContext, CallError, Conversation, Crowd, Limits, Quest
 pub struct Turns {
     state: Mutex<TurnState>,
     freed: Condvar,
-    /// A run is over, for which another call may wait.
+    /// Notified when a program has ended, so that another may start.
     ran: Condvar,
     limits: Limits,
 }
@@ -23,17 +22,17 @@ pub struct Turns {
 struct TurnState {
     working: usize,
     waiting: usize,
-    /// Calls that have given up their turn while their user is asked.
+    /// Calls without a permit whose user is asked.
     asking: usize,
-    /// Calls that have given up their turn for a run, which is under way or waits for another one's end.
+    /// Calls without a permit whose program runs or waits to start.
     running: usize,
-    /// The runs under way.
+    /// Programs that run.
     runs: usize,
-    /// Calls that gave their turn up and want one again: they come before all that wait.
+    /// Calls that want their permit back. They come before all calls that wait for their first.
     returning: usize,
 }
 
-/// Reason why a call does without its turn.
+/// Reason why a call gives up its permit.
 #[derive(Debug, Clone, Copy)]
 enum Aside {
     /// Its user is asked.
@@ -43,12 +42,12 @@ enum Aside {
 }
 
 impl TurnState {
-    /// True where a call that has not begun may have a turn.
+    /// True if a call that has not begun may get a permit.
     fn is_free(&self, max: usize) -> bool {
         self.working + self.returning < max
     }
 
-    /// Counter of the calls that do this.
+    /// Counter of the calls without a permit for this reason.
     fn aside(&mut self, what: Aside) -> &mut usize {
         match what {
             Aside::Asking => &mut self.asking,
@@ -57,14 +56,14 @@ impl TurnState {
     }
 }
 
-/// The right to run one store.
+/// Permits one store to run.
 pub struct CallPermit<'a>(&'a Turns);
 
-/// Interval at which a waiting call checks for cancellation. A hundred may wait, and each check costs a wake-up.
+/// Interval at which a waiting call checks for cancellation. A hundred calls may wait, and each check costs a wake-up.
 const TURN_SLICE: Duration = Duration::from_millis(50);
 
 impl Turns {
-    /// Admits as many calls as `limits` says.
+    /// Admits as many calls as `limits` allows.
     pub fn new(limits: Limits) -> Self {
         Self {
             state: Mutex::default(),
@@ -78,7 +77,11 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn.
+    /// Waits for a permit.
+    ///
+    /// # Errors
+    ///
+    /// Too many calls wait, the wait took too long, or the session was cancelled.
     pub fn take(&self, skill: &str, context: &CallContext) -> Result<CallPermit<'_>, CallError> {
         let busy = || CallError::Busy {
             skill: skill.to_owned(),
@@ -113,8 +116,8 @@ impl Turns {
         Ok(CallPermit(self))
     }
 
-    /// More turns for the parts of a call, as far as turns are free and no call waits for them. One turn always stays free,
-    /// so that a later call begins at once.
+    /// Takes further permits for the parts of a call, if some are free and no call waits for them. One always stays
+    /// free, so that a later call can begin immediately.
     pub(super) fn more(&self, max: usize) -> Vec<CallPermit<'_>> {
         let mut state = self.state();
         let free = match state.waiting {
@@ -129,8 +132,8 @@ impl Turns {
         (0..count).map(|_| CallPermit(self)).collect()
     }
 
-    /// Does without the turn that this thread's call has while `wait` waits for a person, who may take minutes. Nothing
-    /// where too many do so, over all or in its session, which `ours` counts: each keeps its instance.
+    /// Gives up the permit of this thread's call while `wait` waits for a person, who may take minutes. `None` if too
+    /// many calls do so, in all or in the session, which `ours` counts: each of them keeps its instance in memory.
     fn without<R>(&self, ours: &AtomicUsize, cancel: &CancellationToken, wait: impl FnOnce() -> R) -> Option<R> {
         let max = self.limits.asking_of_session;
         let _ours = Counted::below(ours, max)?;
@@ -138,9 +141,9 @@ impl Turns {
         Some(wait())
     }
 
-    /// Does without the turn that this thread's call has while `run` waits for a program, which may take a quarter of an
-    /// hour. The turn is given up before the run may begin: who waits for that keeps no other call waiting. `ours` counts
-    /// those of its session.
+    /// Gives up the permit of this thread's call while `run` waits for a program, which may take a quarter of an hour.
+    /// The call gives its permit up before it waits for the program to start, so that it blocks no other call
+    /// meanwhile. `ours` counts such calls of its session.
     fn running<R>(&self, ours: &AtomicUsize, cancel: &CancellationToken, run: impl FnOnce() -> R) -> Result<R, NoRun> {
         let _ours = Counted::below(ours, self.limits.runs_of_session).ok_or(NoRun::Busy)?;
         let max = self.limits.runs_concurrent + self.limits.runs_waiting;
@@ -149,7 +152,7 @@ impl Turns {
         Ok(run())
     }
 
-    /// Waits until one run more may be under way.
+    /// Waits until another program may start.
     fn begin(&self, cancel: &CancellationToken) -> Result<RunPermit<'_>, NoRun> {
         let since = Instant::now();
         let mut state = self.state();
@@ -167,8 +170,8 @@ impl Turns {
         Ok(RunPermit(self))
     }
 
-    /// Gives up the turn that this thread's call has, until what comes back is dropped: also where its owner panics, who
-    /// gives back the turn. Nothing where `max` do the same.
+    /// Gives up the permit of this thread's call until the returned value is dropped. That also happens if the owner
+    /// panics, whose permit is then returned. `None` if `max` calls have done the same.
     fn aside<'a>(&'a self, what: Aside, max: usize, cancel: &'a CancellationToken) -> Option<Again<'a>> {
         let mut state = self.state();
         let count = state.aside(what);
@@ -185,7 +188,7 @@ impl Turns {
         })
     }
 
-    /// Takes a turn again. The end of the session is not kept waiting: its call has only to end.
+    /// Takes the permit back. After the session was cancelled it does not wait: the call only has to end.
     fn again(&self, what: Aside, cancel: &CancellationToken) {
         let mut state = self.state();
         *state.aside(what) -= 1;
@@ -198,12 +201,12 @@ impl Turns {
         state.working += 1;
     }
 
-    /// Wakes calls that wait for a turn. Without a waiter, it would cost a system call all the same.
+    /// Wakes calls that wait for a permit. Notifying costs a system call even if none waits.
     fn wake(&self, state: &TurnState) {
         match (state.returning, state.waiting) {
             (0, 0) => {}
             (0, _) => self.freed.notify_one(),
-            // One of those that come first may not be the one that is woken.
+            // `notify_one` could wake a call that waits for its first permit and must let the others pass.
             _ => self.freed.notify_all(),
         }
     }
@@ -217,11 +220,11 @@ impl Drop for CallPermit<'_> {
     }
 }
 
-/// One more, until it is dropped.
+/// Counts one more until it is dropped.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
-    /// Nothing where there are `max`.
+    /// `None` if the count is `max` already.
     fn below(count: &'a AtomicUsize, max: usize) -> Option<Self> {
         let more = |count| (count < max).then_some(count + 1);
         let counted = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
@@ -235,7 +238,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// A run under way.
+/// Permits one program to run.
 struct RunPermit<'a>(&'a Turns);
 
 impl Drop for RunPermit<'_> {
@@ -245,16 +248,16 @@ impl Drop for RunPermit<'_> {
     }
 }
 
-/// Why a run did not begin.
+/// Reason why a program did not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRun {
-    /// Too many are under way, or wait.
+    /// Too many programs run or wait.
     Busy,
     /// The session ended before.
     Cancelled,
 }
 
-/// Takes a turn again when it is dropped.
+/// Takes the permit back when it is dropped.
 struct Again<'a> {
     turns: &'a Turns,
     what: Aside,
@@ -267,7 +270,7 @@ impl Drop for Again<'_> {
     }
 }
 
-/// Returns the context for a call that holds one turn on each of its threads, and gives it up while it waits for its
+/// Returns the context for a call that holds a permit on each of its threads, and gives it up while it waits for its
 /// user or for a program.
 pub fn holding(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallContext> {
     let approver = AskingAside {
@@ -290,7 +293,7 @@ pub fn holding(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallContext> {
     })
 }
 
-/// The turn that a call holds and gives up while a program runs for it. The default is none, as before a call has one.
+/// The permit that a call gives up while a program runs for it. The default is none, before a call has one.
 #[derive(Debug, Clone, Default)]
 pub struct HeldTurn(Option<Arc<Held>>);
 
@@ -299,12 +302,17 @@ struct Held {
     turns: Arc<Turns>,
     conversation: Arc<Conversation>,
     is_turned_away: AtomicBool,
-    /// True once a recipe of the call has started a program, even if that program failed.
+    /// True once a program has run for the call, even if it failed.
     has_run_program: AtomicBool,
 }
 
 impl HeldTurn {
-    /// Runs what waits for a program: eight suites of tests would stop every call of every session.
+    /// Runs `run`, which waits for a program, without the permit: otherwise eight test suites would block the calls of
+    /// every session.
+    ///
+    /// # Errors
+    ///
+    /// Too many programs run or wait, or the session was cancelled.
     pub fn run<R>(&self, cancel: &CancellationToken, run: impl FnOnce() -> R) -> Result<R, NoRun> {
         let Some(held) = &self.0 else { return Ok(run()) };
         let run = || {
@@ -318,20 +326,20 @@ impl HeldTurn {
         ran
     }
 
-    /// True once a recipe of the call has started a program. The call's result may then hold words of that program.
+    /// True once a program has run for the call. The call's result may then hold output of that program.
     pub(super) fn has_run_program(&self) -> bool {
         let held = self.0.as_ref();
         held.is_some_and(|held| held.has_run_program.load(Ordering::Relaxed))
     }
 
-    /// True where too many others ran for the call to go on. No answer of a skill says so.
+    /// True if too many programs ran for the call to go on. The answer of the skill does not decide this.
     pub(super) fn is_turned_away(&self) -> bool {
         let held = self.0.as_ref();
         held.is_some_and(|held| held.is_turned_away.load(Ordering::Relaxed))
     }
 }
 
-/// Asks without holding a turn: eight unanswered questions would stop every call of every session.
+/// Asks without holding a permit: otherwise eight open questions would block the calls of every session.
 struct AskingAside {
     approver: Arc<dyn Approver>,
     conversation: Arc<Conversation>,

@@ -33,7 +33,7 @@ impl Approver for Nobody {
     }
 }
 
-/// Journal that keeps no change to finish or undo later.
+/// Journal that records no change, so that none can be finished or undone later.
 #[derive(Debug, Clone, Copy)]
 pub struct Unrecorded;
 
@@ -51,7 +51,7 @@ impl ChangeJournal for Unrecorded {
     }
 }
 
-/// A host without git, programs and a network: each of these imports fails.
+/// A host without git, programs and network: each of these imports fails.
 #[derive(Debug, Clone, Copy)]
 pub struct NoServices;
 
@@ -159,7 +159,7 @@ impl Services for NoServices {
 }
 
 impl CallContext {
-    /// The surroundings of such a call.
+    /// The context of such a call.
     pub fn unattended(repository: Arc<Repository>, policy: Policy) -> Self {
         Self {
             repository,

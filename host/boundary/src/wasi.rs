@@ -1,8 +1,9 @@
-//! WASI 0.2 without the file system: streams, waiting, clocks, random numbers, and what a guest has none of.
+//! WASI 0.2 without the file system: streams, waiting, clocks, random numbers, and interfaces that give a guest
+//! nothing.
 //!
-//! These are implementations of our own, because every one of them is a bound: a wait ends at the call's deadline or
-//! on cancellation, output goes to a bounded log, random bytes are counted, sockets refuse, and there is no
-//! environment, no argument and no input. Nothing here waits on an asynchronous runtime. Files are `guard`.
+//! These are our own implementations, because each of them enforces a limit: a wait ends at the call's deadline or on
+//! cancellation, output goes to a bounded log, random bytes are counted, sockets are refused, and environment,
+//! arguments and input are empty. Nothing here waits on an asynchronous runtime. `guard` implements files.
 
 use std::io;
 use std::sync::Arc;
@@ -33,22 +34,23 @@ use crate::streams::{GuestOutput, Input};
 use crate::{limits, log};
 use tool_core::api::ErrorKind;
 
-/// Longest sleep between two looks at the deadline and at cancellation.
+/// Longest sleep between two checks of the deadline and of cancellation.
 const WAIT_SLICE: Duration = Duration::from_millis(5);
 
-/// Longest sleep between two looks at a response: those of a server nearby come within milliseconds.
+/// Longest sleep between two checks for a response: a server nearby answers within milliseconds.
 const RESPONSE_SLICE: Duration = Duration::from_millis(1);
 
-/// Resolution of the clocks. Honest guests need no finer steps, and timing attacks do.
+/// Resolution of the clocks. Timing attacks need finer steps, other guests do not.
 const CLOCK_STEP: Duration = Duration::from_millis(1);
 
-/// Time on the monotonic clock when a call begins. Some runtimes, such as Go's, take 0 for a clock that is broken.
+/// Monotonic time when a call begins. Some runtimes, such as Go's, take 0 for a broken clock.
 const CLOCK_START: Duration = Duration::from_secs(1);
 
-/// When it is for what describes itself, since the Unix epoch: the first second of the year 2000, for ever.
+/// Wall-clock time in `describe()`, since the Unix epoch: the first second of the year 2000, so that the descriptor is
+/// deterministic.
 const DESCRIBED_AT: Duration = Duration::from_secs(946_684_800);
 
-/// Adds everything of WASI that is not the file system.
+/// Adds all of WASI except the file system.
 pub(super) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     type Own = HasSelf<StoreState>;
     error::add_to_linker::<StoreState, Own>(linker, |state| state)?;
@@ -72,8 +74,8 @@ pub(super) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     link_sockets(linker)
 }
 
-/// Sockets link, because components carry their imports whether they use them or not, and creating one refuses. The
-/// methods of a socket can then never be reached; they come from a context that allows nothing either.
+/// Links sockets, because components import them whether they use them or not; creating one is refused. The methods of
+/// a socket can then never be called, and their context allows nothing either.
 fn link_sockets(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     type Own = HasSelf<StoreState>;
     tcp_create_socket::add_to_linker::<StoreState, Own>(linker, |state| state)?;
@@ -85,7 +87,7 @@ fn link_sockets(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     udp::add_to_linker::<StoreState, WasiSockets>(linker, sockets)
 }
 
-/// Sockets that may neither be bound nor connected.
+/// Sockets that can neither be bound nor connected.
 fn sockets(state: &mut StoreState) -> WasiSocketsCtxView<'_> {
     WasiSocketsCtxView {
         ctx: &mut state.sockets,
@@ -96,7 +98,7 @@ fn sockets(state: &mut StoreState) -> WasiSocketsCtxView<'_> {
 // ---- streams ----
 
 impl StoreState {
-    /// Bytes that one host call may move: what was asked for, or the bound.
+    /// Bytes that one host call may copy: as many as asked for, up to the limit.
     pub(super) fn host_call_bytes(&self, asked: u64) -> usize {
         usize::try_from(asked)
             .unwrap_or(usize::MAX)
@@ -158,7 +160,7 @@ impl StoreState {
         })
     }
 
-    /// Standard output or error.
+    /// Records standard output or standard error.
     pub(super) fn say(&mut self, contents: &[u8], keep: bool) {
         log::record(&self.call, "debug", &String::from_utf8_lossy(contents));
         if keep {
@@ -293,7 +295,7 @@ impl error::Host for StoreState {}
 
 impl error::HostError for StoreState {
     fn to_debug_string(&mut self, error: Resource<wasmtime::Error>) -> wasmtime::Result<String> {
-        // Only the outermost words: what lies beneath may name paths of the host.
+        // Only the outermost error: its causes may name paths of the host.
         Ok(self.table.get(&error)?.to_string())
     }
 
@@ -305,14 +307,14 @@ impl error::HostError for StoreState {
 
 // ---- waiting ----
 
-/// Event that a guest can wait for.
+/// Event for which a guest can wait.
 #[derive(Debug, Clone)]
 pub(crate) enum Pollable {
-    /// Files and output never make it wait.
+    /// Files and output are always ready.
     Ready,
     /// A point in time.
     At(Instant),
-    /// A time further away than an `Instant` reaches.
+    /// A time beyond the range of `Instant`.
     Never,
     /// The response to a request.
     Response(Arc<HttpExchange>),
@@ -334,8 +336,8 @@ impl Pollable {
 }
 
 impl StoreState {
-    /// Returns the time for the guest. A guest in `describe()` must answer alike each time: its clock advances by one
-    /// step for each read, and by the time that it has waited.
+    /// Returns the time for the guest. In `describe()` a guest must answer the same each time: its clock advances by
+    /// one step for each read, and by the time that it has waited.
     fn instant(&mut self) -> Instant {
         if self.grants.is_some() {
             return Instant::now();
@@ -344,7 +346,7 @@ impl StoreState {
         self.call.started + self.told
     }
 
-    /// Waits until one of them is ready, the call's time is up, or the session ends.
+    /// Waits until a pollable is ready, the call's time is over, or the session ends.
     fn wait(&mut self, pollables: &[Pollable]) -> Result<Vec<u32>, Stop> {
         loop {
             self.call.check()?;
@@ -441,7 +443,7 @@ impl wall_clock::Host for StoreState {
     }
 }
 
-/// Time in nanoseconds that the monotonic clock shows after `since` of a call.
+/// Time in nanoseconds that the monotonic clock shows `since` after the start of a call.
 fn monotonic_ns(since: Duration) -> u64 {
     nanoseconds(CLOCK_START + coarse(since))
 }
@@ -479,7 +481,8 @@ impl StoreState {
         Ok(bytes)
     }
 
-    /// Fills `bytes` with the same numbers each time, for `describe()`: SplitMix64 spreads well and keeps no secret.
+    /// Fills `bytes` with the same numbers each time, for `describe()`. SplitMix64 distributes well; the numbers are
+    /// not secret.
     fn fill_alike(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             self.dealt = self.dealt.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -542,7 +545,7 @@ impl insecure_seed::Host for StoreState {
 
 impl environment::Host for StoreState {
     fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
-        // The environment of the session is for recipes alone.
+        // The environment of the session is only for recipes.
         Ok(Vec::new())
     }
 
@@ -633,7 +636,7 @@ impl network::Host for StoreState {
     }
 }
 
-/// Placeholder for a network, which guests lack.
+/// Placeholder for a network, which guests do not have.
 struct NoNetwork;
 
 impl network::HostNetwork for StoreState {

@@ -1,4 +1,5 @@
-//! A request in words, for the question whether it may be sent: all of it, with secrets by their names.
+//! Describes a request for the question whether it may be sent: all of it, with the names of secrets instead of their
+//! values.
 
 use std::fmt::Write;
 
@@ -8,7 +9,7 @@ use tool_core::digest::sha256_hex;
 use tool_core::text::{reveal_bytes, reveal_line};
 
 /// Method, whole address, every header field of the guest, then length, digest and content of the body. The body comes
-/// last and its length before it: no text of a body can pass for a field, or hide that there is more.
+/// last, after its length: its text cannot pass for a header field, or hide that there is more.
 pub(super) fn describe(request: &OutboundRequest, masks: &[SecretMask]) -> String {
     let scheme = if request.is_encrypted { "https" } else { "http" };
     let address = format!("{scheme}://{}{}", request.host, request.path_with_query);

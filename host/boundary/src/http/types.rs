@@ -1,6 +1,6 @@
-//! The data types of `wasi:http`: header fields, requests, responses and bodies as a guest handles them.
+//! The data types of `wasi:http`: header fields, requests, responses and bodies that a guest handles.
 //!
-//! Nothing here leaves the host. A guest serves no requests, so that the types of incoming requests have no values.
+//! Nothing in this file sends anything. A guest serves no requests, so the types of incoming requests have no values.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use tool_core::api::ErrorKind;
 /// Longest path with its query.
 const PATH_BYTES_MAX: usize = 8 * 1024;
 
-/// Request fields that belong to the connection, which is the host's.
+/// Request fields that concern the connection, which the host controls.
 const FORBIDDEN: [&str; 14] = [
     "connection",
     "expect",
@@ -60,7 +60,7 @@ impl GuestFields {
 
     fn add(&mut self, name: &str, value: Vec<u8>) -> Result<(), wit::HeaderError> {
         let name = field_name(name)?;
-        // A line break would begin a field, or a request, of the guest's own making.
+        // A line break would start another field, or another request.
         if value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
             return Err(wit::HeaderError::InvalidSyntax);
         }
@@ -80,7 +80,7 @@ impl GuestFields {
     }
 }
 
-/// A field's name in lower case, where it is one that a guest may set.
+/// Returns a field's name in lower case if a guest may set it.
 fn field_name(name: &str) -> Result<String, wit::HeaderError> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || !name.bytes().all(is_token) {
@@ -105,7 +105,7 @@ pub(super) struct OutgoingRequest {
     pub(super) exchange: Arc<HttpExchange>,
 }
 
-/// Time-outs that a guest wishes for. They are kept and never used: the time of the call bounds all requests.
+/// Timeouts that a guest sets. They are stored and never used: the time of the call bounds all requests.
 #[derive(Debug, Default)]
 pub(super) struct RequestOptions {
     connect: Option<u64>,
@@ -166,7 +166,7 @@ impl StoreState {
     }
 }
 
-/// The end of a guest that serves requests.
+/// Ends a guest that tries to serve requests.
 fn unserved<T>() -> wasmtime::Result<T> {
     Err(wasmtime::Error::msg("a skill serves no requests"))
 }
@@ -309,7 +309,8 @@ impl wit::HostOutgoingRequest for StoreState {
             wit::Method::Delete => "DELETE",
             wit::Method::Options => "OPTIONS",
             wit::Method::Patch => "PATCH",
-            // A tunnel leads anywhere, and a trace repeats secrets. Other words are as their server takes them.
+            // `CONNECT` would open a tunnel to anywhere, and `TRACE` repeats secrets. The meaning of other methods is
+            // up to the server.
             wit::Method::Connect | wit::Method::Trace | wit::Method::Other(_) => return Ok(Err(())),
         };
         name.clone_into(&mut self.entry_mut::<OutgoingRequest, _>(&request)?.method);
@@ -329,7 +330,7 @@ impl wit::HostOutgoingRequest for StoreState {
             let is_visible = |byte: u8| byte.is_ascii_graphic() && byte != b'#' && byte != b'\\';
             path.starts_with('/') && path.len() <= PATH_BYTES_MAX && path.bytes().all(is_visible)
         };
-        // A query alone belongs to the root.
+        // A query without a path belongs to the root.
         let path = path.map(|path| {
             if path.starts_with('?') {
                 format!("/{path}")

@@ -1,7 +1,7 @@
-//! `bulk`: the files of a selection, read one after the other and handed over in batches.
+//! `bulk`: reads the files of a selection one after the other and returns them in batches.
 //!
-//! The repository decides which files may be read, and how. This module keeps a batch within its bounds, counts what is
-//! read, and notes the places of the files. The parts of a call agree on the list.
+//! The repository decides which files may be read, and how. This module keeps a batch within its limits, counts what is
+//! read, and notes the places of the files. The parts of a call read from the same list.
 
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, Weak};
@@ -17,13 +17,13 @@ use tool_core::api::ErrorKind;
 use tool_repository::bulk::{Names, Read, Wanted};
 use tool_repository::{EntryKind, FileEntry};
 
-/// Cost of opening a file, in bytes that could be read and searched in the same time.
+/// Cost of opening a file, as bytes that could be read and searched in the same time.
 const FILE_COST_BYTES: u64 = 16 * 1024;
 
-/// Files that are passed over between two looks at whether the call must end.
+/// Files that are skipped between two checks whether the call must end.
 const FILES_BETWEEN_CHECKS: usize = 64;
 
-/// A selection, and how far it has been read.
+/// A selection, and the part of it that is left to read.
 pub(crate) struct SelectionReader {
     call: Arc<CallBudget>,
     context: Arc<CallContext>,
@@ -31,13 +31,13 @@ pub(crate) struct SelectionReader {
     globs: Arc<Globs>,
     wanted: Wanted,
     left: Range<usize>,
-    /// False for files that the list of everything leaves out.
+    /// False for files that the list from the root leaves out.
     is_listed: bool,
 }
 
-/// The files of now, the same for every part of the call.
+/// The current files, the same for every part of the call.
 pub(super) fn names(call: &CallBudget, context: &CallContext) -> Result<Names, Failure> {
-    // Held while looking: another part that asks now waits for this answer.
+    // Locked during the walk: another part that asks now waits for this answer.
     let mut known = call.names.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(names) = &*known {
         return Ok(names.clone());
@@ -48,7 +48,7 @@ pub(super) fn names(call: &CallBudget, context: &CallContext) -> Result<Names, F
     Ok(names)
 }
 
-/// The files of now below a path, and whether the list of everything has them.
+/// The current files below a path, and whether the list from the root has them.
 pub(super) fn names_below(
     call: &CallBudget,
     context: &CallContext,
@@ -63,9 +63,9 @@ pub(super) fn names_below(
     Ok((named(call, context, &opened.path)?, false))
 }
 
-/// The files below a path that the list leaves out, walked once for a call that asks about one such path.
+/// The files below a path that the list from the root leaves out. One path is walked only once for a call.
 pub(super) fn named(call: &CallBudget, context: &CallContext, path: &str) -> Result<Names, Failure> {
-    // Held while walking: another part that asks now waits for this answer.
+    // Locked during the walk: another part that asks now waits for this answer.
     let mut known = call.named.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, names)) = known.as_ref().filter(|(named, _)| named == path) {
         return Ok(names.clone());
@@ -75,7 +75,8 @@ pub(super) fn named(call: &CallBudget, context: &CallContext, path: &str) -> Res
     Ok(names)
 }
 
-/// The globs of readers: those that a reader of the call has are compiled once, and few are held at a time.
+/// Compiles the globs of a reader, or shares those of another reader of the call. The number of different ones is
+/// bounded.
 pub(super) fn shared_globs(call: &CallBudget, globs: &[String]) -> Result<Result<Arc<Globs>, Failure>, Stop> {
     let mut held = call.globs.lock().unwrap_or_else(PoisonError::into_inner);
     held.retain(|held| held.strong_count() > 0);
@@ -111,7 +112,7 @@ impl SelectionReader {
         Ok(below.and_then(|names| Self::over(names, globs, call, context, selection)))
     }
 
-    /// Begins to read files of a list that the call has.
+    /// Starts to read files of a list that the call has already.
     pub(super) fn over(
         (names, is_listed): (Names, bool),
         globs: Arc<Globs>,
@@ -137,8 +138,8 @@ impl SelectionReader {
         self.next_of(|_, _, _| true)
     }
 
-    /// The next of the files that `wants` wants. It is asked about each selected file once, with the files of the batch
-    /// so far; only where the batch has no more room, it is asked again about the last one.
+    /// Reads the next files that `wants` accepts. It is asked about each selected file once, with the number of files
+    /// in the batch so far. Only if the batch has no more room, it is asked again about the last file.
     pub(super) fn next_of(&mut self, mut wants: impl FnMut(usize, &FileEntry, usize) -> bool) -> Result<Batch, Stop> {
         let mut batch = Batch {
             files: Vec::new(),
@@ -156,7 +157,7 @@ impl SelectionReader {
             }
             self.call.check()?;
             if !self.add(at, &mut batch) {
-                // There is room for it in a batch of its own.
+                // In a batch of its own there is room for it.
                 self.left.start = at;
                 break;
             }
@@ -164,7 +165,7 @@ impl SelectionReader {
         Ok(batch)
     }
 
-    /// Adds a file; false where the batch is too full for it.
+    /// Adds a file; false if the batch is too full for it.
     fn add(&self, at: usize, batch: &mut Batch) -> bool {
         let path = &self.names.list().files[at].path;
         let start = batch.contents.len();
@@ -208,12 +209,12 @@ impl SelectionReader {
     }
 }
 
-/// A length that a bound keeps small.
+/// Converts a length that a limit keeps small.
 fn bytes(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
-/// Range of the selection in the list, globs aside.
+/// Range of the selection in the list, without regard to globs.
 fn range(
     call: &CallBudget,
     names: &Names,
@@ -222,7 +223,7 @@ fn range(
 ) -> Result<Range<usize>, Failure> {
     let list = names.list();
     let under = path_of(&selection.under)?;
-    // A path that nothing lies beneath is a file, is empty, or is to be explained.
+    // A path without entries below it is a file, an empty directory, or an error to explain.
     let opened = context
         .repository
         .open_within(&under, &call.token)
@@ -237,7 +238,7 @@ fn range(
     Ok(start..end.max(start))
 }
 
-/// Returns the first path of each run of about equal cost, but the first.
+/// Divides the selection into runs of about equal cost. Returns the first path of each run except the first.
 pub(super) fn divide(
     call: &CallBudget,
     context: &CallContext,

@@ -1,4 +1,4 @@
-//! Asking the user, where the policy says so, once it is known what exactly would happen.
+//! Asks the user if the policy requires it, once it is known exactly what would happen.
 
 use crate::bindings::tool::skill::types::Failure;
 use crate::failure::hinted;
@@ -9,7 +9,11 @@ use tool_core::api::Effect;
 /// Start of the message of a failure after the user has said no.
 pub(crate) const DISAGREED: &str = "The user did not agree to ";
 
-/// Refuses at once what the policy denies, before any work is done for it.
+/// Refuses an effect that the policy denies, before any work is done for it.
+///
+/// # Errors
+///
+/// `denied`.
 pub fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> {
     match context.decide(effect) {
         Decision::Allow | Decision::Ask => Ok(()),
@@ -17,7 +21,11 @@ pub fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> 
     }
 }
 
-/// Goes on where the policy allows the effect or the user says yes to exactly this.
+/// Returns if the policy allows the effect, or the user says yes to exactly this.
+///
+/// # Errors
+///
+/// `denied` after a no, and `unavailable` if too many questions are open.
 pub fn obtain(context: &CallContext, question: &Question) -> Result<(), Failure> {
     not_denied(context, question.effect())?;
     match context.decide(question.effect()) {
@@ -28,7 +36,10 @@ pub fn obtain(context: &CallContext, question: &Question) -> Result<(), Failure>
 }
 
 /// Obtains a yes to an effect that an earlier grant could not foresee: only a yes to exactly this question counts.
-/// Returns the refusal if no user can be asked.
+///
+/// # Errors
+///
+/// `denied` after a no, and `refusal` if no user can be asked.
 pub fn obtain_afresh(
     context: &CallContext,
     question: &Question,
@@ -45,8 +56,8 @@ pub fn obtain_afresh(
     }
 }
 
-/// Asks the user, and returns true for a yes. Every question passes here: this adds the taint to its title, and records a
-/// no and a yes for the session.
+/// Asks the user, and returns true for a yes. Every question passes through here: it gets the taint in its title, and
+/// the answer is recorded for the session.
 pub fn agrees(context: &CallContext, question: &Question) -> bool {
     let effect = question.effect();
     let crate::Conversation {
@@ -55,7 +66,7 @@ pub fn agrees(context: &CallContext, question: &Question) -> bool {
     if refusals.is_final(effect) || !context.can_ask(effect) {
         return false;
     }
-    // Counted before the question: the user has not seen text that arrives while it is open.
+    // Counted before the question: the user has not seen text that arrives while the question is open.
     let outside_texts = taint.texts();
     let remark = taint.because().map(|because| format!("tainted: {because}"));
     let asked = question.of_call(context.call_id.as_ref(), remark.as_deref());

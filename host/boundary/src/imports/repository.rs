@@ -1,4 +1,4 @@
-//! The file list in pages, and the note of what the model has been shown.
+//! The file list in pages, and notes about what the model has been shown.
 
 use std::sync::{Arc, PoisonError};
 
@@ -18,7 +18,7 @@ pub(super) fn list(call: &CallBudget, context: &CallContext, query: &Query) -> R
     list_wanted(call, context, query, |_| true)
 }
 
-/// One page of a list, of those files that `wants` wants.
+/// Returns a page of a list, of the files that `wants` accepts.
 pub(super) fn list_wanted(
     call: &CallBudget,
     context: &CallContext,
@@ -29,7 +29,7 @@ pub(super) fn list_wanted(
     let globs = Globs::new(&query.globs)?;
     if query.recursive {
         let mut list = file_list(call, context)?;
-        // A path that nothing lies beneath is a file, is empty, or is to be explained.
+        // A path without entries below it is a file, an empty directory, or an error to explain.
         let opened = context
             .repository
             .open_within(&under, &call.token)
@@ -41,7 +41,7 @@ pub(super) fn list_wanted(
             EntryKind::Directory => list.beneath(&opened.path),
             _ => list.find(&opened.path).map_or(&[][..], std::slice::from_ref),
         };
-        // Not by looking at each that an earlier page held: a large tree has many pages.
+        // By binary search, because a large tree has many pages and each of them would pass over all earlier ones.
         let passed = |after: &str| files.partition_point(|file| file.path.as_str() <= after);
         let entries = files[query.after.as_deref().map_or(0, passed)..]
             .iter()
@@ -61,7 +61,7 @@ pub(super) fn list_wanted(
     page(call, entries, &globs, query.after.as_deref(), listed.left_out)
 }
 
-/// The one form of a path that a guest wants listed.
+/// The normal form of a path that a guest wants listed.
 pub(super) fn path_of(path: &str) -> Result<String, Failure> {
     normalise(path).map_err(|error| {
         let message = format!("`{path}` cannot be listed: {error}");
@@ -69,7 +69,7 @@ pub(super) fn path_of(path: &str) -> Result<String, Failure> {
     })
 }
 
-/// The list of a path that is a file: itself.
+/// The list of a path that is a file: the file itself.
 fn file_alone(call: &CallBudget, context: &CallContext, path: &str, error: &OpenError) -> Result<Page, Failure> {
     match context.repository.open_within(path, &call.token) {
         Ok(opened) if opened.kind == EntryKind::File => Ok(Page {
@@ -81,9 +81,9 @@ fn file_alone(call: &CallBudget, context: &CallContext, path: &str, error: &Open
     }
 }
 
-/// The whole list, walked once a call.
+/// The whole list, walked once for a call.
 fn file_list(call: &CallBudget, context: &CallContext) -> Result<Arc<FileList>, Failure> {
-    // Held while walking: another part of the call that asks now waits for this list.
+    // Locked during the walk: another part of the call that asks now waits for this list.
     let mut known = call.files.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(files) = &*known {
         return Ok(Arc::clone(files));
@@ -94,7 +94,7 @@ fn file_list(call: &CallBudget, context: &CallContext) -> Result<Arc<FileList>, 
     Ok(files)
 }
 
-/// False for an entry that the caller named and that the list from the root leaves out.
+/// False for an entry that the caller named and the list from the root leaves out.
 pub(super) fn is_listed(list: &FileList, opened: &Opened) -> bool {
     match opened.kind {
         EntryKind::Directory => list.has_walked(&opened.path),
@@ -102,7 +102,7 @@ pub(super) fn is_listed(list: &FileList, opened: &Opened) -> bool {
     }
 }
 
-/// Numbers of what a list of everything beneath a path leaves out.
+/// Counts what the list of a path leaves out.
 pub(super) fn count_not_listed(call: &CallBudget, context: &CallContext, under: &str) -> Result<NotListed, Failure> {
     let opened = context
         .repository
@@ -120,10 +120,10 @@ pub(super) fn count_not_listed(call: &CallBudget, context: &CallContext, under: 
     })
 }
 
-/// Largest `.gitattributes` that is read.
+/// Bytes of the largest `.gitattributes` that is read.
 const ATTRIBUTES_BYTES_MAX: u64 = 64 * 1024;
 
-/// True for a file that `.gitattributes` calls generated. The attributes are read once a call.
+/// True for a file that `.gitattributes` marks as generated. The attributes are read once for a call.
 pub(super) fn is_generated(call: &CallBudget, context: &CallContext, path: &str) -> Result<bool, Failure> {
     let names = super::bulk::names(call, context)?;
     let read = || {
@@ -137,7 +137,7 @@ pub(super) fn is_generated(call: &CallBudget, context: &CallContext, path: &str)
     Ok(call.generated.get_or_init(read).holds(&path_of(path)?))
 }
 
-/// Why there is no list.
+/// The failure for a walk that gave no list.
 pub(super) fn unlisted(error: ScanError) -> Failure {
     match error {
         ScanError::Cancelled => failure("limit", "the list of files was cut short".to_owned()),
@@ -145,10 +145,10 @@ pub(super) fn unlisted(error: ScanError) -> Failure {
     }
 }
 
-/// Files between two looks at whether the call must end. Many globs on long paths take a microsecond each.
+/// Files between two checks whether the call must end. Many globs on long paths take a microsecond each.
 const FILES_BETWEEN_CHECKS: usize = 256;
 
-/// Fails where the call must end, asked for each file of a pass.
+/// Checks for every `FILES_BETWEEN_CHECKS`th file whether the call must end.
 pub(super) fn going_on(call: &CallBudget, at: usize) -> Result<(), Failure> {
     if at.is_multiple_of(FILES_BETWEEN_CHECKS) {
         call.check().map_err(|_| unlisted(ScanError::Cancelled))
@@ -212,11 +212,11 @@ fn entry(path: &str, kind: EntryKind, size: u64) -> Entry {
     }
 }
 
-/// Notes that the guest says that its answer shows a file with this content. What of that counts is judged at the end of
-/// the call, when there is an answer.
+/// Notes that the guest says its answer shows a file with this content. The end of the call decides whether that is
+/// true, when there is an answer.
 pub(super) fn shown(call: &CallBudget, context: &CallContext, path: &str, sha256: String) {
     let Ok(path) = normalise(path) else { return };
-    // Only what can be opened can have been read; this also keeps the note from growing without bound.
+    // A file that cannot be opened cannot have been read. The check also keeps the notes from growing without bound.
     if !is_digest(&sha256) || context.repository.open_file_within(&path, &call.token).is_err() {
         return;
     }

@@ -1,8 +1,8 @@
 //! `search`: the files that a search has to read.
 //!
-//! The host's index knows which files cannot match; without one, every listed file is a candidate. The boundary asks it once
-//! for a call, with a list whose sizes and times are those of now, and reads what is left as `bulk` does. It counts what it
-//! leaves out, so that a guest can tell how many files it has searched.
+//! The host's index knows which files cannot match; without an index, every listed file is a candidate. The boundary
+//! asks it once for a call, with a list whose sizes and times are current, and reads the remaining files as `bulk`
+//! does. It counts the files that it leaves out, so that a guest can report how many were searched.
 
 use std::sync::{Arc, PoisonError};
 
@@ -18,13 +18,13 @@ use crate::failure::failure;
 use crate::globs::Globs;
 use crate::services::Services;
 
-/// Longest pattern of a search.
+/// Bytes of the longest pattern.
 const PATTERN_BYTES_MAX: usize = 4096;
 
-/// Patterns of a search that is narrowed.
+/// Patterns of a search for which the index is asked.
 const PATTERNS_MAX: usize = 64;
 
-/// One page of the files that can match.
+/// Returns a page of the files that can match.
 pub(super) fn list_candidates(
     services: &dyn Services,
     call: &CallBudget,
@@ -51,7 +51,7 @@ pub(super) fn list_candidates(
         let list = search
             .as_ref()
             .map(|search| (search, search.names.list().index_of(path)));
-        // A binary file has no lines, and a guest may read it all the same.
+        // A binary file has no lines to match, but a guest may read it.
         !matches!(list, Some((search, Some(at))) if search.verdict(at) == FileVerdict::Text)
     };
     let page = repository::list_wanted(call, context, &page, can_match)?;
@@ -63,8 +63,8 @@ pub(super) fn list_candidates(
     })
 }
 
-/// The search of a call, the same for each of its parts; nothing where the host has no index, or cannot ask it about the
-/// patterns.
+/// The search of a call, the same for each of its parts; `None` if the host has no index, or the index cannot answer
+/// for these patterns.
 fn narrowed(
     services: &dyn Services,
     call: &CallBudget,
@@ -74,7 +74,7 @@ fn narrowed(
     let (Some(index), Some(patterns)) = (services.contents(), sought(patterns)) else {
         return Ok(None);
     };
-    // Held while looking: another part that asks now waits for this answer.
+    // Locked while the index answers: another part that asks now waits for this answer.
     let mut known = call.search.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(search) = known.as_ref().filter(|search| search.patterns == patterns) {
         return Ok(Some(Arc::clone(search)));
@@ -86,7 +86,7 @@ fn narrowed(
         call.note_skipped_ignores(&names.list().skipped_ignores);
         names
     } else {
-        // A look at each file would cost a tenth of a search.
+        // Without an index the list may be a little older: checking each file would cost a tenth of a search.
         bulk::names(call, context)?
     };
     let search = Arc::new(NarrowedSearch::new(repository, index, (names, is_exact), patterns));
@@ -121,7 +121,7 @@ pub(crate) struct NarrowedReader {
     call: Arc<CallBudget>,
     file_bytes_max: u64,
     text_only: bool,
-    /// Globs of the files that are counted apart.
+    /// Globs of the files that are counted separately.
     apart: Option<Arc<Globs>>,
 }
 
@@ -151,7 +151,7 @@ impl NarrowedReader {
                 None => bulk::names(call, context)?,
             };
             let names = bulk::names_below(call, context, &files.under, names)?;
-            // The index knows the files of the list.
+            // The index knows only files of the list from the root.
             let search = search.filter(|_| names.1);
             let reader = SelectionReader::over(names, globs, call, context, files)?;
             Ok(Self {
@@ -166,7 +166,7 @@ impl NarrowedReader {
         Ok(opened)
     }
 
-    /// The next files, with the numbers of those that were left out.
+    /// Reads the next files, and counts those that were left out.
     pub(super) fn next(&mut self) -> Result<NarrowedBatch, Stop> {
         let Self {
             reader, search, call, ..
@@ -180,7 +180,7 @@ impl NarrowedReader {
                 .map_or(FileVerdict::Candidate, |search| search.verdict(at));
             let counts = &mut left_out[count];
             match verdict {
-                // The guest learns the name of a larger file.
+                // The guest learns the name of a file that is too large.
                 _ if file.size > bytes_max => return true,
                 FileVerdict::Text => {
                     counts.text += 1;
@@ -189,7 +189,7 @@ impl NarrowedReader {
                 FileVerdict::Binary if text_only => counts.binary += 1,
                 FileVerdict::Candidate | FileVerdict::Binary => return true,
             }
-            // The guest learns something of it, as if it had read it.
+            // That a file does not match tells something about its content, so it counts as read.
             call.note_place(&file.path, true);
             false
         })?;

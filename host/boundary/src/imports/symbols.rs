@@ -1,7 +1,7 @@
-//! `symbols`: questions about names, answered by the host's parser and noted here.
+//! `symbols`: questions about names, which the host's parser answers.
 //!
-//! The boundary knows no grammar. It decides which file may be opened, and notes the files that an answer shows; the rest is
-//! the work of [`SymbolLookup`].
+//! The boundary has no grammars. It decides which file may be opened, and notes the files that an answer shows;
+//! [`SymbolLookup`] does the rest.
 
 use std::ops::RangeInclusive;
 
@@ -14,7 +14,7 @@ use crate::failure::{failure, hinted};
 use crate::services::{Services, SymbolLookup};
 use tool_repository::EntryKind;
 
-/// Longest name that a guest may look for, qualified or not.
+/// Bytes of the longest name that a guest may look for, qualified or not.
 const NAME_BYTES_MAX: usize = 300;
 
 /// One page of the definitions of a name.
@@ -66,7 +66,7 @@ pub(super) fn list_uses(
     lookup(services)?.list_uses(call, context, &path, lines)
 }
 
-/// The definition around a line that no other definition around it lies in.
+/// Finds the innermost definition around a line.
 pub(super) fn find_innermost(outline: Vec<Definition>, line: u32) -> Option<Definition> {
     let encloses = |definition: &Definition| (definition.first_line..=definition.last_line).contains(&line);
     let around = outline.into_iter().filter(encloses);
@@ -91,7 +91,7 @@ fn lookup(services: &dyn Services) -> Result<&dyn SymbolLookup, Failure> {
         .ok_or_else(|| failure("unavailable", "this host has no parser of source files".to_owned()))
 }
 
-/// The query with its directory in the one form that paths have.
+/// Checks a query, and normalises its directory.
 fn check_query(call: &CallBudget, context: &CallContext, query: Query) -> Result<Query, Failure> {
     let name = query.name.trim();
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
@@ -117,7 +117,7 @@ fn check_query(call: &CallBudget, context: &CallContext, query: Query) -> Result
     })
 }
 
-/// Notes that the guest learns of a file. Returns its path as it is listed.
+/// Notes that the guest learns about a file. Returns its listed path.
 fn open_file(call: &CallBudget, context: &CallContext, path: &str) -> Result<String, Failure> {
     let opened = context
         .repository
@@ -131,7 +131,7 @@ fn open_file(call: &CallBudget, context: &CallContext, path: &str) -> Result<Str
     Ok(opened.path.clone())
 }
 
-/// Notes the files of a page, which are of the list, once each.
+/// Notes the files of a page, once each. They are all of the list.
 fn note_listed<'a>(call: &CallBudget, paths: impl Iterator<Item = &'a str>) {
     let mut known = None;
     for path in paths {
