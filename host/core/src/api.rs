@@ -212,7 +212,7 @@ impl Problem {
         }
     }
 
-    /// Adds what mends it.
+    /// Adds a hint that says how to fix it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -232,7 +232,7 @@ pub struct ToolSpec {
 }
 
 impl ToolSpec {
-    /// Bytes that the tool takes in a request, roughly.
+    /// Approximate bytes of the tool in a request.
     pub fn bytes(&self) -> usize {
         self.name.len() + self.description.len() + self.parameters.to_string().len()
     }
@@ -277,7 +277,7 @@ pub(crate) fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// Header of the requests of the command line: hints for it name flags.
+/// Header in requests of the command line. For these, hints name flags.
 pub const TERMINAL_HEADER: &str = "x-tool-terminal";
 
 /// Body of POST /execute and POST /stream.
@@ -435,12 +435,12 @@ pub struct TurnRequest {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerificationRule {
-    /// It is an error where there was something to run.
+    /// An error if there was something to run.
     #[default]
     WherePossible,
-    /// It is none.
+    /// Never an error.
     Optional,
-    /// It is an error in any case.
+    /// Always an error.
     Required,
 }
 
@@ -471,7 +471,7 @@ pub struct SelectionRequest {
 }
 
 impl SelectionRequest {
-    /// True where the request sets nothing.
+    /// True if the request sets nothing.
     pub fn is_unset(&self) -> bool {
         *self == Self::default()
     }
@@ -553,7 +553,7 @@ pub struct BudgetRequest {
 }
 
 impl BudgetRequest {
-    /// True where no bound is set.
+    /// True if no limit is set.
     pub fn is_unset(&self) -> bool {
         *self == Self::default()
     }
@@ -605,7 +605,7 @@ pub struct PolicyRequest {
 }
 
 impl PolicyRequest {
-    /// One that allows this effect and nothing else.
+    /// Allows only this effect.
     pub fn allowing(effect: &str) -> Self {
         Self {
             allow: vec![effect.to_owned()],
@@ -613,7 +613,7 @@ impl PolicyRequest {
         }
     }
 
-    /// One that allows these paths and nothing else.
+    /// Allows only these paths.
     pub fn allowing_path(path: &str) -> Self {
         Self {
             allow_paths: vec![path.to_owned()],
@@ -621,7 +621,7 @@ impl PolicyRequest {
         }
     }
 
-    /// Denies all that does more than read, whatever the configuration allows: a request's `deny` goes before that.
+    /// Denies every effect except reading. `deny` of a request takes precedence over the configuration.
     pub fn deny_changes(&mut self) {
         let is_change = |effect: &Effect| effect.changes_something() || *effect == Effect::Store;
         let plain = Effect::PLAIN.into_iter().filter(is_change);
@@ -629,13 +629,13 @@ impl PolicyRequest {
         self.deny.push("http-write:*".to_owned());
     }
 
-    /// True where it asks for more than the defaults, which takes more than being the same user.
+    /// True if it asks for more than the defaults. For that, the same user is not enough: the caller needs the token.
     pub fn widens(&self) -> bool {
         !self.allow.is_empty() || !self.allow_paths.is_empty() || self.unsandboxed
     }
 }
 
-/// True for what need not be written.
+/// True for a default value, which is not serialised.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(value: &bool) -> bool {
     !*value

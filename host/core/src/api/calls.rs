@@ -87,7 +87,7 @@ pub struct CallEdge {
 }
 
 impl CallGraph {
-    /// The graph in Mermaid. Edges that are known by name only are dashed.
+    /// The graph in Mermaid. Edges that are matched by name only are dashed.
     pub fn mermaid(&self) -> String {
         let mut text = "graph LR\n".to_owned();
         for (at, node) in self.nodes.iter().enumerate() {
@@ -110,7 +110,7 @@ impl CallGraph {
         text
     }
 
-    /// The graph in the language of Graphviz. Edges that are known by name only are dashed.
+    /// The graph in the language of Graphviz. Edges that are matched by name only are dashed.
     pub fn dot(&self) -> String {
         let mut text = "digraph calls {\n  rankdir=LR;\n  node [shape=box];\n".to_owned();
         for (at, node) in self.nodes.iter().enumerate() {

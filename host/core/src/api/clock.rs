@@ -1,5 +1,6 @@
-//! The present, as everything that is written down knows it. Deadlines and waits never ask here: they use the monotonic
-//! clock, which no program can set.
+//! The current time for everything that is stored.
+//!
+//! Deadlines and waits use the monotonic clock, which programs cannot set.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -8,10 +9,10 @@ use chrono::{SubsecRound, TimeDelta, Utc};
 
 use super::Timestamp;
 
-/// A file that holds by how many milliseconds the clock is wrong: for tests, which cannot set the machine's.
+/// For tests, which cannot set the machine's clock: a file with its deviation in milliseconds.
 static WRONG_BY: OnceLock<PathBuf> = OnceLock::new();
 
-/// The present, in whole milliseconds: what a journal writes and reads back is the same value.
+/// The current time in whole milliseconds, so that a journal reads back the written value.
 pub fn now() -> Timestamp {
     let now = Utc::now();
     let wrong = WRONG_BY.get().filter(|_| cfg!(debug_assertions)).and_then(wrong_by);
@@ -26,9 +27,9 @@ fn wrong_by(file: &PathBuf) -> Option<TimeDelta> {
     TimeDelta::try_milliseconds(text.trim().parse().ok()?)
 }
 
-/// From now on the clock is wrong by what this file says whenever it is asked. Builds without debug assertions do not
-/// care.
+/// From now on the clock deviates by the content of this file, which is read each time. Builds without debug assertions
+/// ignore it.
 pub fn make_wrong(file: PathBuf) {
-    // The first one counts; a process has one clock.
+    // Only the first call has an effect; a process has one clock.
     let _ = WRONG_BY.set(file);
 }

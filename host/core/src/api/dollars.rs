@@ -15,10 +15,10 @@ pub struct Dollars {
 }
 
 impl Dollars {
-    /// Largest sum that is accepted, in dollars. A session costs far less.
+    /// Largest accepted sum, in dollars. A session costs far less.
     pub const MAX: f64 = 1_000_000.0;
 
-    /// A sum of so many billionths of a dollar.
+    /// A sum from billionths of a dollar.
     pub const fn from_nanos(nanos: u64) -> Self {
         Self { nanos }
     }
@@ -59,7 +59,7 @@ impl FromStr for Dollars {
     }
 }
 
-/// Cents, and as many further digits as a small sum needs.
+/// Cents, and further digits if a small sum needs them.
 impl fmt::Display for Dollars {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dollars = f64::from(*self);

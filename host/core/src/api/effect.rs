@@ -1,7 +1,7 @@
 //! Effects that a skill may cause, and the grants that name them.
 //!
-//! Some effects carry an argument, such as the host of a connection. They are parsed once, into [`Effect`]; nothing behind
-//! that compares text.
+//! Some effects carry an argument, such as the host of a connection. They are parsed once, into [`Effect`]; later code
+//! does not compare text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -52,7 +52,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Those without an argument, in the order of the contract.
+    /// Effects without an argument, in the order of the contract.
     pub const PLAIN: [Self; 8] = [
         Self::ReadRepository,
         Self::WriteRepository,
@@ -64,7 +64,7 @@ impl Effect {
         Self::Store,
     ];
 
-    /// All effects as they are written, for messages.
+    /// The forms of all effects, for messages.
     pub const FORMS: &str = "read-repository, write-repository, read-git, commit-git, run-process, install, http:HOST, \
                              http-write:HOST, config, secret:NAME, store";
 
@@ -98,7 +98,7 @@ impl Effect {
         effects.iter().map(Self::to_string).collect::<Vec<_>>().join(", ")
     }
 
-    /// True for what does more than read.
+    /// True for every effect except reading.
     pub fn changes_something(self) -> bool {
         matches!(
             self,
@@ -106,12 +106,13 @@ impl Effect {
         )
     }
 
-    /// True for what lasts or leaves beyond the repository's files: in a tainted conversation it needs a yes of its own.
+    /// True for an effect that lasts or reaches beyond the repository's files. In a tainted conversation it needs
+    /// separate consent.
     pub fn reaches_further(self) -> bool {
         matches!(self, Self::CommitGit | Self::Install | Self::HttpWrite(_))
     }
 
-    /// True for what talks to other machines.
+    /// True for an effect that reaches other machines.
     pub fn reaches_network(self) -> bool {
         matches!(self, Self::Install | Self::Http(_) | Self::HttpWrite(_))
     }
@@ -179,7 +180,7 @@ impl utoipa::ToSchema for Effect {
     }
 }
 
-/// Hosts in a schema. All that it takes are hosts; [`HostName`] also takes longer ones.
+/// Pattern of hosts in a schema. Every match is a host, but [`HostName`] also accepts longer ones.
 const HOST_PATTERN: &str =
     r"[a-z0-9]([a-z0-9-]{0,29}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,29}[a-z0-9])?){0,5}(:([1-9][0-9]{3}|[1-5][0-9]{4}))?";
 
@@ -194,7 +195,7 @@ fn text_schema(description: &str, pattern: &str) -> RefOr<Schema> {
         .into()
 }
 
-/// A host of connections as effects name it: a lower-case name or an IPv4 address, with a port where it is not that of TLS.
+/// A host in an effect: a lower-case name or an IPv4 address, with a port unless it is that of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostName(ArrayString<HOST_BYTES_MAX>);
 
@@ -219,10 +220,10 @@ impl fmt::Display for HostName {
     }
 }
 
-/// This text names no host, or no secret.
+/// The text is not a valid host, or not a valid name of a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ArgumentError {
-    /// It is no host.
+    /// It is not a host.
     #[error("a host is a lower-case name or an IPv4 address, with `:PORT` where the port is not 443")]
     Host,
     /// It is no name of a secret.
@@ -244,7 +245,7 @@ impl FromStr for HostName {
             let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
             !label.is_empty() && !label.starts_with('-') && !label.ends_with('-') && label.bytes().all(is_letter)
         };
-        // One way to write each: no leading zero, and no port that is the usual one.
+        // Each host has one form: no leading zeros, and no default port.
         let is_port = |port: &str| {
             port.parse::<u16>()
                 .is_ok_and(|number| number != 443 && number.to_string() == port)
@@ -310,17 +311,17 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The effect that it is about.
+    /// The granted effect.
     pub fn effect(self) -> Effect {
         self.effect
     }
 
-    /// True where it speaks of tainted conversations alone.
+    /// True if it is about tainted conversations only.
     pub fn is_tainted(self) -> bool {
         self.is_tainted
     }
 
-    /// True where it names an effect, or every host of its kind.
+    /// True if it names the effect, or every host of its kind.
     pub fn names(self, effect: Effect) -> bool {
         match (self.effect, effect) {
             (Effect::Http(of), Effect::Http(_)) | (Effect::HttpWrite(of), Effect::HttpWrite(_)) if of.is_any() => true,
@@ -328,7 +329,7 @@ impl Grant {
         }
     }
 
-    /// True where it decides on an effect in a conversation that is tainted or not.
+    /// True if it applies to an effect in a conversation, tainted or not.
     pub fn covers(self, effect: Effect, is_tainted: bool) -> bool {
         self.names(effect) && (is_tainted || !self.is_tainted)
     }

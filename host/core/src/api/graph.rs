@@ -89,7 +89,7 @@ impl ModuleGraph {
         text
     }
 
-    /// Edges between known nodes, as the places of these nodes.
+    /// Edges between known nodes, as indices of these nodes.
     fn numbered_edges(&self) -> impl Iterator<Item = (usize, usize, u64)> {
         let place = |name: &str| self.nodes.iter().position(|node| node.name == name);
         self.edges
@@ -107,7 +107,7 @@ impl ModuleNode {
     }
 }
 
-/// A text within the quotation marks of a Mermaid label: signs of its syntax and of HTML become entities.
+/// Escapes a text for the quotation marks of a Mermaid label: characters of its syntax and of HTML become entities.
 pub(super) fn mermaid_label(text: &str) -> String {
     let mut label = String::new();
     for sign in text.chars() {
@@ -122,7 +122,7 @@ pub(super) fn mermaid_label(text: &str) -> String {
     label
 }
 
-/// A text within the quotation marks of a Graphviz label. Graphviz replaces entities of HTML in every label.
+/// Escapes a text for the quotation marks of a Graphviz label, which may contain entities of HTML.
 pub(super) fn dot_label(text: &str) -> String {
     let mut label = String::new();
     for sign in text.chars() {

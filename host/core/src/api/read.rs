@@ -1,5 +1,5 @@
-//! Reading JSON as the schemas say it: `3.0` is the whole number 3, which some languages write that way, and an array is
-//! no object, which serde would take for one.
+//! Reads JSON as the schemas define it: `3.0` is the whole number 3, as some languages write it, and an array is not an
+//! object, although serde would accept it as a struct.
 
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer, Error};
@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 /// Whole numbers up to here are exact in every JSON reader.
 const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
 
-/// A whole number that is not negative, or none.
+/// A whole number that is not negative; `None` for null.
 pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(deserializer: D) -> Result<Option<T>, D::Error> {
     let Some(number) = Option::<Number>::deserialize(deserializer)? else {
         return Ok(None);

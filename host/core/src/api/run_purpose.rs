@@ -23,7 +23,7 @@ pub enum RunPurpose {
 }
 
 impl RunPurpose {
-    /// The checks, in the order in which they are run: the fast ones first.
+    /// The checks, in their order: the fast ones first.
     pub const CHECKS: [Self; 4] = [Self::Format, Self::Lint, Self::Types, Self::Build];
 
     /// Its name in requests, settings and answers.
@@ -44,7 +44,7 @@ impl fmt::Display for RunPurpose {
     }
 }
 
-/// A name that stands for no check.
+/// A name that is not that of a check.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is no check: they are format, lint, types and build", .0.escape_debug())]
 pub struct UnknownCheck(pub String);

@@ -23,7 +23,7 @@ impl PartialSchema for JsonObject {
 
 impl ToSchema for JsonObject {}
 
-/// Most characters of a pattern of [`SelectionRequest`](super::SelectionRequest): more than a path that matters has.
+/// Most characters of a pattern of [`SelectionRequest`](super::SelectionRequest): more than real paths have.
 pub const PATTERN_CHARS_MAX: usize = 1024;
 
 /// Schema of a pattern for paths. Not every string that it allows is a glob.
@@ -35,7 +35,7 @@ impl PartialSchema for PathPattern {
         text.description(Some("A path, or a glob, from the root."))
             .min_length(Some(1))
             .max_length(Some(PATTERN_CHARS_MAX))
-            // Without its leading `./` and its trailing `/` it would be empty.
+            // Without its leading `./` and its trailing `/`, the pattern would be empty.
             .pattern(Some("[^./]"))
             .into()
     }
