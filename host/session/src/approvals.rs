@@ -1,8 +1,8 @@
-//! Questions that wait for a yes or a no: an `approval` event asks, POST /approvals/{id} answers.
+//! Questions that wait for the user's answer: an `approval` event asks, and POST /approvals/{id} answers.
 //!
-//! An answer counts only with the secret that the session's starter was given, so that neither the model nor another
-//! reader of the stream can say yes; and a yes to what an event shows in part only with the digest of the whole. No answer
-//! in time is a no.
+//! An answer counts only with the secret that the session's starter received, so that neither the model nor another
+//! reader of the stream can approve. If the event shows only a part, approving also takes the digest of the whole. A
+//! question without an answer in time counts as refused.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -29,10 +29,11 @@ use tool_journal::journal::{self, JournalEntry};
 use tool_repository::diff::first_lines;
 use tool_skill::{Approver, Question, UserAnswer};
 
-/// Limit for an approval's detail in its event, a diff or an argument vector. The approval itself has the whole.
+/// Limit for an approval's detail in its event in bytes: a diff or an argument vector. The approval itself holds all
+/// of it.
 const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;
 
-/// All open questions of all sessions.
+/// Open questions of all sessions.
 #[derive(Default)]
 pub struct Approvals {
     open: Mutex<HashMap<String, Open>>,
@@ -44,15 +45,16 @@ struct Open {
     answer: oneshot::Sender<UserAnswer>,
 }
 
-/// A question as it is asked, whole: what a yes is a yes to.
+/// A whole question: approving it approves all of this.
 struct Asked {
     question: Question,
     digest: String,
-    /// Bytes of the detail that its event shows.
+    /// Number of bytes of the detail in its event.
     shown_bytes: usize,
 }
 
-/// Bytes of the detail that an event shows: whole lines, or the beginning of a line that is itself too long.
+/// Chooses how many bytes of the detail the event shows: whole lines, or the beginning of a first line that is too
+/// long.
 fn shown_bytes(detail: &str) -> usize {
     let lines = first_lines(detail, APPROVAL_DETAIL_BYTES_MAX).len();
     if lines >= APPROVAL_DETAIL_BYTES_MAX / 2 {
@@ -80,7 +82,7 @@ impl Asked {
         self.shown_bytes == self.question.detail().len()
     }
 
-    /// The detail as its event shows it. What it leaves out is counted, and lies in a file beside the journal.
+    /// The detail for the event. The rest is counted, and stored in a file beside the journal.
     fn shown(&self, id: &str, folder: &Path) -> (String, Option<LeftOut>) {
         let (shown, rest) = self.question.detail().split_at(self.shown_bytes);
         if rest.is_empty() {
@@ -96,7 +98,7 @@ impl Asked {
         };
         let left_out = LeftOut {
             lines: rest.lines().count() as u64,
-            // Lines of a diff's content begin with a sign, those of a message with spaces.
+            // Content lines of a diff begin with a sign, those of a commit message with spaces.
             files: rest.lines().filter(|line| line.starts_with("diff --git ")).count() as u64,
             bytes: rest.len() as u64,
             digest: self.digest.clone(),
@@ -105,7 +107,7 @@ impl Asked {
         (format!("{shown}\n{}\n", in_words(&left_out, id)), Some(left_out))
     }
 
-    /// Refuses a yes to a part, and one that lasts longer than it may.
+    /// Refuses to approve a part, and an approval with too long a scope.
     fn check(&self, answer: &ApprovalAnswer) -> Result<(), Problem> {
         if !self.scopes().contains(&answer.scope) {
             let message = "A yes to this approval counts for its call alone";
@@ -163,7 +165,11 @@ impl Approvals {
         (id, receiver)
     }
 
-    /// Answers a question. The first answer with the right secret counts; a yes must be one to all of it.
+    /// Answers a question. The first answer with the right secret counts, and an approval must be for all of it.
+    ///
+    /// # Errors
+    ///
+    /// The question is not open, the secret is wrong, or the approval is for a part.
     pub fn answer(&self, id: &str, answer: &ApprovalAnswer) -> Result<(), Problem> {
         let mut open = self.lock();
         let question = open.get(id).ok_or_else(|| unknown(id))?;
@@ -186,7 +192,11 @@ impl Approvals {
         question.answer.send(given).map_err(|_| unknown(id))
     }
 
-    /// An open question, whole.
+    /// Returns a whole open question.
+    ///
+    /// # Errors
+    ///
+    /// The question is not open.
     pub fn whole(&self, id: &str) -> Result<OpenApproval, Problem> {
         let asked = Arc::clone(&self.lock().get(id).ok_or_else(|| unknown(id))?.asked);
         let question = &asked.question;
@@ -214,23 +224,23 @@ fn unknown(id: &str) -> Problem {
     Problem::new(ErrorKind::NotFound, message)
 }
 
-/// Compares two secrets without telling by the time where they differ.
+/// Compares two secrets in constant time.
 pub fn is_same_secret(expected: &str, given: &str) -> bool {
     bool::from(expected.as_bytes().ct_eq(given.as_bytes()))
 }
 
-/// A secret that cannot be guessed: 244 random bits.
+/// Creates a secret that cannot be guessed: 244 random bits.
 pub(crate) fn new_secret() -> Arc<str> {
     format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple()).into()
 }
 
-/// Asks on behalf of one session.
+/// Asks the user on behalf of one session.
 pub struct SessionApprover {
     approvals: Arc<Approvals>,
     recorder: Arc<Recorder>,
     secret: Arc<str>,
     can_ask: bool,
-    /// Receiver for a client that does not follow the session's events.
+    /// Receiver of questions for a client that does not follow the session's events.
     relay: Option<Relay>,
     patience: Duration,
     runtime: Handle,
@@ -238,7 +248,7 @@ pub struct SessionApprover {
 }
 
 impl SessionApprover {
-    /// An approver whose questions are answered with `secret`. To be made on a thread of the runtime.
+    /// Creates an approver whose questions are answered with `secret`. Must run on a thread of the runtime.
     pub fn new(approvals: Arc<Approvals>, recorder: Arc<Recorder>, secret: Arc<str>, can_ask: bool) -> Self {
         Self {
             approvals,
@@ -252,7 +262,8 @@ impl SessionApprover {
         }
     }
 
-    /// An approver of one call, whose questions go to `relay` as well. To be made on a thread of the runtime.
+    /// Creates an approver for one call, which also sends its questions to `relay`. Must run on a thread of the
+    /// runtime.
     pub(super) fn relayed(&self, can_ask: bool, relay: Relay) -> Self {
         let (approvals, recorder) = (Arc::clone(&self.approvals), Arc::clone(&self.recorder));
         Self {
@@ -262,7 +273,7 @@ impl SessionApprover {
         }
     }
 
-    /// Passes a question on, and returns once no receiver is left to answer it.
+    /// Sends a question to the relay, and returns once no receiver is left to answer it.
     async fn pass_on(&self, id: &str, asked: &Asked, detail: String) {
         let Some(relay) = &self.relay else {
             return std::future::pending().await;
@@ -282,13 +293,13 @@ impl SessionApprover {
             },
             approvals: Arc::clone(&self.approvals),
         };
-        // A reader that takes nothing more is waited for as long as the answer, and no longer.
+        // A receiver that reads nothing more is waited for only as long as the answer.
         if relay.to.send(Meanwhile::Question(Box::new(asking))).await.is_ok() {
             std::future::pending().await
         }
     }
 
-    /// True where a question of this session was never answered.
+    /// True if a question of this session was never answered.
     pub fn has_expired(&self) -> bool {
         self.expired.load(Ordering::Relaxed)
     }
@@ -306,7 +317,7 @@ impl SessionApprover {
             () = passed_on => ApprovalOutcome::Cancelled,
             () = tokio::time::sleep(self.patience) => ApprovalOutcome::Expired,
         };
-        // A client that answers from here on learns that it is too late; an answer that was taken before counts.
+        // From here on a client learns that its answer is too late. An answer that arrived before counts.
         answer.close();
         answer.try_recv().map_or((UserAnswer::No, unanswered), outcome_of)
     }
@@ -321,38 +332,38 @@ fn outcome_of(answer: UserAnswer) -> (UserAnswer, ApprovalOutcome) {
     (answer, outcome)
 }
 
-/// Channel for questions: to a program that shows them to its user, and perhaps to a model.
+/// Channel for questions to a program that shows them to its user, and perhaps to a model.
 pub(super) struct Relay {
     pub(super) to: mpsc::Sender<Meanwhile>,
     pub(super) redactor: Arc<Redactor>,
 }
 
 impl Relay {
-    /// A text without keys, and without what could make a terminal show something else.
+    /// Removes keys and terminal control from a text.
     fn shown(&self, text: &str) -> String {
         clean(&self.redactor.text(text, None)).into_owned()
     }
 }
 
-/// Message of a running call.
+/// Message of a running call to its client.
 pub enum Meanwhile {
     /// A line of live output, without keys.
     Line(String),
-    /// The policy asks before it goes on.
+    /// The policy requires an approval.
     Question(Box<Asking>),
 }
 
 /// A question on its way to its receiver, with the right to answer it.
 pub struct Asking {
     id: String,
-    /// As it is to be shown: long details are cut, and say where the whole is.
+    /// Question for display: a long detail is cut, and says where the whole is.
     question: Question,
     answer: ApprovalAnswer,
     approvals: Arc<Approvals>,
 }
 
 impl Asking {
-    /// One line: what will happen.
+    /// What is about to happen, in one line.
     pub fn title(&self) -> &str {
         self.question.title()
     }
@@ -362,7 +373,7 @@ impl Asking {
         self.question.detail()
     }
 
-    /// The effect that needs a yes.
+    /// Effect that needs the approval.
     pub fn effect(&self) -> Effect {
         self.question.effect()
     }
@@ -372,7 +383,7 @@ impl Asking {
         !self.approvals.lock().contains_key(&self.id)
     }
 
-    /// Answers it. What was answered elsewhere, or too late, stays as it is.
+    /// Answers the question. An answer that came from elsewhere before, or the end of the time, stands.
     pub fn answer(self, approve: bool) {
         let answer = ApprovalAnswer { approve, ..self.answer };
         let _ = self.approvals.answer(&self.id, &answer);

@@ -1,4 +1,4 @@
-//! Checks of a request before anything starts: a caller's mistake is answered at once, with a hint to fix it.
+//! Checks of a request before anything starts, so that a caller's mistake is reported at once, with a hint.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> R
     )))
 }
 
-/// Whether a request says what it is about; whether that exists is found out by the session.
+/// Checks that a request names a target or a task. The session finds out whether it exists.
 pub(super) fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
     let given = |field: &Option<String>| field.as_deref().is_some_and(|text| !text.trim().is_empty());
     let (missing, sort) = match request.operation {
@@ -54,10 +54,10 @@ pub(super) fn check_target(request: &ExecuteRequest) -> Result<(), Problem> {
     }
 }
 
-/// Least bound of a cost: no request is cheaper.
+/// Minimum for a cost limit in billionths of a dollar: no request is cheaper.
 const COST_NANOS_MIN: u64 = 1000;
 
-/// A bound of nothing is a mistake, not a wish, and so is one that no session can reach.
+/// Refuses limits of zero, and limits that no session can reach.
 pub(super) fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
     let bounds = [
         ("max_steps", budget.max_steps.map(u64::from), u64::from(u32::MAX)),
@@ -84,12 +84,12 @@ pub(super) fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
     }
 }
 
-/// Returns the target that tasks and reports show.
+/// The target as tasks and reports show it.
 pub(super) fn shown_target(request: &ExecuteRequest) -> String {
     let given = |field: &Option<String>| field.clone().filter(|text| !text.trim().is_empty());
     match (given(&request.target), given(&request.task)) {
         (Some(target), Some(task)) if target != task => format!("{target}: {task}"),
-        // Several targets of explain stand on lines of their own.
+        // Several targets of explain are separate lines.
         (Some(target), _) if request.operation == Operation::Explain => {
             target.lines().map(str::trim).collect::<Vec<_>>().join(" ")
         }
@@ -100,8 +100,9 @@ pub(super) fn shown_target(request: &ExecuteRequest) -> String {
 }
 
 /// The policy of a session on this machine. `all` merges the request with the configuration; `request` is the request
-/// alone. `asked` are effects to ask about where the policy would deny them; the client of a session that `is_interactive`
-/// answers other questions, too. The first call tries out which sandbox the machine allows, which takes a moment.
+/// alone. `asked` are effects for which the user is asked instead of a denial; the client of a session that
+/// `is_interactive` answers other questions as well. The first call finds out which sandbox the machine supports,
+/// which takes a moment.
 pub(super) async fn policy(
     cause: Cause,
     all: &PolicyRequest,
@@ -128,7 +129,8 @@ pub(super) fn open_repository(path: &str, options: &tool_repository::Options) ->
     Ok(repository)
 }
 
-/// The lock file of a repository. One that cannot be understood might have narrowed what its skills may do.
+/// Reads the lock file of a repository. A file that cannot be parsed is an error, because its restrictions are
+/// unknown.
 pub(super) fn lock(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Lock>, Problem> {
     Lock::of(repository, cancel).map_err(|error| {
         let hint = "`tool skill lock` writes it from what you have pinned; without the file nothing is locked";
@@ -136,7 +138,7 @@ pub(super) fn lock(repository: &Repository, cancel: &CancellationToken) -> Resul
     })
 }
 
-/// Refuses every difference between a lock file and the installed skills.
+/// Refuses any difference between a lock file and the installed skills.
 pub(super) fn frozen(lock: Option<Lock>, differences: impl FnOnce(&Lock) -> Vec<Difference>) -> Result<Lock, Problem> {
     let Some(lock) = lock else {
         let message = format!("Nothing may differ from `{}`, and the repository has none", lock::NAME);
@@ -172,7 +174,7 @@ pub(super) fn describe_refusal(error: &RepositoryError) -> Problem {
     }
 }
 
-/// Refuses a denial in the repository's own file that names no effect: it would deny nothing.
+/// Refuses a denial in the repository's own file that names no effect, because it would deny nothing.
 fn check_denied(repository: &Repository, cancel: &CancellationToken) -> Result<(), Problem> {
     for name in &repository.narrowing().deny {
         name.parse::<Grant>().map_err(|problem| Problem {
@@ -184,7 +186,7 @@ fn check_denied(repository: &Repository, cancel: &CancellationToken) -> Result<(
     Ok(())
 }
 
-/// Locates an unknown effect in the repository's file.
+/// Finds an unknown effect in the repository's file.
 fn denied_place(repository: &Repository, name: &str, cancel: &CancellationToken) -> String {
     let text = repository
         .read_within(tool_repository::ROOT_FILE, limits::ROOT_FILE_BYTES_MAX, cancel)
@@ -195,12 +197,12 @@ fn denied_place(repository: &Repository, name: &str, cancel: &CancellationToken)
     }
 }
 
-/// The keys that the user has told this program: they are replaced wherever they stand.
+/// Keys in the user's configuration, which are replaced wherever they occur.
 pub(super) fn own_keys(settings: &Settings) -> impl Iterator<Item = &str> {
     settings.provider.secrets()
 }
 
-/// The folder that gets `session-reports/`, as the configuration says; empty where no report is written.
+/// Folder for `session-reports/`, from the configuration; empty if no report is written.
 pub(super) fn reports_directory(
     place: &ReportsPlace,
     repository: &Repository,
@@ -219,8 +221,8 @@ pub(super) fn reports_directory(
     Ok(folder.to_string_lossy().into_owned())
 }
 
-/// The working directory of a request: what it names, if that is a directory outside of the system's, else the root of the
-/// repository.
+/// Working directory of a request: the one that it names, if that is a directory outside of the system's, else the
+/// root of the repository.
 pub(super) fn working_directory(asked: Option<&str>, repository: &Repository) -> Result<PathBuf, Problem> {
     let Some(asked) = asked else {
         return Ok(repository.root().to_owned());

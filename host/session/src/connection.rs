@@ -1,7 +1,7 @@
-//! A session that lasts as long as the connection of another agent, and makes the calls that come over it.
+//! A session that lasts as long as the connection of another agent, and makes the agent's calls.
 //!
-//! Journal, receipts, taint and the knowledge of what was read are those of any session. How the calls come, and in what
-//! form their answers go, is `mcp`'s business; how one runs is `run::calls`'.
+//! Journal, receipts, taint and the record of seen files are those of any session. `mcp` receives the calls and
+//! formats the answers; `run::calls` runs them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,22 +24,21 @@ use tool_skill::lock::Lock;
 use tool_skill::policy::{Cause, Decision, GrantPlace};
 use tool_skill::{LockedSkills, SkillScope};
 
-/// A session under way, for as long as this value lives.
+/// A running session, which ends when this value is dropped.
 pub struct Connection {
     id: String,
     root: PathBuf,
     recorder: Arc<Recorder>,
     calls: mpsc::Sender<Incoming>,
-    /// Nothing may be asked.
+    /// True if the user may not be asked.
     is_frozen: bool,
     /// The denial of reading the repository, if the policy denies it.
     unreadable: Option<String>,
-    /// The repository's lock file.
     locked: Option<Arc<Lock>>,
 }
 
 impl Connection {
-    /// The repository's lock file.
+    /// Lock file of the repository.
     pub fn lock(&self) -> Option<&Arc<Lock>> {
         self.locked.as_ref()
     }
@@ -49,25 +48,29 @@ impl Connection {
         &self.id
     }
 
-    /// The repository.
+    /// Root of the repository.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Runs a call to its end; nothing where the session has ended. It begins when it is first asked how it stands.
+    /// Runs a call to its end; `None` if the session has ended. The call begins when the future is first polled.
     pub fn call(&self, mut call: ConnectionCall) -> impl Future<Output = Option<CallAnswer>> + Send + use<> {
         call.can_ask &= !self.is_frozen;
         let calls = self.calls.clone();
         async move {
             let (answer, answered) = oneshot::channel();
             calls.send(Incoming::Call { call, answer }).await.ok()?;
-            // A call that waits for its user must not keep a session alive whose client has gone.
+            // A call that waits for its user must not keep the session of a disconnected client alive.
             drop(calls);
             answered.await.ok()
         }
     }
 
-    /// Refuses to show anything of the repository where the policy does.
+    /// Refuses to show anything of the repository if the policy denies reading.
+    ///
+    /// # Errors
+    ///
+    /// The denial.
     pub fn check_may_read(&self, what: &str) -> Result<(), Problem> {
         match &self.unreadable {
             Some(remedy) => Err(Problem::new(
@@ -79,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Counts the conversation as tainted before the client gets text that no call has read.
+    /// Taints the conversation before the client gets text that no call has read.
     pub async fn note_outside(&self, place: &str) {
         let (noted, is_noted) = oneshot::channel();
         let place = place.to_owned();
@@ -88,26 +91,30 @@ impl Connection {
         }
     }
 
-    /// True once it has ended.
+    /// True once the session has ended.
     pub fn has_ended(&self) -> bool {
         self.calls.is_closed()
     }
 
-    /// Writes into the journal who is at the other end.
+    /// Records the client in the journal.
     pub fn note_client(&self, client: &str) {
         let client = cut_text(&tool_core::text::clean(client), limits::SUMMARY_BYTES_MAX);
         self.recorder.notice(format!("The client is {client}."), None);
     }
 
-    /// Returns once the session has ended: it was cancelled, or the daemon stops.
+    /// Waits for the end of the session: it was cancelled, or the daemon stops.
     pub async fn ended(&self) {
         self.calls.closed().await;
     }
 }
 
 impl Sessions {
-    /// Begins a session that makes the calls of a connection. It is complete when the connection is dropped. `keys` are
-    /// those of the configuration, which are redacted. Denials name `place_of_grants`.
+    /// Begins a session that makes the calls of a connection. It completes when the connection is dropped. `keys` are
+    /// those of the configuration, which are redacted. Denials name `place_of_grants` as the place for a grant.
+    ///
+    /// # Errors
+    ///
+    /// The request is not valid, or too many sessions run.
     pub async fn connect(
         self: &Arc<Self>,
         request: &ConnectRequest,
@@ -125,7 +132,7 @@ impl Sessions {
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
         let locked = self.locked(&repository, &request.policy).await?;
         let policy_request = merged(&settings, &request.policy, repository.narrowing());
-        // Each call says if its client answers questions.
+        // Each call says whether its client answers questions.
         let policy = policy(Cause::SkillCall, &policy_request, &request.policy, (&[], true)).await?;
         let policy = policy.granted_in(place_of_grants);
         let unreadable = (policy.decide(Effect::ReadRepository, false) == Decision::Deny)
@@ -143,7 +150,7 @@ impl Sessions {
             policy: policy_request,
             continues: None,
             binding: TurnBinding::default(),
-            // Each call says if its client answers approvals.
+            // Each call says whether its client answers approvals.
             interactive: false,
             ask: Vec::new(),
             preview: false,
@@ -163,7 +170,7 @@ impl Sessions {
         };
         let started = self.launch(start, launch).await?;
         let live = self.live(&started.session_id);
-        // A stop may have ended it in between.
+        // A stop may have ended the session in between.
         let live = live.ok_or_else(|| Problem::new(ErrorKind::Stopping, "The backend is stopping"))?;
         Ok(Connection {
             id: started.session_id,
@@ -176,7 +183,7 @@ impl Sessions {
         })
     }
 
-    /// The functions that may be called in a repository with this lock file, with their schemas.
+    /// Functions that may be called in a repository with this lock file, with their schemas.
     pub fn tools(&self, lock: Option<&Lock>) -> Vec<SkillFunction> {
         let lock: Option<&dyn LockedSkills> = lock.map(|lock| lock as _);
         let offered = self.engine.specs(SkillScope { lock, operation: None });
@@ -189,13 +196,13 @@ impl Sessions {
         ready.flat_map(|entry| entry.functions).filter(is_offered).collect()
     }
 
-    /// True for a skill that may do more than read. Which one it is depends on the lock file.
+    /// True for a skill that may do more than read, in the version of this lock file.
     pub fn changes_something(&self, name: &str, lock: Option<&Lock>) -> bool {
         let effects = self.engine.effects(name, lock).unwrap_or_default();
         effects.into_iter().any(Effect::changes_something)
     }
 
-    /// Returns the problem of an unknown skill, or nothing if the skill exists.
+    /// Returns the problem with an unknown skill; `None` if the skill exists.
     pub fn missing_skill(&self, name: &str, lock: Option<&Lock>) -> Option<Problem> {
         self.check_skill(name, lock).err()
     }

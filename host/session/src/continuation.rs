@@ -1,6 +1,6 @@
-//! Starts the next turn of a conversation: which session it goes on with, and what it takes over.
+//! Starts the next turn of a conversation.
 //!
-//! Narrowing goes along (denials, `untrusted`, the demand for a sandbox), widening does not.
+//! Restrictions carry over to it (denials, `untrusted`, a required sandbox); grants do not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tool_journal::conversation::{
 use tool_journal::history::{self, Summary};
 use tool_journal::journal::{Continued, SessionFolder};
 
-/// A turn's place in its conversation, and what it takes over.
+/// Position of a turn in its conversation, and the state that it takes over.
 pub(super) struct Continuation {
     pub(super) continued: Continued,
     pub(super) past: PastConversation,
@@ -24,6 +24,10 @@ pub(super) struct Continuation {
 
 impl Sessions {
     /// Starts the next turn of a conversation. Returns once the request is checked, as [`Sessions::start`] does.
+    ///
+    /// # Errors
+    ///
+    /// The conversation cannot be continued, or the request is not valid.
     pub async fn continue_session(
         self: &Arc<Self>,
         id: &str,
@@ -72,7 +76,7 @@ impl Sessions {
         .await
     }
 
-    /// A session that has ended and that a turn can go on with.
+    /// Finds a session that has ended and can be continued.
     fn ended_session(&self, id: &str) -> Result<Summary, Problem> {
         let live = self.live(id).map(|live| live.recorder.summary());
         if live.as_ref().is_some_and(|summary| summary.status == Status::Running) {
@@ -109,7 +113,7 @@ impl Sessions {
     }
 }
 
-/// A conversation that no server but a local one has got goes to another one only where the user says so.
+/// Refuses to send a conversation that only local servers have seen to another server, unless the user says so.
 fn check_reader(past: &PastConversation, asserted: Option<&str>, settings: &Settings) -> Result<(), Problem> {
     let name = settings.provider.name;
     let is_local_only = past.providers.iter().all(|known| known == ProviderName::Local.name());
@@ -124,14 +128,14 @@ fn check_reader(past: &PastConversation, asserted: Option<&str>, settings: &Sett
         .with_hint(format!("if that is what you want, say so: `--provider {name}`")))
 }
 
-/// The request of a turn as that of an operation.
+/// Converts the request of a turn to that of an operation.
 fn execute_request(request: TurnRequest, last: &Summary, precedent: Option<&Precedent>) -> ExecuteRequest {
     let start = &last.start;
     let before = precedent.map_or(Operation::Explain, |precedent| precedent.operation);
     let operation = request.operation.unwrap_or(before);
     let (target, task, focus) = match operation {
         Operation::Explain | Operation::Architect | Operation::Refactor => (None, Some(request.message), None),
-        // Its target is a file: the one of the turn before, or the one that the message names.
+        // The target is a file: the one of the previous turn, or the one that the message names.
         Operation::TestGen if before == Operation::TestGen => {
             let target = precedent.map(|precedent| precedent.target.clone());
             (target, None, Some(request.message))

@@ -1,5 +1,5 @@
-//! The two things that a session is given by the rest of the engine, so that tests can give it others: what answers,
-//! and what runs skills.
+//! The parts of the engine that a session needs, as a trait, so that tests can replace them: the provider, and the
+//! skills.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,17 @@ use tool_skill::{CallContext, CallReport, LockedSkills, OfferedTools, RawArgumen
 /// Environment variables by name.
 pub type Variables = BTreeMap<String, String>;
 
-/// Sees keys that a program has printed, so that they are kept out of everything else.
+/// Receives keys that a program has printed, so that they are redacted everywhere.
 pub type KeyObserver = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What answers, and what runs skills.
+/// Connects providers and runs skills.
 pub trait Engine: Send + Sync + 'static {
-    /// Makes the enabled provider ready for requests. `environment` names its proxies; `on_key` sees every key that a
+    /// Prepares the enabled provider for requests. `environment` has its proxies; `on_key` receives every key that a
     /// program prints for it.
+    ///
+    /// # Errors
+    ///
+    /// The provider is not configured, or its key is missing.
     fn connect(
         &self,
         settings: &ProviderSettings,
@@ -31,23 +35,23 @@ pub trait Engine: Send + Sync + 'static {
     /// All skills, in the versions of a repository's lock file.
     fn entries(&self, lock: Option<&dyn LockedSkills>) -> Vec<SkillEntry>;
 
-    /// Returns the effects that a skill declares, or nothing if no skill has that name.
+    /// The effects that a skill declares; `None` if there is no such skill.
     fn effects(&self, name: &str, lock: Option<&Lock>) -> Option<Vec<Effect>>;
 
-    /// Every way in which the skills differ from a repository's lock file.
+    /// Differences between the skills and a repository's lock file.
     fn differences(&self, lock: &Lock, root: &Path) -> Vec<Difference>;
 
-    /// Specifications of the ready skills, for a model.
+    /// Tools for a model: the skills that are ready.
     fn specs(&self, scope: SkillScope<'_>) -> OfferedTools;
 
     /// Runs one skill. Blocks.
     fn call(&self, context: &Arc<CallContext>, name: &str, arguments: RawArguments<'_>) -> CallReport;
 }
 
-/// The real one.
+/// The production engine.
 pub(super) struct Host {
     pub(super) skills: Arc<SkillHost>,
-    /// File that keeps what models have refused.
+    /// File with the request options that models have refused.
     pub(super) learned: PathBuf,
 }
 

@@ -1,4 +1,4 @@
-//! Answers about a repository without a session: nothing is recorded, and no model is asked.
+//! Answers about a repository without a session. Nothing is recorded, and no model is asked.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tool_journal::report;
 use tool_repository::Repository;
 
 impl Sessions {
-    /// Opens a repository and looks at it, on a blocking thread. A caller that goes away ends the look.
+    /// Opens a repository and examines it on a blocking thread. If the caller goes away, the work is cancelled.
     async fn inspect<T: Send + 'static>(
         &self,
         repo_path: String,
@@ -39,7 +39,11 @@ impl Sessions {
         .await
     }
 
-    /// Counts what an operation would see of a repository.
+    /// Counts the files that an operation would see.
+    ///
+    /// # Errors
+    ///
+    /// The repository cannot be read, or the time limit is exceeded.
     pub async fn scan(&self, request: ScanRequest, settings: PolicySettings) -> Result<ScanResult, Problem> {
         let scan =
             |repository: &Arc<Repository>, cancel: &_| tool_context::scan(repository, cancel).map_err(Problem::from);
@@ -47,6 +51,10 @@ impl Sessions {
     }
 
     /// Builds the context that an operation would send to the model. Asks no model and records nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::scan`], or the target does not exist.
     pub async fn context(
         &self,
         request: ContextRequest,
@@ -80,7 +88,11 @@ impl Sessions {
         .await
     }
 
-    /// The report of an ended session in a repository, as it may be passed on.
+    /// The report of an ended session in a repository, in shareable form.
+    ///
+    /// # Errors
+    ///
+    /// There is no such session, or it runs.
     pub async fn shared_report(self: &Arc<Self>, id: &str, root: &Path) -> Result<String, Problem> {
         let summary = self.summary_in(id, root)?;
         let sessions = Arc::clone(self);
@@ -92,7 +104,11 @@ impl Sessions {
         .await
     }
 
-    /// What an ended session in a repository changed or proposes, as it may be passed on.
+    /// The changes or proposals of an ended session in a repository, in shareable form.
+    ///
+    /// # Errors
+    ///
+    /// There is no such session, or it runs.
     pub async fn shared_diff(self: &Arc<Self>, id: &str, root: &Path) -> Result<String, Problem> {
         self.summary_in(id, root)?;
         let diff = self.diff(id).await?.diff;
@@ -107,6 +123,10 @@ impl Sessions {
     }
 
     /// Draws the modules of a directory and the imports between them. Asks no model and records nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::scan`], or the directory does not exist.
     pub async fn graph(&self, request: GraphRequest, settings: PolicySettings) -> Result<ModuleGraph, Problem> {
         let indexes = Arc::clone(&self.indexes);
         self.inspect(request.repo_path.clone(), &settings, move |repository, cancel| {
@@ -116,6 +136,10 @@ impl Sessions {
     }
 
     /// Draws the callers and callees of a symbol. Asks no model and records nothing.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::scan`], or the symbol does not exist.
     pub async fn call_graph(&self, request: CallGraphRequest, settings: PolicySettings) -> Result<CallGraph, Problem> {
         let indexes = Arc::clone(&self.indexes);
         self.inspect(request.repo_path.clone(), &settings, move |repository, cancel| {

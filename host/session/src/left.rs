@@ -1,7 +1,7 @@
-//! The files of a repository that are as sessions have left them.
+//! Finds files of a repository that are in a state that sessions made.
 //!
-//! A run of tests over such files is not one over the user's own state, and keeps no build output. A file that a session
-//! changed and that was put back, by an undo or by hand, is the user's again.
+//! A run of tests over such files is not over the user's own state, and keeps no build output. A file that was
+//! restored, by an undo or by hand, is the user's again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tool_repository::Repository;
 use tool_repository::changes;
 use tool_skill::{LeftFiles, SeenSessions, SessionChanges};
 
-/// The changes that the journals of all sessions tell of.
+/// The changes in the journals of all sessions.
 pub(super) struct JournalChanges(pub(super) Arc<Sessions>);
 
 impl SessionChanges for JournalChanges {
@@ -25,7 +25,7 @@ impl SessionChanges for JournalChanges {
         let (newest, touched) = touched(here, seen);
         let is_left = |(path, before): &(&str, Option<&FileMark>)| {
             let current = changes::current(repository.handle(), path, limits::REPLACED_BYTES_MAX);
-            // One that cannot be read is not known to be what it was.
+            // A file that cannot be read may have changed.
             current.map_or(true, |current| current.as_ref().map(FileMark::from).as_ref() != *before)
         };
         let (left, put_back): (BTreeMap<_, _>, BTreeMap<_, _>) = touched.into_iter().partition(is_left);
@@ -40,15 +40,16 @@ impl SessionChanges for JournalChanges {
     }
 }
 
-/// The newest session before which all have ended, and the files to look at with their state before the first change: those
-/// that sessions after `seen` have changed, and those in `seen.put_back`. `sessions` are in the order of their start.
+/// Finds the newest session before which all have ended, and the files to examine with their state before the first
+/// change: those that sessions after `seen` have changed, and those in `seen.put_back`. `sessions` are in the order
+/// of their start.
 fn touched<'s>(
     sessions: impl Iterator<Item = &'s Summary>,
     seen: &SeenSessions,
 ) -> (Option<&'s str>, BTreeMap<&'s str, Option<&'s FileMark>>) {
     let (mut newest, mut touched, mut has_running) = (None, BTreeMap::new(), false);
     for session in sessions {
-        // A later change of a running session must count then, too.
+        // Later changes of a running session must count in the next run.
         has_running |= session.status == Status::Running;
         if !has_running {
             newest = Some(session.id());

@@ -1,9 +1,10 @@
-//! Sessions: started by a request, run by one owner task each, kept as a journal, and answered for afterwards.
+//! Sessions: a request starts one, one task owns it, a journal records it, and it answers questions afterwards.
 //!
-//! The journal of a session (`~/.tool/sessions/<id>/journal.jsonl`) is the truth: streams, tasks, history, results and
-//! the report are views of it, and a daemon that died finds at its next start what was under way, finishes or rolls
-//! back its changes, and closes it as failed. Commands, the page, other agents and the API build on it. This file owns the running sessions, and decides what becomes of one whose
-//! client, task or daemon goes away; `start` checks a request, and `run` does the work.
+//! The journal of a session (`~/.tool/sessions/<id>/journal.jsonl`) is the source of truth: streams, tasks, history,
+//! results and the report are views of it. After a daemon has died, the next start finds unfinished sessions,
+//! completes or rolls back their changes, and closes them as failed. Commands, the page, other agents and the API
+//! build on this crate. This file owns the running sessions, and handles the end of a client, a task or the daemon;
+//! `start` checks a request, and `run` does the work.
 
 #![forbid(unsafe_code)]
 
@@ -76,27 +77,27 @@ use tool_skill::SkillHost;
 use tool_skill::lock::Lock;
 use tool_skill::policy::Policy;
 
-/// Contexts that are built at once over all sessions. Building one uses every core for a moment; two hundred at once
-/// would take every blocking thread, and with them the answers to other requests.
+/// Limit for contexts that are built at the same time in all sessions. Building one uses every core for a moment. Two
+/// hundred at once would take all blocking threads, which other requests need for their answers.
 const CONTEXTS_BUILDING_MAX: usize = 8;
 
-/// Skill calls under way at once over all sessions: each holds a blocking thread, also while it waits for an approval.
+/// Limit for running skill calls in all sessions. Each holds a blocking thread, even while it waits for an approval.
 const SKILL_CALLS_RUNNING_MAX: usize = 128;
 
-/// Time without any stream after which an attached session is cancelled: a client that reconnects is faster.
+/// Milliseconds without a stream after which an attached session is cancelled. A client that reconnects is faster.
 const ATTACHED_GRACE_MS: u64 = 2_000;
 
-/// Time in which the first stream of an attached session must open.
+/// Milliseconds within which the first stream of an attached session must open.
 const ATTACHED_FIRST_MS: u64 = 30_000;
 
-/// Time in which a cancelled session must end; then it is ended from outside. Skills free their threads within half a
+/// Milliseconds for a cancelled session to end; then its task is aborted. Skills free their threads within half a
 /// second.
 const CANCEL_GRACE_MS: u64 = 2_000;
 
-/// Pauses before memory is given back. An index of fifty thousand files is filled within half a minute.
+/// Seconds before memory is returned to the system. An index of fifty thousand files is filled within half a minute.
 const GIVE_BACK_SECONDS: [u64; 3] = [2, 8, 20];
 
-/// Why the sessions of a home cannot be opened.
+/// Reason why the sessions of a home cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("the sessions in `{}` cannot be opened", folder.display())]
 pub struct OpenSessionsError {
@@ -104,7 +105,7 @@ pub struct OpenSessionsError {
     source: io::Error,
 }
 
-/// All sessions of one home: the running ones, and those that are kept.
+/// The sessions of one home, running and ended.
 pub struct Sessions {
     home: PathBuf,
     store: Store,
@@ -119,9 +120,9 @@ pub struct Sessions {
     scans: Arc<ScanCache>,
     indexes: Arc<Indexes>,
     stopping: CancellationToken,
-    /// A lower time-out of scans than that of `limits`.
+    /// A time limit for scans below that of `limits`.
     scan_time: Option<Duration>,
-    /// True while memory is about to be given back.
+    /// True while memory is about to be returned.
     is_giving_back: AtomicBool,
 }
 
@@ -130,7 +131,7 @@ struct Live {
     id: String,
     recorder: Arc<Recorder>,
     cancel: CancellationToken,
-    /// Set where it is the daemon's stop that cancels it.
+    /// True if the daemon's stop cancelled it.
     stopped: AtomicBool,
     streams: watch::Sender<usize>,
 }
@@ -148,8 +149,12 @@ pub fn repository_options(policy: &PolicySettings, state_directory: &Path) -> to
 }
 
 impl Sessions {
-    /// Opens the sessions below `home`; what a daemon that died has left is finished first. Blocks. `scan_time` lowers
-    /// the time-out of scans; `keys` are those of the configuration, which no report shows.
+    /// Opens the sessions below `home`, and recovers those of a dead daemon first. Blocks. `scan_time` lowers the
+    /// time limit of scans; `keys` are those of the configuration, which no report shows.
+    ///
+    /// # Errors
+    ///
+    /// The folder of the sessions cannot be opened.
     pub fn open(
         home: &Path,
         skills: Arc<SkillHost>,
@@ -164,11 +169,11 @@ impl Sessions {
         Self::open_with(home, Arc::new(host), indexes, scan_time, keys)
     }
 
-    /// Opens sessions of another engine, as [`Sessions::open`] does with the real one.
+    /// Opens sessions with another engine, as [`Sessions::open`] does with the production engine.
     ///
     /// # Errors
     ///
-    /// Fails if the folder of the sessions cannot be opened.
+    /// The folder of the sessions cannot be opened.
     pub fn open_with(
         home: &Path,
         engine: Arc<dyn Engine>,
@@ -197,8 +202,8 @@ impl Sessions {
         }))
     }
 
-    /// Begins the journal and the session. Where the asker goes away meanwhile, the session goes on or not as it is
-    /// attached, and is never left without an owner.
+    /// Begins the journal and the session. If the caller goes away meanwhile, an attached session ends and another
+    /// one continues; neither is left without an owner.
     async fn launch(self: &Arc<Self>, start: Start, launch: Launch) -> Result<SessionStart, Problem> {
         let sessions = Arc::clone(self);
         blocking(move || {
@@ -221,7 +226,7 @@ impl Sessions {
         .await
     }
 
-    /// Takes the session in, and gives it its owner.
+    /// Registers the session and spawns its owner.
     fn enter(self: &Arc<Self>, recorder: Arc<Recorder>, mut launch: Launch) -> SessionStart {
         let turn = launch.place.take_turn(&recorder);
         let start = recorder.summary().start;
@@ -258,7 +263,7 @@ impl Sessions {
         };
         {
             let mut running = self.lock();
-            // A stop that came while the journal was begun has not seen it.
+            // A stop during the start of the journal has not seen this session.
             if self.stopping.is_cancelled() {
                 live.stop();
             }
@@ -273,8 +278,8 @@ impl Sessions {
         }
     }
 
-    /// The owner of a session: nothing of it outlives this task but blocking work that ignores its cancellation, and
-    /// that cannot change anything any more once the journal has ended.
+    /// Owns a session to its end. Only blocking work that ignores its cancellation can outlive this task, and it
+    /// cannot change anything after the journal has ended.
     async fn own(self: Arc<Self>, live: Arc<Live>, job: SessionRun, attached: bool, turn: Option<TurnPermit>) {
         let summary = live.recorder.summary();
         let work = AssertUnwindSafe(run::run(&job)).catch_unwind();
@@ -289,7 +294,7 @@ impl Sessions {
         } else {
             outcome
         };
-        // Work that is left over, after a panic for instance, has no reader.
+        // Cancel remaining work, for example after a panic: it has no reader.
         live.cancel.cancel();
         drop(job);
         let (sessions, ending) = (Arc::clone(&self), Arc::clone(&live));
@@ -306,8 +311,8 @@ impl Sessions {
         self.give_back_memory();
     }
 
-    /// Gives the memory of ended sessions back after a while, and again once their indexes are filled. No stop waits for
-    /// it.
+    /// Returns the memory of ended sessions to the system after a while, and again once their indexes are filled. A
+    /// stop does not wait for it.
     fn give_back_memory(self: &Arc<Self>) {
         if self.is_giving_back.swap(true, Ordering::SeqCst) {
             return;
@@ -316,14 +321,15 @@ impl Sessions {
         tokio::spawn(async move {
             for seconds in GIVE_BACK_SECONDS {
                 tokio::time::sleep(Duration::from_secs(seconds)).await;
-                // It cannot panic, and a runtime that ends needs none of it.
+                // It cannot panic, and a runtime that ends does not need it.
                 let _ = tokio::task::spawn_blocking(tool_sandbox::heap::give_back).await;
             }
             sessions.is_giving_back.store(false, Ordering::SeqCst);
         });
     }
 
-    /// Tries to write an ended session until the disk takes it, or the daemon stops. Until then it is answered from memory.
+    /// Tries to write an ended session until the disk accepts it or the daemon stops. Until then, it is answered from
+    /// memory.
     async fn write_until_durable(self: &Arc<Self>, live: &Arc<Live>) {
         loop {
             tokio::select! {
@@ -339,6 +345,10 @@ impl Sessions {
     }
 
     /// Streams the events of a session after number `after`.
+    ///
+    /// # Errors
+    ///
+    /// There is no such session.
     pub fn events(&self, id: &str, after: u64) -> Result<Stream, Problem> {
         if let Some(live) = self.live(id) {
             let summary = live.recorder.summary();
@@ -365,8 +375,13 @@ impl Sessions {
     }
 
     /// Cancels a running session.
+    ///
+    /// # Errors
+    ///
+    /// There is no such session, or it has ended.
     pub fn cancel(&self, id: &str) -> Result<(), Problem> {
-        // Between its last event and the end of its task a session is still live, but its clients have seen it end.
+        // Between its last event and the end of its task, a session is still live, although its clients have seen the
+        // end.
         let live = self
             .live(id)
             .filter(|live| live.recorder.summary().status == Status::Running);
@@ -383,29 +398,37 @@ impl Sessions {
         ))
     }
 
-    /// Answers an approval.
+    /// Answers an open approval.
+    ///
+    /// # Errors
+    ///
+    /// As [`Approvals::answer`].
     pub fn answer(&self, id: &str, answer: &ApprovalAnswer) -> Result<(), Problem> {
         self.approvals.answer(id, answer)
     }
 
-    /// An open approval, whole.
+    /// Returns a whole open approval.
+    ///
+    /// # Errors
+    ///
+    /// It is not open.
     pub fn approval(&self, id: &str) -> Result<OpenApproval, Problem> {
         self.approvals.whole(id)
     }
 
-    /// The last tasks, running ones first.
+    /// Lists the newest tasks, running ones first.
     pub fn tasks(&self, filter: &Filter) -> Vec<TaskEntry> {
         history::tasks(self.summaries().values().rev(), filter)
     }
 
-    /// The last ended sessions over all directories.
+    /// Lists the newest ended sessions in all directories.
     pub fn history(&self, filter: &Filter) -> History {
         history::history(self.summaries().values().rev(), filter)
     }
 
-    /// All sessions by id, which is by age.
+    /// All sessions by id, which is the order of their start.
     fn summaries(&self) -> BTreeMap<String, Summary> {
-        // The live ones first: a session that ends in between is then in both, and the later one is the right one.
+        // Collect the live ones first: a session that ends meanwhile is in both, and the ended one is right.
         let live: Vec<Arc<Live>> = self.lock().live.values().cloned().collect();
         let mut summaries: BTreeMap<String, Summary> = live
             .iter()
@@ -415,12 +438,16 @@ impl Sessions {
         summaries
     }
 
-    /// A session's result; of a running one, the output so far. A report that is gone is written again.
+    /// The result of a session; while it runs, with the output so far. A missing report is written again.
+    ///
+    /// # Errors
+    ///
+    /// There is no such session, or its journal cannot be read.
     pub async fn result(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
         if let Some(live) = self.live(id) {
             let missing = unknown(id);
             let read = blocking(move || {
-                // Taken before the output: a complete session then has all its output.
+                // Take the summary before the output, so that a complete session has all its output.
                 let summary = live.recorder.summary();
                 result_of(summary, live.recorder.output()).ok_or(missing)
             });
@@ -440,7 +467,11 @@ impl Sessions {
         read.await
     }
 
-    /// Returns the result without the output. For most ended sessions the journal is not read.
+    /// The result without the output. For most ended sessions, the journal is not read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::result`].
     pub async fn result_in_short(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
         if let Some(live) = self.live(id) {
             return result_of(live.recorder.summary(), String::new()).ok_or_else(|| unknown(id));
@@ -464,12 +495,12 @@ impl Sessions {
         })
     }
 
-    /// All skills.
+    /// Lists all skills.
     pub fn skills(&self) -> Vec<SkillEntry> {
         self.engine.entries(None)
     }
 
-    /// The options with which a request opens its repository; `cancel` cancels the opening.
+    /// Options for opening the repository of a request; `cancel` cancels the opening.
     fn repository_options(&self, settings: &PolicySettings, cancel: &CancellationToken) -> tool_repository::Options {
         tool_repository::Options {
             scan_time: self.scan_time,
@@ -479,13 +510,13 @@ impl Sessions {
         }
     }
 
-    /// A session that is read from memory: a running one, or one that the disk does not have yet.
+    /// A session in memory: one that runs, or that the disk has not accepted yet.
     fn live(&self, id: &str) -> Option<Arc<Live>> {
         self.lock().live.get(id).cloned()
     }
 }
 
-/// Inputs of a session.
+/// Inputs for a new session.
 struct Launch {
     place: SessionPermit,
     repository: Arc<Repository>,
@@ -499,7 +530,7 @@ struct Launch {
 }
 
 impl Live {
-    /// Cancels it because the daemon stops.
+    /// Cancels the session because the daemon stops.
     fn stop(&self) {
         if !self.cancel.is_cancelled() {
             self.stopped.store(true, Ordering::SeqCst);
@@ -517,7 +548,7 @@ impl Live {
         std::future::pending().await
     }
 
-    /// Returns once no stream has been open for a while.
+    /// Waits until no stream has been open for a while.
     async fn abandoned(&self) {
         let mut streams = self.streams.subscribe();
         let mut patience = limits::milliseconds(ATTACHED_FIRST_MS);
@@ -526,31 +557,31 @@ impl Live {
             .is_ok()
         {
             patience = limits::milliseconds(ATTACHED_GRACE_MS);
-            // The sender is a part of `self`: it cannot be gone.
+            // The sender is a part of `self`, so it exists.
             let _ = streams.wait_for(|count| *count == 0).await;
         }
     }
 
-    /// Returns when a cancelled session has not ended in time.
+    /// Waits until a cancelled session is overdue.
     async fn overdue(&self) {
         self.cancel.cancelled().await;
         tokio::time::sleep(limits::milliseconds(CANCEL_GRACE_MS)).await;
     }
 }
 
-/// A follower of a session.
+/// A stream of a session's events.
 pub struct Stream {
     events: Events,
     /// Events that were read ahead.
     first: Option<Vec<Numbered>>,
-    /// True where the session had ended when the stream was opened.
+    /// True if the session had ended when the stream was opened.
     has_ended: bool,
     model: String,
     _attached: Option<Attached>,
 }
 
 impl Stream {
-    /// The next events, at least one; absent after the terminal one.
+    /// Returns the next events, at least one; `None` after the terminal event.
     pub async fn next(&mut self) -> Option<Vec<Numbered>> {
         match self.first.take() {
             Some(first) => Some(first),
@@ -558,8 +589,8 @@ impl Stream {
         }
     }
 
-    /// Takes the next events out of a batch, with the texts of changed files, which the journal keeps apart from the events.
-    /// At most one of the events has texts.
+    /// Takes the next events out of a batch, and adds the texts of changed files, which the journal stores
+    /// separately. At most one of the events has texts.
     pub async fn take_with_texts(&self, batch: &mut VecDeque<Numbered>) -> Vec<Numbered> {
         let piece = texts::take_piece(batch);
         if !texts::has_texts(&piece) {
@@ -570,7 +601,7 @@ impl Stream {
         added.await.unwrap_or(kept)
     }
 
-    /// True where the session has ended and the reader has had its last event. Does not wait for a running session.
+    /// True if the session has ended and the reader has its last event. Does not wait for a running session.
     pub async fn is_spent(&mut self) -> bool {
         if !self.has_ended || self.first.is_some() {
             return false;
@@ -579,13 +610,13 @@ impl Stream {
         self.first.is_none()
     }
 
-    /// Identifier of the model, for the form that names it in events.
+    /// Identifier of the model, for the form that has it in events.
     pub fn model(&self) -> &str {
         &self.model
     }
 }
 
-/// Counts a stream for as long as it is open.
+/// Counts an open stream.
 struct Attached(Arc<Live>);
 
 impl Drop for Attached {
@@ -594,7 +625,7 @@ impl Drop for Attached {
     }
 }
 
-/// Blocking work of the manager. A panic in it is a bug and is answered as one.
+/// Runs blocking work. A panic is a bug, and becomes an error.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| {
@@ -610,7 +641,7 @@ fn unknown(id: &str) -> Problem {
         .with_hint("`tool history` lists them, with `--operation skill-call` your calls of skills")
 }
 
-/// Counts of a session as a result shows them.
+/// Counts of a session for its result.
 fn shown_usage(usage: Usage) -> SessionUsage {
     SessionUsage {
         input_tokens: usage.input_tokens,
@@ -621,7 +652,7 @@ fn shown_usage(usage: Usage) -> SessionUsage {
     }
 }
 
-/// The result of an operation; a call of one skill has none beside its stream.
+/// The result of an operation; `None` for a call of a skill, whose result is in its stream.
 fn result_of(summary: Summary, output: String) -> Option<SessionResult> {
     Some(SessionResult {
         session_id: summary.id().to_owned(),
@@ -636,7 +667,7 @@ fn result_of(summary: Summary, output: String) -> Option<SessionResult> {
     })
 }
 
-/// True where the policy denies git: then earlier commits count for nothing in a selection.
+/// True if the policy denies git. Then a selection ignores earlier commits.
 fn denies_history(deny: &[String]) -> bool {
     deny.iter().any(|effect| effect == api::Effect::ReadGit.name())
 }

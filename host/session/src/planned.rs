@@ -1,4 +1,4 @@
-//! The tests and checks of a repository, as `tool tests` lists them. Starts nothing.
+//! Lists the tests and checks of a repository for `tool tests`. Starts nothing.
 
 use std::path::Path;
 
@@ -11,6 +11,10 @@ use tool_repository::Repository;
 use tool_skill::{PlannedRun, plan_runs};
 
 /// Lists the runs of tests and checks in the repository at `root`, or those for a path in it. Blocks.
+///
+/// # Errors
+///
+/// The repository cannot be opened, or the path is not valid.
 pub fn plan_tests(
     home: &Path,
     environment: &Environment,

@@ -1,8 +1,8 @@
-//! Finds errors that keep every operation from starting, without starting one: values of the user's configuration that
-//! only their users understand, a directory that is no repository, and the repository's own `.tool.toml`.
+//! Finds errors that prevent every operation, without starting one: invalid values in the user's configuration, a
+//! directory that is not a repository, and errors in the repository's own `.tool.toml`.
 //!
-//! Starts nothing and asks no questions. Whether the file itself can be understood is `config`'s business; the start of
-//! a session uses the same words, but does not know the file.
+//! Starts nothing and asks no questions. `config` parses the file; the start of a session reports the same problems,
+//! but without positions in the file.
 
 use std::path::{Path, PathBuf};
 
@@ -19,30 +19,30 @@ use tool_repository::{Narrowing, Repository, RepositoryError, Rules};
 pub struct Preflight {
     /// Error in the user's configuration.
     pub configuration: Option<Problem>,
-    /// Warnings about it that stop nothing.
+    /// Warnings about the configuration.
     pub warnings: Vec<Problem>,
-    /// Why no session works in the directory.
+    /// Reason why no session works in the directory.
     pub refused: Option<Problem>,
     /// Path of the repository's own file, if it has one, with its settings or the error in it.
     pub root_file: Option<(PathBuf, Result<Narrowing, Problem>)>,
 }
 
-/// Returns the error in the user's configuration, without a look at any repository.
+/// Returns the error in the user's configuration, without examining any repository.
 pub fn configuration(home: &Path, environment: &Environment) -> Option<Problem> {
     let common = tool_config::common(home, environment).ok()?;
     check_policy(&common.policy, &tool_config::text(home)).err()
 }
 
-/// Looks at the configuration beneath `home`, and at the repository at `root`. Blocks.
+/// Examines the configuration beneath `home`, and the repository at `root`. Blocks.
 pub fn preflight(home: &Path, environment: &Environment, root: &Path) -> Preflight {
     let Ok(common) = tool_config::common(home, environment) else {
-        // The reader of the file reports this error.
+        // The parser of the file reports this error.
         return Preflight::default();
     };
     let text = tool_config::text(home);
     let configuration = check_policy(&common.policy, &text).err();
     let place = root.join(tool_repository::ROOT_FILE);
-    // With patterns that are none no repository can be opened, and neither it nor its file is to blame.
+    // With invalid patterns in the configuration, no repository can be opened, and its own file is not the cause.
     let narrowing = configuration
         .is_none()
         .then(|| narrowing(home, &common.policy, root, &place));
@@ -74,7 +74,7 @@ fn narrowing(home: &Path, policy: &PolicySettings, root: &Path, place: &Path) ->
     open_repository(&root.to_string_lossy(), &options).map(|repository| repository.narrowing().clone())
 }
 
-/// Describes a wrong pattern of the repository's file, with its line.
+/// Describes an invalid pattern in the repository's file, with its line.
 fn with_line(error: &RepositoryError, text: &str) -> Problem {
     let problem = describe_refusal(error);
     let place = match error {
@@ -90,7 +90,7 @@ fn with_line(error: &RepositoryError, text: &str) -> Problem {
     }
 }
 
-/// Checks the values of `[policy]` that are no words of the configuration's own.
+/// Checks the values of `[policy]` that `config` does not interpret.
 fn check_policy(policy: &PolicySettings, text: &str) -> Result<(), Problem> {
     for (key, names) in [("allow", &policy.allow), ("deny", &policy.deny)] {
         for name in names {
@@ -115,7 +115,7 @@ fn check_policy(policy: &PolicySettings, text: &str) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Converts a problem to one of the configuration file, with the line of the value.
+/// Converts a problem to one with the position of the value in the configuration file.
 fn placed(problem: Problem, key: &str, value: &str, text: &str) -> Problem {
     let place = tool_config::place_of(text, "policy", key, Some(value)).map(|place| format!("{place} of config.toml"));
     let hint: Vec<String> = place.into_iter().chain(problem.hint).collect();

@@ -1,8 +1,8 @@
-//! Previews: sessions that change files in a private layer, and what becomes of their proposals.
+//! Previews: sessions that change files in a private layer, and their proposals.
 //!
-//! The journal of a preview holds its changes like that of any session; its start says that they are proposals. Changes
-//! of earlier turns stand in it as the first one, so that one journal tells all that a preview proposes. The layer
-//! itself lives as long as the session runs. Applying the proposals is a session of its own, which can be undone.
+//! The journal of a preview records its changes like that of any session, and its start says that they are proposals.
+//! The changes of earlier turns are its first change, so that one journal holds all proposals of a preview. The layer
+//! exists only while the session runs. Applying proposals is a session, which can be undone.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,20 +28,20 @@ use tool_skill::CallContext;
 use tool_skill::policy::{Cause, Policy};
 use tool_skill::stage::{PreviewRefused, commit_previewed};
 
-/// Folder of the layers in a home.
+/// Name of the folder for layers in a home.
 const LAYERS_FOLDER: &str = "layers";
 
-/// Files that an error names one by one.
+/// Limit for the files that an error names.
 const FILES_NAMED_MAX: usize = 12;
 
-/// Removes the layers of a daemon that died: their sessions are closed, and their journals tell what was in them.
+/// Removes the layers of a dead daemon. Its sessions are closed, and their journals hold the proposals.
 pub(super) fn remove_layers(home: &Path) {
     if let Err(error) = layer::remove(&home.join(LAYERS_FOLDER)) {
         tracing::warn!(%error, "the layers of earlier previews could not be removed");
     }
 }
 
-/// Makes the empty layer of a session.
+/// Creates the empty layer of a session.
 pub(super) fn create_layer(home: &Path, session_id: &str) -> Result<Arc<Layer>, Problem> {
     let folder = home.join(LAYERS_FOLDER);
     let created =
@@ -49,7 +49,7 @@ pub(super) fn create_layer(home: &Path, session_id: &str) -> Result<Arc<Layer>, 
     created.map_err(|error| not_kept(&error))
 }
 
-/// The problem of a preview whose files cannot be kept.
+/// The problem with a preview whose files cannot be stored.
 pub(super) fn not_kept(error: &dyn std::fmt::Display) -> Problem {
     Problem::new(
         ErrorKind::JournalFailed,
@@ -58,18 +58,18 @@ pub(super) fn not_kept(error: &dyn std::fmt::Display) -> Problem {
     .with_hint("make room, and check that TOOL_HOME (without it ~/.tool) may be written")
 }
 
-/// The proposals that a turn takes over from the session that it continues.
+/// Proposals that a turn takes over from the session that it continues.
 #[derive(Debug, Default)]
 pub(super) struct InheritedLayer {
-    /// True where the turn is a preview as well.
+    /// True if the turn is a preview as well.
     pub(super) is_preview: bool,
     /// Proposals that are not applied yet.
     pub(super) files: Vec<FileChange>,
 }
 
 impl InheritedLayer {
-    /// Reads what a session has proposed, as far as it is not in the repository by now. A preview goes on until all that
-    /// it proposes is applied, or it is discarded. Blocks.
+    /// Reads the proposals of a session that are not in the repository yet. A preview continues until all its
+    /// proposals are applied, or it is discarded. Blocks.
     pub(super) fn of(last: &Summary, folder: &SessionFolder, home: &Path) -> Result<Self, Problem> {
         if !last.start.preview || last.is_discarded {
             return Ok(Self::default());
@@ -85,7 +85,7 @@ impl InheritedLayer {
         })
     }
 
-    /// A notice where files of the repository are no longer what the proposals began with.
+    /// A notice about files that have changed in the repository since the proposals were made.
     pub(super) fn notice(&self, repository: &Repository) -> Option<(String, String)> {
         let is_changed = |file: &&FileChange| !is_in_tree(repository, file);
         let changed: Vec<&str> = self
@@ -106,7 +106,7 @@ impl InheritedLayer {
     }
 }
 
-/// True where the tree itself, without the layer, is what a proposal began with.
+/// True if the tree without the layer is what a proposal began with.
 fn is_in_tree(repository: &Repository, file: &FileChange) -> bool {
     let current = tool_repository::changes::current(repository.handle(), &file.path, limits::REPLACED_BYTES_MAX);
     current.is_ok_and(|current| mark(current.as_ref()) == mark(file.before.as_ref()))
@@ -141,7 +141,11 @@ fn named(paths: &[&str]) -> String {
 }
 
 impl Sessions {
-    /// The newest preview in a repository that has proposals.
+    /// Finds the newest preview with proposals in a repository.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
     pub async fn newest_preview(&self, repository: &str) -> Result<String, Problem> {
         let (summaries, repository) = (self.summaries(), repository.to_owned());
         blocking(move || {
@@ -159,7 +163,11 @@ impl Sessions {
         .await
     }
 
-    /// Puts proposals of a preview in place, as a session of its own. Goes on to its end where the asker goes away.
+    /// Applies proposals of a preview, as a new session. Completes even if the caller goes away.
+    ///
+    /// # Errors
+    ///
+    /// The preview cannot be applied, or a file has changed since.
     pub async fn apply(
         self: &Arc<Self>,
         id: &str,
@@ -238,7 +246,11 @@ impl Sessions {
         self.store.begin(start).map_err(|error| not_kept(&error))
     }
 
-    /// Drops the proposals of a preview, and with it those of all turns of its conversation.
+    /// Discards the proposals of a preview, with those of all turns of its conversation.
+    ///
+    /// # Errors
+    ///
+    /// There is no such preview, or it runs.
     pub async fn discard(self: &Arc<Self>, id: &str) -> Result<DiscardResult, Problem> {
         let summary = self.ended_preview(id)?;
         let mut place = self.take_place()?;
@@ -270,7 +282,7 @@ impl Sessions {
         })
     }
 
-    /// A preview that has ended and is not discarded.
+    /// Finds a preview that has ended and is not discarded.
     fn ended_preview(&self, id: &str) -> Result<Summary, Problem> {
         if let Some(live) = self.live(id)
             && live.recorder.summary().status == Status::Running
@@ -290,7 +302,8 @@ impl Sessions {
     }
 }
 
-/// Commits proposals with the checks of a proposal. What the preview was allowed to propose may be applied.
+/// Commits proposals with the checks of any proposal. Everything that the preview was allowed to propose may be
+/// applied.
 fn commit(
     apply: &Arc<Recorder>,
     repository: Arc<Repository>,
@@ -303,7 +316,7 @@ fn commit(
         ..preview.start.policy.clone()
     };
     let request = run::merged(settings, &request, repository.narrowing());
-    // The changes of test-gen were judged when they were proposed.
+    // The rules of test-gen were applied when the changes were proposed.
     let policy = Policy::new(Cause::Operation(Operation::Refactor), &request)?;
     let context = CallContext {
         changes: Arc::clone(apply) as _,
@@ -330,7 +343,7 @@ fn commit(
     })
 }
 
-/// Refuses to apply an incomplete preview unless the user asks for a partial one.
+/// Refuses to apply an incomplete preview, unless the user asks for a partial one.
 fn check_whole(summary: &Summary, is_partial: bool) -> Result<(), Problem> {
     if summary.status == Status::Complete || is_partial {
         return Ok(());
@@ -344,7 +357,7 @@ fn check_whole(summary: &Summary, is_partial: bool) -> Result<(), Problem> {
         .with_hint("`tool diff` shows what there is; `tool apply --partial` puts it in place all the same"))
 }
 
-/// Splits proposals into those that lie at or below one of the paths, and the rest. Without paths all of them are wanted.
+/// Splits proposals into those at or below one of the paths, and the rest. Without paths, all are chosen.
 fn choose(proposed: Vec<FileChange>, paths: &[String]) -> Result<(Vec<FileChange>, Vec<FileChange>), Problem> {
     if paths.is_empty() {
         return Ok((proposed, Vec::new()));
@@ -366,13 +379,13 @@ fn choose(proposed: Vec<FileChange>, paths: &[String]) -> Result<(Vec<FileChange
         .partition(|file| wanted.iter().any(|path| lies_at(&file.path, path))))
 }
 
-/// True for a path itself and everything below it.
+/// True for the path itself and everything below it.
 fn lies_at(file: &str, path: &str) -> bool {
     let rest = file.strip_prefix(path);
     path.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Why what was applied counts as not verified: its tests have seen something else, or did not come to an end.
+/// Explains why the applied proposals are not verified: the tests have seen other files, or did not finish.
 fn not_verified(summary: &Summary, left: usize, count: usize) -> Option<String> {
     if left > 0 {
         let applied = count - left;
@@ -388,7 +401,7 @@ fn nothing_to_apply(summary: &Summary, why: &str) -> Problem {
     Problem::new(ErrorKind::NothingToApply, message).with_hint("`tool history` lists the sessions")
 }
 
-/// The diff of a preview that is discarded.
+/// Refuses the diff of a discarded preview.
 pub(super) fn check_diff(summary: &Summary) -> Result<(), Problem> {
     if summary.is_discarded {
         return Err(nothing_to_apply(summary, "is discarded"));
@@ -396,7 +409,7 @@ pub(super) fn check_diff(summary: &Summary) -> Result<(), Problem> {
     Ok(())
 }
 
-/// State of a proposed file in the repository, where it is not what the proposal began with.
+/// Describes the state of a proposed file in the repository, if it is not what the proposal began with.
 pub(super) fn since_proposed(change: &FileChange, repository: &Repository) -> Option<String> {
     if is_at(repository, change, change.before.as_ref()) {
         return None;

@@ -1,4 +1,4 @@
-//! The proposals of an architect's answer, with their places checked against the repository. Starts nothing.
+//! Reads the proposals in an architect's answer, and checks their places against the repository. Starts nothing.
 
 use std::path::Path;
 
@@ -12,6 +12,10 @@ use tool_core::api::{ErrorKind, Problem};
 use tool_repository::Repository;
 
 /// Reads the proposals of `answer` that name a place in the repository at `root`. Blocks.
+///
+/// # Errors
+///
+/// The repository cannot be opened.
 pub fn read_proposals(
     home: &Path,
     environment: &Environment,

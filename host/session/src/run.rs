@@ -1,6 +1,7 @@
-//! The work of one session, from its request to its end: build the context, ask the model, run its tools, judge.
+//! The work of one session, from its request to its end: build the context, ask the model, run its tools, judge the
+//! result.
 //!
-//! Everything that happens is recorded on the way. How the session is kept, listed and cancelled is not decided here.
+//! Everything is recorded on the way. Other modules store, list and cancel sessions.
 
 mod architect;
 mod calls;
@@ -47,18 +48,18 @@ use tool_skill::SessionChanges;
 use tool_skill::lock::Lock;
 use tool_skill::policy::Policy;
 
-/// Adds the session's changes to the answer of an operation whose daemon died, as its end would have.
+/// Adds the session's changes to the answer of an operation whose daemon died, as its end would have done.
 pub(super) fn say_changed(recorder: &Recorder) {
     let changed = Changed::read(recorder);
     if changed.is_empty() || recorder.summary().start.work.operation().is_none() {
         return;
     }
-    // The daemon died after the closing words, or an earlier start has already added the changes.
+    // The daemon died after the last paragraph, or an earlier start has already added the changes.
     if recorder.output().contains(&changed.names()) {
         return;
     }
     let text = format!("{}\n\n{}", changed.summary("Changed"), changed.diff());
-    // A file may be named like a key.
+    // The name of a file may look like a key.
     let text = Redactor::default().text(&text, None).into_owned();
     let content = format!("{}---\n\n{text}\n", recorder.paragraph());
     recorder.event(Event::Token { content });
@@ -72,11 +73,11 @@ pub(super) struct SessionRun {
     pub(super) repository: Arc<Repository>,
     pub(super) indexes: Arc<Indexes>,
     pub(super) policy: Policy,
-    /// The repository's lock file: its grants for the skills of a team.
+    /// Lock file of the repository, with its grants for the skills of a team.
     pub(super) locked: Option<Arc<Lock>>,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) redactor: Arc<Redactor>,
-    /// Files that earlier sessions made in the repository.
+    /// Files that earlier sessions created in the repository.
     pub(super) made: BTreeSet<String>,
     pub(super) calls: Arc<Semaphore>,
     pub(super) contexts: Arc<Semaphore>,
@@ -90,13 +91,13 @@ pub(super) struct SessionRun {
 pub(super) enum Task {
     /// One of the four operations.
     Operation(Box<OperationTask>),
-    /// One call of one skill.
+    /// A call of one skill.
     Skill { name: String, arguments: Value },
-    /// The calls of another agent, as they come.
+    /// The calls of another agent.
     Calls(Calls),
 }
 
-/// An operation's request, as it came, and its settings.
+/// The request and the settings of an operation.
 pub(super) struct OperationTask {
     pub(super) operation: Operation,
     pub(super) target: Option<String>,
@@ -106,18 +107,18 @@ pub(super) struct OperationTask {
     pub(super) settings: Settings,
     pub(super) filter: Arc<SelectionFilter>,
     pub(super) budget: BudgetRequest,
-    /// Hints name fields of requests in place of flags.
+    /// True if hints name fields of requests instead of flags.
     pub(super) is_of_program: bool,
     pub(super) verification: VerificationRule,
-    /// The mark of tool results in the conversation.
+    /// Mark that labels the results of tools in the conversation.
     pub(super) mark: LabelMark,
-    /// Earlier turns of the conversation; absent where this one begins it.
+    /// Earlier turns; absent for a session that begins a conversation.
     pub(super) past: Option<Arc<PastConversation>>,
-    /// Sees the keys that a program prints for the provider.
+    /// Receives the keys that a program prints for the provider.
     pub(super) on_key: KeyObserver,
 }
 
-/// Outcome of the work.
+/// Outcome of a session's work.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Outcome {
     pub(super) status: Status,
@@ -142,7 +143,7 @@ impl Outcome {
         }
     }
 
-    /// Adds a problem that names the cause, if the session was cancelled because the daemon stops.
+    /// Adds the cause as a problem, if the session was cancelled because the daemon stops.
     pub(super) fn by_stop(mut self) -> Self {
         if self.status == Status::Cancelled {
             self.problem = Some(
@@ -165,7 +166,7 @@ impl Outcome {
     }
 }
 
-/// The specification's sentence for an operation that failed in a way that has no sentence of its own.
+/// The sentence of the specification for a failed operation without a sentence of its own.
 pub(super) fn operation_failed(work: &Work) -> Problem {
     let name = match work {
         Work::Operation(operation) => operation.name().to_owned(),
@@ -181,7 +182,7 @@ pub(super) fn operation_failed(work: &Work) -> Problem {
     .with_hint("read the session log in session-reports/")
 }
 
-/// Does the work. Ends soon after `cancel`.
+/// Runs the session. Ends soon after `cancel`.
 pub(super) async fn run(job: &SessionRun) -> Outcome {
     let outcome = match &job.task {
         Task::Operation(task) => operate::operate(job, task).await,
@@ -195,8 +196,8 @@ pub(super) async fn run(job: &SessionRun) -> Outcome {
     }
 }
 
-/// The user's configuration, a request and what the repository asks for, as one request to the policy: the request's
-/// `allow` overrides the configuration's `deny`, its `deny` and the repository's override everything.
+/// Merges the user's configuration, a request and the repository's restrictions for the policy. `allow` of the
+/// request overrides `deny` of the configuration; `deny` of the request and of the repository overrides everything.
 pub(super) fn merged(
     settings: &PolicySettings,
     request: &api::PolicyRequest,
@@ -221,7 +222,8 @@ pub(super) fn merged(
     }
 }
 
-/// True if granting `allowed` lifts the denial of `denied`: `commit-git:tainted` allows what `commit-git` does, and more.
+/// True if granting `allowed` lifts the denial of `denied`: `commit-git:tainted` grants what `commit-git` grants, and
+/// more.
 fn covers(allowed: &str, denied: &str) -> bool {
     match (allowed.parse::<Grant>(), denied.parse::<Grant>()) {
         (Ok(allowed), Ok(denied)) => {

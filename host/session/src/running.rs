@@ -1,5 +1,5 @@
-//! Running sessions, and admission of new ones: one look under one lock decides whether a session starts, whether
-//! nothing does, and whether a stop has seen it. What becomes of a session that runs is its owner's business.
+//! Running sessions, and admission control for new ones. One lock decides whether a session may start, whether none
+//! runs, and whether a stop has seen a session. The owner of a session handles the rest.
 
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
@@ -11,29 +11,29 @@ use crate::limits;
 use tool_core::api::{ErrorKind, Problem};
 use tool_journal::feed::Recorder;
 
-/// Running sessions. One look at it decides whether a session may start, and whether nothing does.
+/// Running sessions. One lock of it decides whether a session may start, and whether none runs.
 #[derive(Default)]
 pub(super) struct Running {
     pub(super) live: HashMap<String, Arc<Live>>,
-    /// Sessions that have a place, and nothing else yet.
+    /// Number of permits for sessions that have not started yet.
     starting: usize,
-    /// Conversations of which a later turn starts or runs.
+    /// Conversations with a later turn that starts or runs.
     conversations: HashMap<String, Arc<Turn>>,
 }
 
-/// A turn that has claimed its conversation: the recorder of its session, once it has one.
+/// A turn that has claimed its conversation: the recorder of its session, once there is one.
 #[derive(Default)]
 struct Turn(OnceLock<Arc<Recorder>>);
 
 impl Turn {
-    /// True once the end of its session is on the disk, which clients learn a moment before its owner's task is over.
+    /// True once the end of its session is on the disk. Clients learn this a moment before its owner's task ends.
     fn has_ended(&self) -> bool {
         let is_over = |recorder: &Arc<Recorder>| recorder.has_ended() && !recorder.has_unwritten_lines();
         self.0.get().is_some_and(is_over)
     }
 }
 
-/// A place among the sessions that may run at once, taken before there is anything of the session. A stop waits for it.
+/// Permit for a session, taken before anything of the session exists. A stop waits for it.
 pub(super) struct SessionPermit {
     sessions: Arc<Sessions>,
     turn: Option<TurnPermit>,
@@ -47,7 +47,7 @@ impl Drop for SessionPermit {
 }
 
 impl SessionPermit {
-    /// Claims a conversation for a turn: no other turn of it may start or run.
+    /// Claims a conversation: no other turn of it may start or run.
     pub(super) fn claim(&mut self, conversation: &str) -> Result<(), Problem> {
         let mut running = self.sessions.lock();
         if running
@@ -70,7 +70,7 @@ impl SessionPermit {
         Ok(())
     }
 
-    /// Takes out the claim on a conversation, which outlives the start and ends with the session of `recorder`.
+    /// Takes the claim on a conversation, which outlives the start and ends with the session of `recorder`.
     pub(super) fn take_turn(&mut self, recorder: &Arc<Recorder>) -> Option<TurnPermit> {
         let permit = self.turn.take()?;
         let is_new = permit.turn.0.set(Arc::clone(recorder)).is_ok();
@@ -79,7 +79,7 @@ impl SessionPermit {
     }
 }
 
-/// The claim of a turn on its conversation, until the turn ends.
+/// A turn's claim on its conversation. Drop releases it.
 pub(super) struct TurnPermit {
     sessions: Arc<Sessions>,
     conversation: String,
@@ -90,7 +90,7 @@ impl Drop for TurnPermit {
     fn drop(&mut self) {
         let mut running = self.sessions.lock();
         let claimed = running.conversations.get(&self.conversation);
-        // The next turn may have claimed it since this one ended.
+        // The next turn may have claimed the conversation since this one ended.
         if claimed.is_some_and(|turn| Arc::ptr_eq(turn, &self.turn)) {
             running.conversations.remove(&self.conversation);
         }
@@ -98,7 +98,7 @@ impl Drop for TurnPermit {
 }
 
 impl Sessions {
-    /// A place for one more session, where there is one and the daemon is not stopping.
+    /// Takes a permit for a session, unless all are in use or the daemon stops.
     pub(super) fn take_place(self: &Arc<Self>) -> Result<SessionPermit, Problem> {
         let mut running = self.lock();
         self.check_accepting()?;
@@ -116,9 +116,9 @@ impl Sessions {
         })
     }
 
-    /// Other work, for as long as the token lives: a stop waits for it.
+    /// Registers other work until the token is dropped: a stop waits for it.
     pub(super) fn begin(&self) -> Result<TaskTrackerToken, Problem> {
-        // The lock, because a stop of an idle daemon looks and closes in one step.
+        // Hold the lock, because stopping an idle daemon checks and closes in one step.
         let _running = self.lock();
         self.check_accepting()?;
         Ok(self.tasks.token())
@@ -132,26 +132,25 @@ impl Sessions {
         }
     }
 
-    /// The number of sessions that are under way, or that have ended and wait for the disk.
+    /// Number of sessions that run, or that have ended and wait for the disk.
     pub fn running(&self) -> u64 {
         let running = self.lock();
         (running.live.len() + running.starting) as u64
     }
 
-    /// True while a session has not ended, or the disk has not taken one that has. A session that has only just ended is
-    /// removed in a moment and does not count.
+    /// True while a session runs or waits for the disk. A session that has just ended does not count.
     pub fn is_busy(&self) -> bool {
         let running = self.lock();
         let is_under_way = |live: &Arc<Live>| !live.recorder.has_ended() || live.recorder.has_unwritten_lines();
         running.starting > 0 || running.live.values().any(is_under_way)
     }
 
-    /// True where nothing is under way, and nothing would be lost by an end.
+    /// True if nothing runs, and stopping would lose nothing.
     pub fn is_idle(&self) -> bool {
         self.is_idle_with(&self.lock())
     }
 
-    /// Takes nothing new from now on, where nothing is under way. True where that is so; the daemon then has to end.
+    /// Refuses new work from now on if nothing is under way. Returns true in that case; the daemon then has to end.
     pub fn close_if_idle(&self) -> bool {
         let running = self.lock();
         let is_idle = self.is_idle_with(&running);
@@ -161,17 +160,17 @@ impl Sessions {
         is_idle
     }
 
-    /// Returns once nothing new is taken any more.
+    /// Waits until no new work is accepted any more.
     pub async fn closed(&self) {
         self.stopping.cancelled().await;
     }
 
     fn is_idle_with(&self, running: &Running) -> bool {
-        // A session that waits for the disk is a task as well, and so is every place.
+        // Sessions that wait for the disk, and permits, count as tasks as well.
         running.live.is_empty() && self.tasks.is_empty()
     }
 
-    /// Cancels what runs and waits, for a bounded time, until it has ended. Nothing starts afterwards.
+    /// Cancels all sessions, and waits for a bounded time until they have ended. Nothing starts afterwards.
     pub async fn drain(&self) {
         {
             let running = self.lock();

@@ -1,4 +1,4 @@
-//! Target and selected files of a request: the part that a session and `POST /context` share.
+//! Target and selected files of a request, for sessions and for `POST /context`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tool_core::redaction::Redactor;
 use tool_provider::estimated_tokens;
 use tool_repository::Repository;
 
-/// A request for a selection, as it came but for the patterns, which are known to be right.
+/// A request for a selection, with checked patterns.
 #[derive(Clone)]
 pub(super) struct Selecting {
     pub(super) operation: Operation,
@@ -27,7 +27,7 @@ pub(super) struct Selecting {
     pub(super) filter: Arc<SelectionFilter>,
     pub(super) indexes: Arc<Indexes>,
     pub(super) redactor: Arc<Redactor>,
-    /// Most tokens of the packet.
+    /// Limit for the packet in tokens.
     pub(super) budget_tokens: u64,
 }
 
@@ -67,7 +67,7 @@ impl Selecting {
     }
 }
 
-/// Draws the modules of the directory that a request names. Blocks.
+/// Draws the modules of the requested directory. Blocks.
 pub(super) fn draw_graph(
     request: &GraphRequest,
     repository: &Arc<Repository>,
@@ -103,7 +103,7 @@ pub(super) fn draw_graph(
     tool_context::draw_modules(repository, indexes, &directory, request.packages, cancel).map_err(Problem::from)
 }
 
-/// Draws the callers and callees of the name that a request names. Blocks.
+/// Draws the callers and callees of the requested name. Blocks.
 pub(super) fn draw_call_graph(
     request: &CallGraphRequest,
     repository: &Arc<Repository>,
@@ -154,7 +154,7 @@ pub(super) fn draw_call_graph(
     })
 }
 
-/// Refuses a name that the repository does not define, before there is a session. Paths and questions pass. Blocks.
+/// Refuses a name that the repository does not define, before a session exists. Paths and questions pass. Blocks.
 pub(super) fn check_symbol(
     typed: &str,
     repository: &Arc<Repository>,
@@ -175,12 +175,12 @@ pub(super) fn check_symbol(
     operation::resolve_target(Operation::Explain, Some(typed), None, &lookup).map(|_| ())
 }
 
-/// Sets a score that JSON cannot hold to 0.
+/// Replaces a score that JSON cannot represent by 0.
 fn make_finite(file: &mut SelectedFile) {
     file.score = if file.score.is_finite() { file.score } else { 0.0 };
 }
 
-/// The answer of `POST /context`.
+/// The response of `POST /context`.
 pub(super) fn describe_packet(packet: Packet) -> ContextResult {
     ContextResult {
         tokens: estimated_tokens(packet.context.len()),

@@ -1,4 +1,4 @@
-//! Starts a session: checks the request, opens the repository and settles the policy.
+//! Starts a session: checks the request, opens the repository and decides on the policy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,8 +37,12 @@ fn granted_where(policy: Policy, is_of_program: bool) -> Policy {
 }
 
 impl Sessions {
-    /// Starts an operation. Returns once the request is checked; the stream reports later failures. `environment` is
-    /// what recipes may see of the starter's environment.
+    /// Starts an operation. Returns once the request is checked; the stream reports later failures. `environment` are
+    /// the variables that recipes may see.
+    ///
+    /// # Errors
+    ///
+    /// The request is not valid, or too many sessions run.
     pub async fn start(
         self: &Arc<Self>,
         request: ExecuteRequest,
@@ -49,7 +53,7 @@ impl Sessions {
         self.begin_operation(place, request, settings, environment, None).await
     }
 
-    /// Starts an operation, on its own or as the next turn of a conversation.
+    /// Starts an operation, alone or as the next turn of a conversation.
     pub(super) async fn begin_operation(
         self: &Arc<Self>,
         place: SessionPermit,
@@ -117,13 +121,13 @@ impl Sessions {
         }
         let locked = self.locked(&repository, &request.policy).await?;
         let mut policy_request = run::merged(&settings.policy, &request.policy, repository.narrowing());
-        // A change of the private layer needs no yes: `tool apply` is one.
+        // A change in the private layer needs no approval; `tool apply` asks for it.
         policy_request.ask_before_write &= !is_preview;
         let cause = Cause::Operation(request.operation);
         let asking = (&request.ask[..], request.interactive);
         let policy = policy(cause, &policy_request, &request.policy, asking).await?;
         let policy = granted_where(policy, request.is_of_program);
-        // The analyst reads no instructions, and those of a repository that is not trusted are none.
+        // The analyst reads no instructions, and instructions of an untrusted repository are ignored.
         let is_analyst = settings.provider.api == Api::Analyst;
         let filter = filter
             .without_instructions_if(policy_request.untrusted || is_analyst)
@@ -179,7 +183,7 @@ impl Sessions {
         self.launch(start, launch).await
     }
 
-    /// Keeps keys that a program prints during a session out of what goes to the model, and out of reports.
+    /// Redacts keys that a program prints during a session, for the model and in reports.
     fn key_observer(self: &Arc<Self>, redactor: &Arc<Redactor>) -> KeyObserver {
         let (sessions, redactor) = (Arc::clone(self), Arc::clone(redactor));
         Arc::new(move |key| {
@@ -188,7 +192,11 @@ impl Sessions {
         })
     }
 
-    /// Calls one skill as a session of its own, which ends when its last stream closes.
+    /// Calls one skill in a new session, which ends when its last stream closes.
+    ///
+    /// # Errors
+    ///
+    /// The request is not valid, or too many sessions run.
     pub async fn call_skill(
         self: &Arc<Self>,
         name: &str,
@@ -240,7 +248,7 @@ impl Sessions {
             policy,
             locked,
             environment,
-            // The result of a skill of ours goes to the user. One of a team may send on what it reads.
+            // The result of a built-in skill goes to the user. A skill of a team may send on what it reads.
             redactor: Arc::new(if is_ours { Redactor::off() } else { Redactor::default() }),
             task,
             attached: true,

@@ -1,7 +1,8 @@
 //! The sessions on disk: found at start, ended, listed, and removed when they are old.
 //!
-//! Beside each journal lies `summary.json`, which only saves reading the journal and is made again where it is missing.
-//! A journal without an end is of a daemon that died: its open changes are recovered and it is closed as failed.
+//! Each journal has a `summary.json` beside it, which only saves reading the journal and is recreated if it is
+//! missing. A journal without an end belongs to a dead daemon: its open changes are recovered, and it is closed as
+//! failed.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -26,59 +27,58 @@ use tool_repository::diff::FileDiff;
 use tool_repository::{Repository, RepositoryError};
 use tool_skill::settle_commit;
 
-/// Sessions kept on disk, operations and calls of single skills counted apart: as many as the history shows.
+/// Number of sessions on disk, with operations and calls of single skills counted separately: as many as the history
+/// shows.
 pub const SESSIONS_KEPT: usize = 100;
 
-/// Time for which an ended session is kept however many come after it: a reader that lost its connection comes back
-/// within seconds, and hundreds of sessions may end meanwhile.
+/// Seconds for which every ended session is kept. A reader that lost its connection comes back within seconds, and
+/// hundreds of sessions may end meanwhile.
 const SESSION_SECONDS_KEPT_MIN: i64 = 600;
 
-/// Bytes of all kept sessions together, contents of changed files included, but for those that have just ended and those
-/// whose changes can still be undone: of these there are at most `SESSIONS_KEPT`, each with
-/// `SESSION_CONTENTS_BYTES_MAX`.
+/// Limit for all kept sessions in bytes, contents of changed files included. Sessions that have just ended and those
+/// that can be undone do not count: there are at most `SESSIONS_KEPT`, each with `SESSION_CONTENTS_BYTES_MAX`.
 pub const SESSIONS_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
-/// File name of the summary in a session's folder.
+/// Name of the summary in a session's folder.
 const SUMMARY_FILE: &str = "summary.json";
 
-/// Result of a call that was under way when the daemon died.
+/// Result of a call that ran when the daemon died.
 const INTERRUPTED_CALL: &str = "It was under way when the backend stopped";
 
-/// Result of a call that did not end with its session.
+/// Result of a call that ran when its session ended.
 const CANCELLED_CALL: &str = "It was under way when the session ended";
 
-/// Content of an entry in the folder of sessions.
+/// An entry in the folder of sessions.
 enum StoredSession {
     Ended(Box<EndedSession>),
-    /// Of a daemon that died.
+    /// A session of a dead daemon.
     Open(Box<Summary>, Extent),
-    /// Of a daemon that died before there was a session.
+    /// A folder of a daemon that died before the session began.
     Unborn,
-    /// None of ours.
+    /// Not a session.
     Foreign,
 }
 
-/// See the module.
+/// The sessions on disk, with their summaries in memory.
 pub(super) struct Store {
     folder: PathBuf,
     kept: Mutex<BTreeMap<String, EndedSession>>,
-    /// Keys of the configuration that no report may show. They are in memory alone.
+    /// Keys of the configuration that no report may show, in memory only.
     keys: Mutex<BTreeSet<String>>,
 }
 
-/// An ended session.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct EndedSession {
     summary: Summary,
-    /// Bytes of its folder.
+    /// Size of its folder in bytes.
     bytes: u64,
-    /// True where it ended under this daemon, which may have lost readers that come back.
+    /// True if it ended under this daemon, whose readers may come back.
     #[serde(skip)]
     is_of_now: bool,
 }
 
 impl Store {
-    /// Finds the sessions below `folder` and closes those that a daemon left open. No report shows `keys`. Blocks.
+    /// Finds the sessions below `folder`, and closes those of a dead daemon. No report shows `keys`. Blocks.
     pub(super) fn open(folder: &Path, home: &Path, keys: BTreeSet<String>) -> io::Result<Self> {
         create_private_folder(folder)?;
         let store = Self {
@@ -98,15 +98,15 @@ impl Store {
                 }
                 Ok(StoredSession::Open(summary, extent)) => open.push((*summary, extent)),
                 Ok(StoredSession::Unborn) => {
-                    // No client knows it. Where it cannot be removed, it is found again at the next start.
+                    // No client knows it. If it cannot be removed, the next start finds it again.
                     let _ = fs::remove_dir_all(store.folder(id).path());
                 }
                 Ok(StoredSession::Foreign) => tracing::warn!(session = id, "its journal has no beginning; left alone"),
                 Err(error) => tracing::warn!(session = id, %error, "cannot be read; left alone"),
             }
         }
-        // Oldest first, and after all that have ended: the report of the newest is the one that is pointed at, and the
-        // history that is written with it knows all of them.
+        // Close the oldest first: the last one gets the link to the newest report, and its history contains all
+        // others.
         open.sort_by(|(a, _), (b, _)| a.id().cmp(b.id()));
         for (summary, extent) in open {
             let id = summary.id().to_owned();
@@ -118,18 +118,18 @@ impl Store {
         Ok(store)
     }
 
-    /// Begins the journal of a session; an error where the disk does not take it. Blocks.
+    /// Begins the journal of a session. Fails if the disk does not accept it. Blocks.
     pub(super) fn begin(&self, start: Start) -> io::Result<Arc<Recorder>> {
         let folder = self.folder(&start.session_id);
         let begun = Recorder::create(folder.clone(), start);
         if begun.is_err() {
-            // The session does not exist: a folder with half a first line would be closed as failed at the next start.
+            // Remove the folder: the next start would close half a first line as a failed session.
             let _ = fs::remove_dir_all(folder.path());
         }
         begun
     }
 
-    /// Removes a session that was begun and cannot go on; no client knows it.
+    /// Removes a session that was begun and cannot continue; no client knows it.
     pub(super) fn forget(&self, recorder: &Recorder) {
         let _ = fs::remove_dir_all(recorder.folder().path());
     }
@@ -156,7 +156,7 @@ impl Store {
         })
     }
 
-    /// Closes a session that a daemon has left: its open changes first, then what it was doing, then itself.
+    /// Closes a session of a dead daemon: its open changes, then its calls, then the session.
     fn close(&self, summary: Summary, extent: Extent, home: &Path) -> io::Result<()> {
         let ended = summary.status != Status::Running;
         let folder = self.folder(summary.id());
@@ -171,7 +171,7 @@ impl Store {
         } else {
             recorder.close_open("interrupted", INTERRUPTED_CALL);
             run::say_changed(&recorder);
-            // No change is being put in place now: open changes stay open.
+            // No change is being put in place now, so open changes stay open.
             self.finish(&recorder, Outcome::failed(interrupted(&recorder.summary())));
         }
         Ok(())
@@ -189,13 +189,13 @@ impl Store {
         changed.map(|file| file.path.clone())
     }
 
-    /// The folder of a session.
+    /// Folder of a session.
     pub(super) fn folder(&self, id: &str) -> SessionFolder {
         SessionFolder::new(self.folder.join(id))
     }
 
     /// Ends a session: report and history first, so that clients find them when they see the end; then the journal,
-    /// then the streams. True where the disk has all of it. Blocks.
+    /// then the streams. Returns true if everything is on the disk. Blocks.
     pub(super) fn end(&self, recorder: &Recorder, outcome: Outcome) -> bool {
         recorder.seal();
         self.finish(recorder, outcome)
@@ -235,7 +235,7 @@ impl Store {
         ended.is_ok()
     }
 
-    /// Drops the proposals of a preview that has ended, and their contents. Blocks.
+    /// Discards the proposals of an ended preview, with their contents. Blocks.
     pub(super) fn discard(&self, id: &str) -> io::Result<()> {
         let folder = self.folder(id);
         let (summary, extent) = folder.view(|lines| Summary::of(lines))?;
@@ -249,7 +249,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes what could not be written at the end of a session. True where the disk has it now. Blocks.
+    /// Writes what could not be written at the end of a session. Returns true if it is on the disk now. Blocks.
     pub(super) fn write_waiting(&self, recorder: &Recorder) -> bool {
         let is_written = recorder.sync().is_ok();
         if is_written {
@@ -258,12 +258,12 @@ impl Store {
         is_written
     }
 
-    /// Writes report and history of a session that is about to end; answers the report's path as results name it.
+    /// Writes report and history of a session that is about to end. Returns the report's path as results name it.
     fn write_report(&self, recorder: &Recorder, end: &End, at: Timestamp) -> io::Result<String> {
-        // Unwritten lines are missing from the report too; the end says so.
+        // Lines that cannot be written are missing from the report; the end of the session reports the failure.
         let _ = recorder.flush();
         let last = JournalLine {
-            // It has none yet, and a view needs none.
+            // The line has no number yet, and a view needs none.
             seq: 0,
             at,
             entry: JournalEntry::Ended(end.clone()),
@@ -275,8 +275,8 @@ impl Store {
         Ok(report::path_in_results(&summary))
     }
 
-    /// The report of an ended session, as results name it: written again where it is gone, or could not be written at
-    /// the end. Absent where it still cannot be. Blocks.
+    /// The path of an ended session's report as results name it. A missing report is written again; `None` if that
+    /// fails. Blocks.
     pub(super) fn report(&self, summary: &Summary) -> Option<String> {
         if report::is_wanted(summary) && !report::is_there(summary) {
             let markdown = self.report_of(summary, &self.folder(summary.id()), None).ok()?;
@@ -285,8 +285,8 @@ impl Store {
         Some(report::path_in_results(summary))
     }
 
-    /// The report of what the journal holds, and of a last line that it does not hold yet. The journal is read twice, so
-    /// that no more of it is in memory than a report shows, however long it is.
+    /// Renders the report of a journal, with a last line that is not in it yet. The journal is read twice, so that
+    /// memory holds no more than the report shows.
     pub(super) fn report_of(
         &self,
         summary: &Summary,
@@ -294,7 +294,7 @@ impl Store {
         last: Option<JournalLine>,
     ) -> io::Result<String> {
         let (outline, _) = folder.view(|lines| JournalOutline::of(lines))?;
-        // Contents that cannot be read any more cost the report their diff, not the session its report.
+        // If contents cannot be read any more, the report has no diff of them.
         let changed = folder.net(&outline.changes).filter_map(Result::ok);
         let diffs = changed.map(|file| FileDiff::new(&file));
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -303,13 +303,13 @@ impl Store {
         Ok(folder.view(render)?.0)
     }
 
-    /// A text of a session in the form in which reports are passed on: without keys and control characters.
+    /// Makes a text of a session shareable: without keys and control characters.
     pub(super) fn share(&self, text: &str) -> String {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
         report::share(text, &keys)
     }
 
-    /// No report shows this key from now on.
+    /// Hides this key in all reports from now on.
     pub(super) fn conceal(&self, key: &str) {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         if keys.len() < limits::REDACTION_KEYS_MAX {
@@ -317,10 +317,10 @@ impl Store {
         }
     }
 
-    /// The sessions that the history file of a working directory is to hold.
+    /// The sessions for the history file of a working directory.
     fn known_in(&self, working_directory: &str) -> Vec<Summary> {
         let kept = self.lock();
-        // Only operations: that is what its readers know.
+        // The history file has only operations.
         let here = kept.values().filter(|kept| {
             let start = &kept.summary.start;
             start.working_directory == working_directory && start.work.operation().is_some()
@@ -328,12 +328,11 @@ impl Store {
         here.map(|kept| kept.summary.clone()).collect()
     }
 
-    /// A kept session.
     pub(super) fn summary(&self, id: &str) -> Option<Summary> {
         self.lock().get(id).map(|kept| kept.summary.clone())
     }
 
-    /// Files that kept sessions have made in a repository, by its real path.
+    /// Files that kept sessions have created in a repository, by its real path.
     pub(super) fn files_made_in(&self, repository: &str) -> BTreeSet<String> {
         let kept = self.lock();
         let summaries = kept.values().map(|kept| &kept.summary);
@@ -343,7 +342,7 @@ impl Store {
         made.map(|(path, _)| path.clone()).collect()
     }
 
-    /// Identifiers that sort behind those of all kept sessions.
+    /// A source of identifiers that sort after those of all kept sessions.
     pub(super) fn ids(&self) -> Ids {
         Ids::after(self.lock().keys())
     }
@@ -356,7 +355,7 @@ impl Store {
             .collect()
     }
 
-    /// Removes what the retention no longer keeps.
+    /// Removes the sessions that retention does not keep.
     fn forget_old(&self, now: Timestamp) {
         let old = to_forget(&self.lock(), now);
         for id in old {
@@ -372,12 +371,12 @@ impl Store {
     }
 }
 
-/// The sessions that are no longer kept: beyond the newest hundred of their kind and not just ended, or beyond the bytes
-/// of all. A conversation counts once, and stays or goes as a whole. None goes with a change that is not settled. Age does
-/// not count, because a clock that is wrong for a minute would remove every session.
+/// Chooses the sessions to remove: those beyond the newest hundred of their kind that have not just ended, and those
+/// beyond the limit for bytes. A conversation counts once, and is kept or removed as a whole. A session with an
+/// unsettled change is kept. Age does not count, because a wrong clock would remove every session.
 ///
-/// The limit for bytes keeps every undo: a conversation of which a session has just ended, or can still be taken back,
-/// neither goes for bytes nor makes others go.
+/// The limit for bytes keeps every undo possible: a conversation with a session that has just ended, or can still be
+/// undone, is not removed for its size and does not count.
 fn to_forget(kept: &BTreeMap<String, EndedSession>, now: Timestamp) -> Vec<String> {
     let (mut operations, mut calls, mut bytes) = (0, 0, 0);
     let mut is_gone: HashMap<&str, bool> = HashMap::new();
@@ -404,7 +403,7 @@ fn to_forget(kept: &BTreeMap<String, EndedSession>, now: Timestamp) -> Vec<Strin
     old.map(|(id, _)| id.clone()).collect()
 }
 
-/// Reasons to keep a conversation. A session outside of one counts as a conversation of its own.
+/// Reasons to keep a conversation. A session outside of one counts as a conversation.
 struct KeptConversation {
     bytes: u64,
     is_fresh: bool,
@@ -418,7 +417,7 @@ fn kept_conversations(kept: &BTreeMap<String, EndedSession>, now: Timestamp) -> 
     let mut conversations: HashMap<&str, KeptConversation> = HashMap::new();
     for session in kept.values() {
         let summary = &session.summary;
-        // Its end, because the clock may have been set right while it ran.
+        // Use the end, because the clock may have been corrected while the session ran.
         let end = summary.completed.unwrap_or(summary.started);
         let conversation = conversations
             .entry(summary.start.conversation())
@@ -436,7 +435,7 @@ fn kept_conversations(kept: &BTreeMap<String, EndedSession>, now: Timestamp) -> 
     conversations
 }
 
-/// Takes room for one more, where there is room.
+/// Reserves room for one more session, if there is enough.
 fn fits(taken: &mut u64, bytes: u64) -> bool {
     let fits = taken.saturating_add(bytes) <= SESSIONS_BYTES_MAX;
     if fits {
@@ -445,7 +444,7 @@ fn fits(taken: &mut u64, bytes: u64) -> bool {
     fits
 }
 
-/// The summary as it is kept, also on disk; where that cannot be written, the journal is read at the next start.
+/// Stores the summary in memory and on disk. If that fails, the next start reads the journal.
 fn keep(folder: &SessionFolder, summary: Summary) -> EndedSession {
     let kept = EndedSession {
         summary,
@@ -467,7 +466,7 @@ fn keep(folder: &SessionFolder, summary: Summary) -> EndedSession {
 /// Parts of a journal for the head of a report.
 #[derive(Default)]
 struct JournalOutline {
-    /// The last selection.
+    /// Files of the last selection.
     selected: Vec<SelectedFile>,
     changes: Vec<JournalLine>,
 }
@@ -488,7 +487,7 @@ impl JournalOutline {
     }
 }
 
-/// Opens a repository again in which a session has worked.
+/// Opens the repository at a session's root again.
 pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, RepositoryError> {
     let options = tool_repository::Options {
         state_directory: Some(home.to_owned()),
@@ -499,7 +498,7 @@ pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, Reposi
     Repository::open(root, &options)
 }
 
-/// Opens the repository of a session again, for what is to be taken back or looked at there.
+/// Opens the repository of a session again, for an undo or a diff.
 pub(super) fn open_again(summary: &Summary, home: &Path) -> Result<Arc<Repository>, Problem> {
     reopen(Path::new(&summary.start.repository), home).map_err(|error| {
         Problem::new(ErrorKind::InvalidRepository, error.to_string())
@@ -507,19 +506,19 @@ pub(super) fn open_again(summary: &Summary, home: &Path) -> Result<Arc<Repositor
     })
 }
 
-/// The problem of a journal that cannot be read.
+/// The problem with a journal that cannot be read.
 pub(super) fn unreadable(error: &io::Error) -> Problem {
     let message = format!("The journal of the session cannot be read: {error}");
     Problem::new(ErrorKind::JournalFailed, message).with_hint("see logs/backend.log in TOOL_HOME (without it ~/.tool)")
 }
 
-/// Settles the changes that a daemon left open: each becomes whole, before or after. A change whose repository or
-/// disk is out of reach for now stays open, and the next start tries again.
+/// Settles the open changes of a dead daemon: each is completed or rolled back. If the repository or the disk cannot
+/// be reached, the change stays open, and the next start tries again.
 ///
-/// A change whose session has ended long since may lie beneath the work of a later one: that is not taken back with it.
+/// A later session may have changed the same files. Its work is not rolled back.
 fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&JournalChange) -> Option<String>) {
     if recorder.summary().start.preview {
-        // Its layer is gone, and the repository never had the change.
+        // The layer is gone, and the change never reached the repository.
         for open in recorder.summary().open_changes {
             recorder.record(JournalEntry::Abandoned { id: open.id });
         }
@@ -558,7 +557,7 @@ fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&Journa
         match settle_commit(&open) {
             Ok(Some((message, hint))) => tell(recorder, message, hint),
             Ok(None) => {}
-            // As above.
+            // The next start tries again, as above.
             Err(error) => {
                 let place = open.git.display();
                 stays_open(
@@ -572,7 +571,7 @@ fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&Journa
     }
 }
 
-/// Says so, and once: a session that has ended is looked at again at every start.
+/// Reports an open change, only once: each start examines an ended session again.
 fn stays_open(recorder: &Recorder, message: String) {
     tell(
         recorder,
@@ -581,7 +580,7 @@ fn stays_open(recorder: &Recorder, message: String) {
     );
 }
 
-/// Writes the message to the log, and to the stream of a session that has not ended.
+/// Writes a message to the log, and to the stream of a session that has not ended.
 fn tell(recorder: &Recorder, message: String, hint: Option<String>) {
     let summary = recorder.summary();
     tracing::warn!(session = summary.id(), message);
@@ -590,8 +589,8 @@ fn tell(recorder: &Recorder, message: String, hint: Option<String>) {
     }
 }
 
-/// Rolls one change back. Returns a notice where that was not possible everywhere. An error says why another try is
-/// needed.
+/// Rolls one change back. Returns a notice if that was not possible for all files. An error means that another
+/// attempt is needed.
 fn settle(recorder: &Recorder, open: &JournalChange, home: &Path) -> Result<Option<(String, Option<String>)>, String> {
     let change = match recorder.folder().load(open) {
         Ok(change) => change,
@@ -618,7 +617,7 @@ fn settle(recorder: &Recorder, open: &JournalChange, home: &Path) -> Result<Opti
     }
 }
 
-/// Returns the problem of a session whose journal could not be written.
+/// The problem with a session whose journal could not be written.
 fn not_recorded(error: &io::Error) -> Problem {
     let message = format!("The session cannot be recorded: {error}");
     Problem::new(ErrorKind::JournalFailed, message).with_hint(
@@ -626,14 +625,14 @@ fn not_recorded(error: &io::Error) -> Problem {
     )
 }
 
-/// Returns the problem of a session that lost events because the disk was full for too long.
+/// The problem with a session that lost events because the disk was full for too long.
 fn not_all_recorded(lost: u64) -> Problem {
     let message = format!("{lost} events of the session are not recorded: the disk was full for too long");
     Problem::new(ErrorKind::JournalFailed, message)
         .with_hint("its changes are recorded, and `tool undo` takes them back")
 }
 
-/// Describes a session whose daemon died.
+/// The problem with a session whose daemon died.
 fn interrupted(summary: &Summary) -> Problem {
     Problem {
         kind: ErrorKind::Interrupted,

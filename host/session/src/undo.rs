@@ -1,9 +1,9 @@
 //! Diff and undo of a session's changes.
 //!
-//! Both are made from the session's journal, so they work after a restart and show what the session left, whatever
-//! happened since. An undo is a session of its own, with a journal that begins when there is something to change: it
-//! survives a crash like any change, and can itself be undone. Which contents may be replaced is decided by
-//! `tool_repository::changes`, and who may ask by `http`.
+//! Both use the session's journal, so they work after a restart and show what the session left, whatever happened
+//! since. An undo is a session, whose journal begins when there is something to change: it survives a crash like any
+//! change, and can itself be undone. `tool_repository::changes` decides which contents may be replaced, and `http`
+//! who may ask.
 
 mod choice;
 
@@ -32,14 +32,18 @@ use tool_repository::changes::{
 use tool_repository::diff::{FileDiff, first_lines, merge_beside};
 use tool_skill::drop_build_caches;
 
-/// The diff of a session as it is sent: more than a user reads, less than a terminal chokes on.
+/// Limit for the diff of a session in bytes: more than people read, and still displayable.
 const SESSION_DIFF_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// The diff of one merge, which a person reads before saying yes.
+/// Limit for the diff of one merge in bytes, which a person reads before approving.
 const MERGE_DIFF_BYTES_MAX: usize = 256 * 1024;
 
 impl Sessions {
-    /// The newest session that changed files in a repository and has not been taken back, by an undo or by hand.
+    /// Finds the newest session that changed files in a repository and has not been reverted, by an undo or by hand.
+    ///
+    /// # Errors
+    ///
+    /// There is none.
     pub async fn newest_change(&self, repository: &str) -> Result<String, Problem> {
         let (summaries, home, repository) = (self.summaries(), self.home.clone(), repository.to_owned());
         blocking(move || {
@@ -59,16 +63,24 @@ impl Sessions {
         .await
     }
 
-    /// Returns the diff of a session's changes.
+    /// The diff of a session's changes.
+    ///
+    /// # Errors
+    ///
+    /// There is no such session, or its journal cannot be read.
     pub async fn diff(&self, id: &str) -> Result<SessionDiff, Problem> {
         let summary = self.summaries().remove(id).ok_or_else(|| unknown(id))?;
         let (folder, home) = (self.store.folder(id), self.home.clone());
         blocking(move || diff(&summary, &folder, &home)).await
     }
 
-    /// Takes back what a session changed. Goes on to its end where the asker goes away.
+    /// Reverts the changes of a session. Completes even if the caller goes away.
     ///
-    /// Also beside later edits of the same files that touch other lines, where `merges` has the digest of the result.
+    /// Also merges with later edits of other lines in the same files, if `merges` has the digest of the result.
+    ///
+    /// # Errors
+    ///
+    /// The session runs, or nothing can be reverted.
     pub async fn undo(self: &Arc<Self>, id: &str, merges: Vec<String>) -> Result<UndoResult, Problem> {
         if self.is_under_way(id).await {
             let message = format!("The session `{id}` is still running and cannot be undone");
@@ -84,7 +96,7 @@ impl Sessions {
         .await
     }
 
-    /// True where a session runs. Waits for a session that has sent its last event until it leaves the list.
+    /// True if a session runs. Waits until a session that has sent its last event leaves the list.
     async fn is_under_way(&self, id: &str) -> bool {
         let deadline = Instant::now() + limits::milliseconds(limits::OPEN_CHANGE_MS_MAX);
         while let Some(live) = self.live(id) {
@@ -128,7 +140,7 @@ impl Sessions {
         };
         let undone = changes::undo_beside(&repository, &changes, &journal, &later);
         let undo_session_id = journal.end(undone.as_ref());
-        // A run of the session may have left build output that passes for that of these files.
+        // A run of the session may have left build output that seems to belong to these files.
         drop_build_caches(&self.home, repository.root());
         let report = undone.map_err(|error| problem_of(&error))?;
         if report.restored.is_empty() && report.left_alone.is_empty() {
@@ -139,7 +151,7 @@ impl Sessions {
         }
         let summaries = self.summaries();
         let newest_first: Vec<&Summary> = summaries.values().rev().collect();
-        // On a full disk an earlier one would fare no better.
+        // If the disk was full, an earlier change would fail as well.
         let next = if report.left_alone.iter().all(|left| left.hint.is_some()) {
             None
         } else {
@@ -168,7 +180,7 @@ impl Sessions {
     }
 }
 
-/// A file that was left, with the later session that is the reason, where one is.
+/// A file that was left as it is, with the later session that is the reason.
 fn explained(
     left: LeftAlone,
     undone: &Summary,
@@ -185,7 +197,7 @@ fn explained(
         };
         if let Some(later) = summaries.values().rev().find(is_its) {
             reason.push_str(&match &later.start.work {
-                // No hint to undo an undo: it would bring back changes that the user took back.
+                // Do not suggest to undo an undo: that would restore changes that the user reverted.
                 Work::Undo(of) => format!(", by the undo of the session {of}"),
                 _ => format!(", by the session {}: undo that one first", later.id()),
             });
@@ -200,7 +212,7 @@ fn explained(
     }
 }
 
-/// The diff of what a merge would make of a file that was left. One that is cut names the whole by its digest.
+/// The diff of a possible merge. A cut diff has the digest of the whole.
 fn merge_diff(change: &FileChange) -> String {
     let whole = FileDiff::new(change).text;
     let mut shown = first_lines(&whole, MERGE_DIFF_BYTES_MAX).to_owned();
@@ -257,7 +269,7 @@ fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<Sessio
     for change in folder.net(&lines) {
         let change = change.map_err(|error| unreadable(&error))?;
         let diff = FileDiff::new(&change);
-        // More than is shown needs not be held.
+        // Keep no more in memory than is shown.
         if whole.len() <= SESSION_DIFF_BYTES_MAX {
             whole.push_str(&diff.text);
         }
@@ -279,7 +291,7 @@ fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<Sessio
     })
 }
 
-/// Describes a file's change since the session left it, or nothing if it is unchanged.
+/// Describes a file's change since the session left it; `None` if it is unchanged.
 fn since(change: &FileChange, repository: Option<&Repository>) -> Option<String> {
     let Some(repository) = repository else {
         return Some("the repository is gone".to_owned());
@@ -343,7 +355,7 @@ impl UndoJournal<'_> {
         Ok(self.recorder.get_or_init(|| recorder))
     }
 
-    /// Ends the undo's session, where it began; gives its identifier, where it changed anything.
+    /// Ends the undo's session, if it began. Returns its identifier if it changed anything.
     fn end(&self, undone: Result<&UndoReport, &UndoError>) -> Option<String> {
         let recorder = self.recorder.get()?;
         let problem = match undone {

@@ -1,7 +1,7 @@
-//! The check of an architect's answer: each proposal names a place that exists, or is sent back once.
+//! Checks an architect's answer: each proposal must name an existing place, or the model is asked to correct it once.
 //!
-//! `operation` defines proposals and places. The correction is streamed below a heading of the host, so that nothing
-//! that was shown is taken back.
+//! `operation` defines proposals and places. The correction is streamed below a heading of the host, so that no shown
+//! text is taken back.
 
 use super::judge::other_model;
 use super::operate::is_analyst;
@@ -9,7 +9,7 @@ use super::review::{Closing, Desk, DraftAnswer, FollowUp, Next};
 use tool_context::operation::correction;
 use tool_context::operation::proposals::Proposals;
 
-/// State of the check so far.
+/// State of the check.
 #[derive(Default)]
 pub(super) struct Architect {
     proposals: Proposals,
@@ -17,7 +17,7 @@ pub(super) struct Architect {
 }
 
 impl Architect {
-    /// Looks at the answer, or at its correction.
+    /// Checks the answer, or its correction.
     pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> Next {
         let checked = match desk.check_citations(answer.text).await {
             Ok(checked) => checked,
@@ -39,7 +39,7 @@ impl Architect {
                 message: correction(&unplaced),
             });
         }
-        // The analyst proposes nothing that it has not counted, and says itself where it has found nothing.
+        // The analyst proposes only what it has counted, and says itself if it has found nothing.
         if is_analyst(desk.task) && self.proposals.is_empty() {
             let line = (checked.total() > 0).then(|| answer.remark(&checked));
             return Next::End(Closing::saying(line.unwrap_or_default()));

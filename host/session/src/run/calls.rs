@@ -1,6 +1,6 @@
-//! A session whose calls come over a connection, one after the other or several at once, until that is closed.
+//! A session whose calls come over a connection, one after the other or several at once, until the connection closes.
 //!
-//! Calls that only look run side by side; those that change something wait for each other, as the calls of a model do.
+//! Calls that only read run in parallel. Calls that change something wait for each other, as the calls of a model do.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,24 +25,24 @@ use tool_provider::turn::bounded_text;
 use tool_repository::changes::ChangeJournal;
 use tool_skill::{CallContext, CallError, CallOutcome};
 
-/// One call, as it comes over a connection.
+/// A call of another agent.
 pub struct ConnectionCall {
-    /// The skill.
+    /// Name of the skill.
     pub name: String,
-    /// Its arguments, not yet checked.
+    /// Arguments, not yet checked.
     pub arguments: Value,
-    /// True where its caller can answer a question.
+    /// True if the caller can answer questions.
     pub can_ask: bool,
-    /// Ends it.
+    /// Cancels the call.
     pub cancel: CancellationToken,
-    /// Channel for live output and questions. When it is full, lines are dropped; questions wait.
+    /// Channel for live output and questions. When it is full, lines are dropped and questions wait.
     pub meanwhile: mpsc::Sender<Meanwhile>,
 }
 
-/// The end of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub struct CallAnswer {
-    /// Its outcome, without keys.
+    /// Outcome of the call, without keys.
     pub result: Result<CallOutcome, CallError>,
     /// Cost of the call; absent if nothing ran.
     pub receipt: Option<Receipt>,
@@ -50,18 +50,18 @@ pub struct CallAnswer {
     pub text: String,
 }
 
-/// What goes to the session's owner.
+/// Message to the session's owner.
 pub(crate) enum Incoming {
-    /// A call, and where its answer goes.
+    /// A call, and the channel for its answer.
     Call {
         call: ConnectionCall,
         answer: oneshot::Sender<CallAnswer>,
     },
-    /// The client gets text that no call has read. `noted` is dropped once the conversation counts as tainted.
+    /// The client gets text that no call has read. `noted` is dropped once the conversation is tainted.
     Outside { place: String, noted: oneshot::Sender<()> },
 }
 
-/// The calls of a connection, as they come.
+/// Receiver for the calls of a connection.
 pub(crate) struct Calls(Mutex<mpsc::Receiver<Incoming>>);
 
 impl Calls {
@@ -70,7 +70,7 @@ impl Calls {
     }
 }
 
-/// Makes the calls until all senders are dropped.
+/// Serves calls until all senders are dropped.
 pub(super) async fn serve(job: &SessionRun, calls: &Calls) -> Result<Outcome, Problem> {
     let mut incoming = calls.0.lock().await;
     let serving = Serving {
@@ -96,7 +96,7 @@ pub(super) async fn serve(job: &SessionRun, calls: &Calls) -> Result<Outcome, Pr
             },
         }
     }
-    // No client waits for the calls under way.
+    // No client waits for the calls that still run.
     serving.gone.cancel();
     while under_way.next().await.is_some() {}
     keys::tell(&job.redactor, &job.recorder, "the client");
@@ -125,7 +125,7 @@ impl Serving<'_> {
             arguments: call.arguments.to_string(),
         };
         let context = self.context(&call);
-        // Dropped by the caller, cancelled by it, or with the connection: each ends the call.
+        // The caller may drop or cancel the call, or close the connection: each ends the call.
         let mut cancelled = pin!(call.cancel.cancelled());
         let mut running = pin!(self.run(&context, &asked));
         let answered = tokio::select! {
@@ -165,7 +165,8 @@ impl Serving<'_> {
         }
     }
 
-    /// Makes the context of a call: the connection's, with its own approver, token and progress callback.
+    /// Creates the context of a call: the connection's context, with the call's approver, token and progress
+    /// callback.
     fn context(&self, call: &ConnectionCall) -> Arc<CallContext> {
         let (recorder, redactor) = (Arc::clone(&self.job.recorder), Arc::clone(&self.job.redactor));
         let meanwhile = call.meanwhile.clone();
@@ -174,7 +175,7 @@ impl Serving<'_> {
             let mut armour = armour.lock().unwrap_or_else(PoisonError::into_inner);
             let line = redactor.live_line(&mut armour, line);
             recorder.event(Event::Live { line: line.clone() });
-            // A client that does not keep up misses lines; it asked for news, not for a log.
+            // A slow client misses lines.
             let _ = meanwhile.try_send(Meanwhile::Line(line));
         };
         let relay = Relay {

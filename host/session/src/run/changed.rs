@@ -1,4 +1,4 @@
-//! Changes of a session so far, in the words with which its answer ends.
+//! Describes the changes of a session for the end of its answer.
 
 use std::fmt::Write;
 
@@ -11,37 +11,37 @@ use tool_journal::lasting;
 use tool_journal::report;
 use tool_repository::diff::{FileDiff, first_lines};
 
-/// Limit for the session's diff in an answer: some four screens. The session keeps all of it.
+/// Limit for the session's diff in an answer in bytes: some four screens. The session stores all of it.
 const ANSWER_DIFF_BYTES_MAX: usize = 12 * 1024;
 
-/// Files that are named one by one; more than these fill a screen, and the diff names them all.
+/// Limit for the files that are named. More would fill a screen, and the diff names all files.
 const FILES_NAMED_MAX: usize = 12;
 
-/// Said at the end of a session that changed nothing. That can be the right answer, so the session does not fail.
+/// Last line of a session without changes. That can be the right answer, so the session does not fail.
 pub(super) const UNCHANGED: &str =
     "Nothing was changed: every file is as it was before this session, whatever the answer above says.";
 
-/// The changed files of a session, compared with its start.
+/// Changed files of a session, compared with its start.
 #[derive(Debug, Default)]
 pub(super) struct Changed {
-    /// True where the changes are in a private layer.
+    /// True if the changes are in a private layer.
     is_preview: bool,
     pub(super) files: Vec<FileDiff>,
-    /// Commits that the session made, by the beginnings of their names.
+    /// Abbreviated ids of the session's commits.
     commits: Vec<String>,
-    /// What it did beside changing files.
+    /// Effects of the session other than changes of files.
     deeds: Vec<String>,
 }
 
 impl Changed {
-    /// Reads what the session's journal holds by now. What cannot be read is missing; the log says so.
+    /// Reads the changes from the session's journal. Unreadable parts are left out, and logged.
     pub(super) async fn of(desk: &Desk<'_>) -> Self {
         let recorder = std::sync::Arc::clone(&desk.job.recorder);
         let read = tokio::task::spawn_blocking(move || Self::read(&recorder));
         read.await.unwrap_or_default()
     }
 
-    /// Reads the changes on the calling thread.
+    /// Reads the changes. Blocks.
     pub(super) fn read(recorder: &Recorder) -> Self {
         let Start {
             session_id: session,
@@ -71,18 +71,18 @@ impl Changed {
         }
     }
 
-    /// True where every file is as it was.
+    /// True if no file differs from the start.
     pub(super) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
 
-    /// Paths that were not there before the session.
+    /// Paths that did not exist before the session.
     pub(super) fn created(&self) -> Vec<String> {
         let created = self.files.iter().filter(|file| file.kind == ChangeKind::Created);
         created.map(|file| file.path.clone()).collect()
     }
 
-    /// `2 files: …`, the same in each end of the session's answer.
+    /// The changed files: `2 files: …`. All summaries of the session use the same text.
     pub(super) fn names(&self) -> String {
         let named = self.files.iter().take(FILES_NAMED_MAX).map(named);
         let mut names = named.collect::<Vec<_>>().join(", ");
@@ -93,7 +93,7 @@ impl Changed {
         format!("{} {files}: {names}", self.files.len())
     }
 
-    /// `Changed 2 files: …`. The client adds the commands that show the changes and undo them.
+    /// The summary: `Changed 2 files: …`. The client adds the commands that show and undo the changes.
     pub(super) fn summary(&self, verb: &str) -> String {
         if self.is_preview {
             return format!("Proposed changes of {}.", self.names());
@@ -101,7 +101,7 @@ impl Changed {
         format!("{verb} {}.{}", self.names(), self.what_stays())
     }
 
-    /// The end of a session that changed no file. What else it did is a change all the same.
+    /// The summary of a session that changed no file, with its other effects.
     pub(super) fn unchanged(&self) -> String {
         if self.deeds.is_empty() {
             return UNCHANGED.to_owned();
@@ -109,7 +109,7 @@ impl Changed {
         format!("No file was changed, but the session {}.", self.deeds.join(", "))
     }
 
-    /// An undo takes back files; a commit is git's.
+    /// A note that an undo reverts files, but no commits.
     fn what_stays(&self) -> String {
         match &self.commits[..] {
             [] => String::new(),
@@ -121,7 +121,7 @@ impl Changed {
         }
     }
 
-    /// The diff in a fenced block, as far as an answer shows it.
+    /// The diff in a fenced block, cut to the limit.
     pub(super) fn diff(&self) -> String {
         let whole: String = self.files.iter().map(|file| file.text.as_str()).collect();
         let shown = first_lines(&whole, ANSWER_DIFF_BYTES_MAX);
@@ -135,7 +135,7 @@ impl Changed {
     }
 }
 
-/// A path in backticks, whatever its name holds.
+/// Formats a path in backticks, whatever characters it has.
 pub(super) fn quoted(path: &str) -> String {
     format!("`{}`", text::visible_name(path))
 }

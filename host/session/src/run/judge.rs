@@ -1,7 +1,7 @@
-//! Judges the end of an operation: a run that could not do what the operation is for has failed, and says which
-//! bound or refusal was in the way, what is missing, and what allows more.
+//! Judges the end of an operation. An operation that could not do its work has failed; the problem names the limit or
+//! refusal, what is missing, and how to allow more.
 //!
-//! Pure but for the question which files the session has changed.
+//! The functions are pure, apart from reading which files the session has changed.
 
 use std::fmt::Display;
 
@@ -14,7 +14,7 @@ use tool_journal::journal::cut_text;
 use tool_provider::turn::{Budget, TurnEnd, TurnReport};
 use tool_provider::{ProviderError, Usage};
 
-/// A bound of a session, as a flag and as a field of a request.
+/// A limit of a session, by its flag and by its field in a request.
 struct Bound {
     flag: &'static str,
     field: &'static str,
@@ -38,12 +38,12 @@ const TIME: Bound = Bound {
 };
 
 impl Bound {
-    /// Its name for the client of a session.
+    /// Name of the limit for the client of a session.
     fn name(&self, is_of_program: bool) -> &'static str {
         if is_of_program { self.field } else { self.flag }
     }
 
-    /// How the client of a session sets it.
+    /// How the client of a session sets the limit.
     fn set_to(&self, value: impl Display, is_of_program: bool) -> String {
         if is_of_program {
             format!("`\"budget\": {{\"{}\":{value}}}` in the request", self.field)
@@ -62,19 +62,19 @@ pub(super) fn other_model(is_of_program: bool) -> &'static str {
     }
 }
 
-/// Advice after the model's own mistake.
+/// Hint after a mistake of the model.
 pub(super) fn retry_hint(is_of_program: bool) -> String {
     let model = other_model(is_of_program);
     format!("run it again, put the request in other words, or choose another model: {model}")
 }
 
-/// Advice after the model's output was cut off.
+/// Hint after the model's output was cut off.
 fn shorten_hint(is_of_program: bool) -> String {
     let model = other_model(is_of_program);
     format!("ask for less at once, or choose a model that may write more: {model}")
 }
 
-/// Judges the last turn of an operation, its refusals, and what its review had to say, in this order.
+/// Judges the last turn of an operation, its refusals, and the result of its review, in this order.
 pub(super) fn judge(
     job: &SessionRun,
     task: &OperationTask,
@@ -83,7 +83,7 @@ pub(super) fn judge(
     found: Option<Problem>,
 ) -> Outcome {
     let problem = match &report.end {
-        // The answer was complete, and what the host did after it was not.
+        // The model's answer was complete, but the host's work after it was cancelled.
         Ok(TurnEnd::Complete) if job.cancel.is_cancelled() => return cancelled(report),
         Ok(TurnEnd::Complete) => {
             let summary = job.recorder.summary();
@@ -129,7 +129,7 @@ fn refused(task: &OperationTask) -> Problem {
     ))
 }
 
-/// The session's time was up before there was a turn.
+/// The problem of a session whose time was up before its first turn.
 pub(super) fn out_of_time(task: &OperationTask, missing: &str) -> Problem {
     let seconds = task.budget.timeout_seconds.unwrap_or_default();
     let name = TIME.name(task.is_of_program);
@@ -141,7 +141,7 @@ pub(super) fn out_of_time(task: &OperationTask, missing: &str) -> Problem {
     )
 }
 
-/// Names the bound, its value, and what is missing for it.
+/// Names the limit, its value, and what is missing.
 pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budget) -> Problem {
     let calls = list(&report.undone);
     let is_of_program = task.is_of_program;
@@ -219,7 +219,7 @@ fn incomplete(task: &OperationTask, why: &str, hint: String) -> Problem {
     Problem::new(ErrorKind::BudgetExhausted, message).with_hint(hint)
 }
 
-/// Names what is incomplete. The user of `tool ask` asked a question, and need not know which operation answers it.
+/// Names what is incomplete. Users of `tool ask` need not know which operation answers their question.
 fn subject(task: &OperationTask) -> &'static str {
     let has_question = task.task.as_deref().is_some_and(|text| !text.trim().is_empty());
     match task.operation {
@@ -247,22 +247,22 @@ fn used(report: &TurnReport) -> Option<Usage> {
     (report.usage != Usage::default()).then_some(report.usage)
 }
 
-/// A session that changes files, as far as it decides whether its work is done.
+/// Facts about a session that decide whether its changes are complete.
 struct ChangingSession<'a> {
     operation: Operation,
-    /// An approval was not answered in time.
+    /// True if an approval was not answered in time.
     has_expired: bool,
-    /// It works on a private layer: what would leave that is refused, and is for the user to do later.
+    /// True for a private layer: effects outside of it are refused, and left to the user.
     is_preview: bool,
-    /// Hints name fields of requests in place of flags.
+    /// True if hints name fields of requests instead of flags.
     is_of_program: bool,
-    /// Files that it changed.
+    /// Paths of the changed files.
     changed: &'a [String],
 }
 
 impl ChangingSession<'_> {
-    /// Returns the heaviest failure of an operation that changes files: a missing change, then a finding of its review,
-    /// then another refusal. Nothing where all of it was made good.
+    /// Returns the most important failure of an operation that changes files: a missing change, then a finding of its
+    /// review, then another refusal. `None` if everything was done in the end.
     fn undone(&self, missed: &Missed, found: Option<Problem>) -> Option<Problem> {
         let operation = self.operation;
         if !matches!(operation, Operation::Refactor | Operation::TestGen) {
@@ -277,20 +277,19 @@ impl ChangingSession<'_> {
                 .with_hint("answer it next time, or allow its effect beforehand"),
             );
         }
-        // Tests may stand in any file: a model that wanted to extend an existing one, and was sent to a new one, has done
-        // what it was for.
+        // Tests may be in any file. A model that was refused to extend a file and wrote a new one has done its work.
         let is_elsewhere = operation == Operation::TestGen && !self.changed.is_empty();
         let change = |denial: &Denial| denied(operation, &format!("a change{}", of(denial.path.as_ref())), denial);
         let mut writes = missed.open(RefusedPurpose::Writes).filter(|denial| !denial.is_mistake);
         let write = writes.next().filter(|_| !is_elsewhere).map(change);
-        // After a mistake a model may make the change in another way. If no file changed, it did not.
+        // After a mistake, the model may have made the change in another way. If no file changed, it has not.
         let mistake = || {
             let mistakes = missed.open(RefusedPurpose::Writes).filter(|denial| denial.is_mistake);
             mistakes.last().filter(|_| self.changed.is_empty()).map(change)
         };
         let cut_off = || missed.cut_offs.first().map(|cut_off| self.lost(cut_off));
         let act = || {
-            // A user who answered no has decided; the operation is done all the same.
+            // A user who refuses has decided, and the operation is complete all the same.
             let mut acts = missed.open(RefusedPurpose::Acts);
             let denial = acts.find(|denial| !denial.by_user && !self.is_preview)?;
             Some(denied(operation, &format!("`{}`", denial.skill), denial))

@@ -1,6 +1,6 @@
-//! Keys on their way through a call of the model: taken out of its arguments, and out of its result.
+//! Redacts keys in a call of the model: in its arguments and in its result.
 //!
-//! `redaction` recognizes keys and their placeholders; this module only decides where to look.
+//! `redaction` recognises keys and their placeholders; this module decides which texts are searched.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,11 +18,11 @@ use tool_repository::{Repository, path};
 use tool_skill::details::{rewrite_texts, visit_texts};
 use tool_skill::{CallError, CallReport};
 
-/// Bytes of these files together, the small ones first. Looking through all of it for keys takes less time than a user
-/// notices before a call; keys that are shown in parts of a larger file are not known as such.
+/// Limit for the files that are searched for keys, in bytes, small files first. Searching them takes less time than
+/// users notice before a call. Keys in larger files are not recognised when a result shows a part of one.
 const REDACTION_LEARNED_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// The files that a call names in its arguments, with what they hold.
+/// Files that a call names in its arguments, with their contents.
 pub(super) struct Named<'a> {
     arguments: &'a str,
     parsed: Option<Value>,
@@ -32,8 +32,8 @@ pub(super) struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    /// Looks the files up, the one that is written to before all others. Blocks, and ends early with the session. What a
-    /// file holds that is left out stays in the arguments as it was written.
+    /// Finds the files, first the one to be written. Blocks, and ends early with the session. Keys of a file beyond
+    /// the limit stay in the arguments as written.
     pub(super) fn of(
         arguments: &'a str,
         repository: &Repository,
@@ -57,22 +57,22 @@ impl<'a> Named<'a> {
         }
     }
 
-    /// The arguments as the skill gets them, and the one file that they are about. A skill sees placeholders in a file, so
-    /// a key that is written out becomes one for what changes that file.
+    /// Returns the arguments for the skill, and the one file that they are about. A skill sees placeholders in a
+    /// file, so a literal key becomes a placeholder for a call that changes that file.
     pub(super) fn arguments(self, writes: bool) -> (String, Option<String>) {
         let one = match self.files.len() {
             1 => self.files.keys().next().cloned(),
             _ => None,
         };
         let hidden = self.parsed.filter(|_| writes).map(|mut value| {
-            // Of the names in the arguments only the one that is written to counts: a key of another file stays there.
+            // Only the file to be written counts: a key of another file stays as it is.
             let written = written(&value).or(one.as_deref());
             let content = written
                 .and_then(|path| self.files.get(path))
                 .cloned()
                 .unwrap_or_default();
             let known = RefCell::new(BTreeMap::new());
-            // Each key is looked for once, however often it is written; and a call whose session has ended goes nowhere.
+            // Each key is searched for once, however often it occurs. A call whose session has ended does not run.
             let holds = |key: &str| {
                 let mut known = known.borrow_mut();
                 let look = || !self.cancel.is_cancelled() && content.contains(key);
@@ -85,11 +85,11 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Has the redactor learn the keys of these files: a result may show a part of one.
+/// Registers the keys of these files with the redactor, because a result may show a part of a key.
 ///
-/// Only so many files are learned, of so many bytes together: `first` of them before all others, then the small ones,
-/// because a file with a key is small, and who names them may not keep it out by a large one. In what is left out a key is
-/// known where it stands whole, as in any text; half of one is not.
+/// The number and size of the files are limited: `first` of them come before all others, then the small ones. A file
+/// with a key is usually small, and a large file must not crowd it out. For other files, a whole key is still
+/// recognised like in any text, but half a key is not.
 fn learned(
     mut paths: Vec<String>,
     first: usize,
@@ -100,7 +100,7 @@ fn learned(
     let (mut seen, mut files) = (BTreeSet::new(), BTreeMap::new());
     paths.retain(|path| seen.insert(path.clone()));
     paths.truncate(limits::REDACTION_FILES_LEARNED_MAX);
-    // The read checks the file itself.
+    // Reading checks the file itself.
     let size = |path: &String| {
         repository
             .root()
@@ -115,7 +115,7 @@ fn learned(
         if cancel.is_cancelled() {
             break;
         }
-        // A file larger than the rest of the bound is not learned; a smaller one behind it may be.
+        // A file larger than the rest of the limit is skipped; a smaller one after it may fit.
         let inside = path::inside(repository.root(), &path);
         let Some(Ok(content)) = inside.map(|inside| repository.read_within(&inside, bytes_left, cancel)) else {
             continue;
@@ -129,9 +129,9 @@ fn learned(
     files
 }
 
-/// Has the redactor learn the keys of the files that a result shows without the call having named them, where a line could
-/// be one of a private key: of a search for such lines alone, or of a diff around some, no rule finds any. Blocks, and ends
-/// early with the session.
+/// Registers the keys of files that a result shows although the call did not name them, if a line may belong to a
+/// private key. No rule recognises such lines alone, for example in the result of a search or in a diff. Blocks, and
+/// ends early with the session.
 pub(super) fn learn_shown(
     report: &CallReport,
     repository: &Repository,
@@ -151,7 +151,7 @@ pub(super) fn learn_shown(
             continue;
         }
         let located = LOCATED.captures(line);
-        // A long path looks like one as well.
+        // A long path looks like such a line as well.
         let text = located.as_ref().map_or(line, |located| &line[located[0].len()..]);
         if ARMOURED.is_match(text) {
             let located = located.and_then(|located| located.get(1));
@@ -166,7 +166,7 @@ pub(super) fn learn_shown(
 /// Part of a line of a private key; such a line usually has 64 or 70 letters.
 static ARMOURED: LazyLock<Regex> = LazyLock::new(|| Regex::new("[A-Za-z0-9+/]{40}").expect("the pattern is valid"));
 
-/// A line of a search: `path:line:text`, or `path-line-text` around one.
+/// A line of a search: `path:line:text`, or `path-line-text` for context.
 static LOCATED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("^(.+?)(?::[0-9]+:|-[0-9]+-)").expect("the pattern is valid"));
 
@@ -174,7 +174,7 @@ static LOCATED: LazyLock<Regex> =
 static HEADING: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(?:---|\+\+\+) [ab]/(.+)$").expect("the pattern is valid"));
 
-/// The file that a call writes to, where it names one.
+/// The file that a call writes to.
 fn written(arguments: &Value) -> Option<&str> {
     let path = arguments.get("path").and_then(Value::as_str);
     path.filter(|path| may_be_path(path))
@@ -184,7 +184,7 @@ fn may_be_path(text: &str) -> bool {
     text.len() <= limits::PATH_BYTES_MAX && !text.contains('\n')
 }
 
-/// Short strings, which may be paths.
+/// Collects short strings, which may be paths.
 fn collect(value: &Value, into: &mut Vec<String>) {
     match value {
         Value::String(text) if may_be_path(text) => into.push(text.clone()),
@@ -203,9 +203,9 @@ fn rewrite(value: &mut Value, with: &dyn Fn(&str) -> String) {
     }
 }
 
-/// Takes keys out of all that a report says. `file` is what the call was about.
+/// Redacts keys in all texts of a report. `file` is the file that the call was about.
 pub(super) fn redact(report: &mut CallReport, redactor: &Redactor, file: Option<&str>) {
-    // A failure may quote the arguments, and a placeholder in them may be that of another file.
+    // A failure may quote the arguments, where a placeholder may belong to another file.
     let file = file.filter(|_| report.result.is_ok());
     let clean = |text: &mut String| {
         if let std::borrow::Cow::Owned(redacted) = redactor.text(text, file) {
@@ -228,7 +228,7 @@ pub(super) fn redact(report: &mut CallReport, redactor: &Redactor, file: Option<
                     clean(&mut media.data);
                 }
             }
-            // A cursor with a key in it cannot go to the model, and its placeholder asks for nothing.
+            // A cursor that contains a key cannot be sent to the model, and its placeholder would be invalid.
             let holds_key = |cursor: &mut String| matches!(redactor.text(cursor, file), std::borrow::Cow::Owned(_));
             if outcome.cursor.take_if(holds_key).is_some() {
                 outcome.truncated = true;
@@ -244,7 +244,7 @@ pub(super) fn redact(report: &mut CallReport, redactor: &Redactor, file: Option<
     }
 }
 
-/// Tells the user what `reader`, the model or what stands for one, got as placeholders, once a session.
+/// Tells the user, once a session, which placeholders `reader`, usually the model, got in place of keys.
 pub(super) fn tell(redactor: &Redactor, recorder: &Recorder, reader: &str) {
     let Some(told) = redactor.told() else { return };
     let rules: Vec<String> = told

@@ -1,7 +1,7 @@
-//! State that a turn leaves in its journal for the next one, and takes over from earlier ones.
+//! State that a turn stores in its journal for the next turn, and takes over from earlier ones.
 //!
-//! Messages are recorded as the model gets them. Before each of them stands what entered the conversation with it: keys,
-//! places outside the user's own files, and files that the model has seen.
+//! Messages are recorded as the model gets them. Before each message, the journal records what entered the
+//! conversation with it: keys, places outside the user's own files, and files that the model has seen.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -18,31 +18,31 @@ use tool_provider::{LabelMark, Message, TextOrigin, ToolResult};
 use tool_repository::Repository;
 use tool_skill::{CallContext, ChangeKind};
 
-/// Files whose content is compared with what an earlier turn saw. A session reads some dozens.
+/// Limit for files whose content is compared with what an earlier turn saw. A session reads some dozens.
 const COMPARED_FILES_MAX: usize = 2_000;
 
-/// Files that are named one by one as changed.
+/// Limit for the changed files that are named.
 const NAMED_FILES_MAX: usize = 50;
 
 /// State that a turn takes over from earlier ones.
 #[derive(Debug, Default)]
 pub(super) struct Inherited {
-    /// Files that are as the model saw them.
+    /// Files that have not changed since the model saw them.
     pub(super) seen: BTreeMap<String, String>,
-    /// All files that the journals say it saw.
+    /// All files that the model saw according to the journals.
     pub(super) known: BTreeMap<String, String>,
-    /// Files that the conversation has created and that are as it left them.
+    /// Files that the conversation has created and that have not changed since.
     pub(super) created: BTreeMap<String, ChangeKind>,
-    /// Places outside the user's own files from which text has come.
+    /// Places outside the user's own files that text came from.
     pub(super) places: Vec<String>,
     /// Number of keys that the model knows as placeholders.
     pub(super) keys: usize,
-    /// News about the repository since the last turn, for the model; empty where there are none.
+    /// News for the model about the repository since the last turn; may be empty.
     pub(super) news: String,
 }
 
 impl Inherited {
-    /// Compares the files that the model has seen with the present ones. Blocks.
+    /// Compares the files that the model has seen with their present state. Blocks.
     pub(super) fn of(
         past: &PastConversation,
         mark: LabelMark,
@@ -80,7 +80,7 @@ fn news(past: &PastConversation, mark: LabelMark, changed: &[&str]) -> String {
     if let Some(last) = past.turns.last()
         && let Some(failure) = &last.failure
     {
-        // It may quote names of tests and files.
+        // The failure may quote names of tests and files.
         let failure = ToolResult {
             call_id: String::new(),
             name: "service".to_owned(),
@@ -125,7 +125,7 @@ fn names<'a>(paths: impl ExactSizeIterator<Item = &'a str>) -> String {
     }
 }
 
-/// Part of the state beside the messages that the journal holds so far.
+/// State other than messages that the journal holds so far.
 #[derive(Debug, Default)]
 pub(super) struct Memory(Mutex<Recorded>);
 
@@ -137,7 +137,7 @@ struct Recorded {
 }
 
 impl Memory {
-    /// Begins with what the journals of earlier turns hold.
+    /// Begins with the state in the journals of earlier turns.
     pub(super) fn new(seen: BTreeMap<String, String>, places: &[String], keys: usize) -> Self {
         Self(Mutex::new(Recorded {
             keys,
@@ -146,7 +146,7 @@ impl Memory {
         }))
     }
 
-    /// Records what has been added since the last time.
+    /// Records additions since the last call.
     pub(super) fn note(&self, recorder: &Recorder, context: &CallContext) {
         let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let keys = context.conversation.redactor.fingerprints(recorded.keys);
@@ -188,7 +188,7 @@ pub(super) fn record_message(recorder: &Recorder, at: usize, message: &Message) 
     }));
 }
 
-/// A message as the journal holds it.
+/// Formats a message for the journal.
 pub(super) fn json(message: &Message) -> String {
     serde_json::to_string(message).expect("messages have string keys only")
 }

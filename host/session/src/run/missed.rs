@@ -1,6 +1,6 @@
-//! Missed work of a session: calls that were refused, changes that could not be made (a full disk, a directory that
-//! may not be written), changes that failed because of the model's mistake, and changes whose call was cut off. Each
-//! counts until the same is done after all.
+//! Work that a session could not do: refused calls, changes that failed (a full disk, a directory without write
+//! permission), changes that failed through the model's mistake, and changes whose call was cut off. Each counts
+//! until the same work succeeds.
 //!
 //! `judge` decides the outcome of the session from them.
 
@@ -14,7 +14,7 @@ use super::suite;
 use tool_core::api::Effect;
 use tool_repository::path;
 
-/// All that a session was kept from, in order.
+/// All missed work, in order.
 #[derive(Debug, Default)]
 pub(super) struct Missed {
     pub(super) denials: Vec<Denial>,
@@ -23,47 +23,47 @@ pub(super) struct Missed {
     has_tested: bool,
 }
 
-/// A call that the policy or a person refused, or a change that the system did not take.
+/// A call that the policy or the user refused, or a change that the system refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Denial {
     pub(super) skill: String,
-    /// The path that the call was about, where it named one.
+    /// Path that the call named.
     pub(super) path: Option<String>,
     pub(super) message: String,
     pub(super) hint: Option<String>,
     pub(super) kind: RefusedPurpose,
     /// True if the call failed without a refusal.
     pub(super) has_failed: bool,
-    /// True for a change that failed because of the model's mistake: its `old` text is not in the file, or its path lies
+    /// True for a change that failed through the model's mistake: its `old` text is not in the file, or its path is
     /// outside. It fails the session only if no file was changed.
     pub(super) is_mistake: bool,
-    /// True if the user was asked and said no: that user needs no hint to allow it.
+    /// True if the user refused. That user needs no hint on how to allow it.
     pub(super) by_user: bool,
-    /// True once the same was done after all.
+    /// True once the same work succeeded.
     pub(super) is_made_good: bool,
 }
 
 /// Purpose of a refused call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RefusedPurpose {
-    /// It only looks.
+    /// Reading.
     Reads,
-    /// It changes files, which is what refactor and test-gen are for.
+    /// Changing files, which is the purpose of refactor and test-gen.
     Writes,
-    /// It does something else: runs tests, commits, installs.
+    /// Another effect: running tests, committing, installing.
     Acts,
 }
 
-/// A change of files that was lost with its call.
+/// A change of files that was lost because its call was cut off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CutOff {
     pub(super) skill: String,
-    /// The path, where it came before the end.
+    /// Path, if it arrived before the end.
     pub(super) path: Option<String>,
 }
 
 impl RefusedPurpose {
-    /// Returns the purpose of calls with these effects.
+    /// The purpose of calls with these effects.
     pub(super) fn of(effects: &[Effect]) -> Self {
         match acting(effects) {
             Some(Effect::WriteRepository) => Self::Writes,
@@ -90,7 +90,7 @@ impl Denial {
         }
     }
 
-    /// Says why `what` was not done.
+    /// Explains why `what` was not done.
     pub(super) fn about(&self, what: &str) -> String {
         if self.by_user {
             format!("you refused {what}")
@@ -101,8 +101,8 @@ impl Denial {
 }
 
 impl Missed {
-    /// Records a denial; `grant` says what allows an effect. If the host has run the tests, a denied test run counts as
-    /// made good.
+    /// Records a denial; `grant` says how to allow an effect. If the host has run the tests, a denied test run counts
+    /// as done.
     pub(super) fn deny(&mut self, mut denial: Denial, effects: &[Effect], grant: impl Fn(Effect) -> String) {
         if denial.by_user {
             denial.hint = None;
@@ -115,7 +115,7 @@ impl Missed {
         self.denials.push(denial);
     }
 
-    /// Takes note of a change that was cut off.
+    /// Records a change that was cut off.
     pub(super) fn cut_off(&mut self, skill: &str, path: Option<String>) {
         self.cut_offs.push(CutOff {
             skill: skill.to_owned(),
@@ -123,13 +123,13 @@ impl Missed {
         });
     }
 
-    /// What was missed of one purpose and not made good, in order.
+    /// Missed work of one purpose that did not succeed later, in order.
     pub(super) fn open(&self, purpose: RefusedPurpose) -> impl Iterator<Item = &Denial> {
         let is_open = move |denial: &&Denial| denial.kind == purpose && !denial.is_made_good;
         self.denials.iter().filter(is_open)
     }
 
-    /// The closing line about changes whose last attempt failed. Empty where there is none.
+    /// A line about changes whose last attempt failed; may be empty.
     pub(super) fn line(&self) -> String {
         let name = |denial: &Denial| match &denial.path {
             Some(path) => quoted(path),
@@ -143,7 +143,7 @@ impl Missed {
         format!("- Not changed, because the last attempt failed: {}\n", names.join(", "))
     }
 
-    /// Takes note of a call that was done: it makes up for what was missed of the same.
+    /// Records a call that succeeded, which settles earlier failures of the same work.
     pub(super) fn done(&mut self, skill: &str, kind: RefusedPurpose, named: Option<&str>, changed: &[String]) {
         self.has_tested |= skill == suite::SKILL;
         match kind {
@@ -170,13 +170,13 @@ impl Missed {
     }
 }
 
-/// The path within `root` that arguments name, also where they break off after it.
+/// The path within `root` that arguments name, even if they are cut off after it.
 pub(super) fn path_of(root: &Path, arguments: &str) -> Option<String> {
     let found = text_field(arguments, "path")?;
     Some(path::inside(root, &found).unwrap_or(found))
 }
 
-/// A text field of a call's arguments. Reads it also from JSON that is cut off after the field.
+/// A text field of a call's arguments. Also reads JSON that is cut off after the field.
 pub(super) fn text_field(arguments: &str, name: &str) -> Option<String> {
     match serde_json::from_str::<Value>(arguments) {
         Ok(value) => value.get(name).and_then(Value::as_str).map(str::to_owned),

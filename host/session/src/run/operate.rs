@@ -1,6 +1,6 @@
-//! An operation from its request to its end: the context, the turns, and what surrounds them.
+//! An operation from its request to its end: the context, the turns, and the steps around them.
 //!
-//! `review` has the parts that differ between the four operations; `judge` judges the end.
+//! `review` has the steps that differ between the four operations; `judge` judges the end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,7 +35,8 @@ use tool_repository::Repository;
 use tool_skill::policy::Decision;
 use tool_skill::{RunAsker, SessionFiles, SkillScope};
 
-/// Selections for one request: the first, and two with the room that the server's tokenizer leaves. Each reads the tree.
+/// Limit for the selections for one request: the first one, and two with the room that the server's tokenizer leaves.
+/// Each reads the tree.
 const SELECTIONS_MAX: u32 = 3;
 
 /// Tells the model that it works on a private layer.
@@ -45,7 +46,7 @@ const PREVIEW: &str = "\
 This is a preview. Your changes go to a private layer that you and the tests see; the user's files stay as they are until \
 the user applies the changes. Commits and installations are refused, so do not try them.";
 
-/// Runs an operation to its end. Everything in it shares the session's deadline.
+/// Runs an operation to its end. All its steps share the session's deadline.
 pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Outcome, Problem> {
     let deadline = task.budget.timeout_seconds.map(Duration::from_secs);
     let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -53,7 +54,7 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
     let provider = job
         .engine
         .connect(&task.settings.provider, &job.environment, &task.on_key)?;
-    // Its key is known before anything is read that may hold it.
+    // The provider's key must be known before anything is read that may contain it.
     within(job, deadline, provider.prepare()).await.transpose()?;
     let price = price(job, task, &*provider, deadline).await?;
     let context_tokens = context_tokens(job, &*provider, deadline).await;
@@ -87,9 +88,9 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
     };
     let (messages, spent) = compaction::begin(&desk, &*provider, message).await?;
     let mut report = converse(&desk, &*provider, messages, spent).await;
-    // An answer may be long: it is shared, not copied.
+    // An answer may be long, so it is shared instead of copied.
     let (mut text, mut latest) = (Arc::clone(&report.text), 0);
-    // The bound of requests to the model holds over all turns, and each sort of question has a lower one of its own.
+    // The limit for requests counts over all turns, and each kind of question has a lower limit.
     let closing = loop {
         let answer = DraftAnswer {
             turn: &report,
@@ -100,7 +101,7 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
         let may_ask = answer.may_ask;
         let follow_up = match review.after(&desk, &answer).await {
             Next::End(closing) => break closing,
-            // The review saw `may_ask` as false.
+            // The review knows that the model may not be asked again.
             Next::Ask(_) if !may_ask => break Closing::default(),
             Next::Ask(follow_up) => follow_up,
         };
@@ -112,7 +113,7 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
         });
         report = converse(&desk, &*provider, messages, spent).await;
         if is_silent(&report) {
-            // The answer that the question was about stands as it is.
+            // Without new text, the first answer stands.
             job.recorder.notice("The model had nothing to add to its answer.", None);
             report.end = Ok(TurnEnd::Complete);
         }
@@ -140,7 +141,7 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
     Ok(judge(job, task, &report, &missed, closing.problem))
 }
 
-/// Refuses to begin where nothing may be read: what the model is sent at first is read by the service, not by a skill.
+/// Refuses to begin if nothing may be read: the service itself, not a skill, reads the context for the model.
 fn check_may_read(job: &SessionRun, task: &OperationTask) -> Result<(), Problem> {
     if job.policy.decide(Effect::ReadRepository, false) != Decision::Deny {
         return Ok(());
@@ -156,14 +157,14 @@ fn check_may_read(job: &SessionRun, task: &OperationTask) -> Result<(), Problem>
     Err(Problem::new(ErrorKind::Denied, message).with_hint(hint))
 }
 
-/// The message with which a session begins: the request and the packet, and what the host found out before. The first
-/// message of a conversation also has the mark of tool results.
+/// The first message of a session: the request, the packet, and the host's findings. The first message of a
+/// conversation also has the mark of tool results.
 fn first_message(redactor: &Redactor, task: &OperationTask, message: &str, facts: &[&str]) -> Message {
     let mut text = message.to_owned();
     for facts in facts.iter().map(|facts| facts.trim()).filter(|facts| !facts.is_empty()) {
         text.push_str(&format!("\n{facts}\n"));
     }
-    // The packet is clean; what the user wrote may hold a key as well.
+    // The packet is redacted already, but the user's text may contain a key.
     let text = redactor.text(&text, None);
     Message::User {
         text: match task.past {
@@ -173,7 +174,7 @@ fn first_message(redactor: &Redactor, task: &OperationTask, message: &str, facts
     }
 }
 
-/// Cost of what the session has asked the model so far, and the messages that the journal has.
+/// Cost of the session's requests so far, and the number of recorded messages.
 #[derive(Default)]
 pub(super) struct Spent {
     pub(super) steps: u32,
@@ -191,7 +192,7 @@ impl Spent {
     }
 }
 
-/// One turn, within the rest of the session's budget.
+/// Runs one turn, within the rest of the session's budget.
 async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Message>, spent: Spent) -> TurnReport {
     let (tools, task) = (desk.tools, desk.task);
     let system = operation::system_prompt(desk.form.is_short());
@@ -206,23 +207,23 @@ async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Messag
     turn.price = desk.price;
     turn.cost_bound = desk.cost_bound();
     turn.deadline = desk.deadline;
-    // The analyst has no context that could overflow, and writes from results that a model would have forgotten.
+    // The analyst has no context that could overflow, and needs results that a model would have dropped.
     turn.context_tokens = desk.context();
     if is_analyst(task) {
-        // It uses no tokens that a bound could be about.
+        // The analyst uses no tokens.
         turn.tokens_max = None;
     }
-    // Boxed because the compiler cannot see through the loop's own futures that all of this may change threads.
+    // Boxed because the compiler cannot infer that the loop's future is `Send`.
     let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
     running.await
 }
 
-/// Whether a turn failed for no other reason than that the model said nothing.
+/// True if a turn failed only because the model said nothing.
 fn is_silent(report: &TurnReport) -> bool {
     matches!(&report.end, Err(ProviderError::Failed(problem)) if problem.kind == ErrorKind::ProviderEmptyAnswer)
 }
 
-/// Whether the model can be asked once more after this turn.
+/// True if the model can be asked again after this turn.
 fn may_ask(desk: &Desk<'_>, report: &TurnReport) -> bool {
     let steps_max = desk.task.budget.max_steps.unwrap_or(limits::TURN_STEPS_MAX);
     let is_late = desk.deadline.is_some_and(|deadline| deadline <= Instant::now());
@@ -233,12 +234,12 @@ pub(super) fn is_analyst(task: &OperationTask) -> bool {
     task.settings.provider.api == Api::Analyst
 }
 
-/// Returns the context size that the server reports; a local one is mostly smaller than what we would fill otherwise.
+/// The context size that the server reports. That of a local server is usually smaller than our default.
 async fn context_tokens(job: &SessionRun, provider: &dyn Provider, deadline: Option<Instant>) -> Option<u64> {
     within(job, deadline, provider.context_tokens()).await.flatten()
 }
 
-/// The price of the model: from the user's table, or, where the cost is bounded, from the provider's list.
+/// Price of the model: from the user's table or, if the cost is limited, from the provider's list.
 async fn price(
     job: &SessionRun,
     task: &OperationTask,
@@ -265,7 +266,7 @@ async fn price(
     Ok(listed)
 }
 
-/// The outcome of a wait, unless the session ends meanwhile.
+/// Waits for `wait`; `None` if the session ends first.
 async fn within<T>(job: &SessionRun, deadline: Option<Instant>, wait: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
@@ -275,7 +276,7 @@ async fn within<T>(job: &SessionRun, deadline: Option<Instant>, wait: impl Futur
     }
 }
 
-/// Reads the skills of this machine, on a blocking thread. The list stays for the whole session.
+/// Lists the tools, on a blocking thread. The list stays the same for the whole session.
 async fn list_tools(job: &SessionRun, operation: Operation, context_tokens: Option<u64>) -> Result<ToolList, Problem> {
     let (engine, locked) = (Arc::clone(&job.engine), job.locked.clone());
     blocking(move || {
@@ -288,7 +289,7 @@ async fn list_tools(job: &SessionRun, operation: Operation, context_tokens: Opti
     .await
 }
 
-/// Definitions of a file that are put into a message.
+/// Limit for the definitions of a file in a message.
 const DEFINITIONS_MAX: usize = 1000;
 
 struct Prepared {
@@ -297,7 +298,7 @@ struct Prepared {
     inherited: Inherited,
 }
 
-/// Adds facts about a directory or a symbol to the request of the analyst, which writes them down. What cannot be found is left out.
+/// Adds facts about a directory or a symbol to the analyst's request. Facts that cannot be found are left out.
 fn add_facts(
     message: &str,
     target: &Target,
@@ -372,7 +373,7 @@ fn add_facts(
     tool_analyst::add_facts(message, &facts)
 }
 
-/// The definitions of a file, as far as a message has room for them. `None` where its language has no parser.
+/// Definitions of a file, up to the limit of a message. `None` if its language has no parser.
 fn read_definitions(
     path: &str,
     repository: &Repository,
@@ -396,14 +397,14 @@ fn read_definitions(
     Some(found.filter(is_listed).take(DEFINITIONS_MAX).map(definition).collect())
 }
 
-/// The only definition that lies in no other one's lines and holds none, so that its callers are those of the lines.
+/// The only definition that neither encloses another one nor is enclosed, so that its callers are those of the lines.
 fn innermost(definitions: &[FileDefinition]) -> Option<&FileDefinition> {
     let mut inner = definitions.iter().filter(|one| !one.is_holder);
     let first = inner.next()?;
     inner.all(|other| first.holds(other)).then_some(first)
 }
 
-/// Adds the circular imports of the target to the request of the analyst.
+/// Adds the circular imports of the target to the analyst's request.
 fn add_circular_imports(
     message: &str,
     target: &Target,
@@ -439,7 +440,7 @@ fn declared_endpoint(found: tool_context::Endpoint) -> DeclaredEndpoint {
     }
 }
 
-/// Budget of a packet, if the model's tokenizer makes as many tokens of other text as of this packet.
+/// Budget of a packet, assuming that the model's tokenizer has the same rate for other text as for this packet.
 async fn packet_room(provider: &dyn Provider, context_tokens: Option<u64>, packet: &Packet, mark: LabelMark) -> u64 {
     let message = Message::User {
         text: packet.context.clone(),
@@ -529,9 +530,9 @@ async fn prepare(
         let (build, selected) = (Arc::clone(&build), selecting.clone());
         let prepared = tokio::select! {
             biased;
-            // The guard ends the walk.
+            // Dropping the guard cancels the walk.
             () = until(deadline) => return Err(judge::out_of_time(task, "the context was not built, and no model was asked")),
-            // The semaphore is never closed: without a permit the session was cancelled, and the walk ends at once.
+            // The semaphore is never closed. Without a permit the session was cancelled, and the walk ends at once.
             prepared = async {
                 let _permit = job.cancel.run_until_cancelled(job.contexts.acquire()).await;
                 tokio::task::spawn_blocking(move || build(selected)).await
@@ -542,7 +543,7 @@ async fn prepare(
             break prepared;
         }
         let room = packet_room(provider, context_tokens, &prepared.packet, mark).await;
-        // A tokenizer can make more tokens of the packet than was assumed.
+        // A tokenizer may make more tokens of the packet than was assumed.
         let is_small = room + room / 20 >= tool_context::packet_tokens(prepared.packet.context.len());
         if is_small || room >= selecting.budget_tokens {
             break prepared;

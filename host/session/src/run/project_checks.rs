@@ -1,7 +1,8 @@
-//! Checks beside the tests, such as a linter: the host runs them before a refactor, and those that were clean again after
-//! it.
+//! Checks of the project besides tests, for example linters. The host runs them before a refactor, and afterwards
+//! those that were clean.
 //!
-//! All of them together get a time budget. A check that did not run, or was not clean before, is named and judges nothing.
+//! All checks together have a time limit. A check that did not run, or was not clean before, is named but does not
+//! affect the outcome.
 
 use serde_json::json;
 use tokio::time::Instant;
@@ -16,11 +17,11 @@ use tool_skill::policy::Decision;
 /// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CheckState {
-    /// It found nothing.
+    /// The check found nothing.
     Clean,
-    /// It found something: its verdict.
+    /// The check found something. Holds its verdict.
     Failed(String),
-    /// It was not run, or not to its end: why.
+    /// The check did not run, or not to its end. Holds the reason.
     NotRun(String),
 }
 
@@ -31,14 +32,14 @@ pub(super) struct CheckRun {
     pub(super) state: CheckState,
 }
 
-/// Runs every check that the project has. None where the policy does not allow it.
+/// Runs every check of the project; none if the policy does not allow it.
 pub(super) async fn run_before(desk: &Desk<'_>) -> Vec<CheckRun> {
     let mut checks = desk.runnable_purposes().await;
     checks.retain(|purpose| *purpose != RunPurpose::Tests);
     run(desk, &checks).await
 }
 
-/// Runs those again that were clean.
+/// Runs the checks again that were clean.
 pub(super) async fn run_after(desk: &Desk<'_>, before: &[CheckRun]) -> Vec<CheckRun> {
     let clean = before.iter().filter(|run| run.state == CheckState::Clean);
     let checks: Vec<RunPurpose> = clean.map(|run| run.check).collect();
@@ -56,9 +57,9 @@ async fn run(desk: &Desk<'_>, checks: &[RunPurpose]) -> Vec<CheckRun> {
     runs
 }
 
-/// Runs one check. None where it is not there after all.
+/// Runs one check; `None` if it does not exist.
 async fn run_one(desk: &Desk<'_>, check: RunPurpose, ends: Instant) -> Option<CheckState> {
-    // The host asks for no approval of its own, as for tests.
+    // As for tests, the host does not ask the user.
     if desk.job.policy.decide(Effect::RunProcess, false) != Decision::Allow {
         return Some(CheckState::NotRun("`run-process` is not allowed here".to_owned()));
     }
@@ -99,7 +100,7 @@ pub(super) fn broken(before: &[CheckRun], after: &[CheckRun]) -> Vec<RunPurpose>
     clean.map(|run| run.check).filter(|check| fails_now(*check)).collect()
 }
 
-/// Checks that say something about the program and are clean. That code is formatted shows nothing of what it does.
+/// Clean checks that say something about the program. A check of the formatting does not.
 pub(super) fn verifying(after: &[CheckRun]) -> Vec<RunPurpose> {
     let clean = after.iter().filter(|run| run.state == CheckState::Clean);
     clean
@@ -116,7 +117,7 @@ pub(super) fn first_not_run(runs: &[CheckRun]) -> Option<String> {
     })
 }
 
-/// A line for each check.
+/// One line for each check.
 pub(super) fn compared(before: &[CheckRun], after: &[CheckRun]) -> String {
     let mut text = String::new();
     for run in before {
@@ -143,7 +144,7 @@ pub(super) fn compared(before: &[CheckRun], after: &[CheckRun]) -> String {
     text
 }
 
-/// The names of checks, as part of a sentence.
+/// Names of checks as part of a sentence.
 pub(super) fn names(checks: &[RunPurpose]) -> String {
     let names: Vec<String> = checks.iter().map(|check| format!("`{check}`")).collect();
     names.join(", ")

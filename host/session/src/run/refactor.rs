@@ -1,5 +1,5 @@
-//! The refactor's own part of a session: the tests before the model works and after, and the closing words with the
-//! diff and both results.
+//! Steps of refactor: it runs the tests before and after the model's work, and ends the answer with the diff and both
+//! results.
 
 use super::changed::{self, Changed, UNCHANGED};
 use super::judge;
@@ -23,7 +23,7 @@ pub(super) struct Refactor {
 }
 
 impl Refactor {
-    /// Runs the tests and checks as the repository is. Returns the text about them for the model.
+    /// Runs tests and checks before the change. Returns the text about them for the model.
     pub(super) async fn before(&mut self, desk: &Desk<'_>) -> String {
         let can_ask = tool_skill::Approver::can_ask(&*desk.job.approver);
         if desk.job.policy.decide(Effect::WriteRepository, can_ask) == Decision::Deny {
@@ -36,7 +36,7 @@ impl Refactor {
         facts + &project_checks::told(&self.checks_before)
     }
 
-    /// Runs the tests again where anything was changed, and compares.
+    /// Runs the tests again if anything was changed, and compares the results.
     pub(super) async fn after(&self, desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> Next {
         let changed = Changed::of(desk).await;
         if changed.is_empty() {
@@ -94,7 +94,7 @@ impl Refactor {
         Next::End(Closing { text, problem })
     }
 
-    /// Returns the text for a session without a change. A turn that broke off has its own words for it.
+    /// The text for a session without a change. A turn that was interrupted has its own text.
     fn unchanged(&self, said: &str, answer: &DraftAnswer<'_>) -> String {
         match (&answer.turn.end, &self.before) {
             (Err(_) | Ok(TurnEnd::Refused), _) => String::new(),
@@ -106,20 +106,20 @@ impl Refactor {
     }
 }
 
-/// Evidence that a change keeps what worked.
+/// Evidence that a change keeps the program working.
 #[derive(Debug, PartialEq, Eq)]
 enum Verification {
-    /// Tests ran to their end, and none of them got worse. These checks are clean as well.
+    /// The tests ran to their end and did not get worse. These checks are clean as well.
     Tests(Vec<RunPurpose>),
     /// There are no tests, and these checks are as clean as before.
     Checks(Vec<RunPurpose>),
-    /// There was nothing that could have been run.
+    /// There was nothing to run.
     Nothing(&'static str),
-    /// There was something to run, and it did not run, or not all of it.
+    /// Something could have been run, and did not run completely.
     Missing(String),
 }
 
-/// The part of the evidence that comes from checks.
+/// The part of the evidence from checks.
 #[derive(Debug, Clone, Default)]
 struct CheckEvidence {
     clean: Vec<RunPurpose>,
@@ -152,7 +152,7 @@ impl Verification {
             return Self::Missing(format!("not all suites could run: {first}"));
         }
         if !results.has_run && results.has_passed {
-            // A runner that finds no test and calls that a success has looked in all the places it knows.
+            // A runner that finds no test and reports success has searched everywhere.
             return if checks.clean.is_empty() {
                 Self::Nothing("the runner found no test")
             } else {
@@ -163,18 +163,17 @@ impl Verification {
             return Self::Missing(format!("no test ran ({})", results.verdict));
         }
         if results.broken > 0 {
-            // A file that does not load tests nothing, and its tests may be the ones that matter.
+            // A file that does not load tests nothing, and its tests may be the important ones.
             let names: Vec<&str> = results.failing.iter().take(NAMED_MAX).map(String::as_str).collect();
             return Self::Missing(format!("the same errors before and after: {}", names.join(", ")));
         }
         if !results.has_passed && results.failing.is_empty() {
-            // Without names it cannot be seen whether the failures are those from before.
+            // Without names, the failures cannot be compared with those from before.
             return Self::Missing(format!("the run named no failing test ({})", results.verdict));
         }
         Self::Tests(checks.clean)
     }
 
-    /// The closing line.
     fn line(&self) -> String {
         match self {
             Self::Tests(checks) if checks.is_empty() => "- Verified by tests\n".to_owned(),
@@ -203,10 +202,10 @@ impl Verification {
     }
 }
 
-/// Files that do not load and are named in the closing words.
+/// Limit for the named files that do not load.
 const NAMED_MAX: usize = 5;
 
-/// Reports a change as untested if the tests could be run before it and could not be run after it.
+/// Reports a change as untested if the tests could be run before it, and not after it.
 fn not_run(before: &SuiteRun, why: &str) -> Option<Problem> {
     matches!(before, SuiteRun::Ran(_)).then(|| {
         let message = format!("refactor is incomplete: the tests were not run after the change: {why}");
@@ -214,7 +213,7 @@ fn not_run(before: &SuiteRun, why: &str) -> Option<Problem> {
     })
 }
 
-/// Returns the text about the first run for the model.
+/// The text about the first run for the model.
 fn told(run: &SuiteRun, mark: LabelMark) -> String {
     let SuiteRun::Ran(results) = run else {
         return String::new();
@@ -234,7 +233,7 @@ fn told(run: &SuiteRun, mark: LabelMark) -> String {
     )
 }
 
-/// Names the edited files that decide about the tests themselves: a user who trusts a passing run must know of them.
+/// Names edited files that affect the tests themselves: a user who trusts a passing run must know about them.
 fn judging_files(changed: &Changed) -> String {
     let judges = |path: &str| runner::is_configuration(path) || file_role::is_test(path);
     let edited = changed.files.iter().filter(|file| match file.kind {

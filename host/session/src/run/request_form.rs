@@ -1,7 +1,7 @@
-//! What the requests of a session hold, by the size of the model's context.
+//! Content of a session's requests, depending on the size of the model's context.
 //!
-//! The smaller the context, the shorter are prompt and skills. Where skills and their results do not fit, the model gets one
-//! packet and no skill; the operations that work by calls are then refused.
+//! A smaller context gets a shorter prompt and shorter skills. If skills and their results do not fit, the model gets
+//! one packet and no skill, and operations that need calls are refused.
 
 use super::tool_list::ToolList;
 use crate::limits;
@@ -9,7 +9,7 @@ use tool_core::api::{ErrorKind, Operation, Problem};
 use tool_core::text::TokenRate;
 use tool_skill::OfferedTools;
 
-/// Skills in the list of tools of [`RequestForm::FewTools`]; `find_skill` finds the others.
+/// Skills in the tools of [`RequestForm::FewTools`]; `find_skill` finds the others.
 const DIRECT_SKILLS: [&str; 4] = ["read_file", "search_code", "list_files", "write_file"];
 
 /// Content of the requests.
@@ -17,9 +17,9 @@ const DIRECT_SKILLS: [&str; 4] = ["read_file", "search_code", "list_files", "wri
 pub(super) enum RequestForm {
     /// The whole prompt and all skills.
     Whole,
-    /// A short prompt and all skills in short.
+    /// A short prompt, and short descriptions of all skills.
     Short,
-    /// A short prompt and some skills in short. The others are found.
+    /// A short prompt, and short descriptions of some skills. `find_skill` finds the others.
     FewTools,
     /// A short prompt and no skill.
     Packet,
@@ -58,7 +58,7 @@ impl RequestForm {
         ))
     }
 
-    /// The tools for the model.
+    /// Tools for the model.
     pub(super) fn list_tools(
         self,
         offered: OfferedTools,
@@ -74,8 +74,8 @@ impl RequestForm {
         ToolList::new(offered, operation, direct, context_tokens)
     }
 
-    /// Budget of a packet, in tokens as the context engine counts them. The rest of the context is for instructions, tools,
-    /// their results and the answer.
+    /// Budget of a packet, in tokens as the context engine counts them. The rest of the context is for instructions,
+    /// tools, results and the answer.
     pub(super) fn packet_tokens(self, context_tokens: Option<u64>, rate: TokenRate) -> u64 {
         let context = context_tokens.unwrap_or(limits::CONTEXT_TOKENS);
         let tokens = match self {

@@ -1,9 +1,10 @@
-//! Steps around the turn of each operation: work before it, the check of the answer after it, and follow-ups.
+//! Steps around the turns of each operation: work before the first turn, a check of the answer after each turn, and
+//! further questions.
 //!
-//! The seam between the one way in which sessions run and the four things that they are for. `before` runs once, when
-//! the context is built and before the first request; its text goes to the model below the packet. `after` runs when a
-//! turn has ended, however it ended, and decides: the session ends, with words of the host and perhaps a problem, or
-//! the model is asked once more, with the whole conversation, within the rest of the budget.
+//! All sessions run in the same way; this is the part that differs between the operations. `before` runs once, after
+//! the context is built and before the first request; its text follows the packet. `after` runs after each turn,
+//! however it ended, and decides: the session ends, with text of the host and perhaps a problem, or the model is
+//! asked again, with the whole conversation and the rest of the budget.
 
 use std::sync::Arc;
 
@@ -29,10 +30,10 @@ use tool_provider::turn::{self, CostBound, Tools as _, TurnEnd, TurnReport};
 use tool_provider::{LabelMark, Message, ModelRequest, Provider};
 use tool_skill::{CallReport, runnable_purposes};
 
-/// Time for checking the citations of an answer. It is milliseconds, unless the disk hangs.
+/// Time limit for checking the citations of an answer in seconds. Checking takes milliseconds, unless the disk hangs.
 const CITATIONS_SECONDS_MAX: u64 = 20;
 
-/// The operation's own part of a session, with what it must remember from before the turn.
+/// State of an operation's own steps.
 pub(super) enum Review {
     Explain,
     Architect(Architect),
@@ -40,59 +41,59 @@ pub(super) enum Review {
     TestGen(TestGen),
 }
 
-/// Inputs and tools of a review.
+/// Inputs and tools of the steps.
 pub(super) struct Desk<'a> {
     pub(super) job: &'a SessionRun,
     pub(super) task: &'a OperationTask,
     pub(super) tools: &'a SessionTools<'a>,
-    /// The end of the session's time.
+    /// Deadline of the session.
     pub(super) deadline: Option<Instant>,
-    /// The model's context, where the provider tells it.
+    /// Context size of the model, if the provider reports it.
     pub(super) context_tokens: Option<u64>,
-    /// Content of the requests in that context.
+    /// Content of the requests for that context.
     pub(super) form: RequestForm,
-    /// Rate of the model's tokenizer, measured by the first request.
+    /// Rate of the model's tokenizer, measured with the first request.
     pub(super) rate: TokenRate,
-    /// Price of the model's tokens, where it is known.
+    /// Price of the model's tokens, if it is known.
     pub(super) price: Option<TokenPrice>,
-    /// The mark in the labels of the session's tool results.
+    /// Mark that labels the results of tools.
     pub(super) mark: LabelMark,
 }
 
 /// The model's answer so far.
 pub(super) struct DraftAnswer<'a> {
-    /// End of the last turn.
+    /// Report of the last turn.
     pub(super) turn: &'a TurnReport,
-    /// All answer text of the session, earlier turns included, without the host's words.
+    /// All answer text of the session, earlier turns included, without text of the host.
     pub(super) text: &'a Arc<String>,
     /// Offset of the last turn's text in it.
     pub(super) latest: usize,
-    /// False where the model cannot be asked again: it did not end properly, or the budget is spent.
+    /// False if the model cannot be asked again: the turn did not end properly, or the budget is spent.
     pub(super) may_ask: bool,
 }
 
 /// Decision after a turn.
 pub(super) enum Next {
-    /// The session ends.
+    /// End the session.
     End(Closing),
-    /// The model is asked once more. Only where the answer says `may_ask`.
+    /// Ask the model again; only if the draft has `may_ask`.
     Ask(FollowUp),
 }
 
-/// The end of a session, as its review sees it.
+/// The end of a session as the operation's steps decide it.
 #[derive(Debug, Default)]
 pub(super) struct Closing {
-    /// Words of the host below the answer; may be empty.
+    /// Text of the host below the answer; may be empty.
     pub(super) text: String,
-    /// A failure that the review found; fails the session. The end of the turn and denials count first.
+    /// Failure of the session. The end of the turn and denials take precedence.
     pub(super) problem: Option<Problem>,
 }
 
-/// One more question to the model.
+/// A further question to the model.
 pub(super) struct FollowUp {
-    /// Words of the host above what the model will say; may be empty.
+    /// Text of the host above the model's next text; may be empty.
     pub(super) heading: String,
-    /// The message to the model.
+    /// Message to the model.
     pub(super) message: String,
 }
 
@@ -106,7 +107,7 @@ impl Review {
         }
     }
 
-    /// Work before the model is asked. What it gives is appended to the first message; it may be empty.
+    /// Runs the steps before the first request. Returns text for the first message; may be empty.
     pub(super) async fn before(&mut self, desk: &Desk<'_>) -> Result<String, Problem> {
         match self {
             Self::Refactor(refactor) => Ok(refactor.before(desk).await),
@@ -114,7 +115,7 @@ impl Review {
         }
     }
 
-    /// Looks at the answer after each turn.
+    /// Checks the answer after each turn.
     pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> Next {
         match self {
             Self::Explain => Next::End(Closing::saying(citations(desk, answer).await)),
@@ -126,13 +127,13 @@ impl Review {
 }
 
 impl Closing {
-    /// Words of the host, and nothing wrong.
+    /// Ends the session with text of the host and no failure.
     pub(super) fn saying(text: String) -> Self {
         Self { text, problem: None }
     }
 }
 
-/// Returns the closing line about the citations of an answer.
+/// The last line about the citations of an answer.
 async fn citations(desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> String {
     match desk.check_citations(answer.text).await {
         Ok(checked) => answer.remark(&checked),
@@ -141,7 +142,7 @@ async fn citations(desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> String {
 }
 
 impl DraftAnswer<'_> {
-    /// The closing line. Empty for an answer that broke off before it cited anything.
+    /// The last line about citations. Empty for an answer that was interrupted before its first citation.
     pub(super) fn remark(&self, checked: &CheckedCitations) -> String {
         let is_whole = matches!(self.turn.end, Ok(TurnEnd::Complete));
         if is_whole || checked.total() > 0 {
@@ -153,7 +154,7 @@ impl DraftAnswer<'_> {
 }
 
 impl Desk<'_> {
-    /// The bound of the session's cost, where the user has set one.
+    /// Cost limit of the session, if the user has set one.
     pub(super) fn cost_bound(&self) -> Option<CostBound> {
         let max_cost = self.task.budget.max_cost.zip(self.price);
         max_cost.map(|(max, price)| CostBound { price, max })
@@ -180,7 +181,7 @@ impl Desk<'_> {
         Ok(rate)
     }
 
-    /// Tokens of the model's context. The embedded analyst has no bound.
+    /// Tokens of the model's context. The embedded analyst has no limit.
     pub(super) fn context(&self) -> u64 {
         let unknown = if is_analyst(self.task) {
             u64::MAX
@@ -190,30 +191,31 @@ impl Desk<'_> {
         self.context_tokens.unwrap_or(unknown)
     }
 
-    /// Adds words of the host to the answer, below a line `---`, so that they never pass for the model's.
+    /// Adds text of the host to the answer, below a line `---`, so that it is not mistaken for the model's.
     pub(super) fn say(&self, text: &str) {
         let text = text.trim();
         if !text.is_empty() {
-            // Diffs and results of tests are the files' words, and an answer is kept and sent on.
+            // Diffs and test results contain text of files, and an answer is stored and passed on.
             let text = self.job.redactor.text(text, None);
             self.write(format!("{}---\n\n{text}\n", self.job.recorder.paragraph()));
         }
     }
 
-    /// Prepares for more words of the model, below a heading of the host where there is one.
+    /// Prepares for further text of the model, below a heading of the host if there is one.
     pub(super) fn announce(&self, heading: &str) {
         self.say(heading);
         self.write(self.job.recorder.paragraph().to_owned());
     }
 
-    /// An event of its own, at once: collected text could come too late for the report.
+    /// Send an event at once: collected text could miss the report.
     fn write(&self, content: String) {
         if !content.is_empty() {
             self.job.recorder.event(Event::Token { content });
         }
     }
 
-    /// Looks up what a text cites, on a blocking thread and for a bounded time. The error is a sentence for the user.
+    /// Checks the citations of a text, on a blocking thread and within a time limit. The error is a sentence for the
+    /// user.
     pub(super) async fn check_citations(&self, text: &Arc<String>) -> Result<CheckedCitations, String> {
         let (text, repository) = (Arc::clone(text), Arc::clone(&self.job.repository));
         let cancel = self.job.cancel.child_token();
@@ -233,12 +235,12 @@ impl Desk<'_> {
     pub(super) async fn runnable_purposes(&self) -> Vec<RunPurpose> {
         let context = self.tools.context();
         let look = tokio::task::spawn_blocking(move || runnable_purposes(&context));
-        // A look that failed must not pass for a repository without tests.
+        // A failed search must not look like a repository without tests.
         look.await.unwrap_or_else(|_| vec![RunPurpose::Tests])
     }
 
-    /// Calls a skill for the host itself: under the same policy and on the same record as a call of the model's.
-    /// Ends with the session's time.
+    /// Calls a skill for the host, with the same policy and record as a call of the model. Ends at the session's
+    /// deadline.
     pub(super) async fn call(&self, skill: &str, arguments: Value) -> CallReport {
         self.tools.call_for_host(skill, arguments, self.deadline).await
     }

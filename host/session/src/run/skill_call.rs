@@ -1,4 +1,4 @@
-//! A session that is one call of one skill: its outcome is the session's answer.
+//! A session that is one call of one skill. Its outcome is the session's answer.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,10 +16,10 @@ use tool_repository::{OpenError, Repository};
 use tool_skill::policy::Decision;
 use tool_skill::{Approver, CallError, RunAsker, SessionFiles};
 
-/// Identifier of the call, beside which its session has no other.
+/// Identifier of the only call of the session.
 const ONLY_CALL: &str = "1";
 
-/// One call of one skill: its outcome is the session's answer.
+/// Calls the skill. Its outcome is the session's answer.
 pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -> Result<Outcome, Problem> {
     let context = job.call_context_with(seen_by_the_user(job, arguments).await, RunAsker::User);
     let (started, clock) = (api::now(), Instant::now());
@@ -29,7 +29,7 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
         call_id: Some(ONLY_CALL.to_owned()),
     });
     let report = job.call(&context, name, OwnedArguments::Value(arguments.clone())).await;
-    // For the person who calls it: neither journal nor report keeps them.
+    // For the caller only: neither journal nor report stores them.
     for message in &report.notes.log {
         job.recorder.event(Event::Live { line: message.clone() });
     }
@@ -95,8 +95,8 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
     }
 }
 
-/// The files that a call of the user's names count as seen as they are when it begins: a user who names a file and
-/// allows it to be changed has no model that would have to read it first. What changes after that is refused as ever.
+/// Counts the files that a user's call names as seen when it begins: no model has to read them first. Changes after
+/// that are refused as usual.
 async fn seen_by_the_user(job: &SessionRun, arguments: &Value) -> SessionFiles {
     if job.policy.decide(Effect::WriteRepository, job.approver.can_ask()) == Decision::Deny {
         return SessionFiles::default();
@@ -106,7 +106,7 @@ async fn seen_by_the_user(job: &SessionRun, arguments: &Value) -> SessionFiles {
     tokio::task::spawn_blocking(read).await.unwrap_or_default()
 }
 
-/// Why a path may not be opened, as the rules for names have it: a skill learns only that it may not.
+/// Explains which rule for names denies a path; a skill learns only that it is denied.
 pub(super) async fn why_denied(
     repository: &Arc<Repository>,
     error: &CallError,
@@ -132,7 +132,7 @@ pub(super) async fn why_denied(
     }
 }
 
-/// The receipt of a call for which nothing ran.
+/// The receipt of a call that ran nothing.
 fn empty_receipt(name: &str, arguments: &Value, verdict: &str) -> Receipt {
     Receipt {
         skill: name.to_owned(),

@@ -1,8 +1,8 @@
-//! Runs of the project's tests by the host itself: what a run came to, and whether it is worse than another one.
+//! Runs the project's tests for the host, and compares runs.
 //!
-//! A run goes the way of every call, by the skill `run_tests` under the session's policy and on its record. The verdict is
-//! the host's own, from the receipt; the skill's details only name the tests that fail. Whether tests are run at all, and
-//! what follows, is decided by `refactor` and `test_gen`.
+//! A run is a call of the skill `run_tests` with the session's policy and record. The verdict is the host's own, from
+//! the receipt; the skill's details only name failing tests. `refactor` and `test_gen` decide whether tests run, and
+//! what follows.
 
 use std::collections::BTreeSet;
 
@@ -18,73 +18,72 @@ use tool_provider::TextOrigin;
 use tool_skill::policy::Decision;
 use tool_skill::{CallError, CallOutcome, CallReport};
 
-/// The skill that runs tests.
 pub(super) const SKILL: &str = "run_tests";
 
-/// Hint to allow tests that the policy does not allow.
+/// Hint on how to allow tests.
 pub(super) fn remedy(desk: &Desk<'_>) -> String {
     format!("allow it with {}", desk.job.grant_text(Effect::RunProcess))
 }
 
-/// Message where the skill found no tests: those of other runners may be there all the same.
+/// Message if the skill found no tests. Other runners may have some.
 pub(super) const NONE: &str = "not run: no sign of tests was found";
 
 /// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SuiteRun {
-    /// The policy does not allow it without asking.
+    /// The policy does not allow the run without a question.
     NotAllowed,
-    /// The user was asked and said no.
+    /// The user refused.
     Refused,
-    /// The project has no tests that the skill knows how to run.
+    /// The project has no tests that the skill can run.
     None,
     /// The session ended, or its time was up, before the run.
     Stopped,
-    /// The tests cannot be run: the code and the sentence that say why.
+    /// The tests cannot be run, for this reason.
     Impossible {
         kind: ErrorKind,
         message: String,
         hint: Option<String>,
     },
-    /// Too many other calls, or runs, were under way: the sentence that says so. It says nothing of the tests.
+    /// Too many other calls or runs were under way. Holds the sentence about it; it says nothing about the tests.
     Busy(String),
-    /// They were run, or at least the runner was.
+    /// The tests, or at least the runner, ran.
     Ran(Results),
 }
 
 /// Results of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Results {
-    /// The run in a line: `PASSED: 7 passed in 0.3 s`.
+    /// The run in one line: `PASSED: 7 passed in 0.3 s`.
     pub(super) verdict: String,
-    /// True where the runner ended well and counted no failure.
+    /// True if the runner ended well and counted no failure.
     pub(super) has_passed: bool,
-    /// False where no test was run, or the run had no end.
+    /// False if no test was run, or the run did not end.
     pub(super) has_run: bool,
-    /// True where the time limit of the run ended it.
+    /// True if the time limit ended the run.
     pub(super) timed_out: bool,
-    /// Passed tests, unexpectedly passed ones included; absent where the runner does not count.
+    /// Passed tests, including unexpectedly passed ones; absent if the runner does not count.
     pub(super) passed: Option<u64>,
-    /// Failed tests and errors; absent where the runner does not count.
+    /// Failed tests and errors; absent if the runner does not count.
     pub(super) failed: Option<u64>,
-    /// Tests that say nothing, because they were skipped, left out, or expected to fail.
+    /// Tests that were skipped, deselected, or expected to fail.
     pub(super) set_aside: u64,
-    /// True where pytest ran, which always counts what it ran.
+    /// True for pytest, which always counts its tests.
     pub(super) is_pytest: bool,
-    /// Tests and files that broke before they could fail.
+    /// Tests and files that broke before a test could fail.
     pub(super) broken: u64,
-    /// Suites that were found and could not run, each with the reason.
+    /// Suites that could not run, each with the reason.
     pub(super) not_run: Vec<String>,
-    /// Names of failing tests, as far as the skill names them.
+    /// Names of failing tests in the skill's details.
     pub(super) failing: BTreeSet<String>,
-    /// The whole text of the skill's answer, or the host's own sentence where every test passed.
+    /// Text of the skill's answer, or the host's own sentence if every test passed.
     pub(super) text: String,
     /// Places outside the user's own files whose text is in `text`.
     pub(super) foreign: Vec<String>,
 }
 
 impl Results {
-    /// The origin of the text, for its label.
+    /// Origin of the text, for its label.
     pub(super) fn origin(&self) -> TextOrigin {
         if self.foreign.is_empty() {
             TextOrigin::Service
@@ -96,7 +95,7 @@ impl Results {
 
 /// Runs all tests, or those at `paths`.
 pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> SuiteRun {
-    // The host asks for no approval of its own: tests that need approval run when the model asks.
+    // The host does not ask the user. Tests that need an approval run when the model asks.
     if desk.job.policy.decide(Effect::RunProcess, false) != Decision::Allow {
         return if desk.runnable_purposes().await.contains(&RunPurpose::Tests) {
             SuiteRun::NotAllowed
@@ -115,7 +114,7 @@ pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> SuiteRun {
     judge(desk.call(SKILL, arguments).await)
 }
 
-/// A run of a second that printed this, for the tests of those who judge runs.
+/// For tests: a run of a second with this output.
 #[cfg(test)]
 pub(super) fn ran(runner: tool_core::api::TestRunner, exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
     judge(crate::tests::test_report(runner, exit_code, output, failing))
@@ -152,8 +151,8 @@ fn judge(report: CallReport) -> SuiteRun {
     }
 }
 
-/// The results of a run: counts and verdict from the host's own record of it, names of failing tests from the skill's
-/// details. A skill can leave out a name, but cannot make a run pass.
+/// Results of a run: counts and verdict from the host's own record, names of failing tests from the skill's details.
+/// A skill can omit a name, but cannot make a run pass.
 fn results(report: &CallReport, outcome: &CallOutcome) -> Option<Results> {
     let run = report.receipt.as_ref()?.tests.as_ref()?;
     let details = outcome.details.clone();
@@ -177,8 +176,8 @@ fn results(report: &CallReport, outcome: &CallOutcome) -> Option<Results> {
     })
 }
 
-/// Describes a regression of the tests; nothing where there is none, or where it cannot be known. Tests that say
-/// less than before are worse, too: a change could otherwise pass by switching them off.
+/// Describes a regression of the tests; `None` if there is none, or if it cannot be known. Fewer tests count as a
+/// regression: a change could otherwise pass by disabling tests.
 pub(super) fn worse(before: &SuiteRun, after: &SuiteRun) -> Option<String> {
     let SuiteRun::Ran(before) = before else { return None };
     if !before.has_run {
@@ -235,7 +234,7 @@ fn tests(count: u64) -> String {
 }
 
 impl SuiteRun {
-    /// The run in a line, as the end of `Tests before the change: `.
+    /// The run in one line, after `Tests before the change: `.
     pub(super) fn line(&self) -> String {
         match self {
             Self::NotAllowed => "not run, because `run-process` is not allowed here".to_owned(),

@@ -1,7 +1,7 @@
-//! The test-gen's own part of a session: the new tests are run, what fails goes back to the model for a bounded number
-//! of rounds, and the closing words say what was written and what passes.
+//! Steps of test-gen: it runs the new tests, returns failures to the model for a limited number of rounds, and ends
+//! the answer with what was written and what passes.
 //!
-//! That only new files are changed is not checked here but enforced where files are changed, in `skill::stage`.
+//! `skill::stage` enforces that only new files are written.
 
 use std::collections::BTreeMap;
 
@@ -16,29 +16,29 @@ use tool_provider::turn::TurnEnd;
 use tool_provider::{LabelMark, ToolResult};
 use tool_repository::file_role;
 
-/// Limit for requests to mend the model's own failing tests. What three rounds do not mend, is rarely a slip.
+/// Limit for rounds in which the model mends its own failing tests. After three rounds, the cause is rarely a slip.
 const TEST_MEND_ROUNDS_MAX: u32 = 3;
 
-/// State kept from round to round.
+/// State between the rounds.
 #[derive(Debug, Default)]
 pub(super) struct TestGen {
     rounds: u32,
     last: Option<CheckedTests>,
 }
 
-/// A run of the new tests, and what they were then.
+/// A run of the new tests, and the files at that time.
 #[derive(Debug)]
 struct CheckedTests {
-    /// The session's files, by the digest of what they hold.
+    /// The session's files with their digests.
     files: BTreeMap<String, Option<String>>,
     run: NewTests,
 }
 
-/// Outcome of the new tests.
+/// Result of the new tests.
 #[derive(Debug, Clone)]
 struct NewTests {
     run: SuiteRun,
-    /// True where they cannot be run by themselves and all tests were run.
+    /// True if they cannot be selected, and all tests were run.
     with_all: bool,
 }
 
@@ -51,7 +51,7 @@ impl TestGen {
         }
         let files = digests(desk);
         let tests = match self.last.take() {
-            // The model has changed nothing, so nothing has changed.
+            // The model has changed no file, so the result is the same.
             Some(checked) if checked.files == files => checked.run,
             _ => {
                 let tests = NewTests::run(desk, &created).await;
@@ -113,8 +113,7 @@ impl TestGen {
     }
 }
 
-/// Reports new tests that were never run: they are worth nothing yet.
-/// `remedy` says what allows them to be run.
+/// Reports new tests that were never run. `remedy` says how to allow the run.
 fn not_run(run: &SuiteRun, remedy: &str) -> Option<Problem> {
     let hint = || "run them yourself".to_owned();
     let (kind, why, hint) = match run {
@@ -145,7 +144,7 @@ fn not_run(run: &SuiteRun, remedy: &str) -> Option<Problem> {
 }
 
 impl NewTests {
-    /// Runs the created tests, and no others where the project's runner can select them.
+    /// Runs only the created tests, if the project's runner can select them.
     async fn run(desk: &Desk<'_>, created: &[String]) -> Self {
         let paths = runnable(created);
         let run = suite::run(desk, &paths).await;
@@ -161,12 +160,12 @@ impl NewTests {
         }
     }
 
-    /// The results, where a new test fails or none of them runs.
+    /// The results, if a new test fails or none of them runs.
     fn failing(&self, created: &[String]) -> Option<&Results> {
         let SuiteRun::Ran(results) = &self.run else { return None };
         let is_new = |name: &String| created.iter().any(|path| name.starts_with(path.as_str()));
         let fails = if self.with_all {
-            // Others may have failed before.
+            // Other tests may have failed before.
             !results.has_run || results.failing.iter().any(is_new)
         } else {
             !results.has_passed || !results.has_run
@@ -191,7 +190,7 @@ impl NewTests {
     }
 }
 
-/// Files that a runner is given: tests, without what only supports them.
+/// Files for the runner: tests, without supporting files.
 fn runnable(created: &[String]) -> Vec<String> {
     let supports = |path: &&String| {
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -204,7 +203,7 @@ fn runnable(created: &[String]) -> Vec<String> {
     if tests.is_empty() { others } else { tests }
 }
 
-/// Returns the files' current digests.
+/// Present digests of the files.
 fn digests(desk: &Desk<'_>) -> BTreeMap<String, Option<String>> {
     let files = desk.job.recorder.summary().files;
     files
@@ -213,7 +212,7 @@ fn digests(desk: &Desk<'_>) -> BTreeMap<String, Option<String>> {
         .collect()
 }
 
-/// The end of a session that wrote no test. A turn that broke off has its own words for that.
+/// The end of a session that wrote no test. A turn that was interrupted has its own text.
 fn nothing_written(desk: &Desk<'_>, answer: &DraftAnswer<'_>, changed: &Changed) -> Closing {
     let text = match &answer.turn.end {
         Err(_) | Ok(TurnEnd::Refused) => String::new(),

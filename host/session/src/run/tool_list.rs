@@ -1,9 +1,9 @@
-//! The tools that the model of a session is offered. They stay the same in a whole conversation: a provider caches the
-//! beginning of a request, and some models bind their thinking to it.
+//! The tools for the model of a session. They stay the same in a whole conversation: providers cache the beginning of
+//! a request, and some models bind their thinking to it.
 //!
-//! Every request carries the whole list, so a team's skills stand in it only where they take little. Of skills that do not,
-//! `find_skill` tells the model how they are called, and `call_skill` stands for their call. A skill for some operations alone
-//! is one of them, because the operation may change within a conversation.
+//! Every request carries the whole list, so it contains a team's skills only if they are short. Otherwise
+//! `find_skill` describes them to the model, and `call_skill` calls them. The same holds for a skill for some
+//! operations only, because the operation may change within a conversation.
 
 use std::collections::BTreeSet;
 
@@ -16,49 +16,48 @@ use tool_core::text::{estimated_tokens, nearest};
 use tool_provider::{TextOrigin, ToolCall, ToolResult, ToolSpec};
 use tool_skill::{CALL_SKILL, FIND_SKILL, OfferedTools, SkillTool, drop_keywords};
 
-/// Tokens that a team's skills take of each request at most without `find_skill`: half of the built-in skills' own.
+/// Limit for the tokens of a team's skills without `find_skill`: half of the built-in skills' own.
 const TEAM_TOOLS_TOKENS_MAX: u64 = 2_000;
 
-/// Without `find_skill`, a team's skills take at most this part of the context: a tenth. So does the answer to one search.
+/// Divisor for the part of the context that a team's skills, or the answer to one search, may take.
 const CONTEXT_PART: u64 = 10;
 
-/// Most skills that one search finds.
+/// Limit for the skills that one search finds.
 const FOUND_MAX: usize = 5;
 
-/// Bytes of skill names in the description of `find_skill` and in an answer without a match: some 60 names.
+/// Limit for skill names in the description of `find_skill` and in an answer without a match, in bytes: some 60
+/// names.
 const NAMES_BYTES_MAX: usize = 1_200;
 
-/// Characters of a skill's description in an answer that has no room for the whole.
+/// Limit for a skill's description in an answer without room for all of it, in characters.
 const SHOWN_CHARACTERS_MAX: usize = 160;
 
-/// Keywords that bound a length. They are left out of the schemas of built-in skills: the host holds every call to them all
-/// the same, and its answer names a bound that a call exceeds.
+/// Keywords that limit a length. The schemas of built-in skills leave them out: the host checks every call against
+/// them all the same, and its error names the limit.
 const LENGTHS: [&str; 4] = ["minLength", "maxLength", "minItems", "maxItems"];
 
-/// Letters that a word of the question and a word of a skill share at least where neither is the other: `lint` finds
-/// `linter`, `migrate` finds `migration`.
+/// Number of letters at the beginning of two words that makes them similar: `lint` finds `linter`, `migrate` finds
+/// `migration`.
 const STEM_LETTERS: usize = 4;
 
-/// See the module.
+/// Tools for the model, and skills that it can find.
 #[derive(Debug, Default)]
 pub(super) struct ToolList {
-    /// Tools of every request.
+    /// Tools in every request.
     specs: Vec<ToolSpec>,
     /// Skills that `find_skill` finds.
     hidden: Vec<SkillTool>,
     operation: Option<Operation>,
-    /// Tokens of an answer of `find_skill`.
+    /// Limit for an answer of `find_skill` in tokens.
     found_tokens_max: u64,
 }
 
-/// Arguments of `find_skill`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FindSkillArguments {
     query: String,
 }
 
-/// Arguments of `call_skill`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CallSkillArguments {
@@ -68,8 +67,8 @@ struct CallSkillArguments {
 }
 
 impl ToolList {
-    /// Makes the list for a model with a context of `context_tokens`. It holds the skills that `direct` names. Without
-    /// `direct` it holds all built-in skills, and those of the team if they take little room.
+    /// Creates the list for a model with a context of `context_tokens`. It contains the skills in `direct`; without
+    /// `direct` all built-in skills, and those of the team if they are short.
     pub(super) fn new(
         offered: OfferedTools,
         operation: Operation,
@@ -110,12 +109,12 @@ impl ToolList {
         }
     }
 
-    /// The tools of every request.
+    /// Tools in every request.
     pub(super) fn specs(&self) -> Vec<ToolSpec> {
         self.specs.clone()
     }
 
-    /// The call that runs for a call of `call_skill`. The model may also call a hidden skill by its own name.
+    /// Resolves a call of `call_skill`. The model may also call a hidden skill by its own name.
     pub(super) fn resolve(&self, call: &ToolCall) -> Result<Option<ToolCall>, String> {
         if self.hidden.is_empty() {
             return Ok(None);
@@ -137,7 +136,7 @@ impl ToolList {
         }
     }
 
-    /// The answer to a call of `find_skill`; nothing where the call is one of a skill.
+    /// Answers a call of `find_skill`; `None` for a call of a skill.
     pub(super) fn answer(&self, call: &ToolCall) -> Option<ToolResult> {
         if call.name != FIND_SKILL || self.hidden.is_empty() {
             return None;
@@ -204,8 +203,8 @@ impl ToolList {
         Ok(text)
     }
 
-    /// The hidden skills that share a word with the question, the best first. If the question is the name of a skill, only
-    /// that one.
+    /// Hidden skills that share a word with the question, the best first. If the question is the name of a skill,
+    /// only that one.
     fn ranked(&self, query: &str) -> Vec<&SkillTool> {
         let wanted = words(query);
         let score = |SkillTool { spec, tags, .. }: &SkillTool| {
@@ -230,7 +229,7 @@ impl ToolList {
         let scored = usable.map(|tool| (tool, score(tool)));
         let mut scored: Vec<(&SkillTool, u32)> = scored.filter(|(_, score)| *score > 0).collect();
         scored.sort_by_key(|(_, score)| std::cmp::Reverse(*score));
-        // A match by a word that many skills have says little beside a good one.
+        // A word that many skills share says little beside a good match.
         let best = scored.first().map_or(0, |(_, score)| *score);
         scored.retain(|(_, score)| score * 2 >= best);
         scored.into_iter().map(|(tool, _)| tool).collect()
@@ -242,7 +241,7 @@ fn refuse_operation(SkillTool { spec, operations, .. }: &SkillTool) -> String {
     format!("`{}` is only for {}.", spec.name, operations.join(" and "))
 }
 
-/// The call that a call of `call_skill` asks for.
+/// Reads the call inside a call of `call_skill`.
 fn read_call(call: &ToolCall) -> Result<ToolCall, String> {
     let read = serde_json::from_str::<CallSkillArguments>(&call.arguments);
     let CallSkillArguments { name, arguments } = read.map_err(|error| {
@@ -255,14 +254,14 @@ fn read_call(call: &ToolCall) -> Result<ToolCall, String> {
         name,
         arguments: match arguments {
             Value::Null => String::new(),
-            // Some models, and all on a wire without free objects, write the object as text.
+            // Some models write the object as text, and all models do if the wire has no free objects.
             Value::String(text) => text,
             arguments => arguments.to_string(),
         },
     })
 }
 
-/// The tool that tells how hidden skills are called.
+/// The tool that describes hidden skills.
 fn find_skill(hidden: &[SkillTool]) -> ToolSpec {
     let (count, names) = (hidden.len(), list_names(&hidden.iter().collect::<Vec<_>>()));
     ToolSpec {
@@ -285,7 +284,7 @@ fn find_skill(hidden: &[SkillTool]) -> ToolSpec {
     }
 }
 
-/// The tool that stands for the call of a hidden skill.
+/// The tool that calls hidden skills.
 fn call_skill() -> ToolSpec {
     ToolSpec {
         name: CALL_SKILL.to_owned(),
@@ -302,7 +301,7 @@ fn call_skill() -> ToolSpec {
     }
 }
 
-/// The names of skills for a sentence, as many as have room.
+/// Lists as many names of skills as fit.
 fn list_names(tools: &[&SkillTool]) -> String {
     let mut text = String::new();
     for (at, SkillTool { spec, .. }) in tools.iter().enumerate() {
@@ -317,14 +316,15 @@ fn list_names(tools: &[&SkillTool]) -> String {
     text
 }
 
-/// The words of a text or a name, in lower case. Words of one or two letters tell skills apart only by chance.
+/// The words of a text or a name in lower case. Words of one or two letters are left out, because they match by
+/// chance.
 fn words(text: &str) -> BTreeSet<String> {
     let parts = text.split(|character: char| !character.is_alphanumeric());
     let long = parts.filter(|part| part.chars().count() > 2);
     long.map(str::to_lowercase).collect()
 }
 
-/// True where a word has the beginning of another word, or is it.
+/// True if one of the words equals `wanted` or shares its beginning.
 fn has_stem(words: &BTreeSet<String>, wanted: &str) -> bool {
     let shared = |word: &str| {
         let pairs = word.chars().zip(wanted.chars());

@@ -1,6 +1,6 @@
 //! The tools of a session: they run calls, record them, and list the refused ones.
 //!
-//! Calls of the model and calls of the host itself go the same way. What a refusal means for the session is `judge`'s.
+//! Calls of the model and calls of the host use the same path. `judge` decides what a refusal means for the session.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -71,8 +71,8 @@ impl SessionRun {
         })
     }
 
-    /// Files that git does not track and that are the user's all the same: earlier sessions made them, or the user names
-    /// them.
+    /// Files that git does not track and that still count as the user's: earlier sessions made them, or the user
+    /// names them.
     fn vouched_files(&self) -> VouchedFiles {
         let mut vouched = VouchedFiles::new(self.made.clone());
         match &self.task {
@@ -90,19 +90,19 @@ impl SessionRun {
                 }
             }
             Task::Skill { arguments, .. } => vouched.add_text(&arguments.to_string(), ""),
-            // What another agent asks for is not in the user's words.
+            // The request of another agent is not the user's.
             Task::Calls(_) => {}
         }
         vouched
     }
 
-    /// Runs a skill on a blocking thread. A panic in the host costs that call alone.
+    /// Runs a skill on a blocking thread. A panic in the host fails only that call.
     pub(super) async fn call(&self, context: &Arc<CallContext>, name: &str, arguments: OwnedArguments) -> CallReport {
         self.call_with(context, name, move || arguments, |_| {}).await
     }
 
-    /// Runs a skill, and makes its arguments and finishes its report on the blocking thread: one thread less to wake
-    /// for each call.
+    /// Runs a skill, and prepares its arguments and finishes its report on the same blocking thread: one thread less
+    /// to wake for each call.
     async fn call_with(
         &self,
         context: &Arc<CallContext>,
@@ -145,7 +145,7 @@ pub(super) enum OwnedArguments {
     Value(Value),
 }
 
-/// Tools of one session for the model, with the records of its calls.
+/// The tools of one session, with the records of its calls.
 pub(super) struct SessionTools<'a> {
     job: &'a SessionRun,
     context: Arc<CallContext>,
@@ -153,7 +153,7 @@ pub(super) struct SessionTools<'a> {
     cancel: CancellationToken,
     notes: Mutex<HashMap<String, Note>>,
     missed: Mutex<Missed>,
-    /// Calls of the host, which name themselves.
+    /// Number of calls by the host, for their identifiers.
     own_calls: AtomicUsize,
     memory: Memory,
 }
@@ -207,7 +207,7 @@ impl Tools for SessionTools<'_> {
 }
 
 impl<'a> SessionTools<'a> {
-    /// The tools of a session whose model has seen this packet, and the rest of earlier turns.
+    /// Tools of a session whose model has seen this packet, and the files of earlier turns.
     pub(super) fn new(job: &'a SessionRun, packet: &Packet, list: ToolList, inherited: Inherited) -> Self {
         let mut seen = inherited.seen;
         let memory = Memory::new(inherited.known, &inherited.places, inherited.keys);
@@ -230,7 +230,7 @@ impl<'a> SessionTools<'a> {
         tools
     }
 
-    /// Taints the conversation where the packet shows files of others, as a call that reads them does.
+    /// Taints the conversation if the packet shows files of others, as a call that reads them does.
     pub(super) async fn note_packet(&self, packet: &Packet) -> Result<(), Problem> {
         let shown = packet
             .selected
@@ -248,10 +248,10 @@ impl<'a> SessionTools<'a> {
         .await
     }
 
-    /// The tools of a connection, whose model has seen nothing yet.
+    /// Tools of a connection, whose model has seen nothing yet.
     pub(super) fn of_connection(job: &'a SessionRun) -> Self {
         let context = job.call_context_with(SessionFiles::default(), RunAsker::Model);
-        // Its client lists the skills, and no model of ours is asked.
+        // The client lists the skills itself, and no model of ours is asked.
         Self::of_context(job, context, ToolList::default())
     }
 
@@ -268,7 +268,7 @@ impl<'a> SessionTools<'a> {
         }
     }
 
-    /// Takes the refusals and cut-off changes so far.
+    /// Takes the refusals and lost changes so far.
     pub(super) fn take_missed(&self) -> Missed {
         std::mem::take(&mut *lock(&self.missed))
     }
@@ -280,12 +280,12 @@ impl<'a> SessionTools<'a> {
             .unwrap_or_default()
     }
 
-    /// The context that calls of the session share.
+    /// The context that all calls of the session share.
     pub(super) fn context(&self) -> Arc<CallContext> {
         Arc::clone(&self.context)
     }
 
-    /// A call that no model asked for, by whose result the host judges the change. It is stopped at the deadline.
+    /// Calls a skill for the host, which judges the change by the result. Stops at the deadline.
     pub(super) async fn call_for_host(&self, skill: &str, arguments: Value, deadline: Option<Deadline>) -> CallReport {
         let number = self.own_calls.fetch_add(1, Ordering::Relaxed) + 1;
         let call = ToolCall {
@@ -325,7 +325,7 @@ impl<'a> SessionTools<'a> {
         })
     }
 
-    /// A call that another agent asked for: a call of a model, with surroundings of its own.
+    /// Calls a skill for another agent, with the agent's approver and progress.
     pub(super) async fn call_for_client(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallReport {
         self.started(call);
         let report = self.perform(context, call).await;
@@ -333,7 +333,7 @@ impl<'a> SessionTools<'a> {
         report
     }
 
-    /// Returns the context of one call: the session's files and conversation, and the rest of `own`.
+    /// The context of one call: the session's files and conversation, and the rest of `own`.
     pub(super) fn context_of_call(&self, own: CallContext) -> Arc<CallContext> {
         Arc::new(CallContext {
             files: Arc::clone(&self.context.files),
@@ -353,10 +353,9 @@ impl<'a> SessionTools<'a> {
         }
     }
 
-    /// Runs a call, and taints the conversation by its result: a call of the model, of a client, or of the host itself.
+    /// Runs a call, and taints the conversation with its result.
     ///
-    /// The model knows keys as placeholders, and so does the skill. A proposal gets the keys back from the file that it
-    /// replaces.
+    /// Model and skill see placeholders instead of keys. In a proposal, the keys of the replaced file are restored.
     async fn perform(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallReport {
         let context = &Arc::new(CallContext {
             call_id: Some(cut_text(&call.id, limits::SUMMARY_BYTES_MAX).into()),
@@ -370,7 +369,7 @@ impl<'a> SessionTools<'a> {
         let (shown, ends) = (Arc::clone(&repository), cancel.clone());
         let restored = move || {
             let (arguments, file) = Named::of(&arguments, &repository, &redactor, &cancel).arguments(writes);
-            // Set here and nowhere else.
+            // This is the only place that sets it.
             let _ = prepared.set(file);
             OwnedArguments::Text(arguments)
         };
@@ -416,7 +415,7 @@ impl<'a> SessionTools<'a> {
             RefusedPurpose::Acts => effects.contains(&Effect::CommitGit) && !report.notes.had_nothing_to_commit,
             RefusedPurpose::Reads => false,
         };
-        // A model cannot foresee an exceeded limit, or a call that is impossible here.
+        // A model cannot foresee a limit, or that a call is impossible here.
         let has_failed = matches!(kind, ErrorKind::Failed | ErrorKind::Limit | ErrorKind::Unavailable) && is_lost;
         let is_refused = kind == ErrorKind::Denied;
         if !is_refused && !has_failed {
@@ -431,14 +430,14 @@ impl<'a> SessionTools<'a> {
             kind: purpose,
             has_failed,
             is_mistake: false,
-            // No answer in time is no refusal.
+            // A question without an answer in time is not a refusal.
             by_user: report.is_refused_by_user() && !self.job.approver.has_expired(),
             is_made_good: false,
         };
         lock(&self.missed).deny(denial, &effects, |effect| self.job.grant_text(effect));
     }
 
-    /// Records a change that failed because of the model's mistake. Wrong calls that would change nothing are ignored.
+    /// Records a change that failed through the model's mistake. Mistakes in calls that change nothing are ignored.
     fn note_mistake(&self, call: &ToolCall, message: &str) {
         let effects = self.effects(&call.name);
         if RefusedPurpose::of(&effects) != RefusedPurpose::Writes {
@@ -459,7 +458,7 @@ impl<'a> SessionTools<'a> {
         lock(&self.missed).deny(denial, &effects, |effect| self.job.grant_text(effect));
     }
 
-    /// The path that arguments of a call name.
+    /// The path in the arguments of a call.
     pub(super) fn path_of(&self, arguments: &str) -> Option<String> {
         missed::path_of(self.job.repository.root(), arguments)
     }
@@ -496,7 +495,7 @@ impl<'a> SessionTools<'a> {
             Some(note) => (note.started, elapsed_ms(note.clock), note.end),
             None => (api::now(), 0, None),
         };
-        // A call that never reached a skill has no note of its end: the loop answered it itself.
+        // The loop itself answered a call that never reached a skill, so there is no note of its end.
         let end = end.unwrap_or_else(|| {
             if result.is_error {
                 self.note_mistake(call, &result.text);
@@ -556,7 +555,7 @@ impl Observer for SessionTools<'_> {
     }
 }
 
-/// A receipt fit for the journal, which keeps contents elsewhere.
+/// Cuts a receipt for the journal, which stores contents separately.
 pub(super) fn cut_receipt(mut receipt: Receipt) -> Receipt {
     receipt.arguments = cut_arguments(&receipt.arguments);
     receipt
@@ -574,19 +573,19 @@ fn first_line(text: &str) -> String {
     cut_text(text.lines().next().unwrap_or_default(), limits::SUMMARY_BYTES_MAX)
 }
 
-/// The details of a call that worked, where they are not too long for journal and stream.
+/// Details of a call that succeeded, unless they are too long for journal and stream.
 pub(super) fn details_of(report: &CallReport) -> Option<Value> {
     let outcome = report.result.as_ref().ok()?;
     keep_details(outcome.details.as_ref())
 }
 
-/// `ok`, or why not, in one word.
+/// `ok`, or the code of the failure.
 pub(super) fn verdict(report: &CallReport) -> String {
     let verdict = report.result.as_ref().map_or_else(CallError::verdict, |_| "ok");
     verdict.to_owned()
 }
 
-/// One line for people.
+/// The result in one line, for people.
 pub(super) fn summary(result: &Result<CallOutcome, CallError>) -> String {
     match result {
         Ok(outcome) if !outcome.files_modified.is_empty() => cut_text(
@@ -602,7 +601,7 @@ pub(super) fn summary(result: &Result<CallOutcome, CallError>) -> String {
     }
 }
 
-/// Replaces a result by the host's own sentence about the test run, where there is one. No text of the run is left.
+/// Replaces a result by the host's own sentence about the test run, if there is one. No text of the run remains.
 fn show_passed_tests(report: &mut CallReport) {
     let sentence = report.notes.passed_tests.take();
     let run = report.receipt.as_ref().and_then(|receipt| receipt.tests.clone());
@@ -626,7 +625,7 @@ fn show_passed_tests(report: &mut CallReport) {
     }
 }
 
-/// Returns the report of a call that did not end after its cancellation.
+/// The report of a call that did not end after its cancellation.
 fn never_ended(skill: &str) -> CallReport {
     CallReport {
         result: Err(CallError::Cancelled {
@@ -648,12 +647,12 @@ pub(super) fn result_of(call: &ToolCall, report: &CallReport) -> ToolResult {
     }
 }
 
-/// Returns the text about a call's end for the model.
+/// The text about a call's end for the model.
 fn text_for_model(result: &Result<CallOutcome, CallError>) -> String {
     match result {
         Ok(outcome) => {
             let mut text = outcome.text.clone();
-            // A model gets the alternative text of an image or a diagram, and never its content.
+            // The model gets the alternative text of an image or a diagram, and never its content.
             for media in &outcome.media {
                 text.push_str(&format!("\n\n({}: {})", media.media_type, media.alternative));
             }

@@ -1,4 +1,4 @@
-//! Chooses the session for an undo that names none: the newest one that left something to take back.
+//! Chooses the session for an undo that names none: the newest one with something to revert.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use tool_journal::history::{FileMark, Summary, can_be_undone, find_undone};
 use tool_repository::Repository;
 use tool_repository::changes;
 
-/// The newest session that changed files of the repository `root`, and whose changes have not been taken back: neither
-/// by an undo nor by hand. Undos are skipped: a user can name one. `newest_first` holds all sessions.
+/// The newest session that changed files of the repository `root`, and whose changes have not been reverted, by an
+/// undo or by hand. Undos are skipped, but a user can name one. `newest_first` holds all sessions.
 pub(super) fn newest<'a>(newest_first: &[&'a Summary], root: &Path, home: &Path) -> Option<&'a Summary> {
     newest_where(
         newest_first,
@@ -20,7 +20,8 @@ pub(super) fn newest<'a>(newest_first: &[&'a Summary], root: &Path, home: &Path)
     )
 }
 
-/// The newest one before a session of which an undo would take something back: a refused undo is not recommended.
+/// The newest session before `session` of which an undo would revert something, because a hint must not suggest an
+/// undo that is refused.
 pub(super) fn newest_before<'a>(newest_first: &[&'a Summary], session: &Summary, home: &Path) -> Option<&'a Summary> {
     let root = Path::new(&session.start.repository);
     let is_before = |summary: &Summary| summary.id() < session.id();
@@ -49,7 +50,7 @@ fn newest_where<'a>(
     candidates.find(is_left).copied()
 }
 
-/// True where every file is as it was before the session: the changes were taken back by hand.
+/// True if every file is as before the session: the changes were reverted by hand.
 fn is_back(summary: &Summary, repository: &Repository) -> bool {
     summary.files_modified().iter().all(|path| {
         let current = current(path, repository);
@@ -57,7 +58,7 @@ fn is_back(summary: &Summary, repository: &Repository) -> bool {
     })
 }
 
-/// True where some file is as the session left it.
+/// True if some file is as the session left it.
 fn is_in_place(summary: &Summary, repository: &Repository) -> bool {
     summary.files_modified().iter().any(|path| {
         let current = current(path, repository);
@@ -65,7 +66,7 @@ fn is_in_place(summary: &Summary, repository: &Repository) -> bool {
     })
 }
 
-/// The present state of a file, where it is there; nothing where it cannot be read.
+/// The present state of a file, if it exists; `None` if it cannot be read.
 fn current(path: &str, repository: &Repository) -> Option<Option<FileMark>> {
     let current = changes::current(repository.handle(), path, limits::REPLACED_BYTES_MAX).ok()?;
     Some(current.as_ref().map(FileMark::from))
