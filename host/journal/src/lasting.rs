@@ -1,14 +1,14 @@
-//! Effects of a session that an undo leaves: commits and installations. They are no changes of files that a journal
-//! could hold; a notice names them, and the user takes them back or keeps them.
+//! Effects of a session that an undo leaves: commits and installations. A journal of file changes does not hold them;
+//! a notice names them, and the user keeps or reverts them.
 
 use std::borrow::Borrow;
 
 use crate::journal::{JournalEntry, JournalLine};
 
-/// Digits of an object id that are shown: unambiguous in the largest repositories.
+/// Digits of a shown object id: unambiguous in the largest repositories.
 const ID_DIGITS: usize = 12;
 
-/// The commits that a session made, as the host noted them in the receipts of its calls.
+/// Ids of the session's commits, from the host's receipts of its calls.
 pub fn list_commits(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Vec<String> {
     let mut commits = Vec::new();
     for line in lines {
@@ -21,8 +21,8 @@ pub fn list_commits(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -
     commits
 }
 
-/// What a session did beside changing files, as parts of a sentence: commits, installations, and requests that may have
-/// changed something.
+/// Effects of a session other than changes of files, as parts of a sentence: commits, installations, and requests
+/// that may have changed something.
 pub fn list_deeds(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Vec<String> {
     let mut deeds = Vec::new();
     for line in lines {
@@ -54,7 +54,7 @@ pub fn list_notices(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -
             continue;
         };
         let Some(receipt) = &tool.receipt else { continue };
-        // `git revert` refuses while the files differ from the commit, and after the undo they do.
+        // `git revert` refuses while the files differ from the commit, as they do after the undo.
         notices.extend(receipt.commits.iter().map(|id| {
             format!(
                 "the commit {} stays: commit the restored files to take it back in git as well",

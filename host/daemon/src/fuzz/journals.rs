@@ -1,4 +1,4 @@
-//! Hostile journals: any bytes as the file of a session, and the views that are made of what can be read.
+//! Fuzz target: any bytes as the journal of a session, and the views of it.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,8 @@ use tool_core::text;
 use tool_journal::journal::{self, JournalEntry, Parsed};
 use tool_journal::{history, report};
 
-/// Parsed lines survive a round trip; a torn journal is a prefix of the whole one; every view can be made.
+/// Checks that parsed lines survive a round trip, that a torn journal is a prefix of the whole one, and that every
+/// view can be made.
 pub(crate) fn journal(bytes: &[u8]) {
     let parsed = journal::parse(bytes);
     check(&parsed, bytes);
@@ -16,7 +17,7 @@ pub(crate) fn journal(bytes: &[u8]) {
     let reread = journal::parse(&again);
     assert_eq!(reread.lines, parsed.lines, "what was read reads again the same");
     assert_eq!((reread.damaged, reread.whole_bytes), (0, again.len() as u64));
-    // A place to tear it that a mutation of the bytes moves.
+    // Tear it at a position that mutations of the bytes move.
     let sum: usize = bytes.iter().map(|&byte| usize::from(byte)).sum();
     let torn = &bytes[..sum % (bytes.len() + 1)];
     let rest = journal::parse(torn);
@@ -60,14 +61,14 @@ fn views(parsed: &Parsed) {
     }
 }
 
-/// The text that people see holds nothing that steers a terminal. The context crate reads the same answers for citations.
+/// Checks that texts for people contain no terminal control. The context crate reads the same answers for citations.
 pub(crate) fn answers(bytes: &[u8]) {
     let answer = String::from_utf8_lossy(bytes);
     for clean in [text::clean(&answer).into_owned(), report::clean(&answer)] {
         let is_plain = |char: char| !char.is_control() || matches!(char, '\n' | '\t');
         assert!(clean.chars().all(is_plain) && !clean.contains('\u{202e}'), "{clean:?}");
         assert_eq!(text::clean(&clean), clean, "clean text stays as it is");
-        // A report names a character of two bytes in eight.
+        // A report replaces a character of two bytes by a name of eight.
         assert!(clean.len() <= 4 * answer.len());
     }
 }
