@@ -1,4 +1,4 @@
-//! Files that `.gitattributes` calls generated (`linguist-generated`).
+//! Files that `.gitattributes` marks as generated (`linguist-generated`).
 
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
@@ -8,7 +8,7 @@ use super::file_role::{file_name, parent};
 /// Name of the files that this module reads.
 pub const GIT_ATTRIBUTES: &str = ".gitattributes";
 
-/// Such files that are read, rules of one of them, and bytes of a rule's pattern.
+/// Files that are read, rules of one file, and bytes of a rule's pattern.
 const FILES_MAX: usize = 100;
 const RULES_MAX: usize = 500;
 const PATTERN_BYTES_MAX: usize = 256;
@@ -18,7 +18,7 @@ const PATTERN_BYTES_MAX: usize = 256;
 pub struct GeneratedFiles(Vec<(String, Gitignore)>);
 
 impl GeneratedFiles {
-    /// Reads the files of that name among sorted paths.
+    /// Reads the `.gitattributes` among sorted paths.
     pub fn read<'a>(paths: impl Iterator<Item = &'a str>, text: impl Fn(&str) -> Option<String>) -> Self {
         let files = paths.filter(|path| file_name(path) == GIT_ATTRIBUTES).take(FILES_MAX);
         let rules = files.filter_map(|path| {
@@ -30,7 +30,7 @@ impl GeneratedFiles {
         Self(rules)
     }
 
-    /// True for a file that the rules call generated.
+    /// True for a file that the rules mark as generated.
     pub fn holds(&self, path: &str) -> bool {
         let answer = self.0.iter().rev().find_map(|(directory, rules)| {
             let below = match directory.as_str() {

@@ -21,7 +21,7 @@ use tool_core::text::decode_utf16;
 pub struct Names(Arc<Scan>);
 
 impl Names {
-    /// The list as the walk left it.
+    /// The list as the walk made it.
     pub fn list(&self) -> &Arc<FileList> {
         &self.0.list
     }
@@ -30,31 +30,36 @@ impl Names {
 /// Result of reading one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Read {
-    /// Its content was appended.
+    /// The content was appended.
     Whole,
-    /// It has more bytes than may be read.
+    /// The file has more bytes than may be read.
     Large,
-    /// It is no text, and only text was wanted.
+    /// The file is binary, and only text was wanted.
     Binary,
 }
 
-/// Number of bytes that are read of each file.
+/// What is read of each file.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// Bytes of one file at most; a longer one is left out.
+    /// Largest file in bytes; a larger one is left out.
     pub bytes_max: u64,
-    /// True to leave binary files out, and to decode UTF-16 with a mark.
+    /// True to leave binary files out, and to decode UTF-16 with a byte order mark.
     pub text_only: bool,
 }
 
-/// A NUL in the first bytes marks a file that is no text.
+/// Bytes at the beginning of a file in which a NUL marks it as binary.
 const SNIFF_BYTES: usize = 8 * 1024;
 
-/// From this size on, a file is sniffed before it is read whole: below, one more call would cost as much as reading.
+/// Size in bytes from which a file is sniffed before it is read. Below, the extra call would cost as much as reading
+/// the file.
 const SNIFFED_APART_BYTES: u64 = 64 * 1024;
 
 impl Repository {
-    /// The files that there are now. Costs a look at each directory, where [`Self::list`] looks at each file.
+    /// The files that exist now. Looks at each directory, while [`Self::list`] looks at each file.
+    ///
+    /// # Errors
+    ///
+    /// A directory cannot be read, or the caller is cancelled.
     pub fn names(&self, cancel: &CancellationToken) -> Result<Names, ScanError> {
         let _turn = self.turn_to_scan(cancel)?;
         let outside = super::Ignores::files_outside(&self.path);
@@ -69,7 +74,11 @@ impl Repository {
         Ok(Names(self.merge_scan(scan, cancel)))
     }
 
-    /// The files that exist now, with their present sizes and times. Costs a look at each file.
+    /// The files that exist now, with their current sizes and times. Looks at each file.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::names`].
     pub fn exact_names(&self, cancel: &CancellationToken) -> Result<Names, ScanError> {
         let list = self.list(cancel)?;
         let Some(scan) = self.last_scan() else {
@@ -86,7 +95,11 @@ impl Repository {
         })))
     }
 
-    /// As [`Self::list_named`], for reading many files.
+    /// Like [`Self::list_named`], for reading many files.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::names`].
     pub fn names_beneath(&self, path: &str, cancel: &CancellationToken) -> Result<Names, ScanError> {
         let file = rustix::fs::statat(self.directory(), path, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
             .ok()
@@ -111,7 +124,7 @@ impl Repository {
         Ok(Names(Arc::new(scan)))
     }
 
-    /// A walk with the files of the layer in its list.
+    /// A walk whose list also has the files of the layer.
     fn merge_scan(&self, scan: Arc<Scan>, cancel: &CancellationToken) -> Arc<Scan> {
         let merged = self.merge_list(Arc::clone(&scan.list), cancel);
         if Arc::ptr_eq(&merged, &scan.list) {
@@ -125,7 +138,11 @@ impl Repository {
         })
     }
 
-    /// Appends the content of the file at this place of the list.
+    /// Appends the content of the file with this index in the list.
+    ///
+    /// # Errors
+    ///
+    /// The file is hidden or cannot be read.
     pub fn read_listed(
         &self,
         names: &Names,
@@ -156,7 +173,8 @@ impl Repository {
         (FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile).then_some((handle, stat))
     }
 
-    /// Reads a file that is no longer plain: a link is followed as usual, and all checks are made again.
+    /// Reads a file that was replaced by something else since the walk: a link is followed as usual, and all checks are
+    /// made again.
     fn read_otherwise(
         &self,
         path: &str,
@@ -171,8 +189,8 @@ impl Repository {
         }
     }
 
-    /// True where a file of several names has a hidden one. The walk knows, unless one was added since: that changes
-    /// the file, and then there is another walk.
+    /// True if a file with several names has a hidden one. The walk knows, unless a name was added since. That changes
+    /// the file's time, and then there is another walk.
     fn is_hidden_link(&self, names: &Names, at: usize, stat: &Stat, cancel: &CancellationToken) -> bool {
         let entry = &names.0.list.files[at];
         let is_known = |list: &FileList| {
@@ -187,7 +205,7 @@ impl Repository {
             return false;
         }
         if !self.scanned().is_some_and(|scan| is_known(&scan.list)) {
-            // One that fails or is cut knows less; what it knows is still applied.
+            // A walk that fails or is cut short knows less; what it knows still counts.
             drop(self.list(cancel));
         }
         // No caller waits for the content any more, and the file may be hidden.
@@ -233,7 +251,7 @@ impl Repository {
         let expected = usize::try_from(size).map_err(|_| Errno::FBIG)?;
         loop {
             let length = into.len() - start;
-            // One more than expected, so that growth is seen without another call.
+            // One byte more than expected, so that growth is noticed without another call.
             into.reserve(expected.max(length) - length + 1);
             let spare = rustix::buffer::spare_capacity(into);
             let read = match rustix::io::pread(handle, spare, length as u64) {
@@ -263,7 +281,7 @@ impl Repository {
         Ok(Read::Whole)
     }
 
-    /// Refuses what begins like a secret.
+    /// Refuses content that begins like a secret.
     fn judge_content(&self, path: &str, content: &[u8]) -> Result<(), OpenError> {
         let reason = self.hidden_content(path, content);
         match reason {
@@ -277,8 +295,8 @@ fn has_utf16_mark(head: &[u8]) -> bool {
     head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff")
 }
 
-/// True if a content is binary: its beginning holds a NUL. Callers that want text decode UTF-16 with a byte order mark before they
-/// ask. The index and the full search both ask this, so their answers agree.
+/// True if a content is binary: its beginning holds a NUL. Callers that want text decode UTF-16 with a byte order mark
+/// first. The index and the full search both use this function, so that their answers agree.
 pub fn is_binary(content: &[u8]) -> bool {
     memchr::memchr(0, &content[..content.len().min(SNIFF_BYTES)]).is_some()
 }

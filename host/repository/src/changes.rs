@@ -1,8 +1,8 @@
-//! Makes prepared changes all or nothing, undoes them, and finishes changes that a crash interrupted.
+//! Makes prepared changes completely or not at all, undoes them, and finishes changes that a crash interrupted.
 //!
-//! All steps work on directory handles that were opened beneath the root without links. `file` brings one file from one
-//! state to another; `undo` takes back the changes of a session. The boundary of skills decides which paths may be
-//! changed.
+//! All steps use directory handles that were opened beneath the root without following links. `file` brings one file
+//! from one state to another; `undo` takes back the changes of a session. The boundary of skills decides which paths
+//! may be changed.
 
 mod crash_point;
 mod file;
@@ -31,16 +31,16 @@ use undo::{Plan, plan};
 use crate::{Identity, Repository, Root, path};
 use tool_core::disk::Disk;
 
-/// Why a file cannot be read or replaced as what it was taken for.
+/// Reason why a file cannot be read or replaced.
 #[derive(Debug, thiserror::Error)]
 pub enum Obstacle {
-    /// A symbolic link, at the path or on the way to it.
+    /// A symbolic link at the path or on the way to it.
     #[error("`{path}` leads through a symbolic link")]
     Link {
         /// Path in the repository.
         path: String,
     },
-    /// A file where a directory is needed.
+    /// A file where a directory is required.
     #[error("`{path}` lies beneath something that is not a directory")]
     NoDirectory {
         /// Path in the repository.
@@ -52,7 +52,7 @@ pub enum Obstacle {
         /// Path in the repository.
         path: String,
     },
-    /// Larger than the rest of the bound.
+    /// Larger than a change may hold.
     #[error("`{path}` has {size} bytes, more than a change can hold")]
     TooLarge {
         /// Path in the repository.
@@ -60,13 +60,13 @@ pub enum Obstacle {
         /// Bytes of the file.
         size: u64,
     },
-    /// Not what it was when the change was prepared.
+    /// Not in the state in which it was when the change was prepared.
     #[error("`{path}` was changed by another program in the meantime")]
     Changed {
         /// Path in the repository.
         path: String,
     },
-    /// The system's answer.
+    /// The error of the system.
     #[error("`{path}`: {source}")]
     Io {
         /// Path in the repository.
@@ -85,7 +85,7 @@ impl Obstacle {
         }
     }
 
-    /// Advice, if the system names the missing thing.
+    /// Advice if the system names what is missing.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Io { source, .. } => Disk::Repository.hint_for(source),
@@ -93,7 +93,7 @@ impl Obstacle {
         }
     }
 
-    /// The file that it is about.
+    /// The file that the obstacle is about.
     fn path(&self) -> &str {
         match self {
             Self::Link { path }
@@ -119,14 +119,14 @@ impl Obstacle {
     }
 }
 
-/// Files that were left as they are, and why.
+/// A file that was left as it is, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeftAlone {
     /// Relative to the root.
     pub path: String,
-    /// A whole sentence without its full stop.
+    /// A sentence without its full stop.
     pub reason: String,
-    /// Advice, if the system names the missing thing.
+    /// Advice if the system names what is missing.
     pub hint: Option<String>,
 }
 
@@ -140,7 +140,7 @@ pub struct WrittenLate {
 }
 
 impl WrittenLate {
-    /// For the user: what happened, and what to do about it.
+    /// Message and advice for the user.
     pub fn told(&self) -> (String, String) {
         let Self { path, kept } = self;
         let message =
@@ -157,27 +157,27 @@ impl WrittenLate {
 pub struct Recovery {
     /// Paths that were rolled back.
     pub restored: Vec<String>,
-    /// Paths whose content is neither the old nor the new one; shown to the user, not touched.
+    /// Paths whose content is neither the old nor the new one. They are reported and not touched.
     pub left_alone: Vec<LeftAlone>,
-    /// Contents that were taken back while another program wrote into them.
+    /// Files that were taken back while another program wrote to them.
     pub written_late: Vec<WrittenLate>,
-    /// Paths that the system did not let us look at or change: a full disk, one that is read-only for now. Nothing is
-    /// known of them, and the change stays open for another try.
+    /// Paths that the system did not allow to read or change, because of a full disk or one that is read-only for now.
+    /// Their state is unknown, and the change stays open for another attempt.
     pub out_of_reach: Vec<LeftAlone>,
 }
 
 impl Recovery {
-    /// True where the change is wholly undone and may be noted as abandoned.
+    /// True if the change is completely undone and may be recorded as abandoned.
     pub fn is_whole(&self) -> bool {
         self.left_alone.is_empty() && self.is_settled()
     }
 
-    /// True where another try would find nothing more to do.
+    /// True if another attempt would find nothing to do.
     pub fn is_settled(&self) -> bool {
         self.out_of_reach.is_empty()
     }
 
-    /// Why files were left as they are, as the end of a sentence.
+    /// Reasons why files were left as they are, as the end of a sentence.
     pub fn reasons(&self) -> String {
         let left = self.left_alone.iter().chain(&self.out_of_reach);
         let reasons: Vec<&str> = left.map(|left| left.reason.as_str()).collect();
@@ -185,7 +185,7 @@ impl Recovery {
     }
 }
 
-/// Serialises everything that writes in one repository, over all sessions of this process.
+/// Lock for everything that writes in one repository, for all sessions of this process.
 pub fn write_lock(repository: &Repository) -> Arc<Mutex<()>> {
     static LOCKS: LazyLock<Mutex<HashMap<Identity, Arc<Mutex<()>>>>> = LazyLock::new(Mutex::default);
     let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,11 +193,11 @@ pub fn write_lock(repository: &Repository) -> Arc<Mutex<()>> {
     Arc::clone(locks.entry(repository.identity()).or_default())
 }
 
-/// Makes a change all or nothing that was prepared, but neither committed nor abandoned, because the process died.
+/// Finishes a change that was prepared, but neither committed nor abandoned, because the process died.
 ///
-/// It is rolled back, even where every file is in place: no caller has learned that the change happened, the old
-/// contents are complete in the journal, and the old state is one that the user has seen. A file that is neither old
-/// nor new was changed by another program and is left alone.
+/// It is rolled back even if every file is in place: no caller has learned that the change happened, the old contents
+/// are complete in the journal, and the user has seen the old state. A file that is neither old nor new was changed by
+/// another program and is left alone.
 pub fn recover(repository: &Repository, change: &PreparedChange) -> Recovery {
     let lock = write_lock(repository);
     let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -220,7 +220,7 @@ pub fn recover_locked(repository: &Repository, change: &PreparedChange) -> Recov
         }
         return recovery;
     }
-    // Backwards, as at any rollback: a file may stand where a directory has to go first.
+    // In reverse order, as in every rollback: a file may have the name of a directory that has to be removed first.
     for (index, file) in change.files.iter().enumerate().rev() {
         crash_point();
         let (taken, back) = (temporary(&change.id, index), returning(&change.id, index));
@@ -245,7 +245,7 @@ pub fn recover_locked(repository: &Repository, change: &PreparedChange) -> Recov
             Err(obstacle @ Obstacle::Io { .. }) => recovery.out_of_reach.push(kept(obstacle.to_string())),
             Err(obstacle) => recovery.left_alone.push(kept(obstacle.to_string())),
         }
-        // At once, because a file that is still to come back may have the name of a directory.
+        // Immediately, because a file that is still to be restored may have the name of a directory.
         let made = change.directories.iter().map(String::as_str);
         remove_directories(
             repository.handle(),
@@ -259,7 +259,7 @@ pub fn recover_locked(repository: &Repository, change: &PreparedChange) -> Recov
     recovery
 }
 
-/// Directories that are not there and that the files of a change need, outermost first.
+/// Missing directories that the files of a change need, outermost first.
 pub fn missing_directories(root: &Root, files: &[FileChange]) -> Vec<String> {
     let needed: BTreeSet<&str> = files
         .iter()
@@ -271,17 +271,17 @@ pub fn missing_directories(root: &Root, files: &[FileChange]) -> Vec<String> {
     missing.map(str::to_owned).collect()
 }
 
-/// Removes directories that changes made, innermost first, as far as they are empty.
+/// Removes directories that changes made, innermost first, if they are empty.
 fn remove_directories<'a>(root: &Root, directories: impl Iterator<Item = &'a str>) {
     let directories: BTreeSet<&str> = directories.collect();
-    // A directory sorts before everything below it.
+    // A directory sorts before everything beneath it.
     for directory in directories.into_iter().rev() {
         crash_point();
         file::remove_directory(root, directory);
     }
 }
 
-/// Takes one file of a change back at once.
+/// Takes back one file of a change.
 fn restore<'a>(
     repository: &Repository,
     file: &'a FileChange,
@@ -307,20 +307,20 @@ fn restore<'a>(
 
 /// State of a changed file's path.
 enum PresentFile {
-    /// A file that may be one of the states of its history, or nothing.
+    /// A file that may be in one of the states of its history, or no file.
     Comparable(Option<FileState>),
-    /// A file that is larger than all of them: another program wrote it.
+    /// A file that is larger than all of these states, so another program wrote it.
     Larger,
 }
 
-/// Looks at the file of a history.
+/// Reads the file of a history.
 fn found(root: &Root, history: &[&FileChange]) -> Result<PresentFile, Obstacle> {
     let states = history.iter().flat_map(|change| [&change.before, &change.after]);
     let largest = states.flatten().map(|state| state.content.len() as u64).max();
     let path = history.first().map_or("", |change| change.path.as_str());
     match current(root, path, largest.unwrap_or(0)) {
         Err(Obstacle::TooLarge { .. }) => Ok(PresentFile::Larger),
-        // The directory is gone, or a file has its name: to us the file is not there.
+        // The directory is gone, or a file has its name: the file does not exist.
         Err(Obstacle::NoDirectory { .. }) => Ok(PresentFile::Comparable(None)),
         current => current.map(PresentFile::Comparable),
     }
@@ -330,8 +330,12 @@ fn content(state: Option<&FileState>) -> Option<&[u8]> {
     state.map(|state| state.content.as_slice())
 }
 
-/// Puts a whole change into the tree, or into the private layer where there is one over it, or nothing of it. Answers
-/// with the old files that are kept, as [`apply`] does.
+/// Puts a whole change into the tree, or into the private layer if there is one, or nothing of it. Returns the old
+/// files that are kept, as [`apply`] does.
+///
+/// # Errors
+///
+/// As of [`apply`].
 pub fn put_in_place(
     repository: &Repository,
     change: &PreparedChange,
@@ -345,10 +349,12 @@ pub fn put_in_place(
     }
 }
 
-/// Puts a whole change in place, or nothing of it. Answers with the old files that are kept.
+/// Puts a whole change in place, or nothing of it. Returns the old files that are kept.
 ///
-/// On an error everything is as before; where even that failed, because another program changed a file in between, the
-/// second value says so, and the change stays open for [`recover`].
+/// # Errors
+///
+/// The obstacle, after everything was rolled back. If another program changed a file meanwhile and the rollback failed,
+/// the second value says so; the change then stays open for [`recover`].
 pub fn apply(root: &Root, change: &PreparedChange) -> Result<Vec<WrittenLate>, (Obstacle, RolledBack)> {
     let mut steps: Vec<AppliedChange<'_>> = Vec::new();
     for (index, file) in change.files.iter().enumerate() {
@@ -356,7 +362,7 @@ pub fn apply(root: &Root, change: &PreparedChange) -> Result<Vec<WrittenLate>, (
         match AppliedChange::take(root, file, temporary(&change.id, index)) {
             Ok(step) => steps.push(step),
             Err(obstacle) => {
-                // Every step is taken back, also where another one could not be.
+                // Every step is taken back, even if another one could not be.
                 let failed = steps.iter().rev().filter_map(|step| step.take_back(root).err()).count();
                 crash_point();
                 let rolled_back = if failed == 0 {
@@ -375,14 +381,14 @@ pub fn apply(root: &Root, change: &PreparedChange) -> Result<Vec<WrittenLate>, (
 /// Result of a rollback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RolledBack {
-    /// Every file is back.
+    /// Every file has its old state.
     Wholly,
-    /// Some files could not be put back.
+    /// Some files could not be restored.
     InPart,
 }
 
-/// Lets go of the old files and makes the names durable. Everything is in place already, so nothing that fails here is
-/// worth more than a leftover, which recovery removes. Answers with those that another program still wrote to.
+/// Removes the old files and makes the names durable. Everything is in place already, so an error leaves at most a file
+/// behind, which recovery removes. Returns the old files that another program still wrote to.
 fn finish(root: &Root, steps: &[AppliedChange<'_>]) -> Vec<WrittenLate> {
     let mut late = Vec::new();
     let mut by_directory: BTreeMap<&str, Vec<&AppliedChange<'_>>> = BTreeMap::new();
@@ -397,7 +403,7 @@ fn finish(root: &Root, steps: &[AppliedChange<'_>]) -> Vec<WrittenLate> {
         for step in steps {
             if matches!(step.done, Done::Exchanged | Done::Removed) {
                 crash_point();
-                // A program that had the old file open may have written into it since.
+                // A program that has the old file open may have written to it since.
                 if !discard_if(&handle, &step.temporary, step.file.before.as_ref()) {
                     late.push(WrittenLate {
                         path: step.file.path.clone(),
@@ -406,24 +412,26 @@ fn finish(root: &Root, steps: &[AppliedChange<'_>]) -> Vec<WrittenLate> {
                 }
             }
         }
+        // Makes the new names durable: without this, they may be lost in a power failure.
         let _ = rustix::fs::fsync(&handle);
     }
     late
 }
 
-/// The name of the temporary of a change's file; derived, so that recovery finds it, and hidden by the rules.
+/// Name of the temporary of a change's file. It is derived from the change, so that recovery finds it, and the rules
+/// hide it.
 fn temporary(id: &str, index: usize) -> String {
     format!(".tool-proposal-{id}-{index}")
 }
 
-/// Name for a file that a recovery puts back. A recovery may itself be interrupted, and the file under this name may be
-/// a user's work.
+/// Name of the temporary of a recovery. A recovery may be interrupted too, and the file under the first name may be a
+/// user's work.
 fn returning(id: &str, index: usize) -> String {
     format!("{}-back", temporary(id, index))
 }
 
-/// One file that is in place, and what it takes to take it back. It holds no handle: a large proposal would need more
-/// than a process has.
+/// One file that is in place, and what is needed to take it back. It holds no handle: a large proposal would need more
+/// handles than a process may have.
 struct AppliedChange<'a> {
     file: &'a FileChange,
     temporary: String,
@@ -433,7 +441,7 @@ struct AppliedChange<'a> {
 }
 
 impl<'a> AppliedChange<'a> {
-    /// Makes one file what the change says, if it is still what the change found.
+    /// Changes one file, if it still has the state in which it was when the change was prepared.
     fn take(root: &Root, file: &'a FileChange, temporary: String) -> Result<Self, Obstacle> {
         let mut made = Vec::new();
         let parent = match file.after {
@@ -454,7 +462,7 @@ impl<'a> AppliedChange<'a> {
         }
     }
 
-    /// Undoes the step, if the file is still what the step made of it.
+    /// Takes the step back, if the file still has the state that the step gave it.
     fn take_back(&self, root: &Root) -> Result<(), Obstacle> {
         let parent = &open_parent(root, &self.file.path)?;
         let (_, name) = path::split(&self.file.path);
@@ -479,7 +487,8 @@ impl<'a> AppliedChange<'a> {
             Done::Removed => rename_new(parent, &self.temporary, name).map_err(failed)?,
             Done::Nothing => {}
         }
-        // Once it is noted as taken back, no recovery looks at it again.
+        // After the change is recorded as abandoned, no recovery looks at it again, so the rollback must be durable
+        // first.
         rustix::fs::fsync(parent).map_err(failed)?;
         remove_made(root, &self.made);
         Ok(())

@@ -1,6 +1,6 @@
-//! A changed file as people and `git apply` read it: a unified diff in git's form.
+//! Renders a changed file for people and `git apply`: a unified diff in git's format.
 //!
-//! Lines end at line feeds only, whatever else the file uses, so that no carriage return of a file tears the diff.
+//! Lines end only at line feeds, so that carriage returns in a file do not split lines of the diff.
 
 use std::fmt::Write;
 use std::ops::Range;
@@ -13,31 +13,32 @@ use tool_core::digest::sha256_hex;
 
 use crate::changes::{FileChange, FileState};
 
-/// Time spent on comparing the two contents of one file; beyond it the diff is right, but longer than it could be.
+/// Time for comparing the two contents of one file. After it, the diff is still correct, but may be longer than
+/// necessary.
 const DIFF_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// Unchanged lines around a change, as git shows.
+/// Unchanged lines around a change, as in git.
 const CONTEXT_LINES: usize = 3;
 
-/// One changed file, as text and in numbers.
+/// One changed file, as text and as numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileDiff {
     /// Relative to the root.
     pub path: String,
     /// `created`, `modified` or `deleted`.
     pub kind: ChangeKind,
-    /// Lines added; 0 where the file is no text.
+    /// Lines added; 0 if the file is not text.
     pub added: usize,
-    /// Lines removed; 0 where the file is no text.
+    /// Lines removed; 0 if the file is not text.
     pub removed: usize,
-    /// False where one of its contents is binary or not UTF-8, and the text says so instead of showing it.
+    /// False if a content is binary or not UTF-8. The text then says so instead of showing the content.
     pub is_text: bool,
     /// The diff, header included.
     pub text: String,
 }
 
 impl From<FileDiff> for ChangedFile {
-    /// The numbers alone, with nothing about a later state.
+    /// Only the numbers, without a later state.
     fn from(diff: FileDiff) -> Self {
         Self {
             path: diff.path,
@@ -91,7 +92,7 @@ impl FileDiff {
     }
 }
 
-/// The changes as a question shows them: a content that the diff does not show is named by its digest.
+/// Describes changes for a question. A content that the diff does not show is identified by its digest.
 pub fn describe_changes(files: &[FileChange]) -> String {
     let mut text = String::new();
     for file in files {
@@ -105,15 +106,16 @@ pub fn describe_changes(files: &[FileChange]) -> String {
     text
 }
 
-/// Two texts, each after its name, as a unified diff.
+/// Compares two texts, each with its name, as a unified diff.
 pub fn unified((old_name, old): (&str, &str), (new_name, new): (&str, &str)) -> String {
     let mut unified = Unified::new(CONTEXT_LINES, usize::MAX);
     unified.compare((old_name, old.as_bytes()), (new_name, new.as_bytes()));
     unified.text
 }
 
-/// Takes a change back beside a later edit: `left` is what the change left, `now` what is there, and `before` what was
-/// there before the change. `None` where both touch the same lines or lines in a row, and for contents that are not text.
+/// Takes a change back and keeps a later edit. `left` is what the change left, `now` what is there now, and `before`
+/// what was there before the change. `None` if both touch the same or adjacent lines, and for contents that are not
+/// text.
 pub fn merge_beside(left: &[u8], now: &[u8], before: &[u8]) -> Option<Vec<u8>> {
     if [left, now, before].into_iter().any(is_binary) {
         return None;
@@ -151,41 +153,41 @@ fn split_lines(content: &[u8]) -> Vec<&[u8]> {
     content.split_inclusive(|&byte| byte == b'\n').collect()
 }
 
-/// One side of a change: a file that is there.
+/// One side of a change: an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Side<'a> {
     /// Relative to the root.
     path: &'a str,
     /// git's mode, such as 0o100644.
     mode: u32,
-    /// The content, with line ends as git stores them.
+    /// Content, with line ends as git stores them.
     content: &'a [u8],
 }
 
 impl<'a> Side<'a> {
-    /// A file of this path, with git's mode, such as 0o100644.
+    /// A side with git's mode, such as 0o100644.
     pub fn new(path: &'a str, mode: u32, content: &'a [u8]) -> Self {
         Self { path, mode, content }
     }
 }
 
-/// The diff of two sides, up to a bound.
+/// Diff of two sides, with a limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BoundedDiff {
     /// The patch; empty for contents that are not text.
     pub patch: String,
-    /// Lines added, of the whole change.
+    /// Lines added by the whole change.
     pub added: u32,
-    /// Lines removed, of the whole change.
+    /// Lines removed by the whole change.
     pub removed: u32,
-    /// True where the contents are not text.
+    /// True if the contents are not text.
     pub is_binary: bool,
-    /// True where the bound cut the patch.
+    /// True if the limit cut the patch.
     pub is_cut: bool,
 }
 
 impl BoundedDiff {
-    /// The diff from `old` to `new`; an absent side is a file that is not there. Bytes that are no UTF-8 are replaced.
+    /// Compares `old` and `new`; an absent side is a file that does not exist. Bytes that are not UTF-8 are replaced.
     pub fn new(old: Option<&Side<'_>>, new: Option<&Side<'_>>, context_lines: u32, bytes_max: usize) -> Self {
         let (old_content, new_content) = (content(old), content(new));
         if is_binary(old_content) || is_binary(new_content) {
@@ -218,15 +220,15 @@ impl BoundedDiff {
     }
 }
 
-/// True for a content that is no text.
+/// True for a content that is not text.
 pub fn is_binary(content: &[u8]) -> bool {
     content.contains(&0)
 }
 
-/// A unified diff in the making, and the lines that it adds and removes.
+/// A unified diff being written, and the lines that it adds and removes.
 struct Unified {
     context_lines: usize,
-    /// Lines that would make the text longer are counted and left out.
+    /// Limit of the text; lines above it are counted and left out.
     bytes_max: usize,
     text: String,
     added: usize,
@@ -293,7 +295,7 @@ impl Unified {
     }
 }
 
-/// The whole lines at the beginning of a text that fit: a diff that ends within a line is none that anything applies.
+/// Returns the complete lines at the beginning of a text that fit. A diff that ends within a line cannot be applied.
 pub fn first_lines(text: &str, bytes_max: usize) -> &str {
     if text.len() <= bytes_max {
         return text;
@@ -302,7 +304,7 @@ pub fn first_lines(text: &str, bytes_max: usize) -> &str {
     &text[..text[..end].rfind('\n').map_or(end, |at| at + 1)]
 }
 
-/// Lines of a side, from 1, as `first,count`; an empty side names the line before it.
+/// Formats lines of a side, counted from 1, as `first,count`. An empty side names the line before it.
 fn range(start: usize, end: usize) -> String {
     match end - start {
         0 => format!("{start},0"),
@@ -311,7 +313,7 @@ fn range(start: usize, end: usize) -> String {
     }
 }
 
-/// The lines that git writes before those of the names, without the `index` line: object ids help no reader.
+/// The lines that git writes before the names, without the `index` line, whose object ids help no reader.
 fn header(old: Option<&Side<'_>>, new: Option<&Side<'_>>) -> String {
     let Some(either) = old.or(new) else {
         return String::new();
@@ -332,19 +334,19 @@ fn header(old: Option<&Side<'_>>, new: Option<&Side<'_>>) -> String {
     header
 }
 
-/// The names of both sides, as they stand after `---` and `+++`.
+/// The names of both sides for the lines `---` and `+++`.
 fn names(old: Option<&Side<'_>>, new: Option<&Side<'_>>) -> (String, String) {
     let shown =
         |side: Option<&Side<'_>>, prefix| side.map_or_else(|| "/dev/null".to_owned(), |side| name(prefix, side.path));
     (shown(old, "a"), shown(new, "b"))
 }
 
-/// A path with its side before it, as git writes it.
+/// A path with the prefix of its side, as git writes it.
 fn name(side: &str, path: &str) -> String {
     quoted(&format!("{side}/{path}"))
 }
 
-/// A path as git writes it: in double quotes with escapes where it holds anything that would confuse a reader.
+/// Quotes a path as git does: in double quotes with escapes if it holds characters that would confuse a reader.
 pub fn quoted(path: &str) -> String {
     if !path
         .chars()
@@ -379,7 +381,7 @@ fn side<'a>(path: &'a str, state: Option<&'a FileState>) -> Option<Side<'a>> {
     state.map(|state| Side::new(path, git_mode(state), &state.content))
 }
 
-/// git knows two modes of files.
+/// git has only two modes of files.
 fn git_mode(state: &FileState) -> u32 {
     if state.mode & 0o111 == 0 { 0o100_644 } else { 0o100_755 }
 }

@@ -9,12 +9,12 @@ use tool_core::api::ScanResult;
 
 use crate::rules::is_beyond_scan;
 
-/// Kind of a language; it decides whether a scan lists the file.
+/// Kind of a language. A scan lists programming and markup first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
-    /// People write programs in it.
+    /// Languages for programs.
     Programming,
-    /// Markup, styles and build recipes that are written by hand.
+    /// Markup, styles and build recipes written by hand.
     Markup,
     /// Text for people.
     Prose,
@@ -22,10 +22,10 @@ enum Class {
     Data,
 }
 
-/// Name, class, and the extensions that stand for it.
+/// Name, class, and file extensions.
 type Row = (&'static str, Class, &'static [&'static str]);
 
-/// Languages by extension. An extension that several languages share stands for the one that is met most.
+/// Languages by extension. An extension that several languages share belongs to the most common of them.
 const LANGUAGES: &[Row] = &[
     ("Ada", Class::Programming, &["adb", "ads"]),
     ("AsciiDoc", Class::Prose, &["adoc", "asciidoc"]),
@@ -159,7 +159,7 @@ const NAMES: &[(&str, &str)] = &[
     ("workspace", "Starlark"),
 ];
 
-/// The specification's key files, in the order in which they tell most.
+/// Key files of the specification, the most informative first.
 const KEY_FILES: &[&str] = &[
     "readme.md",
     "pyproject.toml",
@@ -170,8 +170,8 @@ const KEY_FILES: &[&str] = &[
     "index.js",
 ];
 
-/// Other key files, for a repository without those of the specification: other forms of the read-me file and the
-/// manifests of other ecosystems.
+/// Other key files, for a repository without those of the specification: the readme in other formats, and manifests of
+/// other ecosystems.
 const KEY_FILES_ELSEWHERE: &[&str] = &[
     "readme.rst",
     "readme.txt",
@@ -190,10 +190,10 @@ const KEY_FILES_ELSEWHERE: &[&str] = &[
     "makefile",
 ];
 
-/// The part that a file plays in its repository.
+/// Role of a file in its repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
-    /// Code that the product is made of.
+    /// Code of the product.
     Source,
     /// Tests, their fixtures and helpers.
     Test,
@@ -205,15 +205,15 @@ pub enum Role {
     Changelog,
     /// Manifests, settings, build recipes, data.
     Configuration,
-    /// Minified, compiled or generated, lock files.
+    /// Minified, compiled or generated files, and lock files.
     Generated,
     /// Third-party code.
     Vendored,
-    /// Neither text nor known.
+    /// Neither text nor a known kind.
     Other,
 }
 
-/// The language of a file by its name, where it has one.
+/// The language of a file by its name, if it is known.
 pub fn language(path: &str) -> Option<&'static str> {
     row(path).map(|(name, _)| name)
 }
@@ -252,21 +252,21 @@ pub fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
-/// The file name without its extensions: `client` for `src/client.test.ts`; a leading dot stays.
+/// The file name without its extensions: `client` for `src/client.test.ts`. A leading dot belongs to the name.
 pub fn stem(path: &str) -> &str {
     let name = file_name(path);
     let dots = name.match_indices('.').map(|(at, _)| at);
     dots.into_iter().find(|at| *at > 0).map_or(name, |at| &name[..at])
 }
 
-/// Facts about a file from the directories above it.
+/// What the directories above a file say about it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Above {
     is_vendored: bool,
     is_generated: bool,
     is_changelog: bool,
     is_example: bool,
-    /// Of text for people: below any directory with such a name.
+    /// For prose: true below every directory with such a name.
     is_test_text: bool,
     /// See [`is_test`].
     is_test: bool,
@@ -294,7 +294,7 @@ impl Above {
                 "changelog" | "changelogs" | "newsfragments" => above.is_changelog = true,
                 "docs" | "doc" | "documentation" | "examples" | "example" | "samples" | "demo" | "demos"
                 | "tutorials" | "extras" => above.is_example |= depth < package_depth,
-                // A module of a product may measure something.
+                // A module of a product may be about benchmarks.
                 "benchmarks" | "benchmark" | "bench" | "benches" => {
                     above.is_example |= depth < package_depth && !lower.starts_with("src/");
                 }
@@ -340,7 +340,7 @@ impl Above {
     }
 }
 
-/// True for names that only tests have: a crate `serde_test` and a folder `rule-tester` are products.
+/// True for names that only tests have: `serde_test` and `rule-tester` are products.
 fn is_folder_of_tests(name: &str) -> bool {
     name.ends_with("_tests")
         || name.ends_with("-tests")
@@ -355,7 +355,8 @@ pub fn role(path: &str) -> Role {
     role_below(Above::of(parent(path)), path)
 }
 
-/// Returns the roles of many files. A directory is judged once if its files follow each other, as in a sorted list.
+/// Roles of many files. Files of one directory should follow each other, as in a sorted list: then each directory is
+/// judged once.
 pub fn roles(paths: &[&str]) -> Vec<Role> {
     let (mut directory, mut above) = ("", Above::default());
     let mut roles = Vec::with_capacity(paths.len());
@@ -370,10 +371,10 @@ pub fn roles(paths: &[&str]) -> Vec<Role> {
     roles
 }
 
-/// Folders that hold the output of a build where one of its files is minified. Folders named `dist` always do.
+/// Folders that hold build output if one of their files is minified. `dist` always does.
 const BUILD_FOLDERS: [&str; 7] = ["build", "bundle", "bundles", "min", "out", "release", "umd"];
 
-/// Marks committed builds for the web as generated. A package that has no other code keeps its roles.
+/// Marks committed builds for the web as generated, unless the package has no other code.
 fn mark_build_output(paths: &[&str], roles: &mut [Role]) {
     let is_minified =
         |path: &&&str| file_name(path).contains(".min.") && BUILD_FOLDERS.contains(&file_name(parent(path)));
@@ -475,16 +476,16 @@ fn is_changelog(name: &str) -> bool {
     ) && (row(name).is_none_or(|(_, class)| class == Class::Prose))
 }
 
-/// True for tests, and for what exists only for them.
+/// True for tests, and for files that exist only for tests.
 ///
 /// A directory `testing`, and in Python also `test`, inside a package holds what the package offers for the tests of
-/// others: that is product code, so these count at the top only.
+/// others. That is product code, so these names count only at the top.
 pub fn is_test(path: &str) -> bool {
     let lower = file_name(path).to_ascii_lowercase();
     is_test_below(Above::of(parent(path)), path, &lower)
 }
 
-/// `lower` is the name of the file.
+/// `lower` is the file's name in lower case.
 fn is_test_below(above: Above, path: &str, lower: &str) -> bool {
     let is_below = if lower.ends_with(".py") {
         above.is_test_of_python
@@ -512,7 +513,7 @@ fn is_test_by_name(path: &str, lower: &str) -> bool {
         || is_camel_test(file_name(path))
 }
 
-/// `ClientTest.java`, `ClientTests.cs`, `ClientSpec.scala`, `TestClient.java`. A `Test.java` may be the product itself.
+/// `ClientTest.java`, `ClientTests.cs`, `ClientSpec.scala`, `TestClient.java`. A `Test.java` may be the product.
 fn is_camel_test(name: &str) -> bool {
     let Some((stem, extension)) = name.rsplit_once('.') else {
         return false;
@@ -526,7 +527,7 @@ fn is_camel_test(name: &str) -> bool {
                 .is_some_and(|rest| rest.starts_with(char::is_uppercase)))
 }
 
-/// Rank of a key file among its like, best first; absent where the name is none, and in a directory that scans skip.
+/// Rank of a key file, the best first; `None` if it is not one, or is in a directory that scans skip.
 pub fn key_file_rank(path: &str) -> Option<usize> {
     if is_beyond_scan(path) {
         return None;
@@ -541,18 +542,18 @@ pub fn key_file_rank(path: &str) -> Option<usize> {
     KEY_FILES.iter().position(|known| *known == name).or_else(elsewhere)
 }
 
-/// True where a name is one of the specification's key files.
+/// True for a key file of the specification.
 pub fn is_key_file(path: &str) -> bool {
     key_file_rank(path).is_some_and(|rank| rank < KEY_FILES.len())
 }
 
-/// Scores how surely a path looks like a program's entry point: higher is surer, `None` if it does not look like one, and
-/// in a directory that scans skip.
+/// Scores how likely a path is a program's entry point; higher is more likely. `None` if it does not look like one, or
+/// is in a directory that scans skip.
 pub fn entry_point_by_path(path: &str) -> Option<u32> {
     entry_point_of_source(path).filter(|_| role(path) == Role::Source)
 }
 
-/// As [`entry_point_by_path`], for a path that is known to be a source.
+/// Like [`entry_point_by_path`], for a path that is known to be a source.
 pub fn entry_point_of_source(path: &str) -> Option<u32> {
     if is_beyond_scan(path) {
         return None;
@@ -590,9 +591,9 @@ pub fn entry_point_of_source(path: &str) -> Option<u32> {
     }
 }
 
-/// Counts files, the directories that hold them, and languages, most files first.
+/// Counts files, directories with files, and languages, the most frequent first.
 ///
-/// Languages are those that people program or lay out pages in; prose and data count only where there is nothing else.
+/// Prose and data count as languages only if there is nothing else.
 pub fn summary<'a>(paths: impl Iterator<Item = &'a str>) -> ScanResult {
     let mut files = 0;
     let mut directories = std::collections::BTreeSet::new();
@@ -601,7 +602,7 @@ pub fn summary<'a>(paths: impl Iterator<Item = &'a str>) -> ScanResult {
     for path in paths {
         files += 1;
         let mut directory = parent(path);
-        // Neighbours mostly share one.
+        // Consecutive files mostly share a directory.
         if std::mem::replace(&mut last, directory) == directory {
             directory = "";
         }
@@ -624,7 +625,7 @@ pub fn summary<'a>(paths: impl Iterator<Item = &'a str>) -> ScanResult {
     }
 }
 
-/// Languages with their numbers of files, most files first, names breaking ties.
+/// Languages with their numbers of files, the most frequent first, ties sorted by name.
 pub fn languages<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<(&'static str, u64)> {
     let mut counts: BTreeMap<&'static str, (Class, u64)> = BTreeMap::new();
     for (language, class) in paths.filter_map(row) {
@@ -641,12 +642,12 @@ fn order(counts: &BTreeMap<&'static str, (Class, u64)>) -> Vec<(&'static str, u6
         .filter(|(_, (class, _))| !any_written || written(*class))
         .map(|(language, (_, count))| (*language, *count))
         .collect();
-    // Stable, and the map is ordered by name.
+    // The sort is stable and the map is ordered by name.
     order.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     order
 }
 
-/// True for files that programs are written in; tests could be written for them.
+/// True for files with program code, for which tests could be written.
 pub fn is_code(path: &str) -> bool {
     row(path).is_some_and(|(language, class)| {
         class == Class::Programming && !matches!(language, "Makefile" | "Dockerfile" | "CMake" | "Just" | "Procfile")
@@ -654,7 +655,7 @@ pub fn is_code(path: &str) -> bool {
     })
 }
 
-/// True for files that hold text worth ranking by its words.
+/// True for files whose words are worth ranking.
 pub fn is_written(path: &str) -> bool {
     row(path).is_some_and(|(_, class)| matches!(class, Class::Programming | Class::Markup))
 }

@@ -1,7 +1,7 @@
-//! Fingerprints of directories and files: their state when they were read, by which later changes are found.
+//! Fingerprints of directories and files: their state when they were read, to detect later changes.
 //!
-//! A walk records the fingerprints of everything that its result depends on. `revalidate` compares them with the
-//! present state, and the cache of ignore files uses them as keys.
+//! A walk records the fingerprints of everything on which its result depends. `revalidate` compares them with the
+//! current state, and the cache of ignore files uses them as keys.
 
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ impl ScanFingerprint {
         }
     }
 
-    /// True where the last change was before this time, in nanoseconds since 1970.
+    /// True if the last change was before this time, in nanoseconds since 1970.
     pub(super) fn is_before(&self, time_ns: i128) -> bool {
         self.changed_ns < time_ns
     }
@@ -51,19 +51,19 @@ impl ScanFingerprint {
     }
 }
 
-/// The names of the ignore files of a directory.
+/// Names of the ignore files of a directory.
 pub(super) const IGNORE_FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
 
-/// Fingerprints of everything that the result of a walk depends on.
+/// Fingerprints of everything on which the result of a walk depends.
 #[derive(Debug, Default)]
 pub(super) struct ScanBasis {
     /// Directories that were read, and their ignore files.
     pub(super) inside: Vec<(String, Option<ScanFingerprint>)>,
     /// Ignore files outside the root.
     pub(super) outside: Vec<(PathBuf, Option<ScanFingerprint>)>,
-    /// The indexes of git that the walk asked about what it would have dropped.
+    /// Git indexes that the walk asked about files which it would have left out.
     pub(super) indexes: Vec<AskedIndex>,
-    /// When the walk began.
+    /// Start of the walk, in nanoseconds since 1970.
     began_ns: i128,
 }
 
@@ -79,7 +79,7 @@ impl ScanBasis {
         }
     }
 
-    /// True if the last change was long enough before the walk that every later change has another time.
+    /// True if the last change was so long before the walk that every later change gets another time.
     pub(super) fn is_settled(&self, settling: Duration) -> bool {
         let settled_ns = self.began_ns - i128::try_from(settling.as_nanos()).unwrap_or(0);
         let inside = self.inside.iter().filter_map(|(_, fingerprint)| *fingerprint);

@@ -1,6 +1,4 @@
-//! Recognises files with text of other people by their paths: packages, logs and lock files.
-//!
-//! A conversation that has read such a file contains untrusted text. What names do not tell, `origins` decides.
+//! A conversation that has read such a file contains untrusted text. `origins` decides what names do not say.
 
 use crate::fold;
 
@@ -36,8 +34,8 @@ const DIRECTORIES: [&str; 28] = [
     "godeps",
 ];
 
-/// Names of such directories at the root alone; lower case. Deeper down they are usual names for one's own code, such as
-/// `django/contrib` and `src/clients/external`.
+/// Names of such directories that count only at the root; lower case. Deeper down they are common names for the user's
+/// own code, such as `django/contrib` and `src/clients/external`.
 const ROOT_DIRECTORIES: [&str; 7] = [
     "contrib",
     "deps",
@@ -48,7 +46,7 @@ const ROOT_DIRECTORIES: [&str; 7] = [
     "subprojects",
 ];
 
-/// Lock files whose names have no ending of [`LOCK_ENDINGS`]; lower case.
+/// Lock files whose names do not end as in [`LOCK_ENDINGS`]; lower case.
 const LOCK_FILES: [&str; 15] = [
     "package-lock.json",
     "npm-shrinkwrap.json",
@@ -69,11 +67,11 @@ const LOCK_FILES: [&str; 15] = [
 
 const LOCK_ENDINGS: [&str; 3] = [".lock", ".lockfile", ".conda-lock.yml"];
 
-/// Lock files of Julia, which knows only this spelling. `manifest.toml` is a usual name for files of users.
+/// Lock files of Julia, which accepts only this spelling. `manifest.toml` is a common name for files of users.
 const JULIA_LOCK_FILES: [&str; 2] = ["Manifest.toml", "JuliaManifest.toml"];
 
-/// The part of a path by which it belongs to other people: a directory of packages with its `/`, or the whole path of a
-/// log or a lock file. `None` for the user's own files.
+/// The place of other people to which a path belongs: a directory of packages with its `/`, or the whole path of a log
+/// or a lock file. `None` for the user's own files.
 pub fn find_place(path: &str) -> Option<&str> {
     find_directory(path).or_else(|| has_foreign_name(crate::file_role::file_name(path)).then_some(path))
 }
@@ -83,7 +81,7 @@ fn has_foreign_name(spelling: &str) -> bool {
     is_log(&name) || is_lock_file(&name) || JULIA_LOCK_FILES.contains(&spelling)
 }
 
-/// The first directory of packages that a path lies in, with its `/`.
+/// The outermost directory of packages that contains a path, with its `/`.
 pub fn find_directory(path: &str) -> Option<&str> {
     let mut start = 0;
     path.match_indices('/').find_map(|(end, _)| {
@@ -94,14 +92,14 @@ pub fn find_directory(path: &str) -> Option<&str> {
     })
 }
 
-/// Package managers write lock files, with names and version texts from their registries.
+/// Lock files hold names and version texts from package registries.
 fn is_lock_file(name: &str) -> bool {
     let ends_with = |ending: &&str| name.strip_suffix(ending).is_some_and(|stem| !stem.is_empty());
     let is_of_python = || name.starts_with("pylock.") && name.ends_with(".toml");
     LOCK_FILES.contains(&name) || LOCK_ENDINGS.iter().any(ends_with) || is_of_python()
 }
 
-/// `x.log`, `x.log.1`, `x.log.2024-01-01`: programs write them, and into them what others sent.
+/// `x.log`, `x.log.1`, `x.log.2024-01-01`: logs hold text that others sent to a program.
 fn is_log(name: &str) -> bool {
     let name = name.strip_prefix('.').unwrap_or(name);
     let mut endings = name.split('.').skip(1);

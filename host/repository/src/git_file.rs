@@ -1,4 +1,4 @@
-//! Files of a git directory, which a repository may have prepared to mislead a reader.
+//! Reads files of a git directory, which a repository may have prepared to mislead a reader.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Read;
@@ -20,7 +20,7 @@ pub fn open_file(path: &Path) -> Option<(File, Metadata)> {
     Some((file, metadata))
 }
 
-/// Reads a whole file; none if it has more than `bytes_max` bytes.
+/// Reads a whole file; `None` if it has more than `bytes_max` bytes.
 pub(crate) fn read_bounded(file: File, bytes_max: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(bytes_max + 1).read_to_end(&mut bytes).ok()?;

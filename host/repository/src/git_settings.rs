@@ -1,6 +1,6 @@
-//! Git's configuration as far as a repository's format needs it: settings that are each on one line.
+//! Reads git's configuration as far as the format of a repository requires: settings that are on one line.
 
-/// Calls `see` with section, name and value of each plain setting, in lower case, in the order of the file.
+/// Calls `see` with section, name and value of each plain setting, in lower case and in the order of the file.
 pub fn each(text: &str, mut see: impl FnMut(&str, &str, &str)) {
     let plain = |text: &str| text.trim().trim_matches('"').to_ascii_lowercase();
     let mut section = String::new();

@@ -17,7 +17,7 @@ use super::walk::secret_at;
 use super::{Identity, Repository, rules, secrets};
 use tool_core::limits::{CONTAIN_ENTRIES_MAX, HIDDEN_ENTRIES_MAX};
 
-/// Why the hidden entries cannot be listed.
+/// Reason why the hidden entries cannot be listed.
 #[derive(Debug, thiserror::Error)]
 pub enum HiddenEntriesError {
     /// The session ended.
@@ -37,7 +37,11 @@ pub enum HiddenEntriesError {
 }
 
 impl Repository {
-    /// The hidden entries, relative to the root. Entries inside of a hidden directory are not listed.
+    /// Returns the hidden entries, relative to the root, without entries inside of hidden directories.
+    ///
+    /// # Errors
+    ///
+    /// See [`HiddenEntriesError`].
     pub fn hidden_entries(&self, cancel: &CancellationToken) -> Result<Vec<OsString>, HiddenEntriesError> {
         let mut search = self.search(cancel);
         search.walk(HiddenSearch::find_hidden)?;
@@ -83,12 +87,12 @@ struct HiddenSearch<'a> {
     entries: u64,
     entries_max: u64,
     hidden: Vec<PathBuf>,
-    /// Inodes of hidden files that have more than one name.
+    /// Inodes of hidden files with more than one hard link.
     linked_inodes: HashSet<u64>,
 }
 
 impl HiddenSearch<'_> {
-    /// Visits directories from the root on. `visit` returns the directories to enter next.
+    /// Visits all directories, from the root on. `visit` returns the directories to enter next.
     fn walk(&mut self, visit: fn(&mut Self, &Path, &Entries) -> Vec<PathBuf>) -> Result<(), HiddenEntriesError> {
         let mut folders = vec![PathBuf::new()];
         while let Some(folder) = folders.pop() {
@@ -117,7 +121,7 @@ impl HiddenSearch<'_> {
             Ok(entries)
         };
         match read() {
-            // A directory that the user cannot read the run cannot read either; one that is gone is gone.
+            // A directory that the user cannot read cannot be read by the run either; one that is gone has no entries.
             Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound) => {
                 Ok(Vec::new())
             }
@@ -176,8 +180,8 @@ impl HiddenSearch<'_> {
                 .is_some_and(|path| secret_at(self.repository.directory(), path))
     }
 
-    /// Records the inodes of hidden files with several hard links. Not in git directories, because their files have
-    /// many.
+    /// Records the inodes of hidden files with several hard links. Git directories are left out, because their files
+    /// have many.
     fn note_links(&mut self, path: &Path, kind: FileType) {
         let place = self.repository.root().join(path);
         if kind.is_file() {
@@ -207,7 +211,7 @@ impl HiddenSearch<'_> {
 
     /// Records visible hard links of hidden files.
     fn find_links(&mut self, folder: &Path, entries: &Entries) -> Vec<PathBuf> {
-        // Of a hidden directory all that is inside is hidden; the search begins above it.
+        // Everything in a hidden directory is hidden already; its own entry is found in the directory above.
         let here = self.hidden.iter().filter(|path| path.parent() == Some(folder));
         let known = here.cloned().collect::<HashSet<_>>();
         let mut inside = Vec::new();

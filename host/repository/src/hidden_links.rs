@@ -1,9 +1,7 @@
-//! Detects hard links to hidden files in ignored and skipped directories.
-//!
 //! A walk records the inodes of the hidden files that it finds. It does not enter ignored and skipped directories,
-//! because they may hold a hundred times more files than the rest. So this module searches them, but only when a file
-//! with several hard links is opened. It keeps the result, and searches again if the file has changed since, for
-//! example by a new link. If there are too many entries to search, files with several links are not opened.
+//! which may hold a hundred times more files than the rest. This module searches them, but only when a file with
+//! several hard links is opened. It keeps the result, and searches again if the file has changed since, for example by
+//! a new link. If there are too many entries, files with several links are not opened.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -18,28 +16,28 @@ use super::{HARD_LINK, Repository, fingerprint};
 use crate::lock_wait;
 use tool_core::limits::SCAN_SETTLING_MS;
 
-/// Entries of such a search, with ignored and skipped directories. A large tree with its packages has 300,000, which
-/// takes a second. In a larger tree, files with several links are not opened.
+/// Entries of such a search. A large tree with its packages has 300,000, which takes a second. In a larger tree, files
+/// with several links are not opened.
 const LINKED_ENTRIES_MAX: u64 = 500_000;
 
 const UNKNOWN: &str = "has several names, and there are too many files to know whether one of them is hidden";
 
-/// The result of the last search for hidden files with several links.
+/// Result of the last search for hidden files with several links.
 #[derive(Debug, Default)]
 pub(super) struct HiddenLinks(Mutex<Option<HiddenInodes>>);
 
 #[derive(Debug)]
 struct HiddenInodes {
-    /// When the search began, in nanoseconds since 1970.
+    /// Start of the search, in nanoseconds since 1970.
     begun_ns: i128,
-    /// Inodes without their devices: an equal inode on another device is refused too, which does no harm. `None` if
-    /// there were too many entries.
+    /// Inodes without their devices: refusing an equal inode of another device does no harm. `None` if there were too
+    /// many entries.
     inodes: Option<HashSet<u64>>,
 }
 
 impl Repository {
-    /// Why a file is hidden: it has a hard link that is hidden and in no list. A file with one link needs no search. If
-    /// the caller is cancelled before the answer is known, the file counts as hidden.
+    /// Reason why a file is hidden: one of its hard links is hidden, and no list has that link. A file with one link
+    /// needs no search. If the caller is cancelled before the answer is known, the file counts as hidden.
     pub(super) fn hidden_link_reason(&self, stat: &Stat, cancel: &CancellationToken) -> Option<&'static str> {
         if stat.st_nlink > 1 {
             self.hidden_links.reason_within(self, stat, LINKED_ENTRIES_MAX, cancel)
@@ -60,12 +58,12 @@ impl HiddenLinks {
         let Some(mut known) = lock_wait::lock(&self.0, cancel) else {
             return Some(UNKNOWN);
         };
-        // A new name changes the time of the file itself.
+        // A new link changes the change time of the file itself.
         let settled = fingerprint::changed_ns(stat) + i128::from(SCAN_SETTLING_MS) * 1_000_000;
         if known.as_ref().is_none_or(|known| known.begun_ns <= settled) {
             let begun_ns = now_ns();
             let inodes = match repository.linked_hidden(entries_max, cancel) {
-                // The next one who asks may have the time.
+                // The next caller may have more time.
                 Err(HiddenEntriesError::Cancelled) => return Some(UNKNOWN),
                 found => found.ok(),
             };

@@ -1,9 +1,8 @@
-//! Reads ignore files: within a budget, only as long as the caller waits, and through a cache.
+//! Reads ignore files within a budget, through a cache, and only while the caller waits.
 //!
 //! Ignore files come from the repository, and a compiled pattern costs kilobytes of memory and tens of microseconds. So
-//! the bytes and patterns of one file and of one walk are limited. Ignore files of other people have a budget of their
-//! own. The reader records the path of a file over a budget, and `ignores` leaves its folder out. `ignores` also
-//! applies the rules.
+//! the bytes and patterns of one file and of one walk are limited. Ignore files of other people have a separate budget.
+//! The reader records files over a budget, and `ignores` leaves their folders out. `ignores` also applies the rules.
 
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,10 +19,10 @@ use tool_core::limits::{
     IGNORE_WALK_PATTERNS_MAX, SCAN_SETTLING_MS,
 };
 
-/// The people to whom an ignore file belongs, as far as its directory tells.
+/// To whom an ignore file belongs, by its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IgnoreOwner {
-    /// The root, a directory above it, or the user's global file: it cannot be left out with its directory.
+    /// The root, a directory above it, or the user's global file: it cannot be left out together with its directory.
     Root,
     /// Another directory of the user.
     User,
@@ -31,27 +30,27 @@ pub(super) enum IgnoreOwner {
     Foreign,
 }
 
-/// Ignore files that are over a budget.
+/// Ignore files over a budget.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkippedIgnores {
-    /// Files that hold at the root, of which only a part was applied.
+    /// Files for the root, of which only a part was applied.
     at_root: NamedFiles,
     /// Files of the user whose directories were left out.
     left_out: NamedFiles,
-    /// Files in directories of packages and nested work trees, which were left out. Their names are text from outside
-    /// the user's own files, so no answer shows them.
+    /// Number of files in directories of packages and nested work trees, which were left out. Their names are text from
+    /// outside the user's own files, so no answer shows them.
     foreign: usize,
 }
 
-/// Files, of which an answer names a few.
+/// Number of files, and the names of a few of them for an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct NamedFiles {
     count: usize,
-    /// The first of their paths, sorted, as an answer shows them.
+    /// The first paths, sorted, as an answer shows them.
     shown: Vec<String>,
 }
 
-/// Longest part of a skipped file's path that an answer shows, in characters.
+/// Characters of a skipped file's path that an answer shows.
 const SHOWN_PATH_MAX: usize = 100;
 
 impl NamedFiles {
@@ -63,7 +62,7 @@ impl NamedFiles {
         self.shown.truncate(IGNORE_NAMED_MAX);
     }
 
-    /// The names, for the middle of a sentence.
+    /// The names for the middle of a sentence.
     fn names(&self) -> Vec<String> {
         let named = self.shown.iter().map(|path| format!("`{path}`"));
         let more = self.count - self.shown.len();
@@ -71,7 +70,7 @@ impl NamedFiles {
     }
 }
 
-/// A path as the host quotes it in a sentence of its own: it cannot end the quotation, and it holds no words.
+/// A path as it can be quoted in a sentence of the host: it cannot end the quotation, and it holds no words.
 fn shown_path(path: &str) -> String {
     let is_plain = |character: char| character.is_alphanumeric() || "/._-+@".contains(character);
     let mut characters = path.chars();
@@ -94,23 +93,23 @@ impl SkippedIgnores {
         }
     }
 
-    /// True where every ignore file was applied.
+    /// True if every ignore file was applied.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// True where the list may hold files that the user ignores.
+    /// True if the list may hold files that the user ignores.
     pub fn may_reveal(&self) -> bool {
         self.at_root.count > 0
     }
 
-    /// The paths that [`Self::notice`] shows.
+    /// Paths that [`Self::notice`] shows.
     pub fn shown_paths(&self) -> impl Iterator<Item = &str> {
         let paths = self.at_root.shown.iter().chain(&self.left_out.shown);
         paths.map(String::as_str)
     }
 
-    /// Sentences that name the files, without the last full stop; nothing where every ignore file was applied.
+    /// Sentences that name the files, without the last full stop; `None` if every ignore file was applied.
     pub fn notice(&self) -> Option<String> {
         let mut sentences = Vec::new();
         if self.at_root.count > 0 {
@@ -147,16 +146,16 @@ impl SkippedIgnores {
     }
 }
 
-/// A file as it was compiled.
+/// A compiled ignore file.
 #[derive(Debug, Clone)]
 struct CompiledIgnores {
     patterns: usize,
-    /// False where a limit left out a part of the file.
+    /// False if a limit cut off a part of the file.
     is_whole: bool,
     rules: Gitignore,
 }
 
-/// A cache of compiled ignore files by device, inode, size and time stamp, with the most recently used file last.
+/// Cache of compiled ignore files by device, inode, size and change time; the most recently used one is last.
 #[derive(Debug, Default)]
 pub(super) struct IgnoreCache(Mutex<Vec<(ScanFingerprint, Arc<CompiledIgnores>)>>);
 
@@ -174,7 +173,7 @@ impl IgnoreCache {
         Some(compiled)
     }
 
-    /// Keeps a file, unless it changed so lately that another change could have the same time stamp.
+    /// Adds a file, unless it has changed so recently that another change could have the same time.
     fn put(&self, stamp: ScanFingerprint, compiled: &Arc<CompiledIgnores>) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let settled_ns = i128::try_from(now.as_nanos()).unwrap_or(0) - i128::from(SCAN_SETTLING_MS) * 1_000_000;
@@ -202,12 +201,12 @@ pub(super) struct IgnoreReader<'a> {
     spent: Mutex<SpentBudget>,
 }
 
-/// The parts of a walk's budgets that are used up.
+/// Used parts of a walk's budgets.
 #[derive(Debug, Default)]
 struct SpentBudget {
     user: SpentAmount,
     foreign: SpentAmount,
-    /// Files that were compiled and not found in the cache.
+    /// Files that were compiled because the cache did not have them.
     compiled: usize,
     skipped: SkippedIgnores,
 }
@@ -219,7 +218,7 @@ struct SpentAmount {
 }
 
 impl SpentBudget {
-    /// The amount that a file of this owner adds to, and its bounds.
+    /// The amount that a file of this owner adds to, with its limits.
     fn of(&mut self, owner: IgnoreOwner) -> (&mut SpentAmount, u64, usize) {
         match owner {
             IgnoreOwner::Root | IgnoreOwner::User => (&mut self.user, IGNORE_WALK_BYTES_MAX, IGNORE_WALK_PATTERNS_MAX),
@@ -228,10 +227,10 @@ impl SpentBudget {
     }
 }
 
-/// The rules of an ignore file.
+/// Rules of an ignore file.
 pub(super) struct ReadIgnores {
     pub(super) rules: Gitignore,
-    /// False where a budget left out the file or a part of it.
+    /// False if a budget left out the file or a part of it.
     pub(super) is_whole: bool,
 }
 
@@ -258,7 +257,7 @@ impl<'a> IgnoreReader<'a> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The files that the budget left out so far.
+    /// Files that the budget has left out so far.
     pub(super) fn skipped(&self) -> SkippedIgnores {
         self.spent().skipped.clone()
     }
@@ -269,12 +268,13 @@ impl<'a> IgnoreReader<'a> {
         self.spent().compiled
     }
 
-    /// True where the caller does not wait for an answer any more.
+    /// True if the caller no longer waits for an answer.
     pub(super) fn is_over(&self) -> bool {
         self.cancel.is_cancelled() || Instant::now() >= self.deadline
     }
 
-    /// The rules of an open file at `level`, counted from the outermost file in force. `path` names it in an answer.
+    /// Reads the rules of an open file. `level` is the number of files with rules outside of it, and `path` its name in
+    /// an answer.
     pub(super) fn read(
         &self,
         file: impl AsFd,
@@ -282,7 +282,7 @@ impl<'a> IgnoreReader<'a> {
         owner: IgnoreOwner,
         path: impl Fn() -> String,
     ) -> ReadIgnores {
-        // Rules are read after the deadline, too: the walk must not list entries that they leave out.
+        // Rules are read even after the deadline, because the walk must not list entries that they leave out.
         if self.cancel.is_cancelled() {
             return ReadIgnores::none();
         }
@@ -294,7 +294,7 @@ impl<'a> IgnoreReader<'a> {
                     .then(|| self.compiled_of(file, &ScanFingerprint::of(&stat), size, owner))
                     .flatten()
             }
-            // A device or a directory states no rules.
+            // A device or a directory has no rules.
             _ => return ReadIgnores::none(),
         };
         let is_whole = compiled.as_ref().is_some_and(|compiled| compiled.is_whole);
@@ -302,7 +302,7 @@ impl<'a> IgnoreReader<'a> {
             self.spent().skipped.add(&path(), owner);
         }
         ReadIgnores {
-            // A clone has its own scratch memory for matching, which goes with the walk.
+            // A clone has its own memory for matching, which is freed with the walk.
             rules: compiled.map_or_else(Gitignore::empty, |compiled| compiled.rules.clone()),
             is_whole,
         }
@@ -312,7 +312,7 @@ impl<'a> IgnoreReader<'a> {
         let mut spent = self.spent();
         let (amount, bytes_max, _) = spent.of(owner);
         let bytes = amount.bytes + size.min(IGNORE_FILE_BYTES_MAX);
-        // Of a file that holds at the root, the beginning counts.
+        // For a file of the root, its beginning counts.
         let fits = bytes <= bytes_max && (size <= IGNORE_FILE_BYTES_MAX || owner == IgnoreOwner::Root);
         if fits {
             amount.bytes = bytes;
@@ -330,7 +330,7 @@ impl<'a> IgnoreReader<'a> {
         fits
     }
 
-    /// A file as compiled, from the cache or from its text; nothing where the budget has no room for it.
+    /// The compiled file, from the cache or from its text; `None` if the budget has no room for it.
     fn compiled_of(
         &self,
         file: impl AsFd,
@@ -361,8 +361,8 @@ impl<'a> IgnoreReader<'a> {
     }
 }
 
-/// The lines of an ignore file that may hold a pattern, within the bounds of one file, and whether these are all. The
-/// last line of a text that `is_cut` may be a part of a pattern, and counts as none.
+/// The lines of an ignore file that may be patterns, within the limits of one file, and whether these are all. The last
+/// line of a text that `is_cut` may be a part of a pattern, so it does not count.
 fn patterns_of(text: &str, is_cut: bool) -> (Vec<&str>, bool) {
     let text = text.trim_start_matches('\u{feff}');
     let text = match text.rfind('\n') {
@@ -380,11 +380,11 @@ fn patterns_of(text: &str, is_cut: bool) -> (Vec<&str>, bool) {
     (patterns, is_whole)
 }
 
-/// Nothing where the patterns together are too costly for the library.
+/// Compiles patterns; `None` if they are together too costly for the library.
 fn compile(patterns: &[&str]) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new("");
     for pattern in patterns {
-        // A line that is no pattern is skipped, as git does.
+        // A line that is not a pattern is skipped, as by git.
         if let Some(pattern) = translate(pattern) {
             drop(builder.add_line(None, &pattern));
         }
@@ -392,12 +392,13 @@ fn compile(patterns: &[&str]) -> Option<Gitignore> {
     builder.build().ok()
 }
 
-/// A pattern of git in the library's syntax; nothing for one that matches nothing. Braces stand for themselves: for `globset`
-/// they are alternatives, and it parses nested ones by recursion, so that a line of some 20 KB would overflow the stack. A
-/// space at the end that is not a blank counts, which the library would drop. Classes of POSIX become ranges.
+/// Translates a git pattern to the library's syntax; `None` for one that matches nothing. Braces are escaped: `globset`
+/// would read them as alternatives and parse nested ones recursively, so that a line of some 20 KB would overflow the
+/// stack. Other white space than a blank at the end counts for git, but the library would drop it. POSIX classes become
+/// ranges.
 ///
-/// Other classes are read as `globset` reads them: a backslash in a class stands for itself, and a `[` without an end is a
-/// character like any other. Nothing is escaped in a class.
+/// Other classes are left to `globset`: a backslash in a class is literal, and a `[` without an end is an ordinary
+/// character. Nothing is escaped in a class.
 fn translate(pattern: &str) -> Option<String> {
     let pattern = keep_last_space(pattern);
     let mut translated = String::with_capacity(pattern.len());
@@ -415,7 +416,7 @@ fn translate(pattern: &str) -> Option<String> {
                     continue;
                 }
                 Some(Err(UnknownClass)) => return None,
-                // Without an end there is none for a later `[` either.
+                // If this class has no end, no later one has.
                 None => may_begin_class = false,
             },
             _ => {}
@@ -426,7 +427,7 @@ fn translate(pattern: &str) -> Option<String> {
     Some(translated)
 }
 
-/// The pattern with its last character in a class, where it is a space that is not a blank and that git keeps.
+/// Puts the last character in a class if it is white space other than a blank, which git keeps.
 fn keep_last_space(pattern: &str) -> String {
     let pattern = if pattern.ends_with("\\ ") {
         return pattern.to_owned();
@@ -444,11 +445,11 @@ fn keep_last_space(pattern: &str) -> String {
     }
 }
 
-/// A class of POSIX that there is none of.
+/// A POSIX class that does not exist.
 struct UnknownClass;
 
-/// Ranges of the classes of POSIX. None begins with a character that has a meaning at the beginning of a class, and none has a
-/// slash: the library takes a pattern with one for a path.
+/// Ranges of the POSIX classes. None of them begins with a character that has a meaning at the beginning of a class.
+/// None has a slash, because the library would take the pattern for a path.
 const POSIX_CLASSES: [(&str, &str); 12] = [
     ("alnum", "a-zA-Z0-9"),
     ("alpha", "a-zA-Z"),
@@ -464,7 +465,7 @@ const POSIX_CLASSES: [(&str, &str); 12] = [
     ("xdigit", "0-9a-fA-F"),
 ];
 
-/// The class that `text` begins with, where it has an end: its length in bytes, and the class in the library's syntax.
+/// The class at the beginning of `text`, if it has an end: its length in bytes, and the class in the library's syntax.
 fn class_of(text: &str) -> Option<Result<(usize, String), UnknownClass>> {
     let mut class = String::from("[");
     let mut rest = text.strip_prefix('[')?;
@@ -474,7 +475,7 @@ fn class_of(text: &str) -> Option<Result<(usize, String), UnknownClass>> {
     }
     let mut is_first = true;
     loop {
-        // As git reads it: up to the next `]`, which the colon of the name must precede.
+        // Like git: the name ends before the next `]`, and must end with a colon.
         if let Some(named) = rest.strip_prefix("[:") {
             let end = named.find(']')?;
             if let Some(name) = named[..end].strip_suffix(':') {
@@ -490,7 +491,7 @@ fn class_of(text: &str) -> Option<Result<(usize, String), UnknownClass>> {
         let character = rest.chars().next()?;
         class.push(character);
         rest = &rest[character.len_utf8()..];
-        // An end cannot come first.
+        // A `]` at the beginning of a class is literal.
         if character == ']' && !is_first {
             return Some(Ok((text.len() - rest.len(), class)));
         }

@@ -1,9 +1,9 @@
-//! Applies ignore files: finds those in force in a directory, and matches its entries with their rules.
+//! Applies ignore files: finds those in force in a directory, and matches entries with their rules.
 //!
 //! The rules are git's (`.gitignore`, `.git/info/exclude`, the user's global file) and those of `.ignore`, which search
 //! programs share. Ignore files come from the repository: they are opened without blocking and without following links,
 //! and can only leave entries out. `ignore_files` reads them within a budget. If an ignore file below the root is over
-//! a budget, its folder is left out as a whole, so that no budget reveals an ignored file.
+//! a budget, its whole folder is left out, so that no budget reveals an ignored file.
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use super::ignore_files::{IgnoreOwner, IgnoreReader, ReadIgnores};
 use super::path;
 use super::root::is_work_tree;
 
-/// The directories above the root that belong to its work tree, from the inside.
+/// The directories above the root that belong to its work tree, from the inside outwards.
 fn above(root: &Path) -> Vec<&Path> {
     let above = || root.ancestors().skip(1);
     match above()
@@ -31,39 +31,39 @@ fn above(root: &Path) -> Vec<&Path> {
     }
 }
 
-/// Whose rules leave an entry out.
+/// Which rules leave an entry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IgnoredBy {
-    /// `.ignore`, which speaks to search programs, also of tracked files; or a folder whose rules cannot be applied.
+    /// `.ignore`, whose rules also apply to tracked files; or a folder whose rules could not be applied.
     Search,
-    /// Rules of git, which say nothing about a file that it tracks.
+    /// Git's rules, which do not apply to a file that git tracks.
     Git,
 }
 
-/// The ignore files in force in one directory, from it outwards.
+/// The ignore files in force in one directory, as a list from this directory outwards.
 #[derive(Debug)]
 pub(super) struct Ignores {
     outer: Option<Arc<Ignores>>,
-    /// Directories from here outwards that have rules.
+    /// Number of directories with rules, from here outwards.
     levels: usize,
-    /// Length of the directory's path in bytes, with the separator that follows it: what precedes a relative path.
+    /// Bytes of the directory's path with the separator after it: they are cut off for a relative path.
     prefix: usize,
-    /// For directories above the root: what comes between that directory and the root, ending in `/`.
+    /// For a directory above the root: the path from it to the root, ending in `/`.
     above: String,
     search: Gitignore,
     git: Gitignore,
     exclude: Gitignore,
-    /// True in the top directory of a work tree: git rules from further out do not count beneath it.
+    /// True for the top directory of a work tree: git rules from further out do not apply beneath it.
     is_work_tree: bool,
-    /// The owner of the ignore files of this directory.
+    /// Owner of the ignore files of this directory.
     owner: IgnoreOwner,
-    /// True where an ignore file of this directory could not be applied: everything beneath it is left out.
+    /// True if an ignore file of this directory could not be applied: everything beneath it is left out.
     is_left_out: bool,
 }
 
 impl Ignores {
-    /// The rules that hold at the root: the user's global file and, inside a git work tree, the files of the
-    /// directories above the root.
+    /// The rules for the root: the user's global file and, inside a git work tree, the files of the directories above
+    /// the root.
     pub(super) fn at_root(root: &Path, reader: &IgnoreReader<'_>) -> Arc<Self> {
         let mut ignores = Arc::new(Self::global(reader));
         for directory in above(root).into_iter().rev() {
@@ -72,7 +72,7 @@ impl Ignores {
         ignores
     }
 
-    /// The files outside the root that [`Self::at_root`] rests on.
+    /// Files outside the root on which [`Self::at_root`] depends.
     pub(super) fn files_outside(root: &Path) -> Vec<PathBuf> {
         let above = above(root).into_iter();
         let above = above.flat_map(|directory| IGNORE_FILES.map(|name| directory.join(name)));
@@ -97,7 +97,7 @@ impl Ignores {
         }
     }
 
-    /// The user's own global excludes count everywhere, work tree or not; they are the outermost of the excludes.
+    /// The user's global excludes, which apply everywhere and are the outermost of the excludes.
     fn global(reader: &IgnoreReader<'_>) -> Self {
         let exclude = ignore::gitignore::gitconfig_excludes_path().and_then(|path| {
             let file = rustix::fs::open(&path, READ, Mode::empty()).ok()?;
@@ -109,7 +109,7 @@ impl Ignores {
         }
     }
 
-    /// A directory above the root, in the root's own work tree.
+    /// The rules of a directory above the root, in the root's work tree.
     fn above(outer: Arc<Self>, directory: &Path, root: &Path, reader: &IgnoreReader<'_>) -> Self {
         let rest = root
             .strip_prefix(directory)
@@ -133,8 +133,8 @@ impl Ignores {
         }
     }
 
-    /// The rules that hold in the directory `path`, given those of the one above it. `has` tells whether the directory
-    /// has an entry of a name, so that only files that exist are opened.
+    /// The rules in the directory `path`, given those of the directory above. `has` says whether the directory has an
+    /// entry, so that only existing files are opened.
     pub(super) fn enter(
         outer: &Arc<Self>,
         handle: impl AsFd,
@@ -159,7 +159,7 @@ impl Ignores {
         })
     }
 
-    /// The owner of the ignore files in the directory `path`, which lies in the directory of these rules.
+    /// Owner of the ignore files in the directory `path`, which is inside the directory of these rules.
     fn owner_of(&self, path: &str, is_work_tree: bool) -> IgnoreOwner {
         let is_foreign = || {
             let is_in_packages = foreign::find_directory(&format!("{path}/")).is_some();
@@ -174,7 +174,7 @@ impl Ignores {
         }
     }
 
-    /// The ignore files of the directory `path`, beneath so many levels.
+    /// Reads the ignore files of the directory `path`. `levels` is the number of directories with rules above it.
     fn of(
         handle: impl AsFd,
         is_work_tree: bool,
@@ -212,11 +212,11 @@ impl Ignores {
             .any(|rules| !rules.is_empty())
     }
 
-    /// The rules of the root, where they are meant for it.
+    /// Returns the rules for the root, without a `.gitignore` that was meant for another root.
     ///
-    /// Outside a work tree, a `.gitignore` that leaves nothing of the root but what it names and what is not there was
-    /// written for another one: packagers keep their own files under such rules in place of the sources', and ship it
-    /// with the sources. `entries` are those of the root.
+    /// Outside a work tree, a `.gitignore` may ignore everything in the root except names that do not exist. Packagers
+    /// write such a file for a repository of their own files, and ship it with the sources. `entries` are those of the
+    /// root.
     pub(super) fn meant_for<'a>(
         self: Arc<Self>,
         entries: impl Iterator<Item = (&'a str, bool)>,
@@ -240,12 +240,12 @@ impl Ignores {
         })
     }
 
-    /// True where one of the directories from here outwards is the top of a work tree.
+    /// True if this directory, or one outwards, is the top of a work tree.
     fn is_in_work_tree(&self) -> bool {
         self.is_work_tree || self.outer.as_ref().is_some_and(|outer| outer.is_in_work_tree())
     }
 
-    /// Whose rules leave an entry out, if any do. `path` is normal, and no directory above it is left out.
+    /// Which rules leave an entry out, if any. `path` is normal, and no directory above it is left out.
     pub(super) fn ignored_by(&self, path: &str, is_directory: bool) -> Option<IgnoredBy> {
         if self.is_left_out {
             return Some(IgnoredBy::Search);
@@ -258,7 +258,7 @@ impl Ignores {
             if let Some(answer) = here.ask(&here.search, path, is_directory) {
                 return answer.then_some(IgnoredBy::Search);
             }
-            // The outermost level holds the user's own global file, which counts in every work tree.
+            // The outermost level holds the user's global file, which applies in every work tree.
             if !beyond_work_tree {
                 git = git.or_else(|| here.ask(&here.git, path, is_directory));
             }
@@ -288,7 +288,7 @@ impl Ignores {
     }
 }
 
-/// Links are not followed: git does not follow them either, and `/dev/zero` has no end.
+/// Links are not followed: git does not follow them either, and one could lead to `/dev/zero`, which has no end.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK)

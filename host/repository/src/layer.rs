@@ -1,10 +1,11 @@
-//! A private layer over a repository: the files that a preview proposes, while the real tree stays as it is.
+//! A private layer over a repository: files that a preview proposes, while the real tree stays as it is.
 //!
-//! The contents lie in a folder of their own, each under a number. Their paths, and the paths that are removed, are in
-//! memory: the session's journal is the truth, and a layer is made anew from it. Everything that opens, lists or
-//! changes a file through a [`Repository`](crate::Repository) sees the layer before the tree; `view` has these parts.
+//! The contents are numbered files in a folder of their own. Their paths, and the paths of removed files, are in
+//! memory: the session's journal is the source of truth, from which a layer can be made again. Everything that opens,
+//! lists or changes a file through a [`Repository`](crate::Repository) sees the layer before the tree; `view`
+//! implements this.
 //!
-//! Ignore rules are those of the real tree: an ignore file that the layer changes counts once it is applied.
+//! Ignore rules are those of the real tree: an ignore file in the layer counts only after the change is applied.
 
 mod view;
 
@@ -23,10 +24,10 @@ use crate::changes::{FileChange, FileState, Obstacle, read_bounded};
 use crate::{open, path};
 pub(super) use view::LayeredList;
 
-/// Name of the folder that stands for a directory that only the layer has.
+/// Name of the folder that replaces a directory which only the layer has.
 const EMPTY: &str = "empty";
 
-/// See the module.
+/// A private layer over a repository.
 #[derive(Debug)]
 pub struct Layer {
     folder: PathBuf,
@@ -36,11 +37,11 @@ pub struct Layer {
 
 #[derive(Debug, Default)]
 struct LayerContents {
-    /// Number of the content by path; absent for a path that is removed.
+    /// Number of the content, by path; absent for a removed file.
     files: BTreeMap<String, Option<u64>>,
-    /// Numbers that were used.
+    /// Number of the last content.
     used: u64,
-    /// Changes so far.
+    /// Number of changes so far.
     version: u64,
 }
 
@@ -49,9 +50,9 @@ struct LayerContents {
 pub(crate) enum LayerEntry {
     /// A file with the content of this number.
     File(u64),
-    /// A directory with files of the layer in it.
+    /// A directory that has files of the layer.
     Directory,
-    /// Nothing: the file of the tree is removed.
+    /// Nothing, because the layer removes the file of the tree.
     Removed,
 }
 
@@ -60,12 +61,16 @@ pub(crate) enum LayerEntry {
 pub struct LayeredPath {
     /// Relative to the root.
     pub path: String,
-    /// File with the content, which has the mode of the path; absent for a path that is removed.
+    /// File with the content and the mode of the path; absent for a removed file.
     pub content: Option<PathBuf>,
 }
 
 impl Layer {
-    /// Makes an empty layer in `folder`. What a daemon that died has left there is removed first.
+    /// Makes an empty layer in `folder`. What a dead daemon has left there is removed first.
+    ///
+    /// # Errors
+    ///
+    /// The system's error.
     pub fn create(folder: &Path) -> io::Result<Arc<Self>> {
         remove(folder)?;
         let private = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
@@ -80,7 +85,7 @@ impl Layer {
         }))
     }
 
-    /// The changed paths, in order.
+    /// The changed paths, sorted.
     pub fn paths(&self) -> Vec<LayeredPath> {
         let contents = self.contents();
         let files = contents.files.iter();
@@ -93,12 +98,16 @@ impl Layer {
     }
 
     /// Puts a whole change into the layer, or nothing of it.
+    ///
+    /// # Errors
+    ///
+    /// A content could not be written.
     pub fn put(&self, files: &[FileChange]) -> Result<(), Obstacle> {
         let states = files.iter().map(|file| (file.path.as_str(), file.after.as_ref()));
         self.set(states)
     }
 
-    /// Takes a change back that was put there.
+    /// Takes back a change that is in the layer.
     pub(crate) fn take_back(&self, files: &[FileChange]) -> Result<(), Obstacle> {
         let states = files.iter().map(|file| (file.path.as_str(), file.before.as_ref()));
         self.set(states)
@@ -134,11 +143,11 @@ impl Layer {
         let place = self.folder.join(number.to_string());
         let mut file = options.write(true).create_new(true).mode(0o600).open(place)?;
         file.write_all(&state.content)?;
-        // The owner is this process, which must be able to read it.
+        // This process is the owner and must be able to read the file.
         file.set_permissions(PermissionsExt::from_mode(state.mode & 0o777 | 0o400))
     }
 
-    /// Removes a content that no path has any more. One that stays goes with the folder.
+    /// Removes a content that no path uses any more. One that stays is removed with the folder.
     fn remove(&self, number: Option<u64>) {
         if let Some(number) = number {
             let _ = fs::remove_file(self.folder.join(number.to_string()));
@@ -161,7 +170,7 @@ impl Layer {
         self.contents().files.is_empty()
     }
 
-    /// True where a directory above this path is a file of the tree that the layer removes.
+    /// True if a directory above this path is a file of the tree that the layer removes.
     fn is_beneath_removed(&self, path: &str) -> bool {
         let contents = self.contents();
         path::ancestors(path).any(|above| contents.files.get(above) == Some(&None))
@@ -172,7 +181,7 @@ impl Layer {
         rustix::fs::openat(&self.handle, number.to_string(), flags, Mode::empty())
     }
 
-    /// A handle for a directory that the tree does not have. It lists nothing: the names come from the layer.
+    /// Opens a directory that the tree does not have. The handle lists nothing, because the names come from the layer.
     fn open_directory(&self) -> Result<OwnedFd, Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         rustix::fs::openat(&self.handle, EMPTY, flags, Mode::empty())
@@ -217,12 +226,16 @@ impl LayerContents {
 
 impl Drop for Layer {
     fn drop(&mut self) {
-        // One that stays is removed with its session, or by the next layer of the session.
+        // A folder that stays is removed with its session, or by the session's next layer.
         let _ = remove(&self.folder);
     }
 }
 
-/// Removes the folder of a layer, where it is there.
+/// Removes the folder of a layer, if there is one.
+///
+/// # Errors
+///
+/// The system's error.
 pub fn remove(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

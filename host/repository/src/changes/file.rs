@@ -1,8 +1,8 @@
-//! Reads one file, and brings it from one state to another, beneath the root and without links.
+//! Reads one file, and brings it from one state to another, beneath the root and without following links.
 //!
-//! A file is replaced by exchanging names with a complete temporary file beside it. So a reader sees the old or the new
-//! content at any time. The file that was exchanged out is compared with the expected one: if another program changed
-//! it at the last moment, it gets its name back.
+//! A file is replaced by exchanging names with a complete temporary file beside it, so a reader sees the old or the new
+//! content at any time. The file that was exchanged out is then compared with the expected one: if another program
+//! changed it at the last moment, it gets its name back.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,9 +14,13 @@ use rustix::io::Errno;
 use super::{FileChange, FileState, Obstacle, crash_point};
 use crate::{Root, mode, path};
 
-/// Returns the state of a path: `None` if nothing is there.
+/// Returns the state of a path; `None` if there is nothing.
 ///
-/// Hidden files are read, too: the caller has decided that the path may be changed.
+/// Hidden files are read too: the caller has decided that the path may be changed.
+///
+/// # Errors
+///
+/// The path is not a regular file, is too large, or cannot be read.
 pub fn current(root: &Root, path: &str, bytes_max: u64) -> Result<Option<FileState>, Obstacle> {
     let (parent, name) = path::split(path);
     let failed = |errno| Obstacle::from_errno(path, errno);
@@ -60,7 +64,7 @@ fn state_at(parent: &OwnedFd, name: &str, path: &str, bytes_max: u64) -> Result<
     })
 }
 
-/// Why a file was not read whole.
+/// Reason why a file was not read.
 #[derive(Debug)]
 pub enum ReadError {
     /// The file is larger than the caller allows.
@@ -72,7 +76,11 @@ pub enum ReadError {
     Io(std::io::Error),
 }
 
-/// The whole content of an opened file, which may grow or shrink meanwhile.
+/// Reads the whole content of an open file, which may grow or shrink meanwhile.
+///
+/// # Errors
+///
+/// The file has more than `bytes_max` bytes, or cannot be read.
 pub fn read_bounded(handle: OwnedFd, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
     use std::io::Read;
     let file = std::fs::File::from(handle);
@@ -91,24 +99,24 @@ pub fn read_bounded(handle: OwnedFd, bytes_max: u64) -> Result<Vec<u8>, ReadErro
     Ok(content)
 }
 
-/// The step by which a file got in place.
+/// How a file got its new state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Done {
     Created,
-    /// The old file has the temporary's name.
+    /// The old file has the temporary's name now.
     Exchanged,
-    /// The old file is gone, on a file system that cannot exchange names.
+    /// The old file is gone: the file system cannot exchange names.
     Replaced,
-    /// The removed file has the temporary's name.
+    /// The removed file has the temporary's name now.
     Removed,
-    /// There was nothing to do.
+    /// Nothing was to be done.
     Nothing,
 }
 
-/// Moves names in a directory: of the temporary and of the file, in this order.
+/// Moves names in a directory: that of the temporary and that of the file, in this order.
 pub(super) type Swap = fn(&OwnedFd, &str, &str) -> Result<(), Errno>;
 
-/// Brings one file from `before` to `after` in an opened directory. On an error it is as it was.
+/// Brings one file from `before` to `after` in an open directory. After an error it is as it was.
 pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Result<Done, Obstacle> {
     let (_, name) = path::split(&file.path);
     let failed = |errno| Obstacle::from_errno(&file.path, errno);
@@ -136,6 +144,7 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
         (Some(_), Some(_)) => (exchange, Done::Exchanged),
         (Some(_), None) => (put_aside, Done::Removed),
     };
+    // The system call is atomic; the check above only avoids an exchange that would have to be reversed.
     match swap(parent, temporary, name) {
         Ok(()) => {}
         Err(Errno::EXIST | Errno::NOENT) => return given_up(changed()),
@@ -147,8 +156,8 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
         }
         Err(errno) => return given_up(failed(errno)),
     }
-    // The file that was taken out may be newer than the check. It gets its name back; if even that fails, it keeps the
-    // temporary name, because it is a user's work.
+    // The file that was taken out may be newer than the check above. It then gets its name back; if even that fails, it
+    // keeps the temporary name, because it is a user's work.
     let back: Swap = match done {
         Done::Exchanged => exchange,
         Done::Removed => rename_new,
@@ -167,8 +176,8 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
     Err(obstacle)
 }
 
-/// Takes out of a name what a step has put there, and puts back what `back` brings. What was taken out is looked at
-/// again before it is thrown away: a file that another program changed at the last moment gets its name back.
+/// Takes back a step: moves out what the step put there, and restores the old file with `back`. What was moved out is
+/// compared before it is removed: a file that another program changed at the last moment gets its name back.
 pub(super) fn replace_back(
     parent: &OwnedFd,
     file: &FileChange,
@@ -188,7 +197,7 @@ pub(super) fn replace_back(
     })
 }
 
-/// Removes a temporary of ours where it holds the expected content. False where it holds a user's work.
+/// Removes our temporary if it has the expected content. False if it holds a user's work.
 pub(super) fn discard_if(parent: &OwnedFd, temporary: &str, expected: Option<&FileState>) -> bool {
     let is_expected = expected.is_some() && is_at(parent, temporary, expected);
     if is_expected {
@@ -197,23 +206,23 @@ pub(super) fn discard_if(parent: &OwnedFd, temporary: &str, expected: Option<&Fi
     is_expected
 }
 
-/// Removes a temporary of ours, where there is one.
+/// Removes our temporary, if there is one.
 pub(super) fn discard(parent: &OwnedFd, temporary: &str) {
     let _ = rustix::fs::unlinkat(parent, temporary, AtFlags::empty());
 }
 
-/// Errors by which file systems report that they do not know a flag of `renameat2`.
+/// Errors by which file systems report that they do not support a flag of `renameat2`.
 fn is_unsupported(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
 
-/// True where a name holds exactly this content, or nothing where `expected` is `None`.
+/// True if a name holds exactly this content; for `None`, if the name does not exist.
 pub(super) fn is_at(parent: &OwnedFd, name: &str, expected: Option<&FileState>) -> bool {
     looks_like(parent, name, name, expected).unwrap_or(false)
 }
 
-/// Compares a file with its expected state. A refusal by the system is an error here, because it tells nothing about
-/// the file. `path` is its name in errors.
+/// Compares a file with its expected state. If the system refuses to read it, that is an error, because it says nothing
+/// about the file. `path` is its name in errors.
 fn looks_like(parent: &OwnedFd, name: &str, path: &str, expected: Option<&FileState>) -> Result<bool, Obstacle> {
     match (stat_at(parent, name), expected) {
         (Err(Errno::NOENT), expected) => Ok(expected.is_none()),
@@ -228,8 +237,8 @@ fn looks_like(parent: &OwnedFd, name: &str, path: &str, expected: Option<&FileSt
     }
 }
 
-/// A complete, durable file under a name of ours, with the mode it is to have and, as far as this process may, the
-/// owner of what it replaces or of the directory.
+/// Writes a complete, durable temporary file, with its final mode and, if this process may set it, the owner of the
+/// file that it replaces or of the directory.
 fn write_temporary(parent: &OwnedFd, temporary: &str, state: &FileState, name: &str) -> Result<(), Errno> {
     #[cfg(debug_assertions)]
     if let Some((Fail::Writing, errno)) = FAILING.get() {
@@ -243,13 +252,13 @@ fn write_temporary(parent: &OwnedFd, temporary: &str, state: &FileState, name: &
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     let model = stat_at(parent, name).or_else(|_| rustix::fs::fstat(parent))?;
     adopt(&file, &model)?;
-    // After the owner, because changing it clears bits.
+    // After the owner, because changing the owner clears the set-user-id bits.
     rustix::fs::fchmod(&file, Mode::from_raw_mode(state.mode as RawMode))?;
     rustix::fs::fsync(&file)
 }
 
-/// Gives a new file or directory the owner of its model where they differ. Only root may; for other users the process's
-/// own user is the right one.
+/// Gives a new file or directory the owner of `model`. Only root may do that; for other users the process's own user is
+/// right.
 fn adopt(handle: impl AsFd, model: &Stat) -> Result<(), Errno> {
     let own = rustix::fs::fstat(handle.as_fd())?;
     if !rustix::process::geteuid().is_root() || (own.st_uid, own.st_gid) == (model.st_uid, model.st_gid) {
@@ -257,7 +266,7 @@ fn adopt(handle: impl AsFd, model: &Stat) -> Result<(), Errno> {
     }
     let (user, group) = (Uid::from_raw(model.st_uid), Gid::from_raw(model.st_gid));
     match rustix::fs::fchown(handle, Some(user), Some(group)) {
-        // In a user namespace, or on a file system that has no owners.
+        // In a user namespace, or on a file system without owners.
         Err(Errno::PERM | Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),
         answer => answer,
     }
@@ -267,18 +276,22 @@ pub(super) fn exchange(parent: &OwnedFd, a: &str, b: &str) -> Result<(), Errno> 
     rename_with(parent, a, b, RenameFlags::EXCHANGE)
 }
 
-/// Gives a file the temporary's name.
+/// Renames the file to the temporary's name.
 pub(super) fn put_aside(parent: &OwnedFd, temporary: &str, name: &str) -> Result<(), Errno> {
     rename_new(parent, name, temporary)
 }
 
-/// Renames to a name that nothing has.
+/// Renames to a name that does not exist.
+///
+/// # Errors
+///
+/// `EXIST` if it does.
 pub fn rename_new(parent: &OwnedFd, from: &str, to: &str) -> Result<(), Errno> {
     match rename_with(parent, from, to, RenameFlags::NOREPLACE) {
         Err(errno) if is_unsupported(errno) => {}
         answer => return answer,
     }
-    // A look first has to do.
+    // The file system knows no flag for this, so another program could still take the name after this check.
     match stat_at(parent, to) {
         Err(Errno::NOENT) => rustix::fs::renameat(parent, from, parent, to),
         Err(errno) => Err(errno),
@@ -319,7 +332,7 @@ pub(super) fn open_parent(root: &Root, path: &str) -> Result<OwnedFd, Obstacle> 
         .map_err(|errno| Obstacle::from_errno(path, errno))
 }
 
-/// Opens the directory of a path, making its missing parts.
+/// Opens the directory of a path, and creates missing parts of it.
 pub(super) fn make_parents(root: &Root, path: &str, made: &mut Vec<String>) -> Result<OwnedFd, Obstacle> {
     let failed = |errno| Obstacle::from_errno(path, errno);
     match open_parent(root, path) {
@@ -348,7 +361,7 @@ pub(super) fn make_parents(root: &Root, path: &str, made: &mut Vec<String>) -> R
     Ok(here)
 }
 
-/// Removes directories that a step made, as far as they are empty.
+/// Removes directories that a step created, if they are empty.
 pub(super) fn remove_made(root: &Root, made: &[String]) {
     for directory in made.iter().rev() {
         remove_directory(root, directory);
@@ -363,8 +376,8 @@ pub(super) fn remove_directory(root: &Root, directory: &str) -> bool {
     removed.is_ok()
 }
 
-/// Removes what an interrupted change or recovery left beside a file: the old content or the new one, as far as it was
-/// written. Anything else under that name is a user's work.
+/// Removes what an interrupted change or recovery left beside a file: the old or the new content, or a beginning of it.
+/// Anything else under that name is a user's work.
 pub(super) fn remove_leftover(root: &Root, file: &FileChange, temporary: &str) {
     let Ok(parent) = open_parent(root, &file.path) else {
         return;
@@ -387,10 +400,10 @@ fn stat_at(parent: &OwnedFd, name: &str) -> Result<Stat, Errno> {
     rustix::fs::statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// The mode of a new file, as any other program would create it.
+/// Mode of a new file, as any other program would create it.
 pub fn new_file_mode() -> u32 {
     static UMASK: OnceLock<u32> = OnceLock::new();
-    // The only call that asks for the mask also sets it, for all threads; the kernel tells it here as well.
+    // The system call that reads the mask also sets it, for all threads. `/proc` shows it without that.
     let umask = UMASK.get_or_init(|| {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));

@@ -1,4 +1,4 @@
-//! The journal that changes are recorded in before they are made, and its records. Sessions implement it.
+//! The journal in which changes are recorded before they are made, and its records. Sessions implement it.
 
 use std::path::PathBuf;
 
@@ -6,45 +6,59 @@ use serde::{Deserialize, Serialize};
 
 use super::WrittenLate;
 
-/// Durable record of changes. It is written before the changes are made, so that they can be finished or undone.
+/// Durable record of changes, written before they are made, so that they can be finished or undone.
 pub trait ChangeJournal: Send + Sync {
-    /// Makes a change durable before anything is touched. Old contents are stored whole; where that is more than a
-    /// session keeps, the error holds a [`ContentsFull`].
+    /// Makes a change durable before any file is touched. Old contents are stored completely.
+    ///
+    /// # Errors
+    ///
+    /// The disk failed, or the error holds a [`ContentsFull`].
     fn prepare(&self, change: &PreparedChange) -> std::io::Result<()>;
 
-    /// Notes that the change `id` is wholly in place.
+    /// Records that the change `id` is completely in place.
     fn committed(&self, id: &str) -> std::io::Result<()>;
 
-    /// Notes that the change `id` was wholly rolled back.
+    /// Records that the change `id` was completely rolled back.
     fn abandoned(&self, id: &str) -> std::io::Result<()>;
 
-    /// Tells the user of an old file that is kept beside the new one. A journal without a user does nothing.
+    /// Tells the user about an old file that is kept beside the new one. A journal without a user does nothing.
     fn written_late(&self, _late: &WrittenLate) {}
 
-    /// Begins something that the session's end waits for as for an open change. Refused once the session is ending; where
-    /// there is no session that ends, there is nothing to do.
+    /// Begins work for which the session's end waits, as for an open change. Without a session there is nothing to do.
+    ///
+    /// # Errors
+    ///
+    /// The session is ending.
     fn enter(&self) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// Ends what [`Self::enter`] began.
+    /// Ends work that [`Self::enter`] began.
     fn leave(&self) {}
 
-    /// Makes durable what a commit is about to put into the git directory, before anything of it is there. The session's
-    /// end waits for it. Refused once the session is ending; what does not survive its process notes nothing.
+    /// Makes durable what a commit is about to put into the git directory, before it does. The session's end waits for
+    /// it. A journal that does not outlive its process records nothing.
+    ///
+    /// # Errors
+    ///
+    /// The session is ending, or the disk failed.
     fn publishing(&self, _publication: &Publishing) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// Notes that of the publication `id` nothing is left to be finished or removed.
+    /// Records that nothing of the publication `id` has to be finished or removed.
     fn published(&self, _id: &str) {}
 }
 
-/// Something that the session's end waits for, while this value lives.
+/// Work for which the session's end waits while this value lives.
 pub struct Entered<'a>(&'a dyn ChangeJournal);
 
 impl<'a> Entered<'a> {
-    /// Tells the journal that this work has begun. Fails where the session has ended.
+    /// Begins the work.
+    ///
+    /// # Errors
+    ///
+    /// The session has ended.
     pub fn new(journal: &'a dyn ChangeJournal) -> std::io::Result<Self> {
         journal.enter()?;
         Ok(Self(journal))
@@ -57,7 +71,7 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// A session keeps no more contents of changed files than it has.
+/// The session would keep more contents of changed files than it may.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "the session would keep more than {} MiB of old and new contents for `tool undo`",
@@ -65,18 +79,18 @@ impl Drop for Entered<'_> {
 )]
 pub struct ContentsFull;
 
-/// One proposal, about to be committed.
+/// One proposal that is about to be committed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreparedChange {
-    /// Unique.
+    /// Unique identifier.
     pub id: String,
     /// The skill call that proposes it.
     pub call_id: Option<String>,
     /// Absolute path of the repository root.
     pub root: PathBuf,
-    /// Every file of it.
+    /// All files of the change.
     pub files: Vec<FileChange>,
-    /// Directories that it makes, relative to the root, outermost first.
+    /// Directories that the change creates, relative to the root, outermost first.
     pub directories: Vec<String>,
 }
 
@@ -85,13 +99,13 @@ pub struct PreparedChange {
 pub struct FileChange {
     /// Relative to the root.
     pub path: String,
-    /// Before; absent where the file did not exist.
+    /// State before; absent if the file did not exist.
     pub before: Option<FileState>,
-    /// After; absent where the file is removed.
+    /// State after; absent if the file is removed.
     pub after: Option<FileState>,
 }
 
-/// A file's content and mode.
+/// Content and mode of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileState {
     /// Whole content.
@@ -101,7 +115,7 @@ pub struct FileState {
 }
 
 impl FileState {
-    /// True for a mode with which the owner may run the file.
+    /// True if the owner may execute the file.
     #[must_use]
     pub fn is_executable(&self) -> bool {
         self.mode & 0o100 != 0
@@ -111,14 +125,14 @@ impl FileState {
 /// A commit that is being put in place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Publishing {
-    /// Unique.
+    /// Unique identifier.
     pub id: String,
-    /// The git directory of the work tree: `HEAD` and the index.
+    /// The git directory of the work tree, with `HEAD` and the index.
     pub git: PathBuf,
-    /// The one that holds the branches.
+    /// The git directory that holds the branches.
     pub common: PathBuf,
     /// The branch that moves; absent on a detached head.
     pub branch: Option<String>,
-    /// The commit that it moves to.
+    /// The commit to which it moves.
     pub commit: String,
 }

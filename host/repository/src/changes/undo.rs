@@ -1,8 +1,8 @@
-//! Undoes the changes of a session when the user asks for it.
+//! Undoes the changes of a session at the user's request.
 //!
 //! An undo is itself a change: it is prepared, journalled and put in place like any other. So a crash leaves all or
-//! nothing of it, and it can be undone too. A file that another program changed since stays as it is; the report names
-//! it with the reason.
+//! nothing of it, and it can be undone too. A file that another program has changed since stays as it is; the report
+//! names it with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::PoisonError;
@@ -19,18 +19,18 @@ use tool_core::limits::REPLACED_BYTES_MAX;
 /// Result of [`undo`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoReport {
-    /// Paths that are now as they were before the changes, sorted.
+    /// Paths that have the state from before the changes again, sorted.
     pub restored: Vec<String>,
-    /// Paths that already were, sorted.
+    /// Paths that had that state already, sorted.
     pub unchanged: Vec<String>,
-    /// Paths that are not, because another program changed them, sorted.
+    /// Paths that were left, because another program has changed them, sorted.
     pub left_alone: Vec<LeftAlone>,
-    /// What could become of files that were left: the changes taken back, and later edits of other lines kept.
+    /// Possible states of left files: without the changes, but with later edits of other lines.
     pub mergeable: Vec<FileChange>,
 }
 
-/// Takes a change back beside later edits: what the change left, what is there now, and what was there before it. `None`
-/// where both touch the same lines.
+/// Takes a change back and keeps later edits. The arguments are what the change left, what is there now, and what was
+/// there before. `None` if both touch the same lines.
 pub type MergeEdits<'a> = dyn Fn(&[u8], &[u8], &[u8]) -> Option<Vec<u8>> + 'a;
 
 /// How an undo treats a file that another program has edited since.
@@ -41,36 +41,36 @@ pub struct LaterEdits<'a> {
     pub agreed: &'a [String],
 }
 
-/// Why an undo broke off.
+/// Reason why an undo failed.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// The journal could not be written.
     #[error("the undo cannot be journalled ({0}); it was taken back")]
     Journal(#[source] std::io::Error),
-    /// The journal could not be written, and not every file be taken back.
+    /// The journal could not be written, and not every file could be taken back.
     #[error("the undo cannot be journalled ({source}); it was taken back, but not everywhere: {left}")]
     JournalInPart {
-        /// Why not.
+        /// The error of the journal.
         source: std::io::Error,
         /// Path that stays as it is, with the reason.
         left: String,
     },
-    /// A file could not be put in place, and another one not be taken back.
+    /// A file could not be put in place, and another one could not be taken back.
     #[error("{obstacle}; the undo was taken back, but not everywhere: {left}")]
     InPart {
         /// Reason for the failure.
         obstacle: String,
         /// Path that stays as it is, with the reason.
         left: String,
-        /// Advice, if the system names the missing thing.
+        /// Advice if the system names what is missing.
         hint: Option<String>,
     },
-    /// It takes two steps where a directory has to make room for a file, and only the first one was done.
+    /// Two steps are needed if a file replaces a directory, and only the first was made.
     #[error("{why}; what had been restored before stays: {restored}")]
     Halfway {
-        /// Why the second one was not.
+        /// Why the second step failed.
         why: String,
-        /// The paths of the first one.
+        /// The paths of the first step.
         restored: String,
         /// Advice, if there is any.
         hint: Option<String>,
@@ -92,10 +92,14 @@ impl UndoError {
 }
 
 /// Restores what `changes` (oldest first) replaced, byte for byte. A file whose content is not what the newest change
-/// left is not touched; one that another program changed between two of the changes goes back to that state.
+/// left is not touched. One that another program changed between two of the changes goes back to that state.
 ///
-/// Permissions go back where the changes had changed them; a user's own `chmod` since stays. Directories that the
-/// changes made go where nothing is left in them.
+/// Permissions are restored if the changes had changed them; a user's own `chmod` since stays. Directories that the
+/// changes created are removed if they are empty.
+///
+/// # Errors
+///
+/// See [`UndoError`].
 pub fn undo(
     repository: &Repository,
     changes: &[PreparedChange],
@@ -108,7 +112,11 @@ pub fn undo(
     undo_beside(repository, changes, journal, &later)
 }
 
-/// As [`undo`], and where the user agrees, beside later edits of the same files that touch other lines.
+/// Like [`undo`], but keeps later edits of other lines in a file if the user agrees.
+///
+/// # Errors
+///
+/// See [`UndoError`].
 pub fn undo_beside(
     repository: &Repository,
     changes: &[PreparedChange],
@@ -125,7 +133,7 @@ pub fn undo_beside(
         report: UndoReport::default(),
     };
     let (vanishing, returning) = work.inverse(changes);
-    // A directory of what vanishes may have the name of a file that comes back: then it has to go first.
+    // A directory of the vanishing files may have the name of a file that comes back; then it has to be removed first.
     let is_in_the_way = |file: &FileChange| path::ancestors(&file.path).any(|above| names(&returning, above));
     let parts = if vanishing.iter().any(is_in_the_way) {
         vec![vanishing, returning]
@@ -151,19 +159,19 @@ struct Undo<'a> {
     repository: &'a Repository,
     journal: &'a dyn ChangeJournal,
     later: &'a LaterEdits<'a>,
-    /// Directories that the changes made.
+    /// Directories that the changes created.
     made: BTreeSet<&'a str>,
     report: UndoReport,
 }
 
 impl Undo<'_> {
-    /// The changes that lead back: of files that vanish, and of those that come back or change. What leads nowhere is
-    /// reported.
+    /// Returns the changes that lead back: of files that vanish, and of those that come back or change. Reports files
+    /// that cannot go back.
     fn inverse(&mut self, changes: &[PreparedChange]) -> (Vec<FileChange>, Vec<FileChange>) {
         let mut inverse = Vec::new();
         for (path, history) in histories(changes) {
             let current = match found(self.repository.handle(), &history) {
-                // A directory of the session's own, which goes first.
+                // A directory that the session created, which is removed first.
                 Err(Obstacle::NotRegular { path }) if self.made.contains(path.as_str()) => {
                     Ok(PresentFile::Comparable(None))
                 }
@@ -215,7 +223,7 @@ impl Undo<'_> {
         (merged.before != merged.after).then_some(merged)
     }
 
-    /// Puts files in place, all but those that another program is changing now or that the system refuses.
+    /// Puts files in place, except those that another program is changing now or that the system refuses.
     fn put_in_place(&mut self, mut files: Vec<FileChange>) -> Result<(), UndoError> {
         while !files.is_empty() {
             let change = PreparedChange {
@@ -229,7 +237,7 @@ impl Undo<'_> {
             let (obstacle, rolled_back) = match apply(self.repository.handle(), &change) {
                 Ok(late) => {
                     late.iter().for_each(|late| self.journal.written_late(late));
-                    // Before the change counts: after that, no recovery removes them.
+                    // Before the change is recorded as committed: after that, no recovery removes them.
                     self.remove_directories();
                     return self.keep(change);
                 }
@@ -244,7 +252,7 @@ impl Undo<'_> {
             files.retain(|file| file.path != obstacle.path());
             self.leave(obstacle.path(), obstacle.to_string(), obstacle.hint());
             if files.len() == count {
-                // It named none of them: without this the same would happen again and again.
+                // The obstacle named none of the files: the loop would repeat without end.
                 return Err(UndoError::InPart {
                     obstacle: obstacle.to_string(),
                     left: "nothing was restored".to_owned(),
@@ -255,7 +263,7 @@ impl Undo<'_> {
         Ok(())
     }
 
-    /// Removes what the changes made, as far as nothing is left in it.
+    /// Removes directories that the changes created, if they are empty.
     fn remove_directories(&self) {
         remove_directories(self.repository.handle(), self.made.iter().copied());
     }
@@ -283,14 +291,14 @@ impl Undo<'_> {
         })
     }
 
-    /// Notes a change that is wholly in place.
+    /// Records a change that is completely in place.
     fn keep(&mut self, change: PreparedChange) -> Result<(), UndoError> {
         if let Err(error) = self.journal.committed(&change.id) {
-            // A change without a note of its commit would be rolled back at the next start. Roll it back now and tell
-            // the user.
+            // Without this record the change would be rolled back at the next start. It is rolled back now, and the
+            // user is told.
             let recovery = self.recover(&change);
-            // If that cannot be noted either, the next start finds the change open and finishes what cannot be reached
-            // now.
+            // If this cannot be recorded either, the next start finds the change open, and finishes what cannot be
+            // reached now.
             if recovery.is_settled() {
                 let _ = self.journal.abandoned(&change.id);
             }
@@ -314,7 +322,7 @@ impl Undo<'_> {
         Ok(())
     }
 
-    /// The error of a step after another one that stays.
+    /// The error of a second step, after a first one that stays.
     fn halfway(&self, error: UndoError) -> UndoError {
         match self.report.restored.as_slice() {
             [] => error,
@@ -338,7 +346,7 @@ impl Undo<'_> {
 enum Inverse {
     Nothing,
     Whole(FileChange),
-    /// Not the whole way: another program changed the file in between.
+    /// The change leads back only in part: another program changed the file in between.
     Broken(FileChange),
     LeaveAlone,
 }
@@ -366,7 +374,7 @@ fn inverse_of(path: &str, history: &[&FileChange], found: PresentFile) -> Invers
         after,
     };
     if change.before == change.after {
-        // The changes were of the mode, and the user has another one by now.
+        // The changes were only of the mode, and the user has set another one since.
         Inverse::Nothing
     } else if broken {
         Inverse::Broken(change)
@@ -375,7 +383,7 @@ fn inverse_of(path: &str, history: &[&FileChange], found: PresentFile) -> Invers
     }
 }
 
-/// Directories that changes made.
+/// Directories that changes created.
 fn made_by(changes: &[PreparedChange]) -> impl Iterator<Item = &str> {
     changes
         .iter()
@@ -392,18 +400,18 @@ fn histories(changes: &[PreparedChange]) -> BTreeMap<&str, Vec<&FileChange>> {
     by_path
 }
 
-/// Result for one file when the changes of its history are taken back.
+/// Result of taking back the history of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plan<'a> {
-    /// It is what it was before the oldest change.
+    /// The file has the state from before the oldest change.
     Nothing,
-    /// It becomes `to`. `broken` is true where another program's change between two of ours ends the way back.
+    /// The file becomes `to`. `broken` is true if another program's change between two of ours ends the way back.
     Restore { to: Option<&'a FileState>, broken: bool },
-    /// It is not what the newest change left.
+    /// The file does not have the state that the newest change left.
     LeaveAlone,
 }
 
-/// Goes back through the changes of one file (oldest first) as far as each left what the next one found.
+/// Goes back through the changes of one file (oldest first), as long as each left what the next one found.
 pub(super) fn plan<'a>(history: &[&'a FileChange], current: Option<&[u8]>) -> Plan<'a> {
     let mut reached = current;
     let mut to = None;
@@ -420,7 +428,7 @@ pub(super) fn plan<'a>(history: &[&'a FileChange], current: Option<&[u8]>) -> Pl
     if undone == 0 && content(oldest) != current {
         return Plan::LeaveAlone;
     }
-    // A change may be of the mode alone.
+    // A change may be only of the mode.
     let newest = history.last().and_then(|change| change.after.as_ref());
     let is_same_mode = to.zip(newest).is_none_or(|(to, newest)| to.mode == newest.mode);
     if reached == current && (undone == 0 || undone == history.len() && is_same_mode) {

@@ -12,7 +12,7 @@ use crate::changes::{self, FileState, Obstacle};
 use crate::walk::{FileEntry, FileList, ListedEntry, file_entry};
 use crate::{DirectoryList, EntryKind, OpenError, Opened, Repository, io_error, opened, path};
 
-/// The list of the tree and the layer, with what it was made of.
+/// The list of tree and layer, with what it was made from.
 #[derive(Debug, Default)]
 pub(crate) struct LayeredList(Mutex<Option<MergedList>>);
 
@@ -24,12 +24,16 @@ struct MergedList {
 }
 
 impl Repository {
-    /// The private layer over the tree, where this is a preview.
+    /// The private layer over the tree, for a preview.
     pub fn layer(&self) -> Option<&Layer> {
         self.layer.as_deref()
     }
 
-    /// Returns the state of a path for a change of it: `None` if nothing is there. Hidden files are read, too.
+    /// Returns the state of a path that is to be changed; `None` if there is nothing. Hidden files are read too.
+    ///
+    /// # Errors
+    ///
+    /// The path is not a regular file, is too large, or cannot be read.
     pub fn current(&self, path: &str, bytes_max: u64) -> Result<Option<FileState>, Obstacle> {
         let Some(layer) = self.layer() else {
             return changes::current(&self.root, path, bytes_max);
@@ -43,7 +47,7 @@ impl Repository {
         }
     }
 
-    /// The metadata of an entry that the layer decides about; links are not followed.
+    /// Metadata of an entry that the layer decides about; `None` if the tree decides. Links are not followed.
     pub fn stat_layered(&self, path: &str) -> Option<Result<Stat, Errno>> {
         let layer = self.layer()?;
         let handle = match layer.find(path)? {
@@ -55,7 +59,7 @@ impl Repository {
         Some(handle.and_then(|handle| rustix::fs::fstat(&handle)))
     }
 
-    /// The names in a directory that the layer decides about, in order; without a kind those that are removed.
+    /// Names in a directory that the layer decides about, sorted; without a kind for removed files.
     pub fn layered_names(&self, directory: &str) -> Vec<(String, Option<EntryKind>)> {
         let Some(layer) = self.layer() else {
             return Vec::new();
@@ -68,11 +72,11 @@ impl Repository {
                 Some((name, _)) if number.is_some() => {
                     names.insert(name.to_owned(), Some(EntryKind::Directory));
                 }
-                // A directory of the tree stays when its last file goes.
+                // A directory of the tree stays if its last file is removed.
                 Some(_) => {}
                 None => {
                     let kind = number.map(|_| EntryKind::File);
-                    // A directory in the place of a removed file.
+                    // A directory may replace a removed file.
                     names.entry(rest.to_owned()).or_insert(kind);
                 }
             }
@@ -80,7 +84,7 @@ impl Repository {
         names.into_iter().collect()
     }
 
-    /// Opens a path that the layer decides about, given its real name. Nothing where the tree does.
+    /// Opens a path that the layer decides about, by its real name; `None` if the tree decides.
     pub(crate) fn open_layered(
         &self,
         path: &str,
@@ -109,7 +113,7 @@ impl Repository {
             path: path.to_owned(),
             reason,
         };
-        // The caller must not learn whether something hidden was removed.
+        // The caller must not learn whether a hidden file was removed.
         if let Some(reason) = self.rules.hidden(real, kind == EntryKind::Directory) {
             return Err(denied(reason));
         }
@@ -124,7 +128,7 @@ impl Repository {
         }
     }
 
-    /// The real name of a path whose directory may lie behind a link of the tree; the path itself where it does not.
+    /// The real name of a path whose directory may be behind a link of the tree; otherwise the path itself.
     pub(crate) fn real_name(&self, path: &str) -> String {
         let (parent, name) = path::split(path);
         let is_layered = self.layer().is_some_and(|layer| !layer.is_empty());
@@ -136,7 +140,7 @@ impl Repository {
         resolved.map_or_else(|_| path.to_owned(), |parent| path::join(&parent.path, name))
     }
 
-    /// The list of the tree with the files of the layer in it.
+    /// The list of the tree, with the files of the layer.
     pub(crate) fn merge_list(&self, tree: Arc<FileList>, cancel: &CancellationToken) -> Arc<FileList> {
         let Some(layer) = self.layer().filter(|layer| !layer.is_empty()) else {
             return tree;
@@ -186,7 +190,7 @@ impl Repository {
         merged
     }
 
-    /// The entries of a directory with those of the layer in it.
+    /// The entries of a directory, with those of the layer.
     pub(crate) fn merge_entries(
         &self,
         directory: &str,
@@ -217,7 +221,7 @@ impl Repository {
         tree
     }
 
-    /// True where the tree itself has a directory of this name.
+    /// True if the tree itself has a directory with this path.
     pub(crate) fn has_directory(&self, path: &str) -> bool {
         let stat = rustix::fs::statat(self.directory(), or_root(path), AtFlags::SYMLINK_NOFOLLOW);
         stat.is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Directory)
@@ -225,7 +229,7 @@ impl Repository {
 }
 
 impl LayeredList {
-    /// True where the list that was made last holds a file.
+    /// True if the last merged list holds a file.
     fn holds(&self, path: &str) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.as_ref().is_some_and(|known| known.merged.find(path).is_some())
