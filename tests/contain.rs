@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use host::skill::Limits;
 use tempfile::TempDir;
 use tool_model_server::{Round, ScriptedCall};
 
@@ -227,10 +228,10 @@ fn start_suites(home: &Home, repository: &Path, count: usize) -> Vec<std::proces
 
 #[test]
 fn test_runs_keep_no_call_waiting() {
-    use host::limits::{CALLS_CONCURRENT_MAX, CALLS_RUN_WAITING_MAX, CALLS_RUNNING_MAX};
+    const LIMITS: Limits = Limits::DEFAULT;
     const {
         assert!(
-            CALLS_RUNNING_MAX >= CALLS_CONCURRENT_MAX,
+            LIMITS.runs_concurrent >= LIMITS.calls_concurrent,
             "as many runs as there are turns"
         )
     };
@@ -250,11 +251,11 @@ fn test_runs_keep_no_call_waiting() {
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(20), "{took:?}");
     };
-    let mut running = start_suites(&home, repository.path(), CALLS_RUNNING_MAX);
-    until("the suites run", || processes(&mark).len() == CALLS_RUNNING_MAX);
+    let mut running = start_suites(&home, repository.path(), LIMITS.runs_concurrent);
+    until("the suites run", || processes(&mark).len() == LIMITS.runs_concurrent);
     read();
     // One call too many waits for one of them to end; it gets an error.
-    let mut waiting = start_suites(&home, repository.path(), CALLS_RUN_WAITING_MAX + 1);
+    let mut waiting = start_suites(&home, repository.path(), LIMITS.runs_waiting + 1);
     let mut ended = None;
     let begun = Instant::now();
     while ended.is_none() {
@@ -270,7 +271,7 @@ fn test_runs_keep_no_call_waiting() {
         &["The skill `run_tests` ran nothing: too many test runs and installations are under way."],
     );
     read();
-    assert_eq!(processes(&mark).len(), CALLS_RUNNING_MAX);
+    assert_eq!(processes(&mark).len(), LIMITS.runs_concurrent);
     running.append(&mut waiting);
     for child in &running {
         let pid = rustix::process::Pid::from_child(child);

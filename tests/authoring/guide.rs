@@ -258,13 +258,13 @@ fn the_example_of_symbols_is_compiled() {
 /// The sentence of the section on arguments is the one that the host says, and the figures are those of the host.
 #[test]
 fn the_guide_says_what_the_host_says() {
-    use host::limits;
+    let limits = host::skill::Limits::DEFAULT;
     let figures = [
-        format!("{} MiB of memory", limits::CALL_MEMORY_BYTES_MAX >> 20),
-        format!("{} seconds", limits::CALL_WALL_MS_MAX / 1000),
-        format!("{} MiB of answer", limits::OUTPUT_BYTES_MAX >> 20),
-        format!("reads at most {} GiB", limits::CALL_READ_BYTES_MAX >> 30),
-        format!("proposes at most {} MiB", limits::STAGED_BYTES_MAX >> 20),
+        format!("{} MiB of memory", limits.memory_bytes >> 20),
+        format!("{} seconds", limits.wall.as_secs()),
+        format!("{} MiB of answer", limits.output_bytes >> 20),
+        format!("reads at most {} GiB", limits.read_bytes >> 30),
+        format!("proposes at most {} MiB", limits.staged_bytes >> 20),
     ];
     holds(GUIDE, &figures.iter().map(String::as_str).collect::<Vec<_>>());
     let author = Author::new();

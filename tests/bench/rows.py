@@ -287,7 +287,7 @@ def index(bench):
                 ))
 
 
-# Larger files are not searched (SEARCHED_FILE_BYTES_MAX in host/core/src/limits.rs).
+# Larger files are not searched (SEARCHED_FILE_BYTES_MAX in host/context/src/index.rs).
 SEARCHED_FILE_BYTES_MAX = 16 * 1024 * 1024
 
 

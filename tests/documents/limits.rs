@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use host::skill::Limits;
 use host::{context, limits, session, turn};
 
 use super::compare_generated;
@@ -303,20 +304,20 @@ const USER_LIMITS: &[UserLimit] = {
         limit(
             SKILLS,
             "time of a call",
-            Milliseconds(limits::CALL_WALL_MS_MAX),
+            Seconds(Limits::DEFAULT.wall.as_secs()),
             "Test runs and installations do not count.",
         ),
-        limit(SKILLS, "memory of a call", Bytes(limits::CALL_MEMORY_BYTES_MAX), ""),
+        limit(SKILLS, "memory of a call", Bytes(Limits::DEFAULT.memory_bytes), ""),
         limit(
             SKILLS,
             "size of the files that a call writes",
-            Bytes(limits::STAGED_BYTES_MAX),
+            Bytes(Limits::DEFAULT.staged_bytes),
             "The change is refused.",
         ),
         limit(
             SKILLS,
             "files that a call writes",
-            Count(limits::STAGED_ENTRIES_MAX),
+            Count(Limits::DEFAULT.staged_entries),
             "The change is refused.",
         ),
         limit(
@@ -346,25 +347,25 @@ const USER_LIMITS: &[UserLimit] = {
         limit(
             SKILLS,
             "calls that compute at once",
-            Count(limits::CALLS_CONCURRENT_MAX as u64),
+            Count(Limits::DEFAULT.calls_concurrent as u64),
             "Other calls wait.",
         ),
         limit(
             SKILLS,
             "calls that wait for your answer",
-            Count(limits::CALLS_ASKING_MAX as u64),
+            Count(Limits::DEFAULT.calls_asking as u64),
             "Other calls wait.",
         ),
         limit(
             SKILLS,
             "calls that run a program at once",
-            Count(limits::CALLS_RUNNING_MAX as u64),
+            Count(Limits::DEFAULT.runs_concurrent as u64),
             "Other calls wait.",
         ),
         limit(
             SKILLS,
             "wait of a call for its turn",
-            Milliseconds(limits::CALL_TURN_WAIT_MS_MAX),
+            Seconds(Limits::DEFAULT.turn_wait.as_secs()),
             "Then the call fails.",
         ),
         limit(

@@ -369,7 +369,9 @@ fn what_the_policy_asks_is_asked_by_elicitation() {
 #[test]
 fn questions_that_nobody_answers_keep_no_call_waiting() {
     let home = Home::offline();
-    let repositories: Vec<_> = (0..=limits::CALLS_CONCURRENT_MAX).map(|_| with_git()).collect();
+    let repositories: Vec<_> = (0..=host::skill::Limits::DEFAULT.calls_concurrent)
+        .map(|_| with_git())
+        .collect();
     let mut agents: Vec<Agent> = repositories
         .iter()
         .map(|repository| Agent::start(&home, repository.path(), &ASKING, &json!({"elicitation": {}})))

@@ -16,10 +16,23 @@ use serde_json::{Map, Value};
 
 use super::budget::mebibytes;
 use super::{CallError, RawArguments};
-use crate::limits;
 use tool_core::api::ErrorKind;
 use tool_core::text::nearest;
 use tool_core::text::{beginning, clean};
+
+/// Size of one compiled pattern of a schema. Those of names and versions take a few kilobytes.
+const SCHEMA_PATTERN_BYTES_MAX: usize = 256 * 1024;
+
+/// Parts of a schema times values in the arguments: what validating looks at, in the daemon and before the call has a
+/// deadline. It takes half a second.
+const SCHEMA_WORK_MAX: u64 = 8_000_000;
+
+/// Beyond this much of [`SCHEMA_WORK_MAX`] the host does not look for the place that does not fit: every branch that
+/// was tried leaves an error of some 300 bytes.
+const SCHEMA_ERROR_WORK_MAX: u64 = 200_000;
+
+/// Bytes of one call's arguments. A model writes at most 128,000 tokens in one answer, half a megabyte.
+const ARGUMENT_BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Longest quotation of the caller's own text in an error.
 const SHOWN_BYTES_MAX: usize = 100;
@@ -46,7 +59,7 @@ pub fn compile(schema: &Value) -> Result<Schema, String> {
         return Err("its schema is not of `\"type\": \"object\"`".to_owned());
     }
     let parts = weight::of_schema(schema)?;
-    let patterns = PatternOptions::regex().size_limit(limits::SCHEMA_PATTERN_BYTES_MAX);
+    let patterns = PatternOptions::regex().size_limit(SCHEMA_PATTERN_BYTES_MAX);
     let validator = jsonschema::draft202012::options()
         .with_pattern_options(patterns)
         .build(schema)
@@ -95,7 +108,7 @@ pub(crate) fn check(skill: &str, schema: &Schema, arguments: &RawArguments<'_>) 
 /// Computes the work of validating, and refuses too much of it.
 fn work(skill: &str, schema: &Schema, value: &Value) -> Result<u64, CallError> {
     let work = schema.parts.saturating_mul(weight::of_value(value));
-    if work > limits::SCHEMA_WORK_MAX {
+    if work > SCHEMA_WORK_MAX {
         return Err(too_large(skill, "arguments that its schema can be tried on"));
     }
     Ok(work)
@@ -114,7 +127,7 @@ fn validate(skill: &str, schema: &Schema, value: Cow<'_, Value>) -> Result<Value
         is_surplus,
     };
     // Errors hold more data than the validation itself needs: above this limit, none are collected.
-    if work > limits::SCHEMA_ERROR_WORK_MAX {
+    if work > SCHEMA_ERROR_WORK_MAX {
         return Err(unfit(
             "",
             "what its schema describes".to_owned(),
@@ -162,9 +175,9 @@ fn parse<'a>(skill: &str, arguments: &RawArguments<'a>) -> Result<Cow<'a, Value>
         is_surplus: false,
     };
     if let RawArguments::Text(text) = arguments
-        && text.len() > limits::ARGUMENT_BYTES_MAX
+        && text.len() > ARGUMENT_BYTES_MAX
     {
-        let size = mebibytes(limits::ARGUMENT_BYTES_MAX as u64);
+        let size = mebibytes(ARGUMENT_BYTES_MAX as u64);
         return Err(too_large(skill, format!("{size} of arguments")));
     }
     let value = match arguments {
@@ -404,16 +417,16 @@ mod tests {
             (error.verdict().to_owned(), error.to_string())
         };
         let free = compile(&json!({"type": "object"})).expect("the schema is valid");
-        let long = format!("{{\"a\": \"{}\"}}", "x".repeat(limits::ARGUMENT_BYTES_MAX));
+        let long = format!("{{\"a\": \"{}\"}}", "x".repeat(ARGUMENT_BYTES_MAX));
         let said = "The skill `demo` was stopped: it exceeded its limit of 2 MiB of arguments.";
         assert_eq!(limit(&free, &long), ("arguments".to_owned(), said.to_owned()));
         let options: Vec<Value> = (0..2_000).map(|number| json!({"const": number})).collect();
         let choosy = compile(&json!({"type": "object", "additionalProperties": {"items": {"anyOf": options}}}));
         let choosy = choosy.expect("the schema is valid");
         let none = |count: u64| json!({"a": vec![-1; usize::try_from(count).unwrap_or_default()]}).to_string();
-        let (verdict, said) = limit(&choosy, &none(limits::SCHEMA_WORK_MAX / choosy.parts));
+        let (verdict, said) = limit(&choosy, &none(SCHEMA_WORK_MAX / choosy.parts));
         assert_eq!(verdict, "arguments", "{said}");
-        let (verdict, said) = limit(&choosy, &none(2 * limits::SCHEMA_ERROR_WORK_MAX / choosy.parts));
+        let (verdict, said) = limit(&choosy, &none(2 * SCHEMA_ERROR_WORK_MAX / choosy.parts));
         assert_eq!(verdict, "invalid-arguments");
         assert_eq!(
             said,

@@ -9,8 +9,10 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 
 use super::{CallReport, Limits};
-use crate::limits;
 use tool_core::api::Effect;
+
+/// Paths of each kind that an audit keeps. A skill that touches more touches everything.
+const AUDIT_PATHS_MAX: usize = 10_000;
 
 /// Globs in one list of an audit: fewer say less, and more are too many to read.
 const GLOBS_MAX: usize = 12;
@@ -168,7 +170,7 @@ impl Recorder {
 
 /// Adds a path up to the limit; sets `is_cut` if a path is left out.
 fn add(paths: &mut BTreeSet<String>, path: &str, is_cut: &mut bool) {
-    if paths.len() < limits::AUDIT_PATHS_MAX {
+    if paths.len() < AUDIT_PATHS_MAX {
         paths.insert(path.to_owned());
     } else {
         *is_cut |= !paths.contains(path);
@@ -308,7 +310,7 @@ mod tests {
     #[test]
     fn so_many_paths_are_kept() {
         let recorder = Recorder::default();
-        for number in 0..limits::AUDIT_PATHS_MAX {
+        for number in 0..AUDIT_PATHS_MAX {
             recorder.read(&format!("{number}.py"));
         }
         assert!(!recorder.audit("x", &[]).is_cut);

@@ -14,7 +14,7 @@ use wasmtime::component::ResourceTableError;
 use crate::audit::Recorder;
 use crate::contents::NarrowedSearch;
 use crate::globs::Globs;
-use crate::limits;
+use crate::taint::FOREIGN_PLACES_MAX;
 use crate::taint::OutsideFiles;
 use crate::transport::TransportError;
 use crate::{CallError, Crowd, Limits};
@@ -25,6 +25,10 @@ use tool_repository::attributes::GeneratedFiles;
 use tool_repository::bulk::Names;
 use tool_repository::foreign;
 use tool_repository::{FileList, SkippedIgnores};
+
+/// Places outside the user's own files that one call records. A directory of packages counts once. A call with more
+/// places taints, so the bound is above the number of logs and lock files in a usual repository.
+pub(crate) const CALL_PLACES_MAX: usize = 1_024;
 
 /// Reason why the host ended a guest. wasmtime carries it as the error of a host call or of the epoch's callback.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -339,7 +343,7 @@ impl CallBudget {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(noted) = places.get_mut(place) {
             noted.is_listed &= found.is_listed;
-        } else if places.len() < limits::CALL_PLACES_MAX {
+        } else if places.len() < CALL_PLACES_MAX {
             places.insert(place.to_owned(), found);
         } else {
             self.places_full.store(true, Ordering::Relaxed);
@@ -418,7 +422,7 @@ impl CallBudget {
     /// Notes a source of text that is not a file, described in words.
     pub fn note_outside(&self, place: String) {
         let mut outside = self.outside.lock().unwrap_or_else(PoisonError::into_inner);
-        if outside.len() < limits::FOREIGN_PLACES_MAX {
+        if outside.len() < FOREIGN_PLACES_MAX {
             outside.insert(place);
         }
     }
@@ -472,7 +476,7 @@ impl CallBudget {
     pub(crate) fn claim(&self, path: String, sha256: String) {
         let sha256 = self.real_digest(&path, sha256);
         let mut claims = self.claims.lock().unwrap_or_else(PoisonError::into_inner);
-        if claims.len() < limits::CALL_PLACES_MAX {
+        if claims.len() < CALL_PLACES_MAX {
             claims.insert(path, sha256);
         }
     }
@@ -815,10 +819,10 @@ mod tests {
     #[test]
     fn places_that_a_guest_reads_are_noted_up_to_a_bound() {
         let call = call(Limits::default());
-        for number in 0..2 * crate::limits::CALL_PLACES_MAX {
+        for number in 0..2 * CALL_PLACES_MAX {
             call.note_place(&format!("{number}.py"), false);
         }
-        assert_eq!(call.places().len(), crate::limits::CALL_PLACES_MAX);
+        assert_eq!(call.places().len(), CALL_PLACES_MAX);
         assert!(call.has_more_places(), "more of them count as one that is known");
     }
 

@@ -25,12 +25,17 @@ use super::turns::{CallPermit, Turns};
 use super::{
     CallContext, CallError, CallOutcome, CallReport, DISAGREED, HostNotes, Limits, RawArguments, Services, log,
 };
+use crate::budget::CALL_PLACES_MAX;
 use crate::limits;
+use crate::taint::FOREIGN_PLACES_MAX;
 use tool_core::api::{Effect, ErrorKind, Receipt};
 use tool_core::digest::sha256_hex;
 use tool_core::text::{beginning, clean, clean_line};
 use tool_repository::{Likeness, fold, normalise};
 use tool_sandbox::scratch::{self, ScratchFolder};
+
+/// Bytes of the cursor of an answer, which the model repeats word by word. The longest of ours has a path and a number.
+const CURSOR_BYTES_MAX: usize = 8 * 1024;
 
 /// Kinds of failure that a skill can report with its code.
 const TOLD: [ErrorKind; 6] = [
@@ -220,7 +225,7 @@ impl PreparedCall<'_> {
         }
         foreign.extend(call.outside());
         if call.has_more_places() {
-            foreign.push(format!("more than {} places", limits::CALL_PLACES_MAX));
+            foreign.push(format!("more than {CALL_PLACES_MAX} places"));
         }
         let text = said_text(result);
         let mut arguments = Vec::new();
@@ -238,7 +243,7 @@ impl PreparedCall<'_> {
             } else {
                 !self.is_own(&path)
             };
-            if is_foreign && foreign.len() < limits::FOREIGN_PLACES_MAX {
+            if is_foreign && foreign.len() < FOREIGN_PLACES_MAX {
                 foreign.push(format!("`{}`", clean_line(&path)));
             }
         }
@@ -447,8 +452,8 @@ impl PreparedCall<'_> {
             ));
         }
         let cursor_bytes = outcome.cursor.as_ref().map_or(0, String::len);
-        if cursor_bytes > limits::CURSOR_BYTES_MAX {
-            let size = limits::CURSOR_BYTES_MAX / 1024;
+        if cursor_bytes > CURSOR_BYTES_MAX {
+            let size = CURSOR_BYTES_MAX / 1024;
             return Err(exceeded(format!("{size} KiB of cursor"), ErrorKind::Output));
         }
         if outcome.deletions.len() as u64 > self.limits.staged_entries {

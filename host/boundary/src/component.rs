@@ -12,6 +12,10 @@ use wasmparser::{Encoding, Parser, Payload, ValidPayload, Validator};
 use crate::limits;
 use tool_core::api::Effect;
 
+/// Size of one function body of a foreign component. Memory and time of the compiler grow faster than the function;
+/// the interpreter loops of CPython and SpiderMonkey are below 300 kB.
+const COMPONENT_FUNCTION_BYTES_MAX: usize = 1024 * 1024;
+
 /// Version of the contract that this host implements. It accepts components for every version with this major number,
 /// if it has each interface that they import.
 pub const CONTRACT: &str = "1.0.0";
@@ -273,10 +277,9 @@ pub fn inspect(wasm: &[u8]) -> Result<Surface, String> {
             }
             Payload::Version { .. } => depth += 1,
             Payload::End(_) => depth -= 1,
-            Payload::CodeSectionEntry(body) if body.range().len() > limits::COMPONENT_FUNCTION_BYTES_MAX => {
+            Payload::CodeSectionEntry(body) if body.range().len() > COMPONENT_FUNCTION_BYTES_MAX => {
                 return Err(format!(
-                    "one of its functions is larger than {} bytes",
-                    limits::COMPONENT_FUNCTION_BYTES_MAX
+                    "one of its functions is larger than {COMPONENT_FUNCTION_BYTES_MAX} bytes"
                 ));
             }
             Payload::ComponentImportSection(section) if depth == 1 => {
@@ -414,8 +417,8 @@ mod unit {
     #[test]
     fn a_function_has_a_bounded_size() {
         let refused = |bytes| inspect(&component(bytes)).expect_err("it is no skill");
-        assert!(refused(limits::COMPONENT_FUNCTION_BYTES_MAX).starts_with("it exports no"));
-        let large = refused(limits::COMPONENT_FUNCTION_BYTES_MAX + 1);
+        assert!(refused(COMPONENT_FUNCTION_BYTES_MAX).starts_with("it exports no"));
+        let large = refused(COMPONENT_FUNCTION_BYTES_MAX + 1);
         assert_eq!(large, "one of its functions is larger than 1048576 bytes");
     }
 }

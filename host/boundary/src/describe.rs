@@ -14,9 +14,11 @@ use super::details::rewrite_texts;
 use super::engine::{NativeComponent, Runtime};
 use super::loaded::Linked;
 use super::{CallError, Limits, arguments};
-use crate::limits;
 use tool_core::api::Effect;
 use tool_core::text::{beginning, clean, clean_line};
+
+/// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
+const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
 
 /// Functions of one component.
 const FUNCTIONS_MAX: usize = 64;
@@ -135,8 +137,8 @@ fn parse_metadata<T: DeserializeOwned + Default>(what: &str, json: Option<&str>)
 }
 
 fn check_length(what: &str, text: &str) -> Result<(), String> {
-    if text.len() > limits::DESCRIPTOR_TEXT_BYTES_MAX {
-        let max = limits::DESCRIPTOR_TEXT_BYTES_MAX;
+    if text.len() > DESCRIPTOR_TEXT_BYTES_MAX {
+        let max = DESCRIPTOR_TEXT_BYTES_MAX;
         return Err(format!("its {what} is longer than {max} bytes"));
     }
     Ok(())
@@ -224,7 +226,7 @@ mod unit {
     fn a_description_is_of_bounded_length() {
         let of_bytes = |longer: usize| {
             described(vec![wit::Function {
-                description: "x".repeat(limits::DESCRIPTOR_TEXT_BYTES_MAX + longer),
+                description: "x".repeat(DESCRIPTOR_TEXT_BYTES_MAX + longer),
                 ..function("talk")
             }])
         };

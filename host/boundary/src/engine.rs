@@ -17,7 +17,11 @@ use wasmtime::{Config, Enabled, Engine, EngineWeak, InstanceAllocationStrategy, 
 
 use super::budget::CallBudget;
 use super::code::CodeFile;
-use crate::limits;
+use crate::Limits;
+
+/// Interval of the epoch. A spinning guest ends this much after its deadline; at 100 Hz the ticking itself costs
+/// nothing that can be measured, and it rests while no call runs.
+const EPOCH_TICK_MS: u64 = 10;
 
 /// Features that the compiler may assume of every x86-64 processor: the level x86-64-v2, which processors have had
 /// since 2009 and to which WebAssembly's vector instructions map well.
@@ -247,7 +251,7 @@ fn pool() -> InstanceAllocationStrategy {
         .max_tables_per_component(POOL_TABLES_PER_COMPONENT)
         .max_tables_per_module(POOL_TABLES_PER_COMPONENT)
         .total_tables(POOL_TABLES)
-        .table_elements(usize::try_from(limits::CALL_TABLE_ELEMENTS_MAX).unwrap_or(usize::MAX))
+        .table_elements(usize::try_from(Limits::DEFAULT.table_elements).unwrap_or(usize::MAX))
         .linear_memory_keep_resident(POOL_KEEPS_BYTES)
         .table_keep_resident(POOL_KEEPS_BYTES)
         .pagemap_scan(Enabled::Auto)
@@ -358,7 +362,7 @@ impl Ticker {
     fn run(&self, engines: &[EngineWeak]) {
         let mut idle = 0;
         loop {
-            std::thread::sleep(Duration::from_millis(limits::EPOCH_TICK_MS));
+            std::thread::sleep(Duration::from_millis(EPOCH_TICK_MS));
             let Some(engines) = engines.iter().map(EngineWeak::upgrade).collect::<Option<Vec<_>>>() else {
                 return;
             };
@@ -404,9 +408,9 @@ mod tests {
         let (own, engines) = (Arc::clone(&ticker), [engine.weak()]);
         let thread = std::thread::spawn(move || own.run(&engines));
         // It rests once the engine can be dropped for good: nothing else holds it then.
-        std::thread::sleep(Duration::from_millis(limits::EPOCH_TICK_MS) * (TICKS_UNTIL_REST + 50));
+        std::thread::sleep(Duration::from_millis(EPOCH_TICK_MS) * (TICKS_UNTIL_REST + 50));
         drop(engine);
-        std::thread::sleep(Duration::from_millis(limits::EPOCH_TICK_MS) * 50);
+        std::thread::sleep(Duration::from_millis(EPOCH_TICK_MS) * 50);
         assert!(!thread.is_finished(), "a resting ticker does not look at the engine");
     }
 }

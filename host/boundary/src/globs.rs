@@ -4,8 +4,13 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
 use crate::bindings::tool::skill::types::Failure;
 use crate::failure::failure;
-use crate::limits;
 use tool_repository::path::with_literal_brackets;
+
+/// Globs of one list query, and bytes of each: compiling them is work done in the host.
+pub(crate) const LIST_GLOBS_MAX: usize = 64;
+
+/// See [`LIST_GLOBS_MAX`].
+pub(crate) const LIST_GLOB_BYTES_MAX: usize = 1_024;
 
 /// The globs of a query.
 #[derive(Debug)]
@@ -17,8 +22,8 @@ pub(crate) struct Globs {
 
 impl Globs {
     pub(crate) fn new(globs: &[String]) -> Result<Self, Failure> {
-        if globs.len() > limits::LIST_GLOBS_MAX {
-            let message = format!("there are more than {} globs", limits::LIST_GLOBS_MAX);
+        if globs.len() > LIST_GLOBS_MAX {
+            let message = format!("there are more than {LIST_GLOBS_MAX} globs");
             return Err(failure("invalid-arguments", message));
         }
         let (excluding, including): (Vec<&str>, Vec<&str>) =
@@ -53,7 +58,7 @@ fn set(globs: &[&str]) -> Result<GlobSet, Failure> {
     let mut builder = GlobSetBuilder::new();
     for glob in globs {
         let invalid = |why: &str| failure("invalid-arguments", format!("the glob `{glob}` is not valid: {why}"));
-        if glob.len() > limits::LIST_GLOB_BYTES_MAX {
+        if glob.len() > LIST_GLOB_BYTES_MAX {
             return Err(invalid("it is too long"));
         }
         let anchored = match glob.strip_prefix('/').unwrap_or(glob) {

@@ -94,93 +94,116 @@ pub use unattended::{NoServices, Nobody, Unrecorded};
 /// Limits of calls. [`Default`] has the engine's limits; tests use smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Linear memory of a call in bytes.
+    /// Linear memory of one call, all instances of it together. A component in Python needs about 60 MiB before it does
+    /// anything and a syntax tree of the largest source file we read (8 MiB) about 120 MiB; twice that is room to work,
+    /// and [`Self::calls_concurrent`] calls at the bound still fit a small machine.
     pub memory_bytes: u64,
-    /// Wall time of a call without recipes.
+    /// Wall time of one call, host calls included. A model waits for it, and the slowest honest call (a search over a
+    /// Linux kernel tree) takes a second.
     pub wall: Duration,
-    /// Wall time of a call in recipes.
+    /// Wall time that one call may spend in recipes (tests, installs), which are outside [`Self::wall`]. Test suites
+    /// of that length are the longest that a user waits for at a terminal.
     pub recipes: Duration,
-    /// Bytes of an answer.
+    /// Bytes of one answer (the contract's number). More than that fills any model's context several times over.
     pub output_bytes: usize,
-    /// Bytes that a call may write to the log.
+    /// Bytes of log messages and of standard output and error that one call may leave in our log.
     pub log_bytes: usize,
-    /// Random bytes of a call.
+    /// Random bytes of one call. Hash seeds take 16; a component in Python takes a few kilobytes.
     pub random_bytes: u64,
-    /// Bytes that one host call copies.
+    /// Bytes that one host call or answer copies. Larger reads return less, as the interface allows; a larger argument or
+    /// answer is a trap. It bounds what the host allocates for a guest, which the guest's own memory bound does not see.
+    /// The largest honest one is a batch with one large file: what is searched may be as large as this.
     pub host_call_bytes: usize,
-    /// Bytes that a call reads from files.
+    /// Bytes that one call may read from the repository. Ten times a Linux kernel tree; a guest that reads more goes in
+    /// circles.
     pub read_bytes: u64,
-    /// Directory entries that a call lists itself.
+    /// Directory entries that one call may walk by itself. A tree of more belongs to the host's list, which is bounded
+    /// elsewhere.
     pub entries: u64,
-    /// Table elements of a call.
+    /// Table elements of one call, all tables together. The largest component known to us (CPython) has 20,000.
     pub table_elements: u64,
-    /// Core instances of a call; the same limit applies to its memories and to its tables.
+    /// Core instances, memories and tables of one call. A component in Python with its dynamic libraries has about 50.
     pub instances: usize,
-    /// Live handles of a call.
+    /// Live handles (descriptors, streams, pollables) of one call. Honest guests hold a handful.
     pub handles: usize,
-    /// Open files and directories of a call.
+    /// Open files and directories of one call: a recursive walk holds one a level. Times [`Self::calls_concurrent`] it stays
+    /// below 1,024, the usual number of a process, so that no call takes another's.
     pub files_open: usize,
-    /// Bytes of a proposal.
+    /// Bytes of a proposal. Source files are small; a model writes a few kilobytes a call.
     pub staged_bytes: u64,
-    /// Files and directories of a proposal.
+    /// Files and directories of a proposal. A rename of a package touches a few hundred.
     pub staged_entries: u64,
-    /// Calls that run at the same time.
+    /// Calls at work at the same time in the process, parts of a sharded call included. The work is bound by processors
+    /// and memory: eight calls at [`Self::memory_bytes`] are 2 GiB.
     pub calls_concurrent: usize,
-    /// Calls that wait for a permit.
+    /// Calls that wait for a turn. A model asks for at most a few dozen at once; more is a fault somewhere.
     pub calls_waiting: usize,
-    /// Calls that wait for a person's answer, without a permit.
+    /// Calls that wait for a person's answer. They hold no turn, or eight open questions would stop all work; but each
+    /// keeps its memory for up to `APPROVAL_SECONDS_MAX`. A person answers only a few at a time, and with those at work
+    /// they fit into the pool of instances.
     pub calls_asking: usize,
-    /// Calls of one session that wait for a person's answer.
+    /// Of these, calls of one session: its open questions leave room for those of other sessions.
     pub asking_of_session: usize,
-    /// Programs that run for calls at the same time. Their calls have no permit meanwhile.
+    /// Runs of tests and installations under way at the same time. Their calls hold no turn, or as many suites as there are
+    /// turns would stop all work for a quarter of an hour; each is bounded by itself (`CONTAIN_MEMORY_BYTES_MAX`), and more
+    /// suites at once than a laptop has cores make each other late.
     pub runs_concurrent: usize,
-    /// Calls that wait for such a program to end, without a permit.
+    /// Calls that wait for one of these to end, without a turn. They keep their memory, as those do whose programs run: ours
+    /// have less than 2 MiB by then. A call begins only with a turn, so that with those at work and those that ask there are
+    /// never more than 40. They have 10 GiB where each is at [`Self::memory_bytes`], which takes components of a team that
+    /// are made for it and that their user has granted to run programs. All of them fit into the pool of instances.
     pub runs_waiting: usize,
-    /// Programs and waiting calls of one session, together.
+    /// Of both, calls of one session. An agent that starts one suite after the other leaves runs to the other sessions.
     pub runs_of_session: usize,
-    /// Longest wait of a call for its permit, or for its program to start.
+    /// Longest wait of a call for its turn: as long as the calls before it may take. The wait for a run is as long.
     pub turn_wait: Duration,
-    /// Parts of a sharded call.
+    /// Parts of a sharded call at work at the same time. Beyond the number of cores of a laptop nothing is gained.
     pub parts: usize,
-    /// Time for compiling a foreign component.
+    /// Time for compiling one foreign component. The largest known take 8 s on two cores.
     pub compile: Duration,
-    /// Memory for compiling a foreign component.
+    /// Memory of one compilation, all its threads together; on a machine with less than twice this, half of what it has. The
+    /// largest known components take about 1 GiB on eight cores.
     pub compile_memory_bytes: u64,
-    /// Wall time of `describe`.
+    /// Wall time of `describe`, which only builds a constant. A Python component takes a tenth of a second.
     pub describe: Duration,
+}
+
+impl Limits {
+    /// The limits of calls in use.
+    pub const DEFAULT: Self = Self {
+        memory_bytes: 256 * 1024 * 1024,
+        wall: Duration::from_millis(30_000),
+        recipes: Duration::from_millis(15 * 60_000),
+        output_bytes: 1024 * 1024,
+        log_bytes: 64 * 1024,
+        random_bytes: 1024 * 1024,
+        host_call_bytes: 16 * 1024 * 1024,
+        read_bytes: 16 * 1024 * 1024 * 1024,
+        entries: 2_000_000,
+        table_elements: 200_000,
+        instances: 200,
+        handles: 1_024,
+        files_open: 64,
+        staged_bytes: 32 * 1024 * 1024,
+        staged_entries: 2_000,
+        calls_concurrent: 8,
+        calls_waiting: 128,
+        calls_asking: 16,
+        asking_of_session: 4,
+        runs_concurrent: 8,
+        runs_waiting: 8,
+        runs_of_session: 4,
+        turn_wait: Duration::from_millis(60_000),
+        parts: 8,
+        compile: Duration::from_millis(120_000),
+        compile_memory_bytes: 4 * 1024 * 1024 * 1024,
+        describe: Duration::from_millis(5_000),
+    };
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            memory_bytes: limits::CALL_MEMORY_BYTES_MAX,
-            wall: Duration::from_millis(limits::CALL_WALL_MS_MAX),
-            recipes: Duration::from_millis(limits::CALL_RECIPE_MS_MAX),
-            output_bytes: limits::OUTPUT_BYTES_MAX,
-            log_bytes: limits::CALL_LOG_BYTES_MAX,
-            random_bytes: limits::CALL_RANDOM_BYTES_MAX,
-            host_call_bytes: limits::HOST_CALL_BYTES_MAX,
-            read_bytes: limits::CALL_READ_BYTES_MAX,
-            entries: limits::CALL_ENTRIES_MAX,
-            table_elements: limits::CALL_TABLE_ELEMENTS_MAX,
-            instances: limits::CALL_INSTANCES_MAX,
-            handles: limits::CALL_HANDLES_MAX,
-            files_open: limits::CALL_FILES_OPEN_MAX,
-            staged_bytes: limits::STAGED_BYTES_MAX,
-            staged_entries: limits::STAGED_ENTRIES_MAX,
-            calls_concurrent: limits::CALLS_CONCURRENT_MAX,
-            calls_waiting: limits::CALLS_WAITING_MAX,
-            calls_asking: limits::CALLS_ASKING_MAX,
-            asking_of_session: limits::SESSION_CALLS_ASKING_MAX,
-            runs_concurrent: limits::CALLS_RUNNING_MAX,
-            runs_waiting: limits::CALLS_RUN_WAITING_MAX,
-            runs_of_session: limits::SESSION_CALLS_RUNNING_MAX,
-            turn_wait: Duration::from_millis(limits::CALL_TURN_WAIT_MS_MAX),
-            parts: limits::CALL_PARTS_MAX,
-            compile: Duration::from_millis(limits::COMPILE_MS_MAX),
-            compile_memory_bytes: limits::COMPILE_MEMORY_BYTES_MAX,
-            describe: Duration::from_millis(limits::DESCRIBE_WALL_MS_MAX),
-        }
+        Self::DEFAULT
     }
 }
 

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::Limits;
 use crate::bindings::tool::skill::types::Failure;
 use crate::budget::CallBudget;
 use crate::failure::{failure, hinted};
-use crate::limits;
 use tool_core::text::visible_name;
 use tool_repository::normalise;
 
@@ -80,8 +80,8 @@ impl ProposalTerms {
 
     fn check_count(&self) -> Result<(), Failure> {
         let count = self.bases.len() + self.executable.len();
-        if count as u64 >= 2 * limits::STAGED_ENTRIES_MAX {
-            let max = limits::STAGED_ENTRIES_MAX;
+        if count as u64 >= 2 * Limits::DEFAULT.staged_entries {
+            let max = Limits::DEFAULT.staged_entries;
             return Err(failure("limit", format!("the proposal has more than {max} files")));
         }
         Ok(())
@@ -112,7 +112,6 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::Limits;
 
     fn call() -> std::sync::Arc<CallBudget> {
         let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());

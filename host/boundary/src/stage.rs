@@ -17,8 +17,8 @@ use super::bindings::tool::skill::types::Failure;
 use super::policy::{Decision, Writes};
 pub use super::proposal::ProposalTerms;
 use super::runner;
-use super::{CallContext, ChangeKind, Question, Services, SessionFiles, consent, denied};
-use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX, STAGED_BYTES_MAX, STAGED_ENTRIES_MAX};
+use super::{CallContext, ChangeKind, Limits, Question, Services, SessionFiles, consent, denied};
+use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX};
 use tool_core::api::{Effect, PolicyRequest};
 use tool_core::digest::sha256_hex;
 use tool_core::disk::Disk;
@@ -30,6 +30,9 @@ use tool_repository::changes::{
 use tool_repository::folded_look;
 use tool_repository::lock_wait;
 use tool_repository::{self, path};
+
+const STAGED_BYTES_MAX: u64 = Limits::DEFAULT.staged_bytes;
+const STAGED_ENTRIES_MAX: u64 = Limits::DEFAULT.staged_entries;
 
 /// Everything that a successful call proposes.
 #[derive(Clone, Copy)]

@@ -19,6 +19,9 @@ use crate::staging::Stage;
 use crate::{CallContext, CallError};
 use tool_core::api::{Effect, ErrorKind};
 
+/// Bytes at the end of standard error that are kept to explain a crash. A panic's message is one or two lines.
+pub(crate) const STDERR_TAIL_BYTES: usize = 2 * 1024;
+
 /// Hint for an effect that `--allow` cannot grant.
 const UNDECLARED: &str = "only what the skill's own description declares can be granted";
 
@@ -309,7 +312,7 @@ mod tests {
             state.say(&[b'x'; 1_000], true);
         }
         state.say(b"the end", true);
-        assert_eq!(state.stderr.len(), crate::limits::STDERR_TAIL_BYTES);
+        assert_eq!(state.stderr.len(), STDERR_TAIL_BYTES);
         assert!(state.stderr.ends_with(b"the end"));
     }
 

@@ -11,7 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tool_repository::normalise;
 use tool_repository::origins::{FileOrigin, FileOrigins};
 
-use crate::{CallContext, Conversation, SessionFiles, limits};
+use crate::{CallContext, Conversation, SessionFiles};
+
+/// Places outside of the user's own files that one call, and a session, remember by name. One is enough to taint.
+pub(crate) const FOREIGN_PLACES_MAX: usize = 16;
 
 /// Text from outside that has entered the conversation of a session.
 #[derive(Debug, Default)]
@@ -43,7 +46,7 @@ impl Taint {
         // Also counted if all places are known: a yes for the session was given before this text.
         self.texts.fetch_add(u64::from(!places.is_empty()), Ordering::SeqCst);
         for place in places {
-            if known.len() < limits::FOREIGN_PLACES_MAX && !known.contains(place) {
+            if known.len() < FOREIGN_PLACES_MAX && !known.contains(place) {
                 known.push(place.clone());
             }
         }

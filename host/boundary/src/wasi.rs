@@ -28,10 +28,11 @@ use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtxView};
 
 use crate::budget::Stop;
 use crate::exchange::HttpExchange;
+use crate::log;
 use crate::staging::StageError;
+use crate::store::STDERR_TAIL_BYTES;
 use crate::store::StoreState;
 use crate::streams::{GuestOutput, Input};
-use crate::{limits, log};
 use tool_core::api::ErrorKind;
 
 /// Longest sleep between two checks of the deadline and of cancellation.
@@ -165,7 +166,7 @@ impl StoreState {
         log::record(&self.call, "debug", &String::from_utf8_lossy(contents));
         if keep {
             self.stderr.extend_from_slice(contents);
-            let excess = self.stderr.len().saturating_sub(limits::STDERR_TAIL_BYTES);
+            let excess = self.stderr.len().saturating_sub(STDERR_TAIL_BYTES);
             self.stderr.drain(..excess);
         }
     }

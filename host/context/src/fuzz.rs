@@ -2,6 +2,7 @@
 
 use super::operation::{citations, proposals};
 use super::{entry, profile, symbols, vault};
+use crate::operation::citations::CITATIONS_MAX;
 use input::Input;
 use tool_repository::file_role;
 
@@ -30,7 +31,7 @@ const NAMES: [&str; 13] = [
 pub fn answers(bytes: &[u8]) {
     let answer = String::from_utf8_lossy(bytes);
     let (citations, _) = citations::parse(&answer);
-    assert!(citations.len() <= tool_core::limits::CITATIONS_MAX);
+    assert!(citations.len() <= CITATIONS_MAX);
     let mut end = 0;
     for citation in &citations {
         let written = answer.get(citation.at.clone()).expect("a citation lies in the text");

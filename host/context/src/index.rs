@@ -60,6 +60,9 @@ pub use bounds::{
 pub use narrow::FileVerdict;
 pub use pattern::{PatternKind, SearchPattern};
 
+/// Largest file in which a name is looked for. The index knows the trigrams of files up to this size.
+pub(crate) const SEARCHED_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
 /// The indexes below a home directory. It keeps those open that were used last.
 #[derive(Debug)]
 pub struct Indexes {

@@ -9,10 +9,11 @@ use std::ops::RangeInclusive;
 use memchr::memmem::Finder;
 use tokio_util::sync::CancellationToken;
 
+use crate::index::SEARCHED_FILE_BYTES_MAX;
 use crate::symbols::{DetailedSymbol, SymbolForm, SymbolUse, SyntaxDetails, SyntaxParser, UseForm};
 use crate::text_of;
 use crate::{FileVerdict, Indexes, PatternKind, SearchPattern};
-use tool_core::limits::{FILE_READ_BYTES_MAX, RANKED_FILE_BYTES_MAX, SEARCHED_FILE_BYTES_MAX};
+use tool_core::limits::{FILE_READ_BYTES_MAX, RANKED_FILE_BYTES_MAX};
 use tool_repository::bulk::{Names, Read, Wanted};
 use tool_repository::{EntryKind, OpenError, Repository, ScanError};
 

@@ -15,9 +15,13 @@ use super::rank::MeasuredFile;
 use super::weights::WEIGHTS;
 use super::{ProfileLookup, SelectionTree};
 use super::{SymbolPlace, Target};
-use crate::limits::{CENTRAL_FILES_READ_MAX, SELECTED_FILES_MAX, SELECTED_FILES_MIN};
+use crate::limits::{SELECTED_FILES_MAX, SELECTED_FILES_MIN};
 use tool_core::api::Operation;
 use tool_repository::file_role::{self, Role, parent};
+
+/// Files read to find the central ones where there is no task. Enough for what two or three steps of imports reach from
+/// an entry point, few enough to be read in some ten milliseconds.
+const CENTRAL_FILES_READ_MAX: usize = 400;
 
 /// A file with the reasons for its selection.
 #[derive(Debug, Clone, PartialEq, Default)]

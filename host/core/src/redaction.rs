@@ -23,6 +23,13 @@ use std::collections::BTreeSet;
 
 pub use session::{KeyFingerprint, Redactor};
 
+/// Bytes of one key that is kept. A private key in one line has 3,300; together with `REDACTION_KEYS_MAX` it bounds
+/// what a session remembers to 64 MiB.
+const REDACTION_KEY_BYTES_MAX: usize = 16 * 1024;
+
+/// Lines of one private key. The largest in use, RSA of 16,384 bits, has 200.
+const REDACTION_KEY_LINES_MAX: usize = 256;
+
 /// Prefix of every placeholder.
 pub const START: &str = "[redacted:";
 

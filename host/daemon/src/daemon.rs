@@ -47,6 +47,10 @@ pub use start::{Announcement, start};
 pub use state::{Record, find, has_left, token_path};
 pub use stop::{ended, find_staying, stop};
 
+/// Longest time that a starting daemon tries to get the lock while no holder publishes its address, and that a client
+/// waits for that address: a look at the lock lasts microseconds, a start some ten milliseconds.
+const LOCK_PATIENCE_MS: u64 = 2_000;
+
 /// Address in the record of a daemon without a port.
 const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
@@ -270,7 +274,7 @@ pub fn lost(home: &Path) -> Option<Problem> {
 
 /// Waits a little until the holder of the lock has written its record, or has ended.
 fn settles(home: &Path) -> bool {
-    let deadline = std::time::Instant::now() + Duration::from_millis(limits::LOCK_PATIENCE_MS);
+    let deadline = std::time::Instant::now() + Duration::from_millis(LOCK_PATIENCE_MS);
     while std::time::Instant::now() < deadline {
         if find(home).is_some() || !lock::is_held(home) {
             return true;

@@ -9,13 +9,16 @@ mod scene;
 mod table;
 
 use tokio_util::sync::CancellationToken;
-use tool_core::limits;
 use tool_sandbox::contain::{self, Sandbox};
 
 use crate::{ProbeOutcome, ProbeResult};
 #[cfg(target_os = "linux")]
 pub(crate) use scene::{BOUNDS, python};
 pub use table::{ATTEMPTS, Attempt, Expected};
+
+/// Room that must be free for temporary files before attempts to get out are made: some write as much as they are let,
+/// and one that ends for want of room shows nothing.
+const PROBE_ROOM_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Whether there is a place to make attempts in: a folder for temporary files that can be used and has room. The error
 /// is a sentence without its full stop.
@@ -28,7 +31,7 @@ pub fn check_room() -> Result<(), String> {
 }
 
 fn is_enough(free: u64) -> Result<(), String> {
-    if free < limits::PROBE_ROOM_BYTES {
+    if free < PROBE_ROOM_BYTES {
         Err(format!("has only {} kB of room", free / 1000))
     } else {
         Ok(())
@@ -81,8 +84,8 @@ mod tests {
 
     #[test]
     fn attempts_need_room() {
-        assert_eq!(is_enough(limits::PROBE_ROOM_BYTES), Ok(()));
-        assert!(is_enough(limits::PROBE_ROOM_BYTES - 1).is_err());
+        assert_eq!(is_enough(PROBE_ROOM_BYTES), Ok(()));
+        assert!(is_enough(PROBE_ROOM_BYTES - 1).is_err());
         assert_eq!(is_enough(64_000), Err("has only 64 kB of room".to_owned()));
     }
 }

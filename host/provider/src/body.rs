@@ -12,7 +12,7 @@ use super::ProviderEvent;
 use super::failure::{Class, Failure};
 use super::sse::{Frame, Framer};
 use super::wire::{Decoder, Progress};
-use crate::limits;
+use crate::sse::PROVIDER_ERROR_BYTES_MAX;
 
 /// Bytes kept of the answer to one request: its text, thinking, calls and everything else with the envelope in which
 /// they came. That is some 200 bytes for each token, and 128,000 tokens is the longest answer that any vendor sells.
@@ -91,7 +91,7 @@ impl<'a> Body<'a> {
                 Ok(())
             }
             BodyForm::Events { framer, start } => {
-                let room = limits::PROVIDER_ERROR_BYTES_MAX.saturating_sub(start.len());
+                let room = PROVIDER_ERROR_BYTES_MAX.saturating_sub(start.len());
                 start.extend_from_slice(&chunk[..room.min(chunk.len())]);
                 framer.feed(chunk, &mut arrived)
             }
@@ -245,6 +245,6 @@ mod unit {
         let BodyForm::Events { start, .. } = &body.form else {
             panic!("it is a stream")
         };
-        assert_eq!(start.len(), limits::PROVIDER_ERROR_BYTES_MAX);
+        assert_eq!(start.len(), PROVIDER_ERROR_BYTES_MAX);
     }
 }

@@ -10,6 +10,7 @@ use super::failure::one_line;
 use super::receiver::{ReceiverCheck, ReceiverLayer};
 use super::roots::NamedAuthorities;
 use crate::limits;
+use crate::receiver::PROVIDER_CONNECT_SECONDS_MAX;
 use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem};
 
@@ -49,7 +50,7 @@ pub(super) fn build_client(
                 .then(|| loopback_proxy(&url, environment))
                 .flatten(),
         })
-        .connect_timeout(limits::seconds(limits::PROVIDER_CONNECT_SECONDS_MAX));
+        .connect_timeout(limits::seconds(PROVIDER_CONNECT_SECONDS_MAX));
     if is_loopback(&url) && url.scheme() == "http" {
         // A new connection costs 0.1 ms here. On a kept one many a small server lets each answer wait for 40 ms: it
         // holds the body back until the head is confirmed, which the system puts off on a connection that talks.

@@ -11,6 +11,9 @@ use super::{Usage, address};
 use tool_config::ProviderSettings;
 use tool_core::api::ProviderName;
 
+/// Asking a server for the size of its context, all places where it may stand together: a session waits for it.
+pub(crate) const PROVIDER_CONTEXT_SECONDS_MAX: u64 = 2;
+
 /// Estimated tokens of a prompt, from which on a server's count far below is a sign that the prompt was cut. Below it,
 /// our estimate is mostly that of schemas and errs by more; the smallest usual context is 2048.
 const TRUNCATION_ALARM_TOKENS_MIN: u64 = 2000;

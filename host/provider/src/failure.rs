@@ -12,10 +12,16 @@ use super::classify::classify;
 pub(super) use super::classify::{Class, is_template_complaint};
 use super::redact::scrubbed;
 use super::retry_after;
-use crate::limits::{PROVIDER_CALLS_MAX, PROVIDER_QUOTE_CHARS_MAX};
 use tool_config::{Api, ProviderSettings};
 use tool_core::api::ProviderName;
 use tool_core::api::{ErrorKind, Problem};
+
+/// Longest quotation of a provider's own words in a message of ours: one line of a terminal or two.
+pub(crate) const PROVIDER_QUOTE_CHARS_MAX: usize = 240;
+
+/// Tool calls of one answer. A model asks for some dozens at most, and each piece of a stream is compared with all calls so
+/// far.
+pub(crate) const PROVIDER_CALLS_MAX: usize = 256;
 
 /// Levels of objects, and of JSON within strings, that are unfolded in an upstream's error. Routers nest three errors,
 /// each some four levels deep.

@@ -18,7 +18,7 @@ use super::model_facts::Learned;
 use super::sse::Frame;
 use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};
 use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids};
-use crate::limits::PROVIDER_CALLS_MAX;
+use crate::failure::PROVIDER_CALLS_MAX;
 use tool_config::ProviderSettings;
 
 /// The wire, bound to a model.

@@ -36,9 +36,16 @@ use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck};
 use super::redact::{Shield, scrubbed};
 use super::wire::{Adaptation, Progress, Wire};
 use super::{EventStream, Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, retry, retry_after};
+use crate::context_size::PROVIDER_CONTEXT_SECONDS_MAX;
 use crate::limits;
+use crate::receiver::PROVIDER_CONNECT_SECONDS_MAX;
+use crate::sse::PROVIDER_ERROR_BYTES_MAX;
 use tool_config::{ProviderSettings, TokenPrice};
 use tool_core::api::{ErrorKind, Problem, ProviderName};
+
+/// Time that an answer is read on after it has ended by its own account: the usage report comes after the end, but some
+/// servers then never close the connection.
+pub(crate) const PROVIDER_CLOSING_SECONDS_MAX: u64 = 2;
 
 /// Number of times that one request may be changed to what the server accepts.
 const ADAPTATIONS_MAX: u32 = 4;
@@ -180,7 +187,7 @@ impl HttpProvider {
     async fn ask_tokenizer(&self, text: &str) -> Option<u64> {
         let url = format!("{}/tokenize", origin(&self.settings.url)?);
         let body = json!({"model": self.settings.model, "content": text, "prompt": text});
-        let bound = limits::seconds(limits::PROVIDER_CONTEXT_SECONDS_MAX);
+        let bound = limits::seconds(PROVIDER_CONTEXT_SECONDS_MAX);
         tokens_counted(&self.post_json(&url, &body, bound).await?)
     }
 
@@ -203,7 +210,7 @@ impl HttpProvider {
 
     /// Waits at most 2 seconds for each answer.
     pub(super) async fn ask_context_size(&self) -> ContextAnswer {
-        let bound = limits::seconds(limits::PROVIDER_CONTEXT_SECONDS_MAX);
+        let bound = limits::seconds(PROVIDER_CONTEXT_SECONDS_MAX);
         let asked = timeout(bound, self.ask_context_places(bound)).await;
         asked.ok().flatten().unwrap_or(ContextAnswer::Unknown)
     }
@@ -353,7 +360,7 @@ impl Provider for HttpProvider {
                 return None;
             }
             let builder = self.request(Method::GET, self.wire.models_path()).await.ok()?;
-            let list = fetch(builder, limits::seconds(limits::PROVIDER_CONTEXT_SECONDS_MAX))
+            let list = fetch(builder, limits::seconds(PROVIDER_CONTEXT_SECONDS_MAX))
                 .await
                 .ok()?;
             let mut models = described(&list).into_iter();
@@ -670,7 +677,7 @@ impl Reading<'_> {
     async fn advance(&mut self, events: &mut Vec<ProviderEvent>, idle: Duration) -> Result<bool, Failure> {
         let closing = self.body.progress() == Progress::Closing;
         let until = match self.body.bytes() {
-            _ if closing => self.last_frame + limits::seconds(limits::PROVIDER_CLOSING_SECONDS_MAX),
+            _ if closing => self.last_frame + limits::seconds(PROVIDER_CLOSING_SECONDS_MAX),
             0 => self.first_byte_until,
             _ => Instant::now() + idle,
         };
@@ -722,11 +729,11 @@ async fn refuse_failures(response: Response) -> Result<Response, Failure> {
 /// As much of a body as an error needs, and no longer than that takes.
 pub(super) async fn capped_body(mut response: Response) -> String {
     let mut body = Vec::new();
-    let until = Instant::now() + limits::seconds(limits::PROVIDER_CONNECT_SECONDS_MAX);
+    let until = Instant::now() + limits::seconds(PROVIDER_CONNECT_SECONDS_MAX);
     while let Ok(Ok(Some(chunk))) = timeout_at(until, response.chunk()).await {
-        let room = limits::PROVIDER_ERROR_BYTES_MAX - body.len();
+        let room = PROVIDER_ERROR_BYTES_MAX - body.len();
         body.extend_from_slice(&chunk[..room.min(chunk.len())]);
-        if body.len() == limits::PROVIDER_ERROR_BYTES_MAX {
+        if body.len() == PROVIDER_ERROR_BYTES_MAX {
             break;
         }
     }

@@ -18,7 +18,7 @@ use super::shape::MessagesThinking;
 use super::sse::Frame;
 use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};
 use super::{LabelMark, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, schema, shape};
-use crate::limits::PROVIDER_CALLS_MAX;
+use crate::failure::PROVIDER_CALLS_MAX;
 use tool_config::ProviderSettings;
 
 /// Output tokens of one request on the Messages wire, where the user sets none: the wire demands a number. Every

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::context_size::origin;
 use super::trial::TRIAL_SECONDS_MAX;
 use super::{Options, over_http};
+use crate::context_size::PROVIDER_CONTEXT_SECONDS_MAX;
 use crate::limits::{self, SHORT_CONTEXT_TOKENS};
 use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem, ProviderName};
@@ -41,7 +42,7 @@ pub async fn find_larger_model(settings: &ProviderSettings, options: &Options, l
 /// What the server says of one of its models; none where it has no such model.
 async fn show(settings: &ProviderSettings, options: &Options, model: &str) -> Option<Value> {
     let url = format!("{}/api/show", origin(&settings.url)?);
-    let bound = limits::seconds(limits::PROVIDER_CONTEXT_SECONDS_MAX);
+    let bound = limits::seconds(PROVIDER_CONTEXT_SECONDS_MAX);
     let server = over_http(settings, options).ok()?;
     server.post_json(&url, &json!({"model": model}), bound).await
 }

@@ -25,6 +25,9 @@ use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem};
 use tool_socket::{Receivers, receivers};
 
+/// Reaching a host takes at most this long; past it the address is wrong or a firewall swallows the packets.
+pub(crate) const PROVIDER_CONNECT_SECONDS_MAX: u64 = 15;
+
 /// The users that may receive the data for a provider, and how the receivers of a connection are found.
 #[derive(Clone)]
 pub(super) struct ReceiverCheck {
@@ -87,7 +90,7 @@ impl ReceiverCheck {
 
     /// Fails where another user may receive the data for a proxy. A connection that sends nothing shows the user.
     async fn check_proxy(&self, (host, port): &(String, u16)) -> Result<(), BoxError> {
-        let patience = limits::seconds(limits::PROVIDER_CONNECT_SECONDS_MAX);
+        let patience = limits::seconds(PROVIDER_CONNECT_SECONDS_MAX);
         // A proxy that cannot be reached gets nothing. The connection of the request then fails with its own error.
         let Ok(Ok(stream)) = timeout(patience, TcpStream::connect((host.as_str(), *port))).await else {
             return Ok(());

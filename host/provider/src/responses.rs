@@ -17,7 +17,7 @@ use super::sse::Frame;
 use super::usage::read_usage;
 use super::wire::{Adaptation, Decoder, Progress, Wire, bearer, completed};
 use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, shape};
-use crate::limits::PROVIDER_CALLS_MAX;
+use crate::failure::PROVIDER_CALLS_MAX;
 use tool_config::ProviderSettings;
 
 /// The wire, bound to a model, with what was learned about it so far.

@@ -4,7 +4,10 @@
 //! comments are dropped; several `data` lines make one frame. A frame that grows beyond its bound is an error, never a
 //! growing buffer.
 
-use crate::limits::{PROVIDER_ERROR_BYTES_MAX, SSE_FRAME_BYTES_MAX};
+use crate::limits::SSE_FRAME_BYTES_MAX;
+
+/// Bytes that are read of an error's body: the sentence stands at its start, and proxies answer with whole pages.
+pub(crate) const PROVIDER_ERROR_BYTES_MAX: usize = 64 * 1024;
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -17,6 +17,7 @@ use futures_util::StreamExt;
 use serde_json::json;
 
 use super::*;
+use crate::receiver::PROVIDER_CONNECT_SECONDS_MAX;
 use tool_config::Secret;
 use tool_core::api::ErrorKind;
 use tool_core::api::ProviderName;
@@ -479,5 +480,5 @@ async fn the_body_of_an_error_that_trickles_is_not_waited_for() {
         "{}",
         answer.problem()
     );
-    assert!(started.elapsed() < Duration::from_secs(limits::PROVIDER_CONNECT_SECONDS_MAX));
+    assert!(started.elapsed() < Duration::from_secs(PROVIDER_CONNECT_SECONDS_MAX));
 }

@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::walk::secret_at;
 use super::{Identity, Repository, rules, secrets};
-use tool_core::limits::{CONTAIN_ENTRIES_MAX, HIDDEN_ENTRIES_MAX};
+use crate::walk::HIDDEN_ENTRIES_MAX;
+use tool_core::limits::CONTAIN_ENTRIES_MAX;
 
 /// Reason why the hidden entries cannot be listed.
 #[derive(Debug, thiserror::Error)]

@@ -14,10 +14,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::fingerprint::ScanFingerprint;
 use tool_core::limits::{
-    IGNORE_FILE_BYTES_MAX, IGNORE_FILE_PATTERNS_MAX, IGNORE_FILES_KEPT_MAX, IGNORE_FOREIGN_BYTES_MAX,
-    IGNORE_FOREIGN_PATTERNS_MAX, IGNORE_LEVELS_MAX, IGNORE_NAMED_MAX, IGNORE_PATTERN_BYTES_MAX, IGNORE_WALK_BYTES_MAX,
-    IGNORE_WALK_PATTERNS_MAX, SCAN_SETTLING_MS,
+    IGNORE_FILE_BYTES_MAX, IGNORE_FILE_PATTERNS_MAX, IGNORE_FOREIGN_BYTES_MAX, IGNORE_FOREIGN_PATTERNS_MAX,
+    IGNORE_LEVELS_MAX, IGNORE_PATTERN_BYTES_MAX, IGNORE_WALK_BYTES_MAX, IGNORE_WALK_PATTERNS_MAX, SCAN_SETTLING_MS,
 };
+
+/// Compiled ignore files that are kept for the next walk. Repositories of one team have a handful, the largest some
+/// hundreds.
+pub(crate) const IGNORE_FILES_KEPT_MAX: usize = 1_024;
+
+/// Ignore files over a budget that one answer names.
+pub(crate) const IGNORE_NAMED_MAX: usize = 8;
 
 /// To whom an ignore file belongs, by its directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -23,7 +23,11 @@ use super::open::{self, Identity, Root};
 use super::rules::{self, Rules};
 use super::tracked::{TrackedPaths, TrackedTree, TrackedWithin, count_below};
 use super::{EntryKind, path, secrets};
-use tool_core::limits::{HIDDEN_ENTRIES_MAX, SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_SETTLING_MS, SCAN_THREADS_MAX};
+use tool_core::limits::{SCAN_ENTRIES_MAX, SCAN_SECONDS_MAX, SCAN_SETTLING_MS, SCAN_THREADS_MAX};
+
+/// Entries of hidden directories whose identity is remembered, so that hard links to them are refused. Folders of keys
+/// and credentials hold a handful.
+pub(crate) const HIDDEN_ENTRIES_MAX: u64 = 10_000;
 
 /// The files of a repository as the user sees them.
 #[derive(Debug, Clone, Default)]

@@ -7,6 +7,9 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 
 use crate::mark::RunMark;
 
+/// Largest file that a run may write: more than any build product, less than a disk.
+pub(crate) const PROCESS_FILE_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
+
 /// The process group of one run.
 #[derive(Debug)]
 pub(super) struct Group {
@@ -40,7 +43,7 @@ impl Group {
                 let _ = prlimit(Some(self.leader), resource, both);
             };
             limit(Resource::Core, 0);
-            limit(Resource::Fsize, crate::limits::PROCESS_FILE_BYTES_MAX);
+            limit(Resource::Fsize, PROCESS_FILE_BYTES_MAX);
         }
     }
 
@@ -93,8 +96,8 @@ mod strays {
 
     use rustix::process::{Pid, PidfdFlags, Signal};
 
-    use crate::limits;
     use crate::mark::{RunMark, list_processes, read_environment};
+    use crate::orphans::PROCESS_STRAY_ROUNDS_MAX;
 
     /// Kills them, in several rounds: a process that is just starting another may be missed in one.
     pub(super) fn kill(mark: &RunMark) {
@@ -104,7 +107,7 @@ mod strays {
 
     /// Repeats until a round has found nothing, or up to the limit.
     fn repeat(mut round: impl FnMut() -> usize) {
-        for _ in 0..limits::PROCESS_STRAY_ROUNDS_MAX {
+        for _ in 0..PROCESS_STRAY_ROUNDS_MAX {
             if round() == 0 {
                 return;
             }
@@ -139,7 +142,7 @@ mod strays {
                 rounds += 1;
                 usize::from(rounds < 10_000)
             });
-            assert_eq!(rounds, limits::PROCESS_STRAY_ROUNDS_MAX);
+            assert_eq!(rounds, PROCESS_STRAY_ROUNDS_MAX);
         }
     }
 }

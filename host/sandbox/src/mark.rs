@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::process::Pid;
 
-use crate::limits;
+/// Bytes that are read of a process's environment: what the kernel allows for one by default.
+pub(crate) const PROCESS_ENVIRONMENT_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
 /// A mark in the environment of a run, by which processes that left its group are found.
 ///
@@ -71,8 +72,7 @@ pub(super) fn read_environment(pid: Pid) -> io::Result<Vec<u8>> {
 
 fn read_bounded(file: impl Read) -> io::Result<Vec<u8>> {
     let mut environment = Vec::new();
-    file.take(limits::PROCESS_ENVIRONMENT_BYTES_MAX)
-        .read_to_end(&mut environment)?;
+    file.take(PROCESS_ENVIRONMENT_BYTES_MAX).read_to_end(&mut environment)?;
     Ok(environment)
 }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn of_an_environment_a_bounded_part_is_read() {
-        let max = usize::try_from(limits::PROCESS_ENVIRONMENT_BYTES_MAX).expect("it is small");
+        let max = usize::try_from(PROCESS_ENVIRONMENT_BYTES_MAX).expect("it is small");
         assert_eq!(read_bounded(&b"A=1\0"[..]).expect("it is there"), b"A=1\0");
         assert_eq!(
             read_bounded(io::repeat(0).take(max as u64 + 9))

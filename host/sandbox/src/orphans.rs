@@ -6,8 +6,10 @@
 
 use rustix::process::Pid;
 
-use crate::limits;
 use crate::mark::{RunMark, list_processes, namespace, start_ticks};
+
+/// Rounds that look for the processes that left a run's group. Each round ends those that the round before missed.
+pub(crate) const PROCESS_STRAY_ROUNDS_MAX: u32 = 5;
 
 /// Kills the processes of runs whose daemon is gone. Returns how many there were.
 pub fn end_orphans() -> usize {
@@ -16,7 +18,7 @@ pub fn end_orphans() -> usize {
     };
     let mut ended = 0;
     // In several rounds: a process that is just starting another may be missed in one.
-    for _ in 0..limits::PROCESS_STRAY_ROUNDS_MAX {
+    for _ in 0..PROCESS_STRAY_ROUNDS_MAX {
         let round = list_processes().filter(|&pid| end_if_orphan(pid, namespace)).count();
         ended += round;
         if round == 0 {

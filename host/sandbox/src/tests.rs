@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::group::PROCESS_FILE_BYTES_MAX;
 
 fn script(text: &str) -> CommandSpec {
     CommandSpec {
@@ -207,7 +208,7 @@ fn no_zombie_stays() {
 fn a_run_leaves_no_core_dump_and_no_endless_file() {
     // The limits are set just after the start, so the program gives them a moment.
     let output = run_for(10, "sleep 0.2; ulimit -c; ulimit -f");
-    let blocks = limits::PROCESS_FILE_BYTES_MAX / 512;
+    let blocks = PROCESS_FILE_BYTES_MAX / 512;
     let lines = output.output.lines().collect::<Vec<_>>();
     assert_eq!(lines[0], "0");
     assert!(

@@ -21,7 +21,6 @@ use toml::Spanned;
 use super::plain::{self, Links};
 use super::policy::{Cause, Policy};
 use super::{CallContext, Inspection, RawArguments, SessionFiles, SkillHost, Trial};
-use crate::limits;
 use compare::Came;
 use tool_boundary::failures;
 use tool_core::api::{Effect, ErrorKind, Grant};
@@ -29,6 +28,12 @@ use tool_core::api::{PolicyRequest, Problem, Receipt};
 use tool_core::text::{nearest, nearest_key};
 use tool_repository::{Options, Repository};
 use tool_sandbox::contain;
+
+/// Bytes of a skill's file of cases. Texts of answers are in it; what is longer belongs into the fixture.
+const CASES_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Cases of a skill. Each copies the fixture and runs a call, some milliseconds.
+const CASES_MAX: usize = 1000;
 
 /// Name of the file with the cases.
 pub const FILE: &str = "cases.toml";
@@ -243,7 +248,7 @@ pub struct CaseResult {
 /// The file cannot be read, is not valid or has no cases.
 pub fn read(folder: &Path) -> Result<Vec<Case>, CasesError> {
     let path = folder.join(FILE);
-    let text = plain::read_text(&path, limits::CASES_BYTES_MAX, Links::Followed);
+    let text = plain::read_text(&path, CASES_BYTES_MAX, Links::Followed);
     let text = text.map_err(|source| CasesError::Io {
         path: path.clone(),
         action: "read",
@@ -282,8 +287,8 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Case>, CasesError> {
     if file.case.is_empty() {
         return Err(CasesError::Empty { path: path.to_owned() });
     }
-    if let Some(first) = file.case.get(limits::CASES_MAX) {
-        let max = limits::CASES_MAX;
+    if let Some(first) = file.case.get(CASES_MAX) {
+        let max = CASES_MAX;
         return Err(at(first.span().start, format!("there are more than {max} cases")));
     }
     let mut cases: Vec<Case> = Vec::new();

@@ -157,7 +157,7 @@ mod tests {
 
     fn compiled(wasm: &[u8], time: Duration, cancel: &CancellationToken) -> Result<Vec<u8>, String> {
         let runtime = Runtime::global().expect("the engine starts");
-        let memory_bytes = limits::COMPILE_MEMORY_BYTES_MAX;
+        let memory_bytes = tool_boundary::Limits::DEFAULT.compile_memory_bytes;
         compile(runtime, wasm.into(), CompileBounds { time, memory_bytes }, cancel)
     }
 

@@ -24,6 +24,9 @@ use tool_core::api::Effect;
 use tool_core::api::{ErrorKind, Problem, SkillEntry, SkillOrigin, SkillState};
 use tool_repository::{OpenError, Repository};
 
+/// Bytes of a lock file: `TEAM_SKILLS_MAX` rows have some 50 kilobytes.
+const LOCK_BYTES_MAX: u64 = 256 * 1024;
+
 /// Name of the file. It is protected, so that no model writes it.
 pub const NAME: &str = "skills.lock";
 
@@ -338,7 +341,7 @@ impl Lock {
     /// The file cannot be read or parsed.
     pub fn of(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Self>, LockError> {
         let path = Path::new(NAME);
-        match repository.read_within(NAME, limits::LOCK_BYTES_MAX, cancel) {
+        match repository.read_within(NAME, LOCK_BYTES_MAX, cancel) {
             Ok(content) => Self::parse(path, &content).map(Some),
             Err(OpenError::NotFound { .. }) => Ok(None),
             Err(error) => Err(unreadable(path, error.to_string())),
@@ -352,7 +355,7 @@ impl Lock {
     /// The file cannot be read or parsed.
     pub fn read(folder: &Path) -> Result<Option<Self>, LockError> {
         let path = folder.join(NAME);
-        match plain::read(&path, limits::LOCK_BYTES_MAX, Links::Refused) {
+        match plain::read(&path, LOCK_BYTES_MAX, Links::Refused) {
             Ok(content) => Self::parse(&path, &content).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(unreadable(&path, error.to_string())),

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::{Schema, shown, weight};
-use crate::limits;
+use crate::arguments::SCHEMA_WORK_MAX;
 use tool_repository::path;
 
 /// Corrections that a receipt lists.
@@ -189,7 +189,7 @@ impl<'a> LenientReader<'a> {
         }
         let parsed: Value = serde_json::from_str(text).ok()?;
         // The work was bounded for the string; the value that it contains may be larger.
-        if weight::of_value(&parsed).saturating_mul(self.schema.parts) > limits::SCHEMA_WORK_MAX {
+        if weight::of_value(&parsed).saturating_mul(self.schema.parts) > SCHEMA_WORK_MAX {
             return None;
         }
         match &parsed {

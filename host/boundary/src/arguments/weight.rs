@@ -10,7 +10,12 @@ use std::ptr;
 
 use serde_json::{Map, Value};
 
-use crate::limits;
+/// Parts of a schema with every reference put in place of itself. The largest of ours has 150; a schema as long as it may
+/// be and without references has 15,000.
+const SCHEMA_PARTS_MAX: u64 = 20_000;
+
+/// Levels of a schema, references included. Validating takes stack for each, and a thread has 2 MiB.
+const SCHEMA_DEPTH_MAX: usize = 64;
 
 /// Parts that a pattern counts as: it has to be compiled and run on whole texts.
 const PATTERN_PARTS: u64 = 256;
@@ -70,7 +75,7 @@ impl<'s> Scale<'s> {
         let key = ptr::from_ref(part);
         let weight = match self.known.get(&key) {
             Some(weight) => *weight,
-            None if depth > limits::SCHEMA_DEPTH_MAX => return Err(too_deep()),
+            None if depth > SCHEMA_DEPTH_MAX => return Err(too_deep()),
             None if !self.open.insert(key) => return Err("a part of its schema refers to itself".to_owned()),
             None => {
                 let weight = self.sum(part, depth)?;
@@ -79,14 +84,11 @@ impl<'s> Scale<'s> {
                 weight
             }
         };
-        if depth + weight.height > limits::SCHEMA_DEPTH_MAX {
+        if depth + weight.height > SCHEMA_DEPTH_MAX {
             return Err(too_deep());
         }
-        if weight.parts > limits::SCHEMA_PARTS_MAX {
-            Err(format!(
-                "its schema stands for more than {} parts",
-                limits::SCHEMA_PARTS_MAX
-            ))
+        if weight.parts > SCHEMA_PARTS_MAX {
+            Err(format!("its schema stands for more than {SCHEMA_PARTS_MAX} parts"))
         } else {
             Ok(weight)
         }
@@ -150,7 +152,7 @@ fn patterns(fields: &Map<String, Value>) -> u64 {
 }
 
 fn too_deep() -> String {
-    format!("its schema has more than {} levels", limits::SCHEMA_DEPTH_MAX)
+    format!("its schema has more than {SCHEMA_DEPTH_MAX} levels")
 }
 
 #[cfg(test)]
@@ -179,7 +181,7 @@ mod tests {
             let refused = of_schema(&doubling(20, keyword)).expect_err("it means a million parts");
             assert_eq!(
                 refused,
-                format!("its schema stands for more than {} parts", limits::SCHEMA_PARTS_MAX)
+                format!("its schema stands for more than {SCHEMA_PARTS_MAX} parts")
             );
         }
     }
@@ -192,15 +194,15 @@ mod tests {
             of_schema(&schema).expect_err("it is refused")
         };
         let mut deep = json!({});
-        for _ in 0..=limits::SCHEMA_DEPTH_MAX {
+        for _ in 0..=SCHEMA_DEPTH_MAX {
             deep = json!({"not": deep});
         }
         // Each level is near, and all of them together are deep.
         let mut chain = Map::new();
-        for step in 0..limits::SCHEMA_DEPTH_MAX {
+        for step in 0..SCHEMA_DEPTH_MAX {
             chain.insert(format!("c{step}"), json!({"$ref": format!("#/$defs/a/c{}", step + 1)}));
         }
-        chain.insert(format!("c{}", limits::SCHEMA_DEPTH_MAX), json!({}));
+        chain.insert(format!("c{SCHEMA_DEPTH_MAX}"), json!({}));
         let said = [
             with(json!({"items": {"$ref": "#/$defs/a"}})),
             with(json!({"$ref": "#"})),

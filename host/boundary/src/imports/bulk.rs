@@ -8,14 +8,29 @@ use std::sync::{Arc, PoisonError, Weak};
 
 use super::repository::{going_on, is_listed, path_of, refusal, unlisted};
 use crate::CallContext;
+use crate::Limits;
 use crate::bindings::tool::skill::bulk::{Batch, File, Selection};
 use crate::bindings::tool::skill::types::Failure;
 use crate::budget::{CallBudget, Stop};
 use crate::globs::Globs;
-use crate::limits;
 use tool_core::api::ErrorKind;
 use tool_repository::bulk::{Names, Read, Wanted};
 use tool_repository::{EntryKind, FileEntry};
+
+/// Different lists of globs that the readers of one call hold at a time. Each is compiled in the memory of the host, where
+/// globs that are made for it take megabytes; the parts of an honest call share one.
+const CALL_GLOBS_MAX: usize = 8;
+
+/// Bytes after which a batch of files is handed over. It is written, copied and searched while it is in the cache of a
+/// processor; smaller ones make more calls, and larger ones were measured to be slower.
+const BULK_BATCH_BYTES: usize = 256 * 1024;
+
+/// Files of a batch. Empty files do not count against the bytes of a batch, so their number needs a bound too.
+const BULK_BATCH_FILES_MAX: usize = 512;
+
+/// Less than this, files counted with what opening them costs, is not worth a part of its own: an instance costs as much
+/// as reading some tens of kilobytes.
+const BULK_RUN_BYTES_MIN: u64 = 1024 * 1024;
 
 /// Cost of opening a file, as bytes that could be read and searched in the same time.
 const FILE_COST_BYTES: u64 = 16 * 1024;
@@ -84,7 +99,7 @@ pub(super) fn shared_globs(call: &CallBudget, globs: &[String]) -> Result<Result
     if let Some(same) = same {
         return Ok(Ok(same));
     }
-    let max = limits::CALL_GLOBS_MAX;
+    let max = CALL_GLOBS_MAX;
     if held.len() >= max {
         return Err(Stop::limit(
             format!("{max} selections with globs of their own"),
@@ -124,7 +139,7 @@ impl SelectionReader {
             left: range(call, &names, context, selection)?,
             globs,
             wanted: Wanted {
-                bytes_max: selection.file_bytes_max.min(limits::HOST_CALL_BYTES_MAX as u64),
+                bytes_max: selection.file_bytes_max.min(Limits::DEFAULT.host_call_bytes as u64),
                 text_only: selection.text_only,
             },
             call: Arc::clone(call),
@@ -144,9 +159,9 @@ impl SelectionReader {
         let mut batch = Batch {
             files: Vec::new(),
             paths: String::new(),
-            contents: Vec::with_capacity(limits::BULK_BATCH_BYTES),
+            contents: Vec::with_capacity(BULK_BATCH_BYTES),
         };
-        while batch.files.len() < limits::BULK_BATCH_FILES_MAX && batch.contents.len() < limits::BULK_BATCH_BYTES {
+        while batch.files.len() < BULK_BATCH_FILES_MAX && batch.contents.len() < BULK_BATCH_BYTES {
             let Some(at) = self.left.next() else { break };
             if at % FILES_BETWEEN_CHECKS == 0 {
                 self.call.check()?;
@@ -169,7 +184,7 @@ impl SelectionReader {
     fn add(&self, at: usize, batch: &mut Batch) -> bool {
         let path = &self.names.list().files[at].path;
         let start = batch.contents.len();
-        let room = limits::HOST_CALL_BYTES_MAX.saturating_sub(start) as u64;
+        let room = Limits::DEFAULT.host_call_bytes.saturating_sub(start) as u64;
         let wanted = Wanted {
             bytes_max: self.wanted.bytes_max.min(room),
             ..self.wanted
@@ -263,7 +278,7 @@ pub(super) fn divide(
         }
     }
     let total: u64 = selected.iter().map(|(_, cost)| cost).sum();
-    let parts = u64::from(parts).min(total / limits::BULK_RUN_BYTES_MIN).max(1);
+    let parts = u64::from(parts).min(total / BULK_RUN_BYTES_MIN).max(1);
     let mut starts = Vec::new();
     let mut spent = 0;
     for (file, cost) in selected {
@@ -281,7 +296,6 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::Limits;
     use crate::bindings::tool::skill::repository::Query;
     use crate::imports::repository::list;
     use crate::imports::testing::context;
@@ -365,10 +379,10 @@ mod tests {
         let (whole, bytes) = read(&context, &selection());
         assert_eq!(whole.len(), 1_200);
         assert!(
-            bytes.iter().all(|&bytes| bytes < limits::BULK_BATCH_BYTES + 900_001),
+            bytes.iter().all(|&bytes| bytes < BULK_BATCH_BYTES + 900_001),
             "{bytes:?}"
         );
-        assert!(bytes.len() >= 1_200 / limits::BULK_BATCH_FILES_MAX, "{bytes:?}");
+        assert!(bytes.len() >= 1_200 / BULK_BATCH_FILES_MAX, "{bytes:?}");
         let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
         let starts = divide(&call, &context, &selection(), 4).expect("it is divided");
         assert_eq!(starts.len(), 3);
@@ -440,7 +454,7 @@ mod tests {
             let opened = SelectionReader::open(&call, &context, &Selection { globs, ..selection() });
             opened.map(|opened| opened.expect("the globs are valid"))
         };
-        let mut readers: Vec<SelectionReader> = (0..limits::CALL_GLOBS_MAX)
+        let mut readers: Vec<SelectionReader> = (0..CALL_GLOBS_MAX)
             .map(|number| open(number).expect("there is room"))
             .collect();
         readers.push(open(0).expect("it has the globs of another one"));
@@ -458,7 +472,7 @@ mod tests {
         let context = Arc::new(context(folder.path()));
         let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
         assert_eq!(divide(&call, &context, &selection(), 8).ok(), Some(Vec::new()));
-        let enough = "x".repeat(limits::BULK_RUN_BYTES_MIN as usize * 2);
+        let enough = "x".repeat(BULK_RUN_BYTES_MIN as usize * 2);
         std::fs::write(folder.path().join("c.txt"), &enough).expect("files can be written");
         std::fs::write(folder.path().join("d.txt"), &enough).expect("files can be written");
         let many = self::context(folder.path());

@@ -8,10 +8,15 @@ use crate::bindings::tool::skill::types::Failure;
 use crate::budget::CallBudget;
 use crate::failure::failure;
 use crate::globs::Globs;
-use crate::limits;
 use crate::proposal::is_digest;
 use tool_repository::attributes::{GIT_ATTRIBUTES, GeneratedFiles};
 use tool_repository::{EntryKind, FileList, OpenError, Opened, ScanError, normalise};
+
+/// Entries of one page of the file list. A page of typical paths is half a megabyte, and a Linux kernel tree ten pages.
+const LIST_PAGE_ENTRIES_MAX: usize = 8_192;
+
+/// Bytes of paths in one page of the file list, for trees whose paths are long.
+const LIST_PAGE_BYTES_MAX: usize = 1024 * 1024;
 
 /// One page of a list.
 pub(super) fn list(call: &CallBudget, context: &CallContext, query: &Query) -> Result<Page, Failure> {
@@ -176,7 +181,7 @@ fn page<'a>(
         if !globs.select(path) {
             continue;
         }
-        let is_full = page.entries.len() >= limits::LIST_PAGE_ENTRIES_MAX || bytes >= limits::LIST_PAGE_BYTES_MAX;
+        let is_full = page.entries.len() >= LIST_PAGE_ENTRIES_MAX || bytes >= LIST_PAGE_BYTES_MAX;
         if let (true, Some(last)) = (is_full, page.entries.last()) {
             page.next = Some(last.path.clone());
             return Ok(page);
@@ -238,6 +243,7 @@ mod tests {
 
     use super::*;
     use crate::Limits;
+    use crate::globs::{LIST_GLOB_BYTES_MAX, LIST_GLOBS_MAX};
 
     fn call() -> Arc<CallBudget> {
         CallBudget::new("demo", Limits::default(), &CancellationToken::new())
@@ -279,7 +285,7 @@ mod tests {
 
     #[test]
     fn pages_follow_each_other_without_gap() {
-        let paths: Vec<String> = (0..limits::LIST_PAGE_ENTRIES_MAX * 2 + 3)
+        let paths: Vec<String> = (0..LIST_PAGE_ENTRIES_MAX * 2 + 3)
             .map(|number| format!("{number:08}"))
             .collect();
         let globs = Globs::new(&[]).expect("no glob is valid");
@@ -287,7 +293,7 @@ mod tests {
         loop {
             let entries = paths.iter().map(|path| (path.as_str(), EntryKind::File, 1));
             let page = page(&call(), entries, &globs, after.as_deref(), 0).expect("nothing ends it");
-            assert!(page.entries.len() <= limits::LIST_PAGE_ENTRIES_MAX);
+            assert!(page.entries.len() <= LIST_PAGE_ENTRIES_MAX);
             seen.extend(page.entries.into_iter().map(|entry| entry.path));
             match page.next {
                 Some(next) => after = Some(next),
@@ -305,18 +311,18 @@ mod tests {
         let globs = Globs::new(&[]).expect("no glob is valid");
         let page = page(&call(), entries, &globs, None, 0).expect("nothing ends it");
         let bytes: usize = page.entries.iter().map(|entry| entry.path.len()).sum();
-        assert!(bytes <= limits::LIST_PAGE_BYTES_MAX + long.len() + 3, "{bytes}");
+        assert!(bytes <= LIST_PAGE_BYTES_MAX + long.len() + 3, "{bytes}");
         assert!(page.next.is_some());
     }
 
     #[test]
     fn globs_are_bounded_in_number_and_length() {
         let refused = |globs: &[String]| Globs::new(globs).err().map(|failure| failure.message);
-        let many = vec!["a".to_owned(); limits::LIST_GLOBS_MAX];
+        let many = vec!["a".to_owned(); LIST_GLOBS_MAX];
         assert_eq!(refused(&many), None);
         let more = [many, vec!["a".to_owned()]].concat();
         assert_eq!(refused(&more).as_deref(), Some("there are more than 64 globs"));
-        let long = "a".repeat(limits::LIST_GLOB_BYTES_MAX + 1);
+        let long = "a".repeat(LIST_GLOB_BYTES_MAX + 1);
         let answer = refused(&[long]).expect("it is refused");
         assert!(answer.ends_with("is not valid: it is too long"), "{answer}");
     }

@@ -11,7 +11,7 @@ use super::catalogue::{Catalogue, ContentDigest};
 use super::known_files::KnownFiles;
 use super::postings::{DocumentPlace, PostedDocument, Postings, PostingsKind};
 use super::{Index, IndexState};
-use crate::limits;
+use crate::index::SEARCHED_FILE_BYTES_MAX;
 use tool_repository::FileList;
 
 #[derive(Debug, Clone)]
@@ -62,7 +62,7 @@ impl KnownDocuments {
         let is_missing = move |at: &usize| {
             let lacks_trigrams = trigrams.places[*at].is_none()
                 && !trigrams.postings.is_full
-                && list.files[*at].size <= limits::SEARCHED_FILE_BYTES_MAX;
+                && list.files[*at].size <= SEARCHED_FILE_BYTES_MAX;
             let lacks_words = words.places[*at].is_none() && !words.postings.is_full && self.has_profile(*at);
             lacks_trigrams || lacks_words
         };

@@ -14,6 +14,7 @@ use super::known_files::KnownFiles;
 use super::store::IndexedFile;
 use super::trigrams::TrigramCollector;
 use super::{Index, Indexes, digest, now_ns};
+use crate::index::SEARCHED_FILE_BYTES_MAX;
 use crate::layout::Layout;
 use crate::limits;
 use crate::profile::Profile;
@@ -123,7 +124,7 @@ impl FileIndexer {
     /// Reads a file that has no profile, and collects its trigrams for searches.
     pub(super) fn measure_trigrams(&self, at: usize) {
         let file = &self.files.list.files[at];
-        let (size_max, began) = (limits::SEARCHED_FILE_BYTES_MAX, now_ns());
+        let (size_max, began) = (SEARCHED_FILE_BYTES_MAX, now_ns());
         let read = self.repository.read_entry(&file.path, size_max, &self.cancel);
         let Ok((content, Some(read))) = read else { return };
         let digest = digest(&file.path, &content);

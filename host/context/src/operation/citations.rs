@@ -11,8 +11,10 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::limits;
 use tool_repository::file_role;
+
+/// Citations of one answer that are checked. The longest honest answers have some hundred.
+pub(crate) const CITATIONS_MAX: usize = 2_000;
 
 /// Text of an answer in which citations are looked for: longer than any model writes in a session.
 const CITED_TEXT_BYTES_MAX: usize = 2 * 1024 * 1024;
@@ -87,7 +89,7 @@ const AFTER_A_LINE: [&str; 13] = [
 static ADDRESS: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s<>`"'|]*"#).expect("a constant"));
 
-/// All citations of a text in their order, at most [`limits::CITATIONS_MAX`], and whether there may be more.
+/// All citations of a text in their order, at most [`CITATIONS_MAX`], and whether there may be more.
 pub fn parse(text: &str) -> (Vec<Citation>, bool) {
     let looked_at = &text[..text.floor_char_boundary(CITED_TEXT_BYTES_MAX)];
     let addresses: Vec<Range<usize>> = ADDRESS.find_iter(looked_at).map(|found| found.range()).collect();
@@ -96,7 +98,7 @@ pub fn parse(text: &str) -> (Vec<Citation>, bool) {
         addresses.get(before).is_some_and(|address| at >= address.start)
     };
     let (mut citations, mut at) = (Vec::new(), 0);
-    while citations.len() <= limits::CITATIONS_MAX
+    while citations.len() <= CITATIONS_MAX
         && let Some(captures) = FORM.captures_at(looked_at, at)
     {
         let path = captures.name("path").map_or(0..0, |path| path.range());
@@ -109,8 +111,8 @@ pub fn parse(text: &str) -> (Vec<Citation>, bool) {
         at = found.last().map_or(path.end, |last: &Citation| last.at.end);
         citations.extend(found);
     }
-    let is_cut = looked_at.len() < text.len() || citations.len() > limits::CITATIONS_MAX;
-    citations.truncate(limits::CITATIONS_MAX);
+    let is_cut = looked_at.len() < text.len() || citations.len() > CITATIONS_MAX;
+    citations.truncate(CITATIONS_MAX);
     (citations, is_cut)
 }
 
@@ -153,7 +155,7 @@ fn citations_of(text: &str, captures: &regex::Captures<'_>) -> Vec<Citation> {
         end += length;
     }
     let mut citations = vec![citation(first, last, whole.start()..end)];
-    while citations.len() <= limits::CITATIONS_MAX
+    while citations.len() <= CITATIONS_MAX
         && let Some(next) = NEXT.captures(&text[end..])
     {
         let Some(digits) = next.name("first") else { break };

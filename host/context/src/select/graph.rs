@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::{Draft, NEAR_MISSES_MAX, distance};
 use crate::ProfileLookup;
-use crate::limits::{CENTRAL_FILES_READ_MAX, RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
+use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
+use crate::select::CENTRAL_FILES_READ_MAX;
 use tool_repository::file_role::{Role, parent, stem};
 
 impl Draft<'_, '_> {

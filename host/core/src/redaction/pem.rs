@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::randomness;
-use crate::limits;
+use crate::redaction::{REDACTION_KEY_BYTES_MAX, REDACTION_KEY_LINES_MAX};
 
 /// Least bytes of the first line of an armoured key. Code below a mention of the armour is shorter.
 const FIRST_BYTES_MIN: usize = 32;
@@ -65,7 +65,7 @@ pub(super) fn below(text: &str, mut at: usize) -> Vec<Range<usize>> {
     let mut frame = "";
     // Headers, and blank lines below them.
     let mut others = 0;
-    for _ in 0..limits::REDACTION_KEY_LINES_MAX {
+    for _ in 0..REDACTION_KEY_LINES_MAX {
         // The end of the text, or of a line that is too long for a key.
         if text.as_bytes().get(at) != Some(&b'\n') {
             break;
@@ -142,6 +142,6 @@ fn longest_run(line: &str) -> Option<Range<usize>> {
 
 /// The end of the line, limited to the length that a key can have.
 pub(super) fn end_of_line(text: &str, from: usize) -> usize {
-    let end = text.floor_char_boundary(from + limits::REDACTION_KEY_BYTES_MAX);
+    let end = text.floor_char_boundary(from + REDACTION_KEY_BYTES_MAX);
     text[from..end].find('\n').map_or(end, |at| from + at)
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::assignment::{self, Value};
 use super::{START, manifest, pem, randomness};
-use crate::limits;
+use crate::redaction::REDACTION_KEY_BYTES_MAX;
 
 /// Bytes after an anchor in which a rule's pattern is tried. The longest key of bounded length has 300. A key that
 /// continues beyond the window is extended to its end.
@@ -331,7 +331,7 @@ fn key_at(text: &str, anchor: usize, rule: &Rule) -> At {
     }
     if is_long {
         // The key is longer than the window.
-        let more = text[end..].bytes().take(limits::REDACTION_KEY_BYTES_MAX);
+        let more = text[end..].bytes().take(REDACTION_KEY_BYTES_MAX);
         end += more.take_while(|byte| is_key_byte(*byte)).count();
     }
     At::Key(start..end)

@@ -19,6 +19,10 @@ use super::{START, placeholder, replaced};
 use crate::api::{ErrorKind, Problem};
 use crate::digest::sha256_hex;
 use crate::limits;
+use crate::redaction::{REDACTION_KEY_BYTES_MAX, REDACTION_KEY_LINES_MAX};
+
+/// Files that a session names as places of redacted keys. A notice with more is not read.
+pub(crate) const REDACTION_FILES_NAMED_MAX: usize = 32;
 
 /// Shorter keys are replaced only where a rule finds them: four letters occur within many words.
 const LITERAL_BYTES_MIN: usize = 16;
@@ -251,8 +255,8 @@ impl Redactor {
         let shown = whole.rsplit('\n').next().unwrap_or_default().to_owned();
         armour.push('\n');
         let ends = begins != Some(true) && line.contains("----");
-        let is_none = armour.len() > 2 * limits::REDACTION_KEY_BYTES_MAX
-            || armour.lines().count() > 2 * limits::REDACTION_KEY_LINES_MAX;
+        let is_none =
+            armour.len() > 2 * REDACTION_KEY_BYTES_MAX || armour.lines().count() > 2 * REDACTION_KEY_LINES_MAX;
         if ends || is_none {
             armour.clear();
         }
@@ -439,7 +443,7 @@ impl SessionKeys {
             return Some(number);
         }
         let number = self.kept.len();
-        if number >= limits::REDACTION_KEYS_MAX || key.len() > limits::REDACTION_KEY_BYTES_MAX {
+        if number >= limits::REDACTION_KEYS_MAX || key.len() > REDACTION_KEY_BYTES_MAX {
             return None;
         }
         self.numbers.insert(key.to_owned(), number);
@@ -499,7 +503,7 @@ impl SessionKeys {
             }
         }
         if let Some(file) = file
-            && self.files.len() < limits::REDACTION_FILES_NAMED_MAX
+            && self.files.len() < REDACTION_FILES_NAMED_MAX
         {
             self.files.insert(file.to_owned());
         }
@@ -565,7 +569,7 @@ mod tests {
     fn a_key_of_the_greatest_length_is_kept() {
         let redactor = Redactor::default();
         let mut keys = redactor.lock();
-        let longest = "k".repeat(limits::REDACTION_KEY_BYTES_MAX);
+        let longest = "k".repeat(REDACTION_KEY_BYTES_MAX);
         assert_eq!(keys.keep(&longest, 0, None), Some(0));
         assert_eq!(keys.keep(&format!("{longest}k"), 0, None), None);
     }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use super::examples::{Example, drawn, example, expand};
 use super::rules::{Enabled, RULES, Rule, find, names};
 use super::*;
+use crate::redaction::session::REDACTION_FILES_NAMED_MAX;
 
 const ALPHANUMERIC: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 const BASE64: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -587,10 +588,10 @@ proptest! {
 #[test]
 fn of_a_private_key_without_end_a_bounded_number_of_lines_is_taken() {
     let line = format!("{}\n", drawn(7, 64, ALPHANUMERIC));
-    let lines = 2 * crate::limits::REDACTION_KEY_LINES_MAX;
+    let lines = 2 * REDACTION_KEY_LINES_MAX;
     let text = format!("-----BEGIN RSA PRIVATE KEY-----\n{}", line.repeat(lines));
     let ranges = super::pem::below(&text, text.find('\n').expect("there is one"));
-    assert_eq!(ranges.len(), crate::limits::REDACTION_KEY_LINES_MAX);
+    assert_eq!(ranges.len(), REDACTION_KEY_LINES_MAX);
 }
 
 #[test]
@@ -632,13 +633,13 @@ fn of_a_private_key_that_comes_line_by_line_nothing_is_shown() {
     );
     assert_eq!(armour, "");
     redactor.live_line(&mut armour, "-----BEGIN RSA PRIVATE KEY-----");
-    for _ in 0..=2 * crate::limits::REDACTION_KEY_LINES_MAX {
+    for _ in 0..=2 * REDACTION_KEY_LINES_MAX {
         redactor.live_line(&mut armour, "");
     }
     assert_eq!(armour, "");
     redactor.live_line(&mut armour, "-----BEGIN RSA PRIVATE KEY-----");
     let line = "a line of text ".repeat(100);
-    for _ in 0..2 * crate::limits::REDACTION_KEY_BYTES_MAX / line.len() {
+    for _ in 0..2 * REDACTION_KEY_BYTES_MAX / line.len() {
         assert_eq!(redactor.live_line(&mut armour, &line), line);
     }
     redactor.live_line(&mut armour, &line);
@@ -649,18 +650,15 @@ fn of_a_private_key_that_comes_line_by_line_nothing_is_shown() {
 fn files_with_keys_are_named_up_to_a_bound() {
     let redactor = redactor();
     let key = format!("ghp_{}", drawn(3, 36, ALPHANUMERIC));
-    for number in 0..2 * crate::limits::REDACTION_FILES_NAMED_MAX {
+    for number in 0..2 * REDACTION_FILES_NAMED_MAX {
         redactor.text(&key, Some(&format!("{number}.py")));
     }
     let files = redactor.told().expect("there is something to tell").files;
-    assert_eq!(files.len(), crate::limits::REDACTION_FILES_NAMED_MAX);
+    assert_eq!(files.len(), REDACTION_FILES_NAMED_MAX);
 }
 
 #[test]
 fn of_a_line_no_more_is_looked_at_than_a_key_can_fill() {
-    let line = "x".repeat(2 * crate::limits::REDACTION_KEY_BYTES_MAX);
-    assert_eq!(
-        super::pem::end_of_line(&line, 0),
-        crate::limits::REDACTION_KEY_BYTES_MAX
-    );
+    let line = "x".repeat(2 * REDACTION_KEY_BYTES_MAX);
+    assert_eq!(super::pem::end_of_line(&line, 0), REDACTION_KEY_BYTES_MAX);
 }

@@ -9,6 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::state;
 use crate::api::{ErrorKind, Problem};
+use crate::daemon::LOCK_PATIENCE_MS;
 use crate::limits;
 
 pub(super) fn path(home: &Path) -> PathBuf {
@@ -18,7 +19,7 @@ pub(super) fn path(home: &Path) -> PathBuf {
 /// Takes the lock. A process that checks the lock holds it for a moment, so one failed attempt proves nothing. The
 /// lock belongs to another daemon if that daemon has a record, or if it is held for longer than a check takes.
 pub(super) fn take(home: &Path) -> Result<File, Problem> {
-    let deadline = Instant::now() + limits::milliseconds(limits::LOCK_PATIENCE_MS);
+    let deadline = Instant::now() + limits::milliseconds(LOCK_PATIENCE_MS);
     loop {
         let file = state::open_private(&path(home));
         let file = file.map_err(|error| state::start_failure("the lock of", home, &error))?;
@@ -101,7 +102,7 @@ mod tests {
             take(home.path()).expect_err("it is held").kind,
             ErrorKind::AlreadyRunning
         );
-        assert!(started.elapsed() < Duration::from_millis(limits::LOCK_PATIENCE_MS));
+        assert!(started.elapsed() < Duration::from_millis(LOCK_PATIENCE_MS));
         drop(held);
     }
 }

@@ -9,8 +9,10 @@ use tokio::sync::watch;
 
 use super::{Numbered, Recorder};
 use crate::journal::{self, JournalEntry, JournalLine, SessionFolder};
-use crate::limits;
 use tool_core::api::Event;
+
+/// Journal bytes that a stream reads at once. Bounds what a reader holds that has fallen behind.
+pub(crate) const REPLAY_BYTES_MAX: usize = 256 * 1024;
 
 /// Result of a read from a recorder's memory.
 pub(super) enum Tail {
@@ -166,7 +168,7 @@ pub(super) fn read_lines(path: &std::path::Path, offset: u64) -> io::Result<Vec<
     let mut bytes = Vec::new();
     loop {
         let count = Read::by_ref(&mut file)
-            .take(limits::REPLAY_BYTES_MAX as u64)
+            .take(REPLAY_BYTES_MAX as u64)
             .read_to_end(&mut bytes)?;
         if let Some(end) = bytes.iter().rposition(|&byte| byte == b'\n') {
             bytes.truncate(end + 1);

@@ -2,6 +2,7 @@
 
 use super::events::read_lines;
 use super::*;
+use crate::feed::events::REPLAY_BYTES_MAX;
 use crate::fixtures::{fill_disk, start};
 use crate::journal::Work;
 use tool_core::api::{Operation, Status};
@@ -438,7 +439,7 @@ fn a_reader_takes_a_bounded_part_of_a_journal_at_once() {
     std::fs::write(&path, line.repeat(1_000)).expect("the folder is writable");
     let first = read_lines(&path, 0).expect("it can be read");
     assert!(
-        first.len() <= limits::REPLAY_BYTES_MAX && first.len().is_multiple_of(1_000),
+        first.len() <= REPLAY_BYTES_MAX && first.len().is_multiple_of(1_000),
         "{}",
         first.len()
     );

@@ -8,8 +8,8 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
+use crate::failure::PROVIDER_CALLS_MAX;
 use crate::failure::{Class, Failure};
-use crate::limits;
 use crate::{ToolCall, ids};
 
 /// The calls of one answer, as far as they came.
@@ -202,7 +202,7 @@ impl Calls {
                 named_in_chunk.push(at);
             }
             self.slots[at].absorb(&piece)?;
-            if self.slots.len() > limits::PROVIDER_CALLS_MAX {
+            if self.slots.len() > PROVIDER_CALLS_MAX {
                 return Err(Failure::too_many_calls());
             }
         }
@@ -559,12 +559,10 @@ mod tests {
     fn an_answer_holds_a_bounded_number_of_calls() {
         let mut calls = Calls::default();
         let call = |index: usize| [piece(json!(index), "", "read_file", A)];
-        for index in 0..limits::PROVIDER_CALLS_MAX {
+        for index in 0..PROVIDER_CALLS_MAX {
             calls.take(&call(index)).expect("it is one of those that may be");
         }
-        let more = calls
-            .take(&call(limits::PROVIDER_CALLS_MAX))
-            .expect_err("it is one too many");
+        let more = calls.take(&call(PROVIDER_CALLS_MAX)).expect_err("it is one too many");
         assert_eq!(more, Failure::too_many_calls());
         assert_eq!(more.said, "it holds more than 256 tool calls");
     }

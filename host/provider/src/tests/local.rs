@@ -1,6 +1,7 @@
 //! Local servers: absent, not a model server, too small a context, no tools.
 
 use super::*;
+use crate::context_size::PROVIDER_CONTEXT_SECONDS_MAX;
 use tool_core::api::ErrorKind;
 
 #[tokio::test]
@@ -295,7 +296,7 @@ async fn local_21_a_server_that_does_not_tell_its_context_is_not_waited_for() {
     let url = format!("http://{}/v1", silent.local_addr().expect("it is bound"));
     let started = Instant::now();
     assert_eq!(context_size(&settings(&url)).await, None);
-    let bound = Duration::from_secs(limits::PROVIDER_CONTEXT_SECONDS_MAX);
+    let bound = Duration::from_secs(PROVIDER_CONTEXT_SECONDS_MAX);
     assert!(
         started.elapsed() < bound + Duration::from_secs(15),
         "{:?}",

@@ -1,6 +1,7 @@
 //! Retries, and keys that no message shows.
 
 use super::*;
+use crate::failure::PROVIDER_QUOTE_CHARS_MAX;
 use tool_core::api::ErrorKind;
 
 #[tokio::test]
@@ -191,7 +192,7 @@ async fn retry_25_the_key_goes_into_one_header_and_into_nothing_else_on_every_wi
 
 #[tokio::test]
 async fn retry_25_a_key_that_a_server_quotes_is_shown_in_no_form() {
-    let cut = format!("{}{KEY}", "x ".repeat(limits::PROVIDER_QUOTE_CHARS_MAX / 2 - 8));
+    let cut = format!("{}{KEY}", "x ".repeat(PROVIDER_QUOTE_CHARS_MAX / 2 - 8));
     for said in [
         format!("the key {KEY} is odd"),
         cut,

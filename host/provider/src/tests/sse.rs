@@ -1,6 +1,8 @@
 //! Behaviour of every wire: framing over real sockets, silence, cancellation, bodies that are no stream.
 
 use super::*;
+use crate::failure::PROVIDER_QUOTE_CHARS_MAX;
+use crate::http::PROVIDER_CLOSING_SECONDS_MAX;
 use tool_core::api::ErrorKind;
 
 #[tokio::test]
@@ -21,7 +23,7 @@ async fn sse_2_an_open_connection_after_the_end_does_not_hold_the_answer() {
     ])])
     .await;
     assert!(answer.completed());
-    assert!(started.elapsed() < Duration::from_secs(limits::PROVIDER_CLOSING_SECONDS_MAX + 15));
+    assert!(started.elapsed() < Duration::from_secs(PROVIDER_CLOSING_SECONDS_MAX + 15));
 }
 
 #[tokio::test]
@@ -163,10 +165,7 @@ async fn sse_5_the_body_of_an_error_is_read_up_to_a_bound() {
         message.starts_with("The provider refused the request: 400 Bad Request (no no no"),
         "{message}"
     );
-    assert!(
-        message.chars().count() < 2 * limits::PROVIDER_QUOTE_CHARS_MAX,
-        "{message}"
-    );
+    assert!(message.chars().count() < 2 * PROVIDER_QUOTE_CHARS_MAX, "{message}");
     // Elsewhere, because the connection is closed by this thread.
     let sent = tokio::task::spawn_blocking(|| sent.join())
         .await

@@ -20,10 +20,15 @@ use serde::Deserialize;
 use super::artifact::{Artifact, MANIFEST};
 use super::credentials::{self, Credentials};
 use super::{DistributionError, RegistryReference, digest_of, reach, refused};
-use crate::limits;
 use tool_config::Environment;
 use tool_core::text::{beginning, clean};
 use tool_provider::{missing_roots, use_crypto, use_roots};
+
+/// Redirects that one blob is followed through. Registries send once, to their storage.
+pub(crate) const REGISTRY_REDIRECTS_MAX: usize = 5;
+
+/// Bytes of the answer to a question for a token. Tokens that name many rights have some kilobytes.
+pub(crate) const TOKEN_BYTES_MAX: u64 = 64 * 1024;
 
 /// Hosts that are never reached through a proxy.
 const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
@@ -80,7 +85,7 @@ impl RegistryClient {
     pub(super) async fn blob(&self, place: &RegistryReference, digest: &str) -> Result<Response, DistributionError> {
         let own = format!("{}/v2/{}/blobs/{digest}", place.base(), place.reference().repository());
         let mut response = send(place, self.permitted(self.http.get(&own))).await?;
-        for _ in 0..limits::REGISTRY_REDIRECTS_MAX {
+        for _ in 0..REGISTRY_REDIRECTS_MAX {
             if !response.status().is_redirection() {
                 return Ok(response);
             }
@@ -95,10 +100,7 @@ impl RegistryClient {
         if response.status().is_redirection() {
             Err(refused(
                 place,
-                format!(
-                    "it sends us elsewhere more than {} times",
-                    limits::REGISTRY_REDIRECTS_MAX
-                ),
+                format!("it sends us elsewhere more than {REGISTRY_REDIRECTS_MAX} times"),
             ))
         } else {
             Ok(response)
@@ -357,7 +359,7 @@ async fn token(
             format!("it gives no token ({}); {hint}", response.status()),
         ));
     }
-    let answer = body(place, response, limits::TOKEN_BYTES_MAX).await?;
+    let answer = body(place, response, TOKEN_BYTES_MAX).await?;
     let token = serde_json::from_slice::<Token>(&answer).ok();
     let token = token.and_then(|token| token.token.or(token.access_token));
     // The token becomes a part of a header.

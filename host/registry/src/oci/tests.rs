@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::*;
+use crate::oci::client::{REGISTRY_REDIRECTS_MAX, TOKEN_BYTES_MAX};
 
 /// Answer of a stub to a path: a status line's rest, headers, and a body.
 type Answers = Arc<dyn Fn(&str) -> (String, String, Vec<u8>) + Send + Sync>;
@@ -186,11 +187,11 @@ async fn a_registry_says_so_much_and_no_more() {
             "http://127.0.0.1:{}/token",
             known.lock().expect("not poisoned")
         )),
-        _ => ok(long(limits::TOKEN_BYTES_MAX)),
+        _ => ok(long(TOKEN_BYTES_MAX)),
     });
     *port.lock().expect("not poisoned") = stub.port;
     let refused = resolve(&stub.place(), &Environment::default()).await;
-    let is_bounded = matches!(refused, Err(DistributionError::TooLarge { max, .. }) if max == limits::TOKEN_BYTES_MAX);
+    let is_bounded = matches!(refused, Err(DistributionError::TooLarge { max, .. }) if max == TOKEN_BYTES_MAX);
     assert!(is_bounded, "{refused:?}");
 }
 
@@ -261,10 +262,7 @@ async fn a_registry_sends_us_elsewhere_a_few_times_and_nowhere_nearer() {
         ("307 Temporary Redirect".to_owned(), location, Vec::new())
     };
     // So often, and not once more.
-    for (times, is_taken) in [
-        (limits::REGISTRY_REDIRECTS_MAX, true),
-        (limits::REGISTRY_REDIRECTS_MAX + 1, false),
-    ] {
+    for (times, is_taken) in [(REGISTRY_REDIRECTS_MAX, true), (REGISTRY_REDIRECTS_MAX + 1, false)] {
         let stub = Stub::serve(move |path| match path {
             "/v2/" => ok(""),
             path if path.contains("/manifests/") => ok(manifest_of(b"\0asm component")),

@@ -1,6 +1,7 @@
 //! Entries that a walk lists, and the ends of a walk.
 
 use super::*;
+use crate::walk::HIDDEN_ENTRIES_MAX;
 
 #[test]
 fn ignore_rules_and_skipped_directories_are_left_out() {
@@ -531,7 +532,6 @@ fn a_large_machine_walks_with_few_threads() {
 
 #[test]
 fn of_a_huge_hidden_directory_a_bounded_part_is_remembered() {
-    use tool_core::limits::HIDDEN_ENTRIES_MAX;
     let folder = tree(&[("a.py", ""), (".ssh/known_hosts", "")]);
     for number in 0..HIDDEN_ENTRIES_MAX + 50 {
         fs::File::create(folder.path().join(format!(".ssh/{number}"))).expect("a file is made");

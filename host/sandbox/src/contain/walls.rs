@@ -14,6 +14,7 @@ use super::outer::{At, Step};
 use super::plan::system_parts;
 use super::spec::{Spec, Visible};
 use super::{RunBounds, Sandbox, filter};
+use crate::group::PROCESS_FILE_BYTES_MAX;
 use crate::limits;
 
 /// Applies every restriction that fits the sandbox. None can be undone.
@@ -35,7 +36,7 @@ pub(super) fn raise(spec: &Spec) -> Step<()> {
 
 fn bound(sandbox: Sandbox, bounds: RunBounds) -> io::Result<()> {
     let mut bounded = vec![
-        (Resource::Fsize, limits::PROCESS_FILE_BYTES_MAX),
+        (Resource::Fsize, PROCESS_FILE_BYTES_MAX),
         (Resource::Nofile, limits::CONTAIN_FILES_OPEN_MAX),
         (Resource::Memlock, limits::CONTAIN_LOCKED_BYTES_MAX),
         (Resource::Core, 0),

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{Expected, Proposed};
-use crate::limits;
 use crate::{CallError, CallReport};
 use tool_core::text::beginning;
 use tool_repository::diff::unified;
+
+/// Bytes of a text that are shown where a case fails: enough to see what differs.
+pub(crate) const CASE_SHOWN_BYTES_MAX: usize = 4 * 1024;
 
 /// Actual outcome of a call.
 pub(super) struct Came {
@@ -130,7 +132,7 @@ fn diff(expected: &str, got: &str) -> String {
 
 /// Cuts a text to the limit for output.
 fn shown(text: &str) -> String {
-    let cut = beginning(text, limits::CASE_SHOWN_BYTES_MAX);
+    let cut = beginning(text, CASE_SHOWN_BYTES_MAX);
     let dots = if cut.len() < text.len() { "…" } else { "" };
     format!("{cut}{dots}")
 }

@@ -5,8 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{CasesError, fixture_in};
-use crate::limits;
 use tool_sandbox::scratch::{self, ScratchFolder};
+
+/// Files, folders and links that are copied for each case: a small repository, not a whole one.
+pub(crate) const CASE_FIXTURE_ENTRIES_MAX: usize = 10_000;
+
+/// Bytes that are copied for each case.
+pub(crate) const CASE_FIXTURE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// A temporary copy; dropping it removes the folder.
 pub(super) struct Copy {
@@ -43,8 +48,8 @@ pub(super) fn copy(of: &Path) -> Result<Copy, CasesError> {
     if let Some(source) = &fixture {
         let mut room = FixtureBudget {
             source,
-            entries: limits::CASE_FIXTURE_ENTRIES_MAX,
-            bytes: limits::CASE_FIXTURE_BYTES_MAX,
+            entries: CASE_FIXTURE_ENTRIES_MAX,
+            bytes: CASE_FIXTURE_BYTES_MAX,
         };
         room.copy(source, &copy.root)?;
     }
@@ -93,7 +98,7 @@ impl FixtureBudget<'_> {
         } else {
             Some(self.bytes)
         };
-        let (max_entries, max_bytes) = (limits::CASE_FIXTURE_ENTRIES_MAX, limits::CASE_FIXTURE_BYTES_MAX);
+        let (max_entries, max_bytes) = (CASE_FIXTURE_ENTRIES_MAX, CASE_FIXTURE_BYTES_MAX);
         self.entries = entries.ok_or_else(|| too_large(format!("{max_entries} files and folders")))?;
         self.bytes = bytes.ok_or_else(|| too_large(format!("{} MiB", max_bytes >> 20)))?;
         Ok(())

@@ -1,6 +1,8 @@
 use serde_json::json;
 
 use super::*;
+use crate::cases::compare::CASE_SHOWN_BYTES_MAX;
+use crate::cases::fixture::{CASE_FIXTURE_BYTES_MAX, CASE_FIXTURE_ENTRIES_MAX};
 
 fn parsed(text: &str) -> Result<Vec<Case>, CasesError> {
     parse(Path::new("cases.toml"), text)
@@ -90,12 +92,12 @@ fn what_is_wrong_is_said_with_its_line() {
 #[test]
 fn a_file_of_cases_is_bounded() {
     let case = |number: usize| format!("[[case]]\nname = \"{number}\"\nequals = \"\"\n");
-    let most: String = (0..limits::CASES_MAX).map(case).collect();
-    assert_eq!(parsed(&most).expect("it is the most").len(), limits::CASES_MAX);
-    let refused = refused(&format!("{most}{}", case(limits::CASES_MAX)));
+    let most: String = (0..CASES_MAX).map(case).collect();
+    assert_eq!(parsed(&most).expect("it is the most").len(), CASES_MAX);
+    let refused = refused(&format!("{most}{}", case(CASES_MAX)));
     assert_eq!(refused, "`cases.toml`, line 3001: there are more than 1000 cases");
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let long = vec![b'#'; usize::try_from(limits::CASES_BYTES_MAX).expect("it is small") + 2];
+    let long = vec![b'#'; usize::try_from(CASES_BYTES_MAX).expect("it is small") + 2];
     std::fs::write(folder.path().join(FILE), long).expect("it is writable");
     let refused = read(folder.path()).expect_err("it is too long");
     assert!(
@@ -178,9 +180,7 @@ fn a_fixture_is_copied_with_its_links_up_to_a_bound() {
 
     // Nothing of a file that only claims its size is copied.
     let large = std::fs::File::create(fixture.join("large")).expect("it is writable");
-    large
-        .set_len(limits::CASE_FIXTURE_BYTES_MAX)
-        .expect("holes take no room");
+    large.set_len(CASE_FIXTURE_BYTES_MAX).expect("holes take no room");
     let said = |folder: &Path| {
         fixture::copy(folder)
             .map(|_| ())
@@ -191,7 +191,7 @@ fn a_fixture_is_copied_with_its_links_up_to_a_bound() {
     assert!(told.contains("more than 256 MiB"), "{told}");
     let many = tempfile::tempdir().expect("a temporary folder");
     std::fs::create_dir(many.path().join(FIXTURE)).expect("it is writable");
-    for number in 0..=limits::CASE_FIXTURE_ENTRIES_MAX {
+    for number in 0..=CASE_FIXTURE_ENTRIES_MAX {
         std::fs::write(many.path().join(FIXTURE).join(number.to_string()), "").expect("it is writable");
     }
     let told = said(many.path());
@@ -298,10 +298,10 @@ fn what_came_is_compared_with_what_is_expected() {
     -2
     +1
     "#);
-    let long = came("ok", &"x".repeat(limits::CASE_SHOWN_BYTES_MAX + 1), &[]);
+    let long = came("ok", &"x".repeat(CASE_SHOWN_BYTES_MAX + 1), &[]);
     let said = compare::differences(&case("contains = \"y\"").expected, &long).join("\n");
     assert!(
-        said.len() < limits::CASE_SHOWN_BYTES_MAX + 100 && said.ends_with('…'),
+        said.len() < CASE_SHOWN_BYTES_MAX + 100 && said.ends_with('…'),
         "{}",
         said.len()
     );

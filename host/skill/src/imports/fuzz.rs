@@ -1,7 +1,7 @@
 //! Fuzz target: hostile contents of a git repository, without a repository.
 
 use crate::fuzz::applied;
-use crate::limits::{GIT_CONTEXT_LINES_MAX, GIT_PATCH_BYTES_MAX};
+use crate::imports::git::patches::{GIT_CONTEXT_LINES_MAX, GIT_PATCH_BYTES_MAX};
 use tool_repository::diff::{BoundedDiff, Side, is_binary};
 
 /// Checks that a patch counts its lines correctly, turns one text into the other, and keeps a name on its line.

@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use self::layout::Layout;
 use self::talk::{Attributes, Delta, GitAnswer, GitRequest, Id, Submodule};
+use crate::imports::git::talk::GIT_PAGE;
 use crate::limits;
 use crate::task::{GitPerson, GitTask, Task};
 use crate::{CallContext, Question};
@@ -45,6 +46,29 @@ use tool_core::text::clean;
 use tool_repository::Repository;
 use tool_sandbox::confine::{self, Helper, HelperError, Until, Walls};
 use tool_sandbox::scratch::ScratchFolder;
+
+/// Longest that a question to git may take. Hashing a large tree whose index is stale takes seconds, not minutes; the
+/// call's own limit ends it earlier.
+const GIT_SECONDS_MAX: u64 = 60;
+
+/// Git operations at the same time. Where no helper does them, those that were given up and still hang count.
+const GIT_OPERATIONS_MAX: usize = 16;
+
+/// Memory of one helper for git. Storing a file of the largest size with its line ends changed takes three times it.
+const GIT_MEMORY_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Addresses of one helper for git: its memory, this program, and windows into packs and their indices.
+const GIT_ADDRESS_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
+
+/// Changes that are looked at for one diff or one commit, hidden ones included: a checkout of a very large project whose
+/// every file was touched.
+const GIT_DELTAS_MAX: usize = 500_000;
+
+/// Largest file that a helper writes: a stored file, or an index.
+const GIT_FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+/// Bytes that are shown of a helper's error message.
+const GIT_MESSAGE_SHOWN_BYTES_MAX: usize = 2 * 1024;
 
 /// A helper with the repository open.
 pub(super) struct Git {
@@ -205,7 +229,7 @@ impl Git {
     /// Compares, and returns the number of changes, at most `GIT_DELTAS_MAX`.
     pub(super) fn count(&mut self, request: &GitRequest) -> Result<usize, Failure> {
         match self.ask(request)? {
-            GitAnswer::Counted(count) => Ok(count.min(limits::GIT_DELTAS_MAX)),
+            GitAnswer::Counted(count) => Ok(count.min(GIT_DELTAS_MAX)),
             _ => Err(nonsense()),
         }
     }
@@ -224,7 +248,7 @@ impl Git {
     /// Reads a page of the last comparison.
     pub(super) fn deltas(&mut self, from: usize) -> Result<Vec<Delta>, Failure> {
         match self.ask(&GitRequest::Deltas { from })? {
-            GitAnswer::Deltas(deltas) if !deltas.is_empty() && deltas.len() <= limits::GIT_PAGE => Ok(deltas),
+            GitAnswer::Deltas(deltas) if !deltas.is_empty() && deltas.len() <= GIT_PAGE => Ok(deltas),
             _ => Err(nonsense()),
         }
     }
@@ -411,14 +435,10 @@ fn walls(layout: &Layout, written: [Option<&Path>; 2]) -> Walls {
     let write: Vec<PathBuf> = written.into_iter().flatten().map(Path::to_owned).collect();
     Walls {
         read: layout.readable(),
-        memory_bytes: limits::GIT_MEMORY_BYTES_MAX,
-        address_bytes: limits::GIT_ADDRESS_BYTES_MAX,
-        cpu_seconds: limits::GIT_SECONDS_MAX,
-        file_bytes: if write.is_empty() {
-            0
-        } else {
-            limits::GIT_FILE_BYTES_MAX
-        },
+        memory_bytes: GIT_MEMORY_BYTES_MAX,
+        address_bytes: GIT_ADDRESS_BYTES_MAX,
+        cpu_seconds: GIT_SECONDS_MAX,
+        file_bytes: if write.is_empty() { 0 } else { GIT_FILE_BYTES_MAX },
         write,
     }
 }
@@ -431,7 +451,7 @@ struct Counted(&'static AtomicUsize);
 
 impl Counted {
     fn new(operations: &'static AtomicUsize) -> Result<Self, Failure> {
-        if operations.fetch_add(1, Ordering::AcqRel) >= limits::GIT_OPERATIONS_MAX {
+        if operations.fetch_add(1, Ordering::AcqRel) >= GIT_OPERATIONS_MAX {
             operations.fetch_sub(1, Ordering::AcqRel);
             return Err(failure("unavailable", "Too many git operations are under way or hang."));
         }
@@ -447,12 +467,12 @@ impl Drop for Counted {
 
 /// Time limit for one request to git.
 fn longest() -> Duration {
-    limits::seconds(limits::GIT_SECONDS_MAX)
+    limits::seconds(GIT_SECONDS_MAX)
 }
 
 /// Converts a helper's error to a failure for the model.
 fn explain(error: HelperError) -> Failure {
-    let seconds = limits::GIT_SECONDS_MAX;
+    let seconds = GIT_SECONDS_MAX;
     match error {
         HelperError::Cancelled => cancelled(),
         HelperError::TooLate => failure(
@@ -496,7 +516,7 @@ fn told(code: &str, message: &str, hint: Option<&str>) -> Failure {
 }
 
 fn shown(text: &str) -> String {
-    let end = text.floor_char_boundary(limits::GIT_MESSAGE_SHOWN_BYTES_MAX);
+    let end = text.floor_char_boundary(GIT_MESSAGE_SHOWN_BYTES_MAX);
     clean(&text[..end]).into_owned()
 }
 

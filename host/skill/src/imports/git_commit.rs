@@ -27,7 +27,7 @@ use super::git::submodules::{self, SUBMODULE, SUBMODULES_MAX, SubmoduleTree};
 use super::git::talk::{Candidate, GitAnswer, GitRequest, Id, Moment, NewFile, Start, Submodule, TreeEntry};
 use super::git::{Git, nonsense, plain};
 use super::git_read::{is_at_or_below, normal_paths};
-use crate::limits;
+use crate::imports::git::talk::GIT_PAGE;
 use crate::{CallContext, Question};
 use tool_boundary::CallBudget;
 use tool_boundary::bindings::tool::skill::git_commit::Commit;
@@ -39,6 +39,18 @@ use tool_core::text::{is_invisible, is_visible};
 use tool_repository::changes::{ChangeJournal, Publishing, has_crashed};
 use tool_repository::diff::{BoundedDiff, Side, quoted};
 use tool_repository::{OpenError, Repository};
+
+/// A piece of a file on its way into git's objects.
+const GIT_CHUNK_BYTES: usize = 1024 * 1024;
+
+/// Largest file that a commit takes up. Hosts refuse files beyond 100 MiB.
+const GIT_COMMIT_FILE_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// Longest commit message; the longest honest ones are release notes.
+const GIT_MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// Diff that a question holds, shown or not, before it goes on with names and the digests of contents alone.
+const GIT_QUESTION_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// First words of the messages of [`CommitError::Nothing`].
 const NOTHING_TO_COMMIT: &str = "Nothing to commit";
@@ -102,7 +114,7 @@ pub(super) fn create(
 
 fn check_message(message: &str) -> Result<(), Failure> {
     let invalid = |message: &str| Err(failure("invalid-arguments", message));
-    if message.len() > limits::GIT_MESSAGE_BYTES_MAX {
+    if message.len() > GIT_MESSAGE_BYTES_MAX {
         return invalid("The commit message is longer than 64 KiB.");
     }
     if message.contains('\0') {
@@ -344,9 +356,7 @@ fn begin(git: &mut Git, message: &str) -> Result<Start, Failure> {
     let message = message.to_owned();
     match git.ask(&GitRequest::Begin { message })? {
         // Show the message of the answer, because that one is committed even if the helper was taken over.
-        GitAnswer::Started(start)
-            if start.message.len() <= 2 * limits::GIT_MESSAGE_BYTES_MAX && is_visible(&start.message) =>
-        {
+        GitAnswer::Started(start) if start.message.len() <= 2 * GIT_MESSAGE_BYTES_MAX && is_visible(&start.message) => {
             Ok(start)
         }
         _ => Err(nonsense()),
@@ -374,7 +384,7 @@ fn check_same(prepared: &Start, now: &Start) -> Result<(), Failure> {
 
 fn send_entries(git: &mut Git, entries: &[TreeEntry]) -> Result<(), Failure> {
     entries
-        .chunks(limits::GIT_PAGE)
+        .chunks(GIT_PAGE)
         .try_for_each(|page| git.tell(&GitRequest::Entries { entries: page.to_vec() }))
 }
 
@@ -429,7 +439,7 @@ impl Preparation<'_> {
         let (mut from, mut candidates) = (0, Vec::new());
         while from < count {
             let page = match self.git.ask(&GitRequest::Candidates { from })? {
-                GitAnswer::Candidates(page) if !page.is_empty() && page.len() <= limits::GIT_PAGE => page,
+                GitAnswer::Candidates(page) if !page.is_empty() && page.len() <= GIT_PAGE => page,
                 _ => return Err(nonsense()),
             };
             from += page.len();
@@ -514,28 +524,28 @@ impl Preparation<'_> {
             ));
         }
         let too_large = || {
-            let size = limits::GIT_COMMIT_FILE_BYTES_MAX / (1024 * 1024);
+            let size = GIT_COMMIT_FILE_BYTES_MAX / (1024 * 1024);
             failure(
                 "limit",
                 format!("`{path}` is larger than {size} MiB, so it is not committed."),
             )
         };
-        if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > limits::GIT_COMMIT_FILE_BYTES_MAX {
+        if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > GIT_COMMIT_FILE_BYTES_MAX {
             return Err(too_large());
         }
-        let mut reader = file.take(limits::GIT_COMMIT_FILE_BYTES_MAX + 1);
+        let mut reader = file.take(GIT_COMMIT_FILE_BYTES_MAX + 1);
         let mut sent = 0;
         loop {
             let mut piece = Vec::new();
             Read::by_ref(&mut reader)
-                .take(limits::GIT_CHUNK_BYTES as u64)
+                .take(GIT_CHUNK_BYTES as u64)
                 .read_to_end(&mut piece)
                 .map_err(|error| failure("failed", format!("`{path}` could not be read: {error}.")))?;
             sent += piece.len() as u64;
-            if sent > limits::GIT_COMMIT_FILE_BYTES_MAX {
+            if sent > GIT_COMMIT_FILE_BYTES_MAX {
                 return Err(too_large());
             }
-            let is_last = piece.len() < limits::GIT_CHUNK_BYTES;
+            let is_last = piece.len() < GIT_CHUNK_BYTES;
             let request = GitRequest::Store {
                 path: path.to_owned(),
                 is_last,
@@ -595,7 +605,7 @@ impl Preparation<'_> {
         }
         let _ = writeln!(detail, "\ntree {tree}\n\n{}\n", hooks.describe());
         for chosen in chosen {
-            let room = limits::GIT_QUESTION_BYTES_MAX.saturating_sub(detail.len());
+            let room = GIT_QUESTION_BYTES_MAX.saturating_sub(detail.len());
             detail.push_str(&self.change(chosen, room)?);
         }
         let title = format!("Commit {files}: {subject}");

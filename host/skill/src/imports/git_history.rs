@@ -16,7 +16,8 @@ use super::git::talk::{CommitRecord, Delta, GitAnswer, GitRequest, Id, Status, W
 use super::git::{Git, nonsense, submodules};
 use super::git_read::normal_paths;
 use crate::CallContext;
-use crate::limits;
+use crate::imports::git::talk::{GIT_LOG_MESSAGE_BYTES_MAX, GIT_LOG_SKIP_MAX};
+use crate::imports::git_read::GIT_CHANGES_MAX;
 pub(super) use blame::read as blame;
 use tool_boundary::CallBudget;
 use tool_boundary::bindings::tool::skill::git_history::{
@@ -27,6 +28,15 @@ use tool_boundary::{failure, hinted};
 use tool_core::authors::Team;
 use tool_core::text::{beginning, clean, clean_line};
 use tool_repository::normalise;
+
+/// Commits on one page of a log.
+const GIT_LOG_COMMITS_MAX: usize = 200;
+
+/// Commits that one page of a log looks at before it ends early with a cursor: a few seconds of work.
+const GIT_LOG_STEPS_MAX: usize = 20_000;
+
+/// Length of a revision's name. Git refuses names of branches beyond this on most file systems.
+const GIT_REVISION_BYTES_MAX: usize = 256;
 
 /// Time after which a page of a log ends early, so that a long walk yields an answer before the call's time limit.
 const LOG_TIME: Duration = Duration::from_secs(8);
@@ -111,7 +121,7 @@ pub(super) fn log(reading: &HistoryCall<'_>, query: &LogQuery) -> Result<LogPage
     })?;
     let wanted = usize::try_from(query.count)
         .unwrap_or(usize::MAX)
-        .clamp(1, limits::GIT_LOG_COMMITS_MAX);
+        .clamp(1, GIT_LOG_COMMITS_MAX);
     let (mut commits, mut steps) = (Vec::new(), 0);
     let started = Instant::now();
     loop {
@@ -120,7 +130,7 @@ pub(super) fn log(reading: &HistoryCall<'_>, query: &LogQuery) -> Result<LogPage
         steps += walked.steps;
         reading.note_authors(&mut git, &walked.commits)?;
         commits.extend(walked.commits.into_iter().map(commit_out));
-        let is_over = commits.len() >= wanted || steps >= limits::GIT_LOG_STEPS_MAX || started.elapsed() > LOG_TIME;
+        let is_over = commits.len() >= wanted || steps >= GIT_LOG_STEPS_MAX || started.elapsed() > LOG_TIME;
         if walked.is_end || is_over {
             let skip = skip.saturating_add(steps);
             let next = (!walked.is_end).then(|| LogCursor { from, skip }.to_string());
@@ -236,7 +246,7 @@ impl CommitReader<'_> {
             },
             _ => None,
         };
-        if self.changes.len() >= limits::GIT_CHANGES_MAX {
+        if self.changes.len() >= GIT_CHANGES_MAX {
             self.is_cut = true;
             return Ok(());
         }
@@ -276,7 +286,7 @@ impl LogCursor {
     fn parse(text: &str) -> Result<Self, Failure> {
         let parse = || {
             let (from, skip) = text.split_once(':')?;
-            let skip = skip.parse().ok().filter(|&skip| skip <= limits::GIT_LOG_SKIP_MAX)?;
+            let skip = skip.parse().ok().filter(|&skip| skip <= GIT_LOG_SKIP_MAX)?;
             let from = Id::try_from(from.to_owned()).ok()?;
             Some(Self { from, skip })
         };
@@ -321,7 +331,7 @@ fn check_revision(name: Option<&str>) -> Result<(), Failure> {
     let Some(name) = name else { return Ok(()) };
     let is_letter = |letter: char| letter.is_alphanumeric() || "_-./~^+@#=".contains(letter);
     let is_name = !name.is_empty()
-        && name.len() <= limits::GIT_REVISION_BYTES_MAX
+        && name.len() <= GIT_REVISION_BYTES_MAX
         && name.chars().all(is_letter)
         && !name.starts_with(['-', '~', '^'])
         && !name.contains("..")
@@ -351,7 +361,7 @@ fn no_commits() -> Failure {
 
 /// Removes control characters from the texts of a commit.
 fn commit_out(commit: CommitRecord) -> Commit {
-    let text = |text: &str| clean(beginning(text, limits::GIT_LOG_MESSAGE_BYTES_MAX)).into_owned();
+    let text = |text: &str| clean(beginning(text, GIT_LOG_MESSAGE_BYTES_MAX)).into_owned();
     Commit {
         id: commit.id.into(),
         parents: commit.parents.into_iter().map(String::from).collect(),

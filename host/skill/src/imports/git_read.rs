@@ -15,7 +15,6 @@ use super::git::patches::{self, PatchRoom, status_name, visible};
 use super::git::submodules::{self, SUBMODULE, SubmoduleTree};
 use super::git::talk::{Area, Delta, GitRequest, Id, LineEnds, Status, Submodule};
 use crate::CallContext;
-use crate::limits;
 use tool_boundary::CallBudget;
 use tool_boundary::bindings::tool::skill::git_read::{Diff, DiffQuery, FileChange};
 use tool_boundary::bindings::tool::skill::types::Failure;
@@ -23,6 +22,12 @@ use tool_boundary::hinted;
 use tool_repository::diff::BoundedDiff;
 use tool_repository::layer::LayeredPath;
 use tool_repository::{Repository, normalise};
+
+/// Files of one diff. A change that touches more is no change to read but a move or a reformatting.
+pub(crate) const GIT_CHANGES_MAX: usize = 5_000;
+
+/// Paths that one request may name; a request for more should name a directory.
+const GIT_PATHS_MAX: usize = 1_000;
 
 /// Reads the uncommitted changes that `query` asks for.
 pub(super) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, Failure> {
@@ -90,12 +95,8 @@ pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &Diff)
 
 /// Paths in normal form. They are literal: `*` means a file of that name.
 pub(super) fn normal_paths(paths: &[String]) -> Result<Vec<String>, Failure> {
-    if paths.len() > limits::GIT_PATHS_MAX {
-        let message = format!(
-            "{} paths are more than the limit of {}.",
-            paths.len(),
-            limits::GIT_PATHS_MAX
-        );
+    if paths.len() > GIT_PATHS_MAX {
+        let message = format!("{} paths are more than the limit of {}.", paths.len(), GIT_PATHS_MAX);
         return Err(hinted("limit", message, "name a directory instead"));
     }
     let normal = |path: &String| {
@@ -236,7 +237,7 @@ impl DiffReader<'_> {
 
     fn add_all(&mut self, area: Area, count: usize) -> Result<(), Failure> {
         let mut from = 0;
-        while from < count && self.diff.changes.len() <= limits::GIT_CHANGES_MAX {
+        while from < count && self.diff.changes.len() <= GIT_CHANGES_MAX {
             let page = self.git.deltas(from)?;
             from += page.len();
             for delta in page {
@@ -322,12 +323,12 @@ impl DiffReader<'_> {
             && let Some(directory) = self.find_made_directory(path)
         {
             let directory = format!("{directory}/");
-            if self.left_out.len() < limits::GIT_CHANGES_MAX {
+            if self.left_out.len() < GIT_CHANGES_MAX {
                 self.left_out.insert(directory);
             }
             return Ok(());
         }
-        if self.diff.changes.len() >= limits::GIT_CHANGES_MAX {
+        if self.diff.changes.len() >= GIT_CHANGES_MAX {
             self.diff.truncated = true;
             return Ok(());
         }

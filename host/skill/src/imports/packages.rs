@@ -34,6 +34,9 @@ use tool_sandbox::contain::{self, Sandbox};
 use tool_sandbox::environment;
 use tool_sandbox::toolchain::{Home, Python};
 
+/// Longest package name with its constraint. npm allows 214 bytes for the name alone.
+const RECIPE_PACKAGE_BYTES_MAX: usize = 300;
+
 /// Installs packages. An installer that fails is a report; a failure means that it did not run.
 pub(super) fn install(context: &CallContext, request: &Request) -> Result<Report, Failure> {
     consent::not_denied(context, Effect::Install)?;
@@ -337,7 +340,7 @@ fn denied_place<'a>(output: &'a str, mark: &str) -> Option<&'a str> {
     let (_, rest) = output.split_once(mark)?;
     let (place, _) = rest.split_once('\'')?;
     let is_place = place.starts_with('/')
-        && place.len() <= limits::RECIPE_PACKAGE_BYTES_MAX
+        && place.len() <= RECIPE_PACKAGE_BYTES_MAX
         && place.bytes().all(|byte| byte.is_ascii_graphic());
     is_place.then_some(place)
 }

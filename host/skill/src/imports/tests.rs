@@ -43,6 +43,12 @@ use tool_repository::{FileList, OpenError, normalise};
 use tool_sandbox::contain::{Invocation, Sandbox, ToolAccess};
 use tool_sandbox::environment;
 
+/// Longest filter expression of a test run.
+const RECIPE_FILTER_BYTES_MAX: usize = 2048;
+
+/// Paths of one test run; more do not fit one command line with certainty.
+const RECIPE_PATHS_MAX: usize = 200;
+
 /// Name of the recipe for the user's own command.
 const OWN: &str = "own";
 
@@ -95,8 +101,8 @@ pub use plan::{PlannedRun, plan_runs, runnable_purposes};
 
 pub(super) fn run(context: &CallContext, request: &Request) -> Result<Vec<Suite>, Failure> {
     consent::not_denied(context, Effect::RunProcess)?;
-    if request.paths.len() > limits::RECIPE_PATHS_MAX {
-        let message = format!("More than {} paths do not fit one run.", limits::RECIPE_PATHS_MAX);
+    if request.paths.len() > RECIPE_PATHS_MAX {
+        let message = format!("More than {RECIPE_PATHS_MAX} paths do not fit one run.");
         return Err(hinted("limit", message, "name directories instead"));
     }
     let filter = request.filter.as_deref().map(filter).transpose()?;
@@ -192,7 +198,7 @@ fn left(ends: Instant) -> Duration {
 fn filter(filter: &str) -> Result<&str, Failure> {
     let wrong = if filter.trim().is_empty() {
         "is empty"
-    } else if filter.len() > limits::RECIPE_FILTER_BYTES_MAX {
+    } else if filter.len() > RECIPE_FILTER_BYTES_MAX {
         "is too long"
     } else if filter.starts_with(['-', '@']) {
         "begins like an option"

@@ -204,9 +204,9 @@ fn a_file_is_a_plain_one_of_bounded_size() {
     let lock = Lock::new([("lint".to_owned(), locked('a', &[]))].into());
     let path = lock.write(folder.path()).expect("the folder is writable");
     assert_eq!(told(), Ok(Some(lock.clone())));
-    let long = "#".repeat(usize::try_from(limits::LOCK_BYTES_MAX).expect("it is small") + 1);
+    let long = "#".repeat(usize::try_from(LOCK_BYTES_MAX).expect("it is small") + 1);
     std::fs::write(&path, long).expect("the folder is writable");
-    assert!(told().is_err_and(|told| told.ends_with(&format!("larger than {} bytes", limits::LOCK_BYTES_MAX))));
+    assert!(told().is_err_and(|told| told.ends_with(&format!("larger than {LOCK_BYTES_MAX} bytes"))));
     let elsewhere = folder.path().join("elsewhere");
     std::fs::rename(&path, &elsewhere).expect("both are ours");
     std::os::unix::fs::symlink(&elsewhere, &path).expect("the folder is writable");

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::*;
+use crate::index::SEARCHED_FILE_BYTES_MAX;
 use crate::index::pattern::PatternKind;
 use crate::index::postings::PostingsKind;
 use crate::index::tests::{World, bounds};
 use crate::index::{IndexBounds, digest};
-use crate::limits;
 use crate::symbols::{SyntaxDetails, SyntaxOutline};
 use crate::{SymbolReader, SyntaxParser};
 use tool_repository::Options;
@@ -89,7 +89,7 @@ fn files_are_left_out_once_a_search_has_filled_the_index() {
 
 #[test]
 fn a_file_is_left_out_up_to_the_size_that_is_searched() {
-    let largest = limits::SEARCHED_FILE_BYTES_MAX as usize;
+    let largest = SEARCHED_FILE_BYTES_MAX as usize;
     let world = World::new(&[
         ("a.h", &"hay\n".repeat(largest / 4)),
         ("b.h", &"hay\n".repeat(largest / 4 + 1)),

@@ -220,15 +220,15 @@ fn paths_that_lead_out_of_the_repository_are_citations() {
 
 #[test]
 fn an_answer_of_any_size_costs_a_bounded_amount() {
-    let many = "src/a.py:1 ".repeat(limits::CITATIONS_MAX + 1);
+    let many = "src/a.py:1 ".repeat(CITATIONS_MAX + 1);
     let (citations, is_cut) = parse(&many);
-    assert_eq!((citations.len(), is_cut), (limits::CITATIONS_MAX, true));
+    assert_eq!((citations.len(), is_cut), (CITATIONS_MAX, true));
     let long = format!("{} src/a.py:1", "é".repeat(CITED_TEXT_BYTES_MAX));
     assert_eq!(parse(&long), (Vec::new(), true));
     assert!(!parse("src/a.py:1").1);
-    let list = format!("src/a.py:1{}", ",1".repeat(2 * limits::CITATIONS_MAX));
+    let list = format!("src/a.py:1{}", ",1".repeat(2 * CITATIONS_MAX));
     let (citations, is_cut) = parse(&list);
-    assert_eq!((citations.len(), is_cut), (limits::CITATIONS_MAX, true));
+    assert_eq!((citations.len(), is_cut), (CITATIONS_MAX, true));
 }
 
 proptest! {

@@ -16,6 +16,12 @@ use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
 use tool_repository::git_file::open_file;
 
+/// A file of a few lines in a git directory: `HEAD`, `commondir`, a branch. Paths are not longer.
+pub(crate) const GIT_LINE_FILE_BYTES_MAX: u64 = 16 * 1024;
+
+/// Object directories that a repository may borrow from, directly and through each other.
+const GIT_ALTERNATES_MAX: usize = 32;
+
 /// Real paths of the git data of one work tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::imports) struct Layout {
@@ -255,7 +261,7 @@ fn alternates(objects: &Path) -> Result<Vec<PathBuf>, Failure> {
             if found.contains(&real) || real == objects {
                 continue;
             }
-            if found.len() >= limits::GIT_ALTERNATES_MAX {
+            if found.len() >= GIT_ALTERNATES_MAX {
                 return Err(foreign(objects, "it borrows objects from too many places"));
             }
             found.push(real.clone());
@@ -266,7 +272,7 @@ fn alternates(objects: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn first_line(path: &Path) -> Option<String> {
-    let text = read(path, limits::GIT_LINE_FILE_BYTES_MAX)?;
+    let text = read(path, GIT_LINE_FILE_BYTES_MAX)?;
     Some(
         String::from_utf8_lossy(&text)
             .lines()
@@ -296,7 +302,7 @@ mod tests {
 
     fn list(lines: &str) -> (tempfile::TempDir, Result<Vec<PathBuf>, Failure>) {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        for number in 0..limits::GIT_ALTERNATES_MAX + 1 {
+        for number in 0..GIT_ALTERNATES_MAX + 1 {
             fs::create_dir(folder.path().join(number.to_string())).expect("the folder is writable");
         }
         let objects = folder.path().join("objects");
@@ -310,12 +316,10 @@ mod tests {
     fn places_that_objects_are_borrowed_from_are_few() {
         let lines = |count: usize| (0..count).map(|number| format!("../{number}\n")).collect::<String>();
         assert_eq!(
-            list(&lines(limits::GIT_ALTERNATES_MAX)).1.map(|found| found.len()).ok(),
-            Some(limits::GIT_ALTERNATES_MAX)
+            list(&lines(GIT_ALTERNATES_MAX)).1.map(|found| found.len()).ok(),
+            Some(GIT_ALTERNATES_MAX)
         );
-        let refused = list(&lines(limits::GIT_ALTERNATES_MAX + 1))
-            .1
-            .expect_err("they are too many");
+        let refused = list(&lines(GIT_ALTERNATES_MAX + 1)).1.expect_err("they are too many");
         assert!(refused.message.contains("too many places"), "{}", refused.message);
     }
 
@@ -330,7 +334,7 @@ mod tests {
         );
         let folder = tempfile::tempdir().expect("a temporary folder");
         let place = folder.path().join("HEAD");
-        let bound = usize::try_from(limits::GIT_LINE_FILE_BYTES_MAX).expect("it is small");
+        let bound = usize::try_from(GIT_LINE_FILE_BYTES_MAX).expect("it is small");
         fs::write(&place, "x".repeat(2 * bound)).expect("the folder is writable");
         assert_eq!(first_line(&place).map(|line| line.len()), Some(bound));
     }

@@ -4,10 +4,18 @@ use super::content::{self, SideContent};
 use super::submodules::{self, SUBMODULE};
 use super::talk::{Delta, GitRequest, Id, Status};
 use super::{Git, plain};
-use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_repository::Repository;
 use tool_repository::diff::{BoundedDiff, Side};
+
+/// Patch of one file: some thousand lines, more than fits any conversation.
+pub(crate) const GIT_PATCH_BYTES_MAX: usize = 256 * 1024;
+
+/// Patches of one diff together; a skill's answer holds at most a quarter of this.
+pub(crate) const GIT_DIFF_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Lines of context around a change. With more than this the reader wants the file, not the diff.
+pub(crate) const GIT_CONTEXT_LINES_MAX: u32 = 100;
 
 /// Remaining room for the patches of one call.
 #[derive(Debug)]
@@ -21,7 +29,7 @@ pub(in crate::imports) struct PatchRoom {
 impl PatchRoom {
     pub(in crate::imports) fn new(context_lines: u32) -> Self {
         Self {
-            context_lines: context_lines.min(limits::GIT_CONTEXT_LINES_MAX),
+            context_lines: context_lines.min(GIT_CONTEXT_LINES_MAX),
             used_bytes: 0,
             is_cut: false,
         }
@@ -38,7 +46,7 @@ impl PatchRoom {
         if is_either(&SideContent::Hidden) {
             return None;
         }
-        let bytes_max = limits::GIT_DIFF_BYTES_MAX.saturating_sub(self.used_bytes);
+        let bytes_max = GIT_DIFF_BYTES_MAX.saturating_sub(self.used_bytes);
         if is_either(&SideContent::TooLarge) {
             self.is_cut = true;
             return Some(BoundedDiff::default());
@@ -50,7 +58,7 @@ impl PatchRoom {
             self.is_cut = true;
             return Some(BoundedDiff::default());
         }
-        let bytes_max = bytes_max.min(limits::GIT_PATCH_BYTES_MAX);
+        let bytes_max = bytes_max.min(GIT_PATCH_BYTES_MAX);
         let rendered = BoundedDiff::new(side(old).as_ref(), side(new).as_ref(), self.context_lines, bytes_max);
         self.used_bytes += rendered.patch.len();
         self.is_cut |= rendered.is_cut;

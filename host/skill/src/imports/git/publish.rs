@@ -16,7 +16,8 @@ use super::layout::{Layout, open};
 use super::lock::{Lock, OpenedFolder};
 use super::recover::{Part, lock_names, table_mark};
 use super::talk::{Id, Moment};
-use crate::limits;
+use crate::imports::git::GIT_FILE_BYTES_MAX;
+use crate::imports::git::layout::GIT_LINE_FILE_BYTES_MAX;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{cancelled, failure};
 use tool_core::digest::CommitId;
@@ -24,6 +25,12 @@ use tool_core::text::clean_line;
 use tool_repository::changes::{Publishing, crash_point, has_crashed};
 use tool_repository::reftable::{self, LogLine, Reference, References};
 use tool_sandbox::scratch;
+
+/// Objects of one commit, and their bytes: half a million files, and a disk's worth of room.
+const GIT_OBJECTS_MAX: usize = 1_000_000;
+
+/// Bytes of all new objects of one commit.
+const GIT_OBJECT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Folder in which a helper makes objects and changes a copy of the index.
 pub(in crate::imports) struct Scratch(scratch::ScratchFolder);
@@ -222,11 +229,11 @@ impl<'a> Publication<'a> {
             return Ok(());
         };
         let metadata = real.metadata()?;
-        if metadata.len() > limits::GIT_FILE_BYTES_MAX {
+        if metadata.len() > GIT_FILE_BYTES_MAX {
             return Err(io::Error::other("its index is too large"));
         }
         let mut copy = File::create(self.scratch.index())?;
-        io::copy(&mut Read::by_ref(&mut real).take(limits::GIT_FILE_BYTES_MAX), &mut copy)?;
+        io::copy(&mut Read::by_ref(&mut real).take(GIT_FILE_BYTES_MAX), &mut copy)?;
         copy.set_modified(metadata.modified()?)
     }
 
@@ -251,7 +258,7 @@ impl<'a> Publication<'a> {
                 self.reference.lay_out(|file| writeln!(file, "{}", movement.to))?;
             }
             let made = open(&self.scratch.index()).ok_or(io::ErrorKind::NotFound)?;
-            let mut made = made.take(limits::GIT_FILE_BYTES_MAX);
+            let mut made = made.take(GIT_FILE_BYTES_MAX);
             self.index.lay_out(|file| io::copy(&mut made, file).map(drop))
         };
         work().map_err(|error| {
@@ -371,7 +378,7 @@ fn check_branch(branch: &str) -> Result<(), Failure> {
         let odd = |character: char| character.is_control() || " ~^:?*[\\".contains(character);
         !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock") && !part.contains(odd)
     };
-    if branch.len() as u64 <= limits::GIT_LINE_FILE_BYTES_MAX && branch.split('/').all(is_part) {
+    if branch.len() as u64 <= GIT_LINE_FILE_BYTES_MAX && branch.split('/').all(is_part) {
         Ok(())
     } else {
         Err(failure("failed", "The name of the branch is none that git would use."))
@@ -427,7 +434,7 @@ fn objects(from: &Path, common: &Path, head: &Id, cancel: &CancellationToken) ->
 
 /// True for more objects, or more bytes, than one commit makes.
 fn is_too_much(count: usize, bytes: u64) -> bool {
-    count > limits::GIT_OBJECTS_MAX || bytes > limits::GIT_OBJECT_BYTES_MAX
+    count > GIT_OBJECTS_MAX || bytes > GIT_OBJECT_BYTES_MAX
 }
 
 fn is_hex(name: &str, length: usize) -> bool {
@@ -442,7 +449,7 @@ fn copy(from: &Path, folder: &OpenedFolder, name: &str) -> io::Result<()> {
     let temporary = format!("tmp_obj_{}", uuid::Uuid::new_v4().simple());
     let write = || -> io::Result<()> {
         let mut file = folder.make(&temporary, 0o444)?;
-        io::copy(&mut made.take(limits::GIT_FILE_BYTES_MAX), &mut file)?;
+        io::copy(&mut made.take(GIT_FILE_BYTES_MAX), &mut file)?;
         file.sync_all()?;
         folder.rename(&temporary, name)
     };
@@ -469,16 +476,15 @@ mod tests {
 
     #[test]
     fn new_objects_are_bounded_in_number_and_bytes() {
-        assert!(!is_too_much(limits::GIT_OBJECTS_MAX, limits::GIT_OBJECT_BYTES_MAX));
-        assert!(is_too_much(limits::GIT_OBJECTS_MAX + 1, 0));
+        assert!(!is_too_much(GIT_OBJECTS_MAX, GIT_OBJECT_BYTES_MAX));
+        assert!(is_too_much(GIT_OBJECTS_MAX + 1, 0));
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let (from, name) = (folder.path().join("made"), "a".repeat(38));
         for place in [from.join("aa"), folder.path().join("common/objects")] {
             fs::create_dir_all(place).expect("folders can be made");
         }
         let file = File::create(from.join("aa").join(name)).expect("files can be made");
-        file.set_len(limits::GIT_OBJECT_BYTES_MAX + 1)
-            .expect("a hole takes no space");
+        file.set_len(GIT_OBJECT_BYTES_MAX + 1).expect("a hole takes no space");
         let head = Id::try_from("a".repeat(40)).expect("it is one");
         let common = folder.path().join("common");
         let refused = objects(&from, &common, &head, &CancellationToken::new()).expect_err("it is too large");

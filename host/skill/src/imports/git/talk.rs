@@ -9,6 +9,18 @@ use serde::{Deserialize, Serialize};
 use tool_core::authors::Team;
 use tool_core::digest::CommitId;
 
+/// Changes on one page of a helper's answer.
+pub(crate) const GIT_PAGE: usize = 256;
+
+/// Commits that a log can go back in all its pages. The longest histories have about a million.
+pub(crate) const GIT_LOG_SKIP_MAX: usize = 2_000_000;
+
+/// Bytes that are shown of an old commit's message.
+pub(crate) const GIT_LOG_MESSAGE_BYTES_MAX: usize = 4 * 1024;
+
+/// Lines that one question attributes to their commits.
+pub(crate) const GIT_BLAME_LINES_MAX: usize = 2_000;
+
 /// Name of an object: 40 hexadecimal digits, or 64 in a repository with SHA-256.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -412,7 +412,7 @@ fn what_a_helper_that_was_taken_over_says_is_refused_or_cut() {
     let stored = says(r#"{"stored":"../../../../etc/passwd"}"#, b"").ask(&GitRequest::Tree);
     assert_eq!(stored.map_err(message).err().as_deref(), Some(nonsense));
     let endless = says(r#"{"counted":18446744073709551615}"#, b"").count(&GitRequest::Renames);
-    assert_eq!(endless.map_err(message), Ok(limits::GIT_DELTAS_MAX));
+    assert_eq!(endless.map_err(message), Ok(GIT_DELTAS_MAX));
     let failed = says(
         r#"{"failed":{"code":"grant","message":"\u001b[31mred\u202e","hint":null}}"#,
         b"",
@@ -476,9 +476,7 @@ fn work_that_hangs_is_given_up_when_its_time_is_over() {
 fn operations_that_hang_are_of_a_bounded_number() {
     // Its own count, so that no other test is turned away.
     static HANGING: AtomicUsize = AtomicUsize::new(0);
-    let held: Result<Vec<Counted>, Failure> = (0..limits::GIT_OPERATIONS_MAX)
-        .map(|_| Counted::new(&HANGING))
-        .collect();
+    let held: Result<Vec<Counted>, Failure> = (0..GIT_OPERATIONS_MAX).map(|_| Counted::new(&HANGING)).collect();
     let held = held.expect("so many may hang");
     let refused = Counted::new(&HANGING).err().expect("one more may not");
     assert_eq!(refused.message, "Too many git operations are under way or hang.");
@@ -491,21 +489,21 @@ fn the_walls_of_the_git_helper_have_the_bounds_of_limits() {
     let fixture = Fixture::new();
     let layout = Layout::find(&fixture.root().canonicalize().expect("it is there")).expect("it is a repository");
     let reading = walls(&layout, [None, None]);
-    assert_eq!(reading.memory_bytes, limits::GIT_MEMORY_BYTES_MAX);
-    assert_eq!(reading.address_bytes, limits::GIT_ADDRESS_BYTES_MAX);
-    assert_eq!(reading.cpu_seconds, limits::GIT_SECONDS_MAX);
+    assert_eq!(reading.memory_bytes, GIT_MEMORY_BYTES_MAX);
+    assert_eq!(reading.address_bytes, GIT_ADDRESS_BYTES_MAX);
+    assert_eq!(reading.cpu_seconds, GIT_SECONDS_MAX);
     assert_eq!(reading.file_bytes, 0, "who only reads writes nothing");
     assert_eq!(
         walls(&layout, [Some(Path::new("/scratch")), None]).file_bytes,
-        limits::GIT_FILE_BYTES_MAX
+        GIT_FILE_BYTES_MAX
     );
 }
 
 #[test]
 fn words_and_pages_of_the_helper_are_bounded() {
     assert_eq!(
-        shown(&"x".repeat(2 * limits::GIT_MESSAGE_SHOWN_BYTES_MAX)).len(),
-        limits::GIT_MESSAGE_SHOWN_BYTES_MAX
+        shown(&"x".repeat(2 * GIT_MESSAGE_SHOWN_BYTES_MAX)).len(),
+        GIT_MESSAGE_SHOWN_BYTES_MAX
     );
     let delta = r#"{"status":"modified","path":"a","old_path":"a","old":null,"new":null,"old_mode":0,"new_mode":0,
         "left_in_place":false}"#;
@@ -516,5 +514,5 @@ fn words_and_pages_of_the_helper_are_bounded() {
             .deltas(0)
             .is_ok()
     };
-    assert!(page(limits::GIT_PAGE) && !page(limits::GIT_PAGE + 1));
+    assert!(page(GIT_PAGE) && !page(GIT_PAGE + 1));
 }

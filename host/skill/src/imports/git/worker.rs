@@ -28,7 +28,7 @@ use super::layout::{foreign, not_a_repository};
 use super::stand_in;
 use super::submodules::SUBMODULES_MAX;
 use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, Id, LineEnds, Status, Submodule};
-use crate::limits;
+use crate::imports::git::talk::GIT_PAGE;
 use crate::task::{GitPerson, GitTask, StandInTask};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
@@ -455,7 +455,7 @@ impl<'a> Worker<'a> {
         };
         let index = self.git.repository.index().map_err(|error| git_failure(&error))?;
         let head = self.git.head_tree()?;
-        let page = (from..from.saturating_add(limits::GIT_PAGE)).map_while(|at| diff.get_delta(at));
+        let page = (from..from.saturating_add(GIT_PAGE)).map_while(|at| diff.get_delta(at));
         page.map(|delta| self.git.delta(&delta, &index, head.as_ref()))
             .collect()
     }

@@ -17,7 +17,8 @@ use super::super::git::talk::Start;
 use super::super::recipe::{self, EndedRecipe, Recipe};
 use super::super::tests;
 use super::check_message;
-use crate::{CallContext, limits};
+use crate::CallContext;
+use crate::imports::git_commit::GIT_MESSAGE_BYTES_MAX;
 use test_results::ResultFormat;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
@@ -192,7 +193,7 @@ impl CommitHooks {
             let hook = self.before.iter().find(|name| hook == **name).copied();
             return Err(refusal(hook, &ended));
         }
-        let Some(message) = read(".git/COMMIT_EDITMSG", limits::GIT_MESSAGE_BYTES_MAX as u64) else {
+        let Some(message) = read(".git/COMMIT_EDITMSG", GIT_MESSAGE_BYTES_MAX as u64) else {
             return Err(failure(
                 "failed",
                 "The git hooks left no commit message that can be read.",

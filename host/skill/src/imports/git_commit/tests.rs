@@ -141,7 +141,7 @@ fn nothing_to_commit_is_said() {
     failed: Nothing to commit: the named files are as in the last commit.
     failed: Nothing to commit: the files that this session changed are as in the last commit.
     ");
-    for text in ["", " \n\n", "a\0b", &"x".repeat(limits::GIT_MESSAGE_BYTES_MAX + 1)] {
+    for text in ["", " \n\n", "a\0b", &"x".repeat(GIT_MESSAGE_BYTES_MAX + 1)] {
         let answer = message(create(&fixture.session(ALLOWED), text, &[], true));
         assert!(answer.starts_with("invalid-arguments: The commit message"), "{answer}");
     }
@@ -709,7 +709,7 @@ fn a_new_file_is_no_program_where_modes_say_nothing() {
 fn a_file_that_is_too_large_is_not_committed() {
     let fixture = started();
     let file = std::fs::File::create(fixture.root().join("large.bin")).expect("files can be made");
-    file.set_len(limits::GIT_COMMIT_FILE_BYTES_MAX + 1)
+    file.set_len(GIT_COMMIT_FILE_BYTES_MAX + 1)
         .expect("a hole takes no space");
     let answer = message(commit(&fixture, &["large.bin"], false));
     assert_eq!(
@@ -730,11 +730,7 @@ fn a_question_about_much_is_short() {
     create(&session, "message", &[], true).expect_err("the user says no");
     let questions = user.questions();
     let detail = questions[0].detail();
-    assert!(
-        detail.len() <= limits::GIT_QUESTION_BYTES_MAX + 1_000,
-        "{}",
-        detail.len()
-    );
+    assert!(detail.len() <= GIT_QUESTION_BYTES_MAX + 1_000, "{}", detail.len());
     assert_eq!(detail.matches("\ndiff --git ").count(), 2, "the third does not fit");
     let blob = git2::Oid::hash_object(git2::ObjectType::Blob, long.as_bytes()).expect("it can be hashed");
     let said = format!("changed: 3.txt (its diff is too long to show; it becomes the blob {blob})\n");
@@ -770,11 +766,11 @@ fn no_name_adds_a_line_to_a_question() {
 #[test]
 fn a_file_of_several_pieces_is_committed_whole() {
     let fixture = started();
-    let text = "a line of some length, over and over\n".repeat(limits::GIT_CHUNK_BYTES / 15);
+    let text = "a line of some length, over and over\n".repeat(GIT_CHUNK_BYTES / 15);
     fixture.write("large.txt", &text);
     commit(&fixture, &["large.txt"], false).expect("it can be committed");
     let (stored, _) = fixture.committed("large.txt").expect("it is there");
-    assert!(stored == text && text.len() > 2 * limits::GIT_CHUNK_BYTES);
+    assert!(stored == text && text.len() > 2 * GIT_CHUNK_BYTES);
 }
 
 #[test]

@@ -14,7 +14,8 @@ use super::super::git::talk::{CommitRecord, GitAnswer, GitRequest, Id, LineOrigi
 use super::super::git::{Git, nonsense};
 use super::{HistoryCall, check_revision, check_shown, commit_out, find_commit, no_commits};
 use crate::CallContext;
-use crate::limits;
+use crate::imports::git::patches::GIT_PATCH_BYTES_MAX;
+use crate::imports::git::talk::GIT_BLAME_LINES_MAX;
 use tool_boundary::bindings::tool::skill::git_history::{BlameHunk, BlamePage, BlameQuery, Commit};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
@@ -77,7 +78,7 @@ pub(in super::super) fn read(reading: &HistoryCall<'_>, query: &BlameQuery) -> R
     };
     page.hunks = join(context, &path, &origins, range.start);
     page.commits = find_commits(reading, &mut git, &page.hunks)?;
-    let end = page.content.floor_char_boundary(limits::GIT_PATCH_BYTES_MAX);
+    let end = page.content.floor_char_boundary(GIT_PATCH_BYTES_MAX);
     page.content.truncate(end);
     Ok(page)
 }
@@ -133,11 +134,11 @@ fn split_lines(content: &[u8]) -> Vec<&[u8]> {
 /// Chooses the wanted lines, as many as the limits allow and at least one if there is one; counted from 0.
 fn pick_lines(lines: &[&[u8]], first_line: u32, line_count: u32) -> std::ops::Range<usize> {
     let start = (first_line.max(1) as usize - 1).min(lines.len());
-    let wanted = (line_count.max(1) as usize).min(limits::GIT_BLAME_LINES_MAX);
+    let wanted = (line_count.max(1) as usize).min(GIT_BLAME_LINES_MAX);
     let mut bytes = 0;
     let fits = |line: &&&[u8]| {
         bytes += line.len();
-        bytes <= limits::GIT_PATCH_BYTES_MAX
+        bytes <= GIT_PATCH_BYTES_MAX
     };
     let count = lines[start..].iter().take(wanted).take_while(fits).count();
     start..start + count.max(usize::from(start < lines.len()))
@@ -167,7 +168,7 @@ fn find_origins(
     let GitAnswer::Origins(origins) = git.ask(&request)? else {
         return Err(nonsense());
     };
-    if origins.len() > limits::GIT_BLAME_LINES_MAX {
+    if origins.len() > GIT_BLAME_LINES_MAX {
         return Err(nonsense());
     }
     let holds =

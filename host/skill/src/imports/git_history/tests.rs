@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use super::*;
+use crate::imports::git::patches::GIT_PATCH_BYTES_MAX;
+use crate::imports::git::talk::{GIT_BLAME_LINES_MAX, GIT_LOG_MESSAGE_BYTES_MAX};
 use crate::imports::git::testing::Fixture;
 use tool_boundary::bindings::tool::skill::git_history::{BlamePage, BlameQuery};
 
@@ -455,16 +457,13 @@ fn long_answers_are_cut() {
         },
     );
     let shown_lines: u32 = page.hunks.iter().map(|hunk| hunk.line_count).sum();
-    assert_eq!(
-        (shown_lines as usize, page.lines_total),
-        (limits::GIT_BLAME_LINES_MAX, 3000)
-    );
+    assert_eq!((shown_lines as usize, page.lines_total), (GIT_BLAME_LINES_MAX, 3000));
     let page = log(&fixture.session(&[]), &log_query()).expect("there is a history");
-    assert_eq!(page.commits[0].message.len(), limits::GIT_LOG_MESSAGE_BYTES_MAX);
-    fixture.write("a.txt", "x".repeat(2 * limits::GIT_PATCH_BYTES_MAX));
+    assert_eq!(page.commits[0].message.len(), GIT_LOG_MESSAGE_BYTES_MAX);
+    fixture.write("a.txt", "x".repeat(2 * GIT_PATCH_BYTES_MAX));
     fixture.commit("one line");
     let page = blamed(&fixture, &blame_query("a.txt", None));
-    assert_eq!((page.content.len(), page.hunks.len()), (limits::GIT_PATCH_BYTES_MAX, 1));
+    assert_eq!((page.content.len(), page.hunks.len()), (GIT_PATCH_BYTES_MAX, 1));
 }
 
 #[test]

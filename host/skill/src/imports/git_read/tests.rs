@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use git2::{IndexEntryExtendedFlag, IndexEntryFlag};
 
 use super::*;
+use crate::imports::git::patches::{GIT_CONTEXT_LINES_MAX, GIT_DIFF_BYTES_MAX, GIT_PATCH_BYTES_MAX};
 use crate::imports::git::testing::{Fixture, ScriptedApproval, context, formats};
+use crate::limits;
 
 fn everything() -> DiffQuery {
     DiffQuery {
@@ -412,7 +414,7 @@ fn long_diffs_are_cut_and_say_so() {
         summary(&diff),
         "untracked added long.txt +20000 -0\nuntracked added short.txt +1 -0\n"
     );
-    assert!(diff.changes[0].patch.len() <= limits::GIT_PATCH_BYTES_MAX + 100);
+    assert!(diff.changes[0].patch.len() <= GIT_PATCH_BYTES_MAX + 100);
     assert!(diff.changes[0].patch.ends_with("lines of this patch left out ...]\n"));
     fixture.write("huge.txt", "x\n".repeat(5_000_000));
     let diff = self::diff(&fixture, &everything());
@@ -423,12 +425,12 @@ fn long_diffs_are_cut_and_say_so() {
 #[test]
 fn endless_lists_are_cut_and_say_so() {
     let fixture = Fixture::new();
-    for number in 0..=limits::GIT_CHANGES_MAX {
+    for number in 0..=GIT_CHANGES_MAX {
         fixture.write(&format!("many/{number}"), "");
     }
     let diff = diff(&fixture, &everything());
     assert!(diff.truncated);
-    assert_eq!(diff.changes.len(), limits::GIT_CHANGES_MAX);
+    assert_eq!(diff.changes.len(), GIT_CHANGES_MAX);
 }
 
 #[test]
@@ -462,15 +464,15 @@ fn a_fifo_in_place_of_an_attributes_file_holds_nobody_up() {
 #[test]
 fn many_patches_are_bounded_together() {
     let fixture = Fixture::new();
-    let long = "a line of some length, over and over\n".repeat(limits::GIT_PATCH_BYTES_MAX / 36);
-    let count = limits::GIT_DIFF_BYTES_MAX / limits::GIT_PATCH_BYTES_MAX + 4;
+    let long = "a line of some length, over and over\n".repeat(GIT_PATCH_BYTES_MAX / 36);
+    let count = GIT_DIFF_BYTES_MAX / GIT_PATCH_BYTES_MAX + 4;
     for number in 0..count {
         fixture.write(&format!("{number:02}.txt"), &long);
     }
     let diff = diff(&fixture, &everything());
     let bytes: usize = diff.changes.iter().map(|change| change.patch.len()).sum();
     assert_eq!((diff.changes.len(), diff.truncated), (count, true));
-    assert!(bytes <= limits::GIT_DIFF_BYTES_MAX + 100 * count, "{bytes}");
+    assert!(bytes <= GIT_DIFF_BYTES_MAX + 100 * count, "{bytes}");
 }
 
 #[test]
@@ -507,10 +509,10 @@ fn context_and_paths_are_bounded() {
         .lines()
         .filter(|line| line.starts_with(' '))
         .count();
-    assert_eq!(shown as u32, 2 * limits::GIT_CONTEXT_LINES_MAX);
+    assert_eq!(shown as u32, 2 * GIT_CONTEXT_LINES_MAX);
     let paths = |count: usize| normal_paths(&vec!["a".to_owned(); count]);
-    assert!(paths(limits::GIT_PATHS_MAX).is_ok());
-    let message = paths(limits::GIT_PATHS_MAX + 1).expect_err("they are too many").message;
+    assert!(paths(GIT_PATHS_MAX).is_ok());
+    let message = paths(GIT_PATHS_MAX + 1).expect_err("they are too many").message;
     assert_eq!(message, "1001 paths are more than the limit of 1000.");
 }
 

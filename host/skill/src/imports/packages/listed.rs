@@ -19,12 +19,29 @@ use serde_json::Value;
 use super::names;
 use crate::CallContext;
 use crate::imports::recipe;
-use crate::limits;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{cancelled, hinted};
 use tool_core::digest::sha256_hex;
 use tool_repository::changes::FileChange;
 use tool_repository::path;
+
+/// Manifests, lock files and other records of npm that a session has written to and that are compared with what they
+/// held; more count as changed. No session of an honest model writes to as many.
+const INSTALL_RECORDS_MAX: usize = 1000;
+
+/// Largest record that is compared; a larger one counts as changed. Lock files of thousands of packages have a few MiB.
+const INSTALL_RECORD_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Largest `package.json` whose fields are looked at; a larger one counts as a whole. They have a few KiB, and what is
+/// parsed takes ten times as much memory for a moment.
+const INSTALL_MANIFEST_BYTES_MAX: usize = 1024 * 1024;
+
+/// Packages that a question about an installation names beside those that were asked for. A longer list is too much to
+/// read.
+const INSTALL_LISTED_MAX: usize = 100;
+
+/// Longest name with its specifier in such a question: an address with a commit, and room.
+const INSTALL_LISTED_CHARS_MAX: usize = 400;
 
 /// Files that npm reads at the root, regardless of their author. From a `yarn.lock` it takes versions and URLs as well.
 const OF_ROOT: [&str; 4] = [MANIFEST, "package-lock.json", "npm-shrinkwrap.json", "yarn.lock"];
@@ -77,7 +94,7 @@ fn may_be_record(path: &str) -> bool {
 /// Digest of the parts of a record that affect installations.
 fn essence(record: &str, content: &[u8]) -> String {
     let is_manifest = path::split(record).1 == MANIFEST;
-    let parsed = Some(content).filter(|content| is_manifest && content.len() <= limits::INSTALL_MANIFEST_BYTES_MAX);
+    let parsed = Some(content).filter(|content| is_manifest && content.len() <= INSTALL_MANIFEST_BYTES_MAX);
     let parsed = parsed.and_then(|content| serde_json::from_slice::<serde_json::Map<_, _>>(content).ok());
     let Some(mut manifest) = parsed else {
         return sha256_hex(content);
@@ -88,7 +105,7 @@ fn essence(record: &str, content: &[u8]) -> String {
 
 /// Digest of a record's present content; an error if it cannot be read, or is too large.
 fn current(context: &CallContext, record: &str) -> Result<Option<String>, ()> {
-    let state = context.repository.current(record, limits::INSTALL_RECORD_BYTES_MAX);
+    let state = context.repository.current(record, INSTALL_RECORD_BYTES_MAX);
     let state = state.map_err(|_| ())?;
     Ok(state.map(|state| essence(record, &state.content)))
 }
@@ -188,7 +205,7 @@ impl Beside {
                 return Err(cancelled());
             }
             // Records above the limit count as changed without a check.
-            if at >= limits::INSTALL_RECORDS_MAX || current(context, &record) != Ok(before) {
+            if at >= INSTALL_RECORDS_MAX || current(context, &record) != Ok(before) {
                 changed.push(record);
             }
         }
@@ -226,9 +243,9 @@ impl Beside {
             Some([]) => notes.push("package.json itself lists nothing else that is not there yet".to_owned()),
             Some(missing) => {
                 notes.push("installed as well, because package.json lists it and it is not there yet:".to_owned());
-                notes.extend(missing.iter().take(limits::INSTALL_LISTED_MAX).map(line));
-                if missing.len() > limits::INSTALL_LISTED_MAX {
-                    notes.push(format!("    and {} more", missing.len() - limits::INSTALL_LISTED_MAX));
+                notes.extend(missing.iter().take(INSTALL_LISTED_MAX).map(line));
+                if missing.len() > INSTALL_LISTED_MAX {
+                    notes.push(format!("    and {} more", missing.len() - INSTALL_LISTED_MAX));
                 }
             }
         }
@@ -253,7 +270,7 @@ impl Beside {
 
 /// Packages in the root's manifest that the call does not name and that are not installed.
 fn missing(context: &CallContext, named: &[String]) -> Option<Vec<ListedPackage>> {
-    let bound = limits::INSTALL_MANIFEST_BYTES_MAX as u64;
+    let bound = INSTALL_MANIFEST_BYTES_MAX as u64;
     let state = context.repository.current(MANIFEST, bound).ok()?;
     let content = state.map(|state| state.content).unwrap_or_default();
     let text = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&content);
@@ -302,8 +319,8 @@ fn line(entry: &ListedPackage) -> String {
 
 fn bounded(text: &str) -> String {
     match text.chars().count() {
-        length if length > limits::INSTALL_LISTED_CHARS_MAX => {
-            let start: String = text.chars().take(limits::INSTALL_LISTED_CHARS_MAX).collect();
+        length if length > INSTALL_LISTED_CHARS_MAX => {
+            let start: String = text.chars().take(INSTALL_LISTED_CHARS_MAX).collect();
             format!("{start}… ({length} characters)")
         }
         _ => text.to_owned(),

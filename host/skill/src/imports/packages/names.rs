@@ -4,9 +4,12 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::limits;
+use crate::imports::packages::RECIPE_PACKAGE_BYTES_MAX;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
+
+/// Packages of one installation; more is a list that belongs into a manifest.
+pub(crate) const RECIPE_PACKAGES_MAX: usize = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ecosystem {
@@ -56,8 +59,8 @@ pub(super) fn check(names: &[String], ecosystem: Ecosystem) -> Result<Vec<String
     if names.is_empty() {
         return Err(failure("invalid-arguments", "No package is named."));
     }
-    if names.len() > limits::RECIPE_PACKAGES_MAX {
-        let message = format!("More than {} packages in one call.", limits::RECIPE_PACKAGES_MAX);
+    if names.len() > RECIPE_PACKAGES_MAX {
+        let message = format!("More than {RECIPE_PACKAGES_MAX} packages in one call.");
         return Err(failure("limit", message));
     }
     for name in names {
@@ -78,7 +81,7 @@ fn is_plain(name: &str, ecosystem: Ecosystem) -> bool {
     };
     let lower = name.to_ascii_lowercase();
     let is_archive = ARCHIVES.iter().any(|ending| lower.ends_with(ending));
-    name.len() <= limits::RECIPE_PACKAGE_BYTES_MAX && pattern.is_match(name) && !is_archive
+    name.len() <= RECIPE_PACKAGE_BYTES_MAX && pattern.is_match(name) && !is_archive
 }
 
 fn check_one(name: &str, ecosystem: Ecosystem) -> Result<(), Failure> {
@@ -95,7 +98,7 @@ fn check_one(name: &str, ecosystem: Ecosystem) -> Result<(), Failure> {
             "a name with a version or tag: `left-pad`, `@types/node@^20`, `vitest@latest`",
         ),
     };
-    let shown: String = name.escape_debug().take(limits::RECIPE_PACKAGE_BYTES_MAX).collect();
+    let shown: String = name.escape_debug().take(RECIPE_PACKAGE_BYTES_MAX).collect();
     Err(hinted(
         "invalid-arguments",
         format!("`{shown}` is no package name for {what}: options, URLs and paths are not accepted."),
@@ -200,16 +203,13 @@ mod unit {
             assert!(!accepted(name, Ecosystem::Npm), "npm: {name:?}");
         }
         assert!(!accepted("@types/node", Ecosystem::Python));
-        assert!(!accepted(
-            &"x".repeat(limits::RECIPE_PACKAGE_BYTES_MAX + 1),
-            Ecosystem::Npm
-        ));
+        assert!(!accepted(&"x".repeat(RECIPE_PACKAGE_BYTES_MAX + 1), Ecosystem::Npm));
         assert!(check(&[], Ecosystem::Npm).is_err());
     }
 
     #[test]
     fn packages_of_one_call_are_few() {
-        let many = vec!["x".to_owned(); limits::RECIPE_PACKAGES_MAX];
+        let many = vec!["x".to_owned(); RECIPE_PACKAGES_MAX];
         assert!(check(&many, Ecosystem::Npm).is_ok());
         let more = [many, vec!["x".to_owned()]].concat();
         let refused = check(&more, Ecosystem::Npm).expect_err("they are too many");

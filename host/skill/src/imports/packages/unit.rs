@@ -1,6 +1,7 @@
 //! Installations with a pip, a uv and an npm that are small scripts.
 
 use super::*;
+use crate::imports::packages::names::RECIPE_PACKAGES_MAX;
 use crate::imports::recipe::testing::Project;
 use tool_boundary::policy::{Cause, Policy};
 
@@ -203,7 +204,7 @@ fn an_installer_that_says_no_is_a_report() {
 #[test]
 fn more_packages_than_a_call_takes_are_refused() {
     let project = Project::new();
-    let names = vec!["x"; limits::RECIPE_PACKAGES_MAX + 1];
+    let names = vec!["x"; RECIPE_PACKAGES_MAX + 1];
     let answer = said(install(
         &project.context(ALLOWED),
         &request("pip-install", &names, false),

@@ -268,10 +268,10 @@ fn the_time_limit_and_cancellation_end_the_run() {
 fn paths_and_filter_of_a_test_run_are_bounded() {
     let project = Project::new();
     let context = project.context(ALLOWED);
-    let many = vec!["x.py"; crate::limits::RECIPE_PATHS_MAX + 1];
+    let many = vec!["x.py"; RECIPE_PATHS_MAX + 1];
     let answer = said(run(&context, &request("pytest", &many, None)));
     assert_eq!(answer, "limit: More than 200 paths do not fit one run.");
-    let long = "x".repeat(crate::limits::RECIPE_FILTER_BYTES_MAX + 1);
+    let long = "x".repeat(RECIPE_FILTER_BYTES_MAX + 1);
     let answer = said(run(&context, &request("pytest", &[], Some(&long))));
     assert_eq!(answer, "invalid-arguments: The filter is too long.");
     assert!(super::filter(&long[1..]).is_ok());

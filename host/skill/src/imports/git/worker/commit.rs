@@ -14,7 +14,7 @@ use git2::{
 
 use super::super::talk::{Candidate, GitAnswer, GitRequest, Id, Moment, NewFile, Start, TreeEntry};
 use super::{Git, entry, git_failure, id, not_watched, oid, open_repository};
-use crate::limits;
+use crate::imports::git::talk::GIT_PAGE;
 use crate::task::GitPerson;
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::{failure, hinted};
@@ -55,7 +55,7 @@ impl<'a> Making<'a> {
                 Ok(GitAnswer::Counted(self.candidates.len()))
             }
             GitRequest::Candidates { from } => {
-                let page = self.candidates.iter().skip(from).take(limits::GIT_PAGE);
+                let page = self.candidates.iter().skip(from).take(GIT_PAGE);
                 Ok(GitAnswer::Candidates(page.cloned().collect()))
             }
             GitRequest::Explain { path } => self.explain(&path).map(|()| GitAnswer::Done),

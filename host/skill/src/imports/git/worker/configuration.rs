@@ -6,9 +6,20 @@ use std::sync::Once;
 
 use git2::Config;
 
-use crate::limits;
 use crate::task::GitTask;
 use tool_sandbox::confine::Walls;
+
+/// Size of one mapped window of a pack.
+const GIT_PACK_WINDOW_BYTES: usize = 32 * 1024 * 1024;
+
+/// Bytes of all packs that are mapped together.
+const GIT_PACK_MAPPED_BYTES_MAX: usize = 1024 * 1024 * 1024;
+
+/// Objects that a helper keeps unpacked.
+const GIT_CACHE_BYTES_MAX: isize = 64 * 1024 * 1024;
+
+/// Files of the user's own git configuration, with what they include.
+const GIT_CONFIG_FILES_MAX: usize = 64;
 
 /// Prepares this process for confinement: limits libgit2's memory, sets the user's home, and lets the helper read the
 /// configuration of the machine and the user. All of these are global, so this is only for a process of its own.
@@ -58,9 +69,9 @@ fn bound_memory() {
     #[expect(unsafe_code, reason = "libgit2's options are global state")]
     // SAFETY: these are numbers; a concurrent reader gets the old or the new one.
     unsafe {
-        let _ = git2::opts::set_mwindow_size(limits::GIT_PACK_WINDOW_BYTES);
-        let _ = git2::opts::set_mwindow_mapped_limit(limits::GIT_PACK_MAPPED_BYTES_MAX);
-        let _ = git2::opts::set_cache_max_size(limits::GIT_CACHE_BYTES_MAX);
+        let _ = git2::opts::set_mwindow_size(GIT_PACK_WINDOW_BYTES);
+        let _ = git2::opts::set_mwindow_mapped_limit(GIT_PACK_MAPPED_BYTES_MAX);
+        let _ = git2::opts::set_cache_max_size(GIT_CACHE_BYTES_MAX);
     }
 }
 
@@ -69,7 +80,7 @@ fn bound_memory() {
 fn users_files(mut todo: Vec<PathBuf>, home: Option<&Path>) -> BTreeSet<PathBuf> {
     let mut files = BTreeSet::new();
     while let Some(file) = todo.pop() {
-        if files.len() >= limits::GIT_CONFIG_FILES_MAX || !file.is_file() || !files.insert(file.clone()) {
+        if files.len() >= GIT_CONFIG_FILES_MAX || !file.is_file() || !files.insert(file.clone()) {
             continue;
         }
         let folder = file.parent().unwrap_or(Path::new("/"));
@@ -133,20 +144,20 @@ mod tests {
                 git2::opts::get_cached_memory(),
             )
         };
-        assert_eq!(told.0.ok(), Some(limits::GIT_PACK_WINDOW_BYTES));
-        assert_eq!(told.1.ok(), Some(limits::GIT_PACK_MAPPED_BYTES_MAX));
-        assert_eq!(told.2.ok().map(|(_, most)| most), Some(limits::GIT_CACHE_BYTES_MAX));
+        assert_eq!(told.0.ok(), Some(GIT_PACK_WINDOW_BYTES));
+        assert_eq!(told.1.ok(), Some(GIT_PACK_MAPPED_BYTES_MAX));
+        assert_eq!(told.2.ok().map(|(_, most)| most), Some(GIT_CACHE_BYTES_MAX));
     }
 
     #[test]
     fn configurations_that_are_included_are_of_a_bounded_number() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let places: Vec<PathBuf> = (0..2 * limits::GIT_CONFIG_FILES_MAX)
+        let places: Vec<PathBuf> = (0..2 * GIT_CONFIG_FILES_MAX)
             .map(|number| folder.path().join(number.to_string()))
             .collect();
         for place in &places {
             std::fs::write(place, "[user]\n").expect("the folder is writable");
         }
-        assert_eq!(users_files(places, None).len(), limits::GIT_CONFIG_FILES_MAX);
+        assert_eq!(users_files(places, None).len(), GIT_CONFIG_FILES_MAX);
     }
 }

@@ -8,7 +8,7 @@ use git2::{BlameOptions, Commit, DiffOptions, ErrorCode, Oid};
 
 use super::{Git, git_failure, id, oid, said};
 use crate::imports::git::talk::{CommitRecord, Id, LineOrigin, Lineage, Moment, WalkedCommits};
-use crate::limits;
+use crate::imports::git::talk::{GIT_BLAME_LINES_MAX, GIT_LOG_MESSAGE_BYTES_MAX, GIT_LOG_SKIP_MAX};
 use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::hinted;
 use tool_core::authors::Team;
@@ -144,7 +144,7 @@ impl Git {
             .blame_file(Path::new(&inside), Some(&mut options))
             .map_err(|error| git_failure(&error))?;
         let mut origins = Vec::new();
-        for hunk in blame.iter().take(limits::GIT_BLAME_LINES_MAX) {
+        for hunk in blame.iter().take(GIT_BLAME_LINES_MAX) {
             let path = hunk.path().and_then(Path::to_str);
             origins.push(LineOrigin {
                 first_line: hunk.final_start_line(),
@@ -169,7 +169,7 @@ impl Git {
             if let Ok(email) = entry.value()
                 && emails.len() < USER_EMAILS_MAX
             {
-                emails.push(beginning(email, limits::GIT_LOG_MESSAGE_BYTES_MAX).to_owned());
+                emails.push(beginning(email, GIT_LOG_MESSAGE_BYTES_MAX).to_owned());
             }
         }
         emails
@@ -194,7 +194,7 @@ impl Git {
     fn is_reached(&self, head: Oid, wanted: Oid) -> Result<bool, Failure> {
         let mut walk = CommitWalk::begin(self, &id(head)?, 0, &[])?;
         for _ in 0..GAPPED_STEPS_MAX {
-            match walk.step_over_gaps(limits::GIT_LOG_MESSAGE_BYTES_MAX) {
+            match walk.step_over_gaps(GIT_LOG_MESSAGE_BYTES_MAX) {
                 Some(commit) if commit.id() == wanted => return Ok(true),
                 Some(_) => {}
                 None => break,
@@ -234,7 +234,7 @@ impl<'a> CommitWalk<'a> {
             paths: git.pathspecs(paths),
         };
         walk.reach(oid(from)?)?;
-        for _ in 0..skip.min(limits::GIT_LOG_SKIP_MAX) {
+        for _ in 0..skip.min(GIT_LOG_SKIP_MAX) {
             if walk.step()?.is_none() {
                 break;
             }
@@ -268,7 +268,7 @@ impl<'a> CommitWalk<'a> {
     }
 
     fn reach(&mut self, id: Oid) -> Result<(), Failure> {
-        if self.seen.len() < limits::GIT_LOG_SKIP_MAX && self.seen.insert(id) {
+        if self.seen.len() < GIT_LOG_SKIP_MAX && self.seen.insert(id) {
             let time = self.find(id)?.time().seconds();
             self.waiting.push((time, Reverse(self.seen.len()), id));
         }
@@ -339,7 +339,7 @@ fn record(commit: &Commit<'_>) -> Result<CommitRecord, Failure> {
     let when = author.when();
     let text = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);
-        beginning(&text, limits::GIT_LOG_MESSAGE_BYTES_MAX).to_owned()
+        beginning(&text, GIT_LOG_MESSAGE_BYTES_MAX).to_owned()
     };
     let made = Moment {
         seconds: when.seconds(),

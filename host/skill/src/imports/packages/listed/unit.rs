@@ -210,10 +210,10 @@ fn a_manifest_that_only_npm_can_read_is_said_to_be_one() {
 /// `INSTALL_LISTED_MAX` and `INSTALL_LISTED_CHARS_MAX`.
 #[test]
 fn a_question_names_so_many_packages() {
-    let many: Vec<String> = (0..limits::INSTALL_LISTED_MAX + 2)
+    let many: Vec<String> = (0..INSTALL_LISTED_MAX + 2)
         .map(|index| format!(r#""p{index}": "1""#))
         .collect();
-    let long = "x".repeat(limits::INSTALL_LISTED_CHARS_MAX);
+    let long = "x".repeat(INSTALL_LISTED_CHARS_MAX);
     let project = project(&format!(
         r#"{{"dependencies": {{"a": "{long}", {}}}}}"#,
         many.join(", ")
@@ -230,7 +230,7 @@ fn a_question_names_so_many_packages() {
         "{}",
         lines[2]
     );
-    assert_eq!(lines.len(), 2 + limits::INSTALL_LISTED_MAX + 1);
+    assert_eq!(lines.len(), 2 + INSTALL_LISTED_MAX + 1);
     assert_eq!(lines.last(), Some(&"    and 3 more"));
 }
 
@@ -245,18 +245,16 @@ fn records_are_compared_up_to_a_bound() {
         .insert("package-lock.json".to_owned(), Some(sha256_hex(b"")));
     let changed = || Beside::read(&context, &[]).expect("nobody cancels").changed;
     assert!(changed().is_empty());
-    lock_file
-        .set_len(limits::INSTALL_RECORD_BYTES_MAX + 1)
-        .expect("it is sparse");
+    lock_file.set_len(INSTALL_RECORD_BYTES_MAX + 1).expect("it is sparse");
     assert_eq!(changed(), ["package-lock.json"]);
-    let records: BTreeMap<String, Option<String>> = (0..limits::INSTALL_RECORDS_MAX + 2)
+    let records: BTreeMap<String, Option<String>> = (0..INSTALL_RECORDS_MAX + 2)
         .map(|index| (format!("p/{index:05}/package.json"), None))
         .collect();
     lock(&context).package_records = records;
     assert_eq!(changed(), ["p/01000/package.json", "p/01001/package.json"]);
     // A field that is nothing to installations is something where the manifest is too large to be taken apart.
     let manifest = |spaces: usize| format!("{{\"scripts\": {{}}{}}}", " ".repeat(spaces)).into_bytes();
-    let bound = limits::INSTALL_MANIFEST_BYTES_MAX;
+    let bound = INSTALL_MANIFEST_BYTES_MAX;
     assert_eq!(essence(MANIFEST, &manifest(0)), essence(MANIFEST, b"{}"));
     assert_eq!(essence(MANIFEST, &manifest(bound - 16)), essence(MANIFEST, b"{}"));
     assert_ne!(essence(MANIFEST, &manifest(bound)), essence(MANIFEST, b"{}"));
