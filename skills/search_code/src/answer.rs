@@ -1,4 +1,4 @@
-//! Results of a search, and their form for the model: `path:line:text`, as `grep` prints it.
+//! Results of a search, and their text for the model: `path:line:text`, as `grep` prints it.
 
 use std::fmt::Write;
 
@@ -10,37 +10,37 @@ use skill_sdk::text::{counted, human_size, one_line};
 use crate::search::{FILE_BYTES_MAX, KEPT_BYTES_MAX, MATCHES_MAX};
 use crate::{Phase, SearchCodeArguments};
 
-/// Result of a search or a part of one. The parts of a call hand it on as JSON.
+/// Result of a search, or of a part of one. Parts return it as JSON.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SearchResult {
-    /// Matches in what people wrote.
+    /// Matches in files that people wrote.
     pub(crate) written: Matches,
-    /// Matches in generated files, which follow after all others.
+    /// Matches in generated files, which come after all others.
     pub(crate) generated: Matches,
-    /// Files searched.
+    /// Number of searched files.
     pub(crate) searched: u64,
-    /// What was not searched.
+    /// Counts of files that were not searched.
     pub(crate) not_searched: NotSearched,
     pub(crate) large_named: Vec<String>,
-    /// True where counting was given up.
+    /// True if counting was stopped at the limit.
     pub(crate) stopped: bool,
 }
 
-/// Matching lines, and those of them to show.
+/// Matching lines, and the lines to show.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Matches {
-    /// The lines to show, by file.
+    /// Lines to show, by file.
     pub(crate) shown: Vec<FileFound>,
-    /// Matching lines among them.
+    /// Number of matching lines in `shown`.
     pub(crate) kept: usize,
-    /// Their size, roughly.
+    /// Approximate size of `shown` in bytes.
     pub(crate) kept_bytes: usize,
-    /// Matching lines in all, and the files that hold them.
+    /// Number of all matching lines, and of the files that contain them.
     pub(crate) lines: u64,
     pub(crate) files: u64,
 }
 
-/// The lines of one file.
+/// Lines to show of one file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct FileFound {
     pub(crate) path: String,
@@ -52,7 +52,7 @@ pub(crate) struct FileFound {
 pub(crate) struct MatchLine {
     #[serde(rename = "n")]
     pub(crate) number: u64,
-    /// Cost in the answer's size; 0 for context.
+    /// Size in the answer in bytes; 0 for context.
     #[serde(rename = "c", default, skip_serializing_if = "is_nothing")]
     pub(crate) cost: usize,
     #[serde(rename = "t")]
@@ -65,14 +65,14 @@ fn is_nothing(cost: &usize) -> bool {
 }
 
 impl MatchLine {
-    /// False for context.
+    /// True for a matching line, false for context.
     fn matches(&self) -> bool {
         self.cost > 0
     }
 }
 
 impl SearchResult {
-    /// True where there was no file at all.
+    /// True if there was no file to search.
     pub(crate) fn is_empty(&self) -> bool {
         let NotSearched {
             binary,
@@ -83,12 +83,12 @@ impl SearchResult {
         self.searched + binary + unreadable + large == 0
     }
 
-    /// Matching lines in all.
+    /// Number of all matching lines.
     pub(crate) fn matches(&self) -> u64 {
         self.written.lines + self.generated.lines
     }
 
-    /// Adds what the next part found: the sum is what one search of both would have found.
+    /// Adds the result of the next part. The sum equals the result of one search of both.
     pub(crate) fn append(&mut self, mut part: Self, arguments: &SearchCodeArguments) {
         if self.stopped {
             return;
@@ -104,7 +104,7 @@ impl SearchResult {
 }
 
 impl Matches {
-    /// Adds what follows, as far as there is room for it.
+    /// Adds following matches, as far as they fit.
     fn append(&mut self, mut part: Self, arguments: &SearchCodeArguments) {
         part.keep(self.room_for(&part, arguments), arguments.context as u64);
         self.kept += part.kept;
@@ -114,9 +114,9 @@ impl Matches {
         self.files += part.files;
     }
 
-    /// Number of a part's matching lines that may follow.
+    /// Number of a part's matching lines that still fit.
     fn room_for(&self, part: &Self, arguments: &SearchCodeArguments) -> usize {
-        // A part that kept less than it found has the answer's end in it: nothing of a later one may follow.
+        // If this part kept fewer lines than it found, the answer ends in it, and no later line may follow.
         if self.kept as u64 != self.lines {
             return 0;
         }
@@ -129,13 +129,13 @@ impl Matches {
         fitting.take(arguments.limit().saturating_sub(self.kept)).count()
     }
 
-    /// Cost of each matching line in the answer's size.
+    /// Size of each matching line in the answer.
     fn costs(&self) -> impl Iterator<Item = usize> {
         let lines = self.shown.iter().flat_map(|file| &file.lines);
         lines.filter(|line| line.matches()).map(|line| line.cost)
     }
 
-    /// Drops matching lines beyond the first `count`, and the context that is not theirs.
+    /// Drops matching lines after the first `count`, and the context that belongs to them.
     fn keep(&mut self, count: usize, context: u64) {
         let mut left = count;
         for file in &mut self.shown {
@@ -152,7 +152,6 @@ impl Matches {
     }
 }
 
-/// Writes the answer.
 pub(crate) fn write(arguments: &SearchCodeArguments, mut found: SearchResult) -> Outcome {
     let written = found.written.shown.len();
     let counts = Counts::of(&found);
@@ -165,7 +164,7 @@ pub(crate) fn write(arguments: &SearchCodeArguments, mut found: SearchResult) ->
         let path = one_line(&file.path);
         let mut last = 0;
         for line in &file.lines {
-            // Without context every line would be a group of its own.
+            // Without context, every line would be a separate group.
             if arguments.context > 0 && !text.is_empty() && line.number != last + 1 {
                 text.push_str("--\n");
             }
@@ -203,7 +202,7 @@ pub(crate) fn write(arguments: &SearchCodeArguments, mut found: SearchResult) ->
     Outcome::page(text, cursor.filter(|_| more)).with_details(&details)
 }
 
-/// Numbers of a whole search.
+/// Counts for the whole search.
 struct Counts {
     lines: u64,
     files: u64,
@@ -220,12 +219,12 @@ impl Counts {
     }
 }
 
-/// The last line: how much there is, and what was not searched.
+/// The last line: the number of matches, and files that were not searched.
 fn summary(arguments: &SearchCodeArguments, found: &SearchResult, counts: &Counts, kept: usize) -> String {
     let goes_on = arguments.cursor.as_deref().is_some_and(|cursor| !cursor.is_empty());
     let more = if goes_on { "further " } else { "" };
     if found.stopped {
-        // The number of other matches and files is not known.
+        // The numbers of the other matches and files are unknown.
         return format!("at least {} {more}matches; showing the first {}", counts.lines, kept);
     }
     let mut text = match counts.lines {
@@ -258,7 +257,7 @@ fn summary(arguments: &SearchCodeArguments, found: &SearchResult, counts: &Count
     .filter(|(count, ..)| *count > 0)
     .map(|(count, why, names)| format!("{count} {why}{names}"))
     .collect();
-    // A search that found something is no proof of absence.
+    // Name files that were not searched only if nothing was found: then they matter.
     if counts.lines == 0 {
         skipped.extend(not_searched.not_listed());
     }

@@ -1,7 +1,7 @@
-//! `search_code`: regular expressions over the files of the repository.
+//! `search_code`: searches the files of the repository with regular expressions.
 //!
-//! This file holds the arguments, and how a call is split over cores and joined again. `search` reads files and finds
-//! lines; `answer` writes them down. The host says where to cut the list: a part is the run of files between two paths.
+//! This file has the arguments, and splits and joins a call for several cores. `search` reads files and finds lines;
+//! `answer` writes them. The host says where to cut the list: a part is the range of files between two paths.
 
 mod answer;
 mod search;
@@ -13,16 +13,16 @@ use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, Run, Selection, Sha
 
 use answer::SearchResult;
 
-/// Matching lines in an answer where the caller does not say.
+/// Matching lines in an answer by default.
 const LINES: usize = 100;
-/// Matching lines in an answer at most.
+/// Limit for the matching lines in an answer.
 const LINES_MAX: usize = 1000;
 
-/// The skill.
+/// The skill `search_code`.
 #[derive(Debug)]
 pub struct SearchCode;
 
-/// The arguments of a call, and of a part of one.
+/// Arguments of a call, or of a part of one.
 #[derive(Debug, Deserialize)]
 struct SearchCodeArguments {
     pattern: String,
@@ -38,7 +38,7 @@ struct SearchCodeArguments {
     context: usize,
     limit: Option<usize>,
     cursor: Option<String>,
-    /// Of a part: the files to search. The schema keeps it out of a caller's hands.
+    /// Files to search, for a part. The schema hides this field from callers.
     part: Option<Run>,
 }
 
@@ -47,7 +47,7 @@ impl SearchCodeArguments {
         self.limit.unwrap_or(LINES).clamp(1, LINES_MAX)
     }
 
-    /// The place after which to go on.
+    /// Position after which to continue.
     fn after(&self) -> Result<Option<SearchCursor<'_>>, Failure> {
         match self.cursor.as_deref().filter(|cursor| !cursor.is_empty()) {
             None => Ok(None),
@@ -58,9 +58,9 @@ impl SearchCodeArguments {
         }
     }
 
-    /// The files to search: those that path and globs select, in the part's bounds and not before the cursor's.
+    /// Files to search: those that path and globs select, within the part and not before the cursor.
     fn selection(&self) -> Result<Selection, Failure> {
-        // Generated files wait for the others, wherever their paths lie.
+        // Generated files come after all others, whatever their paths.
         let after = self.after()?.filter(|after| after.phase != Phase::WrittenOfBoth);
         let after = after.map(|after| after.path.to_owned());
         let part = self.part.as_ref();
@@ -85,18 +85,18 @@ impl SearchCodeArguments {
     }
 }
 
-/// Part of an answer that a cursor lies in.
+/// Section of an answer that a cursor is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// What people wrote; nothing else matches.
+    /// Files that people wrote, if no generated file matches.
     Written,
-    /// What people wrote; generated files follow.
+    /// Files that people wrote, if generated files follow.
     WrittenOfBoth,
     /// Generated files.
     Generated,
 }
 
-/// A matching line that was shown.
+/// The last matching line that was shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SearchCursor<'a> {
     phase: Phase,
@@ -105,7 +105,7 @@ pub(crate) struct SearchCursor<'a> {
 }
 
 impl Phase {
-    /// No path of a list begins with a slash.
+    /// No path in a list begins with a slash.
     const MARKS: [(Self, &'static str); 3] = [(Self::WrittenOfBoth, "//"), (Self::Generated, "/"), (Self::Written, "")];
 
     fn cursor(self, path: &str, line: u64) -> String {
@@ -156,7 +156,7 @@ impl Handler for SearchCode {
         let mut found = search
             .run(host, &selection)
             .map_err(|failure| explained(host, &selection.under, failure))?;
-        // Of a divided call, the first part counts.
+        // In a divided call, only the first part counts these.
         if arguments.part.as_ref().is_none_or(|part| part.start.is_none()) {
             let counted = host.count_not_listed(&selection.under)?;
             found.not_searched.add_not_listed(
@@ -175,7 +175,7 @@ impl Handler for SearchCode {
 impl Sharded for SearchCode {
     fn split(host: &dyn Host, arguments: &str, parts: u32) -> Result<Vec<String>, Failure> {
         let call: SearchCodeArguments = skill_sdk::arguments(arguments)?;
-        // Refuses a wrong pattern once, and before the host reads a file.
+        // Refuse an invalid pattern once, before the host reads a file.
         Pattern::new(&call.pattern, call.literal, call.case)?;
         let selection = call.selection()?;
         let starts = host
@@ -200,7 +200,7 @@ impl Sharded for SearchCode {
     }
 }
 
-/// The arguments with the part added.
+/// Adds the part to the arguments.
 fn part(arguments: &str, part: &Run) -> Result<String, Failure> {
     let failed = |error: serde_json::Error| Failure::failed(error.to_string());
     let mut arguments: serde_json::Value = serde_json::from_str(arguments).map_err(failed)?;

@@ -1,7 +1,7 @@
-//! Finds the lines that match.
+//! Finds matching lines.
 //!
-//! This is the hot path: files come from the host many at a time, without those that it knows not to match; the pattern
-//! runs over whole files, and the skill looks for lines only around a match. How the answer looks is not decided here.
+//! This is the hot path. The host passes many files at a time, without those that cannot match. The pattern runs over
+//! whole files, and lines are found only around a match. `answer` decides on the text.
 
 use std::cmp::Ordering;
 use std::ops::{ControlFlow, Range};
@@ -12,25 +12,24 @@ use skill_sdk::{Content, Failure, Host, Narrowed, Narrowing, Selection};
 use crate::answer::{FileFound, MatchLine, SearchResult};
 use crate::{Phase, SearchCursor};
 
-/// Larger files are generated or data; the engine reads none of them whole.
+/// Limit for a file in bytes. Larger files are generated or data, and the engine reads none of them whole.
 pub(crate) const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
-/// Once so many lines have matched, the pattern is not one to count.
+/// Limit for counting matching lines.
 pub(crate) const MATCHES_MAX: u64 = 100_000;
-/// Text of the lines that are kept, so that an answer fits a model's window. It is checked before each match.
+/// Limit for the kept lines in bytes, so that an answer fits a model's window. Checked before each match.
 pub(crate) const KEPT_BYTES_MAX: usize = 64 * 1024;
-/// A longer line is shown as the surroundings of its match.
+/// Limit for a line in bytes. Of a longer line, the part around the match is shown.
 const LINE_BYTES_MAX: usize = 300;
-/// Most names of left-out files in an answer.
+/// Limit for the names of skipped files in an answer.
 const NAMED_MAX: usize = 3;
 
-/// One search.
 pub(crate) struct Search<'a> {
     pub(crate) pattern: &'a Pattern,
-    /// Lines around each match.
+    /// Lines of context around each match.
     pub(crate) context: usize,
-    /// Matching lines to keep.
+    /// Limit for the matching lines to keep.
     pub(crate) limit: usize,
-    /// The place up to which lines were shown before.
+    /// Position up to which lines were shown before.
     pub(crate) after: Option<SearchCursor<'a>>,
 }
 
@@ -73,10 +72,10 @@ impl Search<'_> {
         }
     }
 
-    /// Searches one file's text.
+    /// Searches the text of one file.
     fn file(&self, host: &dyn Host, path: &str, text: &[u8], found: &mut SearchResult) {
         found.searched += 1;
-        // A byte order mark belongs to the file and not to its first line.
+        // A byte order mark is not part of the first line.
         let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
         let Some(first) = self.pattern.next_line(text, 0) else {
             return;
@@ -99,7 +98,7 @@ impl Search<'_> {
         while let Some(line) = next {
             next = self.pattern.next_line(text, line.end + 1);
             let keeps = part.kept + kept.len() < self.limit && part.kept_bytes < KEPT_BYTES_MAX;
-            // Lines are counted only as far as the answer needs their numbers.
+            // Count lines only as far as the answer needs their numbers.
             if keeps || shown_before > 0 || (first_dropped.is_none() && !kept.is_empty()) {
                 let number = lines.number(line.start);
                 if number <= shown_before {
@@ -131,7 +130,7 @@ impl Search<'_> {
         }
     }
 
-    /// The last line of a file that an earlier page has shown; nothing where it has shown all.
+    /// The last line of a file that an earlier page has shown; `None` if it has shown all.
     fn shown_before(&self, path: &str, is_generated: bool) -> Option<u64> {
         let Some(after) = &self.after else { return Some(0) };
         match (is_generated, after.phase == Phase::Generated) {
@@ -146,12 +145,12 @@ impl Search<'_> {
         }
     }
 
-    /// Approximate size of a matching line in an answer, with the lines around it.
+    /// Approximate size of a matching line with its context in an answer, in bytes.
     fn cost(&self, path: &str, line: &Range<usize>) -> usize {
         (line.len().min(LINE_BYTES_MAX) + path.len() + 8) * (1 + 2 * self.context)
     }
 
-    /// The kept lines as they are shown, with those around them, each once and before `end`.
+    /// The kept lines with their context, each line once and before `end`.
     fn with_context(&self, path: &str, text: &[u8], kept: &[(u64, Range<usize>)], end: Option<u64>) -> Vec<MatchLine> {
         let mut shown: Vec<MatchLine> = Vec::new();
         for (at, (number, line)) in kept.iter().enumerate() {
@@ -191,7 +190,7 @@ impl Search<'_> {
     }
 }
 
-/// Counts lines up to places that only move forward.
+/// Counts lines up to increasing offsets.
 struct Lines<'a> {
     text: &'a [u8],
     counted: usize,
@@ -207,7 +206,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The number, from 1, of the line that starts at `at`.
+    /// Number of the line that starts at `at`, counted from 1.
     fn number(&mut self, at: usize) -> u64 {
         self.number += memchr::memchr_iter(b'\n', &self.text[self.counted..at]).count() as u64;
         self.counted = at;
@@ -215,7 +214,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The last `count` lines before the one that starts at `start`, in order.
+/// The last `count` lines before the line that starts at `start`, in order.
 fn lines_before(text: &[u8], start: usize, count: usize) -> Vec<Range<usize>> {
     let mut lines = Vec::with_capacity(count);
     let mut start = start;
@@ -228,7 +227,8 @@ fn lines_before(text: &[u8], start: usize, count: usize) -> Vec<Range<usize>> {
     lines
 }
 
-/// A line as it is shown: without its carriage return, lossy, and where it is long the part around the match.
+/// A line for the answer: without its carriage return, with invalid bytes replaced, and cut around the match if it is
+/// long.
 fn cut(line: &[u8], pattern: Option<&Pattern>) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.len() <= LINE_BYTES_MAX {
@@ -247,7 +247,7 @@ fn cut(line: &[u8], pattern: Option<&Pattern>) -> String {
     format!("{}{text}{}", mark(start > 0), mark(end < line.len()))
 }
 
-/// The nearest place at or before `at` where a UTF-8 character starts.
+/// The nearest border of a UTF-8 character at or before `at`.
 fn border(line: &[u8], at: usize) -> usize {
     let at = at.min(line.len());
     (at.saturating_sub(3)..=at)

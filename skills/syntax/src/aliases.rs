@@ -1,26 +1,26 @@
-//! Other names for what something else defines, read from the line that makes them.
+//! Aliases: names that one line gives to something defined elsewhere.
 //!
-//! One line is enough: `shared as renamed` in a list of imports or exports, an entry of an object that a module
-//! exports, an assignment of a name, `#define`. Whether the line is code is a matter of the caller.
+//! One line is enough: `shared as renamed` in a list of imports or exports, an entry in an exported object, an
+//! assignment of a name, `#define`. The caller knows whether the line is code.
 
 use skill_sdk::{Host, SymbolQuery, SymbolReference};
 
 use crate::names::{self, is_identifier, is_python, is_word_byte};
 
-/// A line that makes a name.
+/// A line that makes an alias.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alias {
-    /// Name that it stands for.
+    /// Name that the alias stands for.
     pub original: String,
     /// File of the line.
     pub path: String,
-    /// From 1.
+    /// Number of the line, counted from 1.
     pub line: u32,
-    /// The line.
+    /// Text of the line.
     pub text: String,
 }
 
-/// Reads the alias that the line of a reference makes; none if the line only uses the name.
+/// Reads the alias in the line of a reference; `None` if the line only uses the name.
 pub fn at(name: &str, reference: &SymbolReference, source: &[u8]) -> Option<Alias> {
     if matches!(reference.kind.as_str(), "call" | "type" | "text") {
         return None;
@@ -52,7 +52,7 @@ fn is_exported(lines: &[&[u8]]) -> bool {
     before.take_while(|line| !line.starts_with(b"}")).any(exports)
 }
 
-/// The sentence that says what a name is: the definition's name and place, and the lines that lead there.
+/// A sentence about an alias: name and place of the definition, and the lines that lead there.
 pub fn describe(name: &str, (path, line): (&str, u32), steps: &[Alias]) -> String {
     let original = steps.last().map_or(name, |step| step.original.as_str());
     let by: Vec<String> = steps
@@ -62,7 +62,7 @@ pub fn describe(name: &str, (path, line): (&str, u32), steps: &[Alias]) -> Strin
     format!("`{name}` is `{original}` ({path}:{line}), by {}", by.join(", "))
 }
 
-/// The sentence for one alias; none if the host knows no definition of the original name.
+/// A sentence about one alias; `None` if the host knows no definition of the original name.
 pub fn describe_defined(host: &dyn Host, name: &str, alias: &Alias) -> Option<String> {
     let query = SymbolQuery {
         name: alias.original.clone(),
@@ -81,7 +81,7 @@ pub fn describe_defined(host: &dyn Host, name: &str, alias: &Alias) -> Option<St
 
 /// True if `path` is the file of the alias, or its line names that file.
 pub fn is_near(alias: &Alias, path: &str) -> bool {
-    // Without the original name: a file is often named after what it defines.
+    // Ignore the original name, because files are often named after their definitions.
     let text = alias.text.replacen(&alias.original, "", 1);
     let file = path.rsplit('/').next().and_then(|name| name.split('.').next());
     path == alias.path || names::word_hits(text.as_bytes(), file.unwrap_or(path)).next().is_some()
@@ -91,7 +91,7 @@ pub fn is_near(alias: &Alias, path: &str) -> bool {
 pub fn original<'a>(path: &str, line: &'a str, alias: &str) -> Option<&'a str> {
     let line = line.trim();
     let first = line.split_whitespace().next().unwrap_or_default();
-    // What these bind is a value and no other name of it.
+    // These bind values, not aliases.
     if is_python(path) && matches!(first, "with" | "except" | "async" | "case" | "for") {
         return None;
     }
@@ -120,7 +120,7 @@ pub fn original<'a>(path: &str, line: &'a str, alias: &str) -> Option<&'a str> {
         {
             return trailing_name(named.trim_end());
         }
-        // The parameters of a type.
+        // Skip the parameters of a type.
         let is_type = ["type", "using", "typealias"].iter().any(|word| before.ends_with(word));
         let after = match after.strip_prefix('<').and_then(|rest| rest.split_once("> =")) {
             Some((_, value)) if is_type => return leading_chain(value.trim_start()).map(last_name),
@@ -155,14 +155,14 @@ fn leading_name(text: &str) -> Option<&str> {
     Some(&text[..end]).filter(|name| !name.is_empty())
 }
 
-/// Names joined by dots or `::`.
+/// The leading names that are joined by dots or `::`.
 fn leading_chain(text: &str) -> Option<&str> {
     let is_part = |byte: u8| is_name_byte(byte) || matches!(byte, b'.' | b':');
     let end = text.bytes().position(|byte| !is_part(byte)).unwrap_or(text.len());
     Some(&text[..end]).filter(|name| !name.is_empty())
 }
 
-/// What follows the arguments of a type.
+/// The text after the arguments of a type.
 fn after_generics(rest: &str) -> &str {
     let mut depth = 0_i32;
     let end = rest.find(|sign| {

@@ -1,4 +1,4 @@
-//! Functions, methods and classes: where they are and what stands in their heads.
+//! Functions, methods and classes: their positions and heads.
 
 use std::ops::Range;
 
@@ -15,16 +15,16 @@ use crate::{Module, bytes};
 /// Kind of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefinitionKind {
-    /// A function that no class holds directly.
+    /// A function that is not directly in a class.
     Function,
     /// A function directly in a class.
     Method,
-    /// A class.
+    /// A class, at any level.
     Class,
 }
 
 impl DefinitionKind {
-    /// The word for it.
+    /// Name of the kind in answers.
     pub fn word(self) -> &'static str {
         match self {
             Self::Function => "function",
@@ -34,20 +34,20 @@ impl DefinitionKind {
     }
 }
 
-/// One `def` or `class`.
+/// A `def` or a `class`.
 #[derive(Debug, Clone)]
 pub struct Definition {
     /// Kind of the definition.
     pub kind: DefinitionKind,
-    /// Its own name.
+    /// Name without those of enclosing definitions.
     pub name: String,
-    /// The name with those of the definitions around it: `Class.method`, `outer.inner`.
+    /// Name with those of enclosing definitions: `Class.method`, `outer.inner`.
     pub qualified: String,
-    /// The definition around it, as an index of the same list.
+    /// Index of the enclosing definition in the same list.
     pub parent: Option<usize>,
     /// True for `async def`.
     pub is_async: bool,
-    /// From the first decorator to the end of the body, in bytes.
+    /// Range from the first decorator to the end of the body, in bytes.
     pub range: Range<usize>,
     /// Line of the first decorator, or of `def`; counted from 1.
     pub first_line: usize,
@@ -55,18 +55,18 @@ pub struct Definition {
     pub line: usize,
     /// Last line of the body.
     pub end_line: usize,
-    /// The head without the colon, on one line: `async def get(self, key: str) -> Row`.
+    /// Head without the colon, in one line: `async def get(self, key: str) -> Row`.
     pub signature: String,
-    /// Each with its `@`.
+    /// Decorators, each with its `@`.
     pub decorators: Vec<String>,
-    /// Arguments between the parentheses of a class, each by itself.
+    /// Arguments in the parentheses of a class.
     pub bases: Vec<String>,
-    /// The documentation string with its indentation removed.
+    /// Docstring, without its indentation.
     pub docstring: Option<String>,
 }
 
 impl Module<'_> {
-    /// Every definition, in the order of the source; a parent comes before what is in it.
+    /// All definitions in the order of the source; a parent comes before its children.
     pub fn definitions(&self) -> Vec<Definition> {
         let mut collector = DefinitionCollector {
             module: self,
@@ -109,7 +109,7 @@ impl Module<'_> {
         }
     }
 
-    /// The line of `def`, `class` or the `async` before it.
+    /// The line of `def`, of `class`, or of the `async` before it.
     fn keyword_line(&self, head: &DefinitionHead<'_>) -> usize {
         let start = head.decorators.last().map_or(head.range.start(), Ranged::end);
         let tokens = self.tokens(TextRange::new(start, head.range.end().max(start)));
@@ -119,7 +119,7 @@ impl Module<'_> {
         self.line(keyword.map_or(head.range.start(), |token| token.start()))
     }
 
-    /// The last line of the body. Comments below its last statement belong to it as far as they are indented with it.
+    /// Last line of the body. Comments after its last statement belong to it if they are indented.
     fn end_line(&self, head: &DefinitionHead<'_>) -> usize {
         let mut end_line = self.line(head.range.end());
         let Some(first) = head.body.first() else {
@@ -136,7 +136,7 @@ impl Module<'_> {
         end_line
     }
 
-    /// From `def` to before the colon, comments dropped and white space made single.
+    /// Text from `def` to the colon, without comments and in one line.
     fn signature(&self, head: &DefinitionHead<'_>, name: &str) -> String {
         let keyword = match (head.parameters, head.is_async) {
             (None, _) => "class",
@@ -153,7 +153,7 @@ impl Module<'_> {
         format!("{keyword} {name}{}", parts.map(Option::unwrap_or_default).concat())
     }
 
-    /// The text of a range on one line, without its comments.
+    /// Text of a range in one line, without comments.
     fn flat(&self, range: TextRange) -> String {
         if !self.source()[bytes(range)].contains(&b'\n') {
             return self.text(range);
@@ -189,7 +189,7 @@ impl Module<'_> {
         Some(dedent(&text))
     }
 
-    /// Returns the text between the quotes, as written: escapes are not undone.
+    /// Text between the quotes as written, with its escapes.
     pub(crate) fn content(&self, string: &StringLiteral) -> String {
         let start = string.range.start() + string.flags.opener_len();
         let end = string.range.end() - string.flags.closer_len();
@@ -204,11 +204,11 @@ struct DefinitionHead<'a> {
     decorators: &'a [Decorator],
     type_parameters: Option<&'a TypeParams>,
     is_async: bool,
-    /// Those of a function, with the brackets.
+    /// Parameters of a function with their parentheses.
     parameters: Option<&'a Parameters>,
-    /// The type after `->`.
+    /// Type after `->`.
     returns: Option<&'a Expr>,
-    /// The bases and keywords of a class, with the brackets.
+    /// Bases and keywords of a class with their parentheses.
     arguments: Option<&'a Arguments>,
     body: &'a [Stmt],
 }
@@ -251,7 +251,7 @@ impl<'a> DefinitionHead<'a> {
     }
 }
 
-/// Collects definitions, each with the one around it.
+/// Collects definitions, each with its enclosing definition.
 struct DefinitionCollector<'a> {
     module: &'a Module<'a>,
     definitions: Vec<Definition>,
@@ -260,7 +260,7 @@ struct DefinitionCollector<'a> {
 
 impl<'a> StatementVisitor<'a> for DefinitionCollector<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
-        // A name is missing where the parser made up a definition for a mistake.
+        // The name is empty if the parser recovered from a mistake.
         let head = DefinitionHead::of(statement).filter(|head| !head.name.range.is_empty());
         let Some(head) = head else {
             return walk_stmt(self, statement);
@@ -273,7 +273,7 @@ impl<'a> StatementVisitor<'a> for DefinitionCollector<'a> {
     }
 }
 
-/// Removes the indentation that the lines after the first share, and empty lines at both ends.
+/// Removes the common indentation of the lines after the first, and empty lines at both ends.
 fn dedent(text: &str) -> String {
     let indent = text
         .lines()

@@ -1,8 +1,8 @@
-//! Python read by syntax tree, for the skills that answer about code.
+//! Parses Python, for the skills that answer about code.
 //!
-//! [`Module::parse`] takes a file's bytes and answers what is defined, imported, called and named in it, and where it
-//! does not parse. It never executes anything and reads no files: which file a dotted name belongs to is a matter of
-//! names alone ([`names`]). A file with mistakes still answers for the parts that parse.
+//! [`Module::parse`] takes the bytes of a file, and finds definitions, imports, calls and names, and the places that
+//! do not parse. It executes nothing and reads no files: names alone decide which file a dotted name belongs to
+//! ([`names`]). A file with mistakes still has the parts that parse.
 
 pub mod aliases;
 mod definitions;
@@ -24,7 +24,7 @@ pub use definitions::{Definition, DefinitionKind};
 pub use literals::{Argument, Literal};
 pub use uses::{CallSite, Import, Use, UseKind};
 
-/// Longest source that is parsed. A tree costs about fifteen times its source in memory, and a second per 16 MB.
+/// Limit for a parsed source in bytes. A tree takes about fifteen times as much memory, and a second per 16 MB.
 pub const SOURCE_BYTES_MAX: u64 = 2 << 20;
 
 /// A parsed Python file.
@@ -32,22 +32,22 @@ pub const SOURCE_BYTES_MAX: u64 = 2 << 20;
 pub struct Module<'source> {
     source: &'source [u8],
     parsed: Parsed<ModModule>,
-    /// Offset of each line feed.
+    /// Offsets of the line feeds.
     line_feeds: Vec<usize>,
 }
 
 /// A place that does not parse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fault {
-    /// First line of the part, counted from 1.
+    /// First line of the place, counted from 1.
     pub line: usize,
-    /// Last line of the part.
+    /// Last line of the place.
     pub end_line: usize,
 }
 
 impl<'source> Module<'source> {
-    /// Parses a file. Bytes that are not UTF-8 make faults where they stand in code, nothing worse. `None` where the
-    /// source is longer than [`SOURCE_BYTES_MAX`], or nested so deep that parsing it would overflow the stack.
+    /// Parses a file. Bytes that are not UTF-8 are faults in code, and harmless elsewhere. Returns `None` if the
+    /// source is longer than [`SOURCE_BYTES_MAX`], or nested so deeply that parsing could overflow the stack.
     pub fn parse(source: &'source [u8]) -> Option<Self> {
         if source.len() as u64 > SOURCE_BYTES_MAX {
             return None;
@@ -63,14 +63,14 @@ impl<'source> Module<'source> {
         })
     }
 
-    /// The bytes that were parsed.
+    /// Bytes that were parsed.
     pub fn source(&self) -> &'source [u8] {
         self.source
     }
 
     /// Places that do not parse, in order, at most `count_max`.
     pub fn faults(&self, count_max: usize) -> Vec<Fault> {
-        // An error at the end of the file is one of the last line that holds something.
+        // An error at the end of the file belongs to the last line with content.
         let last = self
             .line_feeds
             .partition_point(|&feed| feed < self.source.trim_ascii_end().len())
@@ -88,7 +88,7 @@ impl<'source> Module<'source> {
         faults
     }
 
-    /// True where an identifier begins at this offset: not within a string or a comment.
+    /// True if an identifier begins at this offset, outside of strings and comments.
     pub fn is_identifier_at(&self, at: usize) -> bool {
         let tokens = self.parsed.tokens();
         let token = tokens.get(tokens.partition_point(|token| token.start().to_usize() < at));
@@ -99,7 +99,7 @@ impl<'source> Module<'source> {
         &self.parsed.syntax().body
     }
 
-    /// The tokens that begin within a range.
+    /// Tokens that begin within a range.
     fn tokens(&self, range: TextRange) -> &[Token] {
         let tokens = self.parsed.tokens();
         let from = tokens.partition_point(|token| token.start() < range.start());
@@ -107,7 +107,7 @@ impl<'source> Module<'source> {
         &tokens[from..from + count]
     }
 
-    /// The line of an offset, counted from 1.
+    /// Line of an offset, counted from 1.
     fn line(&self, at: TextSize) -> usize {
         self.line_feeds.partition_point(|&feed| feed < at.to_usize()) + 1
     }
@@ -119,13 +119,12 @@ impl<'source> Module<'source> {
         at.to_usize() - start
     }
 
-    /// The source within a range.
     fn text(&self, range: TextRange) -> String {
         String::from_utf8_lossy(&self.source[bytes(range)]).into_owned()
     }
 }
 
-/// The source as text in which every character stands at the offset that it has in the source.
+/// The source as text in which every character has the same offset as in the source.
 fn same_length_text(source: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = str::from_utf8(source) {
         return Cow::Borrowed(text);
@@ -133,7 +132,7 @@ fn same_length_text(source: &[u8]) -> Cow<'_, str> {
     let mut text = String::with_capacity(source.len());
     for chunk in source.utf8_chunks() {
         text.push_str(chunk.valid());
-        // Python knows no question mark: it is a fault in code, and harmless in strings and comments.
+        // A question mark is not Python: it is a fault in code, and harmless in strings and comments.
         text.extend(iter::repeat_n('?', chunk.invalid().len()));
     }
     Cow::Owned(text)

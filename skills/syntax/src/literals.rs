@@ -1,4 +1,4 @@
-//! Literal arguments of a call, read without running anything: what `setup(install_requires=[…])` says.
+//! Literal arguments of a call, without executing anything, for example of `setup(install_requires=[…])`.
 
 use ruff_python_ast::visitor::source_order::{SourceOrderVisitor, TraversalSignal};
 use ruff_python_ast::{AnyNodeRef, Expr, ExprCall, ExprDict, Stmt};
@@ -6,33 +6,33 @@ use ruff_text_size::Ranged;
 
 use crate::Module;
 
-/// Nesting that is read; a manifest has two levels.
+/// Limit for the nesting of values; a manifest has two levels.
 const DEPTH_MAX: usize = 4;
 
-/// A value as far as it is written out.
+/// A value, as far as it is literal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Literal {
-    /// A string, without its quotes, with the line of its beginning.
+    /// A string without its quotes, and the line where it begins.
     Text(String, usize),
     /// A list or a tuple.
     List(Vec<Literal>),
     /// A dictionary with string keys.
     Map(Vec<(String, Literal)>),
-    /// Anything that would have to be computed, with its line.
+    /// A value that would have to be computed, and its line.
     Computed(usize),
 }
 
-/// A keyword argument.
+/// A keyword argument of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Argument {
-    /// The keyword.
+    /// Name of the keyword.
     pub name: String,
-    /// Its value; a name that the module assigns a literal to is followed.
+    /// Value of the argument. A name to which the module assigns a literal is resolved.
     pub value: Literal,
 }
 
 impl Module<'_> {
-    /// The keyword arguments of every call of `function`, also as `module.function`.
+    /// Keyword arguments of all calls of `function`, also as `module.function`.
     pub fn keyword_arguments(&self, function: &str) -> Vec<Argument> {
         let mut calls = CallsOf {
             function,
@@ -83,7 +83,7 @@ impl Module<'_> {
         Literal::Map(pairs.collect())
     }
 
-    /// The last value that the module's own body assigns to a name.
+    /// The last value that the body of the module assigns to a name.
     fn assigned(&self, name: &str) -> Option<&Expr> {
         let is_name = |target: &Expr| matches!(target, Expr::Name(target) if target.id == name);
         self.statements().iter().rev().find_map(|statement| match statement {
@@ -94,7 +94,7 @@ impl Module<'_> {
     }
 }
 
-/// Collects the calls of a function, but none in the arguments of another.
+/// Collects the calls of a function, without calls in its arguments.
 struct CallsOf<'a, 'name> {
     function: &'name str,
     found: Vec<&'a ExprCall>,

@@ -1,14 +1,14 @@
-//! Names and the files they belong to, by spelling alone: no import is ever resolved by running something.
+//! Names and the files they belong to, by spelling alone: no import is resolved by executing something.
 
-/// True where the path is a Python source file.
+/// True for the path of a Python source file.
 pub fn is_python(path: &str) -> bool {
     [".py", ".pyi", ".pyw"].iter().any(|ending| path.ends_with(ending))
 }
 
-/// The globs that select Python source files.
+/// Globs for Python source files.
 pub const PYTHON_GLOBS: [&str; 3] = ["*.py", "*.pyi", "*.pyw"];
 
-/// The dotted name of a file: `pkg/sub/mod.py` is `pkg.sub.mod`, `pkg/__init__.py` is `pkg`.
+/// Dotted name of a file: `pkg/sub/mod.py` is `pkg.sub.mod`, `pkg/__init__.py` is `pkg`.
 ///
 /// A prefix such as `src/` stays: dotted names are compared from their ends, see [`ends_with`].
 pub fn module_of(path: &str) -> String {
@@ -21,14 +21,14 @@ pub fn module_of(path: &str) -> String {
     stem.replace('/', ".")
 }
 
-/// True where `path` is the file of a package itself.
+/// True for the `__init__.py` of a package.
 pub fn is_package(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.starts_with("__init__.")
 }
 
-/// Resolves a module name written in the file `path`: `..sub` in `pkg/a/b.py` is `pkg.sub`; an absolute name is itself.
-/// Climbing out of the repository ends at its root.
+/// Resolves a module name in the file `path`: `..sub` in `pkg/a/b.py` is `pkg.sub`; an absolute name stays unchanged.
+/// Dots that leave the repository end at its root.
 pub fn absolute(path: &str, module: &str) -> String {
     let rest = module.trim_start_matches('.');
     let level = module.len() - rest.len();
@@ -43,26 +43,26 @@ pub fn absolute(path: &str, module: &str) -> String {
     parts.join(".")
 }
 
-/// True where `dotted` is `suffix` or ends with it after a dot.
+/// True if `dotted` is `suffix`, or ends with it after a dot.
 pub fn ends_with(dotted: &str, suffix: &str) -> bool {
     dotted
         .strip_suffix(suffix)
         .is_some_and(|before| before.is_empty() || before.ends_with('.'))
 }
 
-/// True for a Python identifier, judged by what may not be in one: letters of every script are fine.
+/// True for a Python identifier. Letters of every script are accepted, because only forbidden characters are checked.
 pub fn is_identifier(text: &str) -> bool {
     !text.is_empty()
         && !text.starts_with(|first: char| first.is_ascii_digit())
         && text.chars().all(|c| c == '_' || c.is_alphanumeric())
 }
 
-/// True where an identifier goes on with this byte: every byte of a character beyond ASCII counts.
+/// True if an identifier may contain this byte; every byte of a character outside of ASCII counts.
 pub fn is_word_byte(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphanumeric() || byte >= 0x80
 }
 
-/// Positions of `word` in `text` as a whole word.
+/// Offsets of `word` in `text` as a whole word.
 pub fn word_hits<'a>(text: &'a [u8], word: &'a str) -> impl Iterator<Item = usize> + 'a {
     memchr::memmem::find_iter(text, word.as_bytes()).filter(move |&at| {
         let before = at.checked_sub(1).map(|at| text[at]);
@@ -71,8 +71,8 @@ pub fn word_hits<'a>(text: &'a [u8], word: &'a str) -> impl Iterator<Item = usiz
     })
 }
 
-/// Positions of the name in `def name` or `class name`, in bytes. Cheap, and blind to strings and comments: it tells
-/// which files are worth parsing.
+/// Offsets of the name in `def name` or `class name`. Fast, and ignores whether they are in strings or comments: it
+/// finds files worth parsing.
 pub fn definition_hits<'a>(text: &'a [u8], name: &'a str) -> impl Iterator<Item = usize> + 'a {
     word_hits(text, name).filter(move |&at| {
         let before = text[..at].trim_ascii_end();
@@ -88,7 +88,7 @@ pub fn definition_hits<'a>(text: &'a [u8], name: &'a str) -> impl Iterator<Item 
     })
 }
 
-/// The line of a byte offset, counted from 1.
+/// Line of a byte offset, counted from 1.
 pub fn line_of(text: &[u8], at: usize) -> usize {
     memchr::memchr_iter(b'\n', &text[..at.min(text.len())]).count() + 1
 }

@@ -1,24 +1,25 @@
-//! Tells how deep a source nests, before it is parsed.
+//! Measures the nesting of a source before it is parsed.
 //!
-//! The parser, the walks over its tree and the release of the tree all recurse, and the stack of a component is half a
-//! megabyte: a file of ten thousand brackets would end the call that reads it. So tokens are counted first.
+//! The parser, the walks over its tree and dropping the tree are recursive, and a component has a stack of half a
+//! megabyte: a file with ten thousand brackets would abort the call. So the tokens are examined first.
 
 use ruff_python_ast::token::TokenKind;
 use ruff_python_parser::{Mode, lexer};
 
-/// Most that is parsed: 125 brackets in each other, or a sum of two thousand names. Python itself takes at most 200 open
+/// Limit for the depth: 125 nested brackets, or a sum of two thousand names. Python itself accepts at most 200 open
 /// brackets and 100 levels of indentation.
 const DEPTH_MAX: usize = 2000;
-/// Weight of a bracket, of a block, and of an operator that takes what follows whole.
+/// Weight of a bracket, of a block, and of a prefix operator.
 const NEST: usize = 16;
-/// Weight of an operator that may bind closer than the one before it.
+/// Weight of an operator that may bind closer than the previous one.
 const CLIMB: usize = 4;
-/// Levels of precedence: further operators of an expression make its tree deeper, but not the recursion of the parser.
+/// Number of precedence levels. Further operators of an expression make its tree deeper, but not the recursion of the
+/// parser.
 const CLIMBS_MAX: usize = 12;
 
-/// True where parsing the source might overflow the stack.
+/// True if parsing the source might overflow the stack.
 pub(crate) fn is_too_deep(text: &str) -> bool {
-    // Depth of the place: brackets around it that are closed later, and operators before it.
+    // Depth of the present position: enclosing brackets that are closed later, and preceding operators.
     let mut depth = block_depth(text) * NEST;
     let mut lexer = lexer::lex(text, Mode::Module);
     let mut outer: Vec<Bracket> = Vec::new();
@@ -38,7 +39,7 @@ pub(crate) fn is_too_deep(text: &str) -> bool {
                 depth -= NEST + closed.weight;
                 inner.deepest_part = inner.deepest_part.max(closed.depth() + NEST);
             }
-            // A call or a subscript has what stands before it beneath it in the tree.
+            // In the tree, a call or a subscript is above the expression before it.
             inner.weight += 1;
             depth += 1;
         } else if separates(kind) {
@@ -57,16 +58,16 @@ pub(crate) fn is_too_deep(text: &str) -> bool {
     true
 }
 
-/// Depth of what stands in a bracket, or outside of all.
+/// Depth of the content of a bracket, or of the top level.
 #[derive(Default)]
 struct Bracket {
-    /// Weight of the operators of the expression that is being read.
+    /// Weight of the operators of the present expression.
     weight: usize,
-    /// Operators of that expression.
+    /// Number of operators of the present expression.
     operators: usize,
-    /// Depth of its deepest bracket that is closed.
+    /// Depth of its deepest closed bracket.
     deepest_part: usize,
-    /// Depth of the deepest expression before it.
+    /// Depth of the deepest earlier expression.
     deepest: usize,
 }
 
@@ -97,8 +98,8 @@ impl Bracket {
     }
 }
 
-/// Levels of indentation, continued lines and lines of strings included: which lines begin a statement depends on how
-/// the parser recovers from mistakes.
+/// Levels of indentation, including continued lines and lines of strings: which lines begin a statement depends on
+/// how the parser recovers from mistakes.
 fn block_depth(text: &str) -> usize {
     let mut deepest = 0;
     let mut columns: Vec<usize> = Vec::new();
@@ -124,7 +125,7 @@ fn closes(kind: TokenKind) -> bool {
     matches!(kind, Rpar | Rsqb | Rbrace | FStringEnd | TStringEnd)
 }
 
-/// Tokens that no expression goes on over: keywords of statements as well, for a bracket that is not closed.
+/// True for tokens that end an expression, including keywords of statements, in case a bracket is not closed.
 fn separates(kind: TokenKind) -> bool {
     use TokenKind::{
         Assert, Break, Class, Comma, Continue, Def, Del, Equal, Except, Finally, Global, Import, Newline, Nonlocal,
@@ -156,7 +157,7 @@ fn separates(kind: TokenKind) -> bool {
     )
 }
 
-/// True for a token after which `-` takes away and does not negate.
+/// True for a token after which `-` is binary.
 fn ends_operand(kind: TokenKind) -> bool {
     use TokenKind::{Complex, Ellipsis, False, Float, Int, Name, None, String, True};
     closes(kind)

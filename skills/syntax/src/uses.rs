@@ -1,4 +1,4 @@
-//! Uses of names: called, imported, taken from an object, defined or just named.
+//! Uses of names: calls, imports, attributes, definitions and others.
 
 use std::ops::Range;
 
@@ -13,19 +13,19 @@ use crate::{Module, bytes, is_name, names};
 /// Kind of a use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UseKind {
-    /// The name of a `def`, a `class` or a `type`, or what a module or a class assigns to.
+    /// The name of a `def`, a `class` or a `type`, or a target of an assignment in a module or a class.
     Definition,
-    /// Called, also as a decorator.
+    /// A call, also as a decorator.
     Call,
-    /// Imported, or the module that something is imported from.
+    /// An imported name, or the module of an import.
     Import,
-    /// Taken from an object or a module, without being called.
+    /// An attribute of an object or a module that is not called.
     Attribute,
-    /// Anything else: an argument, a base class, a parameter, an annotation.
+    /// Any other use: an argument, a base class, a parameter, an annotation.
     Name,
 }
 
-/// One place where a name stands.
+/// A use of a name.
 #[derive(Debug, Clone)]
 pub struct Use {
     /// Kind of the use.
@@ -34,37 +34,37 @@ pub struct Use {
     pub at: usize,
     /// Line, counted from 1.
     pub line: usize,
-    /// The name with what stands before it: `self.cache.get` where `get` was asked for, `pkg.mod.f` for
-    /// `from pkg.mod import f`. Where an expression stands before the dot it is `?`: `?.get`.
+    /// The name with its prefix: `self.cache.get` for `get`, `pkg.mod.f` for `from pkg.mod import f`. An expression
+    /// before a dot becomes `?`: `?.get`.
     pub dotted: String,
-    /// The classes and functions around the place, outermost first.
+    /// Enclosing classes and functions, outermost first.
     pub scopes: Vec<Scope>,
 }
 
-/// A class or a function around a place.
+/// An enclosing class or function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    /// Its name.
+    /// Name of the class or function.
     pub name: String,
     /// True for a class.
     pub is_class: bool,
 }
 
-/// A name that an import statement makes.
+/// A name in an import statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Import {
-    /// The module as written: `os.path`, `..sub`.
+    /// Module as written: `os.path`, `..sub`.
     pub module: String,
-    /// Imported item; `None` for `import module`, `*` for everything.
+    /// Imported item; `None` for `import module`, `*` for all.
     pub name: Option<String>,
-    /// The name after `as`.
+    /// Name after `as`.
     pub alias: Option<String>,
     /// Line, counted from 1.
     pub line: usize,
 }
 
 impl Import {
-    /// The name that the file uses; none for `*`. `import a.b` makes `a`.
+    /// Local name in the file; `None` for `*`. For `import a.b`, it is `a`.
     pub fn local(&self) -> Option<&str> {
         match (&self.alias, &self.name) {
             (Some(alias), _) => Some(alias),
@@ -74,7 +74,7 @@ impl Import {
         }
     }
 
-    /// Meaning of that name in a file at `path`.
+    /// Absolute dotted name of the import in a file at `path`.
     pub fn meaning(&self, path: &str) -> String {
         let module = names::absolute(path, &self.module);
         match (&self.name, &self.alias) {
@@ -86,20 +86,20 @@ impl Import {
     }
 }
 
-/// One call.
+/// A call of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallSite {
-    /// The called name, as far as it is a chain of names: `self.cache.get`, `?.get` after an expression.
+    /// Called name, as far as it is a chain of names: `self.cache.get`, or `?.get` after an expression.
     pub dotted: String,
     /// Line, counted from 1.
     pub line: usize,
 }
 
-/// Parts of a dotted name that are read of an attribute of attributes.
+/// Limit for the parts of a dotted name.
 const CHAIN_PARTS_MAX: usize = 16;
 
 impl Module<'_> {
-    /// Every place where one of these identifiers stands as code, in the order of the source.
+    /// Every use of one of these identifiers in code, in the order of the source.
     pub fn uses(&self, identifiers: &[&str]) -> Vec<Use> {
         let mut hits: Vec<TextRange> = identifiers
             .iter()
@@ -124,7 +124,7 @@ impl Module<'_> {
         finder.uses
     }
 
-    /// `a.b.c` of an attribute, with `?` where something else than names stands before a dot.
+    /// Formats an attribute as `a.b.c`, with `?` for an expression.
     fn chain(&self, attribute: &ExprAttribute) -> String {
         let mut parts = vec![self.text(attribute.attr.range)];
         let mut object = &*attribute.value;
@@ -143,7 +143,7 @@ impl Module<'_> {
         parts.join(".")
     }
 
-    /// Every call within a range of bytes, in the order of the source, decorators included.
+    /// Every call within a range of bytes, in the order of the source, including decorators.
     pub fn calls(&self, range: Range<usize>) -> Vec<CallSite> {
         let mut collector = CallCollector {
             module: self,
@@ -154,7 +154,7 @@ impl Module<'_> {
         collector.calls
     }
 
-    /// Every name that an import statement makes, wherever it stands.
+    /// Every name in import statements, at any level.
     pub fn imports(&self) -> Vec<Import> {
         let mut collector = ImportCollector {
             module: self,
@@ -164,7 +164,7 @@ impl Module<'_> {
         collector.imports
     }
 
-    /// The names that the module's own body binds by `def`, `class` or an assignment, without imports.
+    /// Names that the body of the module binds by `def`, `class` or an assignment, without imports.
     pub fn top_level_names(&self) -> Vec<String> {
         let mut collector = NameCollector {
             module: self,
@@ -174,7 +174,7 @@ impl Module<'_> {
         collector.names
     }
 
-    /// The module that `from` names, with its dots.
+    /// Module after `from`, with its dots.
     fn module_written(&self, import: &StmtImportFrom) -> String {
         let dots = ".".repeat(import.level as usize);
         let module = import.module.as_ref().map(|module| compact(&self.text(module.range)));
@@ -182,11 +182,12 @@ impl Module<'_> {
     }
 }
 
-/// Walks to the places of some words. It enters only what holds one: its cost follows the words, not the file.
+/// Walks to the positions of some words. It enters only nodes that contain one, so that the cost depends on the words
+/// and not on the file.
 struct UseFinder<'a> {
     module: &'a Module<'a>,
     hits: Vec<TextRange>,
-    /// True for the hits that are accounted for.
+    /// True for positions that have been visited.
     is_seen: Vec<bool>,
     /// Nodes from the root on.
     way: Vec<AnyNodeRef<'a>>,
@@ -209,7 +210,7 @@ impl<'a> SourceOrderVisitor<'a> for UseFinder<'a> {
 
     fn leave_node(&mut self, node: AnyNodeRef<'a>) {
         if self.way.last().is_some_and(|last| last.ptr_eq(node)) {
-            // Strings and comments hold the rest, and what the parser skipped for a mistake.
+            // The remaining words are in strings, in comments, or in text that the parser skipped after a mistake.
             for hit in self.hits_in(node.range()) {
                 if !self.is_seen[hit] && self.module.is_identifier_at(self.hits[hit].start().to_usize()) {
                     self.add_by_tokens(hit);
@@ -243,14 +244,14 @@ impl<'a> SourceOrderVisitor<'a> for UseFinder<'a> {
 }
 
 impl UseFinder<'_> {
-    /// The hits that lie within a range.
+    /// The positions within a range.
     fn hits_in(&self, range: TextRange) -> Range<usize> {
         let from = self.hits.partition_point(|hit| hit.start() < range.start());
         let count = self.hits[from..].partition_point(|hit| hit.end() <= range.end());
         from..from + count
     }
 
-    /// Adds a use, of the word alone where it is part of no dotted name.
+    /// Adds a use; without a dotted name, only the word.
     fn add(&mut self, hit: usize, kind: UseKind, dotted: Option<String>) {
         let range = self.hits[hit];
         if std::mem::replace(&mut self.is_seen[hit], true) {
@@ -265,7 +266,7 @@ impl UseFinder<'_> {
         });
     }
 
-    /// Adds what the tree lacks by the tokens around it.
+    /// Adds a word that is not in the tree, by the tokens around it.
     fn add_by_tokens(&mut self, hit: usize) {
         let module = self.module;
         let at = self.hits[hit].start();
@@ -284,7 +285,7 @@ impl UseFinder<'_> {
         parts.reverse();
         let previous = own.checked_sub(1).map(|previous| tokens[previous].kind());
         let kind = match (previous, tokens.get(own + 1).map(|next| next.kind())) {
-            // `!r` in an f-string is no name.
+            // `!r` in an f-string is not a name.
             (Some(TokenKind::Exclamation), _) => return,
             (Some(TokenKind::Def | TokenKind::Class), _) => UseKind::Definition,
             (_, Some(TokenKind::Lpar)) => UseKind::Call,
@@ -302,7 +303,7 @@ impl UseFinder<'_> {
         }
     }
 
-    /// True for a target of an assignment in the body of a module or a class, where names are there to stay.
+    /// True for a target of an assignment in the body of a module or a class, whose names last.
     fn is_assigned_at_rest(&self, name: TextRange) -> bool {
         let mut nodes = self.way.iter().rev();
         let statement = nodes.find(|node| !matches!(node, AnyNodeRef::ExprTuple(_) | AnyNodeRef::ExprList(_)));
@@ -314,14 +315,14 @@ impl UseFinder<'_> {
             Some(AnyNodeRef::StmtTypeAlias(alias)) => alias.name.range().contains_range(name),
             _ => false,
         };
-        // A local of a function is not what others refer to.
+        // Other code does not refer to local variables of a function.
         is_target
             && nodes
                 .find(|node| matches!(node, AnyNodeRef::StmtFunctionDef(_) | AnyNodeRef::StmtClassDef(_)))
                 .is_none_or(|node| matches!(node, AnyNodeRef::StmtClassDef(_)))
     }
 
-    /// The dotted name that an identifier in an import statement belongs to, up to that identifier.
+    /// The dotted name in an import statement that contains the identifier, up to that identifier.
     fn imported(&self, alias: &Alias, identifier: &Identifier, hit: usize) -> String {
         let is_new_name = alias.asname.as_ref().is_some_and(|new| new.range == identifier.range);
         let written = if is_new_name {
@@ -335,7 +336,7 @@ impl UseFinder<'_> {
         }
     }
 
-    /// `a.b` where `b` was hit in `a.b.c`.
+    /// Cuts a dotted name after the hit: `a.b` if `b` was hit in `a.b.c`.
     fn up_to(&self, dotted: &Identifier, hit: usize) -> String {
         compact(
             &self
@@ -360,7 +361,6 @@ impl UseFinder<'_> {
     }
 }
 
-/// Collects calls of names.
 struct CallCollector<'a> {
     module: &'a Module<'a>,
     range: Range<usize>,
@@ -377,7 +377,7 @@ impl<'a> SourceOrderVisitor<'a> for CallCollector<'a> {
             && range.start >= self.range.start
             && range.end <= self.range.end
         {
-            // A method of a chain over lines is called where its own name stands.
+            // A method in a chain over several lines is called in the line of its name.
             let called = match &*call.func {
                 Expr::Name(name) => Some((self.module.text(name.range), name.start())),
                 Expr::Attribute(attribute) => Some((self.module.chain(attribute), attribute.attr.start())),
@@ -392,7 +392,7 @@ impl<'a> SourceOrderVisitor<'a> for CallCollector<'a> {
     }
 }
 
-/// Collects what import statements make.
+/// Collects the names in import statements.
 struct ImportCollector<'a> {
     module: &'a Module<'a>,
     imports: Vec<Import>,
@@ -421,7 +421,7 @@ impl<'a> StatementVisitor<'a> for ImportCollector<'a> {
     }
 }
 
-/// Collects names that statements bind, but none within functions and classes.
+/// Collects names that statements bind, without those in functions and classes.
 struct NameCollector<'a> {
     module: &'a Module<'a>,
     names: Vec<String>,

@@ -1,5 +1,5 @@
-//! `cargo test`: `test name ... FAILED`, `---- name stdout ----` with what it printed, and a `test result:` for each
-//! program of tests; `cargo nextest run`: `FAIL [ 0.1s] crate name` and one `Summary`.
+//! Reads `cargo test`: `test name ... FAILED`, `---- name stdout ----` with the output, and a `test result:` for each
+//! test program. Also `cargo nextest run`: `FAIL [ 0.1s] crate name` and one `Summary`.
 
 use skill_details::TestCounts;
 
@@ -22,7 +22,7 @@ pub(super) fn read(output: &str) -> TestResults {
         }
     }
     let mut failed = failures(&lines);
-    // A program that does not compile has no tests to count, and neither has one that a signal ended.
+    // A program that does not compile, or that a signal ended, has no tests to count.
     let broken: Vec<&str> = lines
         .iter()
         .filter_map(|line| line.strip_prefix("error: could not compile "))
@@ -50,7 +50,7 @@ pub(super) fn read(output: &str) -> TestResults {
     }
 }
 
-/// `ok. 3 passed; 1 failed; 0 ignored; 0 measured; 2 filtered out; finished in 0.00s`.
+/// Parses `ok. 3 passed; 1 failed; 0 ignored; 0 measured; 2 filtered out; finished in 0.00s`.
 fn summary(text: &str) -> Option<TestCounts> {
     let (_, numbers) = text.split_once(". ")?;
     let mut counts = TestCounts::default();
@@ -71,7 +71,7 @@ fn summary(text: &str) -> Option<TestCounts> {
 
 fn failures(lines: &[&str]) -> Vec<FailedTest> {
     let mut failed: Vec<FailedTest> = Vec::new();
-    // The program whose tests follow: names of tests are unique within one only.
+    // The present test program: names of tests are unique only within one.
     let mut program = "";
     let mut at = 0;
     while at < lines.len() {
@@ -119,7 +119,7 @@ fn failures(lines: &[&str]) -> Vec<FailedTest> {
     failed
 }
 
-/// The words of a panic, which stand on the line after its place, and all lines.
+/// The message of a panic, which follows the line with its place, and all lines.
 fn panic_message(lines: &[&str]) -> (String, Vec<String>) {
     let noise = |line: &&&str| !line.starts_with("note: run with `RUST_BACKTRACE");
     let lines: Vec<&str> = lines.iter().filter(noise).copied().collect();
@@ -135,7 +135,7 @@ fn panic_message(lines: &[&str]) -> (String, Vec<String>) {
     (message.trim().to_owned(), dedent(lines.iter().copied()))
 }
 
-/// The first errors of the compiler with the place of each.
+/// The first errors of the compiler with their places.
 fn compile_errors(lines: &[&str]) -> Vec<String> {
     let is_error = |line: &&str| line.starts_with("error") && !line.starts_with("error: could not compile");
     let mut kept = Vec::new();
@@ -146,7 +146,7 @@ fn compile_errors(lines: &[&str]) -> Vec<String> {
     kept
 }
 
-/// `Summary [ 0.01s] 3 tests run: 2 passed, 1 failed, 0 skipped`.
+/// Parses `Summary [ 0.01s] 3 tests run: 2 passed, 1 failed, 0 skipped`.
 fn nextest(lines: &[&str]) -> Option<TestResults> {
     let summary = lines
         .iter()

@@ -1,35 +1,35 @@
-//! Names of the formats, as recipes and users write them.
+//! Names of the formats in recipes and settings.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// Form in which a runner leaves its results.
+/// Format of a runner's results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum ResultFormat {
-    /// The exit status alone.
+    /// Only the exit status.
     Exit,
-    /// Each line of the output is a failure; no output is none.
+    /// Each line of the output is a failure.
     Lines,
     /// Files of JUnit XML.
     Junit,
-    /// The Test Anything Protocol on the output.
+    /// The output in the Test Anything Protocol.
     Tap,
     /// The output of pytest.
     Pytest,
-    /// The output of a script of npm: jest, vitest, mocha, node's own runner or TAP.
+    /// The output of an npm script: jest, vitest, mocha, node's own runner or TAP.
     Npm,
     /// The output of `cargo test` and `cargo nextest run`.
     Cargo,
-    /// `go test -json`.
+    /// The output of `go test -json`.
     Go,
-    /// jest's JSON, which vitest writes as well.
+    /// JSON of jest, which vitest writes as well.
     Jest,
-    /// mocha's JSON.
+    /// JSON of mocha.
     Mocha,
-    /// RSpec's JSON.
+    /// JSON of RSpec.
     Rspec,
     /// The output of Python's `unittest`.
     Unittest,
@@ -45,7 +45,7 @@ pub enum ResultFormat {
     Ctest,
 }
 
-/// A name that stands for no format.
+/// The name is not that of a format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownFormat(pub String);
 

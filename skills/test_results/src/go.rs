@@ -1,4 +1,4 @@
-//! `go test -json`: one event a line. Lines that are no event come from the compiler.
+//! Reads `go test -json`: one event on each line. Other lines come from the compiler.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ struct GoEvent {
     output: String,
 }
 
-/// Output of one test that is kept, in bytes.
+/// Limit for the kept output of one test in bytes.
 const OUTPUT_BYTES_MAX: usize = 16 << 10;
-/// Tests whose output is kept while they run.
+/// Limit for running tests with kept output.
 const OPEN_TESTS_MAX: usize = 20_000;
 
 pub(super) fn read(output: &str) -> TestResults {
@@ -39,7 +39,7 @@ pub(super) fn read(output: &str) -> TestResults {
                 }
             }
             "pass" | "skip" if event.test.is_empty() => {
-                // A package without test files is skipped; the run has results all the same.
+                // A package without test files is skipped, but the run has results.
                 counts.get_or_insert_default();
                 open.remove(&key);
             }

@@ -1,4 +1,4 @@
-//! JSON reports of jest (vitest writes the same), mocha and RSpec.
+//! Reads JSON reports of jest (and vitest), mocha and RSpec.
 
 use serde_json::Value;
 use skill_details::TestCounts;
@@ -6,13 +6,14 @@ use skill_details::TestCounts;
 use crate::text::{dedent, message_and_details, plain};
 use crate::{FailedTest, TestResults};
 
-/// Reads the first text that holds a report: a result file, else the output from its first line that begins an object.
+/// Reads the first report: in a result file, or else in the output from a line on that begins an object.
 pub(super) fn read_first(output: &str, files: &[String], read: fn(&Value) -> Option<TestResults>) -> TestResults {
     let whole = files.iter().filter_map(|file| serde_json::from_str::<Value>(file).ok());
     let printed = output
         .match_indices("{")
         .filter(|(at, _)| *at == 0 || output.as_bytes()[at - 1] == b'\n');
-    // Programs print before and after the report; a few beginnings are tried, because a text may hold any number.
+    // Programs print text before and after the report. Only some beginnings are tried, because a text may contain any
+    // number.
     let printed = printed.take(20).filter_map(|(at, _)| {
         let mut values = serde_json::Deserializer::from_str(&output[at..]).into_iter::<Value>();
         values.next()?.ok()
@@ -38,7 +39,7 @@ pub(super) fn jest(report: &Value) -> Option<TestResults> {
             let message: Vec<&str> = messages.into_iter().flatten().filter_map(Value::as_str).collect();
             failed.push(failure(format!("{path} > {name}"), &message.join("\n")));
         }
-        // A file that does not load has no tests to count, and is an error all the same.
+        // A file that does not load has no tests to count, but is an error.
         if file["status"] == "failed" && cases.is_none_or(|cases| !cases.iter().any(|case| case["status"] == "failed"))
         {
             counts.errors += 1;

@@ -1,8 +1,8 @@
-//! Reads the results of test runners: JUnit XML, JSON, TAP, and the text of those that offer none of these.
+//! Reads the results of test runners: JUnit XML, JSON, TAP, and the text of runners with none of these.
 //!
-//! Pure functions over bounded text. A test suite is untrusted and can write whatever it likes, so its text decides
-//! about nothing but numbers, which are read by a strict grammar, and names, which are shown as program output. Where a
-//! text does not fit the grammar there are no counts. The host reads results by this, so a skill cannot make a run pass.
+//! Pure functions over bounded text. A test suite is untrusted and can print anything. Only numbers, read with a
+//! strict grammar, affect the result; names are shown as program output. If a text does not fit the grammar, there
+//! are no counts. The host uses these functions as well, so a skill cannot make a run pass.
 
 mod cargo;
 mod format;
@@ -21,36 +21,36 @@ pub use npm::{absent_runner, missing_packages};
 pub use pytest::missing_modules;
 pub use text::plain;
 
-/// Failing tests that are kept: more than a user reads, and few enough for one answer.
+/// Limit for failed tests: more than people read, and few enough for one answer.
 pub const FAILED_TESTS_MAX: usize = 330;
-/// Lines of details that one failing test keeps.
+/// Limit for the lines of details of a failed test.
 pub const DETAIL_LINES_MAX: usize = 24;
-/// Longest name, message or line of details.
+/// Limit for a name, a message or a line of details in bytes.
 pub const LINE_BYTES_MAX: usize = 400;
 
 /// A test that failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FailedTest {
-    /// Its name, with the file where the runner says it.
+    /// Name of the test, with its file if the runner prints it.
     pub name: String,
-    /// The failure, in a line.
+    /// The failure, in one line.
     pub message: String,
-    /// More lines: where, and what was compared.
+    /// Further lines: the place, and the compared values.
     pub details: Vec<String>,
 }
 
-/// Results read from what a runner left.
+/// Results from the output and the files of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TestResults {
-    /// The runner's own counts; absent where it did not come to them.
+    /// Counts of the runner; absent if it did not print them.
     pub counts: Option<TestCounts>,
     /// Failing tests, at most [`FAILED_TESTS_MAX`].
     pub failed: Vec<FailedTest>,
-    /// Failing tests beyond these.
+    /// Number of further failed tests.
     pub left_out: usize,
 }
 
-/// Reads the results of a run. `output` is what it printed, `files` the result files that it left.
+/// Reads the results of a run. `output` is what it printed, `files` are the result files that it left.
 pub fn read(format: ResultFormat, output: &str, files: &[String]) -> TestResults {
     let output = plain(output);
     let mut results = read_all(format, &output, files);
@@ -88,7 +88,7 @@ fn read_all(format: ResultFormat, output: &str, files: &[String]) -> TestResults
     }
 }
 
-/// The output as a person reads it: of a format that wraps lines in JSON, the lines.
+/// The output for people: for a format with lines in JSON, these lines.
 pub fn readable(format: ResultFormat, output: &str) -> String {
     match format {
         ResultFormat::Go => go::readable(output),
@@ -96,7 +96,7 @@ pub fn readable(format: ResultFormat, output: &str) -> String {
     }
 }
 
-/// One line of the output as a person reads it; absent where it says nothing to a person.
+/// A line of the output for people; `None` if it has nothing for them.
 pub fn readable_line(format: ResultFormat, line: &str) -> Option<String> {
     match format {
         ResultFormat::Go => go::readable_line(line),

@@ -1,5 +1,5 @@
-//! Reads what `npm test` prints, by the runner that its words show: jest, vitest, mocha, node's own in both of its
-//! forms, and other TAP.
+//! Reads the output of `npm test`. Its text shows the runner: jest, vitest, mocha, node's own in both of its forms,
+//! or other TAP.
 
 mod jest;
 mod mocha;
@@ -10,7 +10,7 @@ use skill_details::{TestCounts, TestRunner};
 
 use crate::TestResults;
 
-/// Reads counts and failing tests; empty where the runner is an unknown one.
+/// Reads counts and failed tests; empty for an unknown runner.
 pub(super) fn read(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let failed = jest::parse(&lines)
@@ -39,7 +39,7 @@ pub(super) fn read_tap(output: &str) -> TestResults {
     };
     let lines: Vec<&str> = text.lines().collect();
     let mut counts = TestCounts::read(TestRunner::Npm, &text);
-    // `Bail out!` ends a run before its plan is done.
+    // `Bail out!` ends a run before its plan is complete.
     if lines.iter().any(|line| line.starts_with("Bail out!")) {
         counts.get_or_insert_default().errors += 1;
     }
@@ -57,7 +57,7 @@ pub fn absent_runner(output: &str) -> Option<&str> {
         let line = line
             .strip_suffix(": not found")
             .or_else(|| line.strip_suffix(": command not found"))?;
-        // A line number may stand before the name.
+        // A line number may precede the name.
         let name = match line.split_once(": ") {
             Some((number, name)) if number.bytes().all(|byte| byte.is_ascii_digit()) => name,
             _ => line,
@@ -66,13 +66,13 @@ pub fn absent_runner(output: &str) -> Option<&str> {
     })
 }
 
-/// True for a program's name or path of a strict grammar. A sentence does not match.
+/// True for a program's name or path of a strict grammar, which no sentence matches.
 fn is_runner(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.@/-".contains(&byte);
     (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
-/// True for the name of an npm package, with or without a scope and a path inside the package.
+/// True for the name of an npm package, with an optional scope and path inside of the package.
 fn is_package(name: &str) -> bool {
     let is_part = |part: &str| {
         part.starts_with(|first: char| first.is_ascii_alphanumeric())
@@ -85,7 +85,7 @@ fn is_package(name: &str) -> bool {
     name.len() <= 100 && has_name && parts.into_iter().all(is_part)
 }
 
-/// Packages that could not be loaded, each once; files of the repository are not among them.
+/// Packages that could not be loaded, without duplicates and without files of the repository.
 pub fn missing_packages(output: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     for marker in ["Cannot find module '", "Cannot find package '"] {

@@ -1,13 +1,13 @@
-//! Reads the output of pytest, as `-rfE --tb=short` makes it.
+//! Reads the output of `pytest -rfE --tb=short`.
 
 use skill_details::{TestCounts, TestRunner};
 
 use crate::{DETAIL_LINES_MAX, FailedTest, TestResults};
 
-/// Lines of what a test printed that are kept, from the end.
+/// Limit for the last lines of a test's output.
 const CAPTURED_LINES: usize = 8;
 
-/// Reads counts and failing tests.
+/// Reads counts and failed tests.
 pub(super) fn read(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let mut blocks = blocks(&lines);
@@ -15,7 +15,7 @@ pub(super) fn read(output: &str) -> TestResults {
         .into_iter()
         .map(|line| failure(line, &mut blocks))
         .collect();
-    // A test that only holds failed subtests says nothing that they do not.
+    // A test that fails only through its subtests adds nothing to them.
     let names: Vec<String> = failures.iter().map(|failure| failure.name.clone()).collect();
     failures.retain(|failure| {
         let is_around = failure.message.starts_with("contains ") && failure.message.contains(" failed subtest");
@@ -23,7 +23,7 @@ pub(super) fn read(output: &str) -> TestResults {
         !is_around || !names.iter().any(|name| name.starts_with(&begin))
     });
     if failures.is_empty() {
-        // The summary is switched off, or the run was stopped before it.
+        // The summary is disabled, or the run was stopped before it.
         failures = blocks
             .iter()
             .map(|block| test(block.heading.to_owned(), String::new(), Some(block)))
@@ -39,7 +39,7 @@ pub(super) fn read(output: &str) -> TestResults {
     }
 }
 
-/// Modules that could not be imported, each once.
+/// Modules that could not be imported, without duplicates.
 pub fn missing_modules(output: &str) -> Vec<String> {
     let mut modules: Vec<String> = Vec::new();
     for (_, after) in output
@@ -57,10 +57,10 @@ pub fn missing_modules(output: &str) -> Vec<String> {
     modules
 }
 
-/// Longest name of a module that is quoted.
+/// Limit for the name of a module in bytes.
 const MODULE_BYTES_MAX: usize = 100;
 
-/// True for the dotted name of a module. A sentence does not match.
+/// True for the dotted name of a module, which no sentence matches.
 fn is_module(name: &str) -> bool {
     let is_part = |part: &str| {
         part.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
@@ -81,7 +81,7 @@ fn conftest(lines: &[&str]) -> Option<FailedTest> {
     Some(test(path.to_owned(), String::new(), Some(&block)))
 }
 
-/// The lines of the short summary, without the word before them.
+/// Lines of the short summary, without their first word.
 fn summary<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let Some(at) = lines
         .iter()
@@ -100,7 +100,7 @@ fn summary<'a>(lines: &[&'a str]) -> Vec<&'a str> {
         .collect()
 }
 
-/// Output about one failing test.
+/// Output about one failed test.
 #[derive(Clone, Copy)]
 struct Block<'a> {
     heading: &'a str,
@@ -139,7 +139,7 @@ fn blocks<'a>(lines: &'a [&'a str]) -> Vec<Block<'a>> {
     blocks
 }
 
-/// The name in `____ name ____`; a long one leaves a single bar on each side.
+/// The name in `____ name ____`; a long name leaves a single bar on each side.
 fn heading(line: &str) -> Option<&str> {
     let name = line.strip_prefix('_')?.strip_suffix('_')?.trim_matches('_');
     let name = name.strip_prefix(' ')?.strip_suffix(' ')?;
@@ -148,7 +148,7 @@ fn heading(line: &str) -> Option<&str> {
 
 fn failure(line: &str, blocks: &mut Vec<Block<'_>>) -> FailedTest {
     let (word, rest) = match line.strip_prefix("SUBFAIL") {
-        // `SUBFAILED(i=1) path::name`, where the parameters may hold spaces, or `SUBFAILED path::name`.
+        // `SUBFAILED(i=1) path::name`, whose parameters may contain spaces, or `SUBFAILED path::name`.
         Some(rest) => match rest.trim_start_matches("ED") {
             rest if rest.starts_with(['(', '[']) => rest
                 .split_once(") ")
@@ -162,14 +162,14 @@ fn failure(line: &str, blocks: &mut Vec<Block<'_>>) -> FailedTest {
     let parameters = parameters.or_else(|| word.split_once('[').map(|(_, inner)| inner));
     let (id, message) = split_id(rest, blocks);
     let wanted = heading_of(id);
-    // Newer versions leave the parameters out of the summary.
+    // New versions leave the parameters out of the summary.
     let is_subtest = line.starts_with("SUBFAIL");
     let fits = |block: &Block<'_>| match parameters {
         None if is_subtest => subtest_of(block, &wanted).is_some(),
         Some(parameters) => block.heading.starts_with(&wanted) && block.heading[wanted.len()..].contains(parameters),
         None => heading_matches(block.heading, &wanted, id),
     };
-    // Tests of one name in several files have one heading: the file stands in the trace.
+    // Tests with one name in several files have the same heading; the trace names the file.
     let path = id.split("::").next().unwrap_or(id);
     let mentions = |block: &Block<'_>| block.lines.iter().any(|line| line.contains(path));
     let at = blocks
@@ -191,12 +191,12 @@ fn failure(line: &str, blocks: &mut Vec<Block<'_>>) -> FailedTest {
     test(name, message.to_owned(), block.as_ref())
 }
 
-/// What the heading of a block names beside its test: ` [message] (i=1)`.
+/// The text in a block's heading after its test: ` [message] (i=1)`.
 fn subtest_of<'a>(block: &Block<'a>, wanted: &str) -> Option<&'a str> {
     block.heading.strip_prefix(wanted).filter(|rest| rest.starts_with(' '))
 }
 
-/// Splits `path::name[a - b] - message` where the name ends: parameters may hold what stands between the two.
+/// Splits `path::name[a - b] - message` after the name: parameters may contain the separator.
 fn split_id<'a>(rest: &'a str, blocks: &[Block<'_>]) -> (&'a str, &'a str) {
     let splits: Vec<usize> = rest.match_indices(" - ").map(|(at, _)| at).collect();
     let whole = |id: &str| {
@@ -215,12 +215,12 @@ fn split_id<'a>(rest: &'a str, blocks: &[Block<'_>]) -> (&'a str, &'a str) {
     }
 }
 
-/// `TestStore.test_get` of `path::TestStore::test_get`.
+/// `TestStore.test_get` for `path::TestStore::test_get`.
 fn heading_of(id: &str) -> String {
     let Some((_, name)) = id.split_once("::") else {
         return id.to_owned();
     };
-    // `::` within parameters is theirs.
+    // `::` in parameters is not a separator.
     match name.split_once('[') {
         Some((name, parameters)) => format!("{}[{parameters}", name.replace("::", ".")),
         None => name.replace("::", "."),
@@ -253,13 +253,13 @@ fn test(name: String, message: String, block: Option<&Block<'_>>) -> FailedTest 
         .iter()
         .position(|line| line.starts_with("-----") && line.contains("Captured"));
     let (trace, captured) = block.lines.split_at(captured_at.unwrap_or(block.lines.len()));
-    // The summary cuts the message at a width; of chained errors it names the last.
+    // The summary cuts the message, and names the last of chained errors.
     let start = message.trim_end_matches('.');
     let errors = || trace.iter().filter_map(|line| error_text(line)).map(str::trim);
     let first = errors()
         .find(|text| !start.is_empty() && text.starts_with(start))
         .or_else(|| errors().next());
-    // The block has the message whole, where the summary cuts it.
+    // The block has the whole message.
     let message = match first {
         Some(first) if !first.starts_with("File \"") => first.to_owned(),
         _ => trace
@@ -280,7 +280,7 @@ fn test(name: String, message: String, block: Option<&Block<'_>>) -> FailedTest 
     }
     let captured: Vec<String> = captured.iter().map(|line| line.trim_end().to_owned()).collect();
     let kept_captured = captured.len().min(CAPTURED_LINES);
-    // A trace says most at its end.
+    // The end of a trace says most.
     let room = DETAIL_LINES_MAX - kept_captured;
     let cut = details.len().saturating_sub(room);
     let mut details = details.split_off(cut);
@@ -293,7 +293,7 @@ fn test(name: String, message: String, block: Option<&Block<'_>>) -> FailedTest 
     FailedTest { name, message, details }
 }
 
-/// A trace without the frames that lie outside the repository: pytest's own, and the import machinery's.
+/// Removes frames outside of the repository from a trace: those of pytest and of the import machinery.
 fn own_frames<'a>(trace: &[&'a str]) -> Vec<&'a str> {
     let mut outside = false;
     let mut kept = Vec::new();
@@ -312,7 +312,7 @@ fn own_frames<'a>(trace: &[&'a str]) -> Vec<&'a str> {
     kept
 }
 
-/// Returns the text after pytest's `E` mark; None for a line without it.
+/// Text after pytest's `E` mark; `None` for a line without it.
 fn error_text<'a>(line: &&'a str) -> Option<&'a str> {
     line.strip_prefix("E  ")
         .filter(|text| text.starts_with(' '))

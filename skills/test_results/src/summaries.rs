@@ -1,11 +1,11 @@
-//! Runners that offer text alone: their last summary, and the headings of their failures.
+//! Reads runners that print only text: their last summary, and the headings of their failures.
 
 use skill_details::TestCounts;
 
 use crate::text::{dedent, number};
 use crate::{FailedTest, TestResults};
 
-/// `Ran 3 tests in 0.001s`, then `OK (skipped=1)` or `FAILED (failures=1, errors=1)`.
+/// Reads `Ran 3 tests in 0.001s`, then `OK (skipped=1)` or `FAILED (failures=1, errors=1)`.
 pub(super) fn unittest(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let counts = unittest_counts(&lines);
@@ -49,7 +49,7 @@ fn unittest_counts(lines: &[&str]) -> Option<TestCounts> {
     Some(counts)
 }
 
-/// `3 runs, 4 assertions, 1 failures, 0 errors, 0 skips`; test-unit says `tests`, `omissions` and `pendings`.
+/// Reads `3 runs, 4 assertions, 1 failures, 0 errors, 0 skips`; test-unit says `tests`, `omissions` and `pendings`.
 pub(super) fn minitest(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let counts = lines.iter().rev().find_map(|line| {
@@ -104,7 +104,7 @@ pub(super) fn minitest(output: &str) -> TestResults {
     results(counts, failed)
 }
 
-/// `OK (3 tests, 4 assertions)`, or `Tests: 3, Assertions: 4, Failures: 1.`
+/// Reads `OK (3 tests, 4 assertions)`, or `Tests: 3, Assertions: 4, Failures: 1.`
 pub(super) fn phpunit(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let counts = lines.iter().rev().find_map(|line| {
@@ -141,7 +141,7 @@ pub(super) fn phpunit(output: &str) -> TestResults {
     results(counts, blocks(&lines, heading, is_end, first_line))
 }
 
-/// `3 tests, 1 failure, 1 skipped`, with `2 doctests, ` before it where there are some.
+/// Reads `3 tests, 1 failure, 1 skipped`, preceded by `2 doctests, ` if there are some.
 pub(super) fn exunit(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let counts = lines.iter().rev().find_map(|line| {
@@ -175,7 +175,7 @@ pub(super) fn exunit(output: &str) -> TestResults {
     )
 }
 
-/// `Failed!  - Failed:     1, Passed:     2, Skipped:     0, Total:     3`, one for each project.
+/// Reads `Failed!  - Failed:     1, Passed:     2, Skipped:     0, Total:     3`, one for each project.
 pub(super) fn dotnet(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let mut counts: Option<TestCounts> = None;
@@ -214,14 +214,14 @@ pub(super) fn dotnet(output: &str) -> TestResults {
     )
 }
 
-/// `80% tests passed, 1 tests failed out of 5`, then `3 - name (Failed)`.
+/// Reads `80% tests passed, 1 tests failed out of 5`, then `3 - name (Failed)`.
 pub(super) fn ctest(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let counts = lines.iter().rev().find_map(|line| {
         if *line == "No tests were found!!!" {
             return Some(TestCounts::default());
         }
-        // Newer versions leave out the failures where there are none.
+        // New versions leave out the failures if there are none.
         let (_, rest) = line.split_once("% tests passed")?;
         let all = number(rest.rsplit(' ').next()?)?;
         let failed = match rest.strip_prefix(", ") {
@@ -258,7 +258,7 @@ pub(super) fn ctest(output: &str) -> TestResults {
     results(counts, failed.collect())
 }
 
-/// The output of a test that CTest prints between its start and its result.
+/// Output of a test, which CTest prints between its start and its result.
 fn output_of(lines: &[&str], name: &str) -> Vec<String> {
     let result = format!(" {name} ");
     let at = lines
@@ -281,7 +281,7 @@ fn results(counts: Option<TestCounts>, failed: Vec<FailedTest>) -> TestResults {
     }
 }
 
-/// Failures that begin with a heading and end with the next one or with the end that `is_end` knows.
+/// Failures that begin with a heading and end with the next one, or with a line for which `is_end` is true.
 fn blocks(
     lines: &[&str],
     heading: impl Fn(&str) -> Option<String>,
@@ -294,7 +294,7 @@ fn blocks(
         let name = heading(lines[at]);
         at += 1;
         let Some(name) = name else { continue };
-        // A rule may stand right beneath a heading.
+        // A rule may follow the heading directly.
         let start = at + usize::from(lines.get(at).is_some_and(|line| line.starts_with("-----")));
         let end = lines[start..]
             .iter()

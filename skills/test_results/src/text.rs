@@ -1,10 +1,10 @@
-//! Text of runners: without the codes of a terminal, indentation and inner frames.
+//! Cleans the text of runners: removes terminal codes, indentation and inner frames.
 
 use skill_details::TestCounts;
 
 use crate::{FailedTest, TestResults};
 
-/// Removes terminal sequences, and of a line that was written over what it was before.
+/// Removes terminal sequences, and text that a carriage return overwrites.
 pub fn plain(output: &str) -> String {
     let mut plain = String::with_capacity(output.len());
     let mut chars = output.chars().peekable();
@@ -27,7 +27,7 @@ pub fn plain(output: &str) -> String {
     plain
 }
 
-/// Removes the indentation that all lines share, and empty lines at both ends.
+/// Removes the common indentation of lines, and empty lines at both ends.
 pub(crate) fn dedent<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let lines: Vec<&str> = lines.into_iter().map(str::trim_end).collect();
     let filled = || lines.iter().filter(|line| !line.is_empty());
@@ -46,7 +46,7 @@ pub(crate) fn dedent<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String
         .collect()
 }
 
-/// The first line as the message, the others as details, with frames inside the runner left out.
+/// Splits lines into the first one as the message, and the others as details without frames inside of the runner.
 pub(crate) fn message_and_details(lines: Vec<String>) -> (String, Vec<String>) {
     let mut lines = lines.into_iter();
     let message = lines.next().unwrap_or_default();
@@ -54,7 +54,7 @@ pub(crate) fn message_and_details(lines: Vec<String>) -> (String, Vec<String>) {
     (message.trim().to_owned(), dedent(rest.iter().map(String::as_str)))
 }
 
-/// A frame of a JavaScript stack in node itself or in a package.
+/// True for a frame of a JavaScript stack in node itself or in a package.
 fn is_inner_frame(line: &str) -> bool {
     let line = line.trim_start();
     let frame = line.starts_with("at ") || line.starts_with('❯');
@@ -66,13 +66,13 @@ fn is_inner_frame(line: &str) -> bool {
         || line.starts_with("at async Promise.all")
 }
 
-/// The lines of a text that are not empty.
+/// Lines of a text that are not empty.
 pub(crate) fn lines_of(text: &str) -> Vec<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.map(str::to_owned).collect()
 }
 
-/// Each line as a failure. Without a line the exit status alone decides.
+/// Reads each line as a failure. Without lines, the exit status alone decides.
 pub(crate) fn read_lines(output: &str) -> TestResults {
     let failed: Vec<FailedTest> = lines_of(output)
         .into_iter()
@@ -92,13 +92,14 @@ pub(crate) fn read_lines(output: &str) -> TestResults {
     }
 }
 
-/// A number of at most seven digits. More of them could spell something, and sums of these fit.
+/// Parses a number of at most seven digits. A longer number could encode text, and sums of short ones do not
+/// overflow.
 pub(crate) fn number(digits: &str) -> Option<u64> {
     let is_number = (1..=7).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse().ok()).flatten()
 }
 
-/// Cuts a line at a character.
+/// Cuts a line at the border of a character.
 pub(crate) fn cut(line: &mut String, bytes_max: usize) {
     if line.len() > bytes_max {
         line.truncate(line.floor_char_boundary(bytes_max));

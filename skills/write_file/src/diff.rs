@@ -1,7 +1,7 @@
-//! The change as a unified diff that fits an answer.
+//! Formats a change as a unified diff that fits an answer.
 //!
-//! Lines are compared as numbers and hunks are written here, because the whole of `similar` would make the component
-//! four times as large.
+//! Lines are compared as numbers, and hunks are written here, because all of `similar` would make the component four
+//! times as large.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -12,16 +12,16 @@ use similar::algorithms::{Capture, Compact, Replace, myers};
 use similar::{DiffOp, DiffTag, group_diff_ops};
 use skill_sdk::text::{clip, counted};
 
-/// Text of the diff in an answer. The model wrote the change, so it needs no more than a check of it.
+/// Limit for the diff in an answer in bytes. The model wrote the change, and needs the diff only as a check.
 const DIFF_BYTES_MAX: usize = 24 * 1024;
-/// A longer line is cut in the diff.
+/// Limit for a line of the diff in bytes.
 const LINE_BYTES_MAX: usize = 500;
-/// After this time the diff is coarse instead of smallest.
+/// Time after which the diff becomes coarser instead of minimal.
 const DIFF_TIME: Duration = Duration::from_secs(2);
 /// Unchanged lines around each change.
 const CONTEXT: usize = 3;
 
-/// A change of one text, line by line.
+/// A change of one text, by lines.
 #[derive(Debug)]
 pub(crate) struct TextChange<'a> {
     pub(crate) old: Vec<&'a str>,
@@ -45,19 +45,18 @@ impl<'a> TextChange<'a> {
         Self { old, new, ops }
     }
 
-    /// The lines that come.
+    /// Added lines.
     pub(crate) fn added(&self) -> impl Iterator<Item = &'a str> {
         let changed = self.ops.iter().filter(|op| op.tag() != DiffTag::Equal);
         changed.flat_map(|op| &self.new[op.new_range()]).copied()
     }
 
-    /// Number of removed lines.
     pub(crate) fn removed(&self) -> usize {
         let changed = self.ops.iter().filter(|op| op.tag() != DiffTag::Equal);
         changed.map(|op| op.old_range().len()).sum()
     }
 
-    /// The unified diff, without the names of the files, as far as it fits.
+    /// The unified diff without file names, cut to the limit.
     pub(crate) fn unified(&self) -> String {
         let mut text = String::new();
         let mut left_out = 0;
@@ -85,7 +84,7 @@ impl<'a> TextChange<'a> {
         text
     }
 
-    /// The lines of a part, each with its mark.
+    /// Lines of a part, each with its mark.
     fn marked(&self, op: &DiffOp) -> impl Iterator<Item = (char, &'a str)> {
         let is_equal = op.tag() == DiffTag::Equal;
         let (old_mark, new_range) = if is_equal { (' ', 0..0) } else { ('-', op.new_range()) };
@@ -101,7 +100,7 @@ fn compare(old: &[u32], new: &[u32]) -> Vec<DiffOp> {
     hook.into_inner().into_inner().into_ops()
 }
 
-/// A hunk's place, as `diff` writes it: one line is its number, none is the number of the line before.
+/// Range of a hunk in the format of `diff`: for one line its number, for none the number of the line before.
 fn span(lines: Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),

@@ -1,6 +1,6 @@
-//! Replacements: each old text must occur exactly once, and what does not is explained.
+//! Replacements: each old text must occur exactly once; otherwise the failure explains why not.
 //!
-//! They work on bytes, so that a file which is not valid UTF-8 keeps its other bytes.
+//! They work on bytes, so that a file that is not valid UTF-8 keeps its other bytes.
 
 use serde::Deserialize;
 use skill_sdk::Failure;
@@ -8,16 +8,15 @@ use skill_sdk::text::clip;
 
 use crate::newlines;
 
-/// Places named where a text occurs more than once.
+/// Limit for the named places if a text occurs more than once.
 const PLACES_MAX: usize = 10;
-/// Lines looked at for a similar one; comparing costs about a microsecond each.
+/// Limit for lines that are compared to find a similar one, at about a microsecond each.
 const COMPARED_MAX: usize = 20_000;
-/// Bytes of a line that are compared and shown.
+/// Limit for the compared and shown part of a line, in bytes.
 const LINE_BYTES_MAX: usize = 200;
-/// Less similar lines do not help the model.
+/// Minimum similarity: less similar lines do not help the model.
 const SIMILAR: f64 = 0.6;
 
-/// One replacement.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Edit {
     pub(crate) old: String,
@@ -39,11 +38,11 @@ pub(crate) fn apply(path: &str, content: &[u8], edits: &[Edit]) -> Result<Vec<u8
     Ok(content)
 }
 
-/// Why an edit cannot be applied.
+/// Reason why an edit cannot be applied.
 enum Mistake {
     Empty,
     Missing,
-    /// Positions of the text, in bytes.
+    /// Offsets of the text in bytes.
     Several(Vec<usize>),
 }
 
@@ -53,7 +52,7 @@ fn replace(content: &[u8], edit: &Edit) -> Result<Vec<u8>, Mistake> {
     }
     let crlf = (newlines::to_crlf(&edit.old), newlines::to_crlf(&edit.new));
     let keeps_style = newlines::is_crlf(content);
-    // As written first; the other style of line breaks only where that occurs nowhere.
+    // Try the text as written first, and other line ends only if it does not occur.
     let forms = [
         (edit.old.as_str(), if keeps_style { &*crlf.1 } else { &*edit.new }),
         (&*crlf.0, &*crlf.1),
@@ -72,7 +71,7 @@ fn replace(content: &[u8], edit: &Edit) -> Result<Vec<u8>, Mistake> {
     Err(Mistake::Missing)
 }
 
-/// Positions of `text`, overlapping occurrences included, because they too make it ambiguous.
+/// Offsets of `text`, including overlapping occurrences, which make it ambiguous as well.
 fn occurrences(content: &[u8], text: &[u8]) -> Vec<usize> {
     let finder = memchr::memmem::Finder::new(text);
     let mut places = Vec::new();
@@ -129,7 +128,7 @@ fn hint(old: &str) -> &'static str {
     }
 }
 
-/// Describes where the file holds something like `old`, as the end of a sentence.
+/// Describes where the file has text similar to `old`, as the end of a sentence.
 fn near(content: &str, old: &str) -> String {
     let lines: Vec<&str> = content.lines().collect();
     let wanted: Vec<&str> = old.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
@@ -167,7 +166,7 @@ fn near(content: &str, old: &str) -> String {
     }
 }
 
-/// The lines that hold the wanted ones in a row, compared without the space around them and without blank lines.
+/// The consecutive lines that equal the wanted ones, apart from surrounding space and blank lines.
 fn same_but_for_space(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)> {
     let solid: Vec<(usize, &str)> = lines
         .iter()
@@ -180,7 +179,7 @@ fn same_but_for_space(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)>
     Some((window.first()?.0, window.last()?.0))
 }
 
-/// From 0 to 1; lines of very different lengths are not compared closely.
+/// Similarity from 0 to 1; lines of very different lengths count as not similar.
 fn similarity(a: &str, b: &str) -> f64 {
     if a.len().min(b.len()) * 2 < a.len().max(b.len()) {
         0.0

@@ -1,4 +1,4 @@
-//! The encoding of a file: what is changed is its text, and what is stored are bytes of the same encoding.
+//! The encoding of a file: changes are made in its text, and stored in the same encoding.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,13 @@ use text_encoding::Encoding;
 
 use crate::edits::Edit;
 
-/// A byte order mark in UTF-8.
+/// Byte order mark in UTF-8.
 const MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// A file that exists.
+/// An existing file.
 #[derive(Debug)]
 pub(crate) struct StoredText<'a> {
-    /// Its text in UTF-8; its bytes where the encoding is not known.
+    /// Its text in UTF-8, or its bytes if the encoding is not known.
     pub(crate) text: Cow<'a, [u8]>,
     pub(crate) encoding: Option<Encoding>,
 }
@@ -36,9 +36,9 @@ impl<'a> StoredText<'a> {
     }
 }
 
-/// The bytes that stand for a new text, in the encoding of the old one or the one that the new text declares instead;
-/// and the end of a sentence that names it, unless it is UTF-8 as before. For a new file the settings of the repository
-/// count.
+/// Encodes a new text in the encoding of the old one, or in the one that the new text declares. For a new file, the
+/// settings of the repository decide. Also returns the end of a sentence about the encoding, unless it is UTF-8 as
+/// before.
 pub(crate) fn encode(
     host: &dyn Host,
     path: &str,
@@ -84,7 +84,7 @@ pub(crate) fn encode(
     Ok((bytes.into_owned(), note))
 }
 
-/// Refuses edits that would mix encodings in a file whose own is not known.
+/// Refuses edits that would mix encodings in a file of unknown encoding.
 pub(crate) fn check_unknown(path: &str, bytes: &[u8], edits: &[Edit]) -> Result<(), Failure> {
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
         let message = format!("`{path}` begins like UTF-16, but not all of it is; it cannot be edited in place");

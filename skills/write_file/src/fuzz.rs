@@ -1,9 +1,10 @@
-//! Hostile edits: any file, any replacements, and the answers to the model.
+//! Fuzz target: edits with any file and any replacements, and the answers to the model.
 
 use crate::edits::{Edit, apply};
 use crate::{diff, newlines, placeholder};
 
-/// An edit that applies changes one place and nothing else; one that does not is explained in a bounded sentence.
+/// Checks that an edit changes one place and nothing else, and that a refused edit is explained in a bounded
+/// sentence.
 pub fn edits(bytes: &[u8]) {
     let mut parts = bytes.splitn(3, |&byte| byte == 0);
     let mut part = || parts.next().unwrap_or_default();
@@ -35,7 +36,7 @@ pub fn edits(bytes: &[u8]) {
     assert_eq!((same.added().count(), same.removed()), (0, 0));
 }
 
-/// The text before and after the one place is untouched.
+/// Checks that the text before and after the changed place is unchanged.
 fn check_change(content: &[u8], changed: &[u8], edit: &Edit) {
     let pairs = [
         (edit.old.as_bytes().to_vec(), edit.new.as_bytes().to_vec()),

@@ -1,9 +1,9 @@
-//! `write_file`: proposes a new content for one file.
+//! `write_file`: proposes new content for one file.
 //!
-//! This file holds the arguments and the order of things; `edits` applies replacements, `newlines` keeps the style of
-//! line breaks, `file_encoding` the encoding, `placeholder` recognises a text that stands for what it left out, and `diff` writes the answer.
-//! Nothing is changed here: the result goes to the stage, and the host commits it or says why not (it also knows
-//! whether the model has seen the file).
+//! This file has the arguments and the order of steps. `edits` applies replacements, `newlines` keeps line ends,
+//! `file_encoding` keeps the encoding, `placeholder` recognises text that stands for omitted code, and `diff` writes
+//! the answer. The skill changes no file: the result goes to the stage, and the host commits it or refuses (it also
+//! knows whether the model has seen the file).
 
 mod diff;
 mod edits;
@@ -29,10 +29,10 @@ use file_encoding::StoredText;
 #[doc(hidden)]
 pub use fuzz::edits as fuzz;
 
-/// Larger files are not changed by a model's hand.
+/// Limit for a file in bytes. Models do not write larger ones.
 const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// The skill.
+/// The skill `write_file`.
 #[derive(Debug)]
 pub struct WriteFile;
 
@@ -96,7 +96,7 @@ impl Handler for WriteFile {
     }
 }
 
-/// The answer, with counts and a diff; or why the change may not happen.
+/// The answer, with counts and a diff. Fails if the change is not allowed.
 fn answer(path: &str, old: Option<&[u8]>, new: &[u8], encoding: &str) -> Result<Outcome, Failure> {
     let new = String::from_utf8_lossy(new);
     let mut details = WriteDetails {
@@ -125,14 +125,14 @@ fn answer(path: &str, old: Option<&[u8]>, new: &[u8], encoding: &str) -> Result<
     let counts = format!("{verb} `{path}` (+{added} -{removed}){encoding}");
     let text = match (added + removed, old) {
         (0, None) => counts + ", empty.",
-        // Bytes that are not text look alike once they are shown.
+        // Different bytes may look alike when they are shown as text.
         (0, Some(_)) => counts + "; the difference lies in bytes that are not text.",
         _ => format!("{counts}\n--- {name}\n+++ b/{path}{}", change.unified()),
     };
     Ok(Outcome::text(text).with_details(&details))
 }
 
-/// The path, if a file can be there at all.
+/// Checks that a file can exist at the path, and normalises it.
 fn target(host: &dyn Host, path: &str) -> Result<String, Failure> {
     let clean = clean_path(path)?;
     if clean.is_empty() || path.ends_with('/') {
@@ -149,7 +149,7 @@ fn target(host: &dyn Host, path: &str) -> Result<String, Failure> {
     Ok(clean)
 }
 
-/// The content of the file as it is; nothing where there is none yet.
+/// Content of the existing file; `None` if there is none.
 fn existing(host: &dyn Host, path: &str) -> Result<Option<Vec<u8>>, Failure> {
     let place = host.path(path)?;
     let metadata = match fs::symlink_metadata(&place) {
@@ -181,7 +181,7 @@ fn replaced(path: &str, old: Option<&StoredText<'_>>, content: String) -> Result
     let Some(old) = old else {
         return Ok(content.into_bytes());
     };
-    // Text that was shown lossily must not come back as if it were the file's text.
+    // Text with replaced bytes must not be written as the file's text.
     if old.encoding.is_none() && content.contains(char::REPLACEMENT_CHARACTER) {
         return Err(Failure::invalid(format!(
             "`{path}` is not valid UTF-8, and the content holds the replacement characters it was shown with"
@@ -204,7 +204,7 @@ fn edited(path: &str, old: Option<&StoredText<'_>>, edits: &[Edit]) -> Result<Ve
     edits::apply(path, &old.text, edits)
 }
 
-/// Leaves the proposal.
+/// Writes the proposal to the stage.
 fn stage(host: &dyn Host, path: &str, content: &[u8]) -> Result<(), Failure> {
     let place = host.stage().join(path);
     let write = |place: &Path| -> std::io::Result<()> {

@@ -1,7 +1,7 @@
-//! Recognises a text that stands for code which was left out: `// ... existing code ...`, `# rest unchanged`.
+//! Recognises text that stands for omitted code: `// ... existing code ...`, `# rest unchanged`.
 //!
-//! Only a line that is such a comment as a whole counts, only if the change also removes lines, and never one that
-//! the file held before. A language model that abbreviates would otherwise delete what it abbreviated.
+//! Only a whole line of comment counts, only if the change also removes lines, and only if the file did not contain
+//! it before. Otherwise a model that abbreviates would delete the code that it omitted.
 
 use skill_sdk::Failure;
 use skill_sdk::text::{clip, counted};
@@ -12,10 +12,10 @@ use crate::diff::TextChange;
 const OPENINGS: &[&str] = &[
     "<!--", "{/*", "{{!", "{#", "<%#", "/*", "(*", "//", "--", "#", ";", "%", "'", "REM ",
 ];
-/// Marks that close one.
+/// Marks that close a comment.
 const CLOSINGS: &[&str] = &["-->", "*/}", "}}", "#}", "%>", "*/", "*)"];
 
-/// Words that a placeholder is made of; a comment with any other word says something of its own.
+/// Words that occur in placeholders. A comment with any other word is not a placeholder.
 const WORDS: &[&str] = &[
     "a",
     "above",
@@ -88,7 +88,7 @@ const WORDS: &[&str] = &[
     "with",
     "your",
 ];
-/// Those that say, beside an ellipsis, what it stands for.
+/// Words that make a comment with an ellipsis a placeholder.
 const KEYS: &[&str] = &[
     "code",
     "existing",
@@ -111,9 +111,9 @@ const KEYS: &[&str] = &[
     "unchanged",
     "unmodified",
 ];
-/// Those that say it without one.
+/// Words that make a comment without an ellipsis a placeholder.
 const STATES: &[&str] = &["omitted", "unchanged", "unmodified", "snip", "snipped"];
-/// Beginnings that say it without an ellipsis.
+/// Beginnings that make a comment without an ellipsis a placeholder.
 const BEGINNINGS: &[&str] = &[
     "rest of",
     "the rest of",
@@ -123,7 +123,7 @@ const BEGINNINGS: &[&str] = &[
     "keep the rest",
 ];
 
-/// Such phrases in other languages: at the beginning, or beside an ellipsis. Compared in lower case.
+/// Such phrases in other languages, at the beginning or with an ellipsis; in lower case.
 const PHRASES: &[&str] = &[
     "rest unverändert",
     "rest bleibt",
@@ -157,7 +157,7 @@ const PHRASES: &[&str] = &[
     "나머지 코드",
 ];
 
-/// Refuses a change that drops lines and puts a placeholder in their place.
+/// Refuses a change that removes lines and adds a placeholder.
 pub(crate) fn check(change: &TextChange<'_>) -> Result<(), Failure> {
     let removed = change.removed() as u64;
     if removed == 0 {
@@ -176,10 +176,10 @@ pub(crate) fn check(change: &TextChange<'_>) -> Result<(), Failure> {
     ))
 }
 
-/// Whether the line says that something was left out, and nothing else.
+/// True if the line only says that something was omitted.
 fn is_placeholder(line: &str) -> bool {
     let line = line.trim();
-    // The mark with which read_file cuts a line.
+    // The mark that read_file adds to a cut line.
     if line.contains("… [line cut: ") && line.ends_with(" more bytes]") {
         return true;
     }
@@ -211,7 +211,7 @@ fn is_placeholder(line: &str) -> bool {
         || (is_comment && BEGINNINGS.iter().any(|beginning| bare.starts_with(beginning)))
 }
 
-/// The text of a comment that takes the whole line, and whether it is one.
+/// The text of a comment that takes the whole line, and whether the line is one.
 fn uncomment(line: &str) -> (&str, bool) {
     let opening = OPENINGS.iter().find_map(|mark| line.strip_prefix(mark));
     let Some(mut body) = opening else {

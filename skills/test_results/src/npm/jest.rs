@@ -1,4 +1,4 @@
-//! jest: `FAIL path`, `  ● name` with the error beneath it, and `Tests: 2 failed, 5 passed, 7 total` at the end.
+//! Reads jest: `FAIL path`, `  ● name` with the error below it, and `Tests: 2 failed, 5 passed, 7 total` at the end.
 
 use crate::FailedTest;
 use crate::text::{dedent, message_and_details};
@@ -33,7 +33,7 @@ fn failures(lines: &[&str]) -> Vec<FailedTest> {
             message,
             details,
         };
-        // With many files jest prints all failures once more at the end.
+        // With many files, jest prints all failures once more at the end.
         if !failures.contains(&failure) {
             failures.push(failure);
         }

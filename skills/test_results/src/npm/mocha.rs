@@ -1,4 +1,4 @@
-//! mocha's `spec` reporter: `  2 passing (3ms)`, `  1 failing`, and the failures numbered beneath it.
+//! Reads mocha's `spec` reporter: `  2 passing (3ms)`, `  1 failing`, and the numbered failures below.
 
 use crate::FailedTest;
 use crate::text::{dedent, message_and_details};
@@ -11,7 +11,7 @@ pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {
     Some(failures(&lines[at + after..]))
 }
 
-/// The word of `  2 passing (3ms)`.
+/// The word in `  2 passing (3ms)`.
 fn counted(line: &str) -> Option<&str> {
     let (number, rest) = line.strip_prefix("  ")?.split_once(' ')?;
     number.parse::<u64>().ok()?;
@@ -19,10 +19,10 @@ fn counted(line: &str) -> Option<&str> {
     matches!(word, "passing" | "pending" | "failing").then_some(word)
 }
 
-/// `  1) store` begins a failure; its name goes on until a line that ends with a colon.
+/// Reads failures: `  1) store` begins one, and its name continues until a line that ends with a colon.
 fn failures(lines: &[&str]) -> Vec<FailedTest> {
     let mut failures = Vec::new();
-    // Numbers go up by one, so that a numbered line of an error is not taken for the next failure.
+    // The numbers rise by one, so that a numbered line of an error is not taken for the next failure.
     let mut starts: Vec<usize> = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let wanted = format!("  {}) ", starts.len() + 1);

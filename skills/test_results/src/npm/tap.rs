@@ -1,15 +1,15 @@
-//! node's own runner in its two forms, `tap` and `spec`, and other TAP.
+//! Reads node's own runner in its two forms, `tap` and `spec`, and other TAP.
 
 use crate::FailedTest;
 use crate::text::{dedent, message_and_details};
 
-/// TAP: `not ok 3 - name` with a YAML block, `# Subtest: name` before nested tests.
+/// Reads TAP: `not ok 3 - name` with a YAML block, `# Subtest: name` before nested tests.
 pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {
     lines.iter().find(|line| line.starts_with("TAP version"))?;
     Some(failures(lines))
 }
 
-/// `spec`: `ℹ pass 1`, then `✖ failing tests:` with each of them.
+/// Reads `spec`: `ℹ pass 1`, then `✖ failing tests:` with each of them.
 pub(super) fn parse_spec(lines: &[&str]) -> Option<Vec<FailedTest>> {
     lines.iter().find(|line| line.starts_with("ℹ pass "))?;
     Some(spec_failures(lines))
@@ -17,7 +17,7 @@ pub(super) fn parse_spec(lines: &[&str]) -> Option<Vec<FailedTest>> {
 
 fn failures(lines: &[&str]) -> Vec<FailedTest> {
     let mut failures = Vec::new();
-    // Names of the subtests that are open, each with its indentation.
+    // Names of the open subtests, each with its indentation.
     let mut around: Vec<(usize, &str)> = Vec::new();
     let mut at = 0;
     while at < lines.len() {
@@ -58,7 +58,7 @@ fn failures(lines: &[&str]) -> Vec<FailedTest> {
     failures
 }
 
-/// The lines between `---` and `...`, without their indentation.
+/// Lines between `---` and `...`, without their indentation.
 fn yaml(lines: &[&str], at: &mut usize) -> Vec<String> {
     if lines.get(*at).is_none_or(|line| line.trim() != "---") {
         return Vec::new();
@@ -72,7 +72,7 @@ fn yaml(lines: &[&str], at: &mut usize) -> Vec<String> {
     dedent(lines[from..from + length].iter().copied())
 }
 
-/// The error of a YAML block, and from the rest what says where and what.
+/// The error in a YAML block, and its lines about the place and the values.
 fn explain(block: &[String]) -> (String, Vec<String>) {
     let mut message = String::new();
     let mut details = Vec::new();
@@ -108,7 +108,7 @@ fn unquote(value: &str) -> String {
     }
 }
 
-/// `test at path:line:column`, `✖ name (1.2ms)`, then the error, for each.
+/// Reads failures: `test at path:line:column`, `✖ name (1.2ms)`, then the error.
 fn spec_failures(lines: &[&str]) -> Vec<FailedTest> {
     let Some(from) = lines.iter().rposition(|line| line.trim() == "✖ failing tests:") else {
         return Vec::new();

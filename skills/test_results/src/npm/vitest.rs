@@ -1,4 +1,4 @@
-//! vitest: ` FAIL  path > name` with the error beneath it up to a rule, and ` Tests  2 failed | 5 passed (7)`.
+//! Reads vitest: ` FAIL  path > name` with the error below it up to a rule, and ` Tests  2 failed | 5 passed (7)`.
 
 use crate::FailedTest;
 use crate::text::{dedent, message_and_details};
@@ -21,7 +21,7 @@ fn failures(lines: &[&str]) -> Vec<FailedTest> {
             continue;
         };
         names.push(name.split(" [ ").next().unwrap_or(name).trim().to_owned());
-        // Tests that failed alike share one error.
+        // Tests with the same failure share one error.
         if lines
             .get(at)
             .is_some_and(|next| next.trim_start().starts_with("FAIL  "))
