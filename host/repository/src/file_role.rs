@@ -9,7 +9,7 @@ use tool_core::api::ScanResult;
 
 use crate::rules::is_beyond_scan;
 
-/// Kind of a language. A scan lists programming and markup first.
+/// Kind of a language. A scan names languages of prose and data only if there are no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
     /// Languages for programs.

@@ -1,3 +1,5 @@
+//! Recognises files with text of other people by their paths: packages, logs and lock files.
+//!
 //! A conversation that has read such a file contains untrusted text. `origins` decides what names do not say.
 
 use crate::fold;

@@ -1,3 +1,5 @@
+//! Detects hard links to hidden files in ignored and skipped directories.
+//!
 //! A walk records the inodes of the hidden files that it finds. It does not enter ignored and skipped directories,
 //! which may hold a hundred times more files than the rest. This module searches them, but only when a file with
 //! several hard links is opened. It keeps the result, and searches again if the file has changed since, for example by

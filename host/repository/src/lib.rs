@@ -1,8 +1,8 @@
-//! The repository as everything else sees it: one root, one rule set, one way to open a file.
+//! The repository for all other crates: one root, one set of rules, one way to open a file.
 //!
-//! Hidden and protected names, the ignore-aware list of files and the non-blocking, symlink-free opening of a file
-//! live here, so that skills, context engine, git diff and search obey the same table. Only [`changes`] writes: it puts
-//! prepared changes in place and takes them back. The boundary of skills judges which changes may be made.
+//! Hidden and protected names, the list of files under ignore rules, and opening files without blocking or following
+//! links are here, so that skills, context engine, git diff and search follow the same rules. Only [`changes`] writes:
+//! it puts prepared changes in place and takes them back. The boundary of skills judges which changes may be made.
 
 #![forbid(unsafe_code)]
 
@@ -74,39 +74,39 @@ use tracked::{TrackedCache, TrackedPaths, TrackedTree, TrackedWithin};
 pub use walk::{DirectoryList, FileEntry, FileList, ListedEntry, NotListed, ScanError};
 use walk::{Scan, WalkBounds, WalkedTree};
 
-/// The user's decisions about repositories.
+/// The user's settings for repositories.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// `~/.tool`: hidden in every repository, and no root itself.
+    /// `~/.tool`: hidden in every repository, and refused as a root.
     pub state_directory: Option<PathBuf>,
-    /// Globs that are hidden beside the table.
+    /// Globs that are hidden in addition to the table.
     pub hide: Vec<String>,
-    /// Globs that are taken out of the table.
+    /// Globs that the table does not hide.
     pub reveal: Vec<String>,
-    /// Globs that no proposal may touch, beside the table.
+    /// Globs that no proposal may touch, in addition to the table.
     pub protect: Vec<String>,
-    /// Ignores the requests of the repository's own `.tool.toml`, for taking back changes that were made in it.
+    /// True: ignores the repository's own `.tool.toml`, to take back changes that were made in it.
     pub ignore_root_file: bool,
-    /// The user said yes to a root that holds the home directory.
+    /// True: the user has agreed to a root that holds the home directory.
     pub home_confirmed: bool,
     /// The home directory; `None` asks the system.
     pub home: Option<PathBuf>,
-    /// Time-out of a scan; `None` is that of `limits`.
+    /// Time limit of a scan; `None` means that of `limits`.
     pub scan_time: Option<Duration>,
-    /// Store of walks for the next opening of the same repository.
+    /// Cache of walks for the next opening of the same repository.
     pub scans: Option<Arc<ScanCache>>,
     /// Cancels the opening, which reads the repository's own settings file.
     pub cancel: CancellationToken,
-    /// Takes the times of files for unreliable, whatever the file system.
+    /// True: never trusts the times of files, whatever the file system.
     pub distrust_times: bool,
-    /// Private layer over the tree. The settings file of the repository is always that of the tree.
+    /// Private layer over the tree. The repository's settings file is always that of the tree.
     pub layer: Option<Arc<Layer>>,
 }
 
-/// Why a directory cannot be a repository root.
+/// Reason why a directory cannot be a repository root.
 #[derive(Debug, thiserror::Error)]
 pub enum RepositoryError {
-    /// It is not there, no directory, or not readable.
+    /// The root does not exist, is not a directory, or cannot be read.
     #[error("`{}` cannot be opened as a repository", root.display())]
     Open {
         /// As it was given.
@@ -114,7 +114,7 @@ pub enum RepositoryError {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// `/`.
+    /// The root is `/`.
     #[error("`/` is the whole machine and is refused as a repository")]
     WholeMachine,
     /// A directory of the system, such as `/etc`, `/usr` or `/tmp` itself.
@@ -125,19 +125,19 @@ pub enum RepositoryError {
         /// Name of the system directory.
         system: &'static str,
     },
-    /// The state directory or something in it.
+    /// The state directory, or a directory in it.
     #[error("`{}` holds the state of this program and is refused as a repository", root.display())]
     StateDirectory {
         /// The real path.
         root: PathBuf,
     },
-    /// The home directory or one above it, without a yes.
+    /// The home directory or one above it, without the user's consent.
     #[error("`{}` holds your whole home directory, which is no repository without your yes", root.display())]
     Home {
         /// The real path.
         root: PathBuf,
     },
-    /// In something that is hidden in every repository.
+    /// A directory in one that is hidden in every repository.
     #[error("`{}` is refused as a repository: it {reason}", root.display())]
     Hidden {
         /// The real path.
@@ -145,16 +145,16 @@ pub enum RepositoryError {
         /// Completes "it …".
         reason: &'static str,
     },
-    /// Its path is not UTF-8, so that no answer could name it.
+    /// The path is not UTF-8, so no answer could name it.
     #[error("`{}` is refused as a repository: its path is not UTF-8", root.display())]
     NotUtf8 {
         /// The real path.
         root: PathBuf,
     },
-    /// `[policy] hide` or `reveal`.
+    /// A pattern in `[policy] hide`, `reveal` or `protect` is invalid.
     #[error(transparent)]
     Pattern(PatternError),
-    /// `.tool.toml` at the root.
+    /// `.tool.toml` at the root is invalid.
     #[error(transparent)]
     RootFile(RootFileError),
 }
@@ -167,16 +167,16 @@ fn within(root: &Path, system: &str) -> String {
     }
 }
 
-/// Why a path was not opened.
+/// Reason why a path was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("`{path}` does not exist")]
     NotFound {
-        /// As it was asked for.
+        /// The path as given.
         path: String,
     },
-    /// Hidden, or outside the repository.
+    /// The path is hidden, or outside of the repository.
     #[error("`{path}` is not accessible: it {reason}")]
     Denied {
         /// As it was asked for.
@@ -184,29 +184,29 @@ pub enum OpenError {
         /// Completes "it …".
         reason: &'static str,
     },
-    /// A FIFO, a socket or a device.
+    /// The path is a FIFO, a socket or a device.
     #[error("`{path}` is neither a file nor a directory")]
     NotRegular {
         /// As it was asked for.
         path: String,
     },
-    /// A file was asked for.
+    /// The path is a directory, and a file was expected.
     #[error("`{path}` is a directory")]
     IsDirectory {
         /// As it was asked for.
         path: String,
     },
-    /// Larger than the caller wants.
+    /// The file is larger than the caller allows.
     #[error("`{path}` has {size} bytes, more than the limit of {bytes_max}")]
     TooLarge {
         /// As it was asked for.
         path: String,
         /// Its size in bytes.
         size: u64,
-        /// The bound in bytes.
+        /// The limit in bytes.
         bytes_max: u64,
     },
-    /// The system's answer.
+    /// The system's error.
     #[error("`{path}` cannot be opened")]
     Io {
         /// As it was asked for.
@@ -223,20 +223,20 @@ pub enum EntryKind {
     File,
     /// A directory.
     Directory,
-    /// A symbolic link; only in lists, never opened as itself.
+    /// A symbolic link; it occurs only in lists and is never opened itself.
     Symlink,
 }
 
-/// A file or directory that was opened and judged.
+/// A file or directory that was opened, after its real path was judged.
 #[derive(Debug)]
 pub struct Opened {
-    /// For reading; non-blocking.
+    /// Handle for reading; non-blocking.
     pub handle: OwnedFd,
-    /// Its real path from the root, after symbolic links.
+    /// Real path from the root, after following links.
     pub path: String,
-    /// File or directory.
+    /// A file or a directory.
     pub kind: EntryKind,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Time of the last modification in nanoseconds since 1970.
     pub modified_ns: i128,
@@ -244,7 +244,7 @@ pub struct Opened {
     pub identity: Identity,
     /// Permission bits.
     pub mode: u32,
-    /// The last walk saw it as one of the user's files: it is neither ignored nor in a skipped directory.
+    /// True if the last walk listed it as one of the user's files: neither ignored nor in a skipped directory.
     pub listed: bool,
 }
 
@@ -259,7 +259,7 @@ pub struct Repository {
     state_directory: Option<PathBuf>,
     bounds: WalkBounds,
     key: RepositoryKey,
-    /// Walks of earlier openings.
+    /// Cache of walks of earlier openings.
     scans: Option<Arc<ScanCache>>,
     ignore_files: Arc<IgnoreCache>,
     /// Result of the last walk.
@@ -279,7 +279,11 @@ const HARD_LINK: &str = "is another name of a hidden file";
 const GIT: &str = "is a git directory";
 
 impl Repository {
-    /// Opens `root`, unless it is one of those that no operation should run on.
+    /// Opens `root`.
+    ///
+    /// # Errors
+    ///
+    /// The root cannot be opened, or no operation should run on it.
     pub fn open(root: &Path, options: &Options) -> Result<Arc<Self>, RepositoryError> {
         let mut bounds = WalkBounds::default();
         bounds.time = options.scan_time.unwrap_or(bounds.time);
@@ -337,15 +341,15 @@ impl Repository {
             repository.rules.narrow(&repository.narrowing, "")?;
             repository.key.narrowed.clone_from(&repository.narrowing.hide);
             repository.narrow_as_around(&options.cancel)?;
-            // If reading that file took a walk, it was one by wider rules.
+            // A walk for reading that file had fewer rules for hidden names.
             repository.scanned = Mutex::new(None);
         }
         repository.layer.clone_from(&options.layer);
         Ok(repository)
     }
 
-    /// Applies the file of the work tree that the root is a folder of: a user who names a folder has not asked for
-    /// less.
+    /// Applies the `.tool.toml` of the work tree around the root: a user who names a folder in it does not ask for
+    /// fewer restrictions.
     fn narrow_as_around(&mut self, cancel: &CancellationToken) -> Result<(), RepositoryError> {
         let around = find_root(&self.path);
         if around == self.path || around.join(ROOT_FILE).symlink_metadata().is_err() {
@@ -372,32 +376,33 @@ impl Repository {
         Ok(())
     }
 
-    /// Returns the requests of the repository's own `.tool.toml` and of the one in the work tree around it, without
-    /// names. Hidden and protected names are in force already.
+    /// Restrictions of the repository's `.tool.toml` and of the one in the work tree around it, without names. Hidden
+    /// and protected names are applied already.
     pub fn narrowing(&self) -> &Narrowing {
         &self.narrowing
     }
 
-    /// True for one of the user's files: neither ignored, nor in a skipped directory, nor hidden. In a repository that
-    /// no call has listed yet, everything counts as one.
+    /// True for a file of the user: neither ignored, nor in a skipped directory, nor hidden. Before the first list of a
+    /// repository, every file counts as one.
     pub fn lists(&self, path: &str, cancel: &CancellationToken) -> bool {
         self.scanned().is_none() || self.list(cancel).is_ok_and(|list| list.find(path).is_some())
     }
 
-    /// The paths below the root that git tracks, as its index is now. `None` outside git, before the first commit, where
-    /// nothing is tracked, and where the index is not understood. References that cannot be read count as a commit.
+    /// The paths below the root that git tracks, as of its current index. `None` outside of git, before the first
+    /// commit, if nothing is tracked, and if the index cannot be parsed. References that cannot be read count as a
+    /// commit.
     pub fn tracked(&self) -> Option<Arc<TrackedPaths>> {
         self.tracked.read_committed(&self.path)
     }
 
-    /// True where git's index is there and is not understood, so that any file may be tracked.
+    /// True if git has an index that cannot be parsed: any file may be tracked.
     pub fn tracks_unknown(&self) -> bool {
         let tracked = self.tracked.read(&self.path);
         tracked.is_some_and(|tracked| tracked.is_unknown())
     }
 
-    /// The symbolic links that git tracks, also before the first commit; an empty path stands for all, where the index is not
-    /// understood.
+    /// The symbolic links that git tracks, also before the first commit. If the index cannot be parsed, an empty path
+    /// stands for every link.
     pub fn tracked_links(&self) -> Vec<String> {
         match self.tracked.read(&self.path) {
             Some(tracked) if tracked.is_unknown() => vec![String::new()],
@@ -421,36 +426,36 @@ impl Repository {
         self.identity
     }
 
-    /// False where a file can change and keep its times: then only reading it tells.
+    /// False if files on this file system can change without a new time: then only reading tells.
     pub fn has_reliable_times(&self) -> bool {
         self.bounds.settling < Duration::MAX
     }
 
-    /// Returns the key by which another opening of the same repository is recognised.
+    /// Key by which another opening of the same repository is recognised.
     pub fn key(&self) -> &RepositoryKey {
         &self.key
     }
 
-    /// `~/.tool`, where it is known.
+    /// `~/.tool`, if known.
     pub fn state_directory(&self) -> Option<&Path> {
         self.state_directory.as_deref()
     }
 
-    /// The names that are hidden and protected.
+    /// The rules for hidden and protected names.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Why `path` may not be proposed, or `None` where it may: by its name, or because it lies in an environment. The
-    /// answer completes "it …".
+    /// Reason why `path` may not be proposed: its name, or a virtual environment around it. `None` if it may. The
+    /// reason completes "it …".
     pub fn protected(&self, path: &str) -> Option<&'static str> {
         let is_installed = || self.find_environment(path).is_some();
         let by_name = self.rules.protected(path);
         by_name.or_else(|| is_installed().then_some(rules::INSTALLED))
     }
 
-    /// The outermost environment of Python or conda that `path` lies in, whatever its name. The root itself does not
-    /// count: then nothing of the repository could be changed.
+    /// The outermost virtual environment of Python or conda that contains `path`. The root does not count: nothing in
+    /// such a repository could be changed.
     fn find_environment<'a>(&self, path: &'a str) -> Option<&'a str> {
         path::ancestors(path)
             .filter(|directory| !directory.is_empty())
@@ -466,7 +471,7 @@ impl Repository {
         self.is_there(&path::join(directory, name))
     }
 
-    /// True where anything lies at `path`, of whatever kind.
+    /// True if anything exists at `path`, of any kind.
     pub fn is_there(&self, path: &str) -> bool {
         if let Some(entry) = self.layer().and_then(|layer| layer.find(path)) {
             return entry != LayerEntry::Removed;
@@ -474,8 +479,8 @@ impl Repository {
         rustix::fs::statat(self.directory(), path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// The outermost directory above `path` whose files a program made: one that lists skip and that is none of the
-    /// sources by what git tracks, an environment of Python or conda, or one that its program has marked with a
+    /// The outermost directory above `path` whose files were made by a program: one that lists skip unless git tracks
+    /// sources in it, a virtual environment of Python or conda, or one that its program has marked with a
     /// `CACHEDIR.TAG`, as cargo marks `target`.
     pub fn find_made_directory<'a>(&self, path: &'a str) -> Option<&'a str> {
         let tracked = TrackedTree::at_root(&self.path, &self.tracked);
@@ -491,10 +496,10 @@ impl Repository {
             })
     }
 
-    /// The dot name at the top level that writing to `path` would create, unless it is on the list of harmless ones.
+    /// The dot name at the top level that writing to `path` would create, unless it is known to be harmless.
     ///
-    /// Tools take their settings from such names, often without a question, and no table can know them all. A folder
-    /// that replaces a file counts as new, and so does a name that cannot be looked up.
+    /// Tools read settings from such names, often without asking, and no table can list all of them. A folder that
+    /// replaces a file counts as new, and so does a name that cannot be looked up.
     pub fn find_new_dot_name<'a>(&self, path: &'a str) -> Option<&'a str> {
         let name = rules::find_unlisted_dot_name(path)?;
         let needs_directory = name.len() < path.len();
@@ -505,23 +510,27 @@ impl Repository {
         }
         let found = rustix::fs::statat(self.directory(), name, AtFlags::SYMLINK_NOFOLLOW);
         let is_there = found.is_ok_and(|stat| {
-            // No proposal goes through a link, so a link stays what it is.
+            // No proposal goes through a link, so a link stays as it is.
             let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
             !(is_file && needs_directory)
         });
         (!is_there).then_some(name)
     }
 
-    /// The handle of the root with the ways to open beneath it.
+    /// The root's handle, with the functions that open beneath it.
     pub fn handle(&self) -> &Root {
         &self.root
     }
 
-    /// Opens a file or a directory beneath the root, unless it is hidden by its real name, by what it is, or by its
-    /// first bytes. Never blocks, and never leaves the root.
+    /// Opens a file or directory beneath the root, unless its real name, its kind or its first bytes make it hidden.
+    /// Never blocks and never leaves the root.
     ///
-    /// A file with several names may have a hidden one, and only a walk through the whole tree can tell. A cancellation
-    /// ends that walk, and the file is then not opened.
+    /// A file with several hard links may have a hidden one, which only a walk through the whole tree finds. A
+    /// cancellation ends that walk, and the file is then not opened.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
     pub fn open_within(&self, path: &str, cancel: &CancellationToken) -> Result<Opened, OpenError> {
         let denied = |reason| OpenError::Denied {
             path: path.to_owned(),
@@ -540,9 +549,9 @@ impl Repository {
         if let Some(opened) = self.open_listed(path, &asked, cancel)? {
             return Ok(opened);
         }
-        // Rules that cover directories too are applied before anything is touched, the others once it is known what the
-        // path is; a name that is hidden as a file is refused even where nothing is there, so that the caller does not
-        // learn whether it exists.
+        // Rules that also cover directories are applied before the file system is touched, the others once the kind of
+        // the path is known. A name that is hidden as a file is refused even if nothing is there, so that the caller
+        // does not learn whether it exists.
         if let Some(reason) = self.rules.hidden(&asked, true) {
             return Err(denied(reason));
         }
@@ -573,7 +582,11 @@ impl Repository {
         }
     }
 
-    /// Opens a regular file for reading, as [`Self::open_within`] does.
+    /// Opens a regular file for reading, like [`Self::open_within`].
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
     pub fn open_file_within(&self, path: &str, cancel: &CancellationToken) -> Result<File, OpenError> {
         let opened = self.open_within(path, cancel)?;
         match opened.kind {
@@ -583,11 +596,20 @@ impl Repository {
     }
 
     /// Reads a whole file of at most `bytes_max` bytes.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
     pub fn read_within(&self, path: &str, bytes_max: u64, cancel: &CancellationToken) -> Result<Vec<u8>, OpenError> {
         Ok(self.read_entry(path, bytes_max, cancel)?.0)
     }
 
-    /// Reads a whole file of at most `bytes_max` bytes, with its entry; without one where the file changed meanwhile.
+    /// Reads a whole file of at most `bytes_max` bytes, with its entry; without an entry if the file has changed
+    /// meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
     pub fn read_entry(
         &self,
         path: &str,
@@ -614,7 +636,7 @@ impl Repository {
             .take(bytes_max.saturating_add(1))
             .read_to_end(&mut content)
             .map_err(failed)?;
-        // A file that grows while it is read ends here, too.
+        // Also the end for a file that grows while it is read.
         let size = content.len() as u64;
         if size > bytes_max {
             return Err(too_large(size));
@@ -624,10 +646,14 @@ impl Repository {
         Ok((content, is_same.then_some(after)))
     }
 
-    /// The files of the repository as the user sees them: ignore rules, skipped directories and hidden names applied.
+    /// The files of the repository as the user sees them, after ignore rules, skipped directories and hidden names.
     ///
-    /// The answer is always the state of now: an earlier walk is used again where everything that it rests on is
-    /// as it was, which costs a fraction of a walk. Callers at the same time share one walk.
+    /// The list is always current: an earlier walk is used again if everything on which it depends is unchanged, which
+    /// costs a fraction of a walk. Concurrent callers share one walk.
+    ///
+    /// # Errors
+    ///
+    /// A directory cannot be read, or the caller is cancelled.
     pub fn list(&self, cancel: &CancellationToken) -> Result<Arc<FileList>, ScanError> {
         let _turn = self.turn_to_scan(cancel)?;
         let outside = Ignores::files_outside(&self.path);
@@ -642,8 +668,12 @@ impl Repository {
         Ok(self.merge_list(Arc::clone(&walked.list), cancel))
     }
 
-    /// The files below a directory that the list leaves out, or the file itself: a caller who names it wants it looked at.
-    /// Ignore rules for what lies in it hold, and so do hidden names.
+    /// The files below a directory that the list leaves out, or the file itself, for a caller who names it. Ignore
+    /// rules and hidden names apply to what is in it.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::list`].
     pub fn list_named(&self, path: &str, cancel: &CancellationToken) -> Result<Arc<FileList>, ScanError> {
         Ok(Arc::clone(self.names_beneath(path, cancel)?.list()))
     }
@@ -654,7 +684,7 @@ impl Repository {
         self.scanned().or_else(kept)
     }
 
-    /// Walks. The caller has its turn.
+    /// Walks the tree. The caller holds the lock.
     fn walk(&self, outside: Vec<PathBuf>, cancel: &CancellationToken) -> Result<Arc<Scan>, ScanError> {
         let scan = walk::scan(&self.tree(cancel), "", self.bounds, ScanBasis::begin(outside), cancel)?;
         let scan = Arc::new(scan);
@@ -680,6 +710,10 @@ impl Repository {
     }
 
     /// The entries of one directory.
+    ///
+    /// # Errors
+    ///
+    /// The directory is hidden, does not exist, or cannot be read.
     pub fn entries(&self, directory: &str, cancel: &CancellationToken) -> Result<DirectoryList, OpenError> {
         let opened = self.open_within(directory, cancel)?;
         if opened.kind != EntryKind::Directory {
@@ -699,14 +733,14 @@ impl Repository {
         })
     }
 
-    /// Why a path is hidden by all that is known without opening it: its name, the state directory, and git
-    /// directories above it. `is_directory` says what it is or would be.
+    /// Reason why a path is hidden that is known without opening it: its name, the state directory, and git directories
+    /// above it. `is_directory` says what it is or would be.
     pub fn hidden(&self, path: &str, is_directory: bool) -> Option<&'static str> {
         let named = self.rules.hidden(path, is_directory);
         named.or_else(|| self.hidden_place(&path::normalise(path).ok()?, is_directory))
     }
 
-    /// Why content that no file stands for, a blob of git, is hidden under this path.
+    /// Reason why content without a file, such as a blob of git, is hidden under this path.
     pub fn hidden_content(&self, path: &str, content: &[u8]) -> Option<&'static str> {
         let head = &content[..content.len().min(secrets::bytes_wanted(path))];
         let reason = secrets::reason(path, head)?;
@@ -725,14 +759,14 @@ impl Repository {
         }
     }
 
-    /// Identity of the state directory, if it exists by now.
+    /// Identity of the state directory, if it exists.
     fn state(&self) -> Option<Identity> {
         let directory = self.state_directory.as_deref();
         let stat = rustix::fs::stat(directory?).ok()?;
         Some(Identity::of(&stat))
     }
 
-    /// Opens what the last walk saw as a file and judged by its names; `None` where it is something else by now.
+    /// Opens a path that the last walk listed as a file and judged by its name; `None` if it is not a file any more.
     fn open_listed(&self, path: &str, asked: &str, cancel: &CancellationToken) -> Result<Option<Opened>, OpenError> {
         let is_listed = |scan: Arc<Scan>| scan.list.find(asked).is_some();
         if !self.scanned().is_some_and(is_listed) {
@@ -756,15 +790,15 @@ impl Repository {
 
     /// Opens a path that leads through no link.
     ///
-    /// The kernel is asked first what it is, because opening alone has effects on a device (a tape rewinds, a watchdog
-    /// starts) and wakes a FIFO's writer. Exchanging the two between the question and the opening gains nothing but
-    /// such an effect: what counts is what was opened. `O_PATH` and re-opening through `/proc` would close that gap at
-    /// three times the cost of an opening. What the last walk saw as a file is not asked about, so that reading a whole
-    /// tree costs one opening a file.
+    /// The kind is checked first, because opening alone has effects on a device (a tape rewinds, a watchdog starts) and
+    /// wakes a FIFO's writer. Who exchanges the file between the check and the opening gains only such an effect,
+    /// because the open handle is judged. `O_PATH` and re-opening through `/proc` would close this gap at three times
+    /// the cost. A file that the last walk listed is not checked, so that reading a whole tree costs one opening for
+    /// each file.
     fn open_directly(&self, path: &str) -> Result<OwnedFd, Errno> {
         if !path.is_empty() {
-            // This look may go through a link and out of the root, so nothing is concluded from it but that the slow
-            // way, which does not, has to be taken.
+            // This check may follow a link and leave the root. So it only decides that the slow way, which does not,
+            // has to be taken.
             let stat = rustix::fs::statat(self.root.handle(), path, AtFlags::SYMLINK_NOFOLLOW);
             if stat.is_ok_and(|stat| !open::is_ordinary(&stat)) {
                 return Err(Errno::LOOP);
@@ -773,7 +807,7 @@ impl Repository {
         self.root.open_plainly(path)
     }
 
-    /// Follows links first and judges where they lead before anything is opened.
+    /// Follows links first, and judges their target before anything is opened.
     fn open_through_links(&self, path: &str, asked: &str) -> Result<(OwnedFd, String), OpenError> {
         let denied = |reason| OpenError::Denied {
             path: path.to_owned(),
@@ -784,7 +818,7 @@ impl Repository {
             Err(Unresolved::Errno(errno)) => return Err(io_error(path, errno)),
             Err(Unresolved::Outside) => return Err(denied(OUTSIDE)),
         };
-        // The name at the end of the links counts.
+        // The name at the end of the links decides.
         let real = &place.path;
         if let Some(reason) = self.rules.hidden(real, true) {
             return Err(denied(reason));
@@ -803,7 +837,7 @@ impl Repository {
         Ok((handle, real.to_owned()))
     }
 
-    /// Why what was opened is hidden. `path` is its real name.
+    /// Reason why an open file or directory is hidden. `path` is its real name.
     fn judge(
         &self,
         handle: &OwnedFd,
@@ -822,7 +856,7 @@ impl Repository {
             })
     }
 
-    /// Why a place is hidden that no name gives away: git directories and the state directory.
+    /// Reason why a path is hidden independent of its name: git directories and the state directory.
     fn hidden_place(&self, path: &str, is_directory: bool) -> Option<&'static str> {
         let scan = self.scanned();
         let is_walked = |directory: &str| scan.as_ref().is_some_and(|scan| scan.walked.contains(directory));
@@ -846,7 +880,7 @@ impl Repository {
         (state == Some(Identity::of(&stat))).then_some(STATE)
     }
 
-    /// Why a file is hidden for what it is or holds.
+    /// Reason why a file is hidden by its kind, its links or its content.
     fn hidden_file(
         &self,
         handle: &OwnedFd,
@@ -874,11 +908,11 @@ impl Repository {
         (!self.rules.revealed(&rules::fold(path))).then_some(reason)
     }
 
-    /// True where a file is known to have a hidden name elsewhere. Files with more than one name are rare enough that
-    /// the first of them may cost a walk.
+    /// True if a file is known to have a hidden name elsewhere. Files with several names are so rare that the first of
+    /// them may cost a walk.
     fn is_hidden_identity(&self, identity: Identity, cancel: &CancellationToken) -> bool {
         if self.scanned().is_none() {
-            // A walk that fails or is cut knows less; what it knows is still applied.
+            // A walk that fails or is cut short knows less; what it knows still counts.
             drop(self.list(cancel));
         }
         self.scanned().is_some_and(|scan| scan.hidden.contains(&identity))

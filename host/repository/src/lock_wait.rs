@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 /// Time between two checks. A wake-up costs a few microseconds, and users do not notice so short a wait.
 const SLICE: Duration = Duration::from_millis(1);
 
-/// Takes the lock; `None` if the caller is cancelled first.
+/// Takes the lock; `None` if the caller is cancelled first. A poisoned lock is taken.
 pub fn lock<'m, T>(mutex: &'m Mutex<T>, cancel: &CancellationToken) -> Option<MutexGuard<'m, T>> {
     loop {
         match mutex.try_lock() {

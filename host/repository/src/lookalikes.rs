@@ -1,7 +1,7 @@
-//! Names that a reader takes for one another: another Unicode form, another kind of space, another case.
+//! Names that a reader confuses: in another Unicode form, with another kind of space, or in another case.
 //!
-//! A model writes `é` as one character and a plain space, whatever a file's name is made of. A path that does not exist
-//! is compared with the names that do; two of them that look equal are never made.
+//! A model writes `é` as one character and uses plain spaces, whatever a file's name contains. A path that does not
+//! exist is compared with the existing names. No proposal may create two names that look the same.
 
 use rustix::fs::Dir;
 use tool_core::text::is_ignorable;
@@ -9,29 +9,29 @@ use unicode_normalization::UnicodeNormalization;
 
 use crate::{Repository, fold, path};
 
-/// Entries of a directory that are looked at.
+/// Entries of a directory that are compared.
 const ENTRIES_MAX: usize = 100_000;
 
-/// Differences between two names that are overlooked.
+/// Differences between two names that are ignored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Likeness {
-    /// Unicode form, kind of space, and characters without a width.
+    /// Unicode form, kind of space, and characters without width.
     Look,
-    /// Those, and upper and lower case.
+    /// Also upper and lower case.
     Case,
 }
 
-/// Answer to a path that does not exist as it is written.
+/// Answer for a path that does not exist as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Respelled {
-    /// Each missing name has one that it can stand for. What lies beneath may still be missing.
+    /// For each missing name, exactly one existing name looks the same. What is below it may still be missing.
     Path(String),
-    /// Existing paths that may be meant.
+    /// Existing paths that the path may mean.
     Meant(Vec<String>),
 }
 
 impl Repository {
-    /// Finds the existing path that `path` stands for. `None` for a path that exists, and for one like no other.
+    /// Finds the existing path that `path` may mean. `None` if the path exists, and if no name looks the same.
     pub fn respell(&self, path: &str, likeness: Likeness) -> Option<Respelled> {
         let asked = path::normalise(path).ok()?;
         let mut found = String::new();
@@ -49,7 +49,7 @@ impl Repository {
             };
             found = match (same.as_slice(), alike.as_slice()) {
                 ([name], _) => path::join(&found, name),
-                // Nothing is there: the rest is as it was asked for.
+                // No name looks the same: the rest stays as written.
                 (_, []) => {
                     return Some(parts.fold(exact, |above, part| path::join(&above, part)))
                         .filter(|found| *found != asked)
@@ -64,7 +64,7 @@ impl Repository {
         (found != asked).then_some(Respelled::Path(found))
     }
 
-    /// The existing path that a new file at `path` could not be told apart from.
+    /// The existing path from which a reader could not tell a new file at `path` apart.
     pub fn find_twin(&self, path: &str) -> Option<String> {
         let missing = path::ancestors(path)
             .chain(std::iter::once(path))
@@ -74,7 +74,7 @@ impl Repository {
         Some(path::join(directory, &twin))
     }
 
-    /// The names in a directory that look like `name`, in any case and in order, without hidden ones.
+    /// Names in a directory that look like `name`, in any case, sorted and without hidden ones.
     fn names_alike(&self, directory: &str, name: &str) -> Vec<String> {
         let wanted = folded_look(name);
         let opened = self.root.open_directory(directory).and_then(Dir::new);
@@ -95,7 +95,7 @@ impl Repository {
     }
 }
 
-/// A name as it looks: one Unicode form, one kind of space and none at an end, nothing without a width.
+/// Visible form of a name: one Unicode form, one kind of space and none at an end, no characters without width.
 fn look(name: &str) -> String {
     let spaced = |character: char| if character.is_whitespace() { ' ' } else { character };
     name.trim()
@@ -106,9 +106,9 @@ fn look(name: &str) -> String {
         .collect()
 }
 
-/// A path as it looks, without upper case: equal for two that are easily taken for one another.
+/// Visible form of a path in lower case: equal for two paths that are easily confused.
 pub fn folded_look(name: &str) -> String {
-    // Folding can take a composed character apart.
+    // Case folding can decompose a composed character.
     fold(&look(name)).nfc().collect()
 }
 

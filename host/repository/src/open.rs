@@ -1,4 +1,4 @@
-//! Opening beneath the root: never out of it, never blocking, never through a link without knowing where it leads.
+//! Opens files beneath the root: never outside of it, never blocking, and never through a link to an unknown target.
 //!
 //! The fast path is one `openat2` that refuses every symbolic link, so the requested name is the real name. If there is
 //! a link, or the kernel has no `openat2`, the path is resolved part by part on directory handles, which also gives the
@@ -13,14 +13,14 @@ use rustix::io::Errno;
 
 use super::path;
 
-/// Maximum of symbolic links in one path, the kernel's own bound.
+/// Symbolic links in one path: as many as the kernel follows.
 const LINKS_MAX: usize = 40;
 
-/// Maximum depth of a path through links: each directory holds a handle while the path is followed. Real trees are less
-/// than 30 deep.
+/// Directories in a path through links: each needs a handle while the path is followed. Real trees are less than 30
+/// deep.
 const LEVELS_MAX: usize = 256;
 
-/// Device and inode: what a file is, whatever its name.
+/// Device and inode: identifies a file independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// The device.
@@ -44,10 +44,10 @@ impl Identity {
     }
 }
 
-/// Why a path does not lead to a place beneath the root.
+/// Reason why a path leads to no place beneath the root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unresolved {
-    /// A link or `..` leads out.
+    /// A link or `..` leads out of the root.
     Outside,
     Errno(Errno),
 }
@@ -60,7 +60,7 @@ impl From<Errno> for Unresolved {
 
 /// Target of a path: a directory handle and a name in it, without links.
 pub(super) struct ResolvedPath {
-    /// Absent where the place is the root itself.
+    /// Absent if the path is the root itself.
     parent: Option<OwnedFd>,
     name: String,
     /// Normal path from the root.
@@ -71,18 +71,18 @@ pub(super) struct ResolvedPath {
 #[derive(Debug)]
 pub struct Root {
     handle: OwnedFd,
-    /// False once the kernel said that it has no `openat2`.
+    /// False once the kernel has reported that it has no `openat2`.
     has_openat2: AtomicBool,
 }
 
-/// Flags of every opening. Non-blocking, because a FIFO would wait for a writer; no controlling terminal, because a
-/// terminal device would become one.
+/// Flags of every opening. Non-blocking, because opening a FIFO would wait for a writer. Without a controlling
+/// terminal, because a terminal device would become one.
 const COMMON: OFlags = OFlags::CLOEXEC
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY);
 
-/// Flags of a directory that is only walked through.
+/// Flags of a directory on the way.
 #[cfg(target_os = "linux")]
 const THROUGH: OFlags = OFlags::PATH
     .union(OFlags::DIRECTORY)
@@ -104,8 +104,8 @@ impl Root {
         self.handle.as_fd()
     }
 
-    /// True on file systems that find a file by names which they do not list: those of Windows, and those behind which
-    /// there may be one.
+    /// True for file systems that find files under names which they do not list: those of Windows, and those that may
+    /// be based on one.
     pub(super) fn has_aliases(&self) -> bool {
         const MSDOS: i64 = 0x4d44;
         const EXFAT: i64 = 0x2011_bab0;
@@ -123,8 +123,8 @@ impl Root {
         })
     }
 
-    /// True on file systems whose kernel notes the time of every change. Others may get the times from a server or a
-    /// program, or keep none of changes: a file can then change without another time.
+    /// True for file systems whose kernel records the time of every change. Others get times from a server or a
+    /// program, or record none: a file can then change without a new time.
     pub(super) fn has_reliable_times(&self) -> bool {
         const EXT: i64 = 0xef53;
         const XFS: i64 = 0x5846_5342;
@@ -146,7 +146,7 @@ impl Root {
             })
     }
 
-    /// Kind of the root's file system by its magic number, as in `linux/magic.h` and the sources of file systems.
+    /// Magic number of the root's file system, as in `linux/magic.h` and the sources of file systems.
     #[cfg(target_os = "linux")]
     fn file_system(&self) -> Option<i64> {
         #[allow(clippy::useless_conversion, reason = "the types differ between platforms")]
@@ -159,18 +159,22 @@ impl Root {
         None
     }
 
-    /// Always walks part by part from now on: what a kernel without `openat2` does.
+    /// Always resolves part by part from now on, as on a kernel without `openat2`.
     #[cfg(test)]
     pub(super) fn forget_openat2(&self) {
         self.has_openat2.store(false, Ordering::Relaxed);
     }
 
-    /// Opens a normal path for reading; `ELOOP` where there is a symbolic link on the way or at its end.
+    /// Opens a normal path for reading; `ELOOP` for a symbolic link on the way or at the end.
     pub(super) fn open_plainly(&self, path: &str) -> Result<OwnedFd, Errno> {
         self.open_with(path, OFlags::RDONLY | COMMON)
     }
 
-    /// Opens a directory; `ELOOP` where there is a symbolic link on the way or at its end.
+    /// Opens a directory; `ELOOP` for a symbolic link on the way or at the end.
+    ///
+    /// # Errors
+    ///
+    /// The system's error.
     pub fn open_directory(&self, path: &str) -> Result<OwnedFd, Errno> {
         self.open_with(path, OFlags::RDONLY | OFlags::DIRECTORY | COMMON)
     }
@@ -178,8 +182,8 @@ impl Root {
     fn open_with(&self, path: &str, flags: OFlags) -> Result<OwnedFd, Errno> {
         if self.has_openat2.load(Ordering::Relaxed) {
             match self.openat2(path, flags) {
-                // EPERM is how some containers' filters say that they do not know the call; the walk then tells a
-                // missing permission from a missing call.
+                // Filters of some containers answer EPERM to a call that they do not know. Resolving part by part then
+                // tells a missing permission from a missing call.
                 Err(Errno::NOSYS | Errno::PERM) => {}
                 answer => return answer,
             }
@@ -200,7 +204,7 @@ impl Root {
         use rustix::fs::ResolveFlags;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let path = if path.is_empty() { "." } else { path };
-        // `NO_SYMLINKS` refuses a link at the end as one; with `NOFOLLOW` it would be taken for no directory.
+        // `NO_SYMLINKS` refuses a link at the end with `ELOOP`. With `NOFOLLOW` it would fail as not a directory.
         let flags = flags.difference(OFlags::NOFOLLOW);
         let answer = rustix::fs::openat2(&self.handle, path, flags, Mode::empty(), resolve);
         if answer.as_ref().is_err_and(|&errno| errno == Errno::NOSYS) {
@@ -218,7 +222,7 @@ impl Root {
         directory.map_or_else(|| self.handle(), |directory| directory.as_fd())
     }
 
-    /// Follows links to where a normal path really leads. Nothing at the end is opened.
+    /// Follows links to the real place of a normal path. The entry at the end is not opened.
     pub(super) fn resolve(&self, path: &str) -> Result<ResolvedPath, Unresolved> {
         let mut todo: VecDeque<String> = path.split('/').map(str::to_owned).collect();
         let mut done: Vec<(String, OwnedFd)> = Vec::new();
@@ -243,7 +247,7 @@ impl Root {
             }
             let target = match rustix::fs::readlinkat(here, part.as_str(), Vec::new()) {
                 Ok(target) => target.into_string().map_err(|_| Errno::ILSEQ)?,
-                // Not a link and not a directory: it can only be the end.
+                // Neither a link nor a directory: it has to be the end of the path.
                 Err(Errno::INVAL) if todo.iter().all(String::is_empty) => return Ok(ResolvedPath::in_last(done, part)),
                 Err(Errno::INVAL) => return Err(Errno::NOTDIR.into()),
                 Err(errno) => return Err(errno.into()),
@@ -269,7 +273,7 @@ impl Root {
         })
     }
 
-    /// Opens the file or directory at a place; `ELOOP` where it has become a link since.
+    /// Opens the file or directory at a place; `ELOOP` if it has become a link since.
     pub(super) fn open_place(&self, place: &ResolvedPath) -> Result<OwnedFd, Errno> {
         rustix::fs::openat(
             self.at(place.parent.as_ref()),
@@ -305,7 +309,7 @@ impl ResolvedPath {
     }
 }
 
-/// `O_DIRECTORY` on a link answers `ENOTDIR`; a caller wants to know that it was a link.
+/// `O_DIRECTORY` fails on a link with `ENOTDIR`; callers have to know that it was a link.
 fn link_or(errno: Errno, directory: BorrowedFd<'_>, name: &str) -> Errno {
     if errno == Errno::NOTDIR && rustix::fs::readlinkat(directory, name, Vec::new()).is_ok() {
         return Errno::LOOP;
@@ -320,7 +324,7 @@ pub fn mode(stat: &Stat) -> u32 {
     mode & 0o7777
 }
 
-/// True for files and directories; a FIFO, a socket or a device is neither.
+/// True for files and directories, and false for FIFOs, sockets and devices.
 pub(super) fn is_ordinary(stat: &Stat) -> bool {
     matches!(
         FileType::from_raw_mode(stat.st_mode),
@@ -328,7 +332,7 @@ pub(super) fn is_ordinary(stat: &Stat) -> bool {
     )
 }
 
-/// True where the directory `path` beneath `at` has the shape of a git directory.
+/// True if the directory `path` beneath `at` has the entries of a git directory.
 pub(super) fn is_git_directory(at: impl AsFd, path: &str) -> bool {
     let has = |name: &str| {
         let name = format!("{path}/{name}");
@@ -337,7 +341,7 @@ pub(super) fn is_git_directory(at: impl AsFd, path: &str) -> bool {
     has("HEAD") && (has("commondir") || has("objects") && has("refs"))
 }
 
-/// Fills `buffer` from the beginning of a file as far as it goes, without moving its position.
+/// Fills `buffer` from the beginning of a file, as far as the file goes, without moving its position.
 pub(super) fn read_head(file: impl AsFd, buffer: &mut [u8]) -> &[u8] {
     let mut filled = 0;
     while filled < buffer.len() {

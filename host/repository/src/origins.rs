@@ -1,8 +1,8 @@
-//! Whose text a file is: the user's own, or that of others, by its name, its repository, and what git tracks.
+//! Decides whose text a file is, the user's own or that of others, by its name, its repository, and what git tracks.
 //!
-//! [`foreign`] knows names. Here the rest is decided: a file below another `.git` than the root's, or in a gitlink of the
-//! index, belongs to another repository; and in a repository with commits a file that git does not track may come from
-//! anywhere, and so may any file where the index is not understood. Outside git, names alone decide.
+//! [`foreign`] decides by names. The rest is decided here. A file below another `.git` than the root's, or in a gitlink
+//! of the index, belongs to another repository. In a repository with commits, a file that git does not track may come
+//! from anywhere, and so may any file if the index cannot be parsed. Outside of git, only names decide.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,32 +14,32 @@ use crate::{Repository, foreign, path};
 /// Whose text a file is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileOrigin {
-    /// The user's own, as far as names and git tell.
+    /// The user's own, as far as names and git say.
     Own,
-    /// In this place of others: a directory with its `/`, or the whole path.
+    /// Belongs to this place of others: a directory with its `/`, or the whole path.
     Foreign(String),
-    /// Not tracked by git. The place is the outermost directory in which nothing is tracked, or the whole path.
+    /// Not tracked by git. The place is the outermost directory without a tracked file, or the whole path.
     Untracked(String),
 }
 
-/// Judges the files of one repository as git tracks them at one moment.
+/// Judges the files of one repository by what git tracks at one moment.
 #[derive(Debug)]
 pub struct FileOrigins {
     repository: Arc<Repository>,
     tracked: Option<Arc<TrackedPaths>>,
-    /// There is an index, and it is not understood.
+    /// True if there is an index that cannot be parsed.
     is_unknown: bool,
-    /// Every directory that was judged.
+    /// The directories that were judged.
     directories: Mutex<HashMap<String, DirectoryOrigin>>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct DirectoryOrigin {
-    /// The place of others that it is or lies in.
+    /// The place of others that contains the directory.
     place: Option<Arc<str>>,
-    /// The outermost directory, itself or above it, in which git tracks nothing.
+    /// The outermost directory without a tracked file: this one or one above it.
     untracked: Option<Arc<str>>,
-    /// It lies in a linked work tree of the same repository, which has an index of its own.
+    /// True if it is in a linked work tree of the same repository, which has an index of its own.
     is_linked: bool,
 }
 
@@ -75,7 +75,7 @@ impl FileOrigins {
         }
     }
 
-    /// The origin of the names in `directory`.
+    /// Whose text the names in `directory` are.
     pub fn of_directory(&self, directory: &str) -> FileOrigin {
         match self.directory(directory) {
             DirectoryOrigin { place: Some(place), .. } => FileOrigin::Foreign(place.as_ref().to_owned()),
@@ -105,7 +105,7 @@ impl FileOrigins {
         origin
     }
 
-    /// Changes the origin of a directory to that of one in it.
+    /// Updates the origin of a directory to that of `directory`, which is in it.
     fn enter(&self, directory: &str, origin: &mut DirectoryOrigin) {
         let place = format!("{directory}/");
         let is_gitlink = || {
@@ -132,7 +132,7 @@ impl FileOrigins {
     }
 }
 
-/// The ends of a path of a directory and of the directories above it, from the outermost on.
+/// Ends of a directory's path and of those above it, from the outermost on.
 fn ends(directory: &str) -> impl Iterator<Item = usize> {
     let inner = directory.match_indices('/').map(|(end, _)| end);
     inner.chain((!directory.is_empty()).then_some(directory.len()))

@@ -1,14 +1,14 @@
-//! Paths as everything but this module sees them: relative to the root, separated by `/`, without `.`, `..` or empty
-//! parts. Pure text; nothing here touches a file system.
+//! Paths as all other modules use them: relative to the root, separated by `/`, without `.`, `..` or empty parts. These
+//! functions only handle text and touch no file system.
 
 use std::path::Path;
 
 use tool_core::limits;
 
-/// Why a text is no path inside a repository.
+/// Reason why a text is not a path inside a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// It starts with `/`.
+    /// The path starts with `/`.
     #[error("it is absolute, and paths are relative to the repository root")]
     Absolute,
     /// `..` leads out of the root.
@@ -17,15 +17,19 @@ pub enum PathError {
     /// It holds a NUL byte, which no file name can.
     #[error("it contains a NUL character")]
     Nul,
-    /// No system call takes it, and rules would read each directory of it from the beginning.
+    /// No system call would accept the path, and rules would read each of its directories from the beginning.
     #[error("it is longer than any path can be")]
     TooLong,
 }
 
-/// The one form of a path: `./a//b/../c/` becomes `a/c`, and the root itself is the empty string.
+/// Returns the normal form of a path: `./a//b/../c/` becomes `a/c`, and the root is the empty string.
 ///
-/// `..` is resolved in the text. Where `b` is a symbolic link the kernel would go elsewhere, but the opened file is
-/// still checked by its real path.
+/// `..` is resolved in the text. If `b` is a symbolic link, the kernel would go elsewhere, but an opened file is still
+/// checked by its real path.
+///
+/// # Errors
+///
+/// See [`PathError`].
 pub fn normalise(path: &str) -> Result<String, PathError> {
     if path.len() > limits::PATH_BYTES_MAX {
         return Err(PathError::TooLong);
@@ -50,7 +54,7 @@ pub fn normalise(path: &str) -> Result<String, PathError> {
     Ok(parts.join("/"))
 }
 
-/// The normal form of a path that is relative, or absolute and below `root`. Nothing for one that lies outside.
+/// The normal form of a path that is relative, or absolute and below `root`. `None` if it is outside.
 pub fn inside(root: &Path, path: &str) -> Option<String> {
     let Some(absolute) = path.strip_prefix('/') else {
         return normalise(path).ok();
@@ -64,13 +68,13 @@ pub fn inside(root: &Path, path: &str) -> Option<String> {
     }
 }
 
-/// True where [`normalise`] would change nothing, which is nearly always.
+/// True if [`normalise`] would change nothing, as for nearly all paths.
 fn is_normal(path: &str) -> bool {
     path.is_empty() || path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
 
-/// Escapes the brackets of a glob, and its braces without a comma; none if the glob has no such character. In `app/[slug]`
-/// and `{rule} one.md` they are parts of names, which a class or a choice does not match.
+/// Escapes the brackets of a glob, and its braces without a comma; `None` if the glob has none. In `app/[slug]` and
+/// `{rule} one.md` they are parts of names, which a class or a choice would not match.
 pub fn with_literal_brackets(glob: &str) -> Option<String> {
     let (mut literal, mut is_changed, mut is_in_choice) = (String::new(), false, false);
     let mut rest = glob.chars();
@@ -95,7 +99,7 @@ pub fn with_literal_brackets(glob: &str) -> Option<String> {
     is_changed.then_some(literal)
 }
 
-/// `directory/name`, where the root is the empty string.
+/// `directory/name`; the root is the empty string.
 pub fn join(directory: &str, name: &str) -> String {
     if directory.is_empty() {
         return name.to_owned();

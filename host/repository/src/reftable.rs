@@ -1,8 +1,8 @@
-//! References that git keeps in tables (reftable): a folder with `tables.list`, which names files from old to new.
+//! References that git keeps in tables (reftable): a folder with `tables.list`, which names the tables from old to new.
 //!
-//! This module reads the tables of any writer, within bounds, and makes the bytes of a table that moves one reference. It
-//! writes no file. Git's format description is `Documentation/technical/reftable`; a name in a newer table replaces the
-//! one in an older table.
+//! This module reads the tables of any writer, within limits, and encodes a table that moves one reference. It writes
+//! no file. Git describes the format in `Documentation/technical/reftable`; a name in a newer table replaces the one in
+//! an older table.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,26 +16,26 @@ pub const FOLDER: &str = "reftable";
 /// Name of the list in that folder.
 pub const LIST: &str = "tables.list";
 
-/// Most bytes of the list. git joins tables, so the list names a handful.
+/// Bytes of the list. git joins tables, so the list names a handful.
 const LIST_BYTES_MAX: u64 = 64 * 1024;
 
-/// Most bytes of all tables together: a million references.
+/// Bytes of all tables together: a million references.
 const TABLES_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Tables that a list names. A longer list of git's own names does not fit into [`LIST_BYTES_MAX`].
+/// Tables in a list. A longer list of git's own names does not fit into [`LIST_BYTES_MAX`].
 const TABLES_MAX: usize = 2048;
 
-/// Bytes of all references as they are kept: a record writes only what differs from the name before, so that nine bytes
+/// Bytes of all references in memory. A record stores only the difference to the name before, so nine bytes in a file
 /// could stand for a name of 4 KB. A million references have 150 MB.
 const KEPT_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// What a reference takes besides its name and its value.
+/// Bytes that a reference takes in addition to its name and its value.
 const RECORD_BYTES: usize = 100;
 
-/// Longest name of a reference that is read. git's own names are file names, too.
+/// Bytes of the longest name of a reference. git's own names are also file names.
 const NAME_BYTES_MAX: usize = 4096;
 
-/// Attempts to read the list and its tables: git may join and remove tables in between.
+/// Attempts to read the list and its tables: git may join and remove tables meanwhile.
 const ATTEMPTS: usize = 5;
 
 /// Largest log block that is written. git reads 4096 bytes of a block before it knows its length.
@@ -50,7 +50,7 @@ const LOG_MESSAGE_BYTES_MAX: usize = 512;
 /// Value of a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// An object, by the bytes of its name, and what a tag leads to.
+    /// An object, by the bytes of its id, and the object that a tag leads to.
     Object {
         /// The object.
         id: Vec<u8>,
@@ -108,7 +108,7 @@ impl References {
         Ok(found)
     }
 
-    /// Adds the references of a newer table. `kept_left` is how many bytes of them may still be kept.
+    /// Adds the references of a newer table. `kept_left` is the number of bytes that may still be kept.
     fn add(&mut self, table: &[u8], kept_left: &mut usize) -> Option<()> {
         let header = Header::parse(table)?;
         let end = table.len().checked_sub(header.footer_bytes())?;
@@ -131,7 +131,7 @@ impl References {
             let restarts = 3 * usize::from(u16::from_be_bytes(*restarts));
             let records = rest.get(start + 4..rest.len().checked_sub(restarts)?)?;
             self.add_records(records, header.name_bytes, &mut last, kept_left)?;
-            // A short block is padded with zeros to the block size, or the next block follows directly.
+            // A short block is padded with zeros to the block size, or the next block follows immediately.
             let is_followed = block.get(length).is_some_and(|&next| next != 0);
             at += if is_followed {
                 length
@@ -144,7 +144,8 @@ impl References {
         }
     }
 
-    /// Adds the records of a block. `last` is the name before, also in the block before: the names of a table ascend.
+    /// Adds the records of a block. `last` is the previous name, also across blocks, because the names of a table
+    /// ascend.
     fn add_records(
         &mut self,
         records: &[u8],
@@ -190,7 +191,7 @@ impl References {
                 _ => return None,
             };
             *kept_left = kept_left.checked_sub(before - reader.0.len())?;
-            // libgit2 takes only names in UTF-8.
+            // libgit2 accepts only names in UTF-8.
             let Ok(name) = std::str::from_utf8(&name) else { continue };
             match value {
                 Some(value) => self.by_name.insert(name.to_owned(), value),
@@ -200,7 +201,7 @@ impl References {
         Some(())
     }
 
-    /// The object of a name. Follows one symbolic reference.
+    /// The object to which a name leads. Follows one symbolic reference.
     pub fn resolve(&self, name: &str) -> Option<&[u8]> {
         let found = match self.by_name.get(name)? {
             Reference::Symbolic(name) => self.by_name.get(name)?,
@@ -228,7 +229,7 @@ impl Header {
         let version = reader.number(1)?;
         let block_bytes = usize::try_from(reader.number(3)?).ok()?;
         reader.number(8)?;
-        // The change after it has a number, too.
+        // The next change needs a number too.
         let newest_update = reader.number(8).filter(|newest| *newest < u64::MAX)?;
         let (bytes, name_bytes) = match version {
             1 => (24, 20),
@@ -247,13 +248,13 @@ impl Header {
         })
     }
 
-    /// The header again, five positions and a checksum.
+    /// Bytes of the footer: the header again, five positions and a checksum.
     fn footer_bytes(&self) -> usize {
         self.bytes + 5 * 8 + 4
     }
 }
 
-/// Takes numbers off the front of bytes.
+/// Takes numbers off the beginning of bytes.
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -280,7 +281,7 @@ impl<'a> Reader<'a> {
         Some(number)
     }
 
-    /// A number of variable length that is a length.
+    /// A length, as a number of variable length.
     pub(crate) fn length(&mut self) -> Option<usize> {
         usize::try_from(self.varint()?).ok()
     }
@@ -305,20 +306,20 @@ fn damaged(name: &str) -> io::Error {
 pub struct LogLine<'a> {
     /// Name of the reference.
     pub reference: &'a str,
-    /// The object that it named before.
+    /// The object to which it led before.
     pub old: Option<&'a [u8]>,
-    /// The object that it names now.
+    /// The object to which it leads now.
     pub new: &'a [u8],
     /// Name and email address of the user who moved it.
     pub person: (&'a str, &'a str),
     /// Time of the move: seconds since 1970, and minutes east of Greenwich.
     pub moment: (u64, i32),
-    /// What moved it.
+    /// Reason for the move.
     pub message: &'a str,
 }
 
-/// Makes the bytes of a table with one change. `update` is its number, `references` are the references that it sets, and
-/// `logs` the lines of their logs, both sorted by name. A log that is too long is left out.
+/// Encodes a table with one change. `update` is its number, `references` are the references that it sets, and `logs`
+/// the lines of their logs, both sorted by name. A log that is too long is left out.
 pub fn table(update: u64, is_sha256: bool, references: &[(&str, Reference)], logs: &[LogLine<'_>]) -> Vec<u8> {
     let mut header = b"REFT".to_vec();
     header.push(if is_sha256 { 2 } else { 1 });
@@ -400,14 +401,14 @@ fn put_log(into: &mut Vec<u8>, update: u64, line: &LogLine<'_>) {
     put_sized(into, line.person.1.as_bytes());
     let (seconds, minutes) = line.moment;
     put_varint(into, seconds);
-    // git writes the digits of the offset in a commit: +0130 is 130.
+    // git writes the digits of the offset as in a commit: +0130 becomes 130.
     let digits = minutes / 60 * 100 + minutes % 60;
     into.extend((digits as i16).to_be_bytes());
     let message = &line.message[..line.message.floor_char_boundary(LOG_MESSAGE_BYTES_MAX)];
     put_sized(into, format!("{message}\n").as_bytes());
 }
 
-/// Appends a name that shares no prefix with the name before it.
+/// Appends a name that shares no prefix with the previous one.
 fn put_name(into: &mut Vec<u8>, name: &[u8], kind: u64) {
     put_varint(into, 0);
     put_varint(into, (name.len() as u64) << 3 | kind);

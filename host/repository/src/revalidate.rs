@@ -1,8 +1,8 @@
 //! Revalidates a cached list of files, which costs a fraction of a new walk.
 //!
-//! A list depends on the directories that the walk read, on the ignore files that it applied, and on what git's index
-//! answered. If none of them has changed, only sizes and times of files can have changed, and [`refresh`] updates those. The result is exact: it does
-//! not depend on the age of the list.
+//! A list depends on the directories that the walk read, on the ignore files that it applied, and on git's index. If
+//! none of them has changed, only sizes and times of files can have changed, and [`refresh`] updates those. The result
+//! does not depend on the age of the list.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,9 +22,9 @@ const ENTRIES_PER_THREAD_MIN: usize = 1000;
 /// Files between two checks of cancellation.
 const FILES_BETWEEN_CHECKS: usize = 64;
 
-/// The list of an earlier walk with present sizes and times; `None` if a new walk is needed.
+/// The list of an earlier walk with current sizes and times; `None` if a new walk is needed.
 ///
-/// `outside` are the ignore files outside the root that count now.
+/// `outside` are the ignore files outside the root that apply now.
 pub(super) fn refresh(
     scan: &Scan,
     (root, root_path): (&Root, &Path),
@@ -48,7 +48,7 @@ pub(super) fn refresh(
                 let stat = stat_file(root, file)?;
                 if !is_same(file, &stat) {
                     let now = file_entry(file.path.clone(), &stat);
-                    // A new hard link may be in a hidden directory, which makes the file hidden under this name too.
+                    // A new hard link may be in a hidden directory, which hides the file under this name too.
                     let has_one_name = stat.st_nlink == 1;
                     changed.push(has_one_name.then_some(now)?);
                 }
@@ -104,22 +104,21 @@ fn are_unchanged(inside: &[(String, Option<ScanFingerprint>)], root: &Root, canc
     inside.all(|(path, fingerprint)| !cancel.is_cancelled() && ScanFingerprint::at(root.handle(), path) == *fingerprint)
 }
 
-/// Compares a file with its present state, without a copy of its path: a large tree would need a hundred thousand
-/// copies.
+/// Compares a file with its current state, without copying its path: a large tree would need a hundred thousand copies.
 fn is_same(file: &FileEntry, stat: &Stat) -> bool {
     let now = file_entry(String::new(), stat);
     let state = |file: &FileEntry| (file.size, file.modified_ns, file.changed_ns, file.inode);
     state(&now) == state(file)
 }
 
-/// Returns the present state of a listed file; `None` if it is no longer a file.
+/// The current state of a listed file; `None` if it is not a file any more.
 fn stat_file(root: &Root, file: &FileEntry) -> Option<Stat> {
     let stat = rustix::fs::statat(root.handle(), file.path.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     is_file.then_some(stat)
 }
 
-/// Runs `work` on all processors with a share of both slices each, and joins the results. `None` if a share gave
+/// Runs `work` on all processors, each with a share of both slices, and joins the results. `None` if a share gave
 /// `None`.
 fn in_parallel<A: Sync, B: Sync, T: Send>(
     first: &[A],

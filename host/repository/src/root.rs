@@ -1,4 +1,4 @@
-//! Choice of a root: the directory that the user means, and the directories that are refused.
+//! Chooses a root: the directory that the user means, without directories that are refused.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -12,8 +12,8 @@ use super::{Options, RepositoryError};
 /// The nearest git work tree at `start` or above it, otherwise `start` itself.
 ///
 /// A work tree is a directory with a `.git` directory that has a `HEAD`, or with a `.git` file (a linked work tree or a
-/// submodule). One above `start` counts only where its `.git` belongs to the user, to root, or to whom `start` belongs
-/// to: another user who may write there could put everything below it into a repository of their own.
+/// submodule). One above `start` counts only if its `.git` belongs to the user, to root, or to the owner of `start`:
+/// another user who can write there could otherwise put everything below it into a repository of their own.
 pub fn find_root(start: &Path) -> PathBuf {
     let start = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
     let start = start.canonicalize().unwrap_or(start);
@@ -29,23 +29,27 @@ pub fn find_root(start: &Path) -> PathBuf {
         .map_or_else(|| start.clone(), Path::to_path_buf)
 }
 
-/// Whether a `.git` of this owner may take in a folder of that one, for this user.
+/// True if a `.git` of this owner may contain a folder of that owner, for this user.
 pub(super) fn is_trusted_owner(owner: u32, of_start: Option<u32>, user: u32) -> bool {
     owner == user || owner == 0 || Some(owner) == of_start
 }
 
-/// Whom a path belongs to; of a link, the link itself.
+/// Owner of a path; of a link, the link's own.
 fn owner(path: &Path) -> Option<u32> {
     path.symlink_metadata().ok().map(|metadata| metadata.uid())
 }
 
-/// True where `directory` holds a `.git` that git would take for one.
+/// True if `directory` has a `.git` that git would use.
 pub(super) fn is_work_tree(directory: &Path) -> bool {
     let git = directory.join(".git");
     git.join("HEAD").symlink_metadata().is_ok() || git.is_file()
 }
 
-/// Opens `root` and refuses what no operation should run on.
+/// Opens `root`, or refuses it.
+///
+/// # Errors
+///
+/// The root cannot be opened, or no operation should run on it.
 pub(super) fn open(root: &Path, options: &Options) -> Result<(PathBuf, OwnedFd), RepositoryError> {
     let failed = |source| RepositoryError::Open {
         root: root.to_owned(),
@@ -67,7 +71,7 @@ pub(super) fn open(root: &Path, options: &Options) -> Result<(PathBuf, OwnedFd),
     Ok((canonical, handle))
 }
 
-/// The refusals that need no more than names.
+/// Refuses roots by their names.
 fn refuse(root: &Path, options: &Options) -> Result<(), RepositoryError> {
     let root_buf = || root.to_owned();
     if root.parent().is_none() {
@@ -98,7 +102,7 @@ fn refuse(root: &Path, options: &Options) -> Result<(), RepositoryError> {
     }
 }
 
-/// Directories of the system that hold no project, nor does anything below them.
+/// Directories of the system that hold no project, at any depth.
 const SYSTEM_TREES: [&str; 10] = [
     "/proc",
     "/sys",
@@ -112,8 +116,8 @@ const SYSTEM_TREES: [&str; 10] = [
     "/usr/sbin",
 ];
 
-/// Directories of the system that are no project themselves, though one may lie below them: `/usr/src/app`,
-/// `/var/www/site`, `/tmp/checkout`.
+/// Directories of the system that are not projects themselves, but may contain one: `/usr/src/app`, `/var/www/site`,
+/// `/tmp/checkout`.
 const SYSTEM_DIRECTORIES: [&str; 13] = [
     "/usr",
     "/lib",
@@ -130,11 +134,10 @@ const SYSTEM_DIRECTORIES: [&str; 13] = [
     "/tmp",
 ];
 
-/// Below these the rule of the trees ends: memory that programs share as files, where CI runners put check-outs, and
-/// disks that a user plugged in.
+/// Exceptions below these trees: shared memory, in which CI runners put checkouts, and disks that a user has mounted.
 const PLACES_OF_PROJECTS: [&str; 2] = ["/dev/shm", "/run/media"];
 
-/// The directory of the system that a root is, or lies in.
+/// The directory of the system that the root is or is in.
 pub fn system_directory(root: &Path) -> Option<&'static str> {
     if PLACES_OF_PROJECTS
         .iter()
@@ -146,7 +149,7 @@ pub fn system_directory(root: &Path) -> Option<&'static str> {
     tree.or_else(|| SYSTEM_DIRECTORIES.into_iter().find(|itself| root == Path::new(itself)))
 }
 
-/// Why the root itself lies in something hidden: files in `~/.ssh` stay hidden with `~/.ssh` as the root.
+/// Reason why the root itself is in a hidden directory: files in `~/.ssh` stay hidden if `~/.ssh` is the root.
 fn hidden_component(root: &Path) -> Option<&'static str> {
     let path: PathBuf = root
         .components()
@@ -155,7 +158,7 @@ fn hidden_component(root: &Path) -> Option<&'static str> {
     Rules::default().hidden(path.to_str()?, true)
 }
 
-/// The real path, or the given one made absolute where nothing is there yet.
+/// The real path; for a path that does not exist, its absolute form.
 pub(super) fn canonical(path: &Path) -> PathBuf {
     path.canonicalize()
         .or_else(|_| std::path::absolute(path))

@@ -11,44 +11,44 @@ use tokio_util::sync::CancellationToken;
 use super::{OpenError, Repository};
 use tool_core::limits;
 
-/// Patterns in one list of it, and bytes of each: every file of the repository is compared with every pattern.
+/// Patterns in one list, because every file of the repository is compared with every pattern.
 const ROOT_FILE_PATTERNS_MAX: usize = 128;
 
-/// See `ROOT_FILE_PATTERNS_MAX`.
+/// Bytes of one pattern, for the same reason.
 const ROOT_FILE_PATTERN_BYTES_MAX: usize = 512;
 
-/// Its name; protected, so that no model writes it.
+/// Name of the file. It is protected, so that no model writes it.
 pub const NAME: &str = ".tool.toml";
 
 /// Advice for every error of this module.
 pub const HINT: &str = "a repository may only narrow: `[policy]` of its `.tool.toml` knows `deny`, `hide`, \
     `protect`, `require_sandbox` and `untrusted`; everything else belongs in ~/.tool/config.toml";
 
-/// Requests of a repository. The default requests nothing.
+/// Restrictions that a repository requests. The default requests none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Narrowing {
     /// Effects that are denied, whatever the user allows.
     pub deny: Vec<String>,
-    /// Globs that are hidden beside the tables.
+    /// Globs that are hidden in addition to the tables.
     pub hide: Vec<String>,
     /// Globs that no proposal may touch.
     pub protect: Vec<String>,
-    /// Nothing runs outside of a full sandbox.
+    /// True: nothing runs outside of a full sandbox.
     pub require_sandbox: bool,
-    /// The repository's content is marked as untrusted.
+    /// True: the repository's content is untrusted.
     pub untrusted: bool,
 }
 
 impl Narrowing {
-    /// Adds what another file denies and demands. Its globs are about another root.
+    /// Adds what another file denies and requires. Its globs belong to another root.
     pub(super) fn join(&mut self, other: Self) {
         self.deny.extend(other.deny);
         self.require_sandbox |= other.require_sandbox;
         self.untrusted |= other.untrusted;
     }
 
-    /// Its lists by their keys; one that is empty is left out.
+    /// The lists that are not empty, by their keys.
     pub fn lists(&self) -> impl Iterator<Item = (&'static str, &[String])> {
         let lists = [("deny", &self.deny), ("hide", &self.hide), ("protect", &self.protect)];
         let filled = lists.into_iter().filter(|(_, list)| !list.is_empty());
@@ -56,16 +56,16 @@ impl Narrowing {
     }
 }
 
-/// Why it cannot be followed.
+/// Reason why the file cannot be followed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RootFileError {
-    /// It is there and cannot be read: no file, too large, no text, or leading elsewhere.
+    /// The file cannot be read: it is not a file, is too large, is not text, or leads elsewhere.
     #[error("{0}")]
     Unreadable(String),
-    /// It says something that it may not, or in no form that is known.
+    /// The file has a key or a value that it may not have.
     #[error("`.tool.toml`, line {line}: {reason}")]
     Line {
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
         /// Completes the sentence.
         reason: String,
@@ -75,7 +75,7 @@ pub enum RootFileError {
     TooMuch {
         /// `deny`, `hide` or `protect`.
         key: &'static str,
-        /// The bound.
+        /// The limit.
         max: usize,
         /// `patterns`, or `bytes in one pattern`.
         what: &'static str,
@@ -88,7 +88,7 @@ struct RootFile {
     policy: Narrowing,
 }
 
-/// Reads it through the guarded opening of the repository. No file asks for nothing.
+/// Reads the file through the guarded opening of the repository. Without a file there are no restrictions.
 pub(super) fn read(repository: &Repository, cancel: &CancellationToken) -> Result<Narrowing, RootFileError> {
     let content = match repository.read_within(NAME, limits::ROOT_FILE_BYTES_MAX, cancel) {
         Ok(content) => content,
@@ -126,7 +126,7 @@ fn parse(text: &str) -> Result<Narrowing, RootFileError> {
     Ok(narrowing)
 }
 
-/// The parser's words; a key that is not for a repository to say is named as that.
+/// The parser's error; a key that a repository may not set is reported as such.
 fn reason(message: &str) -> String {
     let key = message
         .strip_prefix("unknown field `")

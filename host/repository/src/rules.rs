@@ -1,8 +1,8 @@
 //! Decides by its name whether a path is hidden or protected: the tables, and the comparison with them.
 //!
-//! Only names count: a path that does not exist yet is judged like one that does. Names are compared after case
+//! Only names decide: a path that does not exist yet is judged like one that does. Names are compared after case
 //! folding, because some file systems ignore case. Properties that need the file system are checked when a file is
-//! opened: the shape of git directories, the first bytes of keys, and hard links.
+//! opened: the entries of git directories, the first bytes of keys, and hard links.
 
 mod tables;
 
@@ -21,11 +21,11 @@ pub use tables::{HIDDEN, PROTECTED, REPORTS_FOLDER, SKIPPED};
 
 /// One line of a table.
 ///
-/// A pattern is compared with the name of a file or directory; one with `/` is compared with as many last parts of
-/// the path. One `*` may stand in a pattern without `/`.
+/// A pattern is compared with the name of a file or directory; one with `/` is compared with as many last parts of the
+/// path. A pattern without `/` may contain one `*`.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
-    /// Lower case.
+    /// Pattern in lower case.
     pub pattern: &'static str,
     /// Names that the rule covers.
     pub covers: Covers,
@@ -33,45 +33,49 @@ pub struct Rule {
     pub reason: &'static str,
 }
 
-/// Extent of a rule.
+/// Kinds of entries that a rule covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Covers {
     /// Files and directories, and everything in a directory.
     All,
     /// Everything but directories.
     Files,
-    /// Files, except those that end as in [`EXAMPLES`]; a directory of that name is skipped, not hidden.
+    /// Files, except those that end as in [`EXAMPLES`]. A directory of that name is skipped, not hidden.
     Environment,
 }
 
-/// A glob of the user's configuration that is none.
+/// A glob in the configuration that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{pattern}` in `[policy] {key}`{} is not a valid pattern: {reason}", if *of_repository { " of `.tool.toml`" } else { "" })]
 pub struct PatternError {
     /// `hide`, `reveal` or `protect`.
     pub key: &'static str,
-    /// True where it stands in the repository's own file.
+    /// True if it is in the repository's own file.
     pub of_repository: bool,
-    /// As it was written.
+    /// Pattern as written.
     pub pattern: String,
-    /// Fault of the pattern.
+    /// Reason why the pattern is not valid.
     pub reason: String,
 }
 
-/// The tables with what the user's configuration adds and removes.
+/// The tables, with the additions and removals of the user's configuration.
 #[derive(Debug, Default)]
 pub struct Rules {
     hide: Vec<UserGlob>,
     reveal: Vec<UserGlob>,
     protect: Vec<UserGlob>,
-    /// True where the file system knows a file by names that no list shows.
+    /// True if the file system finds files under names that it does not list.
     has_aliases: bool,
 }
 
 impl Rules {
     /// The tables, with `[policy] hide`, `reveal` and `protect` of the user's file.
     ///
-    /// A glob without `/` is compared with names, another one with the path from the root.
+    /// A glob without `/` is compared with names, one with `/` with the path from the root.
+    ///
+    /// # Errors
+    ///
+    /// A glob is not valid.
     pub fn new(hide: &[String], reveal: &[String], protect: &[String]) -> Result<Self, PatternError> {
         Ok(Self {
             hide: globs("hide", hide, USER_HIDES)?,
@@ -81,14 +85,14 @@ impl Rules {
         })
     }
 
-    /// Takes into account that files have such names: short ones of eight characters and three, and any name with dots
-    /// and spaces behind it, or with the name of a stream.
+    /// Takes into account that files have unlisted names: short ones of eight and three characters, and any name with
+    /// dots, spaces or the name of a stream at its end.
     pub(super) fn on_file_system(&mut self, has_aliases: bool) {
         self.has_aliases = has_aliases;
     }
 
-    /// The first reason that `judge` finds against a folded path, or against the path without the tails of its names:
-    /// some file systems ignore a tail, and the kernel does not say whether this one does.
+    /// The first reason that `judge` finds for a folded path, or for the path without the tails of its names: some file
+    /// systems ignore a tail, and the kernel does not say which of them do.
     fn judged(&self, folded: &str, judge: impl Fn(&str) -> Option<&'static str>) -> Option<&'static str> {
         judge(folded).or_else(|| {
             let meant = || folded.split('/').map(without_tail).collect::<Vec<_>>().join("/");
@@ -97,8 +101,8 @@ impl Rules {
         })
     }
 
-    /// Adds what the repository itself asks for. What the user reveals stays revealed. `below` is where the root lies
-    /// in the work tree whose file it is, empty where it is its root. True where that file hides the root itself.
+    /// Adds the repository's own restrictions. What the user reveals stays revealed. `below` is the path of the root in
+    /// the work tree that holds the file, empty if it is the work tree's root. True if the file hides the root itself.
     pub(super) fn narrow(&mut self, narrowing: &Narrowing, below: &str) -> Result<bool, PatternError> {
         let below = fold(below).into_owned();
         let globs = |key, patterns, reason| {
@@ -120,9 +124,9 @@ impl Rules {
         Ok(hides_root)
     }
 
-    /// Why `path` is hidden by its name or by the name of a directory above it, or `None` where it is not.
+    /// Reason why `path` is hidden by its name or by that of a directory above it; `None` if it is not.
     ///
-    /// The answer completes "it …". A path that leads out of the root is hidden, too.
+    /// The reason completes "it …". A path that leads out of the root is hidden too.
     pub fn hidden(&self, path: &str, is_directory: bool) -> Option<&'static str> {
         let path = match path::normalise(path) {
             Ok(path) => path,
@@ -135,7 +139,7 @@ impl Rules {
         })
     }
 
-    /// Why one entry is hidden whose directory is known not to be. `folded` is its path after [`fold`].
+    /// Reason why one entry is hidden; its directory is known not to be. `folded` is its path after [`fold`].
     pub fn hidden_entry(&self, folded: &str, is_directory: bool) -> Option<&'static str> {
         self.judged(folded, |folded| {
             let user = || reason_of(&self.hide, folded);
@@ -146,14 +150,15 @@ impl Rules {
         })
     }
 
-    /// True where the user's configuration takes this entry out of the tables. `folded` is a path after [`fold`].
+    /// True if the user's configuration reveals this entry. `folded` is a path after [`fold`].
     pub fn revealed(&self, folded: &str) -> bool {
         self.reveal.iter().any(|glob| glob.matches(folded))
     }
 
-    /// Why `path` may not be proposed, or `None` where it may.
+    /// Reason why `path` may not be proposed; `None` if it may.
     ///
-    /// A path that `[policy] reveal` lets a model read is still protected: reading and changing are different grants.
+    /// A path that `[policy] reveal` lets a model read is still protected: reading and changing are different
+    /// permissions.
     pub fn protected(&self, path: &str) -> Option<&'static str> {
         let path = match path::normalise(path) {
             Ok(path) => path,
@@ -174,9 +179,9 @@ impl Rules {
     }
 }
 
-/// The first part of a path where that part starts with a dot and is not known to be harmless.
+/// The first part of a path if it starts with a dot and is not known to be harmless.
 ///
-/// The path is one that [`path::normalise`] gives. `.gitignore` is harmless as a file; a folder of that name is not.
+/// The path is normal. `.gitignore` is harmless as a file, but not as a folder.
 pub(super) fn find_unlisted_dot_name(path: &str) -> Option<&str> {
     let name = path.split('/').next()?;
     let is_dot_name = fold(name).starts_with('.');
@@ -197,23 +202,23 @@ fn reason_of(globs: &[UserGlob], folded: &str) -> Option<&'static str> {
     globs.iter().find(|glob| glob.matches(folded)).map(|glob| glob.reason)
 }
 
-/// True where a directory of this name holds sources like any other once git tracks a file in it.
+/// True if a directory of this name counts as sources once git tracks a file in it.
 pub(crate) fn may_hold_sources(name: &str) -> bool {
     PERHAPS_SOURCES.contains(&name)
 }
 
-/// True for a path in a directory that the specification's scanner skips, whatever git tracks in it: `POST /scan`
-/// does not count it, and it is never a key file or an entry point.
+/// True for a path in a directory that the specification's scanner skips, whatever git tracks there: `POST /scan` does
+/// not count it, and it is never a key file or an entry point.
 pub fn is_beyond_scan(path: &str) -> bool {
     path::ancestors(path).any(|directory| SKIPPED.contains(&path::split(directory).1))
 }
 
-/// True where a directory of this name is left out of lists, unless git tracks a file in it, without being hidden.
+/// True if lists leave out a directory of this name, unless git tracks a file in it. Such a directory is not hidden.
 pub(crate) fn is_skipped(name: &str) -> bool {
     if SKIPPED.contains(&name) {
         return true;
     }
-    // Named like an environment file, a directory is a virtual environment.
+    // A directory with the name of an environment file is a virtual environment.
     let folded = fold(name);
     HIDDEN_TABLE.find(&folded, false) == Some(ENVIRONMENT)
 }
@@ -226,13 +231,13 @@ fn outside(error: PathError) -> &'static str {
     }
 }
 
-/// A name without what some file systems drop from its end.
+/// A name without the end that some file systems ignore.
 fn without_tail(name: &str) -> &str {
     let file = name.split_once(':').map_or(name, |(file, _)| file);
     file.trim_end_matches(['.', ' '])
 }
 
-/// True for a name that a file system may have made up for a longer one: `LONGNA~1.TXT`.
+/// True for a name that a file system may have generated for a longer one: `LONGNA~1.TXT`.
 fn is_short(name: &str) -> bool {
     let (base, extension) = name.split_once('.').unwrap_or((name, ""));
     let Some((start, number)) = base.rsplit_once('~') else {
@@ -247,11 +252,11 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
     path::ancestors(path).chain(std::iter::once(path).filter(|path| !path.is_empty()))
 }
 
-/// One form for all spellings that a case-folding file system takes for the same name.
+/// One form for all spellings that a case-folding file system treats as the same name.
 ///
-/// By way of the upper case, so that characters that have one in common (`ſ` and `s`) meet, and to that by way of the
-/// lower case, because some (`ẞ`) have one whose upper case is yet another (`SS`). Characters that such file systems
-/// ignore are dropped (`.g\u{200c}it` is `.git` on some).
+/// Characters are converted to upper case, because some share an upper case (`ſ` and `s`). Before that they are
+/// converted to lower case, because some (`ẞ`) have a lower case whose upper case differs (`SS`). Characters that such
+/// file systems ignore are removed (`.g\u{200c}it` is `.git` on some).
 pub fn fold(path: &str) -> Cow<'_, str> {
     if path.is_ascii() {
         if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
@@ -272,12 +277,12 @@ pub fn fold(path: &str) -> Cow<'_, str> {
 static HIDDEN_TABLE: LazyLock<RuleTable> = LazyLock::new(|| RuleTable::new(HIDDEN));
 static PROTECTED_TABLE: LazyLock<RuleTable> = LazyLock::new(|| RuleTable::new(PROTECTED));
 
-/// A table made for looking up: whole names by hash, the few open ones in turn.
+/// A table for lookups: whole names by hash, and the few patterns with `*` one after the other.
 struct RuleTable {
     exact: HashMap<&'static str, Rule>,
     /// Text before and after the `*`.
     open: Vec<(&'static str, &'static str, Rule)>,
-    /// Patterns of several parts, by their last one.
+    /// Patterns of several parts, by their last part.
     tails: HashMap<&'static str, Vec<Rule>>,
 }
 
@@ -300,7 +305,7 @@ impl RuleTable {
         table
     }
 
-    /// The reason for which an entry is in the table.
+    /// Reason why an entry is in the table.
     fn find(&self, path: &str, is_directory: bool) -> Option<&'static str> {
         let (_, name) = path::split(path);
         let applies = |rule: &&Rule| rule.applies(name, is_directory);
@@ -324,7 +329,7 @@ impl RuleTable {
         by_name().or_else(by_tail).or_else(by_shape).map(|rule| rule.reason)
     }
 
-    /// Like [`Self::find`], also for a copy (`id_rsa.bak`, `.server.key.swp`).
+    /// Like [`Self::find`], but also for a copy (`id_rsa.bak`, `.server.key.swp`).
     fn find_copy(&self, path: &str, is_directory: bool) -> Option<&'static str> {
         let original = || {
             let original = COPIES.iter().find_map(|ending| path.strip_suffix(ending))?;
@@ -352,9 +357,9 @@ impl Rule {
 struct UserGlob {
     matcher: GlobSet,
     whole_path: bool,
-    /// Path of the root from the base of whole paths, after [`fold`]; empty if they begin at the root.
+    /// Path of the root from the base of whole paths, after [`fold`]; empty if they start at the root.
     below: String,
-    /// Why what it matches is hidden or protected.
+    /// Reason why matching paths are hidden or protected.
     reason: &'static str,
 }
 
@@ -377,7 +382,7 @@ impl UserGlob {
             .case_insensitive(true)
             .build()
             .map_err(|source| error(source.kind().to_string()))?;
-        // `Glob::compile_matcher` panics where the alternatives are nested too deeply.
+        // `Glob::compile_matcher` panics if alternatives are nested too deeply.
         let matcher = GlobSet::builder().add(glob).build();
         Ok(Self {
             matcher: matcher.map_err(|source| error(source.kind().to_string()))?,

@@ -1,7 +1,7 @@
-//! A cache of walks, so that the next opening of a repository need not walk the tree again.
+//! A cache of walks, so that the next opening of a repository does not have to walk the tree again.
 //!
 //! A cached walk is used only after `revalidate` has checked it. Two openings share walks if the root and the rules for
-//! hidden names are equal.
+//! hidden names are the same.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,11 +14,11 @@ use super::tracked::TrackedCache;
 use super::walk::Scan;
 use tool_core::digest::hexadecimal;
 
-/// Walks in the cache: as many repositories as one person works on at a time.
+/// Walks in the cache: as many as the repositories on which one person works at a time.
 const SCANS_KEPT_MAX: usize = 8;
 
-/// Entries of all walks in the cache, of some 200 bytes each: enough for two trees of the size of the Linux kernel. A
-/// larger tree is the only one in the cache; without it, every request would walk again.
+/// Entries of all walks in the cache, of some 200 bytes each: enough for two trees as large as the Linux kernel. A
+/// larger tree is alone in the cache; without it, every request would walk again.
 const SCANS_KEPT_ENTRIES_MAX: usize = 200_000;
 
 /// Cache key of a repository: two openings with equal keys share their walks and their index.
@@ -55,13 +55,13 @@ impl RepositoryKey {
     }
 }
 
-/// The most recent walks of some repositories, and a cache of ignore files for all of them.
+/// The most recent walks of some repositories, and one cache of ignore files for all of them.
 #[derive(Debug, Default)]
 pub struct ScanCache {
     ignore_files: Arc<IgnoreCache>,
-    /// Sorted by last write; the most recent one is last.
+    /// Sorted by the last write; the most recent one is last.
     kept: Mutex<Vec<(RepositoryKey, Arc<Scan>)>>,
-    /// What git tracks, by the root; the most recent one is last.
+    /// What git tracks, by root; the most recent one is last.
     tracked: Mutex<Vec<(PathBuf, Arc<TrackedCache>)>>,
 }
 

@@ -1,20 +1,17 @@
-//! Recognises secrets by their first bytes: private keys and service accounts under any name, and files of settings whose
-//! names often stand for secrets.
-//!
-//! Only the first bytes are examined, because this happens each time a file is opened. Redaction finds keys in the
-//! middle of a file.
+//! Recognises secrets by their first bytes: private keys and service accounts with any name, and settings files that
+//! often hold secrets.
 
 use tool_core::redaction;
 
 use super::path;
 
-/// Bytes of a file that are examined. A service account's `"type"` stands in its first line or two.
+/// Bytes of a file that are examined. The `"type"` of a service account is in its first lines.
 pub(super) const HEAD_BYTES: usize = 512;
 
-/// Bytes examined in a file whose name allows several certificates and a key in it.
+/// Bytes that are examined if the name suggests several certificates with a key.
 pub(super) const BUNDLE_BYTES: usize = 64 * 1024;
 
-/// Bytes of the beginning that [`reason`] needs.
+/// Bytes at the beginning of the file that [`reason`] needs.
 pub(super) fn bytes_wanted(path: &str) -> usize {
     let (_, name) = path::split(path);
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
@@ -28,7 +25,7 @@ pub(super) fn bytes_wanted(path: &str) -> usize {
     }
 }
 
-/// Files of settings that hold a secret or none: they are hidden where they do.
+/// Settings files that may hold a secret: those that do are hidden.
 const SETTINGS: [&str; 8] = [
     ".envrc",
     ".dev.vars",
@@ -44,7 +41,7 @@ fn holds_settings(name: &str) -> bool {
     SETTINGS.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// Why the file of this path that begins with `head` is hidden.
+/// Reason why the file with this path and beginning is hidden.
 pub(super) fn reason(path: &str, head: &[u8]) -> Option<&'static str> {
     let (_, name) = path::split(path);
     if holds_settings(name) && redaction::holds_secret(&String::from_utf8_lossy(head).replace('\0', "")) {
@@ -58,7 +55,7 @@ pub(super) fn reason(path: &str, head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// PEM, OpenSSH, SSH2, PGP, PuTTY and age. A PEM file may open with a certificate or with a bag's attributes.
+/// PEM, OpenSSH, SSH2, PGP, PuTTY and age. A PEM file may begin with a certificate or with attributes of a bag.
 fn is_key(head: &[u8]) -> bool {
     if head.starts_with(b"PuTTY-User-Key-File-") || head.starts_with(b"AGE-SECRET-KEY-") {
         return true;
@@ -74,7 +71,7 @@ fn is_key(head: &[u8]) -> bool {
     is_pem && lines.any(is_key_line)
 }
 
-/// `-----BEGIN RSA PRIVATE KEY-----`, `---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----` and what lies between.
+/// `-----BEGIN RSA PRIVATE KEY-----`, `---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----` and variants in between.
 fn is_key_line(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     line.starts_with(b"----")
@@ -105,7 +102,7 @@ fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
     text.windows(wanted.len()).position(|window| window == wanted)
 }
 
-/// True where a name alone lets one suspect a secret, so that a list looks into the file before it shows it.
+/// True for a name that suggests a secret: a list then reads the file's beginning before it shows the file.
 pub(super) fn is_suspect(name: &str) -> bool {
     if holds_settings(name) {
         return true;

@@ -1,8 +1,7 @@
 //! The paths that git tracks below a root, read from git's index.
 //!
-//! The index is a list of names that a repository's owner may have forged, so it is parsed within bounds. It decides whose
-//! text a file is, and which files a walk lists although their names or an ignore rule speak against it; it names no file
-//! that the walk has not found.
+//! A repository's owner may have forged the index, so it is parsed within limits. It decides whose text a file is, and
+//! which files a walk lists despite their names or an ignore rule. It adds no file that the walk has not found.
 
 use std::fs::Metadata;
 use std::io;
@@ -18,14 +17,14 @@ use crate::reftable::{self, Reader, Reference, References};
 use crate::root;
 use tool_core::digest::hexadecimal;
 
-/// Largest index that is read. The Linux kernel's has 10 MB.
+/// Bytes of the largest index. The Linux kernel's has 10 MB.
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Longest path, as long as the kernel opens one.
+/// Bytes of the longest path, which is the longest that the kernel opens.
 const PATH_BYTES_MAX: usize = 4096;
 
-/// Bytes of all paths, written out: version 4 writes only what differs from the path before, so that 4 MB could stand for
-/// 2 GB. A tree of a million files has 60 MB.
+/// Bytes of all paths in memory. Version 4 stores only the difference to the path before, so 4 MB in a file could stand
+/// for 2 GB. A tree of a million files has 60 MB.
 const PATHS_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Bytes of a file of one line: `HEAD`, `.git`, `commondir`.
@@ -34,10 +33,10 @@ const LINE_BYTES_MAX: u64 = 64 * 1024;
 /// Name of the list of packed references in a git directory.
 const PACKED_REFS: &str = "packed-refs";
 
-/// Largest list of packed references that is searched.
+/// Bytes of the largest list of packed references that is searched.
 const PACKED_REFS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Bytes of an entry before its object id: times, place, mode, owner, size. Flags follow the id.
+/// Bytes of an entry before its object id: times, device and inode, mode, owner, size. Flags follow the id.
 const STAT_BYTES: usize = 40;
 const MODE_AT: usize = 24;
 
@@ -45,10 +44,10 @@ const MODE_AT: usize = 24;
 const SHA1_BYTES: usize = 20;
 const SHA256_BYTES: usize = 32;
 
-/// Flag of an entry: another two bytes of flags follow.
+/// Flag of an entry: two further bytes of flags follow.
 const IS_EXTENDED: u16 = 0x4000;
 
-/// Flag in those two bytes: git keeps the entry out of the work tree (sparse checkout).
+/// Flag in these two bytes: git keeps the entry out of the work tree (sparse checkout).
 const IS_NOT_ON_DISK: u16 = 0x4000;
 
 const GITLINK: u32 = 0o160_000;
@@ -59,13 +58,13 @@ const LINK: u32 = 0o120_000;
 pub struct TrackedPaths {
     /// Files, sorted bytewise, relative to the root.
     files: Vec<String>,
-    /// Directories that the index names as other repositories, sorted.
+    /// Directories that the index records as other repositories, sorted.
     gitlinks: Vec<String>,
     /// The tracked files that are symbolic links.
     links: Vec<String>,
-    /// The tracked files that a sparse checkout keeps out of the work tree. A directory of a sparse index is one entry.
+    /// Tracked files that a sparse checkout keeps out of the work tree. A directory of a sparse index is one entry.
     not_on_disk: Vec<String>,
-    /// There is an index that is not understood: any file may be tracked.
+    /// True if there is an index that cannot be parsed: any file may be tracked.
     is_unknown: bool,
 }
 
@@ -80,22 +79,22 @@ impl TrackedPaths {
         &self.links
     }
 
-    /// True where a file below `directory`, which ends with `/`, is tracked.
+    /// True if a file below `directory`, which ends with `/`, is tracked.
     pub fn holds_below(&self, directory: &str) -> bool {
         has_below(&self.files, directory)
     }
 
-    /// True where another repository that the index names lies below `directory`, which ends with `/`.
+    /// True if the index records another repository below `directory`, which ends with `/`.
     fn links_below(&self, directory: &str) -> bool {
         has_below(&self.gitlinks, directory)
     }
 
-    /// Files below a directory that a sparse checkout keeps out of the work tree.
+    /// Number of files below a directory that a sparse checkout keeps out of the work tree.
     pub(crate) fn not_on_disk(&self, directory: &str) -> usize {
         count_below(&self.not_on_disk, directory)
     }
 
-    /// True where there is an index that is not understood.
+    /// True if there is an index that cannot be parsed.
     pub(crate) fn is_unknown(&self) -> bool {
         self.is_unknown
     }
@@ -104,20 +103,20 @@ impl TrackedPaths {
         self.files.is_empty() && self.gitlinks.is_empty() && !self.is_unknown
     }
 
-    /// True for a directory that the index names as another repository.
+    /// True for a directory that the index records as another repository.
     pub fn is_gitlink(&self, directory: &str) -> bool {
         let find = self.gitlinks.binary_search_by(|link| link.as_str().cmp(directory));
         find.is_ok()
     }
 
-    /// Reads an index. `prefix` is the place of the root in the work tree, with a `/` at its end unless it is empty.
-    /// `None` for a damaged index, and for one whose names are in another file (split). Object ids are SHA-1.
+    /// Parses an index with SHA-1 object ids. `prefix` is the path of the root in the work tree, empty or with a `/` at
+    /// its end. `None` for a damaged index, and for one whose names are in another file (split).
     pub fn parse(index: &[u8], prefix: &str) -> Option<Self> {
         Self::parse_named(index, prefix, SHA1_BYTES, |_| None)
     }
 
-    /// As [`Self::parse`], with object ids of `name_bytes` bytes. `shared` reads the shared file of a split index, by its
-    /// object id.
+    /// Like [`Self::parse`], with object ids of `name_bytes` bytes. `shared` reads the shared file of a split index by
+    /// its object id.
     fn parse_named(
         index: &[u8],
         prefix: &str,
@@ -158,7 +157,7 @@ impl TrackedPaths {
             &mut tracked.not_on_disk,
         ] {
             paths.sort_unstable();
-            // A conflict has an entry for each of its sides.
+            // A conflict has an entry for each side.
             paths.dedup();
         }
         Some(tracked)
@@ -172,7 +171,7 @@ struct IndexEntry {
     is_on_disk: bool,
 }
 
-/// Parses the entries of an index. Also gives the position after them.
+/// Parses the entries of an index. Also returns the position after them.
 fn parse_entries(index: &[u8], name_bytes: usize) -> Option<(Vec<IndexEntry>, usize)> {
     let (flags_at, entry_bytes) = (STAT_BYTES + name_bytes, STAT_BYTES + name_bytes + 2);
     let version = parse_word(index, 4).filter(|version| (2..=4).contains(version))?;
@@ -220,8 +219,8 @@ fn parse_entries(index: &[u8], name_bytes: usize) -> Option<(Vec<IndexEntry>, us
     Some((entries, at))
 }
 
-/// Joins the entries of a split index with those of the shared file that its extension `link` names: without the deleted
-/// ones, and with the new state of the replaced ones.
+/// Joins the entries of a split index with those of the shared file that its extension `link` names, without deleted
+/// entries and with the new state of replaced ones.
 fn join_split(
     own: Vec<IndexEntry>,
     link: &[u8],
@@ -260,10 +259,10 @@ fn join_split(
     Some(entries)
 }
 
-/// The set bits of a compressed bitmap (EWAH), which are below `end`, and the length of the bitmap in bytes.
+/// Parses a compressed bitmap (EWAH). Returns its set bits, which must be below `end`, and its length in bytes.
 fn parse_bitmap(bytes: &[u8], end: usize) -> Option<(Vec<usize>, usize)> {
     let words = parse_word(bytes, 4)? as usize;
-    // Of the words that count others, each but the first stands for at least one word that is not written.
+    // Each run word but the first stands for at least one word that is not stored.
     if words > end / 64 + 2 {
         return None;
     }
@@ -276,7 +275,8 @@ fn parse_bitmap(bytes: &[u8], end: usize) -> Option<(Vec<usize>, usize)> {
         .map(|word| u64::from_be_bytes(*word));
     let (mut bits, mut at) = (Vec::new(), 0_usize);
     while let Some(run) = words.next() {
-        // A run: a bit, the number of words filled with it (32 bits), and the number of literal words that follow (31).
+        // A run word holds a bit, the number of words filled with it (32 bits), and the number of literal words that
+        // follow (31).
         let filled = usize::try_from((run >> 1 & 0xffff_ffff) * 64).ok()?;
         if run & 1 == 1 {
             bits.extend(at..at.checked_add(filled).filter(|filled| *filled <= end)?);
@@ -297,7 +297,7 @@ fn parse_word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// Number of sorted paths that are `directory` or lie below it; the empty string is the root.
+/// Number of sorted paths that are `directory` or below it; the empty string is the root.
 pub(crate) fn count_below(sorted: &[String], directory: &str) -> usize {
     if directory.is_empty() {
         return sorted.len();
@@ -312,24 +312,25 @@ fn has_below(sorted: &[String], directory: &str) -> bool {
     sorted.get(at).is_some_and(|path| path.starts_with(directory))
 }
 
-/// Parses git's number of variable length at a position. Also gives the position after it.
+/// Parses a number of variable length at a position. Also returns the position after it.
 fn parse_varint(bytes: &[u8], at: usize) -> Option<(usize, usize)> {
     let mut reader = Reader(bytes.get(at..)?);
     let number = reader.length()?;
     Some((number, bytes.len() - reader.0.len()))
 }
 
-/// Keeps what was read of an index, and of packed references or tables, for as long as these files stay as they are.
+/// Caches what was read from an index, and from packed references or tables, while these files are unchanged.
 #[derive(Debug, Default)]
 pub(crate) struct TrackedCache {
     index: Mutex<Option<(FileStamp, Option<Arc<TrackedPaths>>)>>,
     commit: Mutex<Option<KnownCommit>>,
 }
 
-/// Identity, size and times of a file. Git replaces an index, packed references or a list of tables for each change.
+/// Identity, size and times of a file. git replaces an index, packed references or a list of tables for each change.
 type FileStamp = (u64, u64, u64, i64, i64, i64, i64);
 
-/// Whether a branch has a commit, by the files that were asked: the packed references, or the two lists of tables.
+/// Whether a branch has a commit, with the stamps of the files that said so: the packed references, or two lists of
+/// tables.
 #[derive(Debug)]
 struct KnownCommit {
     branch: String,
@@ -338,12 +339,12 @@ struct KnownCommit {
 }
 
 impl TrackedCache {
-    /// The tracked paths below `root`. `None` outside git, and where nothing below the root is tracked.
+    /// The tracked paths below `root`. `None` outside of git, and if nothing below the root is tracked.
     pub(crate) fn read(&self, root: &Path) -> Option<Arc<TrackedPaths>> {
         self.read_index(&GitLayout::find(root)?)
     }
 
-    /// As [`Self::read`]; also `None` before the first commit.
+    /// Like [`Self::read`]; also `None` before the first commit.
     pub(crate) fn read_committed(&self, root: &Path) -> Option<Arc<TrackedPaths>> {
         let layout = GitLayout::find(root)?;
         let tracked = self.read_index(&layout)?;
@@ -372,7 +373,7 @@ impl TrackedCache {
             .and_then(parse)
             .unwrap_or_else(unknown);
         let tracked = Some(tracked).filter(|tracked| !tracked.is_empty());
-        // An index that git has only refreshed gives the same paths, and the same answer to who holds them.
+        // git may have refreshed the index without changing paths: the same value then keeps caches valid.
         let before = kept.take().and_then(|(_, before)| before);
         let tracked = match (tracked, before) {
             (Some(now), Some(before)) if *before == now => Some(before),
@@ -383,10 +384,10 @@ impl TrackedCache {
     }
 }
 
-/// A work tree that a walk meets: the root's own, or one below it. Its index is read where the walk first asks.
+/// A work tree in a walk: the root's, or one below it. Its index is read when the walk first asks.
 #[derive(Debug)]
 pub(crate) struct TrackedTree {
-    /// Its top directory, relative to the root of the walk; empty for the root's own.
+    /// Top directory, relative to the root of the walk; empty for the root's work tree.
     top: String,
     root: PathBuf,
     cache: Arc<TrackedCache>,
@@ -422,7 +423,7 @@ impl TrackedTree {
         })
     }
 
-    /// What it tracks. A walk asks only about what it would drop.
+    /// The tracked paths. A walk asks only about what it would leave out.
     fn paths(&self) -> Option<&TrackedPaths> {
         let read = || self.cache.read(&self.root.join(&self.top));
         self.paths.get_or_init(read).as_deref()
@@ -452,7 +453,7 @@ impl TrackedTree {
         path.strip_prefix(self.top.as_str()).unwrap_or(path)
     }
 
-    /// What it tracks, where the checkout is sparse: nothing else costs a look at the index.
+    /// The tracked paths of a sparse checkout; other checkouts do not need the index here.
     pub(crate) fn sparse(&self) -> Option<Arc<TrackedPaths>> {
         let layout = GitLayout::find(&self.root);
         let is_sparse = layout.is_some_and(|layout| layout.git.join("info/sparse-checkout").exists());
@@ -460,7 +461,7 @@ impl TrackedTree {
         self.paths.get()?.clone()
     }
 
-    /// The answer of the index, where it was asked.
+    /// The answer of the index, if it was asked.
     pub(crate) fn asked(&self) -> Option<AskedIndex> {
         let paths = self.paths.get()?.clone();
         Some(AskedIndex {
@@ -480,7 +481,7 @@ pub(crate) struct AskedIndex {
 }
 
 impl AskedIndex {
-    /// True where the index still gives this answer. It is parsed again only where it is another file.
+    /// True if the index still gives this answer. It is parsed again only if the file was replaced.
     pub(crate) fn is_same(&self, root: &Path) -> bool {
         self.cache.read(&root.join(&self.top)) == self.paths
     }
@@ -500,11 +501,11 @@ fn stamp(metadata: &Metadata) -> FileStamp {
 
 /// The git directories of the work tree that holds a root.
 pub(crate) struct GitLayout {
-    /// `HEAD` and the index.
+    /// Holds `HEAD` and the index.
     git: PathBuf,
-    /// Branches, and the records of linked work trees.
+    /// Holds the branches, and the records of linked work trees.
     common: PathBuf,
-    /// The place of the root in the work tree, with a `/` at its end unless it is empty.
+    /// Path of the root in the work tree, empty or with a `/` at its end.
     prefix: String,
 }
 
@@ -527,9 +528,9 @@ impl GitLayout {
         Some(Self { git, common, prefix })
     }
 
-    /// True once the branch has a commit, and where a file that would say so cannot be read. Before the first commit nothing
-    /// but the index could be the user's. `kept` is the last answer of packed references or tables, which are read again only
-    /// where git has replaced them.
+    /// True if the branch has a commit, or a file that would say so cannot be read. Before the first commit, all files
+    /// could be the user's except those in the index. `kept` is the last answer from packed references or tables, which
+    /// are read again only if git has replaced them.
     fn has_commit(&self, kept: &Mutex<Option<KnownCommit>>) -> bool {
         let head = self.git.join("HEAD");
         let Some(head) = first_line(&head) else {
@@ -538,7 +539,7 @@ impl GitLayout {
         let Some(branch) = head.strip_prefix("ref:").map(str::trim) else {
             return true;
         };
-        // With reftable, this file names no branch.
+        // With reftable, git writes this name instead of a branch.
         let has_tables = branch == "refs/heads/.invalid";
         if !has_tables && self.common.join(branch).is_file() {
             return true;
@@ -549,7 +550,7 @@ impl GitLayout {
         } else {
             vec![self.common.join(PACKED_REFS)]
         };
-        // Before these files are read: one that git replaces meanwhile is another one at the next call.
+        // Taken before the files are read: if git replaces one meanwhile, the next call reads it again.
         let stamp_of = |path: &PathBuf| path.symlink_metadata().ok().map(|metadata| stamp(&metadata));
         let stamps: Option<Vec<FileStamp>> = asked.iter().map(stamp_of).collect();
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -572,7 +573,7 @@ impl GitLayout {
         has_commit
     }
 
-    /// True where the packed references name the branch, or cannot be read.
+    /// True if the packed references name the branch, or cannot be read.
     fn is_packed(&self, branch: &str) -> bool {
         let place = self.common.join(PACKED_REFS);
         let packed = open_file(&place).and_then(|(file, _)| read_bounded(file, PACKED_REFS_BYTES_MAX));
@@ -584,14 +585,14 @@ impl GitLayout {
         packed.lines().any(|line| line.ends_with(&name))
     }
 
-    /// True where `HEAD` names a commit, or a branch that is there. Of a linked work tree, branches are the repository's.
+    /// True if `HEAD` names a commit or an existing branch. The branches of a linked work tree are in the repository.
     fn read_tables(&self) -> io::Result<bool> {
         let read = |git: &Path| References::read(&git.join(reftable::FOLDER));
         let own = read(&self.git)?;
         match own.by_name.get("HEAD") {
             Some(Reference::Symbolic(branch)) if self.git == self.common => Ok(own.by_name.contains_key(branch)),
             Some(Reference::Symbolic(branch)) => Ok(read(&self.common)?.by_name.contains_key(branch)),
-            // Git writes `HEAD` first of all.
+            // `HEAD` is the first reference that git writes.
             Some(Reference::Object { .. }) | None => Ok(true),
         }
     }
@@ -604,7 +605,7 @@ impl GitLayout {
         git_settings::each(
             &String::from_utf8_lossy(&config.unwrap_or_default()),
             |section, key, value| {
-                // The last one counts.
+                // The last setting counts.
                 if (section, key) == ("extensions", "objectformat") {
                     is_sha256 = value == "sha256";
                 }
@@ -613,8 +614,8 @@ impl GitLayout {
         if is_sha256 { SHA256_BYTES } else { SHA1_BYTES }
     }
 
-    /// True where `work_tree`, a directory with a `.git`, is a linked work tree of this very repository: its `.git` leads to
-    /// a record that this repository keeps, and the record leads back. A stranger's files cannot write such a record.
+    /// True if `work_tree`, a directory with a `.git`, is a linked work tree of this repository: its `.git` leads to a
+    /// record of this repository, and the record leads back. Files of a stranger cannot create such a record.
     pub(crate) fn has_linked(&self, work_tree: &Path) -> bool {
         let link = work_tree.join(".git");
         let leads = || {
@@ -634,7 +635,7 @@ impl GitLayout {
     }
 }
 
-/// True if the file exists, and if the system does not say whether it does.
+/// True if the file exists, or the system does not say whether it does.
 fn may_exist(path: &Path) -> bool {
     let found = path.symlink_metadata();
     found.map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |_| true)

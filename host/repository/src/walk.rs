@@ -1,9 +1,9 @@
-//! The walk of the whole tree: which files there are, ignore rules, skipped directories and hidden names applied. What git
-//! tracks is part of the tree, whatever an ignore rule of git or the list of skipped directories says.
+//! Walks the whole tree and lists its files, after ignore rules, skipped directories and hidden names. Files that git
+//! tracks are listed despite ignore rules of git and skipped directories.
 //!
 //! Threads share a stack of directories. One thread lists each directory, on a handle that was opened beneath the root
-//! without links. The walk opens only the few files whose names suggest a key. It also finds out what names do not
-//! tell: the directories that are git directories, and the inodes of hidden files.
+//! without following links. The walk opens only the few files whose names suggest a key. It also finds what names do
+//! not say: which directories are git directories, and the inodes of hidden files.
 
 use std::collections::HashSet;
 use std::ffi::CString;
@@ -36,24 +36,25 @@ pub struct FileList {
     pub files: Vec<FileEntry>,
     /// Directories that were walked, without the root, sorted by path bytewise.
     pub directories: Vec<String>,
-    /// Entries that are hidden; directories count once.
+    /// Hidden entries; a directory counts as one.
     pub hidden: u64,
-    /// Entries whose name is not UTF-8, and which are in no list for that reason.
+    /// Entries whose names are not UTF-8, which no list can hold.
     pub not_utf8: u64,
-    /// The directories that hold them, with their numbers.
+    /// Directories with such entries, and their numbers.
     pub not_utf8_in: Vec<(String, u64)>,
-    /// Directories that were not walked because of their names, or as environments of Python, sorted by path bytewise.
+    /// Directories that were not entered because of their names, or as virtual environments of Python, sorted by path
+    /// bytewise.
     pub skipped: Vec<String>,
-    /// Entries that an ignore rule leaves out, or that git does not track where only tracked files count, sorted by path
-    /// bytewise; a directory is one entry. At most 10,000 of them.
+    /// Entries that an ignore rule leaves out, or that git does not track where only tracked files count, sorted by
+    /// path bytewise. A directory is one entry. At most 10,000.
     pub ignored: Vec<String>,
-    /// What git tracks, of a sparse checkout.
+    /// What git tracks, for a sparse checkout.
     pub sparse: Option<Arc<TrackedPaths>>,
     /// Directories and files that could not be read.
     pub unreadable: u64,
-    /// Ignore files that are over a budget, and whose rules are not applied for that reason.
+    /// Ignore files over a budget, whose rules are not applied.
     pub skipped_ignores: SkippedIgnores,
-    /// False if the limit of time or of entries ended the walk early.
+    /// False if the limit on time or entries ended the walk early.
     pub complete: bool,
 }
 
@@ -62,7 +63,7 @@ pub struct FileList {
 pub struct FileEntry {
     /// Relative to the root, separated by `/`.
     pub path: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Time of the last modification in nanoseconds since 1970.
     pub modified_ns: i128,
@@ -78,7 +79,7 @@ impl FileList {
         self.files.get(self.index_of(path)?)
     }
 
-    /// The place of a normal path.
+    /// Index of a normal path in the list.
     pub fn index_of(&self, path: &str) -> Option<usize> {
         self.files.binary_search_by(|entry| entry.path.as_str().cmp(path)).ok()
     }
@@ -88,16 +89,16 @@ impl FileList {
         &self.files[self.range_beneath(directory)]
     }
 
-    /// Position of [`Self::beneath`] in the list.
+    /// Range of [`Self::beneath`] in the list.
     pub fn range_beneath(&self, directory: &str) -> Range<usize> {
         if directory.is_empty() {
             return 0..self.files.len();
         }
-        // `/` is followed by `0`: everything that starts with `directory/` lies between the two.
+        // `0` is the character after `/`: everything that starts with `directory/` is between the two.
         self.at(&format!("{directory}/"))..self.at(&format!("{directory}0"))
     }
 
-    /// The union of this list and others.
+    /// Joins this list with others.
     #[must_use]
     pub fn joined(&self, others: &[Arc<Self>]) -> Self {
         let mut joined = self.clone();
@@ -112,7 +113,7 @@ impl FileList {
         joined
     }
 
-    /// True where a walk has entered the directory.
+    /// True if the walk has entered the directory.
     pub fn has_walked(&self, directory: &str) -> bool {
         directory.is_empty()
             || self
@@ -121,7 +122,7 @@ impl FileList {
                 .is_ok()
     }
 
-    /// What is not in the list of what lies below a directory; the empty string is the root.
+    /// What the list leaves out below a directory; the empty string is the root.
     pub fn not_listed(&self, directory: &str) -> NotListed {
         let below =
             |path: &str| directory.is_empty() || path == directory || path.starts_with(&format!("{directory}/"));
@@ -136,23 +137,23 @@ impl FileList {
         }
     }
 
-    /// Position of the first file whose path is not before this one.
+    /// Index of the first file whose path is not before this one.
     pub fn at(&self, bound: &str) -> usize {
         self.files.partition_point(|entry| entry.path.as_str() < bound)
     }
 }
 
-/// Skipped directories that are named where all are counted.
+/// Skipped directories that are named; all are counted.
 const SKIPPED_NAMED_MAX: usize = 3;
 
-/// Numbers of what a list leaves out, without what is hidden.
+/// Numbers of entries that a list leaves out, without hidden ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NotListed {
-    /// Directories that were not entered because of their names, or as environments of Python.
+    /// Directories that were not entered because of their names, or as virtual environments of Python.
     pub skipped: usize,
     /// The first of them.
     pub skipped_named: Vec<String>,
-    /// Entries that an ignore rule covers; a directory is one. At most 10,000 are known.
+    /// Entries that an ignore rule covers; a directory is one entry. At most 10,000 are known.
     pub ignored: usize,
     /// Entries whose names are not UTF-8.
     pub not_utf8: u64,
@@ -160,7 +161,7 @@ pub struct NotListed {
     pub not_on_disk: usize,
 }
 
-/// Why there is no list.
+/// Reason why there is no list.
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
     /// The session ended.
@@ -179,7 +180,7 @@ pub enum ScanError {
 /// Ignored entries that a list names, so that a search can count those below a directory.
 const IGNORED_KEPT_MAX: usize = 10_000;
 
-/// Threads of a walk on a machine with so many cores.
+/// Threads of a walk on a machine with this number of cores.
 pub(super) fn threads(cores: usize) -> usize {
     cores.min(SCAN_THREADS_MAX)
 }
@@ -189,7 +190,7 @@ pub(super) fn threads(cores: usize) -> usize {
 pub(crate) struct WalkBounds {
     pub time: Duration,
     pub entries: u64,
-    /// Time before a walk in which nothing may have changed, if its list is to be used again.
+    /// Time before a walk in which nothing may have changed, for its list to be used again.
     pub settling: Duration,
 }
 
@@ -203,13 +204,13 @@ impl Default for WalkBounds {
     }
 }
 
-/// Result of a walk: the list, and the data that keeps it valid.
+/// Result of a walk: the list, and the data to revalidate it.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     pub(super) list: Arc<FileList>,
-    /// Identities of hidden files, whatever their names.
+    /// Identities of hidden files, independent of their names.
     pub(super) hidden: HashSet<Identity>,
-    /// Directories that were entered: neither they nor any directory above them is hidden or a git directory.
+    /// Directories that were entered: neither they nor directories above them are hidden or git directories.
     pub(super) walked: HashSet<String>,
     /// Fingerprints by which the list is revalidated.
     pub(super) basis: ScanBasis,
@@ -226,16 +227,16 @@ impl Scan {
 pub(super) struct WalkedTree<'a> {
     pub(super) root: &'a Root,
     pub(super) rules: &'a Rules,
-    /// The rules that come from outside the root.
+    /// Rules from outside of the root.
     pub(super) ignores: Arc<Ignores>,
     pub(super) reader: IgnoreReader<'a>,
     /// What git tracks in the root's work tree.
     pub(super) tracked: Arc<TrackedTree>,
-    /// The state directory, where it exists.
+    /// The state directory, if it exists.
     pub(super) state: Option<Identity>,
 }
 
-/// Walks the whole tree, or what lies below the directory `start`, which is entered whatever its name.
+/// Walks the whole tree, or what is below the directory `start`, which is entered whatever its name is.
 pub(super) fn scan(
     tree: &WalkedTree<'_>,
     start: &str,
@@ -333,9 +334,9 @@ fn merge(parts: Vec<WalkResult>, mut basis: ScanBasis, complete: bool, skipped_i
 struct WalkResult {
     list: FileList,
     hidden: Vec<Identity>,
-    /// Directories that were read and ignore files in them, with what they were.
+    /// Directories that were read, and ignore files in them, with their fingerprints.
     basis: Vec<(String, Option<ScanFingerprint>)>,
-    /// Work trees below the root's.
+    /// Work trees below that of the root.
     trees: Vec<Arc<TrackedTree>>,
 }
 
@@ -344,23 +345,23 @@ struct WalkResult {
 pub(super) struct WalkScope {
     ignores: Arc<Ignores>,
     tracked: Arc<TrackedTree>,
-    /// True where only files that git tracks count.
+    /// True if only files that git tracks count.
     tracked_only: bool,
 }
 
 /// A directory to list.
 enum WalkJob {
-    /// For the list.
+    /// A directory for the list.
     Visible { path: String, scope: WalkScope },
-    /// Hidden: only the identities of what it holds are of interest.
+    /// A hidden directory: only the identities of its files are recorded.
     Hidden { path: String, depth: usize },
 }
 
 struct Queue {
     jobs: Vec<WalkJob>,
-    /// True once a thread has taken the root: a walk that is out of time has at least its files.
+    /// True once a thread has taken the root. A walk without time then has at least the root's files.
     begun: bool,
-    /// Threads at work, each of which may add jobs.
+    /// Threads that work on a directory, each of which may add jobs.
     busy: usize,
 }
 
@@ -379,7 +380,7 @@ impl Queue {
 
 struct TreeWalk<'a> {
     tree: &'a WalkedTree<'a>,
-    /// The directory at which it begins.
+    /// The directory where the walk begins.
     start: &'a str,
     cancel: &'a CancellationToken,
     entries_max: u64,
@@ -391,7 +392,8 @@ struct TreeWalk<'a> {
     changed: Condvar,
 }
 
-/// A thread at work on one directory. Ends also where the thread panics, so that the others do not wait for it.
+/// A thread that works on one directory. It is dropped even if the thread panics, so that the others do not wait for
+/// it.
 struct Busy<'a>(&'a TreeWalk<'a>);
 
 impl Busy<'_> {
@@ -411,7 +413,7 @@ impl Drop for Busy<'_> {
 }
 
 impl TreeWalk<'_> {
-    /// One thread: takes directories until none is left and no other thread can add one.
+    /// Runs one thread: takes directories until none is left and no other thread can add one.
     fn work(&self) -> WalkResult {
         let mut found = WalkResult::default();
         let mut more = Vec::new();
@@ -443,7 +445,7 @@ impl TreeWalk<'_> {
         }
     }
 
-    /// True where the walk has to end: cancelled, out of time, or over its number of entries.
+    /// True if the walk has to end: it was cancelled, or its limit on time or entries is reached.
     fn is_over(&self) -> bool {
         if self.cancel.is_cancelled() {
             return true;
@@ -477,7 +479,7 @@ impl TreeWalk<'_> {
             scope.tracked_only = true;
         }
         let Ok(handle) = listing.directory.fd() else { return };
-        // Before they are read, so that a change in between is noticed.
+        // Recorded before they are read, so that a change meanwhile is noticed.
         fingerprint::fingerprint_ignore_files(handle, &path, |name| listing.has(name), &mut found.basis);
         if listing.has(".git") && !path.is_empty() {
             scope = scope.enter_tree(&path);
@@ -486,7 +488,7 @@ impl TreeWalk<'_> {
         scope.ignores = listing.ignores(&scope.ignores, handle, &path, &self.tree.reader);
         for (count, entry) in listing.entries.iter().enumerate() {
             let is_cancelled = count % ENTRIES_BETWEEN_CHECKS == 0 && self.cancel.is_cancelled();
-            // The files of the root are found even where there is no time at all.
+            // The files of the root are found even without any time.
             if is_cancelled || (count % 256 == 255 && self.is_over()) {
                 break;
             }
@@ -507,7 +509,7 @@ impl TreeWalk<'_> {
     ) {
         let path = path::join(parent, &entry.name);
         let kind = entry.kind(directory);
-        // Before it is judged by its content: once that is another, so may be the list.
+        // Recorded before the content is judged: if the content changes, the list may change.
         if kind == FileType::RegularFile && secrets::is_suspect(&entry.name) {
             let stat = stat_at(directory, &entry.name);
             found
@@ -538,8 +540,8 @@ impl TreeWalk<'_> {
         }
     }
 
-    /// Remembers what a hidden directory holds, so that a hard link to it is refused elsewhere. Of git's object store,
-    /// which holds thousands of files that are secret in no other sense than the tree itself, nothing is remembered.
+    /// Records the files of a hidden directory, so that hard links to them are refused elsewhere. git's object store is
+    /// left out: its thousands of files are not more secret than the tree.
     fn hidden(&self, path: &str, depth: usize, found: &mut WalkResult, more: &mut Vec<WalkJob>) {
         let Some(listing) = self.list(path) else { return };
         let Ok(handle) = listing.directory.fd() else { return };
@@ -574,7 +576,7 @@ impl TreeWalk<'_> {
     }
 }
 
-/// Entries of a directory between two checks of deadline and cancellation. Matching an entry takes long where there are
+/// Entries of a directory between two checks of deadline and cancellation. Matching an entry takes long if there are
 /// many rules.
 const ENTRIES_BETWEEN_CHECKS: usize = 16;
 
@@ -582,9 +584,9 @@ const ENTRIES_BETWEEN_CHECKS: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Hidden,
-    /// By the name of a directory.
+    /// Left out by the name of a directory.
     Skipped,
-    /// By an ignore rule, or not tracked where only tracked files count.
+    /// Left out by an ignore rule, or not tracked where only tracked files count.
     Ignored,
     Listed,
     /// A directory of which only the files count that git tracks.
@@ -592,7 +594,7 @@ enum Verdict {
 }
 
 impl WalkScope {
-    /// The rules in a directory, before its own ignore files, by the verdict on it.
+    /// The rules inside of a directory, before its own ignore files, for the verdict on it.
     fn enter(&self, verdict: Verdict) -> Self {
         Self {
             tracked_only: verdict == Verdict::TrackedOnly,
@@ -609,7 +611,8 @@ impl WalkScope {
         }
     }
 
-    /// Judges an entry by its name, ignore rules, and what git tracks. Only what would be dropped costs a look at the index.
+    /// Judges an entry by its name, ignore rules, and what git tracks. The index is asked only about entries that would
+    /// be left out.
     fn judge(&self, path: &str, is_directory: bool) -> Verdict {
         let name = path::split(path).1;
         let is_skipped = is_directory && rules::is_skipped(name);
@@ -639,7 +642,7 @@ impl WalkScope {
 }
 
 impl WalkedTree<'_> {
-    /// The rules that hold at the root, before its own ignore files.
+    /// The rules at the root, before its own ignore files.
     fn scope(&self) -> WalkScope {
         WalkScope {
             ignores: Arc::clone(&self.ignores),
@@ -674,7 +677,7 @@ impl WalkedTree<'_> {
         verdict
     }
 
-    /// Judges a directory by what it is and holds, which [`Self::judge`] leaves to the walk that will read it anyway.
+    /// Judges a directory by its entries, which [`Self::judge`] leaves to the walk that will read it.
     fn judge_directory(&self, directory: BorrowedFd<'_>, path: &str, scope: &WalkScope) -> Verdict {
         let name = path::split(path).1;
         let identity = stat_at(directory, name).map(|stat| Identity::of(&stat)).ok();
@@ -689,7 +692,7 @@ impl WalkedTree<'_> {
         }
     }
 
-    /// True for a file that a walk would leave out, were it there: by a hidden or skipped name, or by an ignore rule.
+    /// True for a file that a walk would leave out if it existed: by a hidden or skipped name, or by an ignore rule.
     pub(super) fn leaves_out(&self, path: &str) -> bool {
         let judge = |scope: &WalkScope, path: &str, is_directory: bool| {
             let is_hidden = self.rules.hidden_entry(&rules::fold(path), is_directory).is_some();
@@ -708,7 +711,7 @@ impl WalkedTree<'_> {
                     None => return true,
                 }
             }
-            // One that is not there has no ignore file.
+            // A directory that does not exist has no ignore file.
             let Ok(handle) = self.root.open_directory(directory) else {
                 continue;
             };
@@ -719,7 +722,7 @@ impl WalkedTree<'_> {
         judge(&scope, path, false).is_none()
     }
 
-    /// Applies the rules of a directory itself to what holds in it.
+    /// Applies the rules of a directory to everything in it.
     fn enter(
         &self,
         scope: &mut WalkScope,
@@ -751,7 +754,7 @@ impl WalkedTree<'_> {
         }
     }
 
-    /// The rules that hold in the directory that holds `path`, which the caller has judged.
+    /// The rules in the directory that contains `path`, which the caller has judged.
     fn scope_around(&self, path: &str, entries_max: u64) -> Result<WalkScope, ScanError> {
         let mut scope = self.scope();
         for directory in std::iter::once("").chain(path::ancestors(path)) {
@@ -768,8 +771,7 @@ impl WalkedTree<'_> {
         Ok(scope)
     }
 
-    /// The entries of one directory. `ignores` are those of the directory above; the caller has judged the directory
-    /// itself.
+    /// The entries of one directory, which the caller has judged.
     pub(super) fn entries(&self, path: &str, entries_max: u64) -> Result<DirectoryList, ScanError> {
         let mut scope = self.scope_around(path, entries_max)?;
         let handle = self.root.open_directory(path);
@@ -798,7 +800,7 @@ impl WalkedTree<'_> {
         })
     }
 
-    /// An entry of a directory as a list shows it, unless it is left out.
+    /// An entry of a directory for a list, unless it is left out.
     fn listed_entry(
         &self,
         directory: BorrowedFd<'_>,
@@ -831,9 +833,10 @@ impl WalkedTree<'_> {
 pub struct DirectoryList {
     /// Sorted by path bytewise.
     pub entries: Vec<ListedEntry>,
-    /// Entries that an ignore rule, a skipped directory or a hidden name leaves out, or whose name is not UTF-8.
+    /// Entries that were left out: by an ignore rule, as a skipped directory, by a hidden name, or because the name is
+    /// not UTF-8.
     pub left_out: u32,
-    /// Ignore files that are over a budget, and whose rules are not applied for that reason.
+    /// Ignore files over a budget, whose rules are not applied.
     pub skipped_ignores: SkippedIgnores,
 }
 
@@ -851,14 +854,14 @@ pub struct ListedEntry {
 /// Names of a directory between two checks of deadline and cancellation. Reading a name takes less than a microsecond.
 const NAMES_BETWEEN_CHECKS: u64 = 1_024;
 
-/// A directory as the system lists it.
+/// The content of a directory as the system lists it.
 struct Listing {
     directory: Dir,
     entries: Vec<DirectoryEntry>,
     not_utf8: u64,
-    /// True where there are more entries than were wanted, or where the caller did not wait for all of them.
+    /// True if there are more entries than wanted, or the caller did not wait for all of them.
     is_cut: bool,
-    /// The directory as it was before it was read.
+    /// The directory's fingerprint before it was read.
     stamp: ScanFingerprint,
 }
 
@@ -868,7 +871,7 @@ struct DirectoryEntry {
 }
 
 impl DirectoryEntry {
-    /// Kind of the entry; asked for only if the file system did not give it with the name.
+    /// Kind of the entry. The system is asked only if the listing did not contain it.
     fn kind(&self, directory: BorrowedFd<'_>) -> FileType {
         if self.kind != FileType::Unknown {
             return self.kind;
@@ -878,7 +881,7 @@ impl DirectoryEntry {
 }
 
 impl Listing {
-    /// Reads at most `entries_max` entries, and fewer once `is_over` answers true.
+    /// Reads at most `entries_max` entries, and fewer once `is_over` is true.
     fn read(handle: OwnedFd, entries_max: u64, is_over: impl Fn() -> bool) -> Result<Self, rustix::io::Errno> {
         let stamp = ScanFingerprint::of(&rustix::fs::fstat(&handle)?);
         let mut listing = Self {
@@ -911,7 +914,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// The rules that hold in this directory, given those of the one above it.
+    /// The rules in this directory, given those of the directory above.
     fn ignores(
         &self,
         outer: &Arc<Ignores>,
@@ -948,7 +951,7 @@ fn size_of(directory: BorrowedFd<'_>, name: &str, kind: EntryKind) -> u64 {
     }
 }
 
-/// True where a file whose name made it suspect begins like a secret.
+/// True if a file with a suspicious name begins like a secret.
 pub(super) fn secret_at(directory: BorrowedFd<'_>, name: &str) -> bool {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let Ok(file) = rustix::fs::openat(directory, name, flags, Mode::empty()) else {

@@ -1,3 +1,5 @@
+//! Frames on the socket between the engine and a helper: two lengths, a JSON text, and bytes.
+//!
 //! Both ends bound what they read. The engine's end waits in short steps, between which it checks the clock and the
 //! session's token; a helper just waits.
 
