@@ -4,10 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::CallContext;
+use crate::Failure;
 use crate::bindings::tool::skill::answer as wit;
-use crate::bindings::tool::skill::types::Failure;
 use crate::budget::{CallBudget, Stop, mebibytes};
-use crate::failure::failure;
 use tool_core::api::{Citation, ErrorKind, Media};
 use tool_core::text::{beginning, clean, clean_line};
 use tool_repository::normalise;
@@ -36,7 +35,7 @@ pub(crate) struct AnswerParts {
 
 impl AnswerParts {
     pub(crate) fn cite(&mut self, citation: &wit::Citation) -> Result<(), Failure> {
-        let invalid = |message: String| Err(failure("invalid-arguments", message));
+        let invalid = |message: String| Err(Failure::invalid_arguments(message));
         let path = match normalise(&citation.path) {
             Ok(path) if !path.is_empty() && clean_line(&path) == path => path,
             _ => {
@@ -57,10 +56,9 @@ impl AnswerParts {
             return Ok(());
         }
         if self.citations.len() >= CITATIONS_MAX {
-            return Err(failure(
-                "limit",
-                format!("an answer has at most {CITATIONS_MAX} citations"),
-            ));
+            return Err(Failure::limit(format!(
+                "an answer has at most {CITATIONS_MAX} citations"
+            )));
         }
         self.citations.push(citation);
         Ok(())
@@ -70,17 +68,15 @@ impl AnswerParts {
         let bytes = media.content.len();
         if self.media.len() >= MEDIA_MAX || self.media_bytes + bytes > MEDIA_BYTES_MAX {
             let kibibytes = MEDIA_BYTES_MAX / 1024;
-            return Err(failure(
-                "limit",
-                format!("an answer has at most {MEDIA_MAX} images and diagrams, and {kibibytes} KiB of them"),
-            ));
+            return Err(Failure::limit(format!(
+                "an answer has at most {MEDIA_MAX} images and diagrams, and {kibibytes} KiB of them"
+            )));
         }
         let alternative = clean(&media.alternative).trim().to_owned();
         if alternative.is_empty() || alternative.len() > ALTERNATIVE_BYTES_MAX {
-            return Err(failure(
-                "invalid-arguments",
-                format!("an image or a diagram needs an alternative text of at most {ALTERNATIVE_BYTES_MAX} bytes"),
-            ));
+            return Err(Failure::invalid_arguments(format!(
+                "an image or a diagram needs an alternative text of at most {ALTERNATIVE_BYTES_MAX} bytes"
+            )));
         }
         let data = encode(&media.media_type, media.content)?;
         self.media_bytes += bytes;
@@ -168,7 +164,7 @@ fn encode(media_type: &str, content: Vec<u8>) -> Result<String, Failure> {
         Media::MERMAID => {
             return String::from_utf8(content)
                 .map(|text| clean(&text).into_owned())
-                .map_err(|_| failure("invalid-arguments", "the source of a diagram is not UTF-8".to_owned()));
+                .map_err(|_| Failure::invalid_arguments("the source of a diagram is not UTF-8"));
         }
         _ => {
             let message = format!(
@@ -176,16 +172,13 @@ fn encode(media_type: &str, content: Vec<u8>) -> Result<String, Failure> {
                 clean_line(beginning(media_type, 100)),
                 Media::MERMAID
             );
-            return Err(failure("invalid-arguments", message));
+            return Err(Failure::invalid_arguments(message));
         }
     };
     if is_of_type {
         Ok(BASE64.encode(content))
     } else {
-        Err(failure(
-            "invalid-arguments",
-            format!("the content is no `{media_type}`"),
-        ))
+        Err(Failure::invalid_arguments(format!("the content is no `{media_type}`")))
     }
 }
 
@@ -218,20 +211,26 @@ mod tests {
         let mut parts = AnswerParts::default();
         for odd in ["../a", "/a", "", "a\nb", "a\u{202e}"] {
             let refused = parts.cite(&citation(odd, None)).expect_err("it is no path");
-            assert_eq!(refused.code, "invalid-arguments", "{odd:?}");
+            assert_eq!(refused.kind.code(), "invalid-arguments", "{odd:?}");
         }
         assert!(parts.cite(&citation("a.rs", Some(0))).is_err());
         for line in (1..=CITATIONS_MAX as u32).chain([1]) {
             assert!(parts.cite(&citation("./a.rs", Some(line))).is_ok());
         }
         let refused = parts.cite(&citation("b.rs", None)).expect_err("there is one too many");
-        assert_eq!(refused.code, "limit");
+        assert_eq!(refused.kind.code(), "limit");
         assert_eq!(parts.citations.len(), CITATIONS_MAX);
     }
 
     #[test]
     fn media_are_what_their_type_says_within_bounds() {
-        let refusal = |media| AnswerParts::default().attach(media).expect_err("it is refused").code;
+        let refusal = |media| {
+            AnswerParts::default()
+                .attach(media)
+                .expect_err("it is refused")
+                .kind
+                .code()
+        };
         assert_eq!(refusal(media("image/svg+xml", b"<svg/>")), "invalid-arguments");
         assert_eq!(refusal(media("image/png", b"GIF89a")), "invalid-arguments");
         assert_eq!(refusal(media(Media::MERMAID, b"\xff")), "invalid-arguments");

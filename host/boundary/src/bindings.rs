@@ -18,6 +18,9 @@ wasmtime::component::bindgen!({
     world: "tool:host/skill",
     // A host function may end its guest: at the deadline, on cancellation, or at a limit.
     imports: { default: trappable },
+    trappable_error_type: {
+        "tool:skill/types.failure" => crate::ImportError,
+    },
 });
 
 /// Interfaces of WASI that need an effect.

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::answer::AnswerParts;
 use super::arguments::{self, Schema};
-use super::bindings::tool::skill::types::{self as wit, Failure};
+use super::bindings::tool::skill::types as wit;
 use super::budget::{CallBudget, mebibytes};
 use super::details::{DETAILS_BYTES_MAX, DETAILS_LEVELS_MAX, DetailsError, parse_details, visit_texts};
 use super::engine::Runtime;
@@ -23,7 +23,8 @@ use super::store::{Grants, GuestComponent};
 use super::taint::OutsideFiles;
 use super::turns::{CallPermit, Turns};
 use super::{
-    CallContext, CallError, CallOutcome, CallReport, DISAGREED, HostNotes, Limits, RawArguments, Services, log,
+    CallContext, CallError, CallOutcome, CallReport, DISAGREED, Failure, FailureKind, HostNotes, Limits, RawArguments,
+    Services, log,
 };
 use crate::budget::CALL_PLACES_MAX;
 use crate::limits;
@@ -36,22 +37,6 @@ use tool_sandbox::scratch::{self, ScratchFolder};
 
 /// Bytes of the cursor of an answer, which the model repeats word by word. The longest of ours has a path and a number.
 const CURSOR_BYTES_MAX: usize = 8 * 1024;
-
-/// Kinds of failure that a skill can report with its code.
-const TOLD: [ErrorKind; 6] = [
-    ErrorKind::InvalidArguments,
-    ErrorKind::NotFound,
-    ErrorKind::Denied,
-    ErrorKind::Failed,
-    ErrorKind::Unavailable,
-    ErrorKind::Limit,
-];
-
-/// The kind for a code of the contract. Any other code of a skill or a helper counts as `Failed`.
-pub fn kind_told(code: &str) -> ErrorKind {
-    let kind = ErrorKind::from_code(code);
-    if TOLD.contains(&kind) { kind } else { ErrorKind::Failed }
-}
 
 /// Built-in skill that reads logs, which hold text of other people.
 const LOGS: &str = "read_logs";
@@ -416,14 +401,12 @@ impl PreparedCall<'_> {
     /// Failure for a full disk. The host names it, because the guest only gets an error number and no path of the host.
     fn no_room(&self) -> CallError {
         let disk = scratch::disk(self.context.repository.state_directory());
-        self.failure(Failure {
-            code: "failed".to_owned(),
-            message: format!("The change could not be prepared: no space is left on {disk}; nothing was changed"),
-            hint: Some(disk.hint()),
-        })
+        let message = format!("The change could not be prepared: no space is left on {disk}; nothing was changed");
+        self.failure(Failure::failed(message).with_hint(disk.hint()))
     }
 
-    fn failure(&self, failure: Failure) -> CallError {
+    fn failure(&self, failure: impl Into<Failure>) -> CallError {
+        let failure = failure.into();
         let text = |text: &str| clean(beginning(text, MESSAGE_BYTES_MAX)).into_owned();
         let mut message = text(&failure.message);
         // Only the host may say what the user answered.
@@ -432,7 +415,7 @@ impl PreparedCall<'_> {
         }
         CallError::Failure {
             skill: self.name.to_owned(),
-            kind: kind_told(&failure.code),
+            kind: failure.kind.into(),
             message,
             hint: failure.hint.as_deref().map(text),
         }
@@ -678,7 +661,7 @@ const ENDS: [ErrorKind; 15] = [
 
 /// All kinds with which a call can end without an answer.
 pub fn failures() -> impl Iterator<Item = ErrorKind> + Clone {
-    TOLD.into_iter().chain(ENDS)
+    FailureKind::ALL.into_iter().map(ErrorKind::from).chain(ENDS)
 }
 
 impl CallError {

@@ -2,8 +2,7 @@
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
-use crate::bindings::tool::skill::types::Failure;
-use crate::failure::failure;
+use crate::Failure;
 use tool_repository::path::with_literal_brackets;
 
 /// Globs of one list query, and bytes of each: compiling them is work done in the host.
@@ -24,7 +23,7 @@ impl Globs {
     pub(crate) fn new(globs: &[String]) -> Result<Self, Failure> {
         if globs.len() > LIST_GLOBS_MAX {
             let message = format!("there are more than {LIST_GLOBS_MAX} globs");
-            return Err(failure("invalid-arguments", message));
+            return Err(Failure::invalid_arguments(message));
         }
         let (excluding, including): (Vec<&str>, Vec<&str>) =
             globs.iter().map(String::as_str).partition(|glob| glob.starts_with('!'));
@@ -57,7 +56,7 @@ impl Globs {
 fn set(globs: &[&str]) -> Result<GlobSet, Failure> {
     let mut builder = GlobSetBuilder::new();
     for glob in globs {
-        let invalid = |why: &str| failure("invalid-arguments", format!("the glob `{glob}` is not valid: {why}"));
+        let invalid = |why: &str| Failure::invalid_arguments(format!("the glob `{glob}` is not valid: {why}"));
         if glob.len() > LIST_GLOB_BYTES_MAX {
             return Err(invalid("it is too long"));
         }
@@ -72,10 +71,7 @@ fn set(globs: &[&str]) -> Result<GlobSet, Failure> {
             builder.add(glob);
         }
     }
-    builder.build().map_err(|error| {
-        failure(
-            "invalid-arguments",
-            format!("the globs are not valid: {}", error.kind()),
-        )
-    })
+    builder
+        .build()
+        .map_err(|error| Failure::invalid_arguments(format!("the globs are not valid: {}", error.kind())))
 }

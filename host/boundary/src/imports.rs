@@ -22,11 +22,10 @@ pub(crate) use consent::DISAGREED;
 
 use crate::bindings::Skill;
 use crate::bindings::tool::skill as wit;
-use crate::bindings::tool::skill::types::Failure;
 use crate::budget::Stop;
 use crate::services::Services;
 use crate::store::StoreState;
-use crate::{CallContext, answer, failure, log};
+use crate::{CallContext, Failure, ImportError, answer, log};
 use tool_core::api::Effect;
 
 /// Adds the contract's imports.
@@ -36,13 +35,13 @@ pub(crate) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
 
 impl StoreState {
     /// Returns the session's context if the effect is granted, and the answer `denied` otherwise.
-    fn import(&self, effect: Effect) -> wasmtime::Result<Result<Arc<CallContext>, Failure>> {
+    fn import(&self, effect: Effect) -> Result<Arc<CallContext>, ImportError> {
         self.call.check()?;
         if let Some(recorder) = self.call.recorder() {
             recorder.effect(effect);
         }
         let granted = self.granted(effect).cloned();
-        Ok(granted.ok_or_else(|| denied(self.denial(effect))))
+        Ok(granted.ok_or_else(|| denied(self.denial(effect)))?)
     }
 
     /// Fails if the call must end: its time is over, or too many programs ran for a run of its own.
@@ -66,20 +65,17 @@ impl StoreState {
 
 /// The answer of a function whose effect is not granted, made of a message and a hint.
 pub fn denied((message, hint): (String, String)) -> Failure {
-    failure::hinted("denied", message, hint)
+    Failure::denied(message).with_hint(hint)
 }
 
-/// Evaluates to the session's context, or returns `denied` from the function.
-macro_rules! granted {
-    ($state:expr, $effect:expr) => {
-        match $state.import($effect)? {
-            Ok(context) => context,
-            Err(denied) => return Ok(Err(denied)),
+impl wit::types::Host for StoreState {
+    fn convert_failure(&mut self, error: ImportError) -> wasmtime::Result<wit::types::Failure> {
+        match error {
+            ImportError::Failure(failure) => Ok(failure.into()),
+            ImportError::End(error) => Err(error),
         }
-    };
+    }
 }
-
-impl wit::types::Host for StoreState {}
 
 impl wit::log::Host for StoreState {
     fn write(&mut self, level: String, message: String) -> wasmtime::Result<()> {
@@ -97,14 +93,14 @@ impl StoreState {
 }
 
 impl wit::answer::Host for StoreState {
-    fn cite(&mut self, citation: wit::answer::Citation) -> wasmtime::Result<Result<(), Failure>> {
+    fn cite(&mut self, citation: wit::answer::Citation) -> Result<(), ImportError> {
         self.call.check()?;
-        Ok(self.answer.cite(&citation))
+        Ok(self.answer.cite(&citation)?)
     }
 
-    fn attach(&mut self, media: wit::answer::Media) -> wasmtime::Result<Result<(), Failure>> {
+    fn attach(&mut self, media: wit::answer::Media) -> Result<(), ImportError> {
         self.call.check()?;
-        Ok(self.answer.attach(media))
+        Ok(self.answer.attach(media)?)
     }
 
     fn text(&mut self, piece: String) -> wasmtime::Result<()> {
@@ -121,25 +117,25 @@ impl wit::answer::Host for StoreState {
 }
 
 impl wit::proposal::Host for StoreState {
-    fn replace(&mut self, path: String, base_sha256: String) -> wasmtime::Result<Result<(), Failure>> {
-        granted!(self, Effect::WriteRepository);
-        Ok(self.terms.replace(&self.call, &path, base_sha256))
+    fn replace(&mut self, path: String, base_sha256: String) -> Result<(), ImportError> {
+        self.import(Effect::WriteRepository)?;
+        Ok(self.terms.replace(&self.call, &path, base_sha256)?)
     }
 
-    fn rename(&mut self, path: String, new_path: String, base_sha256: String) -> wasmtime::Result<Result<(), Failure>> {
-        granted!(self, Effect::WriteRepository);
-        Ok(self.terms.rename(&self.call, &path, &new_path, base_sha256))
+    fn rename(&mut self, path: String, new_path: String, base_sha256: String) -> Result<(), ImportError> {
+        self.import(Effect::WriteRepository)?;
+        Ok(self.terms.rename(&self.call, &path, &new_path, base_sha256)?)
     }
 
-    fn set_executable(&mut self, path: String, executable: bool) -> wasmtime::Result<Result<(), Failure>> {
-        granted!(self, Effect::WriteRepository);
-        Ok(self.terms.set_executable(&path, executable))
+    fn set_executable(&mut self, path: String, executable: bool) -> Result<(), ImportError> {
+        self.import(Effect::WriteRepository)?;
+        Ok(self.terms.set_executable(&path, executable)?)
     }
 }
 
 impl wit::repository::Host for StoreState {
-    fn list(&mut self, query: wit::repository::Query) -> wasmtime::Result<Result<wit::repository::Page, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
+    fn list(&mut self, query: wit::repository::Query) -> Result<wit::repository::Page, ImportError> {
+        let context = self.import(Effect::ReadRepository)?;
         let page = repository::list(&self.call, &context, &query);
         if let (Ok(_), Some(recorder)) = (&page, self.call.recorder()) {
             recorder.listed(&query.under, query.recursive);
@@ -152,54 +148,46 @@ impl wit::repository::Host for StoreState {
         }
         // A list that was cut short because the call's time is over is not an answer.
         self.call.check()?;
-        Ok(page)
+        Ok(page?)
     }
 
-    fn count_not_listed(&mut self, under: String) -> wasmtime::Result<Result<wit::repository::NotListed, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
+    fn count_not_listed(&mut self, under: String) -> Result<wit::repository::NotListed, ImportError> {
+        let context = self.import(Effect::ReadRepository)?;
         let counted = repository::count_not_listed(&self.call, &context, &under);
         self.call.check()?;
-        Ok(counted)
+        Ok(counted?)
     }
 
-    fn is_generated(&mut self, path: String) -> wasmtime::Result<Result<bool, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
+    fn is_generated(&mut self, path: String) -> Result<bool, ImportError> {
+        let context = self.import(Effect::ReadRepository)?;
         let answer = repository::is_generated(&self.call, &context, &path);
         self.call.check()?;
-        Ok(answer)
+        Ok(answer?)
     }
 
     fn shown(&mut self, path: String, sha256: String) -> wasmtime::Result<()> {
-        if let Ok(context) = self.import(Effect::ReadRepository)? {
-            repository::shown(&self.call, &context, &path, sha256);
+        match self.import(Effect::ReadRepository) {
+            Ok(context) => repository::shown(&self.call, &context, &path, sha256),
+            Err(ImportError::Failure(_)) => {}
+            Err(ImportError::End(error)) => return Err(error),
         }
         Ok(())
     }
 }
 
 impl wit::bulk::Host for StoreState {
-    fn open(
-        &mut self,
-        selection: wit::bulk::Selection,
-    ) -> wasmtime::Result<Result<Resource<wit::bulk::Reader>, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
-        let opened = bulk::SelectionReader::open(&self.call, &context, &selection)?;
+    fn open(&mut self, selection: wit::bulk::Selection) -> Result<Resource<wit::bulk::Reader>, ImportError> {
+        let context = self.import(Effect::ReadRepository)?;
+        let opened = bulk::SelectionReader::open(&self.call, &context, &selection);
         self.call.check()?;
-        Ok(match opened {
-            Ok(reader) => Ok(self.push(reader)?),
-            Err(failure) => Err(failure),
-        })
+        Ok(self.push(opened?).map_err(wasmtime::Error::from)?)
     }
 
-    fn divide(
-        &mut self,
-        selection: wit::bulk::Selection,
-        parts: u32,
-    ) -> wasmtime::Result<Result<Vec<String>, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
+    fn divide(&mut self, selection: wit::bulk::Selection, parts: u32) -> Result<Vec<String>, ImportError> {
+        let context = self.import(Effect::ReadRepository)?;
         let starts = bulk::divide(&self.call, &context, &selection, parts);
         self.call.check()?;
-        Ok(starts)
+        Ok(starts?)
     }
 }
 
@@ -217,43 +205,33 @@ impl wit::bulk::HostReader for StoreState {
 }
 
 impl wit::symbols::Host for StoreState {
-    fn definitions(
-        &mut self,
-        query: wit::symbols::Query,
-    ) -> wasmtime::Result<Result<wit::symbols::DefinitionPage, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
+    fn definitions(&mut self, query: wit::symbols::Query) -> Result<wit::symbols::DefinitionPage, ImportError> {
+        let context = self.import(Effect::ReadRepository)?;
         let (services, call) = (self.services()?, Arc::clone(&self.call));
         let page = symbols::find_definitions(&*services, &call, &context, query);
         self.check_symbols(&page, |page| symbols::definition_bytes(&page.definitions))?;
-        Ok(page)
+        Ok(page?)
     }
 
-    fn references(
-        &mut self,
-        query: wit::symbols::Query,
-    ) -> wasmtime::Result<Result<wit::symbols::ReferencePage, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
+    fn references(&mut self, query: wit::symbols::Query) -> Result<wit::symbols::ReferencePage, ImportError> {
+        let context = self.import(Effect::ReadRepository)?;
         let (services, call) = (self.services()?, Arc::clone(&self.call));
         let page = symbols::find_references(&*services, &call, &context, query);
         self.check_symbols(&page, |page| symbols::reference_bytes(&page.references))?;
-        Ok(page)
+        Ok(page?)
     }
 
-    fn outline(&mut self, path: String) -> wasmtime::Result<Result<Vec<wit::symbols::Definition>, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
+    fn outline(&mut self, path: String) -> Result<Vec<wit::symbols::Definition>, ImportError> {
+        let context = self.import(Effect::ReadRepository)?;
         let (services, call) = (self.services()?, Arc::clone(&self.call));
         let outline = symbols::outline(&*services, &call, &context, &path);
         self.check_symbols(&outline, |outline| symbols::definition_bytes(outline))?;
-        Ok(outline)
+        Ok(outline?)
     }
 
-    fn enclosing(
-        &mut self,
-        path: String,
-        line: u32,
-    ) -> wasmtime::Result<Result<Option<wit::symbols::Definition>, Failure>> {
+    fn enclosing(&mut self, path: String, line: u32) -> Result<Option<wit::symbols::Definition>, ImportError> {
         let outline = wit::symbols::Host::outline(self, path)?;
-        Ok(outline.map(|outline| symbols::find_innermost(outline, line)))
+        Ok(symbols::find_innermost(outline, line))
     }
 
     fn uses(
@@ -261,12 +239,12 @@ impl wit::symbols::Host for StoreState {
         path: String,
         first_line: u32,
         last_line: u32,
-    ) -> wasmtime::Result<Result<Vec<wit::symbols::Reference>, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
+    ) -> Result<Vec<wit::symbols::Reference>, ImportError> {
+        let context = self.import(Effect::ReadRepository)?;
         let (services, call) = (self.services()?, Arc::clone(&self.call));
         let uses = symbols::list_uses(&*services, &call, &context, &path, first_line..=last_line);
         self.check_symbols(&uses, |uses| symbols::reference_bytes(uses))?;
-        Ok(uses)
+        Ok(uses?)
     }
 }
 
@@ -281,26 +259,23 @@ impl StoreState {
 }
 
 impl wit::search::Host for StoreState {
-    fn candidates(&mut self, query: wit::search::Query) -> wasmtime::Result<Result<wit::search::Page, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
+    fn candidates(&mut self, query: wit::search::Query) -> Result<wit::search::Page, ImportError> {
+        let context = self.import(Effect::ReadRepository)?;
         let services = self.services()?;
         let page = search::list_candidates(&*services, &self.call, &context, &query);
         self.call.check()?;
-        Ok(page)
+        Ok(page?)
     }
 
     fn open(
         &mut self,
         selection: wit::search::NarrowedSelection,
-    ) -> wasmtime::Result<Result<Resource<wit::search::Reader>, Failure>> {
-        let context = granted!(self, Effect::ReadRepository);
+    ) -> Result<Resource<wit::search::Reader>, ImportError> {
+        let context = self.import(Effect::ReadRepository)?;
         let services = self.services()?;
-        let opened = search::NarrowedReader::open(&*services, &self.call, &context, &selection)?;
+        let opened = search::NarrowedReader::open(&*services, &self.call, &context, &selection);
         self.call.check()?;
-        Ok(match opened {
-            Ok(reader) => Ok(self.push(reader)?),
-            Err(failure) => Err(failure),
-        })
+        Ok(self.push(opened?).map_err(wasmtime::Error::from)?)
     }
 }
 
@@ -318,35 +293,26 @@ impl wit::search::HostReader for StoreState {
 }
 
 impl wit::git_read::Host for StoreState {
-    fn changes(&mut self, query: wit::git_read::DiffQuery) -> wasmtime::Result<Result<wit::git_read::Diff, Failure>> {
-        let context = granted!(self, Effect::ReadGit);
-        Ok(self.services()?.read_changes(&self.call, &context, &query))
+    fn changes(&mut self, query: wit::git_read::DiffQuery) -> Result<wit::git_read::Diff, ImportError> {
+        let context = self.import(Effect::ReadGit)?;
+        Ok(self.services()?.read_changes(&self.call, &context, &query)?)
     }
 }
 
 impl wit::git_history::Host for StoreState {
-    fn log(
-        &mut self,
-        query: wit::git_history::LogQuery,
-    ) -> wasmtime::Result<Result<wit::git_history::LogPage, Failure>> {
-        let context = granted!(self, Effect::ReadGit);
-        Ok(self.services()?.read_log(&self.call, &context, &query))
+    fn log(&mut self, query: wit::git_history::LogQuery) -> Result<wit::git_history::LogPage, ImportError> {
+        let context = self.import(Effect::ReadGit)?;
+        Ok(self.services()?.read_log(&self.call, &context, &query)?)
     }
 
-    fn show(
-        &mut self,
-        query: wit::git_history::ShowQuery,
-    ) -> wasmtime::Result<Result<wit::git_history::CommitDiff, Failure>> {
-        let context = granted!(self, Effect::ReadGit);
-        Ok(self.services()?.show_commit(&self.call, &context, &query))
+    fn show(&mut self, query: wit::git_history::ShowQuery) -> Result<wit::git_history::CommitDiff, ImportError> {
+        let context = self.import(Effect::ReadGit)?;
+        Ok(self.services()?.show_commit(&self.call, &context, &query)?)
     }
 
-    fn blame(
-        &mut self,
-        query: wit::git_history::BlameQuery,
-    ) -> wasmtime::Result<Result<wit::git_history::BlamePage, Failure>> {
-        let context = granted!(self, Effect::ReadGit);
-        Ok(self.services()?.blame_lines(&self.call, &context, &query))
+    fn blame(&mut self, query: wit::git_history::BlameQuery) -> Result<wit::git_history::BlamePage, ImportError> {
+        let context = self.import(Effect::ReadGit)?;
+        Ok(self.services()?.blame_lines(&self.call, &context, &query)?)
     }
 }
 
@@ -356,28 +322,28 @@ impl wit::git_commit::Host for StoreState {
         message: String,
         paths: Vec<String>,
         all: bool,
-    ) -> wasmtime::Result<Result<wit::git_commit::Commit, Failure>> {
-        let context = granted!(self, Effect::CommitGit);
+    ) -> Result<wit::git_commit::Commit, ImportError> {
+        let context = self.import(Effect::CommitGit)?;
         Ok(self
             .services()?
-            .create_commit(&self.call, &context, &message, &paths, all))
+            .create_commit(&self.call, &context, &message, &paths, all)?)
     }
 }
 
 impl wit::tests::Host for StoreState {
-    fn run(&mut self, request: wit::tests::Request) -> wasmtime::Result<Result<Vec<wit::tests::Suite>, Failure>> {
-        let context = granted!(self, Effect::RunProcess);
-        let suites = self.services()?.run_tests(&self.call, &context, request)?;
+    fn run(&mut self, request: wit::tests::Request) -> Result<Vec<wit::tests::Suite>, ImportError> {
+        let context = self.import(Effect::RunProcess)?;
+        let suites = self.services()?.run_tests(&self.call, &context, request);
         self.check_run(&context)?;
-        Ok(suites)
+        suites
     }
 }
 
 impl wit::packages::Host for StoreState {
-    fn install(&mut self, request: wit::packages::Request) -> wasmtime::Result<Result<wit::packages::Report, Failure>> {
-        let context = granted!(self, Effect::Install);
-        let report = self.services()?.install_packages(&self.call, &context, &request)?;
+    fn install(&mut self, request: wit::packages::Request) -> Result<wit::packages::Report, ImportError> {
+        let context = self.import(Effect::Install)?;
+        let report = self.services()?.install_packages(&self.call, &context, &request);
         self.check_run(&context)?;
-        Ok(report)
+        report
     }
 }

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::Failure;
 use crate::Limits;
-use crate::bindings::tool::skill::types::Failure;
 use crate::budget::CallBudget;
-use crate::failure::{failure, hinted};
 use tool_core::text::visible_name;
 use tool_repository::normalise;
 
@@ -36,17 +35,13 @@ impl ProposalTerms {
     pub(crate) fn replace(&mut self, call: &CallBudget, path: &str, base_sha256: String) -> Result<(), Failure> {
         let path = normal(path)?;
         if !is_digest(&base_sha256) {
-            return Err(failure(
-                "invalid-arguments",
-                format!("the digest of `{path}` is not a SHA-256 of 64 lower-case hexadecimal digits"),
-            ));
+            return Err(Failure::invalid_arguments(format!(
+                "the digest of `{path}` is not a SHA-256 of 64 lower-case hexadecimal digits"
+            )));
         }
         if !call.has_served(&path) {
-            return Err(hinted(
-                "denied",
-                format!("`{path}` has not been read in this call"),
-                "read the whole file beneath `/repo` or by `bulk`, then propose the change",
-            ));
+            return Err(Failure::denied(format!("`{path}` has not been read in this call"))
+                .with_hint("read the whole file beneath `/repo` or by `bulk`, then propose the change"));
         }
         self.check_count()?;
         let real = call.real_digest(&path, base_sha256);
@@ -64,7 +59,7 @@ impl ProposalTerms {
         let (path, new_path) = (normal(path)?, normal(new_path)?);
         if path == new_path || self.renames.values().any(|taken| *taken == new_path) {
             let message = format!("`{path}` cannot be moved to `{new_path}`: this path is taken");
-            return Err(failure("invalid-arguments", message));
+            return Err(Failure::invalid_arguments(message));
         }
         self.replace(call, &path, base_sha256)?;
         self.renames.insert(path, new_path);
@@ -82,7 +77,7 @@ impl ProposalTerms {
         let count = self.bases.len() + self.executable.len();
         if count as u64 >= 2 * Limits::DEFAULT.staged_entries {
             let max = Limits::DEFAULT.staged_entries;
-            return Err(failure("limit", format!("the proposal has more than {max} files")));
+            return Err(Failure::limit(format!("the proposal has more than {max} files")));
         }
         Ok(())
     }
@@ -91,13 +86,10 @@ impl ProposalTerms {
 fn normal(path: &str) -> Result<String, Failure> {
     match normalise(path) {
         Ok(path) if !path.is_empty() => Ok(path),
-        Ok(_) => Err(failure(
-            "invalid-arguments",
-            "the repository root is no file".to_owned(),
-        )),
+        Ok(_) => Err(Failure::invalid_arguments("the repository root is no file")),
         Err(error) => {
             let message = format!("`{}` cannot be changed: {error}", visible_name(path));
-            Err(failure("invalid-arguments", message))
+            Err(Failure::invalid_arguments(message))
         }
     }
 }
@@ -125,7 +117,7 @@ mod tests {
         let (call, digest) = (call(), "0".repeat(64));
         let mut terms = ProposalTerms::default();
         terms.replace(&call, "src//a.rs", digest.clone()).expect("it was read");
-        let code = |result: Result<(), Failure>| result.expect_err("it is refused").code;
+        let code = |result: Result<(), Failure>| result.expect_err("it is refused").kind.code();
         assert_eq!(code(terms.replace(&call, "src/b.rs", digest.clone())), "denied");
         assert_eq!(code(terms.rename(&call, "src/b.rs", "c.rs", digest.clone())), "denied");
         assert_eq!(code(terms.replace(&call, "../a", digest.clone())), "invalid-arguments");

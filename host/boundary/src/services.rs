@@ -6,13 +6,12 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::CallContext;
 use crate::bindings::tool::skill as wit;
-use crate::bindings::tool::skill::types::Failure;
-use crate::budget::{CallBudget, Stop};
+use crate::budget::CallBudget;
 use crate::contents::ContentIndex;
 use crate::secrets::BoundSecret;
 use crate::transport::HttpTransport;
+use crate::{CallContext, Failure, ImportError};
 use tool_core::api::SecretName;
 use tool_repository::changes::FileChange;
 
@@ -62,21 +61,21 @@ pub trait Services: Send + Sync {
         all: bool,
     ) -> Result<wit::git_commit::Commit, Failure>;
 
-    /// Runs the repository's tests. The outer error ends the call.
+    /// Runs the repository's tests.
     fn run_tests(
         &self,
         call: &CallBudget,
         context: &CallContext,
         request: wit::tests::Request,
-    ) -> Result<Result<Vec<wit::tests::Suite>, Failure>, Stop>;
+    ) -> Result<Vec<wit::tests::Suite>, ImportError>;
 
-    /// Installs packages. The outer error ends the call.
+    /// Installs packages.
     fn install_packages(
         &self,
         call: &CallBudget,
         context: &CallContext,
         request: &wit::packages::Request,
-    ) -> Result<Result<wit::packages::Report, Failure>, Stop>;
+    ) -> Result<wit::packages::Report, ImportError>;
 
     /// The settings that the user has written for a component. The error is for the guest.
     fn settings(&self, component: &str) -> Result<Map<String, Value>, String>;

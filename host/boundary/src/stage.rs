@@ -13,11 +13,11 @@ use std::sync::PoisonError;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::bindings::tool::skill::types::Failure;
 use super::policy::{Decision, Writes};
 pub use super::proposal::ProposalTerms;
 use super::runner;
 use super::{CallContext, ChangeKind, Limits, Question, Services, SessionFiles, consent, denied};
+use crate::Failure;
 use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX};
 use tool_core::api::{Effect, PolicyRequest};
 use tool_core::digest::sha256_hex;
@@ -104,7 +104,7 @@ pub fn commit(
         guard = lock_wait::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
         if prepare(context, again, terms)?.files != change.files {
             let message = "A file has changed while the user was asked; nothing was changed";
-            return Err(failure("denied", message, Some("read the file again")));
+            return Err(Failure::denied(message).with_hint("read the file again"));
         }
     }
     let _guard = guard;
@@ -262,7 +262,7 @@ pub fn record_manifests(context: &CallContext, files: Vec<FileChange>) -> std::i
 }
 
 fn cancelled() -> Failure {
-    failure("failed", "The session was cancelled; nothing was changed", None)
+    Failure::failed("The session was cancelled; nothing was changed")
 }
 
 fn change_of(context: &CallContext, files: Vec<FileChange>) -> PreparedChange {
@@ -302,12 +302,12 @@ impl Proposal {
     fn delete(&mut self, path: &str) -> Result<(), Failure> {
         let normal = path::normalise(path).map_err(|error| {
             let message = format!("`{}` cannot be deleted: {error}", visible_name(path));
-            failure("denied", message, None)
+            Failure::denied(message)
         })?;
         check_name(&normal)?;
         if self.files.insert(normal, None).is_some_and(|staged| staged.is_some()) {
             let message = format!("`{path}` is both written and deleted by the same proposal");
-            return Err(failure("invalid-arguments", message, None));
+            return Err(Failure::invalid_arguments(message));
         }
         self.check_count()
     }
@@ -325,7 +325,7 @@ impl Proposal {
             let taken = context.repository.current(new_path, REPLACED_BYTES_MAX);
             if taken.is_ok_and(|state| state.is_some()) {
                 let message = format!("`{path}` cannot be moved to `{new_path}`: this path exists already");
-                return Err(failure("denied", message, Some("choose a path that does not exist")));
+                return Err(Failure::denied(message).with_hint("choose a path that does not exist"));
             }
             self.delete(path)?;
             self.modes.insert(new_path.clone(), state.mode & 0o777);
@@ -348,13 +348,7 @@ impl Proposal {
         judge_path(context, path)?;
         let left = STAGED_BYTES_MAX - self.bytes;
         let current = context.repository.current(path, left);
-        let missing = || {
-            failure(
-                "not-found",
-                format!("`{path}` cannot be changed: it does not exist"),
-                None,
-            )
-        };
+        let missing = || Failure::not_found(format!("`{path}` cannot be changed: it does not exist"));
         current
             .map_err(|obstacle| refused(context, path, &obstacle))?
             .ok_or_else(missing)
@@ -365,7 +359,7 @@ impl Proposal {
         if self.bytes + content.len() as u64 > STAGED_BYTES_MAX {
             let megabytes = STAGED_BYTES_MAX / (1024 * 1024);
             let message = format!("The proposal has more than {megabytes} MiB");
-            return Err(failure("limit", message, None));
+            return Err(Failure::limit(message));
         }
         self.write(path.to_owned(), content)
     }
@@ -373,7 +367,7 @@ impl Proposal {
     fn check_count(&self) -> Result<(), Failure> {
         if self.files.len() as u64 > STAGED_ENTRIES_MAX {
             let message = format!("The proposal has more than {STAGED_ENTRIES_MAX} files");
-            return Err(failure("limit", message, Some("propose fewer files in one call")));
+            return Err(Failure::limit(message).with_hint("propose fewer files in one call"));
         }
         Ok(())
     }
@@ -386,7 +380,7 @@ pub(super) fn staged(stage: &Path) -> Result<Vec<String>, Failure> {
 
 /// Reads the stage: regular files with exactly one name, and their directories.
 fn collect(stage: &Path) -> Result<Proposal, Failure> {
-    let failed = |errno: Errno| failure("failed", format!("The stage cannot be read: {errno}"), None);
+    let failed = |errno: Errno| Failure::failed(format!("The stage cannot be read: {errno}"));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let root = rustix::fs::open(stage, flags, Mode::empty()).map_err(failed)?;
     let mut proposal = Proposal::default();
@@ -400,7 +394,7 @@ fn collect(stage: &Path) -> Result<Proposal, Failure> {
                     "The proposal has a file name that is not UTF-8: `{}`",
                     visible_name(&name)
                 );
-                failure("denied", message, None)
+                Failure::denied(message)
             })?;
             let path = path::join(&directory, &name);
             check_name(&path)?;
@@ -434,7 +428,7 @@ fn names(handle: &OwnedFd) -> Result<Vec<Result<String, String>>, Errno> {
 }
 
 fn read_staged(directory: &OwnedFd, name: &str, path: &str, bytes_max: u64) -> Result<Vec<u8>, Failure> {
-    let failed = |errno: Errno| failure("failed", format!("The proposed `{path}` cannot be read: {errno}"), None);
+    let failed = |errno: Errno| Failure::failed(format!("The proposed `{path}` cannot be read: {errno}"));
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let handle = rustix::fs::openat(directory, name, flags, Mode::empty()).map_err(failed)?;
     let stat = rustix::fs::fstat(&handle).map_err(failed)?;
@@ -445,29 +439,29 @@ fn read_staged(directory: &OwnedFd, name: &str, path: &str, bytes_max: u64) -> R
     changes::read_bounded(handle, bytes_max).map_err(|error| match error {
         ReadError::TooLarge { .. } => {
             let megabytes = STAGED_BYTES_MAX / (1024 * 1024);
-            failure("limit", format!("The proposal has more than {megabytes} MiB"), None)
+            Failure::limit(format!("The proposal has more than {megabytes} MiB"))
         }
-        ReadError::Io(error) => failure("failed", format!("The proposed `{path}` cannot be read: {error}"), None),
+        ReadError::Io(error) => Failure::failed(format!("The proposed `{path}` cannot be read: {error}")),
     })
 }
 
 fn not_regular(path: &str) -> Failure {
     let message = format!("`{path}` is proposed as something else than a regular file with one name");
-    failure("denied", message, Some("write plain files into `/stage`"))
+    Failure::denied(message).with_hint("write plain files into `/stage`")
 }
 
 /// Refuses names that a terminal, a log or the system cannot handle.
 fn check_name(path: &str) -> Result<(), Failure> {
     if path.is_empty() {
-        return Err(failure("invalid-arguments", "The repository root is no file", None));
+        return Err(Failure::invalid_arguments("The repository root is no file"));
     }
     if path.len() > PATH_BYTES_MAX {
         let message = format!("A path of the proposal has more than {PATH_BYTES_MAX} bytes");
-        return Err(failure("limit", message, None));
+        return Err(Failure::limit(message));
     }
     if reveal_line(path) != path {
         let message = format!("`{}` contains characters that cannot be seen", reveal_line(path));
-        return Err(failure("denied", message, Some("use a name of visible characters")));
+        return Err(Failure::denied(message).with_hint("use a name of visible characters"));
     }
     Ok(())
 }
@@ -481,11 +475,7 @@ fn judge_effect(context: &CallContext, decision: Decision) -> Result<(), Failure
         Decision::Deny if context.conversation.refusals.is_final(Effect::WriteRepository) => {
             Err(denied(context.denial(Effect::WriteRepository)))
         }
-        Decision::Deny => Err(failure(
-            "denied",
-            "Changing files is not allowed in this operation",
-            None,
-        )),
+        Decision::Deny => Err(Failure::denied("Changing files is not allowed in this operation")),
     }
 }
 
@@ -502,11 +492,7 @@ fn judge_path(context: &CallContext, path: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let hint = only_by(context, path);
-    Err(failure(
-        "denied",
-        format!("`{path}` is {word}: it {reason}"),
-        Some(&hint),
-    ))
+    Err(Failure::denied(format!("`{path}` is {word}: it {reason}")).with_hint(hint))
 }
 
 /// Refuses a path that would create a dot file or a dot folder at the top level, unless the user has allowed the path
@@ -517,7 +503,7 @@ fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
         let message =
             format!("`{path}` is protected: `tar *` and other commands take a name that begins with `-` for an option");
         let hint = only_by(context, path);
-        return Err(failure("denied", message, Some(&hint)));
+        return Err(Failure::denied(message).with_hint(hint));
     }
     let Some(name) = context.repository.find_new_dot_name(path) else {
         return Ok(());
@@ -530,7 +516,7 @@ fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
          top level of a repository"
     );
     let hint = only_by(context, name);
-    Err(failure("denied", message, Some(&hint)))
+    Err(Failure::denied(message).with_hint(hint))
 }
 
 /// Refuses a new path that looks like an existing one that the proposal does not delete, or like another path that it
@@ -549,7 +535,7 @@ fn judge_twins(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
             let hint = format!(
                 "change `{twin}` by `edits`, or choose another name; only the user can allow both, with {both}"
             );
-            Err(failure("denied", message, Some(&hint)))
+            Err(Failure::denied(message).with_hint(hint))
         };
         if let Some(twin) = context.repository.find_twin(path).filter(is_kept) {
             return refuse(&twin, "exists");
@@ -573,7 +559,7 @@ fn judge_role(context: &CallContext, path: &str) -> Result<(), Failure> {
     }
     let message = format!("`{path}` decides how tests run, and this operation only writes tests");
     let hint = "use the runner as it is configured; fixtures go into a `conftest.py` in a folder of tests";
-    Err(failure("denied", message, Some(hint)))
+    Err(Failure::denied(message).with_hint(hint))
 }
 
 fn only_by(context: &CallContext, path: &str) -> String {
@@ -621,7 +607,7 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
                     directory
                 };
                 let message = format!("`{path}` would turn `{place}` into a git directory");
-                return Err(failure("denied", message, None));
+                return Err(Failure::denied(message));
             }
         }
     }
@@ -665,7 +651,7 @@ fn prepare(context: &CallContext, proposal: Proposal, terms: &ProposalTerms) -> 
         });
         if before.is_none() && after.is_none() {
             let message = format!("`{path}` cannot be deleted: it does not exist");
-            return Err(failure("not-found", message, None));
+            return Err(Failure::not_found(message));
         }
         let is_same = |before: &FileState, after: &FileState| {
             before.content == after.content && before.mode & 0o777 == after.mode
@@ -703,28 +689,26 @@ fn judge_content(
     let is_ours = files.changed.get(path) == Some(&ChangeKind::Created);
     if context.policy.writes() == Writes::OnlyCreated && !is_ours {
         let message = format!("`{path}` existed before this session, and this operation changes only what it created");
-        return Err(failure("denied", message, Some("write to a new file")));
+        return Err(Failure::denied(message).with_hint("write to a new file"));
     }
     if let Some(base) = terms.bases.get(path) {
         return if *base == sha256_hex(&before.content) {
             Ok(())
         } else {
             let message = format!("`{path}` has changed since the skill read it; nothing was changed");
-            Err(failure("denied", message, Some("call the skill again")))
+            Err(Failure::denied(message).with_hint("call the skill again"))
         };
     }
     match files.seen.get(path) {
         Some(seen) if *seen == sha256_hex(&before.content) => Ok(()),
-        Some(_) => Err(failure(
-            "denied",
-            format!("`{path}` has changed since it was read in this session: read it again"),
-            Some("read the file and base the change on what it holds now"),
-        )),
-        None => Err(failure(
-            "denied",
-            format!("`{path}` has not been read in this session: read it first"),
-            Some("read the whole file, then propose the change again"),
-        )),
+        Some(_) => Err(Failure::denied(format!(
+            "`{path}` has changed since it was read in this session: read it again"
+        ))
+        .with_hint("read the file and base the change on what it holds now")),
+        None => Err(
+            Failure::denied(format!("`{path}` has not been read in this session: read it first"))
+                .with_hint("read the whole file, then propose the change again"),
+        ),
     }
 }
 
@@ -732,14 +716,11 @@ fn judge_content(
 fn judge_pointer(path: &str, before: Option<&FileState>) -> Result<(), Failure> {
     match before.and_then(|before| LfsPointer::parse(&before.content)) {
         None => Ok(()),
-        Some(pointer) => Err(failure(
-            "denied",
-            format!(
-                "`{path}` is a Git LFS pointer: its content ({} bytes) is not here, and the pointer is not edited",
-                pointer.bytes
-            ),
-            Some("the user can fetch the content with `git lfs pull`"),
-        )),
+        Some(pointer) => Err(Failure::denied(format!(
+            "`{path}` is a Git LFS pointer: its content ({} bytes) is not here, and the pointer is not edited",
+            pointer.bytes
+        ))
+        .with_hint("the user can fetch the content with `git lfs pull`")),
     }
 }
 
@@ -754,13 +735,12 @@ fn restored(
     let redactor = &context.conversation.redactor;
     let old = before.map(|before| before.content.as_slice());
     redactor.restore(content, old).map_err(|placeholder| {
-        failure(
-            "denied",
-            format!("`{path}` cannot get `{placeholder}`: it stands for a secret that this file does not hold"),
-            Some(
-                "a placeholder can be written back only into the file that it was read from, exactly as it was shown; \
+        Failure::denied(format!(
+            "`{path}` cannot get `{placeholder}`: it stands for a secret that this file does not hold"
+        ))
+        .with_hint(
+            "a placeholder can be written back only into the file that it was read from, exactly as it was shown; \
                  anywhere else, refer to the secret by name, for example by an environment variable",
-            ),
         )
     })
 }
@@ -772,26 +752,27 @@ fn refused(context: &CallContext, path: &str, obstacle: &Obstacle) -> Failure {
         Some(format!("propose the real path `{real}`"))
     };
     match obstacle {
-        Obstacle::Link { .. } => failure("denied", obstacle.to_string(), real().as_deref()),
-        Obstacle::TooLarge { .. } => failure("limit", obstacle.to_string(), None),
-        Obstacle::Io { .. } => failure("failed", obstacle.to_string(), None),
-        _ => failure("denied", obstacle.to_string(), None),
+        Obstacle::Link { .. } => Failure {
+            hint: real(),
+            ..Failure::denied(obstacle.to_string())
+        },
+        Obstacle::TooLarge { .. } => Failure::limit(obstacle.to_string()),
+        Obstacle::Io { .. } => Failure::failed(obstacle.to_string()),
+        _ => Failure::denied(obstacle.to_string()),
     }
 }
 
 /// Journals the change, puts it in place, and records the result in the journal.
 fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Failure> {
-    let unchanged = |error: &dyn std::fmt::Display, hint: Option<String>| {
-        failure("failed", format!("{error}; nothing was changed"), hint.as_deref())
+    let unchanged = |error: &dyn std::fmt::Display, hint: Option<String>| Failure {
+        hint,
+        ..Failure::failed(format!("{error}; nothing was changed"))
     };
     let journal = &context.changes;
     journal.prepare(change).map_err(|error| {
         if is_full(&error) {
-            failure(
-                "limit",
-                format!("The change is too large: {error}; nothing was changed"),
-                Some("end this session; a new one has room of its own"),
-            )
+            Failure::limit(format!("The change is too large: {error}; nothing was changed"))
+                .with_hint("end this session; a new one has room of its own")
         } else {
             let why = format!("The change cannot be journalled: {error}");
             unchanged(&why, Disk::Home.hint_for(&error))
@@ -814,7 +795,7 @@ fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
     Err(match obstacle {
         Obstacle::Changed { path } => {
             let message = format!("`{path}` has changed since it was read in this session: read it again");
-            failure("denied", message, None)
+            Failure::denied(message)
         }
         obstacle => unchanged(&obstacle, obstacle.hint()),
     })
@@ -834,7 +815,7 @@ fn take_back(context: &CallContext, change: &PreparedChange, why: &str, hint: Op
     if !recovery.is_settled() {
         // The change stays open in the journal.
         let message = format!("{why}; it could not be taken back everywhere: {left}");
-        return failure("failed", message, Some("the next start of the backend tries again"));
+        return Failure::failed(message).with_hint("the next start of the backend tries again");
     }
     abandon(context, change);
     let message = if left.is_empty() {
@@ -842,7 +823,10 @@ fn take_back(context: &CallContext, change: &PreparedChange, why: &str, hint: Op
     } else {
         format!("{why}; it was taken back, but not everywhere: {left}")
     };
-    failure("failed", message, hint.as_deref())
+    Failure {
+        hint,
+        ..Failure::failed(message)
+    }
 }
 
 /// Records that a change was taken back. If that fails, the next start finds the change open and has nothing to do for
@@ -880,14 +864,6 @@ fn combined(previous: Option<ChangeKind>, before: bool, after: bool) -> Option<C
         (true, true) => Some(ChangeKind::Modified),
         (true, false) => Some(ChangeKind::Deleted),
         (false, false) => None,
-    }
-}
-
-fn failure(code: &str, message: impl Into<String>, hint: Option<&str>) -> Failure {
-    Failure {
-        code: code.to_owned(),
-        message: message.into(),
-        hint: hint.map(str::to_owned),
     }
 }
 

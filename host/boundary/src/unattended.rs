@@ -9,11 +9,10 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use super::bindings::tool::skill as wit;
-use super::bindings::tool::skill::types::Failure;
 use super::policy::Policy;
 use super::{
-    Approver, BoundSecret, CallBudget, CallContext, ContentIndex, HeldTurn, HttpTransport, KeyValueStore, Question,
-    RunScope, Services, Stop, SymbolLookup, UserAnswer, failure,
+    Approver, BoundSecret, CallBudget, CallContext, ContentIndex, Failure, HeldTurn, HttpTransport, ImportError,
+    KeyValueStore, Question, RunScope, Services, SymbolLookup, UserAnswer,
 };
 use tool_core::api::SecretName;
 use tool_repository::Repository;
@@ -56,8 +55,8 @@ impl ChangeJournal for Unrecorded {
 pub struct NoServices;
 
 impl NoServices {
-    fn failure<T>() -> Result<T, Failure> {
-        Err(failure("unavailable", "This host has neither git nor programs."))
+    fn failure<T, E: From<Failure>>() -> Result<T, E> {
+        Err(Failure::unavailable("This host has neither git nor programs.").into())
     }
 }
 
@@ -114,8 +113,8 @@ impl Services for NoServices {
         _: &CallBudget,
         _: &CallContext,
         _: wit::tests::Request,
-    ) -> Result<Result<Vec<wit::tests::Suite>, Failure>, Stop> {
-        Ok(Self::failure())
+    ) -> Result<Vec<wit::tests::Suite>, ImportError> {
+        Self::failure()
     }
 
     fn install_packages(
@@ -123,8 +122,8 @@ impl Services for NoServices {
         _: &CallBudget,
         _: &CallContext,
         _: &wit::packages::Request,
-    ) -> Result<Result<wit::packages::Report, Failure>, Stop> {
-        Ok(Self::failure())
+    ) -> Result<wit::packages::Report, ImportError> {
+        Self::failure()
     }
 
     fn settings(&self, _: &str) -> Result<Map<String, Value>, String> {

@@ -15,9 +15,8 @@ use crate::context::{
     FoundDefinition, FoundReference, Indexes, LookupError, ReferenceForm, SymbolReader, SyntaxParser,
 };
 use crate::skill::bindings::tool::skill::symbols as wit;
-use crate::skill::bindings::tool::skill::types::Failure;
 use crate::skill::outline::{self, Language, Outliners};
-use crate::skill::{CallBudget, CallContext, SymbolLookup, hinted};
+use crate::skill::{CallBudget, CallContext, Failure, FailureKind, SymbolLookup};
 use tool_repository::{OpenError, ScanError};
 
 /// Parses source files with the embedded components.
@@ -123,17 +122,19 @@ impl SandboxedSymbols {
 }
 
 fn failure_of(error: LookupError) -> Failure {
-    let (code, hint) = match &error {
-        LookupError::Open(OpenError::NotFound { .. }) => ("not-found", "use list_files to see what exists"),
+    let (kind, hint) = match &error {
+        LookupError::Open(OpenError::NotFound { .. }) => (FailureKind::NotFound, "use list_files to see what exists"),
         LookupError::Open(OpenError::Denied { .. } | OpenError::NotRegular { .. }) => {
-            ("denied", "hidden files stay hidden")
+            (FailureKind::Denied, "hidden files stay hidden")
         }
-        LookupError::Open(_) => ("failed", "read the file instead"),
-        LookupError::Scan(ScanError::Cancelled) => ("limit", "name a directory to look beneath"),
-        LookupError::Scan(ScanError::Unreadable { .. }) => ("failed", "check the permissions of the directory"),
-        LookupError::NoTree { .. } => ("unavailable", "read the file, or search it as text"),
+        LookupError::Open(_) => (FailureKind::Failed, "read the file instead"),
+        LookupError::Scan(ScanError::Cancelled) => (FailureKind::Limit, "name a directory to look beneath"),
+        LookupError::Scan(ScanError::Unreadable { .. }) => {
+            (FailureKind::Failed, "check the permissions of the directory")
+        }
+        LookupError::NoTree { .. } => (FailureKind::Unavailable, "read the file, or search it as text"),
     };
-    hinted(code, error.to_string(), hint)
+    Failure::new(kind, error.to_string()).with_hint(hint)
 }
 
 fn definition(found: FoundDefinition) -> wit::Definition {

@@ -24,9 +24,9 @@ use tool_repository::Repository;
 use tool_repository::changes::{FileChange, FileState};
 use tool_repository::layer::{self, Layer};
 use tool_repository::normalise;
-use tool_skill::CallContext;
 use tool_skill::policy::{Cause, Policy};
 use tool_skill::stage::{PreviewRefused, commit_previewed};
+use tool_skill::{CallContext, Failure};
 
 /// Name of the folder for layers in a home.
 const LAYERS_FOLDER: &str = "layers";
@@ -334,11 +334,7 @@ fn commit(
         }
         PreviewRefused::Failure(failure) => {
             let message = format!("Nothing was applied: {}", failure.message);
-            let problem = Problem::new(ErrorKind::from_code(&failure.code), message);
-            match failure.hint {
-                Some(hint) => problem.with_hint(hint),
-                None => problem,
-            }
+            Failure { message, ..failure }.into()
         }
     })
 }

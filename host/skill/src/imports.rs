@@ -34,12 +34,12 @@ pub use past::{
 pub use tests::{
     CleanedCaches, PlannedRun, clean_build_caches, drop_build_caches, plan_runs, read_form, runnable_purposes,
 };
+use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill as wit;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::hinted;
 use tool_boundary::policy::Decision;
 use tool_boundary::{
-    BoundSecret, CallBudget, CallContext, ContentIndex, HttpTransport, KeyValueStore, Services, Stop, SymbolLookup,
+    BoundSecret, CallBudget, CallContext, ContentIndex, HttpTransport, ImportError, KeyValueStore, Services,
+    SymbolLookup,
 };
 use tool_config::{Environment, SkillsSettings};
 use tool_core::api::{Effect, Problem, SecretName};
@@ -174,7 +174,7 @@ impl Services for MachineServices {
         call: &CallBudget,
         context: &CallContext,
         mut request: wit::tests::Request,
-    ) -> Result<Result<Vec<wit::tests::Suite>, Failure>, Stop> {
+    ) -> Result<Vec<wit::tests::Suite>, ImportError> {
         let suites = call.recipe(|left| {
             let left = u32::try_from(left.as_secs().max(1)).unwrap_or(u32::MAX);
             request.timeout_seconds = Some(request.timeout_seconds.map_or(left, |asked| asked.min(left)));
@@ -184,7 +184,7 @@ impl Services for MachineServices {
             Ok(suites) => call.note_test_run(tests::judge(suites), &tests::sandbox_of(suites)),
             Err(_) => call.note_test_run(None, ""),
         }
-        Ok(suites)
+        Ok(suites?)
     }
 
     fn install_packages(
@@ -192,15 +192,13 @@ impl Services for MachineServices {
         call: &CallBudget,
         context: &CallContext,
         request: &wit::packages::Request,
-    ) -> Result<Result<wit::packages::Report, Failure>, Stop> {
-        if let Err(failure) = refuse_in_preview(context, "install packages") {
-            return Ok(Err(failure));
-        }
+    ) -> Result<wit::packages::Report, ImportError> {
+        refuse_in_preview(context, "install packages")?;
         let report = call.recipe(|_| packages::install(context, request))?;
         if report.as_ref().is_ok_and(|report| report.exit_code == Some(0)) {
             call.note_packages(&request.names);
         }
-        Ok(report)
+        Ok(report?)
     }
 
     fn settings(&self, component: &str) -> Result<Map<String, Value>, String> {
@@ -255,11 +253,10 @@ fn refuse_in_preview(context: &CallContext, what: &str) -> Result<(), Failure> {
     if context.repository.layer().is_none() {
         return Ok(());
     }
-    Err(hinted(
-        "denied",
-        format!("A preview does not {what}: it changes nothing outside of its private layer."),
-        "leave it to the user, after `tool apply` has put the files in place",
+    Err(Failure::denied(format!(
+        "A preview does not {what}: it changes nothing outside of its private layer."
     ))
+    .with_hint("leave it to the user, after `tool apply` has put the files in place"))
 }
 
 /// Reads git. The time for the user's answer about git's data does not count towards the call's limit.

@@ -7,12 +7,10 @@ use std::ops::Range;
 use std::sync::{Arc, PoisonError, Weak};
 
 use super::repository::{going_on, is_listed, path_of, refusal, unlisted};
-use crate::CallContext;
-use crate::Limits;
 use crate::bindings::tool::skill::bulk::{Batch, File, Selection};
-use crate::bindings::tool::skill::types::Failure;
 use crate::budget::{CallBudget, Stop};
 use crate::globs::Globs;
+use crate::{CallContext, Failure, ImportError, Limits};
 use tool_core::api::ErrorKind;
 use tool_repository::bulk::{Names, Read, Wanted};
 use tool_repository::{EntryKind, FileEntry};
@@ -92,25 +90,21 @@ pub(super) fn named(call: &CallBudget, context: &CallContext, path: &str) -> Res
 
 /// Compiles the globs of a reader, or shares those of another reader of the call. The number of different ones is
 /// bounded.
-pub(super) fn shared_globs(call: &CallBudget, globs: &[String]) -> Result<Result<Arc<Globs>, Failure>, Stop> {
+pub(super) fn shared_globs(call: &CallBudget, globs: &[String]) -> Result<Arc<Globs>, ImportError> {
     let mut held = call.globs.lock().unwrap_or_else(PoisonError::into_inner);
     held.retain(|held| held.strong_count() > 0);
     let same = held.iter().filter_map(Weak::upgrade).find(|held| held.are(globs));
     if let Some(same) = same {
-        return Ok(Ok(same));
+        return Ok(same);
     }
     let max = CALL_GLOBS_MAX;
     if held.len() >= max {
-        return Err(Stop::limit(
-            format!("{max} selections with globs of their own"),
-            ErrorKind::HandlesLimit,
-        ));
+        let limit = format!("{max} selections with globs of their own");
+        return Err(Stop::limit(limit, ErrorKind::HandlesLimit).into());
     }
-    Ok(Globs::new(globs).map(|globs| {
-        let globs = Arc::new(globs);
-        held.push(Arc::downgrade(&globs));
-        globs
-    }))
+    let globs = Arc::new(Globs::new(globs)?);
+    held.push(Arc::downgrade(&globs));
+    Ok(globs)
 }
 
 impl SelectionReader {
@@ -118,13 +112,10 @@ impl SelectionReader {
         call: &Arc<CallBudget>,
         context: &Arc<CallContext>,
         selection: &Selection,
-    ) -> Result<Result<Self, Failure>, Stop> {
-        let globs = match shared_globs(call, &selection.globs)? {
-            Ok(globs) => globs,
-            Err(failure) => return Ok(Err(failure)),
-        };
-        let below = names(call, context).and_then(|names| names_below(call, context, &selection.under, names));
-        Ok(below.and_then(|names| Self::over(names, globs, call, context, selection)))
+    ) -> Result<Self, ImportError> {
+        let globs = shared_globs(call, &selection.globs)?;
+        let names = names_below(call, context, &selection.under, names(call, context)?)?;
+        Ok(Self::over(names, globs, call, context, selection)?)
     }
 
     /// Starts to read files of a list that the call has already.
@@ -296,6 +287,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::FailureKind;
     use crate::bindings::tool::skill::repository::Query;
     use crate::imports::repository::list;
     use crate::imports::testing::context;
@@ -328,7 +320,7 @@ mod tests {
         assert_eq!(paths("node_modules"), ["node_modules/a.js"], "its pages agree");
         let under = "node_modules".to_owned();
         let opened = SelectionReader::open(&call, &context, &Selection { under, ..selection() });
-        let mut reader = opened.ok().and_then(Result::ok).expect("it is opened");
+        let mut reader = opened.expect("it is opened");
         let batch = reader.next().unwrap_or_else(|_| panic!("it is read"));
         assert_eq!(batch.paths, "node_modules/a.js");
     }
@@ -347,8 +339,7 @@ mod tests {
     /// Paths of all batches, and the bytes of each batch.
     fn read(context: &Arc<CallContext>, selection: &Selection) -> (Vec<String>, Vec<usize>) {
         let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
-        let opened = SelectionReader::open(&call, context, selection).expect("nothing ends it");
-        let mut reader = opened.expect("it opens");
+        let mut reader = SelectionReader::open(&call, context, selection).expect("it opens");
         let (mut paths, mut bytes) = (Vec::new(), Vec::new());
         loop {
             let batch = reader.next().expect("nothing ends it");
@@ -413,8 +404,8 @@ mod tests {
         }
         let context = Arc::new(context(folder.path()));
         let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
-        let opened = SelectionReader::open(&call, &context, &selection()).expect("nothing ends it");
-        let batch = opened.expect("it opens").next().expect("nothing ends it");
+        let mut opened = SelectionReader::open(&call, &context, &selection()).expect("it opens");
+        let batch = opened.next().expect("nothing ends it");
         let text = "a = \"[redacted:github-token:1]\"\nb = \"[redacted:github-token:1]\"\n";
         assert_eq!(String::from_utf8_lossy(&batch.contents), text);
         let lengths: Vec<u32> = batch.files.iter().map(|file| file.content_bytes).collect();
@@ -439,9 +430,9 @@ mod tests {
         // Both lists are known by now, so that only the passes over them can ask.
         call.token.cancel();
         let divided = divide(&call, &context, &selection(), 8);
-        assert_eq!(divided.err().map(|failure| failure.code).as_deref(), Some("limit"));
+        assert_eq!(divided.err().map(|failure| failure.kind), Some(FailureKind::Limit));
         let listed = list(&call, &context, &query);
-        assert_eq!(listed.err().map(|failure| failure.code).as_deref(), Some("limit"));
+        assert_eq!(listed.err().map(|failure| failure.kind), Some(FailureKind::Limit));
     }
 
     #[test]
@@ -451,15 +442,17 @@ mod tests {
         let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
         let open = |number: usize| {
             let globs = vec![format!("*.{number}")];
-            let opened = SelectionReader::open(&call, &context, &Selection { globs, ..selection() });
-            opened.map(|opened| opened.expect("the globs are valid"))
+            SelectionReader::open(&call, &context, &Selection { globs, ..selection() })
         };
         let mut readers: Vec<SelectionReader> = (0..CALL_GLOBS_MAX)
             .map(|number| open(number).expect("there is room"))
             .collect();
         readers.push(open(0).expect("it has the globs of another one"));
         let limit = "8 selections with globs of their own";
-        assert_eq!(open(99).err(), Some(Stop::limit(limit, ErrorKind::HandlesLimit)));
+        let Err(ImportError::End(end)) = open(99) else {
+            panic!("it is one too many");
+        };
+        assert_eq!(end.downcast_ref(), Some(&Stop::limit(limit, ErrorKind::HandlesLimit)));
         readers.truncate(1);
         assert!(open(99).is_ok(), "what a reader held goes with it");
     }
@@ -491,6 +484,6 @@ mod tests {
         assert_eq!(paths, ["b.rs"]);
         let under = "none".to_owned();
         let failure = divide(&call, &context, &Selection { under, ..selection() }, 8);
-        assert_eq!(failure.err().map(|failure| failure.code).as_deref(), Some("not-found"));
+        assert_eq!(failure.err().map(|failure| failure.kind), Some(FailureKind::NotFound));
     }
 }

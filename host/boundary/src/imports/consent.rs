@@ -1,7 +1,6 @@
 //! Asks the user if the policy requires it, once it is known exactly what would happen.
 
-use crate::bindings::tool::skill::types::Failure;
-use crate::failure::hinted;
+use crate::Failure;
 use crate::policy::Decision;
 use crate::{CallContext, Question, UserAnswer};
 use tool_core::api::Effect;
@@ -85,22 +84,15 @@ fn ask(context: &CallContext, question: &Question) -> Result<(), Failure> {
         return Ok(());
     }
     Err(not_asked(context).unwrap_or_else(|| {
-        hinted(
-            "denied",
-            format!("{DISAGREED}`{}`", question.effect()),
-            "do not ask again for the same",
-        )
+        Failure::denied(format!("{DISAGREED}`{}`", question.effect())).with_hint("do not ask again for the same")
     }))
 }
 
 /// Returns the failure if too many open questions kept this one from the user; `None` otherwise.
 pub fn not_asked(context: &CallContext) -> Option<Failure> {
     context.approver.is_crowded().then(|| {
-        hinted(
-            "unavailable",
-            "too many other calls wait for an answer of the user; this one was not asked about".to_owned(),
-            "let the user answer one of them, and call again",
-        )
+        Failure::unavailable("too many other calls wait for an answer of the user; this one was not asked about")
+            .with_hint("let the user answer one of them, and call again")
     })
 }
 
@@ -316,7 +308,7 @@ mod tests {
         let (context, user) = asking(&folder, UserAnswer::Yes, &["commit-git"]);
         let elsewhere = Question::new(Effect::ReadGit, "Use git data outside of the repository", "/x");
         assert!(!context.can_ask(Effect::ReadGit) && !agrees(&context, &elsewhere));
-        let refused = obtain_afresh(&context, &elsewhere, || hinted("denied", "no user".to_owned(), "none"));
+        let refused = obtain_afresh(&context, &elsewhere, || Failure::denied("no user").with_hint("none"));
         assert_eq!(refused.expect_err("nobody answers it").message, "no user");
         obtain(&context, &commit()).expect("the user says yes");
         assert_eq!(user.questions().len(), 1);

@@ -2,13 +2,11 @@
 
 use std::sync::{Arc, PoisonError};
 
-use crate::CallContext;
 use crate::bindings::tool::skill::repository::{Entry, NotListed, Page, Query};
-use crate::bindings::tool::skill::types::Failure;
 use crate::budget::CallBudget;
-use crate::failure::failure;
 use crate::globs::Globs;
 use crate::proposal::is_digest;
+use crate::{CallContext, Failure, FailureKind};
 use tool_repository::attributes::{GIT_ATTRIBUTES, GeneratedFiles};
 use tool_repository::{EntryKind, FileList, OpenError, Opened, ScanError, normalise};
 
@@ -70,7 +68,7 @@ pub(super) fn list_wanted(
 pub(super) fn path_of(path: &str) -> Result<String, Failure> {
     normalise(path).map_err(|error| {
         let message = format!("`{path}` cannot be listed: {error}");
-        failure("invalid-arguments", message)
+        Failure::invalid_arguments(message)
     })
 }
 
@@ -145,8 +143,8 @@ pub(super) fn is_generated(call: &CallBudget, context: &CallContext, path: &str)
 /// The failure for a walk that gave no list.
 pub(super) fn unlisted(error: ScanError) -> Failure {
     match error {
-        ScanError::Cancelled => failure("limit", "the list of files was cut short".to_owned()),
-        ScanError::Unreadable { .. } => failure("failed", error.to_string()),
+        ScanError::Cancelled => Failure::limit("the list of files was cut short"),
+        ScanError::Unreadable { .. } => Failure::failed(error.to_string()),
     }
 }
 
@@ -229,12 +227,12 @@ pub(super) fn shown(call: &CallBudget, context: &CallContext, path: &str, sha256
 }
 
 pub(super) fn refusal(error: &OpenError) -> Failure {
-    let code = match error {
-        OpenError::NotFound { .. } => "not-found",
-        OpenError::Denied { .. } | OpenError::NotRegular { .. } => "denied",
-        _ => "failed",
+    let kind = match error {
+        OpenError::NotFound { .. } => FailureKind::NotFound,
+        OpenError::Denied { .. } | OpenError::NotRegular { .. } => FailureKind::Denied,
+        _ => FailureKind::Failed,
     };
-    failure(code, error.to_string())
+    Failure::new(kind, error.to_string())
 }
 
 #[cfg(test)]
@@ -275,7 +273,7 @@ mod tests {
     fn an_invalid_glob_is_named() {
         let globs = ["a[".to_owned()];
         let failure = Globs::new(&globs).expect_err("the glob is not closed");
-        assert_eq!(failure.code, "invalid-arguments");
+        assert_eq!(failure.kind, FailureKind::InvalidArguments);
         assert!(
             failure.message.starts_with("the glob `a[` is not valid"),
             "{}",

@@ -8,15 +8,13 @@ use std::sync::{Arc, PoisonError};
 
 use super::bulk::{self, SelectionReader};
 use super::repository::{self, unlisted};
-use crate::CallContext;
 use crate::bindings::tool::skill::repository as listing;
 use crate::bindings::tool::skill::search::{LeftOut, NarrowedBatch, NarrowedSelection, Page, Pattern, Query};
-use crate::bindings::tool::skill::types::Failure;
 use crate::budget::{CallBudget, Stop};
 use crate::contents::{FileVerdict, NarrowedSearch, PatternKind, SoughtPattern};
-use crate::failure::failure;
 use crate::globs::Globs;
 use crate::services::Services;
+use crate::{CallContext, Failure, ImportError};
 
 /// Bytes of the longest pattern.
 const PATTERN_BYTES_MAX: usize = 4096;
@@ -33,7 +31,7 @@ pub(super) fn list_candidates(
 ) -> Result<Page, Failure> {
     if query.pattern.len() > PATTERN_BYTES_MAX {
         let message = format!("a pattern of a search has at most {PATTERN_BYTES_MAX} bytes");
-        return Err(failure("invalid-arguments", message));
+        return Err(Failure::invalid_arguments(message));
     }
     let patterns = [Pattern {
         kind: query.kind.clone(),
@@ -131,39 +129,29 @@ impl NarrowedReader {
         call: &Arc<CallBudget>,
         context: &Arc<CallContext>,
         selection: &NarrowedSelection,
-    ) -> Result<Result<Self, Failure>, Stop> {
+    ) -> Result<Self, ImportError> {
         let files = &selection.files;
-        let globs = match bulk::shared_globs(call, &files.globs)? {
-            Ok(globs) => globs,
-            Err(failure) => return Ok(Err(failure)),
+        let globs = bulk::shared_globs(call, &files.globs)?;
+        let apart = match &selection.apart[..] {
+            [] => None,
+            apart => Some(bulk::shared_globs(call, apart)?),
         };
-        let apart = if selection.apart.is_empty() {
-            None
-        } else {
-            match bulk::shared_globs(call, &selection.apart)? {
-                Ok(apart) => Some(apart),
-                Err(failure) => return Ok(Err(failure)),
-            }
+        let search = narrowed(services, call, context, &selection.patterns)?;
+        let names = match &search {
+            Some(search) => search.names.clone(),
+            None => bulk::names(call, context)?,
         };
-        let opened = narrowed(services, call, context, &selection.patterns).and_then(|search| {
-            let names = match &search {
-                Some(search) => search.names.clone(),
-                None => bulk::names(call, context)?,
-            };
-            let names = bulk::names_below(call, context, &files.under, names)?;
-            // The index knows only files of the list from the root.
-            let search = search.filter(|_| names.1);
-            let reader = SelectionReader::over(names, globs, call, context, files)?;
-            Ok(Self {
-                reader,
-                search,
-                call: Arc::clone(call),
-                file_bytes_max: files.file_bytes_max,
-                text_only: files.text_only,
-                apart,
-            })
-        });
-        Ok(opened)
+        let names = bulk::names_below(call, context, &files.under, names)?;
+        // The index knows only files of the list from the root.
+        let search = search.filter(|_| names.1);
+        Ok(Self {
+            reader: SelectionReader::over(names, globs, call, context, files)?,
+            search,
+            call: Arc::clone(call),
+            file_bytes_max: files.file_bytes_max,
+            text_only: files.text_only,
+            apart,
+        })
     }
 
     /// Reads the next files, and counts those that were left out.

@@ -7,10 +7,9 @@ use std::ops::RangeInclusive;
 
 use super::repository::{path_of, refusal};
 use crate::CallContext;
+use crate::Failure;
 use crate::bindings::tool::skill::symbols::{Definition, DefinitionPage, Query, Reference, ReferencePage};
-use crate::bindings::tool::skill::types::Failure;
 use crate::budget::CallBudget;
-use crate::failure::{failure, hinted};
 use crate::services::{Services, SymbolLookup};
 use tool_repository::EntryKind;
 
@@ -88,7 +87,7 @@ pub(super) fn reference_bytes(references: &[Reference]) -> usize {
 fn lookup(services: &dyn Services) -> Result<&dyn SymbolLookup, Failure> {
     services
         .symbols()
-        .ok_or_else(|| failure("unavailable", "this host has no parser of source files".to_owned()))
+        .ok_or_else(|| Failure::unavailable("this host has no parser of source files"))
 }
 
 /// Checks a query, and normalises its directory.
@@ -97,11 +96,7 @@ fn check_query(call: &CallBudget, context: &CallContext, query: Query) -> Result
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
         let max = NAME_BYTES_MAX;
         let message = format!("a name of a symbol is 1 to {max} bytes of printable text");
-        return Err(hinted(
-            "invalid-arguments",
-            message,
-            "give an identifier, or `Type.method`",
-        ));
+        return Err(Failure::invalid_arguments(message).with_hint("give an identifier, or `Type.method`"));
     }
     let opened = context
         .repository
@@ -125,7 +120,7 @@ fn open_file(call: &CallBudget, context: &CallContext, path: &str) -> Result<Str
         .map_err(|error| refusal(&error))?;
     if opened.kind != EntryKind::File {
         let message = format!("`{path}` is a directory, and an outline is of one file");
-        return Err(failure("invalid-arguments", message));
+        return Err(Failure::invalid_arguments(message));
     }
     call.note_place(&opened.path, opened.listed);
     Ok(opened.path.clone())

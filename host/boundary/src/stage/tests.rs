@@ -185,7 +185,7 @@ impl Bench {
     fn refused(&self, files: &[(&str, &str)], deletions: &[&str], code: &str, message: &str) {
         let before = self.tree();
         let failure = self.propose(files, deletions).expect_err("the proposal is refused");
-        assert_eq!((failure.code.as_str(), failure.message.as_str()), (code, message));
+        assert_eq!((failure.kind.code(), failure.message.as_str()), (code, message));
         assert_eq!(self.tree(), before);
     }
 }

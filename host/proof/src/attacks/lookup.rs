@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 use std::path::Path;
 
+use tool_skill::Failure;
 use tool_skill::bindings::tool::skill::symbols::{Definition, DefinitionPage, Query, Reference, ReferencePage};
-use tool_skill::bindings::tool::skill::types::Failure;
 use tool_skill::{CallBudget, CallContext, SymbolLookup};
 
 /// Shows each file that it is asked about as one definition or one reference, whatever the file is.

@@ -37,10 +37,7 @@ use crate::imports::git::talk::GIT_PAGE;
 use crate::limits;
 use crate::task::{GitPerson, GitTask, Task};
 use crate::{CallContext, Question};
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::consent;
-use tool_boundary::kind_told;
-use tool_boundary::{cancelled, failure, hinted};
+use tool_boundary::{Failure, FailureKind, cancelled, consent};
 use tool_core::api::{Effect, PolicyRequest};
 use tool_core::text::clean;
 use tool_repository::Repository;
@@ -152,7 +149,7 @@ impl Git {
     ) -> Result<(GitAnswer, Vec<u8>), Failure> {
         let answer = self.helper.ask(request, body, body_bytes_max, &self.until);
         match answer.map_err(explain)? {
-            (GitAnswer::Failed { code, message, hint }, _) => Err(told(&code, &message, hint.as_deref())),
+            (GitAnswer::Failed { code, message, hint }, _) => Err(told(code, &message, hint.as_deref())),
             answer => Ok(answer),
         }
     }
@@ -299,14 +296,11 @@ fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
         .map(|path| path.display().to_string())
         .collect::<Vec<_>>();
     let denied = |why: &str| {
-        hinted(
-            "denied",
-            format!(
-                "git's data of this work tree lies outside of it, in `{}`, and {why}.",
-                list.join("`, `")
-            ),
-            "the user can answer on a terminal, or work in a clone that has its own git directory",
-        )
+        Failure::denied(format!(
+            "git's data of this work tree lies outside of it, in `{}`, and {why}.",
+            list.join("`, `")
+        ))
+        .with_hint("the user can answer on a terminal, or work in a clone that has its own git directory")
     };
     if !context.can_ask(Effect::ReadGit) {
         return Err(denied("no user can be asked whether to use it"));
@@ -334,16 +328,15 @@ pub(super) fn admit_commit(context: &CallContext, layout: &Layout) -> Result<(),
     };
     let shown = place.display();
     let denied = |why: &str| {
-        hinted(
-            "denied",
-            format!("A commit of this work tree writes to git data outside of it, in `{shown}`, and {why}."),
-            format!(
-                "only the user can allow it, with {}, or once on a terminal",
-                context
-                    .policy
-                    .grant_text(&PolicyRequest::allowing_path(&shown.to_string()))
-            ),
-        )
+        Failure::denied(format!(
+            "A commit of this work tree writes to git data outside of it, in `{shown}`, and {why}."
+        ))
+        .with_hint(format!(
+            "only the user can allow it, with {}, or once on a terminal",
+            context
+                .policy
+                .grant_text(&PolicyRequest::allowing_path(&shown.to_string()))
+        ))
     };
     if !context.can_ask(Effect::CommitGit) {
         return Err(denied("no user can be asked whether it may"));
@@ -395,11 +388,13 @@ fn unanswered<'a>(context: &CallContext, layout: &'a Layout) -> Option<&'a Path>
 /// Fails if the user requires a sandbox that this machine does not have.
 fn require(context: &CallContext, why: &str) -> Result<(), Failure> {
     if context.policy.requires_sandbox() {
-        Err(hinted(
-            "unavailable",
-            format!("A full sandbox is required, and git cannot be confined here: {why}."),
-            format!("the user can leave out {}", context.policy.required_sandbox_text()),
+        Err(Failure::unavailable(format!(
+            "A full sandbox is required, and git cannot be confined here: {why}."
         ))
+        .with_hint(format!(
+            "the user can leave out {}",
+            context.policy.required_sandbox_text()
+        )))
     } else {
         Ok(())
     }
@@ -453,7 +448,7 @@ impl Counted {
     fn new(operations: &'static AtomicUsize) -> Result<Self, Failure> {
         if operations.fetch_add(1, Ordering::AcqRel) >= GIT_OPERATIONS_MAX {
             operations.fetch_sub(1, Ordering::AcqRel);
-            return Err(failure("unavailable", "Too many git operations are under way or hang."));
+            return Err(Failure::unavailable("Too many git operations are under way or hang."));
         }
         Ok(Self(operations))
     }
@@ -475,18 +470,12 @@ fn explain(error: HelperError) -> Failure {
     let seconds = GIT_SECONDS_MAX;
     match error {
         HelperError::Cancelled => cancelled(),
-        HelperError::TooLate => failure(
-            "limit",
-            format!("git took longer than {seconds} seconds and was given up."),
-        ),
-        HelperError::Bound(what) => failure("limit", format!("git took more {what} than it may and was ended.")),
-        HelperError::Ended(how) => hinted(
-            "failed",
-            format!("The process that reads the git repository {how}."),
-            "the repository may be damaged: the user can look with `git fsck`",
-        ),
+        HelperError::TooLate => Failure::limit(format!("git took longer than {seconds} seconds and was given up.")),
+        HelperError::Bound(what) => Failure::limit(format!("git took more {what} than it may and was ended.")),
+        HelperError::Ended(how) => Failure::failed(format!("The process that reads the git repository {how}."))
+            .with_hint("the repository may be damaged: the user can look with `git fsck`"),
         HelperError::Nonsense(_) => nonsense(),
-        other => failure("unavailable", format!("git cannot be used: {}.", chain(&other))),
+        other => Failure::unavailable(format!("git cannot be used: {}.", chain(&other))),
     }
 }
 
@@ -500,16 +489,13 @@ fn chain(error: &dyn std::error::Error) -> String {
 
 /// The failure for an answer that a correct helper cannot give.
 pub(super) fn nonsense() -> Failure {
-    failure(
-        "failed",
-        "The process that reads the git repository gave an answer that makes no sense.",
-    )
+    Failure::failed("The process that reads the git repository gave an answer that makes no sense.")
 }
 
 /// Converts a helper's failure. Only a short, plain part of its message is passed on.
-fn told(code: &str, message: &str, hint: Option<&str>) -> Failure {
+fn told(kind: FailureKind, message: &str, hint: Option<&str>) -> Failure {
     Failure {
-        code: kind_told(code).code().to_owned(),
+        kind,
         message: shown(message),
         hint: hint.map(shown),
     }

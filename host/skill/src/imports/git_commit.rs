@@ -30,10 +30,10 @@ use super::git_read::{is_at_or_below, normal_paths};
 use crate::imports::git::talk::GIT_PAGE;
 use crate::{CallContext, Question};
 use tool_boundary::CallBudget;
+use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::git_commit::Commit;
-use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::cancelled;
 use tool_boundary::consent;
-use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::Effect;
 use tool_core::text::{is_invisible, is_visible};
 use tool_repository::changes::{ChangeJournal, Publishing, has_crashed};
@@ -113,7 +113,7 @@ pub(super) fn create(
 }
 
 fn check_message(message: &str) -> Result<(), Failure> {
-    let invalid = |message: &str| Err(failure("invalid-arguments", message));
+    let invalid = |message: &str| Err(Failure::invalid_arguments(message));
     if message.len() > GIT_MESSAGE_BYTES_MAX {
         return invalid("The commit message is longer than 64 KiB.");
     }
@@ -150,7 +150,7 @@ fn check_shown(what: &str, text: &str, remedy: &str) -> Result<(), Failure> {
         () => return Ok(()),
     };
     let message = format!("The {what} of the commit {fault}.");
-    Err(hinted("failed", message, format!("the user has to correct {remedy}")))
+    Err(Failure::failed(message).with_hint(format!("the user has to correct {remedy}")))
 }
 
 /// True for an invisible character, and for a blank other than the plain space.
@@ -189,17 +189,16 @@ fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<CommitSe
             .iter()
             .find_map(|path| Some((path, context.repository.hidden(path, false)?)))
         {
-            Some((path, reason)) => Err(failure("denied", format!("`{path}` is not committed: it {reason}.")).into()),
+            Some((path, reason)) => Err(Failure::denied(format!("`{path}` is not committed: it {reason}.")).into()),
             None => Ok(CommitSelection::Named(paths)),
         };
     }
     let files = context.files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     if files.changed.is_empty() {
-        return Err(CommitError::Nothing(hinted(
-            "failed",
-            format!("{NOTHING_TO_COMMIT}: this session has changed no files."),
-            "name the files in `paths`, or set `all`, to commit what was there before",
-        )));
+        return Err(CommitError::Nothing(
+            Failure::failed(format!("{NOTHING_TO_COMMIT}: this session has changed no files."))
+                .with_hint("name the files in `paths`, or set `all`, to commit what was there before"),
+        ));
     }
     Ok(CommitSelection::Session(files.changed.keys().cloned().collect()))
 }
@@ -321,11 +320,10 @@ fn find_moved(
         CommitSelection::Named(paths) => paths.iter().any(|path| is_at_or_below(&submodule.path, path)),
     };
     if *choice == CommitSelection::All && submodules.len() > SUBMODULES_MAX {
-        return Err(hinted(
-            "limit",
-            format!("This repository has more than {SUBMODULES_MAX} submodules, so not all of them can be looked at."),
-            "name the files and submodules of the commit in `paths`",
-        ));
+        return Err(Failure::limit(format!(
+            "This repository has more than {SUBMODULES_MAX} submodules, so not all of them can be looked at."
+        ))
+        .with_hint("name the files and submodules of the commit in `paths`"));
     }
     let mut chosen = Vec::new();
     for submodule in submodules.iter().filter(is_chosen) {
@@ -336,7 +334,7 @@ fn find_moved(
                 SubmoduleTree::Present(present) => Some(present.head.unwrap_or_else(|| staged.clone())),
                 SubmoduleTree::Unread(reason) if choice.paths().contains(&submodule.path) => {
                     let message = format!("The submodule `{}` cannot be committed: {reason}.", submodule.path);
-                    return Err(failure("failed", message));
+                    return Err(Failure::failed(message));
                 }
                 SubmoduleTree::Empty | SubmoduleTree::Unread(_) => Some(staged.clone()),
             },
@@ -366,18 +364,14 @@ fn begin(git: &mut Git, message: &str) -> Result<Start, Failure> {
 /// Refuses a commit that was prepared on another commit or branch, or for another person.
 fn check_same(prepared: &Start, now: &Start) -> Result<(), Failure> {
     if now.parent != prepared.parent || now.branch != prepared.branch {
-        return Err(hinted(
-            "failed",
-            "The branch has moved since the commit was prepared.",
-            "try again, so that the commit is prepared on the new state",
-        ));
+        return Err(Failure::failed("The branch has moved since the commit was prepared.")
+            .with_hint("try again, so that the commit is prepared on the new state"));
     }
     if (&now.author, &now.committer) != (&prepared.author, &prepared.committer) {
-        return Err(hinted(
-            "failed",
+        return Err(Failure::failed(
             "The author that git's configuration names has changed since the commit was prepared.",
-            "try again, so that the commit is prepared for the new one",
-        ));
+        )
+        .with_hint("try again, so that the commit is prepared for the new one"));
     }
     Ok(())
 }
@@ -399,18 +393,21 @@ fn nothing(choice: &CommitSelection, submodules: &[Submodule]) -> CommitError {
     let is_submodule = |path: &String| submodules.iter().any(|submodule| submodule.path == *path);
     let submodule = choice.paths().iter().find(|path| is_submodule(path));
     if let Some(path) = submodule {
-        return CommitError::Nothing(hinted(
-            "failed",
-            format!("{NOTHING_TO_COMMIT}: the submodule `{path}` is at the commit that the last one names."),
-            format!("changes inside of it are committed where `paths` names files in `{path}`"),
-        ));
+        return CommitError::Nothing(
+            Failure::failed(format!(
+                "{NOTHING_TO_COMMIT}: the submodule `{path}` is at the commit that the last one names."
+            ))
+            .with_hint(format!(
+                "changes inside of it are committed where `paths` names files in `{path}`"
+            )),
+        );
     }
     let what = match choice {
         CommitSelection::All => "the files are as in the last commit",
         CommitSelection::Named(_) => "the named files are as in the last commit",
         CommitSelection::Session(_) => "the files that this session changed are as in the last commit",
     };
-    CommitError::Nothing(failure("failed", format!("{NOTHING_TO_COMMIT}: {what}.")))
+    CommitError::Nothing(Failure::failed(format!("{NOTHING_TO_COMMIT}: {what}.")))
 }
 
 /// A file of the commit, with its entry in the last commit.
@@ -475,7 +472,7 @@ impl Preparation<'_> {
                 Ok(WorkTreeEntry::Link(target, stat)) => Some(self.store_link(&target, &stat)?),
                 Ok(WorkTreeEntry::File(file, stat)) => Some(self.store_file(&path, file, &stat, committed.as_ref())?),
                 Err(OpenError::Denied { .. }) if !self.named => continue,
-                Err(error) => return Err(failure("denied", format!("{error}, so it is not committed."))),
+                Err(error) => return Err(Failure::denied(format!("{error}, so it is not committed."))),
             };
             let is_same = match (&new, &committed) {
                 (None, None) => true,
@@ -510,25 +507,20 @@ impl Preparation<'_> {
             return Ok(new_file(id.clone(), self.mode(stat, committed), stat));
         }
         if let Some(filter) = attributes.external_filter {
-            return Err(hinted(
-                "failed",
-                format!("`{path}` has the attribute `{filter}`: git would put a program in between."),
-                "no such program runs here; the user has to commit this file with git",
-            ));
+            return Err(Failure::failed(format!(
+                "`{path}` has the attribute `{filter}`: git would put a program in between."
+            ))
+            .with_hint("no such program runs here; the user has to commit this file with git"));
         }
         if !self.has_links && committed.is_some_and(|(_, mode)| *mode == LINK) {
-            return Err(hinted(
-                "failed",
-                format!("`{path}` is a symbolic link, for which `core.symlinks = false` lets a plain file stand."),
-                "such a link is not committed here; the user has to do so with git",
-            ));
+            return Err(Failure::failed(format!(
+                "`{path}` is a symbolic link, for which `core.symlinks = false` lets a plain file stand."
+            ))
+            .with_hint("such a link is not committed here; the user has to do so with git"));
         }
         let too_large = || {
             let size = GIT_COMMIT_FILE_BYTES_MAX / (1024 * 1024);
-            failure(
-                "limit",
-                format!("`{path}` is larger than {size} MiB, so it is not committed."),
-            )
+            Failure::limit(format!("`{path}` is larger than {size} MiB, so it is not committed."))
         };
         if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > GIT_COMMIT_FILE_BYTES_MAX {
             return Err(too_large());
@@ -540,7 +532,7 @@ impl Preparation<'_> {
             Read::by_ref(&mut reader)
                 .take(GIT_CHUNK_BYTES as u64)
                 .read_to_end(&mut piece)
-                .map_err(|error| failure("failed", format!("`{path}` could not be read: {error}.")))?;
+                .map_err(|error| Failure::failed(format!("`{path}` could not be read: {error}.")))?;
             sent += piece.len() as u64;
             if sent > GIT_COMMIT_FILE_BYTES_MAX {
                 return Err(too_large());
@@ -750,11 +742,10 @@ fn finish(context: &CallContext, prepared: Prepared) -> Result<MadeCommit, Failu
     }
     publication.move_branch(movement, now.keeps_logs)?;
     publication.replace_index().map_err(|reason| {
-        hinted(
-            "failed",
-            format!("The commit {id} was made, but git's index could not be updated: {reason}."),
-            "the user can mend it with: git reset",
-        )
+        Failure::failed(format!(
+            "The commit {id} was made, but git's index could not be updated: {reason}."
+        ))
+        .with_hint("the user can mend it with: git reset")
     })?;
     drop(publication);
     drop(noted);
@@ -778,9 +769,7 @@ fn find_dates(context: &CallContext) -> Result<[Option<Moment>; 2], Failure> {
     let date = |name: &str| match context.environment.get(name).filter(|value| !value.is_empty()) {
         None => Ok(None),
         Some(value) => parse_date(value).map(Some).ok_or_else(|| {
-            hinted(
-                "invalid-arguments",
-                format!("`{name}` is no date that is understood here."),
+            Failure::invalid_arguments(format!("`{name}` is no date that is understood here.")).with_hint(
                 "the user has to write it as `2026-03-01T12:30:00+01:00`, or as seconds since 1970 and an offset: \
                  `1772364600 +0100`",
             )
@@ -844,12 +833,8 @@ impl<'a> Noted<'a> {
         };
         let journal = &*context.changes;
         let noted = journal.publishing(&publishing);
-        noted.map_err(|error| {
-            failure(
-                "failed",
-                format!("The commit cannot be journalled: {error}; it was not made."),
-            )
-        })?;
+        noted
+            .map_err(|error| Failure::failed(format!("The commit cannot be journalled: {error}; it was not made.")))?;
         Ok(Self { journal, publishing })
     }
 }

@@ -20,11 +20,10 @@ use crate::imports::git::talk::{GIT_LOG_MESSAGE_BYTES_MAX, GIT_LOG_SKIP_MAX};
 use crate::imports::git_read::GIT_CHANGES_MAX;
 pub(super) use blame::read as blame;
 use tool_boundary::CallBudget;
+use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::git_history::{
     Commit, CommitChange, CommitDiff, LogPage, LogQuery, ShowQuery,
 };
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::{failure, hinted};
 use tool_core::authors::Team;
 use tool_core::text::{beginning, clean, clean_line};
 use tool_repository::normalise;
@@ -291,11 +290,8 @@ impl LogCursor {
             Some(Self { from, skip })
         };
         parse().ok_or_else(|| {
-            hinted(
-                "invalid-arguments",
-                "This is not the `next` of a page of a log.",
-                "ask without `after` for the first page",
-            )
+            Failure::invalid_arguments("This is not the `next` of a page of a log.")
+                .with_hint("ask without `after` for the first page")
         })
     }
 }
@@ -318,10 +314,10 @@ fn shown_paths(context: &CallContext, paths: &[String]) -> Result<Vec<String>, F
 fn check_shown(context: &CallContext, path: &str) -> Result<(), Failure> {
     let repository = &context.repository;
     match repository.hidden(path, false).or_else(|| repository.hidden(path, true)) {
-        Some(reason) if !path.is_empty() => Err(failure(
-            "denied",
-            format!("`{}` is hidden in every commit, because it {reason}.", clean_line(path)),
-        )),
+        Some(reason) if !path.is_empty() => Err(Failure::denied(format!(
+            "`{}` is hidden in every commit, because it {reason}.",
+            clean_line(path)
+        ))),
         _ => Ok(()),
     }
 }
@@ -339,11 +335,11 @@ fn check_revision(name: Option<&str>) -> Result<(), Failure> {
     if is_name {
         return Ok(());
     }
-    Err(hinted(
-        "invalid-arguments",
-        format!("`{}` does not name one commit.", clean_line(beginning(name, 80))),
-        "name a branch, a tag or a commit's id, with `~N` for an ancestor: `main`, `v1.2`, `1a2b3c4`, `main~3`",
+    Err(Failure::invalid_arguments(format!(
+        "`{}` does not name one commit.",
+        clean_line(beginning(name, 80))
     ))
+    .with_hint("name a branch, a tag or a commit's id, with `~N` for an ancestor: `main`, `v1.2`, `1a2b3c4`, `main~3`"))
 }
 
 /// Finds the commit of a revision; `None` before the first commit.
@@ -356,7 +352,7 @@ fn find_commit(git: &mut Git, name: Option<&str>) -> Result<Option<CommitRecord>
 }
 
 fn no_commits() -> Failure {
-    failure("not-found", "This repository has no commit yet.")
+    Failure::not_found("This repository has no commit yet.")
 }
 
 /// Removes control characters from the texts of a commit.

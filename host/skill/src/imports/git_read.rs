@@ -16,9 +16,8 @@ use super::git::submodules::{self, SUBMODULE, SubmoduleTree};
 use super::git::talk::{Area, Delta, GitRequest, Id, LineEnds, Status, Submodule};
 use crate::CallContext;
 use tool_boundary::CallBudget;
+use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::git_read::{Diff, DiffQuery, FileChange};
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::hinted;
 use tool_repository::diff::BoundedDiff;
 use tool_repository::layer::LayeredPath;
 use tool_repository::{Repository, normalise};
@@ -97,16 +96,12 @@ pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &Diff)
 pub(super) fn normal_paths(paths: &[String]) -> Result<Vec<String>, Failure> {
     if paths.len() > GIT_PATHS_MAX {
         let message = format!("{} paths are more than the limit of {}.", paths.len(), GIT_PATHS_MAX);
-        return Err(hinted("limit", message, "name a directory instead"));
+        return Err(Failure::limit(message).with_hint("name a directory instead"));
     }
     let normal = |path: &String| {
         normalise(path).map_err(|error| {
             let message = format!("`{path}` is no path in this repository: {error}.");
-            hinted(
-                "invalid-arguments",
-                message,
-                "paths are relative to the repository root",
-            )
+            Failure::invalid_arguments(message).with_hint("paths are relative to the repository root")
         })
     };
     paths.iter().map(normal).collect()

@@ -22,12 +22,11 @@ use contained::InstallerRun;
 use listed::Beside;
 use sources::Sources;
 use test_results::ResultFormat;
+use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::packages::Request;
 use tool_boundary::bindings::tool::skill::tests::Report;
-use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::consent;
 use tool_boundary::policy::Decision;
-use tool_boundary::{failure, hinted};
 use tool_core::api::Effect;
 use tool_sandbox::contain::ToolAccess;
 use tool_sandbox::contain::{self, Sandbox};
@@ -47,10 +46,9 @@ pub(super) fn install(context: &CallContext, request: &Request) -> Result<Report
             &names::check(&request.names, names::Ecosystem::Npm)?,
             request.dev,
         ),
-        other => Err(failure(
-            "invalid-arguments",
-            format!("There is no install recipe `{other}`: they are `pip-install` and `npm-install`."),
-        )),
+        other => Err(Failure::invalid_arguments(format!(
+            "There is no install recipe `{other}`: they are `pip-install` and `npm-install`."
+        ))),
     }
 }
 
@@ -60,9 +58,7 @@ fn title(installer: &str, names: &[String]) -> String {
 
 /// The failure in the words of the specification.
 fn not_permitted(place: &str) -> Failure {
-    hinted(
-        "failed",
-        format!("Permission denied: {place}"),
+    Failure::failed(format!("Permission denied: {place}")).with_hint(
         "install locally: make a virtual environment with `python3 -m venv .venv`, or a `node_modules` of your own",
     )
 }
@@ -77,14 +73,12 @@ fn sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
         return Ok(sandbox);
     }
     let why = contain::available().refused.join("; ");
-    Err(hinted(
-        "denied",
-        format!("This machine has no sandbox for installations ({why})."),
-        format!(
+    Err(
+        Failure::denied(format!("This machine has no sandbox for installations ({why}).")).with_hint(format!(
             "the user can install with their own rights, with {}",
             policy.grant_text(&recipe::unsandboxed(effect))
-        ),
-    ))
+        )),
+    )
 }
 
 /// An installation before the additional packages are known.
@@ -224,11 +218,11 @@ fn environment_folder(context: &CallContext, python: &Python) -> Result<PathBuf,
     };
     match real(folder) {
         Some(real) if is_known(&real) && !holds_more(&real) => Ok(real),
-        _ => Err(hinted(
-            "denied",
-            format!("`{}` is a link, or leads out of the repository.", folder.display()),
-            "make a virtual environment in the repository: `python3 -m venv .venv`",
-        )),
+        _ => Err(Failure::denied(format!(
+            "`{}` is a link, or leads out of the repository.",
+            folder.display()
+        ))
+        .with_hint("make a virtual environment in the repository: `python3 -m venv .venv`")),
     }
 }
 
@@ -237,11 +231,10 @@ fn unmanaged(tool: &str) -> Failure {
         "uv" => "`uv sync`",
         _ => "`poetry config virtualenvs.in-project true` and `poetry install`",
     };
-    hinted(
-        "unavailable",
-        format!("This project is {tool}'s and has no virtual environment of its own yet."),
-        format!("the user has to make it, with {command}"),
-    )
+    Failure::unavailable(format!(
+        "This project is {tool}'s and has no virtual environment of its own yet."
+    ))
+    .with_hint(format!("the user has to make it, with {command}"))
 }
 
 /// Real path of the folder of packages, if it is known. Only uv changes an environment that uv manages.
@@ -305,11 +298,8 @@ fn pip_command(
 }
 
 fn no_pip() -> Failure {
-    hinted(
-        "unavailable",
-        "ModuleNotFoundError: No module named pip",
-        "the user has to add it to the virtual environment, with `python -m ensurepip`",
-    )
+    Failure::unavailable("ModuleNotFoundError: No module named pip")
+        .with_hint("the user has to add it to the virtual environment, with `python -m ensurepip`")
 }
 
 /// Converts pip's message, if the specification has a sentence for it or a better one exists.
@@ -325,11 +315,12 @@ fn pip_problem(report: &Report) -> Option<Failure> {
         return Some(no_pip());
     }
     if output.contains("externally-managed-environment") {
-        return Some(hinted(
-            "unavailable",
-            "The machine's Python is managed by its own package manager and takes no other packages.",
-            "install locally: make a virtual environment with `python3 -m venv .venv`",
-        ));
+        return Some(
+            Failure::unavailable(
+                "The machine's Python is managed by its own package manager and takes no other packages.",
+            )
+            .with_hint("install locally: make a virtual environment with `python3 -m venv .venv`"),
+        );
     }
     denied_place(output, "[Errno 13] Permission denied: '").map(not_permitted)
 }
@@ -360,11 +351,8 @@ fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Fai
     let sources = match sandbox {
         Sandbox::None => None,
         _ if folder.is_symlink() => {
-            return Err(hinted(
-                "denied",
-                "`node_modules` leads out of the repository.",
-                "the user has to replace the link by a folder",
-            ));
+            return Err(Failure::denied("`node_modules` leads out of the repository.")
+                .with_hint("the user has to replace the link by a folder"));
         }
         _ => Some(sources::npm(context, &program)?),
     };

@@ -14,7 +14,7 @@ use super::git::patches::visible;
 use super::git::talk::{GitAnswer, GitRequest, Id, PastStep};
 use super::git::{Git, nonsense};
 use crate::CallContext;
-use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::Failure;
 use tool_boundary::policy::{Cause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
 use tool_core::digest::CommitId;
@@ -152,7 +152,7 @@ pub fn walk_commits(
 /// A context for reading git that never asks the user.
 pub(super) fn reading(repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<CallContext, Failure> {
     let policy = Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default());
-    let policy = policy.map_err(|problem| tool_boundary::failure("failed", problem.message))?;
+    let policy = policy.map_err(|problem| Failure::failed(problem.message))?;
     Ok(CallContext {
         cancel: cancel.clone(),
         ..CallContext::unattended(Arc::clone(repository), policy)

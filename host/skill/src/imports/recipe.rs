@@ -12,11 +12,11 @@ use crate::limits;
 use crate::{CallContext, Question};
 use test_results::ResultFormat;
 use tokio_util::sync::CancellationToken;
+use tool_boundary::Failure;
 use tool_boundary::NoRun;
 use tool_boundary::bindings::tool::skill::tests::Report;
-use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::cancelled;
 use tool_boundary::consent;
-use tool_boundary::{cancelled, failure, hinted};
 use tool_core::api::{Effect, PolicyRequest};
 use tool_core::text::reveal_line;
 use tool_repository::{HiddenEntriesError, Repository};
@@ -66,7 +66,7 @@ impl Recipe {
         let sandbox = self.sandbox(context)?;
         if sandbox == Sandbox::None && context.repository.layer().is_some() {
             let message = "A preview runs nothing without a sandbox: it would run with the files as they are.";
-            return Err(hinted("unavailable", message, "the user can apply the changes first"));
+            return Err(Failure::unavailable(message).with_hint("the user can apply the changes first"));
         }
         consent::obtain(context, &self.question(sandbox))?;
         Ok(sandbox)
@@ -164,7 +164,7 @@ impl Recipe {
             let message = format!("A full sandbox is required, and `{}` has none here.", self.effect);
             let required = context.policy.required_sandbox_text();
             let hint = format!("the user has to leave out {required}, or to do it by hand");
-            return Err(hinted("denied", message, hint));
+            return Err(Failure::denied(message).with_hint(hint));
         }
         Ok(sandbox)
     }
@@ -211,7 +211,7 @@ pub(super) fn without_turn<R>(context: &CallContext, run: impl FnOnce() -> R) ->
     context.turn.run(&context.cancel, run).map_err(|no_run| match no_run {
         NoRun::Cancelled => cancelled(),
         // This failure ends the call; the guest never reads it.
-        NoRun::Busy => failure("unavailable", "Too many test runs and installations are under way."),
+        NoRun::Busy => Failure::unavailable("Too many test runs and installations are under way."),
     })
 }
 
@@ -254,7 +254,7 @@ pub(super) fn not_run(error: &ProcessError) -> Failure {
     let cause = std::error::Error::source(error)
         .map(|cause| format!(": {cause}"))
         .unwrap_or_default();
-    failure("unavailable", format!("{error}{cause}."))
+    Failure::unavailable(format!("{error}{cause}."))
 }
 
 /// Note on the limits of the fallback sandbox.
@@ -274,14 +274,13 @@ pub(super) fn unsandboxed(effect: Effect) -> PolicyRequest {
 fn unlisted(context: &CallContext, error: HiddenEntriesError) -> Failure {
     match error {
         HiddenEntriesError::Cancelled => cancelled(),
-        error @ (HiddenEntriesError::TooMany | HiddenEntriesError::Unreadable { .. }) => hinted(
-            "limit",
-            format!("The hidden files could not be found, so nothing was run: {error}."),
-            format!(
-                "the user can run tests without a sandbox, with {}",
-                context.policy.grant_text(&unsandboxed(Effect::RunProcess))
-            ),
-        ),
+        error @ (HiddenEntriesError::TooMany | HiddenEntriesError::Unreadable { .. }) => Failure::limit(format!(
+            "The hidden files could not be found, so nothing was run: {error}."
+        ))
+        .with_hint(format!(
+            "the user can run tests without a sandbox, with {}",
+            context.policy.grant_text(&unsandboxed(Effect::RunProcess))
+        )),
     }
 }
 
@@ -290,12 +289,12 @@ fn too_many_tasks() -> Failure {
         "The run was ended: it had more than {} processes and threads.",
         limits::CONTAIN_TASKS_MAX
     );
-    hinted("limit", message, "run a part of it")
+    Failure::limit(message).with_hint("run a part of it")
 }
 
 fn too_much_memory() -> Failure {
     let message = "The run was ended: it used more memory than the sandbox allows.";
-    hinted("limit", message, "run a part of it")
+    Failure::limit(message).with_hint("run a part of it")
 }
 
 fn too_much_storage(bytes: u64) -> Failure {
@@ -304,16 +303,12 @@ fn too_much_storage(bytes: u64) -> Failure {
          memory for it.",
         bytes >> 20
     );
-    hinted("limit", message, "run a part of it")
+    Failure::limit(message).with_hint("run a part of it")
 }
 
 fn too_much_output() -> Failure {
     let mebibytes = limits::PROCESS_OUTPUT_BYTES_MAX / (1024 * 1024);
-    hinted(
-        "limit",
-        format!("The run was ended: it wrote more than {mebibytes} MiB."),
-        "run a part of it",
-    )
+    Failure::limit(format!("The run was ended: it wrote more than {mebibytes} MiB.")).with_hint("run a part of it")
 }
 
 fn minutes(time: Duration) -> String {
@@ -384,17 +379,14 @@ pub(super) fn python(context: &CallContext) -> Result<Python, Failure> {
 pub(super) fn python_in(context: &CallContext, directory: &Path) -> Result<Python, Failure> {
     let root = context.repository.root();
     toolchain::choose_in(root, directory, &context.environment, &context.cancel)
-        .map_err(|missing| hinted("unavailable", missing.to_string(), missing.hint))
+        .map_err(|missing| Failure::unavailable(missing.to_string()).with_hint(missing.hint))
 }
 
 /// Finds the user's `npm`.
 pub(super) fn npm(context: &CallContext) -> Result<PathBuf, Failure> {
     program(context, "npm").ok_or_else(|| {
-        hinted(
-            "unavailable",
-            "npm was not found on the PATH.",
-            "the user has to install Node.js, which brings npm",
-        )
+        Failure::unavailable("npm was not found on the PATH.")
+            .with_hint("the user has to install Node.js, which brings npm")
     })
 }
 
@@ -424,13 +416,10 @@ pub(super) fn small_file(repository: &Repository, cancel: &CancellationToken, pa
 /// Reads the root's `package.json`. Without one, npm would use a project in a folder above the root.
 pub(super) fn manifest(repository: &Repository, cancel: &CancellationToken) -> Result<serde_json::Value, Failure> {
     let text = small_file(repository, cancel, "package.json").ok_or_else(|| {
-        hinted(
-            "unavailable",
-            "There is no package.json at the repository root.",
-            "this is no npm project; pytest and pip are the other recipes",
-        )
+        Failure::unavailable("There is no package.json at the repository root.")
+            .with_hint("this is no npm project; pytest and pip are the other recipes")
     })?;
-    serde_json::from_str(&text).map_err(|error| failure("failed", format!("package.json is not valid JSON: {error}.")))
+    serde_json::from_str(&text).map_err(|error| Failure::failed(format!("package.json is not valid JSON: {error}.")))
 }
 
 #[cfg(test)]

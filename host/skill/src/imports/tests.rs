@@ -34,10 +34,9 @@ use detect::{FoundSuite, SuiteFinder};
 use own::OwnCommand;
 use test_results::{ResultFormat, TestResults};
 use tool_boundary::bindings::tool::skill::tests::{Counts, FailedTest, Request, Results, Suite};
-use tool_boundary::bindings::tool::skill::types::Failure;
 use tool_boundary::consent;
-use tool_boundary::{failure, hinted};
-use tool_core::api::{Effect, ErrorKind, RunPurpose, TestCounts, TestRun, UnknownCheck};
+use tool_boundary::{Failure, FailureKind};
+use tool_core::api::{Effect, RunPurpose, TestCounts, TestRun, UnknownCheck};
 use tool_core::text::nearest;
 use tool_repository::{FileList, OpenError, normalise};
 use tool_sandbox::contain::{Invocation, Sandbox, ToolAccess};
@@ -103,7 +102,7 @@ pub(super) fn run(context: &CallContext, request: &Request) -> Result<Vec<Suite>
     consent::not_denied(context, Effect::RunProcess)?;
     if request.paths.len() > RECIPE_PATHS_MAX {
         let message = format!("More than {RECIPE_PATHS_MAX} paths do not fit one run.");
-        return Err(hinted("limit", message, "name directories instead"));
+        return Err(Failure::limit(message).with_hint("name directories instead"));
     }
     let filter = request.filter.as_deref().map(filter).transpose()?;
     let paths = request
@@ -142,7 +141,7 @@ pub(super) fn run(context: &CallContext, request: &Request) -> Result<Vec<Suite>
         let outcome = run.run();
         // After one denial, the other suites are not asked about.
         if let Err(failure) = &outcome
-            && ErrorKind::from_code(&failure.code) == ErrorKind::Denied
+            && failure.kind == FailureKind::Denied
         {
             return Err(failure.clone());
         }
@@ -150,7 +149,7 @@ pub(super) fn run(context: &CallContext, request: &Request) -> Result<Vec<Suite>
             recipe: suite.recipe.name.clone(),
             directory: suite.directory.clone(),
             reason: suite.reason.clone(),
-            outcome,
+            outcome: outcome.map_err(Into::into),
         });
     }
     outcomes.extend(left_out.iter().map(|suite| {
@@ -159,12 +158,12 @@ pub(super) fn run(context: &CallContext, request: &Request) -> Result<Vec<Suite>
             recipe: suite.recipe.name.clone(),
             directory: suite.directory.clone(),
             reason: suite.reason.clone(),
-            outcome: Err(hinted("limit", message, "give `paths`")),
+            outcome: Err(Failure::limit(message).with_hint("give `paths`").into()),
         }
     }));
     let has_run = outcomes.iter().any(|suite| suite.outcome.is_ok());
     match outcomes.iter().find_map(|suite| suite.outcome.as_ref().err()) {
-        Some(failure) if !has_run => Err(failure.clone()),
+        Some(failure) if !has_run => Err(failure.clone().into()),
         _ => Ok(outcomes),
     }
 }
@@ -174,18 +173,18 @@ fn wanted(name: &str) -> Result<&'static TestRecipe, Failure> {
     recipes::find(name).ok_or_else(|| {
         let names: Vec<&str> = recipes::all().iter().map(|recipe| recipe.name.as_str()).collect();
         let close = nearest(name, names.iter().copied()).map(|close| format!("did you mean `{close}`? "));
-        hinted(
-            "not-found",
-            format!("There is no recipe `{}`.", name.escape_debug()),
-            format!("{}the recipes are {}", close.unwrap_or_default(), names.join(", ")),
-        )
+        Failure::not_found(format!("There is no recipe `{}`.", name.escape_debug())).with_hint(format!(
+            "{}the recipes are {}",
+            close.unwrap_or_default(),
+            names.join(", ")
+        ))
     })
 }
 
 /// Parses the name of a check, which may come from a model.
 fn purpose(name: &str) -> Result<RunPurpose, Failure> {
     name.parse()
-        .map_err(|error: UnknownCheck| failure("invalid-arguments", format!("{error}.")))
+        .map_err(|error: UnknownCheck| Failure::invalid_arguments(format!("{error}.")))
 }
 
 /// Time until the deadline, in whole seconds.
@@ -207,12 +206,12 @@ fn filter(filter: &str) -> Result<&str, Failure> {
     } else {
         return Ok(filter);
     };
-    Err(failure("invalid-arguments", format!("The filter {wrong}.")))
+    Err(Failure::invalid_arguments(format!("The filter {wrong}.")))
 }
 
 /// Accepts a path for a command line: in normal form, in the repository, not hidden, and not an option.
 fn path(context: &CallContext, path: &str) -> Result<String, Failure> {
-    let invalid = |why: &str| failure("invalid-arguments", format!("`{}` {why}.", path.escape_debug()));
+    let invalid = |why: &str| Failure::invalid_arguments(format!("`{}` {why}.", path.escape_debug()));
     if path.chars().any(char::is_control) {
         return Err(invalid("contains a control character"));
     }
@@ -223,9 +222,9 @@ fn path(context: &CallContext, path: &str) -> Result<String, Failure> {
     match context.repository.open_within(&clean, &context.cancel) {
         Ok(_) if clean.is_empty() => Ok(".".to_owned()),
         Ok(_) => Ok(clean),
-        Err(error @ OpenError::NotFound { .. }) => Err(failure("not-found", format!("{error}."))),
-        Err(error @ OpenError::Denied { .. }) => Err(failure("denied", format!("{error}."))),
-        Err(error) => Err(failure("invalid-arguments", format!("{error}."))),
+        Err(error @ OpenError::NotFound { .. }) => Err(Failure::not_found(format!("{error}."))),
+        Err(error @ OpenError::Denied { .. }) => Err(Failure::denied(format!("{error}."))),
+        Err(error) => Err(Failure::invalid_arguments(format!("{error}."))),
     }
 }
 
@@ -236,7 +235,7 @@ fn node_id(context: &CallContext, id: &str) -> Result<String, Failure> {
     };
     if name.is_empty() || name.chars().any(char::is_control) {
         let message = format!("`{}` is no node id: `path::name` is.", id.escape_debug());
-        return Err(failure("invalid-arguments", message));
+        return Err(Failure::invalid_arguments(message));
     }
     Ok(format!("{}::{name}", path(context, file)?))
 }
@@ -312,7 +311,7 @@ impl SuiteRunner<'_> {
         let lacks_runner = results
             .as_ref()
             .err()
-            .is_some_and(|failure| ErrorKind::from_code(&failure.code) == ErrorKind::Unavailable);
+            .is_some_and(|failure| failure.kind == FailureKind::Unavailable);
         // Test files alone do not show which of Python's two runners they are for.
         if self.suite.is_guess && self.suite.recipe.name == "pytest" && lacks_runner {
             let unittest = recipes::find("unittest").map(|recipe| self.run_recipe(recipe));
@@ -350,11 +349,10 @@ impl SuiteRunner<'_> {
             _ => Vec::new(),
         };
         if self.filter.is_some() && data.filter.is_empty() && data.interpreter != Interpreter::Script {
-            return Err(hinted(
-                "invalid-arguments",
-                format!("{} cannot select tests by name.", data.name),
-                "leave out `filter`",
-            ));
+            return Err(
+                Failure::invalid_arguments(format!("{} cannot select tests by name.", data.name))
+                    .with_hint("leave out `filter`"),
+            );
         }
         let filled = arguments::fill(
             &data.arguments,
@@ -433,7 +431,7 @@ impl SuiteRunner<'_> {
         if is_over {
             cache.delete();
             let message = "The run was ended: its build output does not fit the build cache of 10 GiB.";
-            return Err(hinted("limit", message, "run a part of it, or make room on the disk"));
+            return Err(Failure::limit(message).with_hint("run a part of it, or make room on the disk"));
         }
         let is_session = cache.kind() == RunKind::Session;
         let has_built = built.as_ref().is_ok_and(|built| built.report.exit_code == Some(0));
@@ -580,11 +578,8 @@ fn unambiguous(data: &TestRecipe, path: &str) -> String {
 }
 
 fn missing_program(name: &str, data: &TestRecipe) -> Failure {
-    hinted(
-        "unavailable",
-        format!("{name} was not found on the PATH."),
-        format!("the user has to {}", data.install),
-    )
+    Failure::unavailable(format!("{name} was not found on the PATH."))
+        .with_hint(format!("the user has to {}", data.install))
 }
 
 /// The question about a run, in one line.
@@ -639,7 +634,7 @@ fn run_own(context: &CallContext, own: &OwnCommand, purpose: RunPurpose, time: D
         recipe: OWN.to_owned(),
         directory: String::new(),
         reason: own.reason.to_owned(),
-        outcome,
+        outcome: outcome.map_err(Into::into),
     }
 }
 

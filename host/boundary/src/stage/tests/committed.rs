@@ -131,7 +131,7 @@ fn one_file_that_has_changed_since_it_was_read_keeps_all_as_they_are() {
         .propose(&[("a.py", "new\n"), ("b.py", "new\n")], &[])
         .expect_err("b.py has changed");
     assert_eq!(
-        (refused.code.as_str(), refused.message.as_str()),
+        (refused.kind.code(), refused.message.as_str()),
         (
             "denied",
             "`b.py` has changed since the skill read it; nothing was changed"
@@ -177,7 +177,7 @@ fn a_change_of_the_executable_bit_alone_is_a_change() {
     let mut bench = Bench::new(&[("a.sh", "echo\n")]);
     bench.terms.executable.insert("a.sh".to_owned(), true);
     let unread = bench.propose(&[], &[]).expect_err("nobody has read it");
-    assert_eq!(unread.code, "denied");
+    assert_eq!(unread.kind.code(), "denied");
     bench.terms.bases.insert("a.sh".to_owned(), sha256_hex(b"echo\n"));
     assert_eq!(bench.propose(&[], &[]).expect("it was read"), ["a.sh"]);
     let metadata = fs::metadata(bench.root("a.sh")).expect("it is there");

@@ -1,6 +1,7 @@
 //! Proposals that go into a private layer, and that are put in place afterwards.
 
 use super::*;
+use crate::FailureKind;
 use tool_repository::layer::Layer;
 
 /// A bench whose repository has a private layer over it.
@@ -107,7 +108,7 @@ fn what_is_protected_is_so_in_a_layer_and_when_it_is_applied() {
     let bench = preview(&[]);
     for path in [".github/workflows/x.yml", ".env", ".newrc"] {
         let failure = bench.propose(&[(path, "x")], &[]).expect_err("it is protected");
-        assert_eq!(failure.code, "denied", "{path}");
+        assert_eq!(failure.kind.code(), "denied", "{path}");
         let change = FileChange {
             path: path.to_owned(),
             before: None,
@@ -117,7 +118,7 @@ fn what_is_protected_is_so_in_a_layer_and_when_it_is_applied() {
             }),
         };
         let refused = apply(&bench, vec![change]).expect_err("it is protected");
-        assert!(matches!(refused, PreviewRefused::Failure(failure) if failure.code == "denied"));
+        assert!(matches!(refused, PreviewRefused::Failure(failure) if failure.kind == FailureKind::Denied));
     }
     // Neither does a layer make a git directory of what it holds by now.
     for path in ["bare/HEAD", "bare/refs/x"] {

@@ -200,7 +200,7 @@ fn a_directory_in_the_way_takes_everything_back() {
 fn a_file_system_that_cannot_exchange_names_will_do() {
     changes::WITHOUT_RENAME_FLAGS.set(true);
     let (bench, failure) = interrupted(|root| write(&root.join("zz.txt"), "theirs"));
-    assert_eq!(failure.code, "denied");
+    assert_eq!(failure.kind.code(), "denied");
     let expected = [("a.txt", "a"), ("m.txt", "m"), ("z.txt", "z"), ("zz.txt", "theirs")];
     assert_eq!(
         bench.tree(),

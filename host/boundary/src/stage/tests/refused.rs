@@ -222,7 +222,7 @@ fn only_plain_files_with_one_name_are_taken_from_the_stage() {
         write(&bench.stage("fine.txt"), "f");
         make(&bench);
         let failure = bench.commit(&[]).expect_err("the proposal is refused");
-        assert_eq!((failure.code.as_str(), failure.message.as_str()), ("denied", message));
+        assert_eq!((failure.kind.code(), failure.message.as_str()), ("denied", message));
         assert_eq!(bench.tree().len(), 1);
     };
     check(&|bench| symlink("/etc/passwd", bench.stage("x")).expect("a link is made"));

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Git;
 use super::talk::{Id, LineEnds};
 use crate::limits;
-use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::Failure;
 use tool_repository::{OpenError, Repository, path};
 
 /// Content of one side of a change.

@@ -4,8 +4,7 @@ use std::path::Path;
 
 use super::layout;
 use crate::limits;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::hinted;
+use tool_boundary::Failure;
 use tool_repository::git_settings;
 
 /// Settings that change the meaning of a repository's files.
@@ -63,11 +62,10 @@ impl Format {
                 _ => false,
             };
             if !is_known {
-                return Err(hinted(
-                    "unavailable",
-                    format!("This git repository uses `extensions.{key} = {value}`, which is not understood here."),
-                    "the user has to work with git itself in this repository",
-                ));
+                return Err(Failure::unavailable(format!(
+                    "This git repository uses `extensions.{key} = {value}`, which is not understood here."
+                ))
+                .with_hint("the user has to work with git itself in this repository"));
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Git;
 use super::talk::{Attributes, Id};
-use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::Failure;
 use tool_core::digest::hexadecimal;
 use tool_core::lfs::{LfsPointer, POINTER_BYTES_MAX};
 

@@ -12,8 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::format::Format;
 use crate::limits;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::hinted;
+use tool_boundary::Failure;
 use tool_repository::git_file::open_file;
 
 /// A file of a few lines in a git directory: `HEAD`, `commondir`, a branch. Paths are not longer.
@@ -120,19 +119,12 @@ fn nearest(root: &Path) -> Result<(PathBuf, PathBuf, Metadata), Failure> {
 }
 
 pub(super) fn not_a_repository() -> Failure {
-    hinted(
-        "unavailable",
-        "This is not a git repository.",
-        "run `git init`, or work without git",
-    )
+    Failure::unavailable("This is not a git repository.").with_hint("run `git init`, or work without git")
 }
 
 pub(super) fn foreign(path: &Path, why: &str) -> Failure {
-    hinted(
-        "unavailable",
-        format!("The git directory is not used: `{}`: {why}.", path.display()),
-        "a git directory is used only where it belongs to the repository's own work tree",
-    )
+    Failure::unavailable(format!("The git directory is not used: `{}`: {why}.", path.display()))
+        .with_hint("a git directory is used only where it belongs to the repository's own work tree")
 }
 
 /// A directory must not name another common directory.

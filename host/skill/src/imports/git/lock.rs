@@ -12,8 +12,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::{failure, hinted};
+use tool_boundary::Failure;
 use tool_repository::changes::{crash_point, has_crashed, rename_new};
 
 /// A folder that was opened without following links.
@@ -151,7 +150,7 @@ impl Lock {
                 folder.remove(&names.early);
                 Err(match error.kind() {
                     io::ErrorKind::AlreadyExists => locked(shown),
-                    _ => failure("failed", format!("git's `{name}` cannot be locked: {error}.")),
+                    _ => Failure::failed(format!("git's `{name}` cannot be locked: {error}.")),
                 })
             }
         }
@@ -189,11 +188,8 @@ impl Drop for Lock {
 
 /// The failure for a file that another program has locked.
 pub(in crate::imports) fn locked(shown: &Path) -> Failure {
-    hinted(
-        "failed",
-        "Another git process holds the repository's lock.",
-        format!("try again; if no git runs, remove `{}.lock`", shown.display()),
-    )
+    Failure::failed("Another git process holds the repository's lock.")
+        .with_hint(format!("try again; if no git runs, remove `{}.lock`", shown.display()))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::content::{self, SideContent};
 use super::submodules::{self, SUBMODULE};
 use super::talk::{Delta, GitRequest, Id, Status};
 use super::{Git, plain};
-use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::Failure;
 use tool_repository::Repository;
 use tool_repository::diff::{BoundedDiff, Side};
 

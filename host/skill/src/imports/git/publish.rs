@@ -18,8 +18,8 @@ use super::recover::{Part, lock_names, table_mark};
 use super::talk::{Id, Moment};
 use crate::imports::git::GIT_FILE_BYTES_MAX;
 use crate::imports::git::layout::GIT_LINE_FILE_BYTES_MAX;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::{cancelled, failure};
+use tool_boundary::Failure;
+use tool_boundary::cancelled;
 use tool_core::digest::CommitId;
 use tool_core::text::clean_line;
 use tool_repository::changes::{Publishing, crash_point, has_crashed};
@@ -38,11 +38,10 @@ pub(in crate::imports) struct Scratch(scratch::ScratchFolder);
 impl Scratch {
     /// Creates an object folder that borrows from the real one. `home` is the program's own directory.
     pub(in crate::imports) fn new(layout: &Layout, home: Option<&Path>) -> Result<Self, Failure> {
-        let failed = |error: io::Error| failure("failed", format!("A commit could not be prepared: {error}."));
+        let failed = |error: io::Error| Failure::failed(format!("A commit could not be prepared: {error}."));
         let objects = layout.common.join("objects").to_string_lossy().into_owned();
         if objects.contains(['\n', '\u{fffd}']) {
-            return Err(failure(
-                "unavailable",
+            return Err(Failure::unavailable(
                 "The path of the git directory holds characters that git cannot note.",
             ));
         }
@@ -179,7 +178,7 @@ impl<'a> Publication<'a> {
         branch: Option<&'a str>,
         notes: &'a Publishing,
     ) -> Result<Self, Failure> {
-        let failed = |error: io::Error| failure("failed", format!("The git directory cannot be written to: {error}."));
+        let failed = |error: io::Error| Failure::failed(format!("The git directory cannot be written to: {error}."));
         let index = Lock::take(
             OpenedFolder::at(&layout.git).map_err(failed)?,
             "index",
@@ -265,7 +264,7 @@ impl<'a> Publication<'a> {
             if cancel.is_cancelled() {
                 cancelled()
             } else {
-                failure("failed", format!("The commit could not be put in place: {error}."))
+                Failure::failed(format!("The commit could not be put in place: {error}."))
             }
         })
     }
@@ -317,7 +316,7 @@ impl<'a> Publication<'a> {
     /// Moves the branch. From then on the commit exists.
     pub(in crate::imports) fn move_branch(&mut self, movement: Movement<'_>, keeps_logs: bool) -> Result<(), Failure> {
         let moved = self.reference.place();
-        moved.map_err(|error| failure("failed", format!("The commit could not be put in place: {error}.")))?;
+        moved.map_err(|error| Failure::failed(format!("The commit could not be put in place: {error}.")))?;
         let logged = match &mut self.table {
             None if keeps_logs => self.log(movement),
             None => Ok(()),
@@ -381,7 +380,7 @@ fn check_branch(branch: &str) -> Result<(), Failure> {
     if branch.len() as u64 <= GIT_LINE_FILE_BYTES_MAX && branch.split('/').all(is_part) {
         Ok(())
     } else {
-        Err(failure("failed", "The name of the branch is none that git would use."))
+        Err(Failure::failed("The name of the branch is none that git would use."))
     }
 }
 

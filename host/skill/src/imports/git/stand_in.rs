@@ -12,8 +12,7 @@ use std::path::Path;
 
 use super::layout::Layout;
 use crate::task::StandInTask;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::failure;
+use tool_boundary::Failure;
 use tool_core::digest::hexadecimal;
 use tool_repository::reftable::{self, Reference, References};
 use tool_sandbox::scratch::{self, ScratchFolder};
@@ -55,7 +54,7 @@ pub(super) fn prepare(layout: &Layout, home: Option<&Path>) -> Result<(ScratchFo
         };
         Ok((folder, task))
     };
-    make().map_err(|error| failure("failed", format!("The references could not be prepared: {error}.")))
+    make().map_err(|error| Failure::failed(format!("The references could not be prepared: {error}.")))
 }
 
 /// Writes the current references of the tables to the stand-in.
@@ -87,7 +86,7 @@ pub(super) fn fill(task: &StandInTask) -> Result<(), Failure> {
         replace_file(&task.place.join("packed-refs"), &pack_references(task, &all)?)?;
         replace_file(&task.place.join("HEAD"), &head)
     };
-    write().map_err(|error| failure("failed", format!("git: {error}.")))
+    write().map_err(|error| Failure::failed(format!("git: {error}.")))
 }
 
 /// Prefixes of references that every work tree has for itself.

@@ -7,8 +7,7 @@ use super::layout::Layout;
 use super::talk::{Area, GitAnswer, GitRequest, Id, Status, Submodule};
 use super::{Git, nonsense};
 use crate::CallContext;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::hinted;
+use tool_boundary::Failure;
 
 /// Mode of a submodule in git.
 pub(in crate::imports) const SUBMODULE: u32 = 0o160_000;
@@ -144,15 +143,12 @@ pub(in crate::imports) fn shared<'a>(
                 Some(place) => (path, place),
                 None => (&paths[0], first.unwrap_or_default()),
             };
-            Err(hinted(
-                "invalid-arguments",
-                format!(
-                    "`{path}` lies in the submodule `{place}`, which is a repository of its own; other paths do not."
-                ),
-                format!(
-                    "name the paths of one repository: first those in `{place}`, then the others, with `{place}` itself"
-                ),
+            Err(Failure::invalid_arguments(format!(
+                "`{path}` lies in the submodule `{place}`, which is a repository of its own; other paths do not."
             ))
+            .with_hint(format!(
+                "name the paths of one repository: first those in `{place}`, then the others, with `{place}` itself"
+            )))
         }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::submodules::SUBMODULE;
 use serde::{Deserialize, Serialize};
+use tool_boundary::FailureKind;
 use tool_core::authors::Team;
 use tool_core::digest::CommitId;
 
@@ -460,7 +461,7 @@ pub(in crate::imports) enum GitAnswer {
     Candidates(Vec<Candidate>),
     Stored(Id),
     Failed {
-        code: String,
+        code: FailureKind,
         message: String,
         hint: Option<String>,
     },

@@ -201,7 +201,7 @@ fn a_record_that_its_repository_does_not_keep_is_asked_for_once_with_its_places(
 fn a_record_that_its_repository_does_not_keep_is_denied_by_a_no_and_where_nobody_is_there() {
     let (_fixture, place) = with_forged_record();
     let refused = open(&place, &User::new(false)).expect_err("the user refuses");
-    assert_eq!(refused.code, "denied");
+    assert_eq!(refused.kind.code(), "denied");
     assert!(
         refused.message.ends_with("and the user did not agree to use it."),
         "{}",
@@ -282,7 +282,7 @@ fn a_commit_to_git_data_elsewhere_is_asked_for_once_and_the_answer_is_kept() {
         "only the user can allow it, with `--allow-path {}`, or once on a terminal",
         common.display()
     );
-    assert_eq!((denied.code.as_str(), denied.hint), ("denied", Some(hint)));
+    assert_eq!((denied.kind.code(), denied.hint), ("denied", Some(hint)));
     admit(&opened(User::new(false))).expect_err("the user refuses");
     let mut flagged = opened(Arc::new(Nobody));
     let request = tool_core::api::PolicyRequest {
@@ -418,7 +418,7 @@ fn what_a_helper_that_was_taken_over_says_is_refused_or_cut() {
         b"",
     );
     let failure = { failed }.branch().expect_err("it failed");
-    assert_eq!((failure.code.as_str(), failure.message.as_str()), ("failed", "red"));
+    assert_eq!((failure.kind.code(), failure.message.as_str()), ("failed", "red"));
 }
 
 #[test]

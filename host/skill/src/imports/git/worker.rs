@@ -30,8 +30,7 @@ use super::submodules::SUBMODULES_MAX;
 use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, Id, LineEnds, Status, Submodule};
 use crate::imports::git::talk::GIT_PAGE;
 use crate::task::{GitPerson, GitTask, StandInTask};
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::{failure, hinted};
+use tool_boundary::Failure;
 use tool_sandbox::confine::HelperConnection;
 
 /// Answers requests until the connection is closed.
@@ -49,7 +48,7 @@ pub(crate) fn serve(mut connection: HelperConnection, task: &GitTask) {
 
 fn failed(failure: Failure) -> GitAnswer {
     GitAnswer::Failed {
-        code: failure.code,
+        code: failure.kind,
         message: failure.message,
         hint: failure.hint,
     }
@@ -285,36 +284,29 @@ const KEPT_OUT: &str = "Permission denied";
 fn open_failure(top: &Path, error: &git2::Error) -> Failure {
     match error.code() {
         ErrorCode::NotFound => not_a_repository(),
-        ErrorCode::Owner => hinted(
-            "unavailable",
-            "The git repository belongs to another user of this machine.",
-            format!(
+        ErrorCode::Owner => Failure::unavailable("The git repository belongs to another user of this machine.")
+            .with_hint(format!(
                 "if you trust it: git config --global --add safe.directory {}",
                 top.display()
-            ),
-        ),
-        _ if error.message().contains(KEPT_OUT) => hinted(
-            "unavailable",
-            format!("The git repository refers to something outside of it: {}.", said(error)),
-            "git data is read only where it belongs to the repository",
-        ),
-        _ => failure(
-            "unavailable",
-            format!("The git repository cannot be opened: {}.", said(error)),
-        ),
+            )),
+        _ if error.message().contains(KEPT_OUT) => Failure::unavailable(format!(
+            "The git repository refers to something outside of it: {}.",
+            said(error)
+        ))
+        .with_hint("git data is read only where it belongs to the repository"),
+        _ => Failure::unavailable(format!("The git repository cannot be opened: {}.", said(error))),
     }
 }
 
 /// Converts an error of libgit2 that no rule expects.
 fn git_failure(error: &git2::Error) -> Failure {
     match (error.code(), error.class()) {
-        (ErrorCode::NotFound, ErrorClass::Odb) => hinted(
-            "failed",
-            format!("git lacks an object that this needs: {}.", said(error)),
-            "in a partial clone the user can fetch it with git; else `git fsck` says what is damaged",
-        ),
-        (_, ErrorClass::NoMemory) => failure("limit", "git took more memory than it may."),
-        _ => failure("failed", format!("git: {}.", said(error))),
+        (ErrorCode::NotFound, ErrorClass::Odb) => {
+            Failure::failed(format!("git lacks an object that this needs: {}.", said(error)))
+                .with_hint("in a partial clone the user can fetch it with git; else `git fsck` says what is damaged")
+        }
+        (_, ErrorClass::NoMemory) => Failure::limit("git took more memory than it may."),
+        _ => Failure::failed(format!("git: {}.", said(error))),
     }
 }
 
@@ -323,7 +315,7 @@ fn said(error: &git2::Error) -> &str {
 }
 
 fn id(oid: Oid) -> Result<Id, Failure> {
-    Id::try_from(oid.to_string()).map_err(|reason| failure("failed", reason))
+    Id::try_from(oid.to_string()).map_err(Failure::failed)
 }
 
 fn oid(id: &Id) -> Result<Oid, Failure> {
@@ -381,7 +373,7 @@ impl<'a> Worker<'a> {
             }
             GitRequest::Walk { commits_max, steps_max } => match &mut self.walk {
                 Some(walk) => GitAnswer::Walked(walk.read(commits_max, steps_max)?),
-                None => return Err(failure("failed", "No walk was begun.")),
+                None => return Err(Failure::failed("No walk was begun.")),
             },
             GitRequest::BeginPast { from, bounds } => {
                 self.past = Some(PastWalk::begin(self.git, &from, body, bounds)?);
@@ -389,7 +381,7 @@ impl<'a> Worker<'a> {
             }
             GitRequest::Past { commits_max } => match &mut self.past {
                 Some(past) => GitAnswer::Past(past.read(commits_max)?),
-                None => return Err(failure("failed", "No walk was begun.")),
+                None => return Err(Failure::failed("No walk was begun.")),
             },
             GitRequest::DiffCommit { id, paths } => {
                 let diff = self.git.diff_commit(&id, &paths)?;
@@ -440,7 +432,7 @@ impl<'a> Worker<'a> {
 
     fn find_renames(&mut self) -> Result<usize, Failure> {
         let Some(diff) = &mut self.diff else {
-            return Err(failure("failed", "Nothing was compared."));
+            return Err(Failure::failed("Nothing was compared."));
         };
         let mut options = DiffFindOptions::new();
         options.renames(true);
@@ -451,7 +443,7 @@ impl<'a> Worker<'a> {
 
     fn deltas(&self, from: usize) -> Result<Vec<Delta>, Failure> {
         let Some(diff) = &self.diff else {
-            return Err(failure("failed", "Nothing was compared."));
+            return Err(Failure::failed("Nothing was compared."));
         };
         let index = self.git.repository.index().map_err(|error| git_failure(&error))?;
         let head = self.git.head_tree()?;

@@ -20,8 +20,7 @@ use super::check_message;
 use crate::CallContext;
 use crate::imports::git_commit::GIT_MESSAGE_BYTES_MAX;
 use test_results::ResultFormat;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::{failure, hinted};
+use tool_boundary::Failure;
 use tool_config::{Environment, HookRuns};
 use tool_core::api::Effect;
 use tool_core::text::reveal_line;
@@ -69,14 +68,11 @@ pub(in crate::imports) fn are_run(context: &CallContext) -> Result<bool, Failure
         return Ok(false);
     };
     let common = tool_config::common(home, &Environment::default()).map_err(|problem| {
-        hinted(
-            "unavailable",
-            format!(
-                "Whether git hooks run is not known, so nothing is committed: {}.",
-                problem.message
-            ),
-            "the user has to correct config.toml",
-        )
+        Failure::unavailable(format!(
+            "Whether git hooks run is not known, so nothing is committed: {}.",
+            problem.message
+        ))
+        .with_hint("the user has to correct config.toml")
     })?;
     // Taint changes nothing here: the sandbox confines hooks in any conversation, as it confines tests.
     Ok(common.policy.hooks == HookRuns::Sandbox && !context.policy.is_denied(Effect::RunProcess, false))
@@ -182,11 +178,10 @@ impl CommitHooks {
         let tree = ended.tree.as_ref();
         let read = |path: &str, bytes_max| tree.and_then(|tree| read_file(tree, path, bytes_max));
         if was_not_shown(&ended) {
-            return Err(hinted(
-                "failed",
-                "The commit could not be shown to its git hooks, so nothing was committed.",
-                "the user has to commit with git",
-            ));
+            return Err(
+                Failure::failed("The commit could not be shown to its git hooks, so nothing was committed.")
+                    .with_hint("the user has to commit with git"),
+            );
         }
         if ended.report.exit_code != Some(0) {
             let hook = read(STARTED, 64).unwrap_or_default();
@@ -194,8 +189,7 @@ impl CommitHooks {
             return Err(refusal(hook, &ended));
         }
         let Some(message) = read(".git/COMMIT_EDITMSG", GIT_MESSAGE_BYTES_MAX as u64) else {
-            return Err(failure(
-                "failed",
+            return Err(Failure::failed(
                 "The git hooks left no commit message that can be read.",
             ));
         };
@@ -423,14 +417,11 @@ fn find_sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
     if is_enough {
         return Ok(available.sandbox);
     }
-    Err(hinted(
-        "unavailable",
-        format!(
-            "The git hooks of this repository are to run in the sandbox, and this machine allows none: {}.",
-            available.refused.join("; ")
-        ),
-        "the user has to commit with git, or to take `hooks` out of `[policy]` in config.toml",
+    Err(Failure::unavailable(format!(
+        "The git hooks of this repository are to run in the sandbox, and this machine allows none: {}.",
+        available.refused.join("; ")
     ))
+    .with_hint("the user has to commit with git, or to take `hooks` out of `[policy]` in config.toml"))
 }
 
 /// True if no hook was started, because the repository for the hooks could not be prepared.
@@ -448,11 +439,7 @@ fn refusal(hook: Option<&str>, ended: &EndedRecipe) -> Failure {
         "" => "It printed nothing.".to_owned(),
         _ => format!("It printed:\n{}", &output[from..]),
     };
-    hinted(
-        "failed",
-        format!("{which} {}, so nothing was committed. {said}", end_of(ended)),
-        "mend what the hook names, then commit again; the hook runs in a sandbox, without network and without hidden files",
-    )
+    Failure::failed(format!("{which} {}, so nothing was committed. {said}", end_of(ended))).with_hint("mend what the hook names, then commit again; the hook runs in a sandbox, without network and without hidden files")
 }
 
 fn end_of(ended: &EndedRecipe) -> String {

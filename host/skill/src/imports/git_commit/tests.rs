@@ -26,7 +26,7 @@ fn commit(fixture: &Fixture, paths: &[&str], all: bool) -> Result<Commit, Failur
 fn message(result: Result<Commit, Failure>) -> String {
     match result {
         Ok(commit) => panic!("{commit:?}"),
-        Err(failure) => format!("{}: {}", failure.code, failure.message),
+        Err(failure) => format!("{}: {}", failure.kind.code(), failure.message),
     }
 }
 
@@ -580,12 +580,12 @@ fn a_no_and_a_denial_change_nothing() {
     let user = ScriptedApproval::new(false);
     let session = context(&fixture.root(), &[], Arc::clone(&user) as _);
     let refused = create(&session, "message", &[], true).expect_err("the user refuses");
-    assert_eq!((refused.code.as_str(), user.questions().len()), ("denied", 1));
+    assert_eq!((refused.kind.code(), user.questions().len()), ("denied", 1));
 
     let mut session = context(&fixture.root(), &[], Arc::clone(&user) as _);
     session.policy = Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default()).expect("valid");
     let denied = create(&session, "message", &[], true).expect_err("it is denied");
-    assert_eq!((denied.code.as_str(), user.questions().len()), ("denied", 1));
+    assert_eq!((denied.kind.code(), user.questions().len()), ("denied", 1));
     assert_eq!(
         denied.hint.as_deref(),
         Some("the user can grant it with `--allow commit-git`")

@@ -17,8 +17,6 @@ use crate::CallContext;
 use crate::imports::git::patches::GIT_PATCH_BYTES_MAX;
 use crate::imports::git::talk::GIT_BLAME_LINES_MAX;
 use tool_boundary::bindings::tool::skill::git_history::{BlameHunk, BlamePage, BlameQuery, Commit};
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::{failure, hinted};
 use tool_core::text::beginning;
 use tool_repository::diff::is_binary;
 use tool_repository::normalise;
@@ -34,11 +32,8 @@ const SUMMARY_BYTES_MAX: usize = 200;
 pub(in super::super) fn read(reading: &HistoryCall<'_>, query: &BlameQuery) -> Result<BlamePage, Failure> {
     let context = reading.context;
     let path = normalise(&query.path).map_err(|error| {
-        hinted(
-            "invalid-arguments",
-            format!("`{}` is no path in this repository: {error}.", query.path),
-            "paths are relative to the repository root",
-        )
+        Failure::invalid_arguments(format!("`{}` is no path in this repository: {error}.", query.path))
+            .with_hint("paths are relative to the repository root")
     })?;
     check_shown(context, &path)?;
     check_revision(query.revision.as_deref())?;
@@ -119,10 +114,10 @@ fn read_work_tree(
 fn readable(path: &str, content: SideContent) -> Result<Vec<u8>, Failure> {
     match content {
         SideContent::Bytes(content) if !is_binary(&content) => Ok(content),
-        SideContent::Bytes(_) => Err(failure("failed", format!("`{path}` is not text."))),
-        SideContent::Absent => Err(failure("not-found", format!("There is no file `{path}` there."))),
-        SideContent::Hidden => Err(failure("denied", format!("`{path}` may not be opened."))),
-        SideContent::TooLarge => Err(failure("limit", format!("`{path}` is too large for this."))),
+        SideContent::Bytes(_) => Err(Failure::failed(format!("`{path}` is not text."))),
+        SideContent::Absent => Err(Failure::not_found(format!("There is no file `{path}` there."))),
+        SideContent::Hidden => Err(Failure::denied(format!("`{path}` may not be opened."))),
+        SideContent::TooLarge => Err(Failure::limit(format!("`{path}` is too large for this."))),
     }
 }
 

@@ -185,7 +185,7 @@ fn a_log_comes_in_pages() {
     for after in ["", "x", "0123456789abcdef0123456789abcdef01234567:-1", "..:1"] {
         query.after = Some(after.to_owned());
         let refused = log(&fixture.session(&[]), &query).expect_err("it is no cursor");
-        assert_eq!(refused.code, "invalid-arguments", "{after}");
+        assert_eq!(refused.kind.code(), "invalid-arguments", "{after}");
     }
 }
 
@@ -199,7 +199,10 @@ fn a_repository_without_commits_has_no_history() {
         revision: None,
         ..show_query("")
     };
-    assert_eq!(show(&context, &last).expect_err("there is none").code, "not-found");
+    assert_eq!(
+        show(&context, &last).expect_err("there is none").kind.code(),
+        "not-found"
+    );
     assert_eq!(
         origins(&blamed(&fixture, &blame_query("a.txt", None))),
         ["1-1 not committed"]
@@ -250,7 +253,7 @@ fn only_names_of_one_commit_are_revisions() {
     let fixture = history();
     let refused = |revision: &str| {
         let refused = show(&fixture.session(&[]), &show_query(revision)).expect_err(revision);
-        refused.code
+        refused.kind.code()
     };
     for revision in [
         "",
@@ -314,7 +317,7 @@ fn lines_of_an_old_commit_have_theirs() {
     let fixture = history();
     let page = blamed(&fixture, &blame_query("a.txt", Some("main~1")));
     assert_eq!(origins(&page), ["1-6 first"]);
-    let code = |query: &BlameQuery| blame(&fixture.session(&[]), query).expect_err("it is none").code;
+    let code = |query: &BlameQuery| blame(&fixture.session(&[]), query).expect_err("it is none").kind.code();
     assert_eq!(code(&blame_query("sub/b.txt", Some("main~2"))), "not-found");
     assert_eq!(code(&blame_query("sub", None)), "not-found");
     assert_eq!(code(&blame_query("../a.txt", None)), "invalid-arguments");
@@ -357,16 +360,17 @@ fn hidden_names_are_hidden_in_every_commit() {
             paths: vec![path.to_owned()],
             ..log_query()
         };
-        assert_eq!(log(&context, &named).expect_err(path).code, "denied");
+        assert_eq!(log(&context, &named).expect_err(path).kind.code(), "denied");
         let named = ShowQuery {
             paths: vec![path.to_owned()],
             ..show_query("main~1")
         };
-        assert_eq!(show(&context, &named).expect_err(path).code, "denied");
+        assert_eq!(show(&context, &named).expect_err(path).kind.code(), "denied");
         assert_eq!(
             blame(&context, &blame_query(path, Some("main~2")))
                 .expect_err(path)
-                .code,
+                .kind
+                .code(),
             "denied"
         );
     }
@@ -416,7 +420,7 @@ fn a_key_is_hidden_in_every_commit_by_its_content() {
         assert!(!format!("{diff:?}").contains("tulip"), "{diff:?}");
     }
     let refused = blame(&fixture.session(&[]), &blame_query("notes.pem", Some("main~1")));
-    assert_eq!(refused.expect_err("it is a key").code, "denied");
+    assert_eq!(refused.expect_err("it is a key").kind.code(), "denied");
 }
 
 #[test]

@@ -182,7 +182,7 @@ fn paths_are_literal_files_and_directories() {
         ..everything()
     };
     let failure = changes(&fixture.session(&[]), &outside).expect_err("it lies outside");
-    assert_eq!(failure.code, "invalid-arguments");
+    assert_eq!(failure.kind.code(), "invalid-arguments");
 }
 
 #[test]

@@ -17,9 +17,8 @@ use super::sources::Sources;
 use crate::imports::recipe::{self, Recipe};
 use crate::limits::REPLACED_BYTES_MAX;
 use crate::{CallContext, stage};
+use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::tests::Report;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::{failure, hinted};
 use tool_repository::changes::{self, Entered, FileChange, FileState};
 use tool_sandbox::contain::{Installation, LeftTrees, Sandbox};
 use tool_sandbox::{self, RunLimits};
@@ -73,15 +72,11 @@ impl InstallerRun<'_> {
         }
         // An installer reports a refusal of the sandbox's proxy as a network failure.
         if report.exit_code != Some(0) && !report.timed_out && !refused.is_empty() {
-            return Err(hinted(
-                "denied",
-                format!(
+            return Err(Failure::denied(format!(
                     "the sandbox refused what the installation wanted to reach\n{}",
                     notes.join("\n")
-                ),
-                "only the user's registries are reached; tell the user, who can name another one in their own pip or npm \
-                 configuration",
-            ));
+                )).with_hint("only the user's registries are reached; tell the user, who can name another one in their own pip or npm \
+                 configuration"));
         }
         Ok(recipe::with_notes(report, &notes))
     }
@@ -93,10 +88,7 @@ pub(super) fn states(
 ) -> Result<Vec<(&'static str, Option<FileState>)>, Failure> {
     let state = |&name: &&'static str| {
         let state = context.repository.current(name, REPLACED_BYTES_MAX);
-        Ok((
-            name,
-            state.map_err(|obstacle| failure("denied", format!("{obstacle}.")))?,
-        ))
+        Ok((name, state.map_err(|obstacle| Failure::denied(format!("{obstacle}.")))?))
     };
     manifests.iter().map(state).collect()
 }
@@ -140,7 +132,7 @@ fn keep(
 ) -> Result<(Vec<String>, Vec<FileChange>), Failure> {
     // The end of the session waits for this from here on; after the end it does not begin.
     let entered = Entered::new(&*context.changes);
-    let _entered = entered.map_err(|error| failure("failed", format!("Nothing was changed: {error}.")))?;
+    let _entered = entered.map_err(|error| Failure::failed(format!("Nothing was changed: {error}.")))?;
     let placed = packages(context, folder, masked, left)?;
     let changes = differences(before, |name| manifest(&left.repository, name));
     let count = placed.as_ref().map_or(0, Placed::changed);
@@ -180,7 +172,7 @@ fn packages(
 ) -> Result<Option<Placed>, Failure> {
     let failed = |error: &dyn std::fmt::Display| {
         let message = format!("The packages could not be put in place, and nothing was changed: {error}.");
-        failure("failed", message)
+        Failure::failed(message)
     };
     let new = match (&left.outside, folder.strip_prefix(context.repository.root())) {
         (Some(outside), _) => open_beneath(outside, Path::new("")),

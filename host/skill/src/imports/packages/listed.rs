@@ -19,8 +19,8 @@ use serde_json::Value;
 use super::names;
 use crate::CallContext;
 use crate::imports::recipe;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::{cancelled, hinted};
+use tool_boundary::Failure;
+use tool_boundary::cancelled;
 use tool_core::digest::sha256_hex;
 use tool_repository::changes::FileChange;
 use tool_repository::path;
@@ -148,12 +148,11 @@ impl Listed {
         if Self::read(context) == *self {
             Ok(())
         } else {
-            Err(hinted(
-                "failed",
+            Err(Failure::failed(
                 "What npm would install has changed since the installation was prepared: a `package.json` or a lock \
                  file was written. Nothing was installed.",
-                "call again, so that the question is about what they list now",
-            ))
+            )
+            .with_hint("call again, so that the question is about what they list now"))
         }
     }
 
@@ -259,9 +258,7 @@ impl Beside {
             "npm would install what this session has written into {}, which the user was not asked about.",
             counted(&self.changed),
         );
-        hinted(
-            "denied",
-            message,
+        Failure::denied(message).with_hint(
             "take the change back and name the packages in the call, which records them by itself; in a session on a \
              terminal the user is asked",
         )

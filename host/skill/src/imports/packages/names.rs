@@ -5,8 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::imports::packages::RECIPE_PACKAGE_BYTES_MAX;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::{failure, hinted};
+use tool_boundary::Failure;
 
 /// Packages of one installation; more is a list that belongs into a manifest.
 pub(crate) const RECIPE_PACKAGES_MAX: usize = 50;
@@ -57,11 +56,11 @@ const ARCHIVES: [&str; 12] = [
 /// Checks all names, and returns them unchanged.
 pub(super) fn check(names: &[String], ecosystem: Ecosystem) -> Result<Vec<String>, Failure> {
     if names.is_empty() {
-        return Err(failure("invalid-arguments", "No package is named."));
+        return Err(Failure::invalid_arguments("No package is named."));
     }
     if names.len() > RECIPE_PACKAGES_MAX {
         let message = format!("More than {RECIPE_PACKAGES_MAX} packages in one call.");
-        return Err(failure("limit", message));
+        return Err(Failure::limit(message));
     }
     for name in names {
         check_one(name, ecosystem)?;
@@ -99,11 +98,10 @@ fn check_one(name: &str, ecosystem: Ecosystem) -> Result<(), Failure> {
         ),
     };
     let shown: String = name.escape_debug().take(RECIPE_PACKAGE_BYTES_MAX).collect();
-    Err(hinted(
-        "invalid-arguments",
-        format!("`{shown}` is no package name for {what}: options, URLs and paths are not accepted."),
-        hint,
+    Err(Failure::invalid_arguments(format!(
+        "`{shown}` is no package name for {what}: options, URLs and paths are not accepted."
     ))
+    .with_hint(hint))
 }
 
 #[cfg(test)]

@@ -15,8 +15,7 @@ use serde_json::Value;
 
 use crate::CallContext;
 use crate::limits;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::hinted;
+use tool_boundary::Failure;
 use tool_sandbox::proxy::{RegistryHost, Upstream, Way};
 use tool_sandbox::{self, CommandSpec, RunEnd, RunLimits, environment, toolchain};
 
@@ -102,7 +101,7 @@ fn object<T: for<'de> Deserialize<'de>>(output: &str) -> Option<T> {
 
 fn unknown(installer: &str, hint: &str) -> Failure {
     let message = format!("It cannot be found out where {installer} gets its packages.");
-    hinted("unavailable", message, hint)
+    Failure::unavailable(message).with_hint(hint)
 }
 
 const PIP_QUESTION: &str = include_str!("pip_sources.py");

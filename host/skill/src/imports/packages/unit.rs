@@ -19,7 +19,7 @@ fn request(recipe: &str, names: &[&str], dev: bool) -> Request {
 fn said(result: Result<Report, Failure>) -> String {
     match result {
         Ok(report) => panic!("{report:?}"),
-        Err(failure) => format!("{}: {}", failure.code, failure.message),
+        Err(failure) => format!("{}: {}", failure.kind.code(), failure.message),
     }
 }
 

@@ -11,8 +11,8 @@ use super::script;
 use crate::imports::recipe;
 use crate::recipes::{self, Sign, TestRecipe};
 use tokio_util::sync::CancellationToken;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::{cancelled, failure, hinted};
+use tool_boundary::Failure;
+use tool_boundary::cancelled;
 use tool_core::api::RunPurpose;
 use tool_repository::{FileList, Repository, ScanError, path};
 
@@ -109,11 +109,10 @@ impl SuiteFinder<'_> {
         };
         if recipe.interpreter == recipes::Interpreter::Script {
             recipe::manifest(self.repository, self.cancel)?;
-            return Err(hinted(
-                "unavailable",
-                "package.json has no `test` script that runs a test.",
-                "add `\"test\"` to `scripts` in package.json",
-            ));
+            return Err(
+                Failure::unavailable("package.json has no `test` script that runs a test.")
+                    .with_hint("add `\"test\"` to `scripts` in package.json"),
+            );
         }
         Ok(FoundSuite {
             recipe,
@@ -139,7 +138,7 @@ impl SuiteFinder<'_> {
                 format!("the user can name a command: `tool tests set --check {check} -- COMMAND`"),
             ),
         };
-        hinted("not-found", format!("{what}: no sign of {}", names.join(", ")), hint)
+        Failure::not_found(format!("{what}: no sign of {}", names.join(", "))).with_hint(hint)
     }
 
     fn is_eligible(&self, recipe: &TestRecipe) -> bool {
@@ -372,7 +371,7 @@ impl SuiteFinder<'_> {
 pub(super) fn list(repository: &Repository, cancel: &CancellationToken) -> Result<std::sync::Arc<FileList>, Failure> {
     repository.list(cancel).map_err(|error| match error {
         ScanError::Cancelled => cancelled(),
-        error @ ScanError::Unreadable { .. } => failure("failed", format!("{error}.")),
+        error @ ScanError::Unreadable { .. } => Failure::failed(format!("{error}.")),
     })
 }
 

@@ -7,8 +7,7 @@ use crate::CallContext;
 use crate::imports::recipe::EndedRecipe;
 use crate::recipes::{Interpreter, TestRecipe};
 use test_results::{ResultFormat, TestResults};
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::hinted;
+use tool_boundary::Failure;
 
 /// Limit for the missing modules or packages that are named.
 const MISSING_MAX: usize = 8;
@@ -18,33 +17,30 @@ pub(super) fn unavailable(data: &TestRecipe, ended: &EndedRecipe, read: &TestRes
     let output = &ended.report.output;
     if data.name == "pytest" && lacks_pytest(ended) {
         let program = ended.report.command.first().map(String::as_str).unwrap_or_default();
-        return Err(hinted(
-            "unavailable",
-            "ModuleNotFoundError: No module named pytest",
-            format!("install it, with install_package or: {program} -m pip install pytest"),
-        ));
+        return Err(
+            Failure::unavailable("ModuleNotFoundError: No module named pytest").with_hint(format!(
+                "install it, with install_package or: {program} -m pip install pytest"
+            )),
+        );
     }
     if data.format == ResultFormat::Npm
         && read.counts.is_none()
         && let Some(runner) = test_results::absent_runner(output)
     {
-        return Err(hinted(
-            "unavailable",
-            format!("the test runner `{runner}` is not installed"),
-            format!(
+        return Err(
+            Failure::unavailable(format!("the test runner `{runner}` is not installed")).with_hint(format!(
                 "the packages of package.json are not installed here: run `{} install` in the repository",
                 data.program
-            ),
-        ));
+            )),
+        );
     }
     let has_failed = ended.report.exit_code != Some(0);
     let has_run = read.counts.is_some_and(|counts| counts.passed + counts.failed > 0);
     match missing(data, output).filter(|_| has_failed && !has_run) {
-        Some(command) => Err(hinted(
-            "unavailable",
-            format!("{} lacks packages, and a run has no network.", data.name),
-            format!("the user has to run, outside of the sandbox: {command}"),
-        )),
+        Some(command) => Err(
+            Failure::unavailable(format!("{} lacks packages, and a run has no network.", data.name))
+                .with_hint(format!("the user has to run, outside of the sandbox: {command}")),
+        ),
         None => Ok(()),
     }
 }

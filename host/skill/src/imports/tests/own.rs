@@ -11,8 +11,7 @@ use test_results::ResultFormat;
 
 use crate::CallContext;
 use crate::imports::recipe;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::{failure, hinted};
+use tool_boundary::{Failure, FailureKind};
 use tool_config::CommandOrigin;
 use tool_core::api::{RunPurpose, TEST_COMMAND, TEST_RESULTS};
 
@@ -54,9 +53,10 @@ impl OwnCommand {
             return Self::new(argv, results, "the user's own command").map(Some);
         }
         let Some(home) = home else { return Ok(None) };
-        let found = tool_config::user_command(home, root, purpose).map_err(|problem| match problem.hint {
-            Some(hint) => hinted(problem.kind.code(), format!("{}.", problem.message), hint),
-            None => failure(problem.kind.code(), format!("{}.", problem.message)),
+        let found = tool_config::user_command(home, root, purpose).map_err(|problem| Failure {
+            kind: FailureKind::from_code(problem.kind.code()),
+            message: format!("{}.", problem.message),
+            hint: problem.hint,
         })?;
         let Some(found) = found else { return Ok(None) };
         let reason = match found.origin {
@@ -79,19 +79,11 @@ impl OwnCommand {
     /// Its program: a file of the repository by path, or a program on this machine by name.
     pub(super) fn program(&self, context: &CallContext) -> Result<PathBuf, Failure> {
         let name = &self.argv[0];
-        let not_found = || {
-            failure(
-                "unavailable",
-                format!("`{}` was not found on the PATH.", name.escape_debug()),
-            )
-        };
+        let not_found = || Failure::unavailable(format!("`{}` was not found on the PATH.", name.escape_debug()));
         if name.contains('/') {
             let place = context.repository.root().join(name);
             return place.is_file().then_some(place).ok_or_else(|| {
-                failure(
-                    "unavailable",
-                    format!("The test command `{}` is not there.", name.escape_debug()),
-                )
+                Failure::unavailable(format!("The test command `{}` is not there.", name.escape_debug()))
             });
         }
         recipe::program(context, name).ok_or_else(not_found)
@@ -116,7 +108,7 @@ pub fn read_form(form: &str) -> Result<(ResultFormat, Vec<String>), String> {
 
 fn invalid(message: String) -> Failure {
     let hint = "the user sets the command with `--test-command`, `tool tests set` or [tests] in config.toml";
-    hinted("invalid-arguments", message, hint)
+    Failure::invalid_arguments(message).with_hint(hint)
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use super::detect::{self, FoundSuite, SuiteFinder};
 use super::own::OwnCommand;
 use crate::CallContext;
 use crate::recipes::Interpreter;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_core::api::{ErrorKind, Problem, RunPurpose};
+use tool_boundary::{Failure, FailureKind};
+use tool_core::api::{Problem, RunPurpose};
 use tool_repository::Repository;
 use tool_sandbox::environment;
 
@@ -56,7 +56,7 @@ pub fn plan_runs(
             (None, RunPurpose::Tests) => Ok(finder.find_each()),
             (None, _) => finder.find(&[]),
         };
-        planned.extend(plan(repository, environment, cancel, purpose, find).map_err(problem)?);
+        planned.extend(plan(repository, environment, cancel, purpose, find)?);
     }
     Ok(planned)
 }
@@ -107,7 +107,7 @@ fn plan(
             .into_iter()
             .map(|suite| planned(repository, environment, suite))
             .collect()),
-        Err(failure) if ErrorKind::from_code(&failure.code) == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(failure) if failure.kind == FailureKind::NotFound => Ok(Vec::new()),
         Err(failure) => Err(failure),
     }
 }
@@ -128,13 +128,5 @@ fn planned(repository: &Repository, environment: &BTreeMap<String, String>, suit
         command: Vec::new(),
         paths_only: suite.is_part,
         missing: is_missing.then(|| format!("{} was not found on the PATH: {}", data.program, data.install)),
-    }
-}
-
-fn problem(failure: Failure) -> Problem {
-    let problem = Problem::new(ErrorKind::from_code(&failure.code), failure.message);
-    match failure.hint {
-        Some(hint) => problem.with_hint(hint),
-        None => problem,
     }
 }

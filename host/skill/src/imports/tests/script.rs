@@ -1,7 +1,6 @@
 //! The `test` script of package.json: arguments that narrow its runner, if the runner is known.
 
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::{failure, hinted};
+use tool_boundary::Failure;
 
 /// Test runner of a script. All but `Unknown` take a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,11 +61,11 @@ pub(super) fn starts_only(script: &str, programs: &[String]) -> bool {
 }
 
 fn cannot(script: &str, how: &str) -> Failure {
-    hinted(
-        "invalid-arguments",
-        format!("The test script `{}` cannot be narrowed {how}.", script.escape_debug()),
-        "run all tests: leave out `paths` and `filter`",
-    )
+    Failure::invalid_arguments(format!(
+        "The test script `{}` cannot be narrowed {how}.",
+        script.escape_debug()
+    ))
+    .with_hint("run all tests: leave out `paths` and `filter`")
 }
 
 /// The runner that receives arguments which npm appends: the last command of the script.
@@ -155,10 +154,9 @@ fn refuse_shell_characters(argument: &str) -> Result<(), Failure> {
         .find(|character| ['$', '`', '\\', '"', '!'].contains(character))
     {
         None => Ok(()),
-        Some(character) => Err(failure(
-            "invalid-arguments",
-            format!("`{argument}` contains `{character}`, which is not passed to npm."),
-        )),
+        Some(character) => Err(Failure::invalid_arguments(format!(
+            "`{argument}` contains `{character}`, which is not passed to npm."
+        ))),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::imports::git::talk::{GitAnswer, GitRequest, Id, Lineage};
 use crate::imports::git::{Git, nonsense};
 use crate::imports::{past, read_team};
 use crate::{CallContext, SeenSessions};
-use tool_boundary::bindings::tool::skill::types::Failure;
+use tool_boundary::Failure;
 use tool_repository::changes;
 
 /// Used in place of a commit outside of git, and before the first commit.

@@ -24,13 +24,13 @@ fn run(context: &CallContext, request: &Request) -> Result<Report, Failure> {
     let suites = super::run(context, request)?;
     assert_eq!(suites.len(), 1, "{suites:?}");
     let suite = suites.into_iter().next().expect("there is one");
-    suite.outcome.map(|results| results.report)
+    suite.outcome.map(|results| results.report).map_err(Failure::from)
 }
 
 fn said(result: Result<Report, Failure>) -> String {
     match result {
         Ok(report) => panic!("{report:?}"),
-        Err(failure) => format!("{}: {}", failure.code, failure.message),
+        Err(failure) => format!("{}: {}", failure.kind.code(), failure.message),
     }
 }
 
@@ -337,7 +337,7 @@ fn found(project: &Project, paths: &[&str]) -> String {
     };
     let suites = match super::run(&project.context(ALLOWED), &request) {
         Ok(suites) => suites,
-        Err(failure) => return format!("{}: {}", failure.code, failure.message),
+        Err(failure) => return format!("{}: {}", failure.kind.code(), failure.message),
     };
     let lines = suites.iter().map(|suite| {
         let outcome = match &suite.outcome {

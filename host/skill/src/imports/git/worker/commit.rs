@@ -16,8 +16,7 @@ use super::super::talk::{Candidate, GitAnswer, GitRequest, Id, Moment, NewFile, 
 use super::{Git, entry, git_failure, id, not_watched, oid, open_repository};
 use crate::imports::git::talk::GIT_PAGE;
 use crate::task::GitPerson;
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::{failure, hinted};
+use tool_boundary::Failure;
 
 /// Makes libgit2 write new objects to the scratch folder, which the engine has prepared.
 pub(super) fn divert(repository: &Repository, scratch: &Path) -> Result<(), git2::Error> {
@@ -87,7 +86,7 @@ impl<'a> Making<'a> {
                 self.update_index().map_err(|error| git_failure(&error))?;
                 Ok(GitAnswer::Done)
             }
-            _ => Err(failure("failed", "This is not a question about a commit.")),
+            _ => Err(Failure::failed("This is not a question about a commit.")),
         }
     }
 
@@ -127,11 +126,10 @@ impl<'a> Making<'a> {
             self.git.repository.find_reference(&name).is_ok()
         };
         if is_replaced(head.id()) || is_replaced(head.tree_id()) {
-            Err(hinted(
-                "unavailable",
+            Err(Failure::unavailable(
                 "The last commit is replaced by another one (`refs/replace`), which is not understood here.",
-                "the user has to commit with git",
-            ))
+            )
+            .with_hint("the user has to commit with git"))
         } else {
             Ok(())
         }
@@ -155,24 +153,23 @@ impl<'a> Making<'a> {
         let hint = "the user has to finish or abort it with git";
         if let Some(what) = what {
             let message = format!("{what} is under way in this repository.");
-            return Err(hinted("failed", message, hint));
+            return Err(Failure::failed(message).with_hint(hint));
         }
         let repository = &self.git.repository;
         let index = repository.index().map_err(|error| git_failure(&error))?;
         if index.has_conflicts() {
             let message = "There are unresolved conflicts in this repository.";
-            return Err(hinted("failed", message, hint));
+            return Err(Failure::failed(message).with_hint(hint));
         }
         self.refuse_chained_branch()?;
         self.refuse_replaced_head()?;
         let config = repository.config().map_err(|error| git_failure(&error))?;
         self.refuse_unread_settings(&config)?;
         match config.get_bool("commit.gpgsign") {
-            Ok(true) => Err(hinted(
-                "failed",
+            Ok(true) => Err(Failure::failed(
                 "The git configuration wants every commit signed (`commit.gpgsign`), which cannot be done here.",
-                "the user has to commit with git",
-            )),
+            )
+            .with_hint("the user has to commit with git")),
             Ok(false) => Ok(()),
             Err(error) if error.code() == ErrorCode::NotFound => Ok(()),
             Err(error) => Err(git_failure(&error)),
@@ -186,11 +183,10 @@ impl<'a> Making<'a> {
         };
         let reference = self.git.repository.find_reference(&format!("refs/heads/{branch}"));
         match reference.ok().and_then(|reference| reference.kind()) {
-            Some(git2::ReferenceType::Symbolic) => Err(hinted(
-                "failed",
-                format!("The branch `{branch}` stands for another one (a symbolic reference)."),
-                "the user has to commit with git",
-            )),
+            Some(git2::ReferenceType::Symbolic) => Err(Failure::failed(format!(
+                "The branch `{branch}` stands for another one (a symbolic reference)."
+            ))
+            .with_hint("the user has to commit with git")),
             _ => Ok(()),
         }
     }
@@ -200,14 +196,11 @@ impl<'a> Making<'a> {
         let head = self.git.repository.find_reference("HEAD").ok();
         match head.as_ref().and_then(git2::Reference::symbolic_target_bytes) {
             None => Ok(()),
-            Some(target) => Err(hinted(
-                "failed",
-                format!(
-                    "`HEAD` stands for `{}`, which is no branch.",
-                    String::from_utf8_lossy(target)
-                ),
-                "the user has to commit with git",
-            )),
+            Some(target) => Err(Failure::failed(format!(
+                "`HEAD` stands for `{}`, which is no branch.",
+                String::from_utf8_lossy(target)
+            ))
+            .with_hint("the user has to commit with git")),
         }
     }
 
@@ -215,7 +208,7 @@ impl<'a> Making<'a> {
     fn refuse_unread_settings(&self, config: &git2::Config) -> Result<(), Failure> {
         let refuse = |what: String| {
             let message = format!("The git configuration {what}, which is not read here.");
-            Err(hinted("failed", message, "the user has to commit with git"))
+            Err(Failure::failed(message).with_hint("the user has to commit with git"))
         };
         let mut inclusions = config
             .entries(Some("^includeif\\."))
@@ -337,24 +330,24 @@ impl<'a> Making<'a> {
             .is_some_and(|top| top.join(&inside).symlink_metadata().is_ok());
         if !exists {
             let message = format!("`{path}` does not exist, and git does not know it.");
-            return Err(failure("not-found", message));
+            return Err(Failure::not_found(message));
         }
         if repository.is_path_ignored(Path::new(&inside)).unwrap_or(false) {
             let message = format!("`{path}` is ignored by git, so it is not committed.");
-            return Err(failure("invalid-arguments", message));
+            return Err(Failure::invalid_arguments(message));
         }
         Ok(())
     }
 
     /// Appends a piece to the file, and stores the file after the last piece.
     fn store(&mut self, path: &str, is_last: bool, piece: &[u8]) -> Result<GitAnswer, Failure> {
-        let failed = |error: io::Error| failure("failed", format!("`{path}` could not be stored: {error}."));
+        let failed = |error: io::Error| Failure::failed(format!("`{path}` could not be stored: {error}."));
         let inside = self.git.inside(path);
         if self.storing.is_none() {
             self.storing = Some(Storing::new(self.git).map_err(|error| git_failure(&error))?);
         }
         let Some(storing) = &self.storing else {
-            return Err(failure("failed", "Nothing can be stored."));
+            return Err(Failure::failed("Nothing can be stored."));
         };
         let mut file = match self.file.take() {
             Some(file) => file,
@@ -489,9 +482,7 @@ impl Storing {
 }
 
 fn no_author() -> Failure {
-    hinted(
-        "unavailable",
-        "git's configuration names no author: `user.name` or `user.email` is not set.",
+    Failure::unavailable("git's configuration names no author: `user.name` or `user.email` is not set.").with_hint(
         "the user has to set them: git config user.name \"…\" and git config user.email \"…\"; GIT_AUTHOR_NAME, \
          GIT_AUTHOR_EMAIL, GIT_COMMITTER_NAME and GIT_COMMITTER_EMAIL of the caller count, too",
     )

@@ -9,8 +9,7 @@ use git2::{BlameOptions, Commit, DiffOptions, ErrorCode, Oid};
 use super::{Git, git_failure, id, oid, said};
 use crate::imports::git::talk::{CommitRecord, Id, LineOrigin, Lineage, Moment, WalkedCommits};
 use crate::imports::git::talk::{GIT_BLAME_LINES_MAX, GIT_LOG_MESSAGE_BYTES_MAX, GIT_LOG_SKIP_MAX};
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::hinted;
+use tool_boundary::Failure;
 use tool_core::authors::Team;
 use tool_core::text::beginning;
 
@@ -34,11 +33,7 @@ impl Git {
         };
         let unknown = |error: &git2::Error| {
             let message = format!("No commit is called `{name}`: {}.", said(error));
-            hinted(
-                "not-found",
-                message,
-                "name a branch, a tag, or at least four digits of a commit's id",
-            )
+            Failure::not_found(message).with_hint("name a branch, a tag, or at least four digits of a commit's id")
         };
         let found = self
             .repository

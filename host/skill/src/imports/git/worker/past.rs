@@ -13,8 +13,7 @@ use git2::{Commit, ObjectType, Oid, Tree, TreeEntry};
 use super::history::CommitWalk;
 use super::{Git, git_failure, id, oid};
 use crate::imports::git::talk::{Id, PastBounds, PastPage, PastRecord, PastStep};
-use tool_boundary::bindings::tool::skill::types::Failure;
-use tool_boundary::failure;
+use tool_boundary::Failure;
 use tool_core::text::beginning;
 
 /// Time after which a page ends early.
@@ -51,7 +50,7 @@ impl<'a> PastWalk<'a> {
             .map(Oid::from_bytes)
             .collect::<Result<_, _>>();
         if !git.has_size_within(oid(from)?, COMMIT_BYTES_MAX) {
-            return Err(failure("limit", "The newest commit is missing or too large."));
+            return Err(Failure::limit("The newest commit is missing or too large."));
         }
         Ok(Self {
             git,

@@ -117,7 +117,7 @@ fn where_nobody_can_be_asked_it_is_refused_until_it_is_taken_back() {
     context.approver = Arc::new(Nobody);
     write(&context, "package.json", EVIL);
     let refused = npm(&context, &["lodash"]).expect_err("nobody has seen it");
-    insta::assert_snapshot!(format!("{}: {}\n{}", refused.code, refused.message, refused.hint.unwrap_or_default()), @r"
+    insta::assert_snapshot!(format!("{}: {}\n{}", refused.kind.code(), refused.message, refused.hint.unwrap_or_default()), @r"
     denied: npm would install what this session has written into `package.json`, which the user was not asked about.
     take the change back and name the packages in the call, which records them by itself; in a session on a terminal the user is asked
     ");
