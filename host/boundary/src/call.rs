@@ -86,13 +86,6 @@ pub struct PreparedCall<'a> {
     pub limits: Limits,
 }
 
-/// Stage and deletions of a call.
-struct Proposal {
-    stage: Option<ScratchFolder>,
-    deletions: Vec<String>,
-    terms: ProposalTerms,
-}
-
 impl PreparedCall<'_> {
     /// Runs the call. The caller holds a permit.
     pub fn run(mut self) -> CallReport {
@@ -254,12 +247,8 @@ impl PreparedCall<'_> {
         let (mut outcome, left) = self.guest(call, grants)?;
         let details = self.checked_details(outcome.details.take())?;
         let mut outcome = self.checked(outcome)?;
-        let proposal = Proposal {
-            stage: left.stage,
-            deletions: std::mem::take(&mut outcome.deletions),
-            terms: left.terms,
-        };
-        let made = self.commit(grants, proposal)?;
+        let deletions = std::mem::take(&mut outcome.deletions);
+        let made = self.commit(grants, left.stage, deletions, left.terms)?;
         for path in &made.hard_linked {
             call.note_notice(format!(
                 "`{path}` had other names (hard links): they keep its old content."
@@ -485,19 +474,22 @@ impl PreparedCall<'_> {
     }
 
     /// Commits what the call proposes.
-    fn commit(&self, grants: &Grants, proposal: Proposal) -> Result<MadeChange, CallError> {
-        if proposal.stage.is_none() && proposal.deletions.is_empty() && proposal.terms.is_empty() {
+    fn commit(
+        &self,
+        grants: &Grants,
+        stage: Option<ScratchFolder>,
+        deletions: Vec<String>,
+        terms: ProposalTerms,
+    ) -> Result<MadeChange, CallError> {
+        if stage.is_none() && deletions.is_empty() && terms.is_empty() {
             return Ok(MadeChange::default());
         }
         let writes = Effect::WriteRepository;
         if let Some(recorder) = &self.context.recorder {
-            let staged = proposal
-                .stage
-                .as_ref()
-                .map_or_else(|| Ok(Vec::new()), |stage| staged(stage.path()));
-            let mut paths = staged.map_err(|failure| self.failure(failure))?;
-            paths.extend(proposal.deletions);
-            paths.extend(proposal.terms.paths());
+            let staged = stage.map(|stage| staged(stage.path())).transpose();
+            let mut paths = staged.map_err(|failure| self.failure(failure))?.unwrap_or_default();
+            paths.extend(deletions);
+            paths.extend(terms.paths());
             recorder.staged(&paths);
             return Ok(MadeChange {
                 paths,
@@ -507,7 +499,7 @@ impl PreparedCall<'_> {
         if !grants.has(writes) {
             return Err(grants.denied(self.name, writes));
         }
-        let stage = match proposal.stage {
+        let stage = match stage {
             Some(stage) => stage,
             None => {
                 let home = self.context.repository.state_directory();
@@ -521,8 +513,8 @@ impl PreparedCall<'_> {
         };
         let left = StageContent {
             stage: stage.path(),
-            deletions: &proposal.deletions,
-            terms: &proposal.terms,
+            deletions: &deletions,
+            terms: &terms,
         };
         commit(self.context, self.services.as_ref(), left).map_err(|failure| self.failure(failure))
     }

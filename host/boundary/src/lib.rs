@@ -64,7 +64,7 @@ use tokio_util::sync::CancellationToken;
 
 use policy::{Decision, Policy};
 use taint::{Taint, VouchedFiles};
-use tool_core::api::{Citation, Effect, ErrorKind, Grant, Media, Receipt};
+use tool_core::api::{ChangeKind, Citation, Effect, ErrorKind, Grant, Media, Receipt};
 use tool_core::redaction::Redactor;
 use tool_repository::Repository;
 use tool_repository::changes::ChangeJournal;
@@ -433,7 +433,7 @@ pub trait LockedSkills: Send + Sync {
 pub struct SessionFiles {
     /// SHA-256 (hexadecimal) of the content that the model has been shown, or that it wrote, by path.
     pub seen: BTreeMap<String, String>,
-    /// Paths that the session created, replaced or deleted.
+    /// Paths that the session created, replaced or deleted, compared with its start.
     pub changed: BTreeMap<String, ChangeKind>,
     /// Folders outside the root that the user lets git read: the repository of a worktree, and those from which it
     /// borrows objects.
@@ -441,17 +441,6 @@ pub struct SessionFiles {
     /// Records of packages that the session has written, by path: the digest of the old content, or `None` if there was
     /// none. [`Services::note_changes`] maintains them.
     pub package_records: BTreeMap<String, Option<String>>,
-}
-
-/// Change of a file by a session, compared with the session's start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ChangeKind {
-    /// The file did not exist.
-    Created,
-    /// The content or the mode differs.
-    Modified,
-    /// The file does not exist any more.
-    Deleted,
 }
 
 /// Answers questions of the policy. It is called on a thread that may block.

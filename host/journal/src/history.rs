@@ -573,7 +573,7 @@ fn private() -> Mode {
 pub(crate) mod tests {
     use super::*;
     use crate::fixtures::{at, start};
-    use crate::journal::{ChangedFile, End, StoredState};
+    use crate::journal::{End, JournalFile, StoredState};
     use tool_core::api::Operation;
 
     pub(crate) fn lines(entries: Vec<JournalEntry>) -> Vec<JournalLine> {
@@ -612,7 +612,7 @@ pub(crate) mod tests {
         JournalEntry::Prepared(JournalChange {
             id: id.into(),
             root: "/r".into(),
-            files: vec![ChangedFile {
+            files: vec![JournalFile {
                 path: path.into(),
                 before: before.map(state),
                 after: after.map(state),

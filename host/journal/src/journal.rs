@@ -313,7 +313,7 @@ pub struct JournalChange {
     /// Absolute path of the repository root.
     pub root: PathBuf,
     /// All files of the change.
-    pub files: Vec<ChangedFile>,
+    pub files: Vec<JournalFile>,
     /// Directories that the change creates, relative to the root, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub directories: Vec<String>,
@@ -321,7 +321,7 @@ pub struct JournalChange {
 
 /// A file of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangedFile {
+pub struct JournalFile {
     /// Path relative to the root.
     pub path: String,
     /// State before the change; absent if the file did not exist.
@@ -668,7 +668,7 @@ impl SessionFolder {
         create_private_folder(&self.path.join(CONTENTS_FOLDER))?;
         let mut files = Vec::with_capacity(change.files.len());
         for file in &change.files {
-            files.push(ChangedFile {
+            files.push(JournalFile {
                 path: file.path.clone(),
                 before: self.store_state(file.before.as_ref())?,
                 after: self.store_state(file.after.as_ref())?,

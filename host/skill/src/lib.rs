@@ -36,7 +36,7 @@ pub use registry::{
 pub use short::drop_keywords;
 use tool_boundary::embedded::Packed;
 pub use tool_boundary::{
-    Approver, BoundSecret, CallBudget, CallContext, CallError, CallOutcome, CallReport, ChangeKind, ComponentMetadata,
+    Approver, BoundSecret, CallBudget, CallContext, CallError, CallOutcome, CallReport, ComponentMetadata,
     ContentIndex, Conversation, Crowd, Descriptor, EmbeddedOutliner, Failure, FailureKind, FileVerdict,
     FunctionDescriptor, HeldTurn, HostNotes, HttpTransport, InboundResponse, Interfaces, LeftFiles, Limits,
     LockedSkills, NoChanges, NoServices, Nobody, OutboundRequest, Outliners, PatternKind, Question, RawArguments,

@@ -51,7 +51,7 @@ pub struct DiffDetails {
     /// Current branch; absent on a detached head.
     pub branch: Option<String>,
     /// Changed files, up to a limit.
-    pub files: Vec<ChangedFile>,
+    pub files: Vec<DiffFile>,
     /// Number of changed files that are not listed.
     #[serde(default)]
     pub files_left_out: u64,
@@ -63,7 +63,7 @@ pub struct DiffDetails {
 
 /// A file of [`DiffDetails`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangedFile {
+pub struct DiffFile {
     /// Path relative to the repository root.
     pub path: String,
     /// The path before a rename.
@@ -107,7 +107,7 @@ pub struct ShowDetails {
     /// The commit itself.
     pub commit: CommitSummary,
     /// Changed files, up to a limit.
-    pub files: Vec<ChangedFile>,
+    pub files: Vec<DiffFile>,
     /// Number of changed files that are not listed.
     #[serde(default)]
     pub files_left_out: u64,

@@ -14,7 +14,7 @@ mod history;
 use std::fmt::Write;
 
 use serde::Deserialize;
-use skill_details::{ChangedFile, DiffDetails};
+use skill_details::{DiffDetails, DiffFile};
 use skill_sdk::serde_json::json;
 use skill_sdk::text::{clip, counted, one_line};
 use skill_sdk::{Descriptor, Diff, DiffQuery, Failure, FileChange, Handler, Host, Outcome, clean_path, export_skill};
@@ -208,7 +208,7 @@ fn show_changes(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outcome
 }
 
 fn describe(diff: &Diff) -> DiffDetails {
-    let file = |change: &FileChange| ChangedFile {
+    let file = |change: &FileChange| DiffFile {
         path: change.path.clone(),
         old_path: change.old_path.clone().filter(|old| *old != change.path),
         area: change.area.clone(),

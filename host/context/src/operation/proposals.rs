@@ -16,7 +16,7 @@ const TITLE_CHARS_MAX: usize = 80;
 
 /// One proposal of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Proposal {
+pub(crate) struct NumberedProposal {
     number: u32,
     title: String,
     is_withdrawn: bool,
@@ -241,7 +241,7 @@ fn why_unplaced(range: &Range<usize>, checked: &CheckedCitations) -> Option<Stri
 }
 
 /// The proposals of a text: its numbered sections of the highest level there is.
-pub(crate) fn parse(text: &str) -> Vec<Proposal> {
+pub(crate) fn parse(text: &str) -> Vec<NumberedProposal> {
     let (lines, ends) = numbered_lines(text);
     let Some(level) = lines.iter().map(|line| line.level).min() else {
         return Vec::new();
@@ -254,7 +254,7 @@ pub(crate) fn parse(text: &str) -> Vec<Proposal> {
             .find(|(heading, start)| *start > line.start && *heading <= level)
             .map_or(text.len(), |(_, start)| *start);
         let range = line.start..next.min(border);
-        Proposal {
+        NumberedProposal {
             number: line.number,
             title: line.title.clone(),
             is_withdrawn: is_withdrawn(&text[range.clone()]),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::Numbered;
-use crate::journal::{ChangedFile, SessionFolder};
+use crate::journal::{JournalFile, SessionFolder};
 use tool_core::api::{ChangedText, Event, TextOmission};
 use tool_core::redaction;
 
@@ -16,7 +16,7 @@ const TEXT_BYTES_MAX: usize = 256 * 1024;
 const EVENT_TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A changed file in a recorded event: path and digests, without texts.
-pub(super) fn digests(file: &ChangedFile) -> ChangedText {
+pub(super) fn digests(file: &JournalFile) -> ChangedText {
     ChangedText {
         path: file.path.clone(),
         old_digest: file.before.as_ref().map(|state| state.digest.clone()),

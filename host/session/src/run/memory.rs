@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits;
+use tool_core::api::ChangeKind;
 use tool_core::digest::sha256_hex;
 use tool_core::text::visible_name;
 use tool_journal::conversation::PastConversation;
@@ -16,7 +17,7 @@ use tool_journal::feed::Recorder;
 use tool_journal::journal::{ConversationEntry, JournalEntry};
 use tool_provider::{LabelMark, Message, TextOrigin, ToolResult};
 use tool_repository::Repository;
-use tool_skill::{CallContext, ChangeKind};
+use tool_skill::CallContext;
 
 /// Limit for files whose content is compared with what an earlier turn saw. A session reads some dozens.
 const COMPARED_FILES_MAX: usize = 2_000;

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, Once};
 use git2::{IndexAddOption, Signature};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Approver, CallContext, ChangeKind, Question, UserAnswer};
+use crate::{Approver, CallContext, Question, UserAnswer};
 use tool_boundary::policy::{Cause, Policy};
-use tool_core::api::{Operation, PolicyRequest};
+use tool_core::api::{ChangeKind, Operation, PolicyRequest};
 use tool_core::digest::hexadecimal;
 use tool_repository::reftable::{self, Reference, References};
 use tool_repository::{Options, Repository};
