@@ -1,19 +1,17 @@
-//! Encoding of the index: numbers of variable length (LEB128), byte strings with their length, and a checksum.
+//! Encoding of the index: values by `postcard`, and a format and a checksum around a whole file.
 //!
-//! Stored bytes may be damaged. A reader returns `None` for a value that is cut off or too long.
+//! Stored bytes may be damaged. A reader returns `None` for a value that is cut off or not valid.
 
-/// Appends a number as LEB128: seven bits a byte, the lowest first.
-pub(super) fn put(into: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        into.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    into.push(number as u8);
+use serde::{Deserialize, Serialize};
+
+/// Appends a value.
+pub(super) fn put<T: Serialize + ?Sized>(into: &mut Vec<u8>, value: &T) {
+    *into = postcard::to_extend(value, std::mem::take(into)).expect("a vector takes each value");
 }
 
-/// Appends a length and as many bytes.
+/// Appends bytes with their length. `put` writes the same, but one byte at a time.
 pub(super) fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
-    put(into, bytes.len() as u64);
+    put(into, &bytes.len());
     into.extend_from_slice(bytes);
 }
 
@@ -22,54 +20,38 @@ pub(super) fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
 pub(super) struct RecordReader<'a>(pub(super) &'a [u8]);
 
 impl<'a> RecordReader<'a> {
+    /// The next value.
     #[inline]
-    pub(super) fn number(&mut self) -> Option<u64> {
-        let (first, rest) = self.0.split_first()?;
-        if *first < 0x80 {
-            self.0 = rest;
-            return Some(u64::from(*first));
-        }
-        self.long_number()
-    }
-
-    fn long_number(&mut self) -> Option<u64> {
-        let mut number = 0_u64;
-        for (at, byte) in self.0.iter().enumerate().take(10) {
-            number |= u64::from(byte & 0x7f).checked_shl(at as u32 * 7)?;
-            if *byte < 0x80 {
-                self.0 = &self.0[at + 1..];
-                return Some(number);
-            }
-        }
-        None
-    }
-
-    /// The next number, if it fits into 32 bits.
-    #[inline]
-    pub(super) fn small(&mut self) -> Option<u32> {
-        u32::try_from(self.number()?).ok()
-    }
-
-    pub(super) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
-        let (taken, rest) = self.0.split_at_checked(count)?;
+    pub(super) fn read<T: Deserialize<'a>>(&mut self) -> Option<T> {
+        let (value, rest) = postcard::take_from_bytes(self.0).ok()?;
         self.0 = rest;
-        Some(taken)
+        Some(value)
     }
 
-    /// Bytes with their length before them.
-    pub(super) fn sized(&mut self) -> Option<&'a [u8]> {
-        let count = usize::try_from(self.number()?).ok()?;
-        self.bytes(count)
-    }
-
-    /// Text with its length before it.
-    pub(super) fn text(&mut self) -> Option<&'a str> {
-        std::str::from_utf8(self.sized()?).ok()
-    }
-
+    /// True where nothing is left.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// Encodes a file: its format, a value, and a checksum of both.
+pub(super) fn encode_file<T: Serialize>(format: &[u8; 16], value: &T) -> Vec<u8> {
+    let mut bytes = format.to_vec();
+    put(&mut bytes, value);
+    let sum = checksum(&bytes);
+    bytes.extend_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+/// Decodes a file; `None` if it is damaged or has another format.
+pub(super) fn decode_file<'a, T: Deserialize<'a>>(format: &[u8; 16], bytes: &'a [u8]) -> Option<T> {
+    let (body, sum) = bytes.split_last_chunk::<4>()?;
+    if checksum(body) != u32::from_le_bytes(*sum) {
+        return None;
+    }
+    let mut reader = RecordReader(body.strip_prefix(format)?);
+    let value = reader.read()?;
+    reader.is_empty().then_some(value)
 }
 
 /// A checksum that detects torn, cut or overwritten files. It does not protect against deliberate changes: only the
@@ -99,24 +81,24 @@ mod tests {
         #[test]
         fn what_is_put_is_read_and_what_is_cut_is_nothing(numbers in proptest::collection::vec(any::<u64>(), 0..20), text in "\\PC{0,40}") {
             let mut bytes = Vec::new();
-            numbers.iter().for_each(|number| put(&mut bytes, *number));
-            put_bytes(&mut bytes, text.as_bytes());
+            numbers.iter().for_each(|number| put(&mut bytes, number));
+            put(&mut bytes, &text);
             let mut reader = RecordReader(&bytes);
             for number in &numbers {
-                prop_assert_eq!(reader.number(), Some(*number));
+                prop_assert_eq!(reader.read(), Some(*number));
             }
-            prop_assert_eq!(reader.text(), Some(text.as_str()));
+            prop_assert_eq!(reader.read(), Some(text.as_str()));
             prop_assert!(reader.is_empty());
             let mut cut = RecordReader(&bytes[..bytes.len() - 1]);
-            let read = numbers.iter().all(|number| cut.number() == Some(*number)) && cut.text().is_some();
+            let read = numbers.iter().all(|number| cut.read() == Some(*number)) && cut.read::<&str>().is_some();
             prop_assert!(!read);
         }
 
         #[test]
         fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let mut reader = RecordReader(&bytes);
-            while reader.number().is_some() {}
-            let _ = RecordReader(&bytes).text();
+            while reader.read::<u64>().is_some() {}
+            let _ = RecordReader(&bytes).read::<&str>();
         }
 
         #[test]
@@ -130,8 +112,8 @@ mod tests {
 
     #[test]
     fn a_number_of_more_bits_than_there_are_is_none() {
-        assert_eq!(RecordReader(&[0xff; 10]).number(), None);
-        assert_eq!(RecordReader(&[0xff, 0xff, 0xff, 0xff, 0x7f]).small(), None);
-        assert_eq!(RecordReader(&[0x80]).number(), None);
+        assert_eq!(RecordReader(&[0xff; 10]).read::<u64>(), None);
+        assert_eq!(RecordReader(&[0xff, 0xff, 0xff, 0xff, 0x7f]).read::<u32>(), None);
+        assert_eq!(RecordReader(&[0x80]).read::<u64>(), None);
     }
 }

@@ -17,6 +17,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::words::{each_identifier, hash, is_function_word, split, stem};
@@ -158,7 +159,7 @@ impl HistoryReader for NoHistory {
 }
 
 /// One commit as it is kept. Paths are places in the table of their history.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct KeptCommit {
     id: CommitId,
     seconds: i64,

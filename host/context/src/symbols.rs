@@ -24,6 +24,7 @@ use lines::{
     go_line, java_line, python_definition, python_import, python_names, quoted, ruby_line, rust_line,
     script_definition, script_imports,
 };
+use serde::{Deserialize, Serialize};
 use tool_repository::file_role::file_name;
 
 /// A family of languages whose definitions and imports are recognised.
@@ -76,7 +77,7 @@ pub struct Definition<'a> {
 }
 
 /// Name in an import, before it is resolved to a file.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Import<'a> {
     /// `from ..a.b import c` is level 2, module `a.b`, name `c`; an absolute import has level 0.
     Python {

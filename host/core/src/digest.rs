@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// The SHA-256 of a content, in lower-case hexadecimal.
@@ -14,26 +15,20 @@ pub fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Bytes of the longest name of a commit, by SHA-256.
-const COMMIT_ID_BYTES_MAX: usize = 32;
-
 /// Name of a commit: 20 bytes by SHA-1, or 32 bytes by SHA-256.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct CommitId {
-    length: usize,
-    bytes: [u8; COMMIT_ID_BYTES_MAX],
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum CommitId {
+    /// By SHA-1.
+    Sha1([u8; 20]),
+    /// By SHA-256.
+    Sha256([u8; 32]),
 }
 
 impl CommitId {
     /// A name from its 20 or 32 bytes.
     pub fn of_bytes(name: &[u8]) -> Option<Self> {
-        let mut bytes = [0; COMMIT_ID_BYTES_MAX];
-        if ![20, COMMIT_ID_BYTES_MAX].contains(&name.len()) {
-            return None;
-        }
-        bytes[..name.len()].copy_from_slice(name);
-        let length = name.len();
-        Some(Self { length, bytes })
+        let by_sha1 = name.try_into().map(Self::Sha1);
+        by_sha1.or_else(|_| name.try_into().map(Self::Sha256)).ok()
     }
 
     /// A name from its 40 or 64 hexadecimal digits.
@@ -47,7 +42,10 @@ impl CommitId {
 
     /// The name as 20 or 32 bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[..self.length]
+        match self {
+            Self::Sha1(name) => name,
+            Self::Sha256(name) => name,
+        }
     }
 }
 

@@ -230,7 +230,7 @@ fn a_history_is_read_as_it_was_written_and_damage_is_none() {
 proptest! {
     #[test]
     fn any_bytes_are_decoded_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let mut whole = b"tool history 01\n".to_vec();
+        let mut whole = store::FORMAT.to_vec();
         whole.extend(bytes);
         let sum = crate::codec::checksum(&whole);
         whole.extend_from_slice(&sum.to_le_bytes());

@@ -8,16 +8,18 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, OnceLock};
 
-use crate::codec::{RecordReader, checksum, put, put_bytes};
+use serde::{Deserialize, Serialize};
+
+use crate::codec::{self, checksum};
 use crate::profile::Profile;
 use tool_repository::{FileEntry, Identity};
 
 /// First bytes of a catalogue. Raise the number when the format changes, or when a text gets another profile than
 /// before: stored profiles are not computed again.
-pub(super) const FORMAT: &[u8; 16] = b"tool index 0011\n";
+pub(super) const FORMAT: &[u8; 16] = b"tool index 0012\n";
 
 /// State of a file when it was read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileFingerprint {
     pub(super) size: u64,
     pub(super) modified_ns: i64,
@@ -41,7 +43,7 @@ impl FileFingerprint {
 pub(super) type ContentDigest = [u8; 16];
 
 /// Place of a profile among the records. A place of no bytes stands for a file that is not text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RecordExtent {
     pub(super) offset: u64,
     pub(super) bytes: u32,
@@ -66,7 +68,7 @@ impl RecordExtent {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct FileRecord {
     pub(super) path: Box<str>,
     pub(super) fingerprint: FileFingerprint,
@@ -135,73 +137,18 @@ impl Catalogue {
     }
 
     pub(super) fn encode(&self, root: Identity) -> Vec<u8> {
-        let mut bytes = FORMAT.to_vec();
-        for number in [root.device, root.inode, self.generation, self.records_bytes] {
-            put(&mut bytes, number);
-        }
-        put(&mut bytes, self.entries.len() as u64);
-        for entry in &self.entries {
-            put_bytes(&mut bytes, entry.path.as_bytes());
-            put(&mut bytes, entry.fingerprint.size);
-            put(&mut bytes, entry.fingerprint.inode);
-            bytes.extend_from_slice(&entry.fingerprint.modified_ns.to_le_bytes());
-            bytes.extend_from_slice(&entry.fingerprint.changed_ns.to_le_bytes());
-            bytes.push(u8::from(entry.is_settled));
-            bytes.extend_from_slice(&entry.digest);
-            put(&mut bytes, entry.place.offset);
-            put(&mut bytes, u64::from(entry.place.bytes));
-            bytes.extend_from_slice(&entry.place.checksum.to_le_bytes());
-        }
-        let sum = checksum(&bytes);
-        bytes.extend_from_slice(&sum.to_le_bytes());
-        bytes
+        let numbers = [root.device, root.inode, self.generation, self.records_bytes];
+        codec::encode_file(FORMAT, &(numbers, &self.entries))
     }
 
     /// Reads a catalogue, without its records; `None` if it is damaged, foreign, or belongs to another directory.
     pub(super) fn decode(bytes: &[u8], root: Identity) -> Option<Self> {
-        let (body, sum) = bytes.split_last_chunk::<4>()?;
-        let mut reader = RecordReader(body.strip_prefix(FORMAT)?);
-        if checksum(body) != u32::from_le_bytes(*sum) {
-            return None;
-        }
-        if (reader.number()?, reader.number()?) != (root.device, root.inode) {
-            return None;
-        }
-        let (generation, records_bytes) = (reader.number()?, reader.number()?);
-        let count = reader.number()?;
-        let mut entries = Vec::new();
-        for _ in 0..count {
-            entries.push(decode_entry(&mut reader)?);
-        }
-        let is_sorted = entries.is_sorted_by(|a: &FileRecord, b: &FileRecord| a.path < b.path);
-        (reader.is_empty() && is_sorted).then(|| Self::new(entries, generation, records_bytes, None))
+        let (numbers, entries): ([u64; 4], Vec<FileRecord>) = codec::decode_file(FORMAT, bytes)?;
+        let [device, inode, generation, records_bytes] = numbers;
+        let is_sorted = entries.is_sorted_by(|a, b| a.path < b.path);
+        (is_sorted && (device, inode) == (root.device, root.inode))
+            .then(|| Self::new(entries, generation, records_bytes, None))
     }
-}
-
-fn decode_entry(reader: &mut RecordReader<'_>) -> Option<FileRecord> {
-    fn number<const N: usize>(reader: &mut RecordReader<'_>) -> Option<[u8; N]> {
-        reader.bytes(N)?.try_into().ok()
-    }
-    let path = reader.text()?.into();
-    let (size, inode) = (reader.number()?, reader.number()?);
-    let modified_ns = i64::from_le_bytes(number(reader)?);
-    let changed_ns = i64::from_le_bytes(number(reader)?);
-    Some(FileRecord {
-        path,
-        fingerprint: FileFingerprint {
-            size,
-            modified_ns,
-            changed_ns,
-            inode,
-        },
-        is_settled: reader.bytes(1)? == [1],
-        digest: number(reader)?,
-        place: RecordExtent {
-            offset: reader.number()?,
-            bytes: reader.small()?,
-            checksum: u32::from_le_bytes(number(reader)?),
-        },
-    })
 }
 
 #[cfg(test)]

@@ -152,7 +152,7 @@ impl FileIndexer {
         let mut collector = known.unwrap_or_else(TrigramCollector::new);
         let (mut bytes, mut last) = (Vec::new(), 0);
         collector.collect(content, |trigram| {
-            put(&mut bytes, u64::from(trigram - last));
+            put(&mut bytes, &(trigram - last));
             last = trigram;
         });
         collectors().push(collector);

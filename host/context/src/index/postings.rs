@@ -21,7 +21,9 @@ use std::sync::{Arc, OnceLock};
 use super::catalogue::ContentDigest;
 use super::pattern::TrigramQuery;
 use super::store::{self, DiskVersion, Store};
-use crate::codec::{RecordReader, checksum, put};
+use crate::codec;
+
+use tool_repository::Identity;
 
 pub(super) use segment::{PostedDocument, PostingKey, Segment};
 
@@ -64,7 +66,7 @@ pub(super) fn is_postings_file(name: &str) -> bool {
 }
 
 /// First bytes of a list of segments.
-const FORMAT: &[u8; 16] = b"tool plist 0002\n";
+const FORMAT: &[u8; 16] = b"tool plist 0003\n";
 
 /// Maximum length of a list of segments.
 const LIST_BYTES_MAX: u64 = 64 * 1024;
@@ -212,29 +214,14 @@ impl Store {
     }
 
     fn decode_list(&self, bytes: &[u8]) -> Option<Vec<u64>> {
-        let (body, sum) = bytes.split_last_chunk::<4>()?;
-        let mut reader = RecordReader(body.strip_prefix(FORMAT)?);
-        let root = self.root();
-        if checksum(body) != u32::from_le_bytes(*sum)
-            || (reader.number()?, reader.number()?) != (root.device, root.inode)
-        {
-            return None;
-        }
-        let mut generations = Vec::new();
-        while !reader.is_empty() {
-            generations.push(reader.number()?);
-        }
-        Some(generations)
+        let ([device, inode], generations) = codec::decode_file::<([u64; 2], _)>(FORMAT, bytes)?;
+        (self.root() == Identity { device, inode }).then_some(generations)
     }
 
     fn write_list(&self, kind: PostingsKind, segments: &[Arc<Segment>]) -> io::Result<DiskVersion> {
-        let mut bytes = FORMAT.to_vec();
-        let root = self.root();
-        put(&mut bytes, root.device);
-        put(&mut bytes, root.inode);
-        segments.iter().for_each(|segment| put(&mut bytes, segment.generation));
-        let sum = checksum(&bytes);
-        bytes.extend_from_slice(&sum.to_le_bytes());
+        let Identity { device, inode } = self.root();
+        let generations: Vec<u64> = segments.iter().map(|segment| segment.generation).collect();
+        let bytes = codec::encode_file(FORMAT, &([device, inode], generations));
         let mut file = tempfile::NamedTempFile::new_in(self.folder())?;
         file.write_all(&bytes)?;
         let file = file.persist(self.folder().join(kind.list()))?;

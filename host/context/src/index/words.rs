@@ -40,7 +40,7 @@ fn encode(profile: &Profile) -> Box<[u8]> {
     // If two words share a key, the one that occurs often counts.
     for sharing in keys.chunk_by(|a, b| a | 1 == b | 1) {
         let key = sharing[sharing.len() - 1];
-        put(&mut gaps, u64::from(key - last));
+        put(&mut gaps, &(key - last));
         last = key;
     }
     gaps.into()

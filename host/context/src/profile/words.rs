@@ -74,11 +74,11 @@ impl WordCounter {
 
     fn write(&self, into: &mut Vec<u8>) {
         let mut blocks = Vec::new();
-        self.blocks.iter().for_each(|words| put(&mut blocks, u64::from(*words)));
+        self.blocks.iter().for_each(|words| put(&mut blocks, words));
         put_bytes(into, &blocks);
 
         let words: Vec<&[u64]> = self.occurrences.chunk_by(|a, b| a >> 32 == b >> 32).collect();
-        put(into, words.len() as u64);
+        put(into, &words.len());
         let mut groups = Vec::new();
         let mut writer = RiceWriter::new(&mut groups);
         for group in words.chunks(GROUP_WORDS) {
@@ -155,16 +155,17 @@ impl Group<'_> {
 
 impl<'a> Words<'a> {
     pub(super) fn read(from: &mut RecordReader<'a>) -> Option<Self> {
-        let blocks = from.sized()?;
-        let words_count = usize::try_from(from.number()?).ok()?;
-        let heads = from.bytes(words_count.div_ceil(GROUP_WORDS).checked_mul(HEAD_BYTES)?)?;
+        let (blocks, words_count): (&[u8], usize) = from.read()?;
+        let heads_bytes = words_count.div_ceil(GROUP_WORDS).checked_mul(HEAD_BYTES)?;
+        let (heads, rest) = from.0.split_at_checked(heads_bytes)?;
+        from.0 = rest;
         Some(Self {
             // Counts the numbers: only the last byte of each is below 128.
             blocks_count: blocks.iter().filter(|byte| **byte < 0x80).count(),
             blocks: RecordReader(blocks),
             words_count,
             heads: heads.as_chunks().0,
-            groups: from.sized()?,
+            groups: from.read()?,
         })
     }
 

@@ -1,8 +1,8 @@
 //! A segment: one file with the digests of its documents, and for each key the list of documents that have it.
 //!
 //! Keys are numbers below 2^24: trigrams, or words (see `index::words`). The lists are in blocks of some kilobytes,
-//! sorted by key. The tables of blocks and of documents come last, so that a writer needs no seek. The file begins with
-//! its generation, so that no other segment can take its place. Every other part has a checksum. A reader loads both
+//! sorted by key. The tables of blocks and of documents come last, so that a writer needs no seek. The generation stands
+//! with them, so that no other segment can take the place of this one. Every part has a checksum. A reader loads both
 //! tables when it opens the file, and a block when a query needs it.
 
 use std::cell::RefCell;
@@ -12,15 +12,15 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 
+use serde::{Deserialize, Serialize};
+
 use super::gaps;
-use crate::codec::{RecordReader, checksum, put};
+use crate::codec::{self, RecordReader, checksum, put, put_bytes};
 use crate::index::catalogue::ContentDigest;
 use crate::index::pattern::TrigramQuery;
 
 /// First bytes of a segment. Raise the number when the format changes, or when a content gets other keys.
-const FORMAT: &[u8; 16] = b"tool posts 0003\n";
-
-const HEAD_BYTES: usize = FORMAT.len() + 8;
+const FORMAT: &[u8; 16] = b"tool posts 0004\n";
 
 /// Bytes after which a block ends.
 const BLOCK_BYTES: usize = 16 * 1024;
@@ -28,14 +28,8 @@ const BLOCK_BYTES: usize = 16 * 1024;
 /// Documents of one segment.
 pub(super) const DOCUMENTS_MAX: usize = crate::rice::NUMBERS_MAX;
 
-/// Bytes of a document in the table: its digest and its attribute.
-const DOCUMENT_BYTES: usize = 24;
-
-/// Bytes of a block in the table.
-const EXTENT_BYTES: usize = 20;
-
-/// Bytes at the end of a file.
-const TRAILER_BYTES: usize = 24;
+/// Bytes at the end of a file: where the tables begin.
+const TRAILER_BYTES: usize = 8;
 
 /// Maximum length of both tables together.
 const TABLE_BYTES_MAX: u64 = 512 * 1024 * 1024;
@@ -60,7 +54,7 @@ pub(in crate::index) struct PostedDocument {
 #[error("the postings are damaged")]
 pub(in crate::index) struct DamagedSegment;
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct BlockExtent {
     first: PostingKey,
     offset: u64,
@@ -80,45 +74,21 @@ pub(in crate::index) struct Segment {
 impl Segment {
     pub(super) fn open(file: File, generation: u64) -> Option<Self> {
         let bytes = file.metadata().ok()?.len();
-        let trailer_at = bytes.checked_sub(TRAILER_BYTES as u64)?;
+        let end = bytes.checked_sub(TRAILER_BYTES as u64)?;
         let mut trailer = [0; TRAILER_BYTES];
-        file.read_exact_at(&mut trailer, trailer_at).ok()?;
-        let (body, sum) = trailer.split_last_chunk::<4>()?;
-        if checksum(body) != u32::from_le_bytes(*sum) {
-            return None;
-        }
-        let mut reader = RecordReader(body);
-        let tables_at = u64::from_le_bytes(chunk(&mut reader)?);
-        let documents = u32::from_le_bytes(chunk(&mut reader)?) as usize;
-        let blocks = u32::from_le_bytes(chunk(&mut reader)?) as usize;
-        let tables_sum = u32::from_le_bytes(chunk(&mut reader)?);
-        let tables_bytes = trailer_at
-            .checked_sub(tables_at)
-            .filter(|&bytes| bytes <= TABLE_BYTES_MAX)?;
-        let mut tables = vec![0; usize::try_from(tables_bytes).ok()?];
+        file.read_exact_at(&mut trailer, end).ok()?;
+        let tables_at = u64::from_le_bytes(trailer);
+        let length = end.checked_sub(tables_at).filter(|&length| length <= TABLE_BYTES_MAX)?;
+        let mut tables = vec![0; usize::try_from(length).ok()?];
         file.read_exact_at(&mut tables, tables_at).ok()?;
-        let expected = documents
-            .checked_mul(DOCUMENT_BYTES)?
-            .checked_add(blocks.checked_mul(EXTENT_BYTES)?)?;
-        if checksum(&tables) != tables_sum || tables.len() != expected || documents > DOCUMENTS_MAX {
-            return None;
-        }
-        let mut head = [0; HEAD_BYTES];
-        file.read_exact_at(&mut head, 0).ok()?;
-        let (table, extents) = tables.split_at(documents * DOCUMENT_BYTES);
-        let document = |bytes: &[u8; DOCUMENT_BYTES]| {
-            let (digest, attribute) = bytes.split_first_chunk::<16>().expect("it has 24 bytes");
-            let attribute = attribute.first_chunk::<8>().expect("it has 24 bytes");
-            (*digest, u64::from_le_bytes(*attribute))
-        };
-        Some(Self {
-            documents: table.as_chunks().0.iter().map(document).collect(),
-            blocks: extents.as_chunks().0.iter().map(decode_extent).collect(),
+        let (its_generation, documents, blocks): (u64, Vec<_>, _) = codec::decode_file(FORMAT, &tables)?;
+        (its_generation == generation && documents.len() <= DOCUMENTS_MAX).then_some(Self {
             file,
             generation,
             bytes,
+            documents,
+            blocks,
         })
-        .filter(|_| head == encode_head(generation))
     }
 
     pub(in crate::index) fn documents(&self) -> &[(ContentDigest, u64)] {
@@ -148,29 +118,6 @@ impl Segment {
             return Err(DamagedSegment);
         }
         Ok(bytes)
-    }
-}
-
-fn encode_head(generation: u64) -> [u8; HEAD_BYTES] {
-    let mut head = [0; HEAD_BYTES];
-    head[..FORMAT.len()].copy_from_slice(FORMAT);
-    head[FORMAT.len()..].copy_from_slice(&generation.to_le_bytes());
-    head
-}
-
-fn chunk<const N: usize>(reader: &mut RecordReader<'_>) -> Option<[u8; N]> {
-    reader.bytes(N)?.try_into().ok()
-}
-
-fn decode_extent(bytes: &[u8; EXTENT_BYTES]) -> BlockExtent {
-    let mut reader = RecordReader(bytes);
-    let mut number = || u32::from_le_bytes(chunk(&mut reader).expect("it has 20 bytes"));
-    let (first, low, high) = (number(), number(), number());
-    BlockExtent {
-        first,
-        offset: u64::from(high) << 32 | u64::from(low),
-        bytes: number(),
-        checksum: number(),
     }
 }
 
@@ -208,16 +155,10 @@ impl<'a> BlockEntries<'a> {
         if self.reader.is_empty() {
             return Ok(None);
         }
-        let mut read = || {
-            Some(BlockEntry {
-                key: self.key.checked_add(self.reader.small()?)?,
-                count: usize::try_from(self.reader.number()?).ok()?,
-                list: self.reader.sized()?,
-            })
-        };
-        let entry = read().ok_or(DamagedSegment)?;
-        self.key = entry.key;
-        Ok(Some(entry))
+        let (gap, count, list): (PostingKey, _, _) = self.reader.read().ok_or(DamagedSegment)?;
+        self.key = self.key.checked_add(gap).ok_or(DamagedSegment)?;
+        let key = self.key;
+        Ok(Some(BlockEntry { key, count, list }))
     }
 }
 
@@ -343,6 +284,7 @@ fn intersect(a: &[u32], b: &[u32]) -> Vec<u32> {
 /// Writes a segment in ascending order of keys.
 struct SegmentWriter {
     file: BufWriter<File>,
+    generation: u64,
     offset: u64,
     documents: Vec<(ContentDigest, u64)>,
     blocks: Vec<BlockExtent>,
@@ -353,19 +295,18 @@ struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    fn new(file: File, generation: u64, documents: Vec<(ContentDigest, u64)>) -> io::Result<Self> {
-        let mut file = BufWriter::with_capacity(256 * 1024, file);
-        file.write_all(&encode_head(generation))?;
-        Ok(Self {
-            file,
-            offset: HEAD_BYTES as u64,
+    fn new(file: File, generation: u64, documents: Vec<(ContentDigest, u64)>) -> Self {
+        Self {
+            file: BufWriter::with_capacity(256 * 1024, file),
+            generation,
+            offset: 0,
             documents,
             blocks: Vec::new(),
             block: Vec::new(),
             first: 0,
             last: 0,
             list: Vec::new(),
-        })
+        }
     }
 
     /// Adds the next key with its documents.
@@ -375,10 +316,8 @@ impl SegmentWriter {
         }
         self.list.clear();
         gaps::encode(documents, self.documents.len(), &mut self.list);
-        put(&mut self.block, u64::from(key - self.last));
-        put(&mut self.block, documents.len() as u64);
-        put(&mut self.block, self.list.len() as u64);
-        self.block.extend_from_slice(&self.list);
+        put(&mut self.block, &(key - self.last, documents.len()));
+        put_bytes(&mut self.block, &self.list);
         self.last = key;
         if self.block.len() >= BLOCK_BYTES {
             self.end_block()
@@ -404,25 +343,9 @@ impl SegmentWriter {
         if !self.block.is_empty() {
             self.end_block()?;
         }
-        let mut tables = Vec::new();
-        for (digest, attribute) in &self.documents {
-            tables.extend_from_slice(digest);
-            tables.extend_from_slice(&attribute.to_le_bytes());
-        }
-        for block in &self.blocks {
-            tables.extend_from_slice(&block.first.to_le_bytes());
-            tables.extend_from_slice(&block.offset.to_le_bytes());
-            tables.extend_from_slice(&block.bytes.to_le_bytes());
-            tables.extend_from_slice(&block.checksum.to_le_bytes());
-        }
-        let mut trailer = self.offset.to_le_bytes().to_vec();
-        for number in [self.documents.len() as u32, self.blocks.len() as u32, checksum(&tables)] {
-            trailer.extend_from_slice(&number.to_le_bytes());
-        }
-        let sum = checksum(&trailer);
-        trailer.extend_from_slice(&sum.to_le_bytes());
+        let tables = codec::encode_file(FORMAT, &(self.generation, &self.documents, &self.blocks));
         self.file.write_all(&tables)?;
-        self.file.write_all(&trailer)?;
+        self.file.write_all(&self.offset.to_le_bytes())?;
         self.file.flush()
     }
 }
@@ -433,7 +356,7 @@ impl SegmentWriter {
 /// little memory beside the keys.
 pub(super) fn write_documents(file: File, generation: u64, documents: &[PostedDocument]) -> io::Result<()> {
     let table = documents.iter().map(|one| (one.digest, one.attribute)).collect();
-    let mut writer = SegmentWriter::new(file, generation, table)?;
+    let mut writer = SegmentWriter::new(file, generation, table);
     let mut cursors: Vec<KeyCursor<'_>> = documents.iter().map(|one| KeyCursor::new(&one.keys)).collect();
     let (mut pairs, mut sorted) = (Vec::new(), Vec::new());
     let mut starts = vec![0_usize; (1 << 16) + 1];
@@ -483,13 +406,13 @@ impl<'a> KeyCursor<'a> {
     fn new(keys: &'a [u8]) -> Self {
         let mut reader = RecordReader(keys);
         Self {
-            next: reader.small(),
+            next: reader.read(),
             reader,
         }
     }
 
     fn advance(&mut self) {
-        let gap = self.reader.small();
+        let gap: Option<PostingKey> = self.reader.read();
         self.next = self.next.zip(gap).map(|(last, gap)| last + gap);
     }
 }
@@ -513,10 +436,7 @@ pub(super) fn merge(
         };
         numbers.push(segment.documents.iter().map(&mut number).collect::<Vec<u32>>());
     }
-    let mut writer = match SegmentWriter::new(file, generation, table) {
-        Ok(writer) => writer,
-        Err(error) => return Ok(Err(error)),
-    };
+    let mut writer = SegmentWriter::new(file, generation, table);
     let mut cursors = Vec::new();
     for segment in segments {
         cursors.push(ListCursor::new(segment)?);

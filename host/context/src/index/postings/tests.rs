@@ -6,9 +6,9 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
+use crate::codec::put;
 use crate::index::pattern::{PatternKind, SearchPattern};
 use crate::index::trigrams::TrigramCollector;
-use tool_repository::Identity;
 
 const BYTES_MAX: u64 = 1 << 30;
 
@@ -27,7 +27,7 @@ fn digest(number: u8) -> ContentDigest {
 fn document(number: u8, text: &str) -> PostedDocument {
     let (mut trigrams, mut last) = (Vec::new(), 0);
     TrigramCollector::new().collect(text.as_bytes(), |trigram| {
-        put(&mut trigrams, u64::from(trigram - last));
+        put(&mut trigrams, &(trigram - last));
         last = trigram;
     });
     PostedDocument {

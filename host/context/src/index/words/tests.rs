@@ -138,7 +138,7 @@ proptest! {
         let profile = Profile::of("a.py", &text);
         let keys = encode(&profile);
         let (mut reader, mut found, mut last) = (RecordReader(&keys), Vec::new(), 0);
-        while let Some(gap) = reader.small() {
+        while let Some(gap) = reader.read::<u32>() {
             last += gap;
             found.push(last);
         }
