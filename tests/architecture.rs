@@ -39,15 +39,22 @@ fn table(heading: &str, column: usize) -> Names {
     .collect()
 }
 
-/// The normal dependencies of each crate below `host/` and of the command line, as cargo has them.
-fn dependencies() -> Names {
-    #[expect(clippy::disallowed_methods, reason = "the test asks cargo")]
+#[expect(clippy::disallowed_methods, reason = "the test asks cargo")]
+fn ask_cargo(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
+        .args(arguments)
+        .args(["--locked", "--offline"])
         .current_dir(root())
         .output()
         .expect("cargo runs");
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo answers in JSON");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("cargo answers in UTF-8")
+}
+
+/// The normal dependencies of each crate below `host/` and of the command line, as cargo has them.
+fn dependencies() -> Names {
+    let output = ask_cargo(&["metadata", "--no-deps", "--format-version", "1"]);
+    let metadata: Value = serde_json::from_str(&output).expect("cargo answers in JSON");
     let packages = metadata["packages"].as_array().expect("a list").iter();
     let of_product = packages.filter(|package| {
         let manifest = package["manifest_path"].as_str().expect("a path");
@@ -365,4 +372,19 @@ fn running_and_testing_share_every_dependency() {
         .filter(|name| !dependencies.contains(name.as_str()))
         .collect();
     assert_eq!(unknown, Vec::<&String>::new());
+}
+
+#[test]
+fn what_the_product_uses_has_no_other_features_in_the_tests() {
+    let compiled = |edges: &str| -> BTreeSet<String> {
+        let command = format!("tree --workspace --edges {edges} --prefix none --format {{p}}:{{f}}");
+        let listed = ask_cargo(&command.split(' ').collect::<Vec<_>>());
+        listed
+            .lines()
+            .map(|line| line.trim_end_matches(" (*)").to_owned())
+            .collect()
+    };
+    let (product, tests) = (compiled("normal,build"), compiled("normal,build,dev"));
+    let others: Vec<&String> = product.difference(&tests).collect();
+    assert_eq!(others, Vec::<&String>::new());
 }
