@@ -119,7 +119,7 @@ fn explain(error: HelperError, bounds: CompileBounds) -> String {
 }
 
 /// Formats an error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", chain(source)),
         None => error.to_string(),

@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use self::layout::Layout;
 use self::talk::{Attributes, Delta, GitAnswer, GitRequest, Id, Submodule};
+use crate::compile::chain;
 use crate::imports::git::talk::GIT_PAGE;
 use crate::limits;
 use crate::task::{GitPerson, GitTask, Task};
@@ -476,14 +477,6 @@ fn explain(error: HelperError) -> Failure {
             .with_hint("the repository may be damaged: the user can look with `git fsck`"),
         HelperError::Nonsense(_) => nonsense(),
         other => Failure::unavailable(format!("git cannot be used: {}.", chain(&other))),
-    }
-}
-
-/// Formats an error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {}", chain(source)),
-        None => error.to_string(),
     }
 }
 

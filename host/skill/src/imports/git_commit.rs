@@ -37,7 +37,7 @@ use tool_boundary::consent;
 use tool_core::api::Effect;
 use tool_core::text::{is_invisible, is_visible};
 use tool_repository::changes::{ChangeJournal, Publishing, has_crashed};
-use tool_repository::diff::{BoundedDiff, Side, quoted};
+use tool_repository::diff::{BoundedDiff, quoted};
 use tool_repository::{OpenError, Repository};
 
 /// A piece of a file on its way into git's objects.
@@ -614,8 +614,9 @@ impl Preparation<'_> {
         let before = self.content(path, chosen.committed.as_ref().map(|(id, mode)| (id, *mode)))?;
         let after = self.content(path, new.map(|new| (&new.id, new.mode)))?;
         let large = [&before, &after].contains(&&SideContent::TooLarge);
-        let old = side(path, chosen.committed.as_ref().map(|(_, mode)| *mode), &before);
-        let new = side(path, new.map(|new| new.mode), &after);
+        let committed = chosen.committed.as_ref();
+        let old = committed.and_then(|(_, mode)| patches::side((path, *mode, &before)));
+        let new = new.and_then(|new| patches::side((path, new.mode, &after)));
         let rendered = BoundedDiff::new(old.as_ref(), new.as_ref(), 3, room);
         let is_text = |content: &SideContent| match content {
             SideContent::Bytes(bytes) => std::str::from_utf8(bytes).is_ok(),
@@ -670,13 +671,6 @@ fn unshown(chosen: &Chosen, why: &str) -> String {
 const FILE: u32 = 0o100_644;
 const PROGRAM: u32 = 0o100_755;
 const LINK: u32 = 0o120_000;
-
-fn side<'a>(path: &'a str, mode: Option<u32>, content: &'a SideContent) -> Option<Side<'a>> {
-    let SideContent::Bytes(content) = content else {
-        return None;
-    };
-    Some(Side::new(path, mode?, content))
-}
 
 #[allow(
     clippy::cast_possible_truncation,

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::recipe::{self, Recipe};
+use super::tests::layout::site_packages;
 use crate::limits;
 use crate::{CallContext, stage};
 use contained::InstallerRun;
@@ -243,20 +244,8 @@ fn packages_of(python: &Python) -> Result<Option<PathBuf>, Failure> {
         Home::Managed("uv") => Err(unmanaged("uv")),
         Home::Managed(_) => Ok(None),
         Home::Machine(folder) => Ok(Some(folder.clone())),
-        Home::Environment(folder) => Ok(Some(site_packages(folder))),
+        Home::Environment(folder) => Ok(Some(site_packages(folder).unwrap_or_else(|| folder.join("lib")))),
     }
-}
-
-/// Path of the form `lib/python3.12/site-packages` in a virtual environment.
-fn site_packages(folder: &Path) -> PathBuf {
-    let libraries = folder.join("lib");
-    let found = std::fs::read_dir(&libraries)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path().join("site-packages"))
-        .find(|place| place.is_dir());
-    found.unwrap_or(libraries)
 }
 
 /// True if the folder, or else its nearest existing ancestor, is writable.

@@ -8,7 +8,7 @@ mod arguments;
 mod build_cache;
 mod detect;
 mod hints;
-mod layout;
+pub(super) mod layout;
 mod own;
 mod plan;
 mod result_files;

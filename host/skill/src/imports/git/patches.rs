@@ -74,7 +74,7 @@ pub(in crate::imports) fn binary() -> BoundedDiff {
     }
 }
 
-fn side<'a>((path, mode, content): (&'a str, u32, &'a SideContent)) -> Option<Side<'a>> {
+pub(in crate::imports) fn side<'a>((path, mode, content): (&'a str, u32, &'a SideContent)) -> Option<Side<'a>> {
     let SideContent::Bytes(content) = content else {
         return None;
     };

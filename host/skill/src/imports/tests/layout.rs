@@ -76,7 +76,7 @@ fn has_compiled_module(package: &Path) -> bool {
 }
 
 /// Path of the form `lib/python3.12/site-packages` in a virtual environment.
-fn site_packages(folder: &Path) -> Option<PathBuf> {
+pub(in crate::imports) fn site_packages(folder: &Path) -> Option<PathBuf> {
     let libraries = std::fs::read_dir(folder.join("lib")).ok()?.flatten();
     let mut places = libraries.map(|entry| entry.path().join("site-packages"));
     places.find(|place| place.is_dir())
