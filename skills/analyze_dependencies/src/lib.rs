@@ -24,6 +24,7 @@ use std::fs;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
+use skill_sdk::text::{clip, counted};
 use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Handler, Host, Outcome, Query, export_skill};
 
 use locks::Lock;
@@ -273,11 +274,14 @@ fn render(manifests: &[Manifest], under: &str, left_out: usize) -> Vec<String> {
         .count();
     let mut summary = format!(
         "{} and {}{place}",
-        counted(manifests.len(), "manifest"),
-        dependencies(count)
+        counted(manifests.len() as u64, "manifest", "manifests"),
+        counted(count as u64, "dependency", "dependencies")
     );
     if broken > 0 {
-        summary.push_str(&format!("; {} with problems", counted(broken, "manifest")));
+        summary.push_str(&format!(
+            "; {} with problems",
+            counted(broken as u64, "manifest", "manifests")
+        ));
     }
     let mut lines = vec![summary];
     for manifest in manifests {
@@ -289,7 +293,7 @@ fn render(manifests: &[Manifest], under: &str, left_out: usize) -> Vec<String> {
         lines.push(String::new());
         lines.push(format!(
             "{} left out: ask for a directory with `path`",
-            counted(left_out, "more manifest")
+            counted(left_out as u64, "more manifest", "more manifests")
         ));
     }
     lines
@@ -412,21 +416,9 @@ fn page(lines: &[String], from: usize) -> Outcome {
     }
 }
 
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-fn dependencies(count: usize) -> String {
-    if count == 1 {
-        "1 dependency".to_owned()
-    } else {
-        format!("{count} dependencies")
-    }
-}
-
 /// Cuts a line, and adds the number of bytes that are left out.
 fn cut(line: &str) -> String {
-    match skill_sdk::text::clip(line, LINE_BYTES_MAX) {
+    match clip(line, LINE_BYTES_MAX) {
         (line, 0) => line.to_owned(),
         (kept, left) => format!("{kept}… ({left} more bytes)"),
     }
