@@ -1,20 +1,20 @@
 //! Asks the kernel over netlink (`sock_diag`) which user owns one TCP socket.
 //!
 //! `/proc/net/tcp` lists every socket of the machine and takes milliseconds to read; this module asks about one socket.
-//! Encoding and decoding are pure functions around one exchange that never waits.
+//! Encoding and decoding are pure functions, and the one exchange between them never blocks.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Bytes of the head of a message.
+/// Bytes of `struct nlmsghdr`, the header of every netlink message.
 pub(crate) const HEAD: usize = 16;
 
-/// Bytes of an answer: its head, and what it says of the socket.
+/// Bytes of an answer: the header and `struct inet_diag_msg`.
 pub(crate) const ANSWER: usize = HEAD + 72;
 
-/// `SOCK_DIAG_BY_FAMILY`: question and answer alike.
+/// `SOCK_DIAG_BY_FAMILY`, the type of a question and of its answer.
 pub(crate) const BY_FAMILY: u16 = 20;
 
-/// `NLM_F_REQUEST`: one answer, not a list.
+/// `NLM_F_REQUEST` without `NLM_F_DUMP`: the kernel answers about one socket instead of listing all.
 const REQUEST: u16 = 1;
 
 /// `AF_INET`, `AF_INET6`, `IPPROTO_TCP` and `TCP_ESTABLISHED`.
@@ -23,16 +23,17 @@ const IPV6: u8 = 10;
 const TCP: u8 = 6;
 const ESTABLISHED: u8 = 1;
 
-/// `NLMSG_ERROR`: the question failed; with `ENOENT` there is no such socket.
+/// `NLMSG_ERROR`: the question failed. The error number follows the header; `ENOENT` means that the socket does not
+/// exist.
 const ERROR: u16 = 2;
 const NO_ENTRY: i32 = -2;
 
-/// The user of a socket, and the number by which `/proc/PID/fd` names the socket.
+/// The user of a socket, and the inode number by which `/proc/PID/fd` names the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SocketOwner {
     /// The user id.
     pub uid: u32,
-    /// Inode of the socket; never 0.
+    /// Inode of the socket, never 0: the kernel gives 0 to sockets that no process holds.
     pub inode: u32,
 }
 
@@ -43,9 +44,9 @@ pub enum OwnerAnswer {
     Owner(SocketOwner),
     /// There is no such socket, it is not established, or no process holds it.
     NoOwner,
-    /// The kernel has no such socket, or no `sock_diag` for TCP: both give one error number.
+    /// Either the socket does not exist, or the kernel has no `sock_diag` for TCP: both give `ENOENT`.
     NoEntry,
-    /// Netlink cannot be used here.
+    /// The kernel refuses netlink, as some sandboxes make it do.
     Refused,
 }
 
@@ -58,7 +59,7 @@ pub fn find_owner(local: SocketAddr, remote: SocketAddr) -> OwnerAnswer {
     }
 }
 
-/// Sends a question and receives its answer; gives the bytes of the answer.
+/// Sends a question and receives its answer. Returns the number of bytes received.
 #[cfg(target_os = "linux")]
 fn exchange(question: &[u8], answer: &mut [u8]) -> rustix::io::Result<usize> {
     use rustix::net::netlink::{self, SocketAddrNetlink};
@@ -70,9 +71,11 @@ fn exchange(question: &[u8], answer: &mut [u8]) -> rustix::io::Result<usize> {
         SocketFlags::CLOEXEC,
         Some(netlink::SOCK_DIAG),
     )?;
+    // // Address 0 is the kernel. Nothing here waits: a caller decides about a connection that is open meanwhile.
     sendto(&socket, question, SendFlags::DONTWAIT, &SocketAddrNetlink::new(0, 0))?;
-    // The kernel has answered by the time that it has taken the question.
+    // The kernel handles a netlink request within `sendto`, so the answer is already queued.
     let (count, _, from) = recvfrom(&socket, &mut *answer, RecvFlags::DONTWAIT)?;
+    // // Any process can send a datagram to this socket; only the kernel's come from port 0.
     let from = SocketAddrNetlink::try_from(from.ok_or(rustix::io::Errno::PROTO)?)?;
     match from.pid() {
         0 => Ok(count.min(answer.len())),
@@ -80,7 +83,7 @@ fn exchange(question: &[u8], answer: &mut [u8]) -> rustix::io::Result<usize> {
     }
 }
 
-/// Only Linux answers.
+/// Only Linux has `sock_diag`.
 #[cfg(not(target_os = "linux"))]
 fn exchange(_question: &[u8], _answer: &mut [u8]) -> rustix::io::Result<usize> {
     Err(rustix::io::Errno::NOTSUP)
@@ -92,25 +95,26 @@ pub(crate) fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
         (local, remote) => (IPV6, octets(local), octets(remote)),
     };
     let mut body = vec![family, TCP, 0, 0];
-    // All states: which one it is in is in the answer.
+    // Asks for all states; the answer says which one the socket has.
     body.extend(u32::MAX.to_ne_bytes());
     body.extend(local.port().to_be_bytes());
     body.extend(remote.port().to_be_bytes());
     body.extend(local_ip);
     body.extend(remote_ip);
-    // Any interface, and no cookie.
+    // Interface 0 is any, and a cookie of all ones (`INET_DIAG_NOCOOKIE`) is not compared.
     body.extend(0_u32.to_ne_bytes());
     body.extend([0xFF; 8]);
     let length = u32::try_from(HEAD + body.len()).expect("it has 72 bytes");
     let mut message = length.to_ne_bytes().to_vec();
     message.extend(BY_FAMILY.to_ne_bytes());
     message.extend(REQUEST.to_ne_bytes());
+    // // Sequence number and port: one socket serves one question, so that neither is needed to match the answer.
     message.extend([0; 8]);
     message.extend(body);
     message
 }
 
-/// Reads an answer, which must be about this very socket.
+/// Reads an answer. Without an exact match the kernel may answer with a listener, so the addresses are compared.
 fn read_answer(answer: &[u8], local: SocketAddr, remote: SocketAddr) -> OwnerAnswer {
     match bytes(answer, 4).map(u16::from_ne_bytes) {
         Some(BY_FAMILY) => read_owner(answer, local, remote).map_or(OwnerAnswer::NoOwner, OwnerAnswer::Owner),
@@ -139,7 +143,7 @@ pub(crate) fn address(family: u8, port: [u8; 2], ip: [u8; 16]) -> Option<SocketA
     Some(canonical(SocketAddr::new(ip, u16::from_be_bytes(port))))
 }
 
-/// An IPv4 address that is written as an IPv6 one is the IPv4 one.
+/// Turns an IPv4 address that is mapped into IPv6 into the IPv4 address.
 pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

@@ -1,10 +1,11 @@
-//! The namespaces of the processes that hold a socket.
+//! Compares the namespaces of the processes that hold a socket with ours.
 //!
-//! A program in a sandbox of its own (Flatpak, a rootless container with the host's network) can reach our port as the
-//! same user, and sees neither the user's files nor the token. It differs from the user's shell by its namespaces.
+//! A program in a sandbox (Flatpak, or a rootless container with the host's network) can reach our port as the same
+//! user, although it sees neither the user's files nor the token. It differs from the user's shell by its namespaces.
 //!
-//! What `/proc` does not show is not seen: a descriptor on its way between processes, or one of a process that others
-//! may not look into. So a program in our own namespaces that keeps a descriptor for a confined one vouches for it.
+//! `/proc` does not show every holder: a descriptor may be on its way between two processes, or belong to a process
+//! that others may not inspect. A program in our own namespaces that keeps a descriptor for a confined one therefore
+//! vouches for it.
 
 use std::path::Path;
 
@@ -12,19 +13,19 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat};
 use rustix::path::Arg;
 
-/// A process is as free as this one where it is in the same namespace of each of these kinds, and has the same root
-/// directory: that of a `chroot` is another one.
+/// Links below `/proc/PID` that must lead to the same place as ours for a process to count as equally free. `root` is
+/// among them because `chroot` changes no namespace.
 const NAMESPACES: [&str; 4] = ["ns/mnt", "ns/user", "ns/pid", "root"];
 
-/// Lines of `/proc/PID/status` about the limits that a process has put on itself; 0 is none. Landlock has no line, but a
-/// process without privileges must set `no_new_privs` to use it. A process with the limits of this one, as in the same
-/// container, is as free.
+/// Lines of `/proc/PID/status` that tell how a process has limited itself; 0 means no limit. Landlock has no line, but
+/// a process without privileges must set `no_new_privs` to use it. A process with the same limits as ours, for example
+/// in the same container, counts as equally free.
 const LIMITS: [&str; 3] = ["NoNewPrivs:", "Seccomp:", "Seccomp_filters:"];
 
-/// True where at least one process holds the socket with this inode, and each that holds it is in the mount, user and
-/// PID namespace of this process and not more limited by seccomp or Landlock. False where one of them cannot be read.
+/// True if at least one process holds the socket with this inode, and every holder is in the mount, user and PID
+/// namespace of this process and is not limited more by seccomp or Landlock. False if one holder cannot be read.
 ///
-/// Takes some ten microseconds for each process of the machine.
+/// Takes about ten microseconds for each process of the machine.
 pub fn are_in_our_namespaces(inode: u32) -> bool {
     are_like_self(Path::new("/proc"), inode)
 }
@@ -47,7 +48,8 @@ fn are_like_self(proc: &Path, inode: u32) -> bool {
         if !name.to_bytes().iter().all(u8::is_ascii_digit) {
             continue;
         }
-        // A handle stays with its process: a later process with the same number does not answer through it.
+        // The descriptor stays bound to the process: if the process ends and its number is reused, reads through it
+        // fail.
         let Some(process) = open_folder(&proc, name).filter(|process| holds(process, link.as_bytes())) else {
             continue;
         };
@@ -72,7 +74,8 @@ fn namespaces(process: &OwnedFd) -> Option<Vec<Vec<u8>>> {
     NAMESPACES.into_iter().map(read).collect()
 }
 
-/// The limits of a process, in the order of [`LIMITS`]. A missing line is 0: older kernels do not count the filters.
+/// The limits of a process, in the order of [`LIMITS`]. A missing line counts as 0: kernels before 5.9 have no
+/// `Seccomp_filters`.
 fn limits(process: &OwnedFd) -> Option<[u32; 3]> {
     let file = openat(process, "status", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let status = std::io::read_to_string(std::fs::File::from(file)).ok()?;
@@ -84,7 +87,7 @@ fn limits(process: &OwnedFd) -> Option<[u32; 3]> {
     Some(LIMITS.map(|name| value(name).unwrap_or(0)))
 }
 
-/// True where a descriptor of a process leads to `link`.
+/// True if a descriptor of the process leads to `link`.
 fn holds(process: &OwnedFd, link: &[u8]) -> bool {
     let Some(descriptors) = open_folder(process, "fd") else {
         return false;

@@ -1,9 +1,10 @@
-//! The users that receive the data of a connection, where its server is on this machine.
+//! Finds the users that receive the data of a connection, if its server is on this machine.
 //!
-//! The kernel tells the owner of a connection's other end once the server has accepted it. Before that the end belongs to
-//! no process, and on older kernels to user 0: the server is then whichever process holds the listening socket. So both
-//! count, the accepted end and every listener that the connection could have reached. `holders` looks at the namespaces of
-//! the processes that hold a client's end. This crate only reads the kernel's answers; its users decide by them.
+//! The kernel knows the owner of a connection's other end only after the server has accepted it. Before that the end
+//! belongs to no process (on older kernels to user 0), and the process that holds the listening socket will get it.
+//! Therefore both count: the accepted end and every listener that the connection could have reached. `holders` compares
+//! the namespaces of the processes that hold a client's end. This crate only reads the kernel's answers; its callers
+//! decide what follows from them.
 
 #![forbid(unsafe_code)]
 
@@ -26,9 +27,9 @@ use std::fs::read_to_string;
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux lists sockets"))]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Receivers {
-    /// Users that can each read the bytes that are sent.
+    /// Each of these users can read the bytes that are sent.
     Users(BTreeSet<u32>),
-    /// No socket of this network namespace holds the other end, for example behind a container's published port.
+    /// No socket of this network namespace is the other end, for example behind a container's published port.
     NotHere,
     /// The server has closed the connection.
     Closed,
@@ -41,7 +42,7 @@ struct ListedSocket {
     local: SocketAddr,
     remote: SocketAddr,
     uid: u32,
-    /// False before the server accepts it, and after its process closes it.
+    /// False before the server accepts the connection, and after its process closes it.
     is_held: bool,
 }
 
@@ -52,14 +53,15 @@ pub fn receivers(server: SocketAddr, ours: SocketAddr) -> Receivers {
     if is_of_this_machine(server) {
         return combine(server, find_end, || listed_end(server, ours), || listeners(server));
     }
-    // A listener here has nothing to do with a server elsewhere that has the same port.
+    // A server on another machine is not reached through a listener here, even if the ports are equal.
     match find_end().filter(|end| end.is_held) {
         Some(end) => Receivers::Users(BTreeSet::from([end.uid])),
         None => Receivers::NotHere,
     }
 }
 
-/// True for loopback and for every address that is assigned to this machine: a socket can be bound to no other.
+/// True for loopback and for every address of this machine. `bind` decides, because the kernel binds only to addresses
+/// that the machine has; a UDP socket is enough and disturbs no TCP port.
 #[cfg(target_os = "linux")]
 fn is_of_this_machine(server: SocketAddr) -> bool {
     let mut address = server;
@@ -75,8 +77,8 @@ pub fn receivers(_server: SocketAddr, _ours: SocketAddr) -> Receivers {
 
 /// Combines the owner of the other end with the owners of the listeners.
 ///
-/// `find_end` asks about one connection and does not see a socket that its process has bound to a device, which needs no
-/// right. `list_end` sees it, and costs more.
+/// `find_end` asks about one connection, and does not find a socket that its process has bound to a device, for which
+/// no privilege is needed. `list_end` finds it but costs more.
 #[cfg(target_os = "linux")]
 fn combine(
     server: SocketAddr,
@@ -104,8 +106,8 @@ fn combine(
     }
 }
 
-/// The listeners that a connection to `server` can reach: those of its address and of all addresses. A listener of all
-/// IPv6 addresses takes IPv4 connections only where no IPv4 listener does.
+/// The listeners that a connection to `server` can reach: those of its address and those of the unspecified address.
+/// The kernel gives IPv4 connections to a listener of all IPv6 addresses only if no IPv4 listener exists.
 #[cfg(target_os = "linux")]
 fn reachable(listeners: &[ListedSocket], server: SocketAddr) -> Vec<ListedSocket> {
     let of_port = listeners.iter().filter(|socket| socket.local.port() == server.port());
@@ -115,18 +117,18 @@ fn reachable(listeners: &[ListedSocket], server: SocketAddr) -> Vec<ListedSocket
     if direct.is_empty() { other } else { direct }
 }
 
-/// The server's end of a connection.
+/// Finds the server's end of a connection.
 #[cfg(target_os = "linux")]
 fn other_end(server: SocketAddr, ours: SocketAddr) -> Option<ListedSocket> {
     let (server, ours) = (diag::canonical(server), diag::canonical(ours));
     let is_it = |socket: &ListedSocket| socket.local == server && socket.remote == ours;
-    // Without such a connection the kernel may answer with the listener.
+    // If the connection does not exist, the kernel may answer with the listener.
     let found = netlink::ask(&diag::question(server, ours)).unwrap_or_else(|_| in_tables());
     found.into_iter().find(is_it)
 }
 
-/// The server's end of a connection, from a list of all connections between the two ports. One that a process holds
-/// comes first.
+/// Finds the server's end in a list of all connections between the two ports. Sockets that are bound to different
+/// devices may have the same addresses; one that a process holds is preferred.
 #[cfg(target_os = "linux")]
 fn listed_end(server: SocketAddr, ours: SocketAddr) -> Option<ListedSocket> {
     let (server, ours) = (diag::canonical(server), diag::canonical(ours));
@@ -146,7 +148,8 @@ fn listeners(server: SocketAddr) -> Vec<ListedSocket> {
     })
 }
 
-/// The sockets of `/proc/net/tcp` and `/proc/net/tcp6`, for kernels that refuse netlink. None where these cannot be read.
+/// Reads the sockets of `/proc/net/tcp` and `/proc/net/tcp6`, for kernels that refuse netlink. Empty if neither can be
+/// read.
 #[cfg(target_os = "linux")]
 fn in_tables() -> Vec<ListedSocket> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|place| read_to_string(place).unwrap_or_default());
@@ -167,7 +170,7 @@ fn listed(row: table::TableRow<'_>) -> Option<ListedSocket> {
     })
 }
 
-/// The questions to the kernel's socket monitor that `diag` does not ask.
+/// The netlink questions that ask for lists of sockets.
 #[cfg(target_os = "linux")]
 mod netlink {
     use std::net::{Ipv4Addr, Ipv6Addr};
@@ -178,20 +181,20 @@ mod netlink {
     use super::diag::{self, ANSWER, BY_FAMILY, HEAD};
     use super::{ListedSocket, SocketAddr, io};
 
-    /// `NLM_F_REQUEST | NLM_F_DUMP`: a list, not one answer.
+    /// `NLM_F_REQUEST | NLM_F_DUMP`: the kernel lists all sockets that match.
     const DUMP: u16 = 0x301;
 
-    /// The bit of `TCP_LISTEN` in a set of states.
+    /// The bit of `TCP_LISTEN` (10) in a set of states.
     const LISTENING: u32 = 1 << 10;
 
-    /// The bits of all states from `TCP_ESTABLISHED` (1) to `TCP_NEW_SYN_RECV` (12) but `TCP_LISTEN`.
+    /// The bits of all states from `TCP_ESTABLISHED` (1) to `TCP_NEW_SYN_RECV` (12) except `TCP_LISTEN`.
     const CONNECTED: u32 = 0x1FFE & !LISTENING;
 
     /// `NLMSG_ERROR` and `NLMSG_DONE`.
     const ERROR: u16 = 2;
     const DONE: u16 = 3;
 
-    /// Datagrams that are read of one answer. One holds some hundred sockets, and a port has a handful.
+    /// Most datagrams that are read for one answer. One holds some hundred sockets, and a port has few.
     const DATAGRAMS_MAX: usize = 64;
 
     /// All listeners of a port, IPv4 and IPv6.
@@ -199,16 +202,18 @@ mod netlink {
         list(port, 0, LISTENING)
     }
 
-    /// All connections from a local port to a remote one, IPv4 and IPv6, whatever device they are bound to.
+    /// All connections from a local port to a remote one, IPv4 and IPv6, of every device.
     pub(super) fn connections(local_port: u16, remote_port: u16) -> io::Result<Vec<ListedSocket>> {
         list(local_port, remote_port, CONNECTED)
     }
 
-    /// The sockets of these ports in these states. The kernel looks at no address, and at a remote port other than 0.
+    /// Lists the sockets of these ports in these states. When it lists, the kernel ignores addresses, and the remote
+    /// port if it is 0.
     fn list(local_port: u16, remote_port: u16, states: u32) -> io::Result<Vec<ListedSocket>> {
         let mut found = Vec::new();
         for any in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
             let mut message = diag::question(SocketAddr::new(any, local_port), SocketAddr::new(any, remote_port));
+            // // The flags of `nlmsghdr` and the states of `inet_diag_req_v2`, which `question` has set for one socket.
             message[6..8].copy_from_slice(&DUMP.to_ne_bytes());
             message[HEAD + 4..HEAD + 8].copy_from_slice(&states.to_ne_bytes());
             found.extend(ask(&message)?);
@@ -216,7 +221,7 @@ mod netlink {
         Ok(found)
     }
 
-    /// Sends one question and reads its answer. An error means that the kernel does not answer such questions.
+    /// Sends one question and reads its answer. Fails if the kernel does not answer such questions.
     pub(super) fn ask(message: &[u8]) -> io::Result<Vec<ListedSocket>> {
         let kind = Some(netlink::SOCK_DIAG);
         let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, kind)?;
@@ -224,7 +229,8 @@ mod netlink {
         let mut found = Vec::new();
         let mut buffer = vec![0; 32 * 1024];
         for _ in 0..DATAGRAMS_MAX {
-            // The kernel answers within the system call that asks or reads.
+            // The kernel produces each datagram within the call to `sendto` or `recvfrom`, so there is nothing to wait
+            // for.
             let (count, _, from) = recvfrom(&socket, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
             let is_kernel =
                 from.is_some_and(|from| SocketAddrNetlink::try_from(from).is_ok_and(|from| from.pid() == 0));
@@ -236,7 +242,7 @@ mod netlink {
         Err(invalid())
     }
 
-    /// Reads the messages of a datagram. True where the answer ends with it.
+    /// Reads the messages of a datagram. True if the answer ends with it.
     pub(super) fn read(mut datagram: &[u8], found: &mut Vec<ListedSocket>) -> io::Result<bool> {
         while !datagram.is_empty() {
             let length = diag::bytes(datagram, 0).map(u32::from_ne_bytes).ok_or_else(invalid)? as usize;
@@ -245,7 +251,7 @@ mod netlink {
             let message = datagram.get(..length).filter(|message| message.len() >= HEAD);
             let message = message.ok_or_else(invalid)?;
             match kind {
-                // The end of a list has an error number where the kernel cannot list such sockets.
+                // A kernel that cannot list such sockets ends the list with an error number.
                 DONE if diag::bytes(message, HEAD).is_some_and(|code| i32::from_ne_bytes(code) < 0) => {
                     return Err(invalid());
                 }
@@ -254,16 +260,18 @@ mod netlink {
                 BY_FAMILY => found.push(socket(message).ok_or_else(invalid)?),
                 _ => return Err(invalid()),
             }
-            // `NLM_F_MULTI`: more follows, at last `NLMSG_DONE`.
+            // Without `NLM_F_MULTI` the message is the whole answer; with it more follow, until `NLMSG_DONE`.
             if flags & 2 == 0 {
                 return Ok(true);
             }
+            // // Netlink aligns messages to 4 bytes (`NLMSG_ALIGN`); the length in the header does not count the
+            // padding.
             datagram = datagram.get(length.next_multiple_of(4)..).unwrap_or_default();
         }
         Ok(false)
     }
 
-    /// "No such socket" is an answer; every other refusal means that the tables must be read.
+    /// `ENOENT` is an answer, an empty one. After every other refusal the caller reads the tables.
     fn refusal(message: &[u8]) -> io::Result<bool> {
         let code = diag::bytes(message, HEAD).map(i32::from_ne_bytes).ok_or_else(invalid)?;
         let error = io::Error::from_raw_os_error(code.wrapping_neg());

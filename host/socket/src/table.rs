@@ -1,11 +1,11 @@
-//! Reading the kernel's tables of TCP sockets, `/proc/net/tcp` and `/proc/net/tcp6`: pure functions of their text.
+//! Parses the kernel's tables of TCP sockets, `/proc/net/tcp` and `/proc/net/tcp6`.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use crate::diag::{SocketOwner, canonical};
 
-/// The owner of the peer's end of a connection, in a table like `/proc/net/tcp`. Only an established socket that a
-/// process holds (its inode is not 0) has an owner.
+/// Finds the owner of the peer's end of a connection in a table. Only an established socket that a process holds has an
+/// owner.
 pub fn find_owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<SocketOwner> {
     let (peer, ours) = (canonical(peer), canonical(ours));
     held_rows(table)
@@ -17,7 +17,7 @@ pub fn find_owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<Soc
         })
 }
 
-/// The user id that listens on a port, in such a table.
+/// Finds the user id that listens on a port.
 pub fn find_listener(table: &str, port: u16) -> Option<u32> {
     held_rows(table)
         .filter(|socket| socket.state == LISTENING)
@@ -28,7 +28,7 @@ pub fn find_listener(table: &str, port: u16) -> Option<u32> {
 const ESTABLISHED: &str = "01";
 const LISTENING: &str = "0A";
 
-/// A row of a table. Its addresses are parsed on demand, because a reader mostly passes over a row.
+/// A row of a table. Its addresses are parsed on demand, because a reader skips most rows.
 pub(crate) struct TableRow<'a> {
     pub(crate) local: &'a str,
     pub(crate) remote: &'a str,
@@ -38,7 +38,7 @@ pub(crate) struct TableRow<'a> {
 }
 
 impl TableRow<'_> {
-    /// False before the server accepts it, and after its process closes it.
+    /// False before the server accepts the connection, and after its process closes it.
     pub(crate) fn is_held(&self) -> bool {
         self.inode != 0
     }
@@ -49,7 +49,7 @@ fn held_rows(table: &str) -> impl Iterator<Item = TableRow<'_>> {
     rows(table).filter(TableRow::is_held)
 }
 
-/// All rows of a table that can be read.
+/// All rows that can be parsed; others are skipped.
 pub(crate) fn rows(table: &str) -> impl Iterator<Item = TableRow<'_>> {
     table.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -66,7 +66,8 @@ pub(crate) fn rows(table: &str) -> impl Iterator<Item = TableRow<'_>> {
     })
 }
 
-/// An address of the tables: hexadecimal words in the machine's byte order, and a port.
+/// Parses an address of the tables. The kernel prints the bytes of the IP as 32-bit words in the machine's byte order,
+/// but the port as a number.
 pub(crate) fn address(text: &str) -> Option<SocketAddr> {
     let (words, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
