@@ -358,6 +358,7 @@ impl Recorder {
     /// Refuses changes from now on, and waits for a bounded time for those that are being put in place. Blocks.
     pub fn seal(&self) {
         let deadline = Instant::now() + limits::milliseconds(limits::OPEN_CHANGE_MS_MAX);
+        // Set this before waiting: a change that begins later must fail, or the wait would take until the deadline.
         self.lock().sealed = true;
         while !self.lock().is_settled() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(2));
@@ -417,6 +418,8 @@ impl Recorder {
             state.end = Some(end);
             end
         };
+        // Sync before readers see the end: after a power failure, a client must find the end that it saw. If the sync
+        // fails, readers see the end all the same, and `keep_up` tries again.
         let durable = self.sync();
         self.latest.send_replace(published);
         self.unwritten.notify_one();
@@ -440,6 +443,8 @@ impl Recorder {
                 self.unwritten.notified().await;
                 tokio::time::sleep(Duration::from_millis(JOURNAL_COMMIT_MS)).await;
                 let recorder = Arc::clone(self);
+                // A write can block for seconds on a slow disk, and would stop all sessions on a thread of the
+                // runtime.
                 let written = tokio::task::spawn_blocking(move || recorder.flush()).await;
                 // Try again later: a full disk may get room even if no more entries come. The end of the session
                 // reports a failure.
@@ -459,6 +464,8 @@ impl Recorder {
     /// The write failed; the rest of the lines keeps waiting.
     pub fn flush(&self) -> io::Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        // Release the state before writing, so that recording never waits for the disk. The lock on the file keeps
+        // the order of the lines.
         let (waiting, newest) = {
             let mut state = self.lock();
             (std::mem::take(&mut state.backlog), state.next_seq - 1)
@@ -527,6 +534,7 @@ impl Recorder {
 
     /// Returns the events of the tail after number `after`.
     fn tail_after(&self, after: u64) -> Tail {
+        // Return published events only: the end is in the tail before it is synced.
         let published = *self.latest.borrow();
         let state = self.lock();
         if after < state.evicted {
@@ -775,6 +783,8 @@ impl ChangeJournal for Recorder {
             self.tell(&state);
         }
         let durable = self.sync();
+        // After an error the caller does not publish. The line may be on the disk all the same, and must not stay
+        // open.
         if durable.is_err() {
             self.published(&publication.id);
         }

@@ -493,6 +493,8 @@ pub fn with_entries(mut history: History, entries: Vec<HistoryEntry>) -> History
 ///
 /// The lock is not free in time, or the file cannot be written.
 pub fn add_to_file(reports: BorrowedFd<'_>, entries: Vec<HistoryEntry>) -> io::Result<()> {
+    // An attacker may control the folder: NOFOLLOW refuses a planted symlink, and NONBLOCK keeps a planted FIFO from
+    // blocking.
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let lock = File::from(rustix::fs::openat(reports, LOCK_FILE, flags, private())?);
     // The lock is released when the file is dropped.
@@ -505,6 +507,7 @@ pub fn add_to_file(reports: BorrowedFd<'_>, entries: Vec<HistoryEntry>) -> io::R
 fn acquire(lock: &File) -> io::Result<()> {
     let deadline = Instant::now() + limits::milliseconds(HISTORY_LOCK_MS_MAX);
     loop {
+        // flock has no time limit, and a suspended process never releases the lock, so poll.
         match rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) if Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(5));
@@ -534,6 +537,7 @@ fn whole_file(reports: BorrowedFd<'_>) -> io::Result<Option<History>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = match rustix::fs::openat(reports, HISTORY_FILE, flags, Mode::empty()) {
         Ok(file) => File::from(file),
+        // LOOP: the file is a symlink, which NOFOLLOW refuses. It is not ours, and is replaced.
         Err(rustix::io::Errno::NOENT | rustix::io::Errno::LOOP) => return Ok(None),
         Err(error) => return Err(error.into()),
     };

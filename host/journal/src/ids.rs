@@ -31,6 +31,7 @@ impl Ids {
     /// is later.
     pub fn next(&self, now: Timestamp) -> String {
         let now = u64::try_from(now.timestamp_millis()).unwrap_or(0);
+        // One atomic update: sessions that start in the same millisecond must still get rising times.
         let later = |last: u64| Some(now.max(last + 1));
         let last = self.last_ms.fetch_update(Ordering::SeqCst, Ordering::SeqCst, later);
         let ms = now.max(last.unwrap_or(0) + 1);

@@ -512,6 +512,8 @@ pub fn cut_text(text: &str, bytes_max: usize) -> String {
 
 /// The changes among `lines` that are completely in place, in the order of their commits.
 pub fn committed(lines: &[JournalLine]) -> impl Iterator<Item = &JournalChange> {
+    // A rolled-back change may have a `Committed` line before it: it was rolled back because that line, or the disk,
+    // failed.
     let abandoned: HashSet<&str> = lines
         .iter()
         .filter_map(|line| match &line.entry {
@@ -580,6 +582,7 @@ impl SessionFolder {
     /// The file cannot be opened or cut.
     pub fn reopen(&self, whole_bytes: u64) -> io::Result<File> {
         let file = self.open()?;
+        // The next line would continue a torn one, and both would be lost.
         file.set_len(whole_bytes)?;
         Ok(file)
     }
@@ -675,6 +678,7 @@ impl SessionFolder {
             });
             crash_point();
         }
+        // Syncing a file does not sync its name; that takes a sync of the folder.
         File::open(self.path.join(CONTENTS_FOLDER))?.sync_all()?;
         File::open(&self.path)?.sync_all()?;
         // Sync the parent as well: after a power failure, a journal whose folder has no name is gone, whatever it
@@ -695,6 +699,7 @@ impl SessionFolder {
         let digest = sha256_hex(&state.content);
         let place = self.content_path(&digest);
         if !place.exists() {
+            // The name must appear with the whole content: the check above takes any file of that name for complete.
             let folder = self.path.join(CONTENTS_FOLDER);
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             file.write_all(&state.content)?;

@@ -106,6 +106,7 @@ impl Events {
 
     fn tail(&mut self) -> Option<Tail> {
         let (recorder, latest) = self.live.as_mut()?;
+        // Mark before reading the tail: an event that arrives after the read must wake `changed`.
         latest.mark_unchanged();
         Some(recorder.tail_after(self.after))
     }

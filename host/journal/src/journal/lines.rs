@@ -91,6 +91,8 @@ impl<R: BufRead> Iterator for Lines<R> {
         while self.fill() {
             self.extent.whole_bytes += self.buffer.len() as u64;
             match serde_json::from_slice::<JournalLine>(&self.buffer) {
+                // Numbers of a daemon always rise. A number that does not is a damaged line, and readers would see it
+                // out of order.
                 Ok(line) if line.seq > self.extent.last => {
                     self.extent.last = line.seq;
                     return Some(line);
