@@ -1,7 +1,7 @@
-//! Addresses below a base URL, which may have a query of its own.
+//! Joins paths to a base URL that may have a query.
 
-/// A path below a base URL. The query of the base stays at the end, after that of the path: a vendor's `api-version`, for
-/// example.
+/// The URL of a path below a base URL. The query of the base, for example a vendor's `api-version`, follows that of the
+/// path.
 pub(super) fn join(base: &str, path: &str) -> String {
     let (base, query) = match base.split_once('?') {
         Some((base, query)) => (base, Some(query)),

@@ -1,7 +1,7 @@
-//! The origin of an answer, kept in the data that goes back with it.
+//! Marks the opaque data of an answer with its origin.
 //!
-//! Signatures, encrypted reasoning and members that only a server understands go back to the same server, wire and model
-//! and to no other: another one refuses them, and they are none of its business.
+//! Signatures, encrypted reasoning and members that only one server understands go back to the same server, wire and
+//! model only. Any other server would refuse them, and should not see them.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,13 +13,13 @@ use super::{Message, ToolCall, ToolResult, messages};
 use tool_config::ProviderSettings;
 use tool_core::digest::sha256_hex;
 
-/// The member of the opaque data that names its origin.
+/// The member of the opaque data that holds the origin.
 const ORIGIN: &str = "origin";
 
-/// Digits of the hash: enough to tell the servers of one user apart.
+/// Hexadecimal digits of the hash. It only has to tell apart the servers of one user.
 const TAG_DIGITS: usize = 16;
 
-/// Names server, wire and model, and shows nothing of them.
+/// A hash of server, wire and model, so that the stored data does not reveal them.
 pub(super) fn tag(settings: &ProviderSettings) -> String {
     let origin = [settings.api.name(), &settings.url, &settings.model].join("\n");
     let mut tag = sha256_hex(origin.as_bytes());
@@ -39,7 +39,7 @@ pub(super) fn tagged(opaque: Value, tag: &str) -> Value {
     }
 }
 
-/// Leaves out what only the server of this answer understands. True where there was any.
+/// Removes what only the server of this answer understands. True if there was anything.
 pub fn drop_thinking(message: &mut Message) -> bool {
     match message {
         Message::Assistant { opaque, .. } => drop_data(opaque),
@@ -47,14 +47,14 @@ pub fn drop_thinking(message: &mut Message) -> bool {
     }
 }
 
-/// Leaves out thinking of the Messages API. Current models bind it to all that comes before it, and their server refuses
-/// it where that was changed. True where there was any.
+/// Removes thinking of the Messages API. Current models bind it to everything before it, and their server refuses it
+/// after a change there. True if there was any.
 pub fn drop_bound_thinking(message: &mut Message) -> bool {
     let is_bound = matches!(message, Message::Assistant { opaque, .. } if messages::has_thinking(opaque));
     is_bound && drop_thinking(message)
 }
 
-/// Leaves nothing of opaque data but its origin. True where there was more.
+/// Removes everything but the origin from opaque data. True if there was more.
 fn drop_data(opaque: &mut Value) -> bool {
     let fields = opaque.as_object_mut().into_iter().flat_map(std::mem::take);
     let (origin, data): (Vec<_>, Vec<_>) = fields.partition(|(name, _)| name == ORIGIN);
@@ -66,14 +66,15 @@ fn drop_data(opaque: &mut Value) -> bool {
     !data.is_empty()
 }
 
-/// The conversation without the opaque data of other servers and models, and with identifiers of their calls in the form
-/// of this wire.
+/// The conversation without the opaque data of other servers and models, and with the identifiers of their calls
+/// converted to the form of this wire.
 pub(super) fn without_others<'m>(messages: &'m [Message], tag: &str, form: IdForm) -> Cow<'m, [Message]> {
     let is_foreign = |message: &Message| match message {
         Message::Assistant { opaque, .. } => opaque.get(ORIGIN).is_some_and(|origin| origin != tag),
         _ => false,
     };
-    // That form has to hold for all: an identifier may be made up, because the server gave one twice.
+    // The form of nine characters must also hold for this server's own answers: an identifier may be made up, because a
+    // server gave the same one twice.
     let is_mapped = |message: &Message| form == IdForm::Nine || is_foreign(message);
     if !messages.iter().any(is_mapped) {
         return Cow::Borrowed(messages);
@@ -114,7 +115,7 @@ pub(super) fn without_others<'m>(messages: &'m [Message], tag: &str, form: IdFor
     cleaned.collect()
 }
 
-/// The conversation without any opaque data; none where there is none.
+/// The conversation without any opaque data; `None` if it has none.
 pub(super) fn without_thinking(messages: &[Message]) -> Option<Vec<Message>> {
     let mut messages = messages.to_vec();
     let mut is_changed = false;

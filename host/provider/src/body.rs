@@ -1,8 +1,8 @@
-//! The body of an answer: bytes in, events out, however the bytes were cut.
+//! Reads the body of an answer: bytes in, events out, wherever the bytes are cut.
 //!
-//! Joins the framing with a wire's decoder and settles what no frame holds: a server that sends one JSON value instead
-//! of a stream, one that reports a failure as bare JSON between its events, and one that is no model server at all. No
-//! sockets and no time, so that a test can cut a body at every byte.
+//! Joins the framing with a wire's decoder, and handles what comes without a frame: one JSON value instead of a stream,
+//! a failure as bare JSON between events, and a server that is not a model server. It uses no sockets and no time, so
+//! that a test can cut a body at every byte.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,15 +37,15 @@ pub(super) struct Body<'a> {
 enum BodyForm {
     Events {
         framer: Framer,
-        /// The first bytes, for the case that no event comes.
+        /// The first bytes, for an error message if no event comes.
         start: Vec<u8>,
     },
-    /// One JSON value: an error with status 200, or a server that does not stream.
+    /// The body is one JSON value: an error with status 200, or an answer from a server that does not stream.
     Whole(Vec<u8>),
 }
 
 impl<'a> Body<'a> {
-    /// A body of a content type, in lower case; whatever is not JSON is taken for a stream.
+    /// Creates a body for a content type in lower case. Everything that is not JSON is read as a stream.
     pub(super) fn new(decoder: Box<dyn Decoder + Send + 'a>, media_type: &str, tap: Option<Tap>) -> Self {
         let form = if media_type.starts_with("application/json") {
             BodyForm::Whole(Vec::new())
@@ -79,7 +79,7 @@ impl<'a> Body<'a> {
         self.decoder.progress()
     }
 
-    /// Takes the next bytes. True where the answer is over, and nothing more needs to be read.
+    /// Takes the next bytes. True if the answer has ended, so that nothing more needs to be read.
     pub(super) fn take(&mut self, chunk: &[u8], events: &mut Vec<ProviderEvent>) -> Result<bool, Failure> {
         self.bytes += chunk.len();
         within(self.bytes, PROVIDER_WIRE_BYTES_MAX)?;
@@ -96,7 +96,7 @@ impl<'a> Body<'a> {
                 framer.feed(chunk, &mut arrived)
             }
         };
-        // Events before one that is too large still count.
+        // Events before an oversized one still count.
         for frame in &arrived {
             self.frame(frame, events)?;
             if self.progress() == Progress::Done {
@@ -108,7 +108,7 @@ impl<'a> Body<'a> {
         Ok(false)
     }
 
-    /// No more bytes come.
+    /// Ends the body: no more bytes come.
     pub(super) fn finish(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
         let last = match &mut self.form {
             BodyForm::Whole(body) => Some(whole(body)?),
@@ -128,10 +128,10 @@ impl<'a> Body<'a> {
         self.decoder.end(events)
     }
 
-    /// The text that is still held back belongs to the reader, also where the answer breaks off; calls never do.
+    /// Text that is still held back is sent to the reader even if the answer breaks off; calls are not.
     pub(super) fn salvage(&mut self, events: &mut Vec<ProviderEvent>) {
         let mut held = Vec::new();
-        // The failure is known already, and worse than this error.
+        // The failure that is already known is more serious than this error.
         let _ = self.decoder.end(&mut held);
         events.extend(held.into_iter().filter(|event| matches!(event, ProviderEvent::Text(_))));
     }
@@ -154,7 +154,7 @@ fn within(bytes: usize, bound: usize) -> Result<(), Failure> {
     }
 }
 
-/// A body without a single event: one JSON value all the same, nothing at all, or no model server's.
+/// Reads a body without a single event: it may be one JSON value, empty, or from something that is not a model server.
 fn unframed(start: &[u8]) -> Result<Option<Frame>, Failure> {
     if start.iter().all(u8::is_ascii_whitespace) || start.starts_with(b":") {
         return Ok(None);

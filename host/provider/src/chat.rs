@@ -28,37 +28,37 @@ use super::{Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, s
 use tool_config::{ProviderSettings, Quirks};
 use tool_core::api::ProviderName;
 
-/// Ids of calls that were printed as text start so; the others are native.
+/// Prefix of the ids of calls that the model printed as text; native calls have none.
 pub(super) const PRINTED_ID: &str = "printed_";
 
-/// Bytes of an answer's beginning that are kept, to tell a server's complaint from a model's words.
+/// Bytes kept from the beginning of an answer, to tell a server's complaint from the model's words.
 const BEGINNING_BYTES: usize = 200;
 
 /// The wire, bound to a model, with what was learned about the server so far.
 pub(super) struct ChatWire {
     model: String,
     text_calls: bool,
-    /// True where the server's template leaves tools out.
+    /// True if the server's template leaves tools out.
     describes_tools: AtomicBool,
     learned: Arc<Learned>,
     quirks: Quirks,
     /// False once the server has refused the field.
     stream_options: AtomicBool,
-    /// True where the bound of the output is called `max_completion_tokens`.
+    /// True if the limit of output tokens is called `max_completion_tokens`.
     completion_tokens: AtomicBool,
-    /// True once the server has refused tools beside reasoning.
+    /// True once the server has refused tools together with reasoning.
     reasoning_off: AtomicBool,
-    /// True where the router is asked to cache the prompt: it then sets the marks that this vendor's own wire needs.
+    /// True if the router is asked to cache the prompt. It then sets the marks that the vendor's own wire needs.
     caching: AtomicBool,
-    /// True where the model's template begins its thinking, so that only the end of it comes as text.
+    /// True if the model's template begins its thinking, so that only the end mark comes as text.
     begins_within_thinking: Arc<AtomicBool>,
 }
 
-/// Parts of the names of models that always think, and whose templates begin it. A local server without a parser for
-/// reasoning sends the end alone.
+/// Parts of the names of models that always think and whose templates begin the thinking. A local server without a
+/// parser for reasoning then sends the end mark alone.
 const THINKING_NAMES: [&str; 4] = ["deepseek-r1", "qwq", "-thinking", "minimax-m"];
 
-/// Some models take tools on this wire only where they do not reason.
+/// Some models accept tools on this wire only without reasoning.
 const REASONING_OFF: &str = "The model's reasoning is off: with tools, its vendor allows it only on another wire. Set \
     `api = \"responses\"` in [providers.hosted] of config.toml to have both.";
 
@@ -81,7 +81,7 @@ impl ChatWire {
     }
 }
 
-/// True for the models whose vendor caches nothing unasked.
+/// True for models whose vendor caches nothing unless asked.
 fn needs_cache_marks(model: &str) -> bool {
     let model = model.to_lowercase();
     model.starts_with("anthropic/") || model.contains("claude")
@@ -202,7 +202,7 @@ impl Wire for ChatWire {
             "instead",
         ];
         if names_bound && refuses.iter().any(|word| said.contains(word)) {
-            // The other name; the transport bounds how often a request is changed.
+            // Try the other name. This cannot alternate for long: the transport limits how often a request is changed.
             self.completion_tokens.fetch_xor(true, Ordering::Relaxed);
             return Some(Adaptation::Silent);
         }
@@ -210,8 +210,8 @@ impl Wire for ChatWire {
     }
 }
 
-/// Gives an answer with calls a reasoning where it has none, because another model wrote it: the vendors of some models
-/// that think refuse a conversation without.
+/// Adds a reasoning to answers with calls that have none because another model wrote them: the vendors of some thinking
+/// models refuse a conversation without it.
 fn add_reasoning(message: &mut Value) {
     let reasoning = message["reasoning_content"].as_str().unwrap_or_default();
     if message["role"] == "assistant" && message["tool_calls"].is_array() && reasoning.is_empty() {
@@ -219,7 +219,7 @@ fn add_reasoning(message: &mut Value) {
     }
 }
 
-/// Parts of the names of the models that take only identifiers of nine characters.
+/// Parts of the names of models that accept only identifiers of nine characters.
 const NINE_NAMES: [&str; 6] = ["mistral", "ministral", "codestral", "magistral", "devstral", "pixtral"];
 
 fn tool(spec: &super::ToolSpec) -> Value {
@@ -263,7 +263,7 @@ fn push_user(messages: &mut Vec<Value>, text: &str) {
     }
 }
 
-/// An empty answer is left out: servers refuse an assistant without content and without calls.
+/// An empty answer is left out, because servers refuse an assistant message without content and calls.
 fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Option<Value> {
     if text.is_empty() && calls.is_empty() {
         return None;
@@ -287,7 +287,7 @@ fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Option<Value> {
     Some(message)
 }
 
-/// Fields of an answer that go back as they came.
+/// Fields of an answer that go back unchanged.
 const RETURNED: [&str; 2] = ["reasoning_details", "reasoning_content"];
 
 /// The key of the opaque data under which the unknown members of each call are kept.
@@ -312,7 +312,7 @@ struct ChatDecoder<'a> {
     calls: Calls,
     finish: Option<Finish>,
     done_mark: bool,
-    /// The server's words about a call that it could not read itself.
+    /// The server's words about a call that it could not parse.
     broken_call: Option<String>,
     /// True once a chunk held any part of an answer.
     spoke: bool,

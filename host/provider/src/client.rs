@@ -1,4 +1,5 @@
-//! The HTTP client of a provider: TLS, proxies of the environment, loopback. `http` sends requests with it.
+//! Builds the HTTP client of a provider: TLS, proxies from the environment, and loopback. `http` sends requests with
+//! it.
 
 use std::collections::BTreeMap;
 use std::sync::Once;
@@ -14,10 +15,10 @@ use crate::receiver::PROVIDER_CONNECT_SECONDS_MAX;
 use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem};
 
-/// Makes TLS possible in this process. Every client needs it before it is made.
+/// Installs the TLS implementation of this process. Every client needs it first.
 pub fn use_crypto() {
     static CRYPTO: Once = Once::new();
-    // Fails only if a provider is installed already, which serves as well.
+    // Fails only if an implementation is already installed, which is just as good.
     CRYPTO.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
 }
 
@@ -52,8 +53,9 @@ pub(super) fn build_client(
         })
         .connect_timeout(limits::seconds(PROVIDER_CONNECT_SECONDS_MAX));
     if is_loopback(&url) && url.scheme() == "http" {
-        // A new connection costs 0.1 ms here. On a kept one many a small server lets each answer wait for 40 ms: it
-        // holds the body back until the head is confirmed, which the system puts off on a connection that talks.
+        // A new connection costs 0.1 ms on loopback. On a kept connection many small servers delay each answer by 40
+        // ms: they hold the body back until the head is acknowledged (Nagle), and the kernel delays that
+        // acknowledgement on an interactive connection.
         builder = builder.pool_max_idle_per_host(0);
     }
     if !is_loopback(&url) {
@@ -62,7 +64,7 @@ pub(super) fn build_client(
         }
     }
     if url.scheme() == "http" && environment_proxy(environment, &["http_proxy", "all_proxy"]).is_none() {
-        // No TLS will be spoken, so a machine without certificates is fine.
+        // This client uses no TLS, so a machine without certificates is fine.
         builder = builder.tls_certs_only([]);
     }
     if url.scheme() == "https" {
@@ -89,7 +91,7 @@ fn is_loopback_host(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost") || address.is_ok_and(|address| address.is_loopback())
 }
 
-/// The value of the first of some variables, lower case first, as curl does it.
+/// The value of the first variable that is set; lower case is tried first, as curl does.
 fn environment_proxy<'e>(environment: &'e BTreeMap<String, String>, names: &[&str]) -> Option<&'e str> {
     let spelled = names.iter().flat_map(|name| [(*name).to_owned(), name.to_uppercase()]);
     spelled

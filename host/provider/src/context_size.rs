@@ -1,8 +1,9 @@
-//! Context size of the model: read from what the server tells before, compared with what it counted after.
+//! Learns the context size of the model: asks the server before a request, and compares with the tokens that it counted
+//! after.
 //!
-//! Local servers load a model with a context that is mostly far smaller than the model's own, and some cut the front of
-//! a longer prompt without a word, instructions and tools first. Nothing here changes a request: its builder gets the
-//! size, and the user is warned when the numbers do not fit together. `http` sends the questions.
+//! Local servers often load a model with a context that is far smaller than the model's own. Some cut the front of a
+//! longer prompt silently, and with it instructions and tools. Nothing here changes a request: the builder of the
+//! request gets the size, and the user is warned if the numbers contradict each other. `http` sends the questions.
 
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ pub(crate) const PROVIDER_CONTEXT_SECONDS_MAX: u64 = 2;
 /// our estimate is mostly that of schemas and errs by more; the smallest usual context is 2048.
 const TRUNCATION_ALARM_TOKENS_MIN: u64 = 2000;
 
-/// Numbers outside of this are no size of a context.
+/// Numbers outside this range are not taken for a context size.
 const PLAUSIBLE: std::ops::RangeInclusive<u64> = 256..=100_000_000;
 
 /// A place where a server may tell the context size.
@@ -32,7 +33,7 @@ pub(super) struct ContextPlace {
 }
 
 impl ContextPlace {
-    /// The size that the answer from this place tells for a model.
+    /// The size that the answer from this place gives for a model.
     pub(super) fn size_in(&self, answer: &str, model: &str) -> Option<u64> {
         self.read(&serde_json::from_str(answer).unwrap_or_default(), model)
     }
@@ -79,7 +80,7 @@ pub(super) fn places(settings: &ProviderSettings, models_path: &str) -> Option<V
     })
 }
 
-/// Scheme, host and port of a URL.
+/// The URL's scheme, host and port.
 pub(super) fn origin(url: &str) -> Option<String> {
     let parsed = reqwest::Url::parse(url).ok()?;
     Some(parsed.origin().ascii_serialization())
@@ -88,9 +89,9 @@ pub(super) fn origin(url: &str) -> Option<String> {
 /// Rule that picks the model's entry from a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Naming {
-    /// The one of its name.
+    /// The entry with the model's name.
     Exact,
-    /// That, or the only one there is: such a server serves one model under whatever name.
+    /// The entry with the model's name, or the only entry: such a server serves one model under any name.
     OrOnly,
 }
 
@@ -114,7 +115,7 @@ fn entry_of<'v>(entries: &'v [Value], model: &str, naming: Naming) -> Option<&'v
     })
 }
 
-/// Context size of an entry. The loaded size counts before the model's own.
+/// Context size of an entry. The loaded size takes precedence over the model's own.
 fn size_of(entry: &Value) -> Option<u64> {
     let at = |pointer: &str| entry.pointer(pointer).and_then(number);
     let instances = entry.get("loaded_instances").and_then(Value::as_array);
@@ -144,7 +145,7 @@ pub(super) fn template_place(settings: &ProviderSettings, list: &str) -> Option<
 /// The owner of models in a list of llama.cpp.
 const LLAMA_CPP: &str = "\"llamacpp\"";
 
-/// True where the properties of a server say that its chat template leaves tools out.
+/// True if the properties of a server say that its chat template leaves tools out.
 pub(super) fn drops_tools(properties: &str) -> bool {
     let properties: Value = serde_json::from_str(properties).unwrap_or_default();
     properties["chat_template_caps"]["supports_tools"] == false
@@ -166,7 +167,7 @@ pub(super) fn tokens_counted(answer: &Value) -> Option<u64> {
     answer["count"].as_u64().or_else(listed).filter(|count| *count > 0)
 }
 
-/// The sentence for a request that is longer than the context.
+/// The message for a request that is longer than the context.
 pub(super) fn too_long(estimate: u64, context: u64) -> Option<String> {
     (estimate > context).then(|| {
         format!(
@@ -176,9 +177,9 @@ pub(super) fn too_long(estimate: u64, context: u64) -> Option<String> {
     })
 }
 
-/// The sentence for an answer whose server counted far fewer tokens than we sent.
+/// The message for an answer whose server counted far fewer tokens than we sent.
 pub(super) fn cut_in_silence(estimate: u64, usage: &Usage) -> Option<String> {
-    // More from the cache than altogether: this server leaves the cache out of its count.
+    // If more tokens came from the cache than in total, the server does not count cached tokens.
     let counted = if usage.cached_tokens > usage.input_tokens {
         usage.input_tokens.saturating_add(usage.cached_tokens)
     } else {

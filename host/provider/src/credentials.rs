@@ -1,6 +1,7 @@
-//! The key in force, where a program prints it: run once before the first request, and once more after a refusal.
+//! Provides the current key if a program prints it: the program runs before the first request, and again after a
+//! refusal.
 //!
-//! The program itself is started by the caller's [`KeyCommand`], because this crate starts none.
+//! The caller's [`KeyCommand`] starts the program, because this crate starts none.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,7 +11,7 @@ use tokio::sync::Mutex;
 use tool_config::{ProviderSettings, Secret};
 use tool_core::api::{ErrorKind, Problem};
 
-/// Runs a command of the user's that prints a key. Blocks, for a bounded time.
+/// Runs the user's command that prints a key. Blocks for a bounded time.
 #[derive(Clone)]
 pub struct KeyCommand(Arc<KeyRunner>);
 
@@ -39,11 +40,11 @@ impl fmt::Debug for KeyCommand {
     }
 }
 
-/// The settings of a provider with the key that is in force.
+/// The settings of a provider with the current key.
 pub(super) struct KeyHolder {
     command: Option<KeyCommand>,
     current: RwLock<Arc<ProviderSettings>>,
-    /// Held while the program runs, so that requests at the same time run it once.
+    /// Held while the program runs, so that concurrent requests run it once.
     running: Mutex<()>,
 }
 
@@ -56,17 +57,17 @@ impl KeyHolder {
         }
     }
 
-    /// The settings, with the key as far as it is known.
+    /// The settings, with the key if it is known.
     pub(super) fn settings(&self) -> Arc<ProviderSettings> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// True where a program prints the key.
+    /// True if a program prints the key.
     pub(super) fn has_command(&self) -> bool {
         !self.settings().api_key_command.is_empty()
     }
 
-    /// Makes the key known, where a program prints it and has not yet.
+    /// Runs the program if it prints the key and has not run yet.
     pub(super) async fn prepare(&self) -> Result<(), Problem> {
         if !self.has_command() || self.settings().api_key.is_some() {
             return Ok(());

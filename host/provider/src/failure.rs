@@ -1,7 +1,7 @@
-//! Failures of a provider, and the one sentence that the user reads about each of them.
+//! Failures of a provider, and the one sentence that the user reads about each.
 //!
-//! Classification looks at status and wording together, because servers disagree about both. A [`Failure`] may hold a
-//! provider's own words; [`Failure::problem`] is the way out, and it removes the key that we sent.
+//! Classification uses status and wording together, because servers disagree about both. A [`Failure`] may hold a
+//! provider's own words; only [`Failure::problem`] shows them, and it removes the key that we sent.
 
 use std::time::Duration;
 
@@ -27,17 +27,17 @@ pub(crate) const PROVIDER_CALLS_MAX: usize = 256;
 /// each some four levels deep.
 const ERROR_NESTING_MAX: usize = 16;
 
-/// A failed request, before it is put into words for the user.
+/// A failed request, before it is worded for the user.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Failure {
     pub(super) class: Class,
-    /// Of the HTTP answer, or as an error within a stream names it.
+    /// Status of the HTTP answer, or the one that an error within a stream names.
     pub(super) status: Option<u16>,
-    /// One line: the provider's own words, or ours where it has none.
+    /// One line: the provider's own words, or ours if it sent none.
     pub(super) said: String,
-    /// Wait that the provider asks for.
+    /// How long the provider asks us to wait.
     pub(super) retry_after: Option<Duration>,
-    /// The context's size, where it says so.
+    /// Context size in tokens, if the provider names it.
     pub(super) context_tokens: Option<u64>,
     /// The option that the provider refuses.
     pub(super) refused_option: Option<RefusedOption>,
@@ -51,7 +51,7 @@ pub(super) enum RefusedOption {
 }
 
 impl Failure {
-    /// A failure that was not read from an answer.
+    /// A failure that does not come from an answer.
     pub(super) fn new(class: Class, said: impl Into<String>) -> Self {
         Self {
             class,
@@ -63,7 +63,7 @@ impl Failure {
         }
     }
 
-    /// From an HTTP answer that is no success.
+    /// A failure from an HTTP answer without success.
     pub(super) fn from_answer(status: u16, body: &str, retry_after: Option<Duration>) -> Self {
         let failure = match serde_json::from_str::<Value>(body) {
             Ok(value) => Self::from_value(Some(status), &value),
@@ -75,12 +75,12 @@ impl Failure {
         }
     }
 
-    /// From the JSON of an error, in a body or within a stream.
+    /// A failure from the JSON of an error, in a body or within a stream.
     pub(super) fn from_value(status: Option<u16>, value: &Value) -> Self {
         let mut texts = Vec::new();
         collect_texts(value, ERROR_NESTING_MAX, &mut texts);
         let wording = texts.join("\n").to_lowercase();
-        // A gateway may answer 200 and name its upstream's status within.
+        // A gateway may answer 200 and put the status of its upstream into the error.
         let status = status
             .filter(|status| *status >= 400)
             .or_else(|| status_of(value, ERROR_NESTING_MAX))
@@ -103,7 +103,7 @@ impl Failure {
             describe(body)
         };
         let class = match classify(Some(status), &wording) {
-            // A model server words its refusals as JSON; a bare 404 or 405 is another server's.
+            // A model server words its refusals as JSON; a bare 404 or 405 comes from another kind of server.
             Class::Rejected | Class::Server if matches!(status, 404 | 405 | 501) => Class::NotAServer,
             class => class,
         };
@@ -128,7 +128,7 @@ impl Failure {
         Self::new(class, said)
     }
 
-    /// From a whole body that is no stream and no JSON object, though the status promises one.
+    /// A failure from a whole body that is neither a stream nor a JSON object, although its status is a success.
     pub(super) fn not_a_stream(status: u16, text: &str) -> Self {
         let class = match classify(None, &text.to_lowercase()) {
             class @ (Class::Template | Class::NoTools | Class::Overflow) if html_title(text).is_none() => class,
@@ -159,12 +159,12 @@ impl Failure {
             && names(&["thinking", "thought", "signature", "reasoning", "encrypted content"])
     }
 
-    /// True where the same request may work a little later, provided that nothing was answered yet.
+    /// True if the same request may succeed a little later, provided that no answer has begun.
     pub(super) fn is_retryable(&self) -> bool {
         match self.class {
-            // Some servers word a rate limit as 413: waiting does not make that request smaller.
+            // Some servers word a rate limit as 413, but a real 413 cannot be waited out: the request stays as large.
             Class::RateLimit => self.status.is_none_or(|status| matches!(status, 429 | 500..)),
-            // The model is sampled anew, and mostly writes a proper call.
+            // The model is sampled anew, and usually writes a valid call.
             Class::Server | Class::Broken | Class::Unreachable | Class::MalformedCall => true,
             _ => false,
         }
@@ -182,7 +182,7 @@ impl Failure {
         self.status == Some(503) && self.said.to_lowercase().contains("loading model")
     }
 
-    /// Why the request is tried again, as half a sentence.
+    /// The reason for trying again, as half a sentence.
     pub(super) fn reason(&self, settings: &ProviderSettings) -> String {
         let reason = match (self.class, self.status) {
             (Class::RateLimit, _) => self.rate_limit(),
@@ -382,7 +382,7 @@ impl Failure {
         }
     }
 
-    /// Advice to come back at the time that the provider names, where that is later than we wait.
+    /// Advice to come back at the time that the provider names, if that is later than we wait.
     fn time_to_come_back(&self, now: DateTime<Utc>) -> Option<String> {
         let wait = self.retry_after.filter(|wait| *wait > retry_after::longest())?;
         let time = now + TimeDelta::from_std(wait).ok()?;
@@ -409,7 +409,7 @@ impl Failure {
     }
 }
 
-/// A long wait in words, never shorter than it is.
+/// A long wait in words, never shorter than the real one.
 fn rounded(wait: Duration) -> String {
     let minutes = wait.as_secs().div_ceil(60);
     match minutes {
@@ -419,7 +419,7 @@ fn rounded(wait: Duration) -> String {
     }
 }
 
-/// `429 Too Many Requests`.
+/// A status as text, such as `429 Too Many Requests`.
 fn status_line(status: u16) -> String {
     let reason = match status {
         529 => Some("Overloaded"),
@@ -460,7 +460,7 @@ fn refused_option(status: Option<u16>, wording: &str) -> Option<RefusedOption> {
         "does not support thinking",
         "does not support reasoning",
     ]);
-    // Only the name of a field counts, and no word of the request that the server repeats.
+    // Only the name of a field counts, not words of the request that the server repeats.
     let is_about_temperature = wording.lines().any(|line| line.trim() == "temperature")
         || names(&[
             "`temperature`",
@@ -507,7 +507,7 @@ fn collect_texts(value: &Value, depth: usize, texts: &mut Vec<String>) {
     }
 }
 
-/// The words of the one who knew the reason: the innermost message of errors within errors.
+/// The innermost message of nested errors, which comes from the server that knew the reason.
 fn innermost_message(value: &Value, depth: usize) -> Option<String> {
     if depth == 0 {
         return None;
@@ -547,7 +547,7 @@ fn status_of(value: &Value, depth: usize) -> Option<u16> {
         .or_else(|| fields.get("error").and_then(|error| status_of(error, depth - 1)))
 }
 
-/// The status that a named type of error stands for, where a stream tells no number.
+/// The status that a named type of error means, for streams that give no number.
 fn status_by_type(wording: &str) -> Option<u16> {
     const TYPES: [(&str, u16); 12] = [
         ("overloaded_error", 529),
@@ -608,7 +608,7 @@ fn context_tokens_of(value: &Value, wording: &str) -> Option<u64> {
     })
 }
 
-/// A page or a text in place of a stream.
+/// The failure for a page or a text in place of a stream.
 fn describe(body: &str) -> String {
     match html_title(body) {
         Some(title) => format!("an HTML page, \"{title}\""),
@@ -616,13 +616,13 @@ fn describe(body: &str) -> String {
     }
 }
 
-/// The title of a page, where a text is one.
+/// The title of an HTML page; `None` for other text.
 fn html_title(body: &str) -> Option<String> {
     let start = body.trim_start().get(..256).unwrap_or(body.trim_start()).to_lowercase();
     if !(start.starts_with("<!doctype html") || start.starts_with("<html") || start.contains("<html")) {
         return None;
     }
-    // ASCII lower case keeps every byte where it was.
+    // ASCII lower case keeps every byte at its offset.
     let lower = body.to_ascii_lowercase();
     let title = lower.find("<title>").and_then(|open| {
         let from = open + "<title>".len();
@@ -632,7 +632,7 @@ fn html_title(body: &str) -> Option<String> {
     Some(title.unwrap_or_else(|| "untitled".to_owned()))
 }
 
-/// A provider's words made fit for a message: one line, without control characters, of bounded length.
+/// Makes a provider's words fit for a message: one line, without control characters, of bounded length.
 pub(super) fn one_line(text: &str) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let words: Vec<&str> = clean.split_whitespace().collect();
@@ -660,14 +660,14 @@ pub(super) fn without_credentials(url: &str) -> String {
     let Ok(mut parsed) = reqwest::Url::parse(url) else {
         return "the configured `url`".to_owned();
     };
-    // These fail only for URLs that can hold neither.
+    // The setters fail only for URLs that cannot hold user and password.
     let _ = parsed.set_username("");
     let _ = parsed.set_password(None);
     parsed.set_query(None);
     parsed.as_str().trim_end_matches('/').to_owned()
 }
 
-/// Advice for a key that is refused or missing.
+/// Advice for a refused or missing key.
 fn key_advice(settings: &ProviderSettings) -> String {
     let place = key_place(settings);
     match (settings.name, &settings.api_key) {
@@ -677,8 +677,8 @@ fn key_advice(settings: &ProviderSettings) -> String {
     }
 }
 
-/// The words about a refused key, without anything that looks like one: a server may repeat a part of the key that it was
-/// sent, or another one that it knows.
+/// The words about a refused key, without anything that looks like a key: a server may repeat a part of ours, or name
+/// another one.
 fn without_keys(said: &str) -> String {
     const KEY_CHARS_MIN: usize = 16;
     let is_key = |word: &str| word.len() >= KEY_CHARS_MIN && word.bytes().any(|byte| byte.is_ascii_digit());

@@ -1,13 +1,13 @@
-//! The chunk that nearly the whole of a stream consists of: one piece of text, and nothing that means anything besides.
+//! A fast path for the most common chunk of a stream: one piece of text and no other field with a meaning.
 //!
-//! It is read without a tree being built of it. Any other chunk is left to the way that knows all forms; both come to
-//! the same.
+//! It is parsed without building a JSON tree. Every other chunk goes through the general path, which gives the same
+//! result for these chunks too.
 
 use std::borrow::Cow;
 
 use serde::Deserialize;
 
-/// Fields that mean something, so that they may be absent or null here; all others may hold anything.
+/// Fields with a meaning, which must be absent or null here. All other fields may hold anything.
 #[derive(Deserialize)]
 struct Chunk<'a> {
     #[serde(borrow)]
@@ -42,7 +42,7 @@ struct Delta<'a> {
     function_call: Option<()>,
 }
 
-/// The text of such a chunk; absent where it is another one.
+/// The text of such a chunk; `None` for any other chunk.
 pub(super) fn text(data: &str) -> Option<Cow<'_, str>> {
     let chunk: Chunk<'_> = serde_json::from_str(data).ok()?;
     let Chunk {

@@ -1,6 +1,6 @@
-//! The chunk that nearly the whole of a stream consists of: one piece of text, mostly with the counts so far.
+//! A fast path for the most common chunk of a stream: one piece of text, mostly with the token counts so far.
 //!
-//! It is read without a tree being built of it; any other chunk is left to the way that knows all forms.
+//! It is parsed without building a JSON tree. Every other chunk goes through the general path.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(super) struct Chunk<'a> {
     #[serde(borrow)]
     candidates: [Candidate<'a>; 1],
-    /// The counts; null where none came.
+    /// The token counts; null if none came.
     #[serde(default)]
     pub(super) usage_metadata: Value,
     prompt_feedback: Option<()>,
@@ -35,7 +35,7 @@ struct PlainContent<'a> {
     parts: [Part<'a>; 1],
 }
 
-/// A part that has anything else goes back as it came.
+/// A part with any other field takes the general path, because it goes back unchanged.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Part<'a> {
@@ -44,7 +44,7 @@ struct Part<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Such a chunk; absent where it is another one.
+    /// Parses such a chunk; `None` for any other chunk.
     pub(super) fn read(data: &'a str) -> Option<Self> {
         let chunk: Self = serde_json::from_str(data).ok()?;
         let [candidate] = &chunk.candidates;

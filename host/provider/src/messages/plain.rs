@@ -1,6 +1,6 @@
-//! The event that nearly the whole of a stream consists of: one piece of text for one block.
+//! A fast path for the most common event of a stream: one piece of text for one block.
 //!
-//! It is read without a tree being built of it; any other event is left to the way that knows all forms.
+//! It is parsed without building a JSON tree. Every other event goes through the general path.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use serde::Deserialize;
 pub(super) struct TextDelta<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
-    /// Of its block.
+    /// Index of its block.
     pub(super) index: u64,
     #[serde(borrow)]
     delta: Delta<'a>,
@@ -28,7 +28,7 @@ struct Delta<'a> {
 }
 
 impl<'a> TextDelta<'a> {
-    /// Such a piece; absent where the event is another one.
+    /// Parses such an event; `None` for any other event.
     pub(super) fn read(data: &'a str) -> Option<Self> {
         let piece: Self = serde_json::from_str(data).ok()?;
         let is_plain = piece.delta.thinking.is_none() && piece.delta.partial_json.is_none();
