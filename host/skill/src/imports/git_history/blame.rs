@@ -16,6 +16,7 @@ use super::{HistoryCall, check_revision, check_shown, commit_out, find_commit, n
 use crate::CallContext;
 use crate::imports::git::patches::GIT_PATCH_BYTES_MAX;
 use crate::imports::git::talk::GIT_BLAME_LINES_MAX;
+use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::git_history::{BlameHunk, BlamePage, BlameQuery, Commit};
 use tool_core::text::beginning;
 use tool_repository::diff::is_binary;
