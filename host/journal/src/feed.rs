@@ -45,8 +45,8 @@ const JOURNAL_BACKLOG_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// [`JOURNAL_BACKLOG_BYTES_MAX`] holds fewer lines than this.
 const JOURNAL_LOST_LINES_MAX: u64 = 1_000_000;
 
-/// Time in milliseconds for which model output is collected into one event. Users do not notice a delay of 5 ms, and fast
-/// models send a thousand tokens a second.
+/// Time in milliseconds for which model output is collected into one event. Users do not notice a delay of 5 ms, and
+/// fast models send a thousand tokens a second.
 const TOKEN_COALESCE_MS: u64 = 5;
 
 /// Limit for the events of a running session in memory, in bytes. Readers find older events in the journal.
