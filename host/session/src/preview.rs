@@ -17,6 +17,7 @@ use super::{Sessions, blocking, unknown};
 use crate::limits;
 use tool_config::PolicySettings;
 use tool_core::api::{self, ApplyRequest, ApplyResult, DiscardResult, ErrorKind, Operation, Problem, Status};
+use tool_core::text::{quote_names, visible_name};
 use tool_journal::feed::Recorder;
 use tool_journal::history::{FileMark, Summary};
 use tool_journal::journal::{SessionFolder, Start, TurnBinding, Work};
@@ -98,7 +99,7 @@ impl InheritedLayer {
             (
                 format!(
                     "Changed in the repository since they were proposed: {}",
-                    named(&changed)
+                    quote_names(changed.iter().copied(), FILES_NAMED_MAX)
                 ),
                 "the preview works with its own state of them, and `tool apply` will refuse them".to_owned(),
             )
@@ -126,18 +127,6 @@ fn proposals(folder: &SessionFolder) -> Result<Vec<FileChange>, Problem> {
     let lines = folder.changes().map_err(|error| unreadable(&error))?;
     let net: io::Result<Vec<FileChange>> = folder.net(&lines).collect();
     net.map_err(|error| unreadable(&error))
-}
-
-fn named(paths: &[&str]) -> String {
-    let more = paths.len().saturating_sub(FILES_NAMED_MAX);
-    let quoted = paths.iter().take(FILES_NAMED_MAX);
-    let names: Vec<String> = quoted
-        .map(|path| format!("`{}`", tool_core::text::visible_name(path)))
-        .collect();
-    match more {
-        0 => names.join(", "),
-        more => format!("{} and {more} more", names.join(", ")),
-    }
 }
 
 impl Sessions {
@@ -324,8 +313,8 @@ fn commit(
     };
     commit_previewed(&context, files).map_err(|refused| match refused {
         PreviewRefused::Changed(paths) => {
-            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-            let message = format!("Nothing was applied: changed since the preview: {}", named(&paths));
+            let paths = quote_names(paths.iter().map(String::as_str), FILES_NAMED_MAX);
+            let message = format!("Nothing was applied: changed since the preview: {paths}");
             let hint = format!(
                 "name the other files to apply only these, or take the changes over by hand: `tool apply {} --patch FILE`",
                 preview.id()
@@ -361,7 +350,7 @@ fn choose(proposed: Vec<FileChange>, paths: &[String]) -> Result<(Vec<FileChange
     let mut wanted = Vec::with_capacity(paths.len());
     for path in paths {
         let invalid = |why: &dyn std::fmt::Display| {
-            let message = format!("`{}` {why}", tool_core::text::visible_name(path));
+            let message = format!("`{}` {why}", visible_name(path));
             Problem::new(ErrorKind::InvalidRequest, message).with_hint("`tool diff` shows the proposed files")
         };
         let normal = normalise(path).map_err(|error| invalid(&error))?;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::limits;
 use tool_core::api::ChangeKind;
 use tool_core::digest::sha256_hex;
-use tool_core::text::visible_name;
+use tool_core::text::quote_names;
 use tool_journal::conversation::PastConversation;
 use tool_journal::feed::Recorder;
 use tool_journal::journal::{ConversationEntry, JournalEntry};
@@ -96,7 +96,7 @@ fn news(past: &PastConversation, mark: LabelMark, changed: &[&str]) -> String {
         ));
     }
     for turn in past.turns.iter().filter(|turn| turn.is_undone) {
-        let files = names(turn.changed.iter().map(String::as_str));
+        let files = quote_names(turn.changed.iter().map(String::as_str), NAMED_FILES_MAX);
         lines.push(format!(
             "- The user has taken back the changes of turn {}: {files}.",
             turn.number
@@ -105,24 +105,12 @@ fn news(past: &PastConversation, mark: LabelMark, changed: &[&str]) -> String {
     if !changed.is_empty() {
         lines.push(format!(
             "- These files have changed since you saw them: {}. Read them again before you rely on them or change them.",
-            names(changed.iter().copied())
+            quote_names(changed.iter().copied(), NAMED_FILES_MAX)
         ));
     }
     match lines.as_slice() {
         [] => String::new(),
         lines => format!("\n# Since your last answer\n\n{}\n", lines.join("\n")),
-    }
-}
-
-fn names<'a>(paths: impl ExactSizeIterator<Item = &'a str>) -> String {
-    let more = paths.len().saturating_sub(NAMED_FILES_MAX);
-    let named: Vec<String> = paths
-        .take(NAMED_FILES_MAX)
-        .map(|path| format!("`{}`", visible_name(path)))
-        .collect();
-    match more {
-        0 => named.join(", "),
-        more => format!("{} and {more} more", named.join(", ")),
     }
 }
 
