@@ -66,10 +66,10 @@ impl Dialect for Chat {
     }
 }
 
-/// Some second of the past: the same in every run, so that answers can be compared.
+/// A fixed second of the past, so that answers of two runs can be compared.
 pub(super) const CREATED: u64 = 1_760_000_000;
 
-/// Type, code and sentence of an error.
+/// Type, code and message of an error.
 fn words(code: u16) -> (&'static str, Value, &'static str) {
     match code {
         401 => (
@@ -116,7 +116,7 @@ fn call_id(number: usize, index: usize) -> String {
     format!("call_{number}_{index}")
 }
 
-/// A call, with what stands before its id.
+/// Completes an entry of `tool_calls`. `entry` holds the fields before the id.
 fn entry(mut entry: Value, id: Option<String>, function: Value) -> Value {
     if let Some(id) = id {
         entry["id"] = id.into();
@@ -160,7 +160,7 @@ impl Chunks<'_> {
         out.data(&envelope(self.telling, CHUNK, json!([choice])));
     }
 
-    /// Id and name come in the first piece only; the index of a call tells which one a later piece belongs to.
+    /// Only the first piece has id and name; later pieces name their call by its index.
     fn call(&mut self, call: &ScriptedCall, out: &mut Out) {
         let index = self.calls;
         self.calls += 1;

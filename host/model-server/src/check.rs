@@ -1,7 +1,8 @@
-//! Checks of the real APIs on a request: one check a wire, each with one sentence for the first thing that is wrong.
+//! Checks that the real APIs make on a request: one check for each wire, which returns one sentence for the first
+//! fault.
 //!
-//! A client that passes here must also pass there, so that this is strict where the APIs are, and says it in much the
-//! same words. Nothing here answers; the server does.
+//! A client that passes here must also pass there, so the checks are as strict as the APIs and use much the same words.
+//! They only report; the server answers.
 
 pub(super) mod chat;
 pub(super) mod generate_content;
@@ -12,7 +13,7 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-/// The first thing that is wrong, as a sentence.
+/// The first fault, as a sentence.
 type Checked<T = ()> = Result<T, String>;
 
 /// An object with known fields only.
@@ -42,7 +43,7 @@ fn text<'v>(value: &'v Value, place: &str) -> Checked<&'v str> {
     value.as_str().ok_or_else(|| format!("{place}: must be a string"))
 }
 
-/// A text that says something.
+/// A text that is not blank.
 fn words<'v>(value: &'v Value, place: &str) -> Checked<&'v str> {
     match text(value, place)? {
         text if text.trim().is_empty() => Err(format!("{place}: must be non-empty and contain non-whitespace text")),
@@ -69,7 +70,7 @@ fn is_word(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }
 
-/// Each of these once.
+/// Fails if a value occurs twice.
 fn unique<'v>(names: impl IntoIterator<Item = &'v str>, place: &str) -> Checked {
     let mut seen = HashSet::new();
     match names.into_iter().find(|name| !seen.insert(*name)) {
@@ -92,7 +93,7 @@ fn schema(schema: &Value, place: &str) -> Checked {
     }
 }
 
-/// `0, 1, 2` as they are shown in a place.
+/// The entries with their paths for an error, such as `messages.0`.
 fn at<'v>(entries: &'v [Value], place: &str) -> impl Iterator<Item = (String, &'v Value)> {
     entries
         .iter()

@@ -1,4 +1,4 @@
-//! Playing the actions of a body: writes of any size, waits, gates, silence and broken connections.
+//! Plays the actions of a body: writes of any size, waits, gates, silence and broken connections.
 
 use std::io;
 use std::time::Duration;
@@ -31,7 +31,7 @@ fn split(actions: Vec<Action>, bytes: Option<usize>) -> Vec<BodyPart> {
     pieces
 }
 
-/// The body of these actions, in writes of so many bytes where they are given. `gate` finds a gate by its name.
+/// Builds the body of these actions, in writes of so many bytes if a size is given. `gate` finds a gate by its name.
 pub(super) fn body<G>(
     actions: Vec<Action>,
     bytes: Option<usize>,
@@ -40,12 +40,12 @@ pub(super) fn body<G>(
 where
     G: Fn(&str) -> CancellationToken + Send + 'static,
 {
-    // The last piece is the next.
+    // The last element is the next one to send.
     stream::unfold((split(actions, bytes), gate), |(mut pieces, gate)| async move {
         loop {
             match pieces.pop()? {
                 BodyPart::Bytes(bytes) => {
-                    // The server writes what it has while this waits, so that pieces leave one by one.
+                    // While this waits, the server writes what it has, so that pieces leave separately.
                     tokio::task::yield_now().await;
                     return Some((Ok(bytes), (pieces, gate)));
                 }
@@ -58,7 +58,7 @@ where
                 }
                 BodyPart::Other(Action::Stall) => std::future::pending().await,
                 BodyPart::Other(Action::Reset) => {
-                    // Bytes that were sent before must have left.
+                    // Bytes that were sent before must leave first.
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     return Some((Err(io::ErrorKind::ConnectionReset.into()), (pieces, gate)));
                 }

@@ -1,7 +1,7 @@
-//! The server behind a script: loopback HTTP on a thread of its own, so that tests of either kind can use it.
+//! The server behind a script: loopback HTTP on its own thread, so that synchronous and asynchronous tests can use it.
 //!
-//! It finds out which wire a request speaks, records it, and hands it to that wire's dialect; what an answer looks like
-//! is not its business.
+//! It finds out which wire a request speaks, records the request, and hands it to the wire's dialect, which alone knows
+//! the form of answers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -29,7 +29,7 @@ use super::vendor::{self, Bound};
 use super::{RetryAfter, Round, Script, ScriptedStatus, ServerStep, play};
 use tool_core::text::estimated_tokens;
 
-/// Largest request that a scripted server reads: more than any context holds.
+/// Largest request in bytes that a scripted server reads: more than any context holds.
 const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// One request as it arrived.
@@ -171,7 +171,7 @@ impl ModelServer {
             .collect()
     }
 
-    /// Opens a gate, for now and for ever.
+    /// Opens a gate permanently.
     pub fn release(&self, gate: &str) {
         self.shared.gate(gate).cancel();
     }
@@ -181,7 +181,7 @@ impl Drop for ModelServer {
     fn drop(&mut self) {
         self.stop.cancel();
         if let Some(thread) = self.thread.take() {
-            // A panic of the server has shown itself in the client's failure already.
+            // If the server panicked, the client has already failed visibly.
             let _ = thread.join();
         }
     }
@@ -201,7 +201,7 @@ impl ServerShared {
         }
     }
 
-    /// The next round with its number; nothing where the script is over.
+    /// The next round with its number; `None` if the script is over.
     fn next_round(&self, request: &Recorded) -> Option<(usize, Round)> {
         let number = self.number(request);
         let length = self.script.rounds.len();
@@ -242,7 +242,8 @@ async fn serve(listener: TcpListener, shared: Arc<ServerShared>) {
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(shared);
     let served = match tokio::net::TcpListener::from_std(listener) {
-        // Pieces of an answer are small, and a real server does not let one wait for the receipt of the one before.
+        // Pieces of an answer are small. Without this option the kernel would hold each back until the one before is
+        // acknowledged (Nagle), which real servers prevent too.
         Ok(listener) => axum::serve(listener.tap_io(|stream| drop(stream.set_nodelay(true))), app).await,
         Err(error) => Err(error),
     };
@@ -281,7 +282,7 @@ impl HasHeader for Recorded {
     }
 }
 
-/// Resource that a request asks for.
+/// What a request asks for.
 enum Ask<'r> {
     Models,
     Model(&'r str),
@@ -295,8 +296,8 @@ enum Ask<'r> {
     },
 }
 
-/// Returns the wire and the resource of a request. Two wires have their model list at the same path; a header of the
-/// one tells them apart.
+/// Returns the wire and the resource of a request. Two wires have their model list at the same path; a header of one of
+/// them tells them apart.
 fn route<'r>(method: &Method, request: &'r Recorded) -> Option<(&'static dyn Dialect, Ask<'r>)> {
     let path = request.path.as_str();
     if *method == Method::GET {
@@ -340,7 +341,7 @@ fn route<'r>(method: &Method, request: &'r Recorded) -> Option<(&'static dyn Dia
     Some((&GenerateContent, Ask::Answer { model, stream }))
 }
 
-/// The answer to a request, and a few words about it.
+/// The answer to a request, and a few words about it for the observer.
 fn respond(shared: &Arc<ServerShared>, method: &Method, request: &Recorded) -> (Response<Body>, String) {
     let script = &shared.script;
     if let Some(body) = script.get.get(&request.path).filter(|_| *method == Method::GET) {
@@ -451,7 +452,7 @@ fn json(code: u16, body: &Value) -> Response<Body> {
     )
 }
 
-/// The HTTP answer of a script, with the wire's own error object where the script gives no body.
+/// Builds a script's HTTP answer, with the wire's own error object if the script gives no body.
 fn http_answer(status: &ScriptedStatus, dialect: &dyn Dialect) -> Response<Body> {
     let (kind, body) = match &status.body {
         Value::String(text) if text.trim_start().starts_with('<') => ("text/html", text.clone()),
@@ -492,7 +493,7 @@ fn retry_after_header(wait: &RetryAfter) -> Option<(&'static str, String)> {
     })
 }
 
-/// A script may name an invalid status or header; the server answers with an error and does not panic.
+/// A script may name an invalid status or header; then the server answers with an error instead of panicking.
 fn response(code: u16, headers: &[(&str, &str)], body: Body) -> Response<Body> {
     let mut builder = Response::builder().status(code);
     for (name, value) in headers {

@@ -1,8 +1,8 @@
-//! The transport: the only place of the engine that opens outbound connections.
+//! The transport, the only place of the engine that opens outbound connections.
 //!
-//! It owns sockets, time and retries, for every wire alike, and nothing of a wire's form. A request is tried again
-//! only before its first output. Cancellation drops the connection at once, wherever the exchange stands. Redirects
-//! are never followed, loopback is never reached through a proxy, and the key goes into one header and nowhere else.
+//! It owns sockets, time and retries for all wires, and knows nothing of their forms. A request is tried again only
+//! before its first output. Cancellation drops the connection at once, at any point of the exchange. Redirects are
+//! never followed, loopback is never reached through a proxy, and the key goes into one header and nowhere else.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -43,20 +43,20 @@ use crate::sse::PROVIDER_ERROR_BYTES_MAX;
 use tool_config::{ProviderSettings, TokenPrice};
 use tool_core::api::{ErrorKind, Problem, ProviderName};
 
-/// Time that an answer is read on after it has ended by its own account: the usage report comes after the end, but some
-/// servers then never close the connection.
+/// How long an answer is read after its end mark. The usage report comes after the end, but some servers then never
+/// close the connection.
 pub(crate) const PROVIDER_CLOSING_SECONDS_MAX: u64 = 2;
 
-/// Number of times that one request may be changed to what the server accepts.
+/// How many times one request may be changed into something that the server accepts.
 const ADAPTATIONS_MAX: u32 = 4;
 
-/// Smallest context that an error is believed to name: a packet does not fit into less.
+/// Smallest context in tokens that is believed when an error names one: one packet needs more.
 const LEARNED_CONTEXT_TOKENS_MIN: u64 = 2_000;
 
 const TOOLS_DESCRIBED: &str = "The chat template of this model leaves tools out: they are described in the instructions, \
     and calls that the model prints as text count.";
 
-/// What a server says about the context of a model.
+/// What a server tells about the context of a model.
 pub(super) enum ContextAnswer {
     Tokens(u64),
     /// The server tells the size after a request to the address `load` has loaded the model.
@@ -93,7 +93,7 @@ pub(super) struct HttpProvider {
     told_described: AtomicBool,
     /// True once the server has failed to count tokens.
     has_no_tokenizer: AtomicBool,
-    /// True once a notice has told the user that prompt and context do not fit together.
+    /// True once a notice has told the user that the prompt does not fit into the context.
     alarmed: AtomicBool,
 }
 
@@ -125,7 +125,7 @@ impl HttpProvider {
         if let Some(file) = &options.learned {
             provider.wire.learned().recall(file, &provider.tag, now());
         }
-        // Better now than at the first request.
+        // A wrong configuration is reported now rather than at the first request.
         provider.headers()?;
         Ok(provider)
     }
@@ -145,7 +145,7 @@ impl HttpProvider {
         self.wire.as_ref()
     }
 
-    /// The settings with the key in force.
+    /// The settings with the current key.
     pub(super) fn settings(&self) -> Arc<ProviderSettings> {
         self.credentials.settings()
     }
@@ -160,12 +160,12 @@ impl HttpProvider {
         self.check.is_unknown()
     }
 
-    /// This provider, its answers' frames kept where a probe looks at them.
+    /// This provider, set up to keep the frames of its answers for a probe.
     pub(super) fn tapped(self, tap: Tap) -> Self {
         Self { tap: Some(tap), ..self }
     }
 
-    /// Keeps what was learned about the model, on a thread that may wait for the disk.
+    /// Stores what was learned about the model, on a thread that may wait for the disk.
     fn keep_learned(&self) {
         let learned = self.wire.learned();
         if let Some(file) = self.options.learned.clone()
@@ -176,7 +176,7 @@ impl HttpProvider {
         }
     }
 
-    /// The sentence as a notice, unless the user has had one.
+    /// The sentence as a notice, unless the user already had one.
     fn alarm(&self, sentence: Option<String>) -> Option<ProviderEvent> {
         let sentence = sentence?;
         let first = !self.alarmed.swap(true, Ordering::Relaxed);
@@ -215,7 +215,7 @@ impl HttpProvider {
         asked.ok().flatten().unwrap_or(ContextAnswer::Unknown)
     }
 
-    /// Sends JSON and returns the server's JSON; none if the server refuses.
+    /// Sends JSON and returns the server's JSON; `None` if the server refuses.
     pub(super) async fn post_json(&self, url: &str, body: &Value, bound: Duration) -> Option<Value> {
         let builder = self.request_to(Method::POST, url).await.ok()?;
         let builder = builder.header(CONTENT_TYPE, "application/json").body(body.to_string());
@@ -229,7 +229,7 @@ impl HttpProvider {
                 Ok(body) => {
                     let mut size = place.size_in(&body, &self.settings.model);
                     if self.settings.name == ProviderName::Hosted {
-                        // A vendor's list changes rarely: it is asked again when the facts expire.
+                        // A vendor's list changes rarely, so it is asked again only when the facts expire.
                         match size {
                             Some(tokens) => self.wire.learned().learn_context(tokens),
                             None => self.wire.learned().learn_no_context(),
@@ -237,7 +237,7 @@ impl HttpProvider {
                         self.keep_learned();
                     }
                     if let Some(url) = template_place(&self.settings, &body) {
-                        // The properties tell the size as well, which not every list does.
+                        // The properties give the size too, which some lists do not.
                         let properties = self.ask_template(&url, bound).await;
                         size = size.or_else(|| place.size_in(&properties?, &self.settings.model));
                     }
@@ -248,7 +248,8 @@ impl HttpProvider {
                         return Some(ContextAnswer::NotLoaded { load });
                     }
                 }
-                // There is no server, or it is not to be trusted: the other places would not answer either.
+                // There is no server, or it is not trusted. The other places are on the same server and would not
+                // answer either.
                 Err(failure)
                     if matches!(
                         failure.class,
@@ -393,7 +394,8 @@ impl Provider for HttpProvider {
             {
                 return learned.context_tokens();
             }
-            // A server that tells the size knows best: its model may have been loaded anew.
+            // A server that tells the size is more reliable than stored facts: its model may have been loaded with
+            // another one.
             let told = *self.context.get_or_init(|| self.find_context_size()).await;
             told.or_else(|| learned.context_tokens())
         })
@@ -408,26 +410,26 @@ struct Exchange<'a> {
     ready: VecDeque<Result<ProviderEvent, ProviderError>>,
     shield: Shield,
     phase: Phase<'a>,
-    /// From 1.
+    /// Number of the attempt, from 1.
     attempt: u32,
     begun: Instant,
     /// True once the user knows that the server is loading the model.
     told_loading: bool,
     adaptations: u32,
-    /// What was known of the model before this request was changed.
+    /// What was known about the model before this request was changed.
     known_before: Option<Facts>,
     /// The messages without the thinking of earlier answers, once the server has refused it.
     without_thinking: Option<Vec<Message>>,
-    /// True once the program that prints the key ran again for this request.
+    /// True once the program that prints the key has run again for this request.
     key_renewed: bool,
-    /// True once anything of the answer went out: from then on nothing is tried again.
+    /// True once any part of the answer was sent on: from then on nothing is tried again.
     put_out: bool,
 }
 
 enum Phase<'a> {
     /// The key is not known yet.
     Key,
-    /// The key was refused, and the program that prints it may print another one.
+    /// The key was refused, and the program that prints it may now print another.
     RenewKey,
     Send,
     Wait(Duration),
@@ -456,7 +458,7 @@ impl Exchange<'_> {
             let step = tokio::select! {
                 biased;
                 () = cancel.cancelled() => {
-                    // Drops the response, and with it the connection.
+                    // Dropping the response closes the connection.
                     self.phase = Phase::Over;
                     return Some(Err(ProviderError::Cancelled));
                 }
@@ -510,7 +512,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Sends the request with the key that is known now, or ends it where there is none.
+    /// Sends the request with the current key, or ends it if there is no key.
     fn send_with_key(&mut self, prepared: Result<(), Problem>) {
         match prepared {
             Ok(()) => {
@@ -543,7 +545,7 @@ impl Exchange<'_> {
         }
     }
 
-    /// Decides what follows a failure: the request again, later or changed, or its end.
+    /// Decides what follows a failure: the same request again, later, or changed, or the end.
     fn fail(&mut self, failure: &Failure) {
         let settings = &self.provider.settings();
         if failure.status == Some(401) && self.provider.credentials.has_command() && !self.key_renewed && !self.put_out
@@ -620,7 +622,7 @@ impl Exchange<'_> {
     }
 }
 
-/// Pieces of text that came together as one, so that what each costs further on is paid once.
+/// Pieces of text that arrived together are joined, so that the cost of each event is paid once.
 fn joined(events: Vec<ProviderEvent>) -> Vec<ProviderEvent> {
     let mut joined: Vec<ProviderEvent> = Vec::new();
     for event in events {
@@ -633,7 +635,7 @@ fn joined(events: Vec<ProviderEvent>) -> Vec<ProviderEvent> {
     joined
 }
 
-/// Sends a request, with other messages where some are given, and reads the head of the answer.
+/// Sends a request and reads the head of the answer. `messages` replaces those of the request.
 async fn send<'a>(
     provider: &'a HttpProvider,
     request: ModelRequest<'a>,
@@ -673,7 +675,7 @@ async fn send<'a>(
 }
 
 impl Reading<'_> {
-    /// Reads on. True where the answer is over.
+    /// Reads more of the body. True if the answer has ended.
     async fn advance(&mut self, events: &mut Vec<ProviderEvent>, idle: Duration) -> Result<bool, Failure> {
         let closing = self.body.progress() == Progress::Closing;
         let until = match self.body.bytes() {
@@ -691,7 +693,7 @@ impl Reading<'_> {
                 Ok(over)
             }
             Ok(Ok(None)) => self.body.finish(events).map(|()| true),
-            // It has ended by its own account; how the connection ends says nothing any more.
+            // After the end mark the way in which the connection closes does not matter.
             _ if closing => self.body.finish(events).map(|()| true),
             Ok(Err(error)) => Err(from_transport(&error)),
             Err(_) => Err(silence("silence within the answer", idle)),
@@ -704,7 +706,7 @@ async fn not_events(response: Response) -> Failure {
     Failure::not_a_stream(status, &capped_body(response).await)
 }
 
-/// Passes an answer with success on; everything else is a failure, its body read up to a bound.
+/// Passes on an answer with success. Everything else is a failure, whose body is read up to a bound.
 async fn refuse_failures(response: Response) -> Result<Response, Failure> {
     let status = response.status();
     if status.is_success() {
@@ -726,7 +728,7 @@ async fn refuse_failures(response: Response) -> Result<Response, Failure> {
     Err(Failure::from_answer(status.as_u16(), &body, wait))
 }
 
-/// As much of a body as an error needs, and no longer than that takes.
+/// Reads as much of a body as an error message needs, for a bounded time.
 pub(super) async fn capped_body(mut response: Response) -> String {
     let mut body = Vec::new();
     let until = Instant::now() + limits::seconds(PROVIDER_CONNECT_SECONDS_MAX);
@@ -756,7 +758,7 @@ fn seconds(wait: Duration) -> String {
     }
 }
 
-/// Converts a failure below HTTP. The URL is taken out of the words, since it may hold a password.
+/// Converts a failure below HTTP. The URL is removed from the text, because it may hold a password.
 pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
     let mut causes = Vec::new();
     let mut refused = false;
@@ -785,15 +787,15 @@ pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
     } else if causes.iter().any(|cause| cause.contains("invalid HTTP")) {
         return Failure::new(Class::NotAServer, "something that is not HTTP");
     } else {
-        // The words are those of a library about its own workings: for the log, not for the user.
+        // The text describes a library's internals: it goes to the log, not to the user.
         tracing::debug!(said, "the connection to the provider broke off");
         return Failure::new(Class::Broken, "the connection broke off");
     };
     Failure::new(class, said)
 }
 
-/// True for a certificate by an unknown authority. `io::Error::source` skips the error that it wraps, so that error is
-/// compared, too.
+/// True for a certificate of an unknown authority. `io::Error::source` skips the error that it wraps, so the wrapped
+/// error is compared too.
 fn is_unknown_issuer(error: &(dyn std::error::Error + 'static)) -> bool {
     let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     let unknown = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
@@ -835,14 +837,14 @@ fn now() -> i64 {
     chrono::Utc::now().timestamp()
 }
 
-/// Anything in 0 to 1; nothing secret hangs on it.
+/// A number from 0 to 1 for jitter; it does not have to be secret.
 fn jitter() -> f64 {
     use std::hash::{BuildHasher, Hasher};
     let random = std::hash::RandomState::new().build_hasher().finish();
     f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX)
 }
 
-/// Sends a request that is answered at once and whole, within `bound`.
+/// Sends a request whose answer comes whole, within `bound`.
 pub(super) async fn fetch(builder: RequestBuilder, bound: Duration) -> Result<String, Failure> {
     let exchange = async {
         let response = builder.send().await.map_err(|error| from_transport(&error))?;

@@ -1,5 +1,5 @@
-//! Tool calls on their way back to the server: identifiers that are each their own in the conversation and otherwise
-//! unchanged, and arguments that every server can read.
+//! Prepares tool calls for their way back to the server: identifiers that are unique in the conversation and otherwise
+//! unchanged, and arguments that every server can parse.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -25,9 +25,9 @@ pub(super) fn calls_of(messages: &[Message]) -> impl Iterator<Item = &ToolCall> 
     })
 }
 
-/// The identifier as the server gave it, or one made up where it is empty, taken or too long: some routers carry a
-/// vendor's signature in it and want it back to the letter. `round` and `number` tell the made-up ids of one answer
-/// from those of others.
+/// The identifier as the server gave it, or a made-up one if it is empty, taken or too long. It is not shortened,
+/// because some routers carry a vendor's signature in it and want it back unchanged. `round` and `number` tell the
+/// made-up ids of one answer from those of others.
 pub(super) fn unique(given: &str, used: &mut HashSet<String>, round: usize, number: usize) -> String {
     let made = (0..).map(|again| match again {
         0 => format!("call_{round}_{number}"),
@@ -40,26 +40,26 @@ pub(super) fn unique(given: &str, used: &mut HashSet<String>, round: usize, numb
         .expect("the made-up ids never end")
 }
 
-/// Like [`unique`], for a wire that takes back no characters but `[A-Za-z0-9_-]`.
+/// Like [`unique`], for a wire that takes back only the characters `[A-Za-z0-9_-]`.
 pub(super) fn unique_word(given: &str, used: &mut HashSet<String>, round: usize, number: usize) -> String {
     let clean = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let given: String = given.chars().map(clean).collect();
     unique(&given, used, round, number)
 }
 
-/// The form of a call's identifier that an API takes from a conversation of another one.
+/// The form that an API requires for identifiers of calls that another API made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdForm {
     /// `[A-Za-z0-9_-]`, at most [`WORD_BYTES_MAX`] of them.
     Word,
-    /// Nine letters and digits, which Mistral wants.
+    /// Nine letters and digits, as Mistral requires.
     Nine,
 }
 
-/// OpenAI's bound on Chat Completions, the narrowest of those known.
+/// OpenAI's limit on Chat Completions, the narrowest of those known.
 const WORD_BYTES_MAX: usize = 40;
 
-/// An identifier of another API in the form of this one. The same identifier always gives the same result.
+/// Converts an identifier of another API into this form. The same identifier always gives the same result.
 pub(super) fn in_form(id: &str, form: IdForm) -> String {
     let fits = match form {
         IdForm::Word => {
@@ -78,8 +78,8 @@ pub(super) fn in_form(id: &str, form: IdForm) -> String {
     }
 }
 
-/// The arguments of a call in a form that every server takes back: several parse the history, and refuse it where they
-/// find no object. The tool's error says what was wrong with them.
+/// The arguments of a call in a form that every server takes back. Several servers parse the history and refuse it if
+/// they find something other than an object. The tool's error result says what was wrong with the arguments.
 pub(super) fn arguments_object(arguments: &str) -> Cow<'_, str> {
     match serde_json::from_str(arguments) {
         Ok(Value::Object(_)) => arguments.into(),

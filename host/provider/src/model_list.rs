@@ -1,4 +1,4 @@
-//! A provider's list of models, read in every form that servers give it.
+//! Reads a provider's list of models, in every form that servers give it.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -6,15 +6,15 @@ use serde_json::Value;
 use tool_config::{PriceRow, TokenPrice};
 use tool_core::text::reveal_line;
 
-/// Longest model list that is kept. The largest router lists some 500.
+/// Most models that are kept. The largest router lists about 500.
 const PROVIDER_MODELS_MAX: usize = 2000;
 
-/// A model as its provider's list describes it. What a list does not say is absent.
+/// A model as its provider's list describes it. A field is `None` if the list does not give it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ListedModel {
     /// Its identifier.
     pub id: String,
-    /// Tokens of its context.
+    /// Context in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens: Option<u64>,
     /// Price of a million input tokens, in US dollars.
@@ -29,7 +29,7 @@ pub struct ListedModel {
     /// Price of a million input tokens written to the cache, in US dollars.
     #[serde(skip)]
     pub(super) cache_write_price: Option<f64>,
-    /// True where a request costs something beside its tokens.
+    /// True if a request costs something besides its tokens.
     #[serde(skip)]
     pub(super) has_request_price: bool,
     /// Time when it appeared, in seconds since 1970.
@@ -38,7 +38,7 @@ pub struct ListedModel {
 }
 
 impl ListedModel {
-    /// Price of its tokens; none where the list has none, or where tokens are not all that is paid for.
+    /// Price of its tokens; `None` if the list has none, or if more than tokens is charged for.
     pub(super) fn token_price(&self) -> Option<TokenPrice> {
         let row = PriceRow {
             input: self.input_price?,
@@ -54,8 +54,8 @@ pub(super) fn identifiers(body: &str) -> Vec<String> {
     described(body).into_iter().map(|model| model.id).collect()
 }
 
-/// The models in the forms that lists have: `{"data": […]}`, `{"models": […]}` or a bare array, of objects with
-/// `id` or `name`, or of strings. What its server says is no model for conversations is left out.
+/// The models of a list in any known form: `{"data": […]}`, `{"models": […]}` or a bare array, of objects with `id` or
+/// `name`, or of strings. Models that the server marks as unfit for conversations are left out.
 pub(super) fn described(body: &str) -> Vec<ListedModel> {
     let list: Value = serde_json::from_str(body).unwrap_or_default();
     let entries = [Some(&list), list.get("data"), list.get("models")]
@@ -69,7 +69,8 @@ pub(super) fn described(body: &str) -> Vec<ListedModel> {
             .flatten()
             .find_map(Value::as_str);
         let Some(identifier) = identifier else { continue };
-        // A name is printed in lines of its own, and no server may write another line or steer the terminal by it.
+        // A name is printed on lines of its own; a server must not be able to print further lines or control the
+        // terminal with it.
         let identifier = reveal_line(identifier.trim_start_matches("models/"));
         if found.len() < PROVIDER_MODELS_MAX && found.iter().all(|model| model.id != identifier) {
             found.push(ListedModel {
@@ -87,7 +88,7 @@ pub(super) fn described(body: &str) -> Vec<ListedModel> {
     found
 }
 
-/// The size of a model's context, by the names that lists have for it.
+/// The context size of a model, by the names that lists use for it.
 pub(super) fn context_of(entry: &Value) -> Option<u64> {
     const PLACES: [&str; 8] = [
         "/context_length",
@@ -103,14 +104,14 @@ pub(super) fn context_of(entry: &Value) -> Option<u64> {
     tokens.filter(|tokens| *tokens > 0)
 }
 
-/// A price for one token, which routers write as text, as that of a million.
+/// Converts a price for one token, which routers write as text, to one for a million.
 fn price(entry: &Value, place: &str) -> Option<f64> {
     let value = entry.pointer(place)?;
     let one = value.as_f64().or_else(|| value.as_str()?.parse().ok())?;
     Some(one * 1e6).filter(|price| price.is_finite() && *price >= 0.0)
 }
 
-/// False where an entry lists its methods, and generating content is none of them.
+/// False if an entry lists its methods and generating content is not among them.
 fn converses(entry: &Value) -> bool {
     match entry.get("supportedGenerationMethods").and_then(Value::as_array) {
         Some(methods) => methods.iter().any(|method| method == "generateContent"),

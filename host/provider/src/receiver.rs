@@ -1,9 +1,9 @@
-//! The check that a server on this machine belongs to a user that may see code and keys.
+//! Checks that a server on this machine belongs to a user that may see code and keys.
 //!
-//! Any user may listen on a well-known port while the server that belongs there does not run. So each connection is
-//! checked after it is made and before a byte of a request is sent over it. Addresses do not tell which server is on this
-//! machine, so the kernel is asked about every connection. A check counts for its connection alone. A connection that no
-//! local socket receives, for example to a container's port or to another machine, cannot be checked.
+//! Any user can listen on a well-known port while the usual server is not running. Therefore each connection is checked
+//! after it is made and before a byte of a request is sent over it. Addresses do not tell whether a server is on this
+//! machine, so the kernel is asked about every connection. A check is valid for its connection only. A connection that
+//! no local socket receives, for example to a container's port or to another machine, cannot be checked.
 
 use std::fmt;
 use std::fs::File;
@@ -25,7 +25,7 @@ use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem};
 use tool_socket::{Receivers, receivers};
 
-/// Reaching a host takes at most this long; past it the address is wrong or a firewall swallows the packets.
+/// Longest wait for a connection. After it the address is wrong, or a firewall drops the packets.
 pub(crate) const PROVIDER_CONNECT_SECONDS_MAX: u64 = 15;
 
 /// The users that may receive the data for a provider, and how the receivers of a connection are found.
@@ -37,16 +37,16 @@ pub(super) struct ReceiverCheck {
     is_unknown: Arc<AtomicBool>,
 }
 
-/// Finds the receivers of a connection from the second address to the first.
+/// Finds the receivers of what the second address sends to the first.
 pub(super) type ReceiverLookup = fn(SocketAddr, SocketAddr) -> Receivers;
 
-/// The users that may receive something.
+/// The users that may receive data.
 #[derive(Debug, Clone, Copy)]
 struct AllowedUsers {
     own: u32,
-    /// User ids below this one are those of system accounts.
+    /// User ids below this one belong to system accounts.
     uid_min: u32,
-    /// The user id that stands for every user without one in this user namespace.
+    /// The user id that the kernel shows for every user that has none in this user namespace.
     overflow: u32,
     /// `trust_loopback_user`.
     named: Option<u32>,
@@ -60,7 +60,7 @@ impl AllowedUsers {
 }
 
 impl ReceiverCheck {
-    /// The check for these settings. Fails where the user that they trust does not exist.
+    /// Creates the check for these settings. Fails if the user that they trust does not exist.
     pub(super) fn new(settings: &ProviderSettings) -> Result<Self, Problem> {
         Self::with_lookup(settings, receivers)
     }
@@ -88,10 +88,11 @@ impl ReceiverCheck {
         self.is_unknown.load(Ordering::Relaxed)
     }
 
-    /// Fails where another user may receive the data for a proxy. A connection that sends nothing shows the user.
+    /// Fails if another user may receive the data for a proxy. An empty connection is enough to find the user.
     async fn check_proxy(&self, (host, port): &(String, u16)) -> Result<(), BoxError> {
         let patience = limits::seconds(PROVIDER_CONNECT_SECONDS_MAX);
-        // A proxy that cannot be reached gets nothing. The connection of the request then fails with its own error.
+        // Nothing is sent to a proxy that cannot be reached, and the connection of the request then fails with its own
+        // error.
         let Ok(Ok(stream)) = timeout(patience, TcpStream::connect((host.as_str(), *port))).await else {
             return Ok(());
         };
@@ -100,7 +101,7 @@ impl ReceiverCheck {
         tokio::task::spawn_blocking(move || check.check(server, ours)).await?
     }
 
-    /// Fails where another user may receive bytes that are sent from `ours` to `server`.
+    /// Fails if another user may receive bytes that are sent from `ours` to `server`.
     fn check(&self, server: SocketAddr, ours: SocketAddr) -> Result<(), BoxError> {
         match (self.lookup)(server, ours) {
             Receivers::Users(users) => match users.into_iter().find(|uid| !self.users.allow(*uid)) {
@@ -125,7 +126,7 @@ impl ReceiverCheck {
     }
 }
 
-/// The error of a server that belongs to a user that is not allowed.
+/// The error for a server of a user that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OtherUser {
     server: SocketAddr,
@@ -150,7 +151,7 @@ impl fmt::Display for OtherUser {
 
 impl std::error::Error for OtherUser {}
 
-/// The error of a connection that was reset before its check, so that it has no addresses.
+/// The error for a connection that was reset before its check, so that it has no addresses.
 #[derive(Debug)]
 pub(super) struct BrokenConnection;
 
@@ -205,7 +206,7 @@ where
     }
 
     fn call(&mut self, request: R) -> Self::Future {
-        // Nothing is connected before this is polled.
+        // The connection is made only when this future is polled.
         let connecting = self.connector.call(request);
         let ReceiverLayer { check, proxy } = self.layer.clone();
         Box::pin(async move {
@@ -236,13 +237,13 @@ const OVERFLOW_UID: u32 = 65_534;
 /// The default of `UID_MIN`.
 const UID_MIN: u32 = 1000;
 
-/// Bytes of a file of the system that are read: some ten thousand users.
+/// Most bytes that are read of a system file: about ten thousand users.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-/// The beginning of a file, or nothing.
+/// The beginning of a file; empty if it cannot be read.
 fn read_bounded(path: &str) -> String {
     let mut bytes = Vec::new();
-    // A missing file counts as empty, and then the defaults hold.
+    // A missing file counts as empty, so that the defaults apply.
     let _ = File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes));
     String::from_utf8_lossy(&bytes).into_owned()
 }
@@ -263,7 +264,8 @@ fn users(database: &str) -> impl Iterator<Item = (&str, u32)> {
     })
 }
 
-/// The id of a user, given by name or by the id itself: directory services have users that the file does not list.
+/// The id of a user that is given by name or by id. An id needs no entry in the file, because directory services have
+/// users that the file does not list.
 fn user_id(user: &str, database: &str) -> Option<u32> {
     let listed = users(database).find(|(name, _)| *name == user).map(|(_, uid)| uid);
     listed.or_else(|| user.parse().ok())

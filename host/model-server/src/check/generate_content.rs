@@ -79,7 +79,7 @@ pub(in super::super) fn check(body: &Value, signed: &[(&ScriptedCall, String)]) 
         unique(names, &format!("{place}.function_declarations: the names"))?;
     }
     let contents = list(&body["contents"], "contents")?;
-    // With a part of the conversation in a cache, the rest need not be whole.
+    // If a part of the conversation is in a cache, the rest need not be complete.
     if field(body, "cachedContent").is_null() {
         conversation(contents, signed)
     } else {
@@ -87,7 +87,7 @@ pub(in super::super) fn check(body: &Value, signed: &[(&ScriptedCall, String)]) 
     }
 }
 
-/// Fields are written in either of two cases.
+/// Fields may be written in camel case or snake case.
 fn field<'v>(value: &'v Value, camel: &str) -> &'v Value {
     value
         .get(camel)
@@ -174,7 +174,7 @@ fn schema(value: &Value, place: &str) -> Checked {
     if kind(value) == "ARRAY" && value["items"].is_null() {
         return Err(format!("{place}.items: missing field"));
     }
-    // An empty list of a protocol buffer is an absent one.
+    // Protocol buffers do not distinguish an empty list from an absent one.
     let required = match &value["required"] {
         Value::Array(names) => names.as_slice(),
         other => optional_list(other, &format!("{place}.required"))?,
@@ -208,9 +208,9 @@ fn parts<'v>(value: &'v Value, place: &str) -> Checked<&'v [Value]> {
                 "{place}.data: required oneof field 'data' must have one initialized field"
             ));
         }
-        // The API itself sends an empty text that carries nothing but a signature.
+        // The API itself sends an empty text that only carries a signature.
         if !part["text"].is_null() && field(part, "thoughtSignature").is_null() {
-            // White space is a text: LiteLLM sends some where all else is in a cache.
+            // White space counts as text: LiteLLM sends some if everything else is in a cache.
             if text(&part["text"], &format!("{place}.text"))?.is_empty() {
                 return Err(format!("{place}.text: must be non-empty"));
             }
@@ -303,7 +303,8 @@ fn answered(asked: &[&Value], responses: &[&Value], place: &str) -> Checked {
     }
 }
 
-/// A signature that came with a call must come back with it. The same call may have been made again without one.
+/// A signature that came with a call must come back with it. The same call may have been made again without a
+/// signature.
 fn signatures(contents: &[Value], signed: &[(&ScriptedCall, String)]) -> Checked {
     let parts = contents
         .iter()

@@ -165,7 +165,7 @@ fn tool_result(block: &Value, place: &str) -> Checked {
         .try_for_each(|(place, block)| words(&block["text"], &format!("{place}.text")).map(drop))
 }
 
-/// A signature of ours belongs to its thinking; others come from a script's own frames and are taken as they are.
+/// A signature that this server made must match its thinking. Others come from a script's own frames and are accepted.
 fn thinking(block: &Value, place: &str) -> Checked {
     object(block, place, &["type", "thinking", "signature"])?;
     let thinking = text(&block["thinking"], &format!("{place}.thinking"))?;
@@ -239,7 +239,7 @@ fn cache_marks(value: &Value) -> usize {
     match value {
         Value::Object(fields) => {
             let own = usize::from(fields.get("cache_control").is_some_and(|mark| !mark.is_null()));
-            // A field of this name in a schema or an input is no mark.
+            // A field of this name within a schema or an input is data, not a mark.
             let inner = fields
                 .iter()
                 .filter(|(key, _)| !matches!(key.as_str(), "input" | "input_schema"));

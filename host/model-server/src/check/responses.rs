@@ -130,15 +130,15 @@ fn message(item: &Value, place: &str) -> Checked {
     })
 }
 
-/// Nothing is stored, so that the encrypted content is all that the server knows. Ours belongs to its summary; others
-/// come from a script's own frames and are taken as they are.
+/// Nothing is stored, so the encrypted content is all that the server knows. Content that this server made must match
+/// its summary; other content comes from a script's own frames and is accepted.
 fn reasoning(item: &Value, next: Option<&Value>, place: &str) -> Checked {
     object(
         item,
         place,
         &["type", "id", "summary", "content", "encrypted_content", "status"],
     )?;
-    // Clients that store nothing may leave the identifier out.
+    // Clients that store nothing may leave out the identifier.
     let id = match &item["id"] {
         Value::Null => "without an id",
         id => text(id, &format!("{place}.id"))?,

@@ -1,6 +1,6 @@
 //! Remembers model lists for a few minutes, so that frequent questions cost the provider nothing.
 //!
-//! A list belongs to an address and a key; of the key only a fingerprint is kept. A provider that cannot be asked has
+//! A list belongs to an address and a key; only a fingerprint of the key is kept. A provider that cannot be asked gets
 //! an empty list, and is asked again soon.
 
 use std::collections::HashMap;
@@ -47,12 +47,13 @@ struct CachedModels {
 }
 
 impl ModelCache {
-    /// The models that the provider offers: discovered within 2 seconds, or remembered; none where it cannot be asked.
+    /// The models that the provider offers: discovered within 2 seconds, or remembered. Empty if the provider cannot be
+    /// asked.
     pub async fn of(&self, settings: &ProviderSettings) -> Vec<String> {
         self.of_with(settings, &Options::default()).await
     }
 
-    /// Like [`Self::of`], by way of a proxy where the options name one.
+    /// Like [`Self::of`], through a proxy if the options name one.
     pub async fn of_with(&self, settings: &ProviderSettings, options: &Options) -> Vec<String> {
         let slot = self.slot(self.key(settings));
         let mut entry = slot.lock().await;
@@ -86,7 +87,7 @@ impl ModelCache {
     fn slot(&self, key: Key) -> Slot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if !slots.contains_key(&key) && slots.len() >= MODEL_CACHE_ENTRIES_MAX {
-            // A task that waits on a slot keeps it until the answer. Only changes of keys make so many slots.
+            // A task that waits on a slot keeps it alive until the answer. Only changed keys make this many slots.
             slots.clear();
         }
         Arc::clone(slots.entry(key).or_default())
