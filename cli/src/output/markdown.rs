@@ -4,6 +4,7 @@
 //! here; how one looks is `render`'s. Text is cleaned of control characters before anything else sees it.
 
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/fuzz/entries/markdown.rs"]
 pub(crate) mod fuzz;
 mod render;
 mod table;

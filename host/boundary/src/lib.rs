@@ -25,6 +25,7 @@ mod exchange;
 mod failure;
 mod files;
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/fuzz/entries/boundary.rs"]
 pub mod fuzz;
 mod globs;
 mod guard;

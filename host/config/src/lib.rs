@@ -21,6 +21,7 @@ use tool_core::text::nearest_key;
 
 mod edit;
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/fuzz/entries/config.rs"]
 pub mod fuzz;
 mod layer;
 mod live;

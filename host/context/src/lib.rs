@@ -22,6 +22,7 @@ mod entry;
 mod exact;
 mod file_match;
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/fuzz/entries/context.rs"]
 pub mod fuzz;
 pub mod history;
 mod index;

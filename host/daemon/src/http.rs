@@ -9,6 +9,7 @@ mod body;
 mod changes;
 pub(crate) mod error;
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/fuzz/entries/http.rs"]
 pub(crate) mod fuzz;
 mod gate;
 mod listener;

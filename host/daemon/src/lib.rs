@@ -21,6 +21,7 @@ pub mod daemon;
 #[path = "../../session/src/tests/fakes.rs"]
 mod fakes;
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/fuzz/entries/daemon.rs"]
 pub mod fuzz;
 pub mod http;
 mod mcp;

@@ -17,6 +17,7 @@ mod context_size;
 mod credentials;
 mod failure;
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/fuzz/entries/provider.rs"]
 pub mod fuzz;
 mod generate_content;
 mod http;

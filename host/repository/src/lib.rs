@@ -14,6 +14,7 @@ pub mod file_role;
 mod fingerprint;
 pub mod foreign;
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/fuzz/entries/repository.rs"]
 pub mod fuzz;
 pub mod git_file;
 pub mod git_settings;

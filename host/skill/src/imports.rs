@@ -4,6 +4,7 @@
 //! only this code knows exactly what is about to happen.
 
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/fuzz/entries/imports.rs"]
 pub(super) mod fuzz;
 mod git;
 mod git_commit;

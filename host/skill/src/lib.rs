@@ -7,6 +7,7 @@
 pub mod cases;
 mod compile;
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/fuzz/entries/skill.rs"]
 pub mod fuzz;
 pub mod helper;
 mod imports;

@@ -9,6 +9,7 @@ mod diff;
 mod edits;
 mod file_encoding;
 #[cfg(any(test, fuzzing))]
+#[path = "../../../tests/fuzz/entries/edits.rs"]
 mod fuzz;
 mod newlines;
 mod placeholder;

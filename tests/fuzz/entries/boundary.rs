@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{RawArguments, arguments, component};
 use input::Input;
 
-#[path = "../../../tests/fuzz/input.rs"]
+#[path = "../input.rs"]
 mod input;
 
 /// A component is refused with a bounded sentence or has a surface.
@@ -47,7 +47,7 @@ pub fn arguments(bytes: &[u8]) {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/fuzz/replay.rs"]
+#[path = "../replay.rs"]
 mod replay;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Entry points of the fuzz targets in `tests/fuzz`, which feed hostile bytes to parsers and check invariants.
 //!
-//! Each entry is beside the code that it tests, because that is private to its module. It takes any bytes, and panics
+//! Each entry is a module of the crate that it tests, because the code is private there. It takes any bytes, and panics
 //! if an invariant does not hold. The product never calls an entry; a test replays the stored corpora through the
 //! same table.
 
@@ -28,7 +28,7 @@ pub fn run(name: &str, bytes: &[u8]) {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/fuzz/replay.rs"]
+#[path = "../replay.rs"]
 mod replay;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::operation::citations::CITATIONS_MAX;
 use input::Input;
 use tool_repository::file_role;
 
-#[path = "../../../tests/fuzz/input.rs"]
+#[path = "../input.rs"]
 mod input;
 
 /// Names for every syntax and every manifest that is known.
@@ -98,7 +98,7 @@ pub fn sources(bytes: &[u8]) {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/fuzz/replay.rs"]
+#[path = "../replay.rs"]
 mod replay;
 
 #[cfg(test)]

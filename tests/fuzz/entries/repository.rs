@@ -12,7 +12,7 @@ use super::rules::fold;
 use super::{EntryKind, Options, Repository, Rules, normalise, path, secrets};
 use input::Input;
 
-#[path = "../../../tests/fuzz/input.rs"]
+#[path = "../input.rs"]
 mod input;
 
 /// Content of every hidden file in the test's tree, and of the file outside.
@@ -214,7 +214,7 @@ fn open(root: &Path) -> Arc<Repository> {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/fuzz/replay.rs"]
+#[path = "../replay.rs"]
 mod replay;
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use input::{Input, pieces};
 use tool_config::{Api, ProviderSettings, Secret};
 use tool_core::api::ProviderName;
 
-#[path = "../../../tests/fuzz/input.rs"]
+#[path = "../input.rs"]
 mod input;
 
 /// The key that no reader may ever see.
@@ -215,7 +215,7 @@ fn bytes_of(event: &ProviderEvent) -> usize {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/fuzz/replay.rs"]
+#[path = "../replay.rs"]
 mod replay;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use toml_edit::DocumentMut;
 use super::{Common, Environment, FORWARDED, Init, edit, origin, parse, resolve};
 use input::Input;
 
-#[path = "../../../tests/fuzz/input.rs"]
+#[path = "../input.rs"]
 mod input;
 
 /// Nothing panics, no list of settings shows a key, and what `tool init` leaves can be read where it could before.
@@ -74,7 +74,7 @@ fn environment(text: &str) -> Environment {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/fuzz/replay.rs"]
+#[path = "../replay.rs"]
 mod replay;
 
 #[cfg(test)]

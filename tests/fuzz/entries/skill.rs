@@ -5,7 +5,7 @@ use input::Input;
 use tool_repository::changes::{FileChange, FileState};
 use tool_repository::diff;
 
-#[path = "../../../tests/fuzz/input.rs"]
+#[path = "../input.rs"]
 mod input;
 
 /// Checks that a diff counts its lines correctly, and turns the old content into the new one.
@@ -107,7 +107,7 @@ fn range(header: &[u8]) -> (usize, usize) {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/fuzz/replay.rs"]
+#[path = "../replay.rs"]
 mod replay;
 
 #[cfg(test)]
