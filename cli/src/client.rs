@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use host::api::{BackendStatus, ErrorBody, ErrorKind, Event, Problem, Stopping};
 use host::config::{self, Environment};
 use host::daemon::{self, ConnectError, ReachedDaemon, Record};
+use host::provider::sse::{Frame, Framer};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -527,9 +528,9 @@ const END_TIME: Duration = Duration::from_millis(100);
 pub(crate) struct Events {
     daemon: ReachedDaemon,
     body: Incoming,
-    buffer: BytesMut,
-    /// Length of the prefix of the buffer that has no line end.
-    looked: usize,
+    framer: Framer,
+    /// Frames that are read and not yet taken.
+    frames: std::vec::IntoIter<Frame>,
     secret: Option<String>,
     session: Option<String>,
 }
@@ -542,8 +543,8 @@ impl Events {
             secret: header("x-approval-secret"),
             session: header("x-session-id"),
             body: response.into_body(),
-            buffer: BytesMut::new(),
-            looked: 0,
+            framer: Framer::default(),
+            frames: Vec::new().into_iter(),
         }
     }
 
@@ -572,38 +573,26 @@ impl Events {
         self.secret.clone().unwrap_or_default()
     }
 
-    /// The next event; `None` at the end of the stream. Comments and unknown event types are skipped.
+    /// The next event; `None` at the end of the stream. Unknown event types are skipped.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
-            while let Some(line) = self.take_line() {
-                let Some(data) = line.strip_prefix(b"data:") else {
-                    continue;
-                };
-                if let Ok(event) = serde_json::from_slice(data) {
-                    return Ok(Some(event));
-                }
+            let mut events = self.frames.by_ref().map(|frame| serde_json::from_str(&frame.data));
+            if let Some(event) = events.find_map(Result::ok) {
+                return Ok(Some(event));
             }
             match self.body.frame().await {
                 Some(Ok(frame)) => {
                     if let Some(data) = frame.data_ref() {
-                        self.buffer.extend_from_slice(data);
+                        let mut frames = Vec::new();
+                        let fed = self.framer.feed(data, &mut frames);
+                        fed.map_err(|error| broken(&error))?;
+                        self.frames = frames.into_iter();
                     }
                 }
                 Some(Err(error)) => return Err(lost(&self.daemon, &error).await),
                 None => return Ok(None),
             }
         }
-    }
-
-    fn take_line(&mut self) -> Option<BytesMut> {
-        let Some(end) = self.buffer[self.looked..].iter().position(|&byte| byte == b'\n') else {
-            self.looked = self.buffer.len();
-            return None;
-        };
-        let end = end + std::mem::take(&mut self.looked);
-        let mut line = self.buffer.split_to(end + 1);
-        line.truncate(end);
-        Some(line)
     }
 }
 

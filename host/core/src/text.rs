@@ -168,6 +168,20 @@ pub fn percent_encode(text: &str, unreserved: &str) -> String {
     encoded
 }
 
+/// Decodes a percent-encoded text. `None` if a `%` begins no byte, or if the bytes are not UTF-8.
+pub fn percent_decode(text: &str) -> Option<String> {
+    let mut parts = text.split('%');
+    let mut bytes = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let digits = part
+            .get(..2)
+            .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        bytes.extend_from_slice(&part.as_bytes()[2..]);
+    }
+    String::from_utf8(bytes).ok()
+}
+
 /// The known name that is most similar to an unknown one, if it is similar enough.
 pub fn nearest<'k>(unknown: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     known

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::error::ApiError;
 use crate::api::{ErrorKind, Problem};
 use crate::limits;
-use crate::text::nearest_key;
+use crate::text::{nearest_key, percent_decode};
 
 /// Bytes that are read of a body that is already too large. A client that is still sending would otherwise see a
 /// broken connection instead of the answer.
@@ -71,28 +71,12 @@ impl<S: Send + Sync> FromRequestParts<S> for PathOf {
 /// something that the client did not mean.
 pub(super) fn check_encoding(uri: &Uri) -> Result<(), Problem> {
     for (what, text) in [("path", uri.path()), ("query", uri.query().unwrap_or_default())] {
-        if !is_well_encoded(text) {
+        if percent_decode(text).is_none() {
             let message = format!("Invalid {what}: `{text}` is not UTF-8 in percent-encoding");
             return Err(Problem::new(ErrorKind::InvalidRequest, message));
         }
     }
     Ok(())
-}
-
-fn is_well_encoded(text: &str) -> bool {
-    let mut parts = text.split('%');
-    let mut bytes = parts.next().unwrap_or_default().as_bytes().to_vec();
-    for part in parts {
-        let digits = part
-            .get(..2)
-            .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) else {
-            return false;
-        };
-        bytes.push(byte);
-        bytes.extend_from_slice(&part.as_bytes()[2..]);
-    }
-    std::str::from_utf8(&bytes).is_ok()
 }
 
 /// Refuses query parameters, for routes without any: a client that sends one expects an effect.

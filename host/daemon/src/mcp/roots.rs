@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use super::McpSession;
 use crate::api::{ErrorKind, Problem};
 use crate::limits;
+use crate::text::percent_decode;
 
 /// Cached result of the check against a client's roots.
 #[derive(Default)]
@@ -91,18 +92,7 @@ fn place(uri: &str) -> Option<PathBuf> {
     let path = uri.strip_prefix("file://")?;
     let path = path.strip_prefix("localhost").unwrap_or(path);
     let path = path.starts_with('/').then_some(path)?;
-    decoded(path).map(PathBuf::from)
-}
-
-/// Decodes percent-encoding in a path.
-fn decoded(path: &str) -> Option<String> {
-    let mut parts = path.split('%');
-    let mut bytes = parts.next()?.as_bytes().to_vec();
-    for part in parts {
-        bytes.push(u8::from_str_radix(part.get(..2)?, 16).ok()?);
-        bytes.extend_from_slice(&part.as_bytes()[2..]);
-    }
-    String::from_utf8(bytes).ok()
+    percent_decode(path).map(PathBuf::from)
 }
 
 #[cfg(test)]
@@ -120,6 +110,7 @@ mod tests {
             "/r",
             "file:///%zz",
             "file:///%ff",
+            "file:///%+f",
             "file:///%2",
         ] {
             assert_eq!(is(wrong), None, "{wrong}");
