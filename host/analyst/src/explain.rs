@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::commands::{build_root, stating_documents};
 use super::evidence::{Brief, Evidence, Listed, lines};
@@ -119,45 +119,25 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
         }
         calls.push(call("log", 1, "git_diff", &arguments));
     }
-    if let Some(pattern) = central::import_pattern(survey.main_language()) {
-        let arguments = json!({
-            "pattern": pattern,
-            "path": brief.target,
-            "globs": globs_of(survey.main_language()),
-            "limit": LINES_MAX,
-            "case": "sensitive"
-        });
-        calls.push(call("imported", 1, "search_code", &arguments));
+    let search = |purpose: &str, number: usize, pattern: &str, globs: Value, limit: usize| {
+        let path = &brief.target;
+        let arguments = json!({"pattern": pattern, "path": path, "globs": globs, "limit": limit, "case": "sensitive"});
+        call(purpose, number, "search_code", &arguments)
+    };
+    let language = survey.main_language();
+    let globs = || json!(globs_of(language));
+    if let Some(pattern) = central::import_pattern(language) {
+        calls.push(search("imported", 1, pattern, globs(), LINES_MAX));
     }
-    if survey.main_language() == Some("Elixir") {
-        let arguments = json!({
-            "pattern": r"^\s*@moduledoc\s+false",
-            "path": brief.target,
-            "globs": ["*.ex"],
-            "limit": LINES_MAX,
-            "case": "sensitive"
-        });
-        calls.push(call("hidden", 1, "search_code", &arguments));
+    if language == Some("Elixir") {
+        let pattern = r"^\s*@moduledoc\s+false";
+        calls.push(search("hidden", 1, pattern, json!(["*.ex"]), LINES_MAX));
     }
-    if let Some(pattern) = main_pattern(survey.main_language()) {
-        let arguments = json!({
-            "pattern": pattern,
-            "path": brief.target,
-            "globs": globs_of(survey.main_language()),
-            "limit": LINES_MAX,
-            "case": "sensitive"
-        });
-        calls.push(call("mains", 1, "search_code", &arguments));
+    if let Some(pattern) = main_pattern(language) {
+        calls.push(search("mains", 1, pattern, globs(), LINES_MAX));
     }
-    for (number, (_, pattern)) in patterns(survey).iter().enumerate() {
-        let arguments = json!({
-            "pattern": pattern,
-            "path": brief.target,
-            "globs": globs_of(survey.main_language()),
-            "limit": 1,
-            "case": "sensitive"
-        });
-        calls.push(call("pattern", number + 1, "search_code", &arguments));
+    for (number, &(_, pattern)) in patterns(survey).iter().enumerate() {
+        calls.push(search("pattern", number + 1, pattern, globs(), 1));
     }
     calls
 }
