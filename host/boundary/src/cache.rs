@@ -4,15 +4,16 @@
 //! program itself, or from a file in a folder that only this user can write (mode 0700), whose content is what this
 //! program wrote (a digest precedes it). Code that does not load is compiled again.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder};
 use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 use super::engine::{NativeComponent, Runtime};
 use crate::limits;
+use tool_repository::{check_private, open_private};
 
 /// First bytes of a cache file; the number changes with the format.
 const MAGIC: &[u8; 16] = b"tool compiled 1\n";
@@ -103,15 +104,14 @@ impl Cache {
 /// Reads compiled code; `None` if there is none.
 fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let file = match open(path) {
+    let file = match open_private(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
     // The folder is checked too: whoever can write it can replace the file.
     check_private(&fs::symlink_metadata(folder)?)?;
     let metadata = file.metadata()?;
-    check_private(&metadata)?;
-    if !metadata.is_file() || metadata.len() > limits::COMPILED_BYTES_MAX {
+    if metadata.len() > limits::COMPILED_BYTES_MAX {
         return Err(std::io::Error::other("it is not a cache file"));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
@@ -127,27 +127,9 @@ fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-fn open(path: &Path) -> std::io::Result<File> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)
-}
-
-/// Fails unless this user owns the file and no other user can write it.
-fn check_private(metadata: &fs::Metadata) -> std::io::Result<()> {
-    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    if is_ours && metadata.mode() & 0o022 == 0 && !metadata.is_symlink() {
-        Ok(())
-    } else {
-        Err(std::io::Error::other("others than this user can write it"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
 

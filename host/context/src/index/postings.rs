@@ -20,10 +20,9 @@ use std::sync::{Arc, OnceLock};
 
 use super::catalogue::ContentDigest;
 use super::pattern::TrigramQuery;
-use super::store::{self, DiskVersion, Store};
+use super::store::{DiskVersion, Store};
 use crate::codec;
-
-use tool_repository::Identity;
+use tool_repository::{Identity, check_private, open_private};
 
 pub(super) use segment::{PostedDocument, PostingKey, Segment};
 
@@ -199,14 +198,14 @@ impl Store {
     }
 
     fn try_load_postings(&self, kind: PostingsKind) -> Option<Postings> {
-        store::check_private(&fs::symlink_metadata(self.folder()).ok()?).ok()?;
-        let file = store::open(&self.folder().join(kind.list())).ok()?;
+        check_private(&fs::symlink_metadata(self.folder()).ok()?).ok()?;
+        let file = open_private(&self.folder().join(kind.list())).ok()?;
         let version = DiskVersion::of(&file.metadata().ok()?);
         let mut bytes = Vec::new();
         file.take(LIST_BYTES_MAX).read_to_end(&mut bytes).ok()?;
         let generations = self.decode_list(&bytes)?;
         let segment = |generation: u64| {
-            let file = store::open(&self.folder().join(kind.segment(generation))).ok()?;
+            let file = open_private(&self.folder().join(kind.segment(generation))).ok()?;
             Segment::open(file, generation).map(Arc::new)
         };
         let segments = generations.into_iter().filter_map(segment).collect();
@@ -397,7 +396,7 @@ impl PostingsWriter<'_> {
             .mode(0o600)
             .open(&path)?;
         let made = write(file, generation).and_then(|()| {
-            let segment = Segment::open(store::open(&path)?, generation);
+            let segment = Segment::open(open_private(&path)?, generation);
             segment.ok_or_else(|| io::Error::other("the segment cannot be read after it was written"))
         });
         if made.is_err() {

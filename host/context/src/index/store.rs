@@ -21,7 +21,7 @@ use super::catalogue::{Catalogue, ContentDigest, FileRecord, RecordExtent};
 use super::postings::{self, PostedDocument};
 use crate::codec::checksum;
 use crate::history::{HISTORY_BYTES_MAX, History};
-use tool_repository::Identity;
+use tool_repository::{Identity, check_private, open_private};
 
 const CATALOGUE: &str = "catalogue";
 const LOCK: &str = "lock";
@@ -113,7 +113,7 @@ impl Store {
     /// Loads the catalogue, and opens its records.
     pub(super) fn load(&self) -> Option<(Catalogue, DiskVersion)> {
         check_private(&fs::symlink_metadata(&self.folder).ok()?).ok()?;
-        let file = open(&self.folder.join(CATALOGUE)).ok()?;
+        let file = open_private(&self.folder.join(CATALOGUE)).ok()?;
         let version = DiskVersion::of(&file.metadata().ok()?);
         if version.bytes > CATALOGUE_BYTES_MAX {
             return None;
@@ -121,7 +121,7 @@ impl Store {
         let mut bytes = Vec::with_capacity(usize::try_from(version.bytes).ok()?);
         file.take(CATALOGUE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
         let mut catalogue = Catalogue::decode(&bytes, self.root)?;
-        let records = open(&self.records(catalogue.generation)).ok()?;
+        let records = open_private(&self.records(catalogue.generation)).ok()?;
         if records.metadata().ok()?.len() < catalogue.records_bytes {
             return None;
         }
@@ -132,7 +132,7 @@ impl Store {
 
     pub(super) fn load_history(&self) -> Option<History> {
         check_private(&fs::symlink_metadata(&self.folder).ok()?).ok()?;
-        let file = open(&self.folder.join(HISTORY)).ok()?;
+        let file = open_private(&self.folder.join(HISTORY)).ok()?;
         if file.metadata().ok()?.len() > HISTORY_BYTES_MAX {
             return None;
         }
@@ -427,7 +427,7 @@ impl<'a> RecordWriter<'a> {
         self.entries.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         let records = match (self.appends, &self.base.records) {
             (true, Some(records)) => Arc::clone(records),
-            _ => Arc::new(open(&self.path)?),
+            _ => Arc::new(open_private(&self.path)?),
         };
         Ok(Catalogue::new(self.entries, self.generation, self.end, Some(records)))
     }
@@ -484,29 +484,4 @@ fn make_private(folder: &Path) -> io::Result<()> {
         check_private(&fs::symlink_metadata(folder)?)?;
     }
     Ok(())
-}
-
-pub(super) fn open(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags.bits().cast_signed())
-        .open(path)?;
-    let metadata = file.metadata()?;
-    check_private(&metadata)?;
-    if metadata.is_file() {
-        Ok(file)
-    } else {
-        Err(io::Error::other("it is not a file"))
-    }
-}
-
-/// Fails unless this user owns a file or folder and no other user can write it.
-pub(super) fn check_private(metadata: &fs::Metadata) -> io::Result<()> {
-    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    if is_ours && metadata.mode() & 0o022 == 0 && !metadata.is_symlink() {
-        Ok(())
-    } else {
-        Err(io::Error::other("others than this user can write it"))
-    }
 }
