@@ -429,13 +429,13 @@ fn undone<'a>(summaries: impl Iterator<Item = &'a Summary>) -> BTreeMap<&'a str,
     undone
 }
 
-/// True where a session left something that `tool undo` without a name may come to.
+/// True if `tool undo` without a name may choose this session: it changed files and is not undone.
 pub fn can_be_undone(summary: &Summary, undone: &BTreeSet<&str>) -> bool {
     let is_undo = matches!(summary.start.work, Work::Undo(_));
     !is_undo && !undone.contains(summary.id()) && !summary.files_modified().is_empty()
 }
 
-/// The sessions that are wholly undone, by undos that are not undone themselves.
+/// Sessions that were completely undone, by undos that were not undone themselves.
 pub fn find_undone<'a>(newest_first: &[&'a Summary]) -> BTreeSet<&'a str> {
     let mut undone = BTreeSet::new();
     for summary in newest_first {

@@ -1,6 +1,6 @@
-//! JUnit XML, as pytest, Maven, Gradle, CTest, Meson, PHPUnit and many others write it.
+//! Reads JUnit XML, as pytest, Maven, Gradle, CTest, Meson, PHPUnit and many others write it.
 //!
-//! Test cases are counted one by one: the sums in the attributes of a suite differ from writer to writer.
+//! Test cases are counted one by one, because the sums in the attributes of a suite differ between writers.
 
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
@@ -9,13 +9,13 @@ use skill_details::TestCounts;
 use crate::text::{dedent, lines_of};
 use crate::{FailedTest, TestResults};
 
-/// Open elements of one file. Real files have six.
+/// Limit for the depth of elements. Real files have six levels.
 const DEPTH_MAX: usize = 64;
-/// Bytes of the text of one failure that are kept.
+/// Limit for the text of a failure in bytes.
 const TEXT_BYTES_MAX: usize = 16 << 10;
 
-/// Reads files one after the other. A file that is no XML, or holds no test, counts as an error of its own: a run
-/// whose results cannot be read has not passed.
+/// Reads several files. A file that is not XML, or has no test, counts as an error: a run whose results cannot be
+/// read has not passed.
 pub(super) fn read(files: &[String]) -> TestResults {
     let mut results = TestResults::default();
     if files.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn read(files: &[String]) -> TestResults {
     results
 }
 
-/// A test case that is being read.
+/// A test case during parsing.
 #[derive(Default)]
 struct OpenCase {
     name: String,
@@ -100,7 +100,7 @@ fn read_file(text: &str, counts: &mut TestCounts, failed: &mut Vec<FailedTest>) 
     }
 }
 
-/// The character of `&lt;` or `&#10;`. Entities that a file defines itself are not expanded.
+/// The character of `&lt;` or `&#10;`. Entities that the file itself defines are not expanded.
 fn resolve(name: &str) -> String {
     let coded = name.strip_prefix('#').and_then(|code| match code.strip_prefix('x') {
         Some(code) => u32::from_str_radix(code, 16).ok(),
@@ -125,7 +125,7 @@ fn push_text(case: Option<&mut OpenCase>, piece: &str) {
     }
 }
 
-/// Takes note of an element. True for one whose text describes a failure.
+/// Records an element. Returns true if its text describes a failure.
 fn open(element: &BytesStart<'_>, case: &mut Option<OpenCase>) -> bool {
     let outcome = match element.local_name().as_ref() {
         "testcase" => {
@@ -133,7 +133,7 @@ fn open(element: &BytesStart<'_>, case: &mut Option<OpenCase>) -> bool {
             let parts: Vec<String> = name.into_iter().flatten().filter(|part| !part.is_empty()).collect();
             *case = Some(OpenCase {
                 name: parts.join("::"),
-                // CTest and Meson say in an attribute that a test did not run.
+                // CTest and Meson mark a test that did not run in an attribute.
                 outcome: match attribute(element, "status").as_deref() {
                     Some("notrun" | "disabled") => CaseOutcome::Skipped,
                     _ => CaseOutcome::Passed,
