@@ -134,7 +134,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// No preview of the repository has proposals.
     pub async fn newest_preview(&self, repository: &str) -> Result<String, Problem> {
         let (summaries, repository) = (self.summaries(), repository.to_owned());
         blocking(move || {

@@ -43,7 +43,7 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// There is none.
+    /// No session of the repository can be undone.
     pub async fn newest_change(&self, repository: &str) -> Result<String, Problem> {
         let (summaries, home, repository) = (self.summaries(), self.home.clone(), repository.to_owned());
         blocking(move || {
