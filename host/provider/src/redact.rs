@@ -1,8 +1,8 @@
-//! Keeps keys out of what people read: errors, notices, the reason of a wait.
+//! Keeps keys out of what people read: errors, notices and the reason of a wait.
 //!
-//! A provider's own words may quote what we sent. Four nets, each enough by itself for most of them: the literal key
-//! (also the beginning of one that was cut off), the header that carries a key, the field that is named like one, and
-//! the rules of `redaction` for the keys of any service.
+//! A provider's own words may quote what we sent. Four rules overlap, so that most keys are caught by more than one:
+//! the literal key (also its beginning, if it was cut off), the header that carries a key, the field that is named like
+//! a key, and the rules of `redaction` for the keys of any service.
 
 use std::sync::LazyLock;
 
@@ -12,26 +12,26 @@ use super::ProviderEvent;
 use tool_config::ProviderSettings;
 use tool_core::redaction;
 
-/// Shorter keys are placeholders: `x`, usual with local servers, stands in every other word.
+/// Shorter keys are placeholders such as `x`, usual with local servers, which occur in many words.
 const SECRET_BYTES_MIN: usize = 8;
 
-/// The beginning of a key that is as long is more than the prefix by which vendors mark their keys.
+/// A beginning of this length is longer than the prefix by which vendors mark their keys.
 const PREFIX_BYTES_MIN: usize = 12;
 
 const MASK: &str = "***";
 
-/// Headers and fields that carry a key, with what stands behind them.
+/// Headers and fields that carry a key, with the value that follows them.
 static NAMED: LazyLock<Regex> = LazyLock::new(|| {
     let names = "authorization|x-(?:goog-)?api-key|api[-_ ]?key(?: provided)?|access[-_]token|client[-_]secret";
     let value = r#"(?:(?:bearer|basic)\s+)?[^\s"'\\,;&)}\]]+"#;
     Regex::new(&format!(r#"(?i)\b({names})(["'\\]*\s*[:=]\s*["'\\]*){value}"#)).expect("the pattern is valid")
 });
 
-/// A key in a query, and a bearer token wherever it stands.
+/// A key in a query, and a bearer token anywhere.
 static LOOSE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)([?&]key=|\bbearer\s+)[A-Za-z0-9._~+/=%-]{8,}").expect("the pattern is valid"));
 
-/// The text without the key that we sent, without the password of the URL, and without what looks like either.
+/// The text without the key that we sent, the password of the URL, and anything that looks like either.
 pub(super) fn scrubbed(text: &str, settings: &ProviderSettings) -> String {
     let mut text = text.to_owned();
     for secret in secrets(settings) {
@@ -42,7 +42,7 @@ pub(super) fn scrubbed(text: &str, settings: &ProviderSettings) -> String {
     redaction::mask(&text).into_owned()
 }
 
-/// The key, the values of extra headers and the password of the URL, each also as it stands in JSON.
+/// The key, the values of extra headers and the password of the URL, each also in its JSON-escaped form.
 fn secrets(settings: &ProviderSettings) -> impl Iterator<Item = String> {
     let keys: Vec<String> = settings.secrets().map(str::to_owned).collect();
     let url = reqwest::Url::parse(&settings.url).ok();
@@ -58,8 +58,8 @@ fn secrets(settings: &ProviderSettings) -> impl Iterator<Item = String> {
         })
 }
 
-/// Keeps the literal key out of an answer, where a gateway or a template echoes what we sent. Of a text that comes in
-/// pieces it holds back what may be the beginning of a key, and nothing else.
+/// Removes the literal key from an answer, if a gateway or a template echoes what we sent. The text comes in pieces, so
+/// what may be the beginning of a key is held back, and nothing else.
 pub(super) struct Shield {
     secrets: Vec<String>,
     text: String,
@@ -99,7 +99,7 @@ impl Shield {
         }
     }
 
-    /// Returns the text that was held back, once nothing more can come.
+    /// Returns the text that was held back, when nothing more can come.
     pub(super) fn end(&mut self) -> Vec<ProviderEvent> {
         let held = [self.release(Self::take_reasoning), self.release(Self::take_text)];
         held.into_iter().flatten().collect()

@@ -8,17 +8,17 @@ use super::failure::Failure;
 use super::retry_after::longest;
 use crate::limits::PROVIDER_ATTEMPTS_MAX;
 
-/// Wait before the next attempt; none where there is none. `attempt` counts from 1 and has just failed; `jitter` lies
-/// in 0 to 1.
+/// Wait before the next attempt; `None` if there is none. `attempt` counts from 1 and has just failed; `jitter` is from
+/// 0 to 1.
 pub(super) fn delay(failure: &Failure, attempt: u32, base: Duration, jitter: f64) -> Option<Duration> {
     if attempt >= PROVIDER_ATTEMPTS_MAX || !failure.is_retryable() {
         return None;
     }
     let backoff = base * 2_u32.pow(attempt - 1);
-    // Between half and the whole: clients that failed together must not come back together.
+    // Random between half and the whole wait, so that clients that failed together do not return together.
     let backoff = backoff.mul_f64(0.5 + jitter.clamp(0.0, 1.0) / 2.0);
     let wait = failure.retry_after.unwrap_or(backoff.min(longest()));
-    // A longer wait is the user's to decide.
+    // A longer wait is left to the user.
     (wait <= longest()).then_some(wait)
 }
 

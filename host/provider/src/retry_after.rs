@@ -1,4 +1,4 @@
-//! The wait that a server asks for before the next attempt: in seconds, milliseconds or as a date.
+//! Reads the wait that a server asks for before the next attempt: in seconds, milliseconds or as a date.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub(super) fn retry_after(header: Option<&str>, header_ms: Option<&str>, now: Da
     Some(bounded((date.with_timezone(&Utc) - now).as_seconds_f64()))
 }
 
-/// A wait within bounds, whatever the server says.
+/// Bounds a wait, whatever the server says.
 pub(super) fn bounded(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds)
         .unwrap_or(if seconds > 0.0 { WAIT_MAX } else { Duration::ZERO })
@@ -33,7 +33,7 @@ pub(super) fn bounded(seconds: f64) -> Duration {
 /// Longest wait that a message names: a year.
 const WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// The longest wait before the engine itself tries again.
+/// Longest wait after which the engine tries again by itself.
 pub(super) fn longest() -> Duration {
     Duration::from_secs(PROVIDER_RETRY_SECONDS_MAX)
 }

@@ -1,5 +1,5 @@
-//! Certificate authorities for TLS: those of the machine, and the embedded ones of Mozilla on a machine that has none, such
-//! as a minimal container.
+//! Certificate authorities for TLS: those of the machine, or the embedded ones of Mozilla if the machine has none, as
+//! in a minimal container.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use reqwest::{Certificate, ClientBuilder};
 
-/// Makes a client trust the embedded authorities where the machine has none.
+/// Makes a client trust the embedded authorities if the machine has none.
 pub fn use_roots(builder: ClientBuilder) -> ClientBuilder {
     if machine_has_roots() {
         return builder;
@@ -28,7 +28,7 @@ pub fn use_authorities(
     NamedAuthorities::of(None, environment).use_in(builder)
 }
 
-/// The embedded authorities as DER where the machine has none; else nothing.
+/// The embedded authorities as DER if the machine has none; otherwise empty.
 pub fn missing_roots() -> Vec<Vec<u8>> {
     if machine_has_roots() {
         return Vec::new();
@@ -39,9 +39,9 @@ pub fn missing_roots() -> Vec<Vec<u8>> {
 /// Authorities that the user names: in the settings of a provider, and in the variables of a call.
 #[derive(Debug)]
 pub(super) struct NamedAuthorities<'a> {
-    /// `ca_file`: beside the others.
+    /// `ca_file`: trusted in addition to the others.
     own: Option<&'a Path>,
-    /// `SSL_CERT_FILE` of the caller, and the list `SSL_CERT_DIR`: in place of the machine's.
+    /// `SSL_CERT_FILE` of the caller, and the list `SSL_CERT_DIR`: trusted instead of the machine's.
     file: Option<&'a Path>,
     directories: Vec<&'a Path>,
 }

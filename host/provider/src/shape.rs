@@ -1,12 +1,12 @@
-//! The user's options in the form of each wire: reasoning, temperature, and the bound of the output.
+//! Puts the user's options into the form of each wire: reasoning, temperature, and the bound of the output.
 //!
-//! An option that is not set leaves no trace in a request, so that a server that does not know it is not asked about it.
+//! An option that is not set does not appear in a request, because some servers refuse options that they do not know.
 
 use serde_json::{Value, json};
 
 use tool_config::{Effort, Quirks, Reasoning, RequestOptions};
 
-/// Fewest tokens of thinking that the Messages wire takes, and the fewest that are left for the answer.
+/// Fewest tokens of thinking that the Messages wire accepts, and fewest that are left for the answer.
 const MESSAGES_THINKING_MIN: u64 = 1024;
 
 /// Chat Completions.
@@ -30,7 +30,7 @@ pub(super) fn shape_chat(body: &mut Value, options: &RequestOptions, quirks: &Qu
 /// How a model of the Messages API thinks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MessagesThinking {
-    /// False once the model has refused to decide by itself how much it thinks.
+    /// False once the model has refused to choose by itself how much it thinks.
     pub(super) is_adaptive: bool,
     /// False once the server has refused to show it.
     pub(super) is_shown: bool,
@@ -39,7 +39,7 @@ pub(super) struct MessagesThinking {
 }
 
 impl MessagesThinking {
-    /// Thinking as the model decides. Current models show it only where they are asked to.
+    /// The model decides how much it thinks. Current models show their thinking only if asked to.
     fn adaptive(self) -> Value {
         let mut thinking = json!({"type": "adaptive"});
         if self.is_shown {
@@ -67,7 +67,7 @@ pub(super) fn shape_messages(body: &mut Value, options: &RequestOptions, thinkin
             body["output_config"] = json!({"effort": level.name()});
         }
         Some(Reasoning::Budget(tokens)) => {
-            // The budget is a part of the bound, and some of that must be left for the answer.
+            // The budget is part of the bound, and some of the bound must be left for the answer.
             let bound = body["max_tokens"].as_u64().unwrap_or(0);
             let tokens = u64::from(tokens).min(bound.saturating_sub(MESSAGES_THINKING_MIN));
             if tokens >= MESSAGES_THINKING_MIN {
@@ -79,7 +79,7 @@ pub(super) fn shape_messages(body: &mut Value, options: &RequestOptions, thinkin
     }
 }
 
-/// The Responses API, which knows efforts: a budget becomes the one that comes next to it.
+/// The Responses API knows only efforts: a budget is mapped to the nearest effort.
 pub(super) fn shape_responses(body: &mut Value, options: &RequestOptions) {
     set_temperature(body, options);
     if let Some(effort) = options.effort() {
@@ -87,7 +87,7 @@ pub(super) fn shape_responses(body: &mut Value, options: &RequestOptions) {
     }
 }
 
-/// generateContent: everything is in `generationConfig`.
+/// generateContent has all options in `generationConfig`.
 pub(super) fn shape_generate_content(body: &mut Value, options: &RequestOptions, max_tokens: Option<u32>) {
     let mut settings = json!({});
     if let Some(bound) = options.output_bound(max_tokens) {

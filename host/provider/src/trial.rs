@@ -1,4 +1,4 @@
-//! Checks for a set-up, before it writes anything: local servers that run, and a model that answers.
+//! Checks for a set-up before it writes anything: which local servers run, and whether a model answers.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use super::{ListedModel, Message, ModelRequest, Options, Provider, ProviderError
 use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem, ProviderName};
 
-/// Time for a local server to list its models. One that runs answers within milliseconds.
+/// Longest wait for a local server's list of models. A running server answers within milliseconds.
 const LOCAL_SERVER_MS: u64 = 700;
 
-/// Time for the answer to the one request of a trial. A large local model may have to be loaded first.
+/// Longest wait for the answer to a trial's one request. A large local model may have to be loaded first.
 pub(super) const TRIAL_SECONDS_MAX: u64 = 120;
 
 /// Output tokens of a trial: models that think first need some hundred.
 const TRIAL_OUTPUT_TOKENS: u32 = 1024;
 
-/// The models of a server on this machine, asked without a key; nothing where none answers as a model server does.
+/// The models of a server on this machine, asked without a key; `None` if nothing there answers as a model server does.
 pub async fn find_local_server(settings: &ProviderSettings) -> Option<Vec<ListedModel>> {
     let keyless = ProviderSettings {
         api_key: None,
@@ -40,7 +40,7 @@ pub async fn find_local_server(settings: &ProviderSettings) -> Option<Vec<Listed
     Some(described(&body))
 }
 
-/// Sends one tiny request. Fails with the provider's reason where the model does not answer.
+/// Sends one tiny request. Fails with the provider's reason if the model does not answer.
 pub async fn try_out(settings: &ProviderSettings, options: &Options) -> Result<(), Problem> {
     let provider = over_http(settings, options)?;
     let messages = [Message::User {

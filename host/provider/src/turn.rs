@@ -1,9 +1,10 @@
-//! The tool-call loop: ask the provider, run what it asks for, answer, until it has nothing more to ask.
+//! The tool-call loop: asks the provider, runs the calls that it asks for, sends their results, and repeats until no
+//! call comes.
 //!
-//! The loop knows neither HTTP nor sessions nor wasmtime: it is given a provider, a runner of tools and an observer,
-//! which is how it is tested. Its promises: a call runs at most once, and only after the answer that asked for it has
-//! properly ended; each call is answered once, in order; every early end is distinct from completion; what was written
-//! until then is kept.
+//! The loop knows nothing of HTTP, sessions or wasmtime: it is given a provider, a runner of tools and an observer, so
+//! that a test can replace each. It guarantees that a call runs at most once, and only after the answer that asked for
+//! it has properly ended; that each call gets one result, in order; that every early end can be told from completion;
+//! and that what was written before an early end is kept.
 
 mod bounds;
 mod calls;
@@ -41,49 +42,51 @@ use cost::CountedRequest;
 use end::LastAnswer;
 pub use end::{Budget, TurnEnd, TurnReport};
 
-/// Text and thinking of one answer. 128,000 tokens, the longest answer that any vendor sells, are a megabyte at most.
+/// Most bytes of text and thinking of one answer. The longest answer that any vendor sells, 128,000 tokens, is at most
+/// a megabyte.
 pub const ROUND_SAID_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Text and thinking of one turn: half a megabyte in each of its `TURN_STEPS_MAX` rounds.
+/// Most bytes of text and thinking of one turn: half a megabyte for each of its `TURN_STEPS_MAX` rounds.
 pub const TURN_SAID_BYTES_MAX: usize = 32 * 1024 * 1024;
 
 /// Runner of the tools.
 pub trait Tools: Send + Sync {
-    /// Tools that the model is offered, the same in a whole conversation.
+    /// Tools that the model is offered. They stay the same for a whole conversation.
     fn specs(&self) -> Vec<ToolSpec>;
 
-    /// The call that this one stands for, with its id: that one is shown and runs. Nothing where it stands for itself.
+    /// The call that this one replaces, with its id: that call is shown and runs. `None` if the call is run as it is.
     ///
     /// # Errors
     ///
-    /// Why it cannot run, in words for the model.
+    /// The reason why it cannot run, worded for the model.
     fn resolve(&self, _call: &ToolCall) -> Result<Option<ToolCall>, String> {
         Ok(None)
     }
 
-    /// Runs one call. Never fails: what went wrong is a result with `is_error`.
+    /// Runs one call. Never fails: a failure is a result with `is_error`.
     fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>>;
 
-    /// Whether calls of this tool run one after the other, in the order in which the model made them: true for what
-    /// changes something, where the second of two calls builds on the first.
+    /// True if calls of this tool run one after the other, in the order in which the model made them. This is so for
+    /// tools that change something, because the second call may build on the first.
     fn is_ordered(&self, _name: &str) -> bool {
         false
     }
 
-    /// The turn ends early, cancelled or out of time: whatever still runs should end now. It is waited for a moment.
+    /// The turn ends early, because it was cancelled or is out of time. Running calls should end now; the turn waits
+    /// for them briefly.
     fn stop(&self) {}
 }
 
-/// Receiver of a turn's steps, in order. Must not block.
+/// Receives a turn's steps, in order. Must not block.
 pub trait Observer: Send + Sync {
     /// One step.
     fn step(&self, step: TurnStep<'_>);
 
-    /// A message of the conversation is new, or differs from what this observer knows. `at` is its place.
+    /// A message of the conversation is new, or differs from what this observer knows. `at` is its index.
     fn message(&self, _at: usize, _message: &Message) {}
 }
 
-/// All that can happen in a turn.
+/// A step of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnStep<'a> {
     /// A piece of answer text.
@@ -94,16 +97,16 @@ pub enum TurnStep<'a> {
     ToolStarted(&'a ToolCall),
     /// A tool call ended.
     ToolFinished(&'a ToolCall, &'a ToolResult),
-    /// A call was cut off, or cannot be read, and did not run.
+    /// A call was cut off or could not be parsed, and did not run.
     CallCutOff {
-        /// The tool's name, as far as it came.
+        /// The tool's name, or its beginning.
         name: &'a str,
-        /// Its arguments, as far as they came.
+        /// Its arguments, or their beginning.
         arguments: &'a str,
     },
     /// Token counts so far, over all rounds.
     Usage(Usage),
-    /// Something that the user should know: waiting before a retry, a truncation.
+    /// Something that the user should know, such as a wait before a retry or a truncation.
     Notice(&'a str),
 }
 
@@ -119,25 +122,25 @@ pub struct Turn<'a> {
     pub system: &'a str,
     /// The conversation so far.
     pub messages: Vec<Message>,
-    /// Requests that may ask for tools. When they are spent, one more is made for a closing answer.
+    /// Most requests that may ask for tools. After them one more is made for a closing answer.
     pub steps_max: u32,
-    /// Input and output tokens of all requests together; no request is made past it.
+    /// Most input and output tokens of all requests together. No request is made beyond it.
     pub tokens_max: Option<u64>,
-    /// Price by which requests are paid whose cost the provider does not report.
+    /// Price for requests whose cost the provider does not report.
     pub price: Option<TokenPrice>,
-    /// Cost of all requests together; no request is made that could exceed it.
+    /// Highest cost of all requests together. No request is made that could exceed it.
     pub cost_bound: Option<CostBound>,
-    /// Output tokens of each request; absent leaves it to the provider.
+    /// Most output tokens of each request; `None` leaves the choice to the provider.
     pub output_tokens_max: Option<u32>,
     /// Tokens of the model's context. Old tool results are dropped before a request fills it.
     pub context_tokens: u64,
-    /// When the turn must have ended, tools included.
+    /// Time when the turn must have ended, tools included.
     pub deadline: Option<Instant>,
-    /// Requests that earlier turns of the same conversation have made; they count.
+    /// Requests that earlier turns of the same conversation made; they count towards the bound.
     pub steps: u32,
-    /// Tokens that earlier turns of the same conversation have used; they count, too.
+    /// Tokens that earlier turns of the same conversation used; they count towards the bound.
     pub usage: Usage,
-    /// Messages at the beginning of the conversation that the observer knows already.
+    /// Number of messages at the beginning of the conversation that the observer already knows.
     pub known: usize,
     /// The mark in the labels of tool results. All turns of one conversation share it.
     pub mark: LabelMark,
@@ -176,8 +179,8 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// Counts the tokens of a request for a model with a small context. Elsewhere four bytes are a token: room is left for the
-/// error.
+/// Counts the tokens of a request with the server's tokenizer if the model's context is small. Otherwise four bytes are
+/// taken for a token, and room is left for the error.
 pub async fn token_rate(provider: &dyn Provider, context_tokens: u64, request: &ModelRequest<'_>) -> TokenRate {
     if context_tokens >= limits::SHORT_CONTEXT_TOKENS {
         return TokenRate::PROSE;
@@ -225,16 +228,16 @@ impl From<ProviderError> for Stop {
 struct TurnState<'a> {
     turn: Turn<'a>,
     specs: Vec<ToolSpec>,
-    /// The answers of all rounds, as the observer got them: the only copy of what may be long.
+    /// The answers of all rounds, as the observer got them. This is the only copy, because it may be long.
     text: String,
-    /// The answer that ends the conversation so far and is no message of it yet.
+    /// The latest answer, if it is not yet a message of the conversation.
     last: Option<LastAnswer>,
-    /// Messages at the beginning of the conversation that the observer knows.
+    /// Number of messages at the beginning of the conversation that the observer knows.
     known: usize,
     /// Bytes of text and thinking of all rounds.
     said: usize,
     usage: Usage,
-    /// The latest request that the provider has counted, while the conversation only grows.
+    /// The latest request that the provider has counted. It is valid while the conversation only grows.
     counted: Option<CountedRequest>,
     /// Of the next request.
     rate: TokenRate,
@@ -261,7 +264,7 @@ struct PrintedCall {
 /// One answer of the model.
 #[derive(Default)]
 struct Round {
-    /// Offset of its text in that of the turn, which ends with it.
+    /// Offset of its text within the text of the turn, which ends with it.
     from: usize,
     calls: Vec<ToolCall>,
     cut_off: Vec<CutOff>,
@@ -272,21 +275,21 @@ struct Round {
     opaque: Value,
     /// Bytes of its text and thinking.
     said: usize,
-    /// The bound of the turn that left its request less output than a model's own bound; none where none did.
+    /// The bound of the turn that left its request less output than the model's own bound; `None` if none did.
     lowered_by: Option<Budget>,
     /// Highest cost of its request, where the cost is bounded.
     most_nanos: Option<u64>,
-    /// The server takes the conversation only without earlier thinking.
+    /// True if the server takes the conversation only without earlier thinking.
     thinking_refused: bool,
 }
 
 impl Round {
-    /// The bound that an answer reached which was cut off.
+    /// The bound that a truncated answer has reached.
     fn cut_by(&self) -> Budget {
         self.lowered_by.unwrap_or(Budget::Output)
     }
 
-    /// Bytes of a request that its calls take.
+    /// Bytes that its calls take in a request.
     fn call_bytes(&self) -> usize {
         let calls = self.calls.iter().map(|call| call.name.len() + call.arguments.len());
         calls.sum()
@@ -326,11 +329,11 @@ impl<'a> TurnState<'a> {
         }
     }
 
-    /// Does what an answer asks for. Gives the end, where it is one.
+    /// Does what an answer asks for. Returns the end of the turn if it has ended.
     async fn follow(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
         let stop = round.stop.unwrap_or(StopReason::EndTurn);
         if stop == StopReason::MaxTokens {
-            // Whatever a wire says: calls of an answer that was cut off do not run.
+            // Calls of a truncated answer do not run, whatever stop reason the wire reports.
             let calls = round.calls.drain(..);
             round
                 .cut_off
@@ -370,7 +373,7 @@ impl<'a> TurnState<'a> {
                 self.say(PRINTED_CALL_HINT.to_owned());
                 return Ok(None);
             }
-            // The model repeats it after the hint: a quotation is then what it wants to say.
+            // The model repeats the printed call after the hint, so the text is a quotation and belongs to the answer.
             self.put_out(&mut round, &held);
             if !is_quoted {
                 self.keep(&round);
@@ -419,7 +422,7 @@ impl<'a> TurnState<'a> {
         Ok(None)
     }
 
-    /// Asks again for a call that could not be read, as for one that was cut off.
+    /// Asks again for a call that could not be parsed, as for one that was cut off.
     fn tell_broken(&mut self, round: &Round, said: &str) -> Result<Option<TurnEnd>, Stop> {
         self.keep(round);
         self.cut_offs += 1;
@@ -442,7 +445,7 @@ impl<'a> TurnState<'a> {
     async fn answer_calls(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
         self.cut_offs = 0;
         self.add(&mut round);
-        // The calls may change something: who reads of that later has to find who asked for it.
+        // The calls may change something, so the conversation must name who asked for them before they run.
         self.show_messages();
         if self.steps >= self.turn.steps_max {
             let results = round
@@ -469,7 +472,7 @@ impl<'a> TurnState<'a> {
         Ok(None)
     }
 
-    /// One last request without tools, so that what was found out is not lost.
+    /// Makes one last request without tools, so that what was found out is not lost.
     async fn close(&mut self, budget: Budget) -> Result<Option<TurnEnd>, Stop> {
         let notice = format!("No more tools can be used: {budget}. The model is asked for a closing answer.");
         self.turn.observer.step(TurnStep::Notice(&notice));
@@ -480,7 +483,7 @@ impl<'a> TurnState<'a> {
         match self.ask().await {
             Ok(round) => self.keep(&round),
             Err(Stop::Failed(ProviderError::Cancelled)) => return Err(ProviderError::Cancelled.into()),
-            // The bound is what ended the turn, whatever became of the closing words.
+            // The bound ended the turn, even if the closing request failed.
             Err(_) => {}
         }
         Err(Stop::Exhausted(budget))
@@ -491,7 +494,7 @@ impl<'a> TurnState<'a> {
         self.turn.messages.push(Message::User { text });
     }
 
-    /// Text of the latest round so far.
+    /// Text of the latest round.
     fn said_in(&self, round: &Round) -> &str {
         &self.text[round.from..]
     }
@@ -505,8 +508,8 @@ impl<'a> TurnState<'a> {
         });
     }
 
-    /// Keeps the text of an answer whose calls do not count. It becomes a message when the conversation goes on: the
-    /// last answer may be long, and is mostly not needed as a message.
+    /// Keeps the text of an answer whose calls do not count. It becomes a message only when the conversation goes on,
+    /// because the last answer may be long and is mostly not needed as a message.
     fn keep(&mut self, round: &Round) {
         if !self.said_in(round).is_empty() {
             self.last = Some(LastAnswer {
@@ -531,7 +534,7 @@ impl<'a> TurnState<'a> {
     }
 
     fn put_out(&mut self, round: &mut Round, piece: &str) {
-        // Two rounds of text are two paragraphs.
+        // The texts of two rounds are separate paragraphs.
         if self.said_in(round).is_empty() && !self.text.trim().is_empty() && !self.text.ends_with('\n') {
             self.text.push_str("\n\n");
             round.from = self.text.len();
@@ -541,7 +544,7 @@ impl<'a> TurnState<'a> {
         self.turn.observer.step(TurnStep::Text(piece));
     }
 
-    /// One request, tried once more with a shorter conversation where the provider says that it is too long.
+    /// Makes one request, and repeats it with a shorter conversation if the provider says that it is too long.
     async fn ask(&mut self) -> Result<Round, Stop> {
         self.measure().await;
         self.shorten(self.conversation_tokens_max());
@@ -555,7 +558,7 @@ impl<'a> TurnState<'a> {
         }
         match self.request().await {
             Err(Stop::Failed(ProviderError::Failed(problem))) if problem.kind == ErrorKind::ContextLengthExceeded => {
-                // The error may have named the size.
+                // The error may have named the context size.
                 if let Some(tokens) = self.turn.provider.context_tokens().await {
                     self.turn.context_tokens = self.turn.context_tokens.min(tokens);
                     self.measure().await;
@@ -584,7 +587,7 @@ impl<'a> TurnState<'a> {
         }
     }
 
-    /// Drops old tool results until the conversation fits. True where any was dropped.
+    /// Drops old tool results until the conversation fits. True if any was dropped.
     fn shorten(&mut self, tokens_max: u64) -> bool {
         let request = ModelRequest {
             system: self.turn.system,
@@ -610,7 +613,7 @@ impl<'a> TurnState<'a> {
         dropped > 0
     }
 
-    /// Changes messages of the conversation, and shows the observer those that it knew otherwise.
+    /// Changes messages of the conversation, and shows the observer those that it knew in another form.
     fn change_known(&mut self, change: impl Fn(&mut Message) -> bool) {
         for (at, message) in self.turn.messages.iter_mut().enumerate() {
             if change(message) && at < self.known {
@@ -635,7 +638,7 @@ impl<'a> TurnState<'a> {
             most_nanos,
             ..Round::default()
         };
-        // Taken out for the time of the request, which borrows it while the rest of the state changes.
+        // Taken out during the request, which borrows it while the rest of the state changes.
         let messages = std::mem::take(&mut self.turn.messages);
         let specs = std::mem::take(&mut self.specs);
         let request = ModelRequest {
@@ -755,10 +758,10 @@ fn printed_calls(provider: &str) -> Problem {
 
 const EMPTY_HINT: &str = "Your last message was empty. Write your answer now.";
 
-/// Returns at the deadline, and never where there is none.
+/// Returns at the deadline, and never if there is no deadline.
 pub async fn until(deadline: Option<Instant>) {
     match deadline {
-        // A timer takes a moment even for a time that is over, in which a quick answer would still get through.
+        // A timer needs a moment even if its time is over, and a quick answer could slip through meanwhile.
         Some(deadline) if deadline <= Instant::now() => {}
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,

@@ -1,11 +1,11 @@
-//! Token counts as servers of the two OpenAI wires report them.
+//! Reads token counts as servers of the two OpenAI wires report them.
 
 use serde_json::Value;
 
 use super::Usage;
 use super::wire::count;
 
-/// The counts of a report, by whatever names. A report of zeros is what servers send that do not count.
+/// The counts of a report, under any of their names. A report of zeros comes from a server that does not count.
 pub(super) fn read_usage(value: &Value) -> Option<Usage> {
     let number = |pointers: &[&str]| pointers.iter().find_map(|pointer| count(value.pointer(pointer)?));
     let total = number(&["/total_tokens"]).unwrap_or(0);
@@ -36,7 +36,7 @@ fn read_cost(usage: &Value) -> Option<u64> {
     (cost.is_finite() && cost >= 0.0).then(|| (cost * 1e9).round() as u64)
 }
 
-/// One kind of local server counts in its timings only, what it had in its cache apart.
+/// One kind of local server counts only in its timings, and there counts cached tokens separately.
 pub(super) fn read_timings(timings: &Value) -> Option<Usage> {
     let number = |key: &str| timings.get(key).and_then(count).unwrap_or(0);
     let usage = Usage {

@@ -1,4 +1,4 @@
-//! Interface of a wire format, so that one transport serves all of them.
+//! Interface of a wire format, so that one transport serves all wires.
 //!
 //! Everything here is pure: a request becomes headers and a body, frames become events. The transport owns time,
 //! sockets and retries.
@@ -23,7 +23,7 @@ pub(super) trait Wire: Send + Sync {
     /// Path of the model list, with a query where the list would otherwise be cut short; appended to the base URL.
     fn models_path(&self) -> &'static str;
 
-    /// The headers that carry the key, and those that the wire wants besides.
+    /// The headers that carry the key, and any others that the wire requires.
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)>;
 
     /// The body of a request.
@@ -32,12 +32,12 @@ pub(super) trait Wire: Send + Sync {
     /// Reads the answer to a request.
     fn decoder<'a>(&self, request: ModelRequest<'a>) -> Box<dyn Decoder + Send + 'a>;
 
-    /// Changes what the server has just refused, so that the request is worth sending again at once; none where nothing
-    /// can be changed.
+    /// Changes what the server has just refused, so that the request can be sent again at once; `None` if nothing can
+    /// be changed.
     fn adapt(&self, failure: &Failure) -> Option<Adaptation>;
 
-    /// Describes tools in the instructions from here on, and reads calls out of text: the server's template leaves tools
-    /// out. Does nothing on a wire whose servers have no such templates.
+    /// From now on describes tools in the instructions and reads calls from text, because the server's template leaves
+    /// tools out. Does nothing on wires whose servers have no such templates.
     fn describe_tools(&self) {}
 
     /// See [`Self::describe_tools`].
@@ -45,10 +45,10 @@ pub(super) trait Wire: Send + Sync {
         false
     }
 
-    /// What is known of the model so far.
+    /// What is known about the model.
     fn learned(&self) -> &Arc<Learned>;
 
-    /// The form that identifiers of calls have here.
+    /// The form that this wire requires for identifiers of calls.
     fn id_form(&self) -> IdForm {
         IdForm::Word
     }
@@ -59,24 +59,24 @@ pub(super) trait Decoder {
     /// Takes the next frame.
     fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), Failure>;
 
-    /// The answer is over: tool calls, usage and the stop, or why it was no proper end.
+    /// Ends the answer: gives tool calls, usage and the stop reason, or why there was no proper end.
     fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure>;
 
-    /// Whether more is to come.
+    /// How far the answer has come.
     fn progress(&self) -> Progress;
 
-    /// Bytes of the answer that are kept, at most: its text, and the whole frame where it is no piece of text.
+    /// Most bytes of the answer that are kept: its text, and all of each frame that is not a piece of text.
     fn kept_bytes(&self) -> usize;
 }
 
-/// Progress of an answer, by its own account.
+/// Progress of an answer, as the wire reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// Not at its end.
+    /// The answer goes on.
     Open,
-    /// It has ended; a usage report or the end mark may still come.
+    /// The answer has ended; a usage report or the end mark may follow.
     Closing,
-    /// Nothing more will come.
+    /// Nothing more follows.
     Done,
 }
 
@@ -86,7 +86,8 @@ pub(super) fn bearer(key: Option<&str>) -> Vec<(&'static str, String)> {
     header.into_iter().collect()
 }
 
-/// A usage report with what it leaves out estimated, and marked so. `output_bytes` is what came of the answer.
+/// A usage report whose missing counts are estimated and marked as such. `output_bytes` is the size of the answer
+/// received.
 pub(super) fn completed(usage: Usage, request: &ModelRequest<'_>, output_bytes: usize) -> Usage {
     let mut usage = usage;
     if usage.input_tokens == 0 {
