@@ -112,7 +112,7 @@ fn outliners(folder: &Path) -> Result<String, String> {
         let compiled = packed(folder, name, "compiled", OUTLINER_BASE)?;
         writeln!(
             table,
-            "    host::skill::EmbeddedOutliner {{ name: {name:?}, compiled: {compiled} }},"
+            "    tool_skill::EmbeddedOutliner {{ name: {name:?}, compiled: {compiled} }},"
         )
         .expect("writing to a string cannot fail");
     }
@@ -136,12 +136,12 @@ fn packed(folder: &Path, name: &str, extension: &str, base: &str) -> Result<Stri
     let bytes = file(folder, name, extension)?;
     if name == base {
         return Ok(format!(
-            "host::skill::embedded::Packed::alone(include_bytes!({bytes:?}))"
+            "tool_skill::embedded::Packed::alone(include_bytes!({bytes:?}))"
         ));
     }
     let base = file(folder, base, extension)?;
     Ok(format!(
-        "host::skill::embedded::Packed {{ bytes: include_bytes!({bytes:?}), base: include_bytes!({base:?}) }}"
+        "tool_skill::embedded::Packed {{ bytes: include_bytes!({bytes:?}), base: include_bytes!({base:?}) }}"
     ))
 }
 
@@ -152,7 +152,7 @@ fn entry(table: &mut String, folder: &Path, name: &str) -> Result<(), String> {
     let (descriptor, digest) = (file("json")?, file("digest")?);
     write!(
         table,
-        "    host::skill::Builtin {{\n        \
+        "    tool_skill::Builtin {{\n        \
          name: {name:?},\n        \
          digest: include_str!({digest:?}),\n        \
          wasm: {wasm},\n        \

@@ -232,7 +232,7 @@ fn an_answer_that_is_cut_off_refused_or_goes_in_circles_exits_1() {
     [error] explain is incomplete: the model declined to answer, or to go on
     hint: put the request in other words, or ask another model: `--model MODEL`
     ");
-    let mut rounds: Vec<Round> = (0..host::limits::TOOL_CALL_REPEATS_MAX)
+    let mut rounds: Vec<Round> = (0..tool_core::limits::TOOL_CALL_REPEATS_MAX)
         .map(|_| read("README.md"))
         .collect();
     rounds.push(Round::text("I am stuck."));

@@ -8,14 +8,14 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use host::api::{Operation, PolicyRequest, SkillState};
-use host::process::confine;
-use host::repository::{Options, Repository};
-use host::skill::policy::{Cause, Policy};
-use host::skill::{CallContext, Limits, RawArguments, SkillHost};
 use serde_json::json;
 use tempfile::TempDir;
+use tool_core::api::{Operation, PolicyRequest, SkillState};
 use tool_proof::{ProbeVerdict, helpers};
+use tool_repository::{Options, Repository};
+use tool_sandbox::confine;
+use tool_skill::policy::{Cause, Policy};
+use tool_skill::{CallContext, Limits, RawArguments, SkillHost};
 
 use crate::sandbox::guest;
 use crate::support::{Home, folder, git, holds, tree};

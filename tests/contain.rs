@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use host::skill::Limits;
 use tempfile::TempDir;
 use tool_model_server::{Round, ScriptedCall};
+use tool_skill::Limits;
 
 use crate::providers::scripted;
 use crate::support::{Finished, Home, finish, fixture_path, folder, git, holds, say, until};

@@ -563,12 +563,12 @@ fn the_access_log_is_bounded() {
     fs::create_dir_all(home.path().join("logs")).expect("the folder is writable");
     let place = home.path().join("logs/access.log");
     let full = fs::File::create(&place).expect("the folder is writable");
-    full.set_len(host::limits::LOG_BYTES_MAX).expect("there is room");
+    full.set_len(tool_core::limits::LOG_BYTES_MAX).expect("there is room");
     let address = home.serve();
     http::get(&address, "/tasks").expect(200);
     let length = |place: &Path| fs::metadata(place).map_or(0, |file| file.len());
     until("the log is a new one", || (1..10_000).contains(&length(&place)));
-    assert_eq!(length(&place.with_extension("log.1")), host::limits::LOG_BYTES_MAX);
+    assert_eq!(length(&place.with_extension("log.1")), tool_core::limits::LOG_BYTES_MAX);
 }
 
 #[test]

@@ -12,10 +12,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use host::api::{SkillEntry, SkillState};
-use host::skill::embedded::{Packed, pack};
-use host::skill::{Builtin, SkillHost, compiler_fingerprint, precompile};
 use serde_json::Value;
+use tool_core::api::{SkillEntry, SkillState};
+use tool_skill::embedded::{Packed, pack};
+use tool_skill::{Builtin, SkillHost, compiler_fingerprint, precompile};
 
 use crate::support::{fixture_path, guest};
 

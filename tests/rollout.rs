@@ -518,7 +518,7 @@ fn a_lock_file_grants_no_more_than_the_user_and_the_user_no_more_than_it() {
 fn bytes_that_a_repository_brings_get_no_more_than_its_file_says() {
     let (home, root) = locked();
     let (_folder, newer) = changed("summing", &[("Adds numbers.", "Adds letters.")]);
-    let digest = |file: &Path| host::digest::sha256_hex(&std::fs::read(file).expect("it is readable"));
+    let digest = |file: &Path| tool_core::digest::sha256_hex(&std::fs::read(file).expect("it is readable"));
     rewrite(root.path(), &digest(&guest("summing")), &digest(&newer));
     // The last one: `summing` comes after `echo`.
     rewrite(root.path(), "effects = [\"read-repository\"]", "effects = []");
@@ -642,7 +642,7 @@ fn two_repositories_lock_different_versions_of_one_skill() {
         root
     };
     let (first, second) = (repository(&guest("echo")), repository(&newer));
-    let digest = |file: &Path| host::digest::sha256_hex(&std::fs::read(file).expect("it is readable"));
+    let digest = |file: &Path| tool_core::digest::sha256_hex(&std::fs::read(file).expect("it is readable"));
     let receipt = |home: &Home, root: &TempDir, flags: &[&str]| {
         let call = [&["skill", "call", "echo", "--receipt"], flags].concat();
         home.run(root.path(), &call).expect(0).stderr
@@ -699,9 +699,9 @@ fn two_repositories_lock_different_versions_of_one_skill() {
 #[test]
 fn what_is_pinned_is_what_was_shown() {
     let home = tempfile::tempdir().expect("a temporary folder");
-    let host = host::skill::SkillHost::new(&[], home.path()).expect("the engine starts");
+    let host = tool_skill::SkillHost::new(&[], home.path()).expect("the engine starts");
     let said = host.inspect(&guest("summing")).expect("it is acceptable");
-    let shown = host::skill::Inspection {
+    let shown = tool_skill::Inspection {
         effects: Vec::new(),
         ..said.clone()
     };

@@ -17,12 +17,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use host::api::{Operation, PolicyRequest, SkillEntry, SkillState};
-use host::repository::{Options, Repository};
-use host::skill::policy::{Cause, Policy};
-use host::skill::{CallContext, CallReport, Limits, RawArguments, SkillHost};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tool_core::api::{Operation, PolicyRequest, SkillEntry, SkillState};
+use tool_repository::{Options, Repository};
+use tool_skill::policy::{Cause, Policy};
+use tool_skill::{CallContext, CallReport, Limits, RawArguments, SkillHost};
 
 /// A component of the tests.
 pub(crate) fn guest(name: &str) -> PathBuf {

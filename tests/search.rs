@@ -7,12 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::api::PolicyRequest;
 use host::contents::IndexedContents;
-use host::context::{FileVerdict, Indexes, PatternKind, SearchPattern};
-use host::repository::{Options, Repository};
-use host::skill::policy::{Cause, Policy};
-use host::skill::{Builtin, CallContext, Limits, RawArguments, SkillHost, Surroundings};
 use ignore::WalkBuilder;
 use ignore::overrides::OverrideBuilder;
 use proptest::prelude::*;
@@ -20,6 +15,11 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+use tool_context::{FileVerdict, Indexes, PatternKind, SearchPattern};
+use tool_core::api::PolicyRequest;
+use tool_repository::{Options, Repository};
+use tool_skill::policy::{Cause, Policy};
+use tool_skill::{Builtin, CallContext, Limits, RawArguments, SkillHost, Surroundings};
 
 use crate::languages::embedded;
 use crate::support::{Home, fixture, git, guest};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use host::api::ErrorKind;
 use regex::Regex;
+use tool_core::api::ErrorKind;
 
 /// Sentences that production code looks for, by file: the author of the text, and the sentences.
 ///

@@ -4,8 +4,8 @@ mod setup;
 
 use std::path::Path;
 
-use host::config::{PRESETS, Preset};
 use serde_json::{Value, json};
+use tool_config::{PRESETS, Preset};
 use tool_model_server::{ModelServer, Recorded, Round, Script, ScriptedCall};
 
 use crate::providers::{repository, serve};

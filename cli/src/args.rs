@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use host::api::Operation;
+use tool_core::api::Operation;
 
 pub(crate) use author::{Author, Language};
 pub(crate) use batch::{BatchArguments, Shard};

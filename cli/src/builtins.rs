@@ -2,7 +2,7 @@
 //! that attacks the sandbox, and the components that parse source files. These are not listed as skills, and no session
 //! can call them.
 
-use host::skill::{Builtin, EmbeddedOutliner};
+use tool_skill::{Builtin, EmbeddedOutliner};
 
 /// Every built-in skill, by name.
 pub(crate) static BUILTINS: &[Builtin] = include!(concat!(env!("OUT_DIR"), "/builtins.rs"));

@@ -8,10 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use host::api::{BackendStatus, ErrorBody, ErrorKind, Event, Problem, Stopping};
-use host::config::{self, Environment};
 use host::daemon::{self, ConnectError, ReachedDaemon, Record};
-use host::provider::sse::{Frame, Framer};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -21,6 +18,9 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
+use tool_config::Environment;
+use tool_core::api::{BackendStatus, ErrorBody, ErrorKind, Event, Problem, Stopping};
+use tool_provider::sse::{Frame, Framer};
 
 use crate::error::Error;
 use crate::output::Output;
@@ -65,7 +65,7 @@ impl Backend {
 
     /// The variables that are sent with a session.
     pub(crate) fn forwarded(&self) -> BTreeMap<String, String> {
-        host::config::forwarded(&self.home, &self.environment)
+        tool_config::forwarded(&self.home, &self.environment)
     }
 
     /// Connects to the running daemon, or starts one. An idle daemon of another version is replaced; a busy one is used
@@ -170,7 +170,7 @@ impl Backend {
             Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(error.to_string())
         })?;
         let port = if self.has_port {
-            Some(config::port(&self.home, &self.environment)?.to_string())
+            Some(tool_config::port(&self.home, &self.environment)?.to_string())
         } else {
             None
         };
@@ -339,7 +339,7 @@ fn request(method: Method, path: &str, body: Option<Bytes>) -> Result<Request<Fu
         .method(method)
         .uri(path)
         .header(header::HOST, "localhost")
-        .header(host::api::TERMINAL_HEADER, "1")
+        .header(tool_core::api::TERMINAL_HEADER, "1")
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(body.unwrap_or_default()))
         .map_err(|error| broken(&error))
@@ -492,7 +492,7 @@ impl Client {
 
 /// Percent-encodes a text for a path or a query.
 pub(crate) fn percent_encoded(text: &str) -> String {
-    host::text::percent_encode(text, "-._~")
+    tool_core::text::percent_encode(text, "-._~")
 }
 
 fn broken(error: &dyn std::fmt::Display) -> Error {

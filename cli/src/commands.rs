@@ -33,9 +33,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use host::api::ErrorKind;
-use host::api::{self, BudgetRequest, Event, NoticeKind, PolicyRequest, ProviderName, SelectionRequest};
-use host::provider;
+use tool_core::api::ErrorKind;
+use tool_core::api::{self, BudgetRequest, Event, NoticeKind, PolicyRequest, ProviderName, SelectionRequest};
 
 use crate::args::{Command, PolicyFlags, RunArguments, Steer};
 use crate::client::{Backend, Client};
@@ -70,7 +69,7 @@ impl Context {
                 }
                 root
             }
-            None => host::repository::find_root(&here),
+            None => tool_repository::find_root(&here),
         };
         Ok((root, here))
     }
@@ -152,12 +151,12 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
 }
 
 /// The provider options that a session would get, such as a proxy.
-fn provider_options(context: &Context) -> provider::Options {
+fn provider_options(context: &Context) -> tool_provider::Options {
     let variables = context.backend.forwarded();
-    provider::Options {
-        key_command: Some(host::key_command(&variables)),
+    tool_provider::Options {
+        key_command: Some(tool_session::key_command(&variables)),
         environment: variables,
-        ..provider::Options::default()
+        ..tool_provider::Options::default()
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem};
+use tool_core::api::{ErrorKind, Problem};
 
-pub(crate) use host::api::{BACKEND, FAILED, USAGE};
+pub(crate) use tool_core::api::{BACKEND, FAILED, USAGE};
 
 /// Interrupted by the user.
 pub(crate) const INTERRUPTED: u8 = 130;

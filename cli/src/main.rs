@@ -11,10 +11,10 @@ mod usage;
 use std::process::ExitCode;
 
 use clap::Parser;
-use host::api::ErrorKind;
-use host::config::Environment;
 use host::daemon;
-use host::process::contain;
+use tool_config::Environment;
+use tool_core::api::ErrorKind;
+use tool_sandbox::contain;
 
 use args::{CliArguments, Command};
 use client::Backend;
@@ -65,7 +65,7 @@ fn run(arguments: CliArguments, environment: Environment, output: Output) -> Res
     match &arguments.command {
         Command::Contain { nothing: true, .. } => return Ok(ExitCode::SUCCESS),
         Command::Contain { inner, .. } => return Ok(contain::helper(*inner)),
-        Command::Confine => return Ok(host::skill::helper::run()),
+        Command::Confine => return Ok(tool_skill::helper::run()),
         Command::ConfineAttempts => return Ok(tool_proof::helpers::serve()),
         Command::SandboxProbes(probes) => return commands::sandbox::probe(probes, output),
         Command::Doctor {

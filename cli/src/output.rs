@@ -14,8 +14,8 @@ mod status;
 
 use std::io::{self, IsTerminal, Write};
 
-use host::api::{ErrorKind, Problem};
-use host::config::Environment;
+use tool_config::Environment;
+use tool_core::api::{ErrorKind, Problem};
 
 use crate::error::Error;
 

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind as UsageKind};
-use host::api::{ErrorKind, Problem};
-use host::text::nearest;
+use tool_core::api::{ErrorKind, Problem};
+use tool_core::text::nearest;
 
 use crate::args::CliArguments;
 use crate::error::{Error, USAGE};

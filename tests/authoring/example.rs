@@ -7,18 +7,18 @@ use std::process::Stdio;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use host::api::PolicyRequest;
 use host::outline::{SandboxedParser, SandboxedSymbols};
-use host::repository::{Options, Repository};
-use host::skill::embedded::Packed;
-use host::skill::policy::{Cause, Policy};
-use host::skill::{
-    CallContext, EmbeddedOutliner, HttpTransport, InboundResponse, Limits, OutboundRequest, Outliners, RawArguments,
-    SkillHost, Surroundings, TransportError,
-};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+use tool_core::api::PolicyRequest;
+use tool_repository::{Options, Repository};
+use tool_skill::embedded::Packed;
+use tool_skill::policy::{Cause, Policy};
+use tool_skill::{
+    CallContext, EmbeddedOutliner, HttpTransport, InboundResponse, Limits, OutboundRequest, Outliners, RawArguments,
+    SkillHost, Surroundings, TransportError,
+};
 
 use super::guide::follow;
 use super::{Author, target};

@@ -147,7 +147,7 @@ fn digest(place: &Path) -> String {
     }
     parts.extend(include_bytes!("../../cli/src/commands/skill/build.rs"));
     parts.extend(include_bytes!("../../cli/src/commands/skill/build/toolchain.rs"));
-    host::digest::sha256_hex(&parts)
+    tool_core::digest::sha256_hex(&parts)
 }
 
 /// By the guide alone: made, built, tested, added and called, at last by the model of a session.
@@ -258,7 +258,7 @@ fn the_example_of_symbols_is_compiled() {
 /// The sentence of the section on arguments is the one that the host says, and the figures are those of the host.
 #[test]
 fn the_guide_says_what_the_host_says() {
-    let limits = host::skill::Limits::DEFAULT;
+    let limits = tool_skill::Limits::DEFAULT;
     let figures = [
         format!("{} MiB of memory", limits.memory_bytes >> 20),
         format!("{} seconds", limits.wall.as_secs()),

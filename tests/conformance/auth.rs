@@ -110,7 +110,7 @@ fn auth_variables() {
     for name in names {
         documents_say(&[&format!("`{name}`")]);
     }
-    let keys: Vec<&str> = host::config::PRESETS
+    let keys: Vec<&str> = tool_config::PRESETS
         .iter()
         .filter_map(|preset| preset.own_variable)
         .collect();

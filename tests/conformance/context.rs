@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use host::api::Operation;
-use host::context::{self, BuildRequest, Indexes, Packet, SelectionFilter, SymbolSearch, Target};
-use host::limits;
-use host::operation::{self, TargetLookup};
-use host::repository::{Options, Repository};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use tool_context::operation::{self, TargetLookup};
+use tool_context::{BuildRequest, Indexes, Packet, SelectionFilter, SymbolSearch, Target};
+use tool_core::api::Operation;
+use tool_core::limits;
+use tool_repository::{Options, Repository};
 
 use super::http;
 use super::world::{SHOP, World, holds, says};
@@ -59,7 +59,7 @@ pub(super) fn packet(root: &Path, operation: Operation, target: &str, vault: Opt
 
 fn packet_for(repository: &Arc<Repository>, operation: Operation, target: &Target, vault: Option<&Path>) -> Packet {
     let cancel = CancellationToken::new();
-    context::build(&BuildRequest {
+    tool_context::build(&BuildRequest {
         repository,
         indexes: &Indexes::waiting(Path::new("/nowhere")),
         operation,
@@ -67,7 +67,7 @@ fn packet_for(repository: &Arc<Repository>, operation: Operation, target: &Targe
         focus: None,
         filter: &SelectionFilter::default(),
         vault,
-        redactor: &host::redaction::Redactor::default(),
+        redactor: &tool_core::redaction::Redactor::default(),
         budget_tokens: limits::PACKET_TOKENS,
         cancel: &cancel,
     })

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use host::api::Operation;
-use host::limits;
 use serde_json::{Value, json};
+use tool_core::api::Operation;
+use tool_core::limits;
 
 use super::context::{LARGE, packet};
 use super::http;
@@ -177,10 +177,10 @@ fn limit_python() {
 
 #[test]
 fn limit_port() {
-    assert_eq!(host::config::DEFAULT_PORT, 8000);
-    let environment = host::config::Environment::default();
+    assert_eq!(tool_config::DEFAULT_PORT, 8000);
+    let environment = tool_config::Environment::default();
     let home = Home::offline();
-    let port = host::config::port(home.path(), &environment);
+    let port = tool_config::port(home.path(), &environment);
     assert_eq!(port.expect("it is a port"), 8000);
     let mut command = home.tool(Path::new("/"), &["config"]);
     let shown = finish(

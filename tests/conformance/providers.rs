@@ -1,7 +1,7 @@
 //! Providers: one at a time, each on its wire, and what a provider is given and gives.
 
-use host::config::{self, Environment};
 use serde_json::{Value, json};
+use tool_config::Environment;
 use tool_model_server::Script;
 
 use super::recorded::{explain, refactor};
@@ -29,7 +29,7 @@ pub(super) fn exactly_one() {
 fn default_url(table: &str) -> String {
     let home = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(home.path().join("config.toml"), table).expect("the folder is writable");
-    config::load(home.path(), &Environment::default())
+    tool_config::load(home.path(), &Environment::default())
         .expect("the configuration is right")
         .provider
         .url

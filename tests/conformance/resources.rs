@@ -148,7 +148,7 @@ fn task_session_id() {
 fn task_operation() {
     assert_eq!(explain().task()["operation"], "explain");
     assert_eq!(refactor().task()["operation"], "refactor");
-    let names = host::api::Operation::ALL.map(|operation| json!(operation));
+    let names = tool_core::api::Operation::ALL.map(|operation| json!(operation));
     assert_eq!(names, ["explain", "architect", "refactor", "test-gen"]);
 }
 

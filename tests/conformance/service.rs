@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use host::config::{DEFAULT_PORT, Environment, port};
 use serde_json::Value;
+use tool_config::{DEFAULT_PORT, Environment, port};
 use tool_model_server::{Round, ServerStep};
 
 use super::http::{self, Connection};

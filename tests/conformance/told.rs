@@ -119,7 +119,7 @@ pub(super) fn skill_told(home: &Home, root: &Path, command: &mut Command, call: 
     let environment: Vec<(String, String)> = command
         .get_envs()
         .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value?.to_str()?.to_owned())))
-        .filter(|(name, _)| host::api::FORWARDED.contains(&name.as_str()))
+        .filter(|(name, _)| tool_core::api::FORWARDED.contains(&name.as_str()))
         .collect();
     let body = json!({
         "arguments": arguments,

@@ -267,7 +267,7 @@ fn a_suite_that_never_stops_talking_is_shown_and_kept_up_to_a_bound() {
     let finished = home.run(repository.path(), &call).expect(1);
     let live = live(&home);
     let shown: usize = live.iter().map(|line| line.len() + 1).sum();
-    assert!(shown <= host::limits::PROCESS_LIVE_BYTES_MAX + 100, "{shown}");
+    assert!(shown <= tool_core::limits::PROCESS_LIVE_BYTES_MAX + 100, "{shown}");
     assert_eq!(
         live.last().map(String::as_str),
         Some("[further output is not shown as it comes]")

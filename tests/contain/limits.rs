@@ -51,8 +51,8 @@ fn contained(links: usize, target: &str) -> Value {
 fn what_is_visible_fits_the_root_or_nothing_runs() {
     assert_eq!(contained(10, "/usr"), json!({"exited": 0}));
     // `CONTAIN_ROOT_INODES_MAX`, then `CONTAIN_ROOT_BYTES_MAX`.
-    let files = usize::try_from(host::limits::CONTAIN_ROOT_INODES_MAX).expect("it fits");
-    let pages = usize::try_from(host::limits::CONTAIN_ROOT_BYTES_MAX / 4096).expect("it fits");
+    let files = usize::try_from(tool_core::limits::CONTAIN_ROOT_INODES_MAX).expect("it fits");
+    let pages = usize::try_from(tool_core::limits::CONTAIN_ROOT_BYTES_MAX / 4096).expect("it fits");
     for (links, target) in [(files, "/usr".to_owned()), (pages, format!("/{}", "x".repeat(4000)))] {
         let said = contained(links, &target);
         let reason = said["failed"]["reason"].as_str().unwrap_or_default();

@@ -3,8 +3,9 @@
 
 use std::fmt;
 
-use host::skill::Limits;
-use host::{context, limits, session, turn};
+use tool_core::limits;
+use tool_provider::turn;
+use tool_skill::Limits;
 
 use super::compare_generated;
 
@@ -214,37 +215,37 @@ const USER_LIMITS: &[UserLimit] = {
         limit(
             REPOSITORY,
             "files that each selection checks before it answers",
-            Count(context::EXACT_CHECK_FILES_MAX as u64),
+            Count(tool_context::EXACT_CHECK_FILES_MAX as u64),
             "A larger tree is checked while the answer is made, and the answer says from when on changes may be missing.",
         ),
         limit(
             REPOSITORY,
             "source files that a selection reads in any case",
-            Count(context::READ_ALL_FILES_MAX as u64),
+            Count(tool_context::READ_ALL_FILES_MAX as u64),
             "In a larger tree the index tells which files to read.",
         ),
         limit(
             REPOSITORY,
             "files of a larger tree that a selection reads",
-            Count(context::READ_FILES_MAX as u64),
+            Count(tool_context::READ_FILES_MAX as u64),
             "Those that share most with the task; the others are counted.",
         ),
         limit(
             REPOSITORY,
             "indexing after a selection",
-            Seconds(context::OUTLINE_FILL_SECONDS_MAX),
+            Seconds(tool_context::OUTLINE_FILL_SECONDS_MAX),
             "The next selection goes on with the rest.",
         ),
         limit(
             REPOSITORY,
             "commits of the history that count for a selection",
-            Count(context::history::HISTORY_COMMITS_MAX as u64),
+            Count(tool_context::history::HISTORY_COMMITS_MAX as u64),
             "The newest ones. Merges and commits of more than 50 files do not count.",
         ),
         limit(
             REPOSITORY,
             "size of all indexes on the disk",
-            Bytes(context::INDEXES_BYTES_MAX),
+            Bytes(tool_context::INDEXES_BYTES_MAX),
             "The index that was not used for the longest time is removed first.",
         ),
         limit(
@@ -395,19 +396,19 @@ const USER_LIMITS: &[UserLimit] = {
         limit(
             SESSIONS,
             "operations kept",
-            Count(session::SESSIONS_KEPT as u64),
+            Count(tool_session::SESSIONS_KEPT as u64),
             "The oldest is removed first.",
         ),
         limit(
             SESSIONS,
             "skill calls kept",
-            Count(session::SESSIONS_KEPT as u64),
+            Count(tool_session::SESSIONS_KEPT as u64),
             "The oldest is removed first.",
         ),
         limit(
             SESSIONS,
             "size of all sessions kept",
-            Bytes(session::SESSIONS_BYTES_MAX),
+            Bytes(tool_session::SESSIONS_BYTES_MAX),
             "A session that you can still undo is never removed only for its size.",
         ),
         limit(
@@ -425,13 +426,13 @@ const USER_LIMITS: &[UserLimit] = {
         limit(
             SESSIONS,
             "size of a journal's text",
-            Bytes(session::JOURNAL_BYTES_MAX),
+            Bytes(tool_session::JOURNAL_BYTES_MAX),
             "The rest of the text is not recorded. Changes always are.",
         ),
         limit(
             SESSIONS,
             "size of a report's transcript",
-            Bytes(session::REPORT_TRANSCRIPT_BYTES_MAX as u64),
+            Bytes(tool_session::REPORT_TRANSCRIPT_BYTES_MAX as u64),
             "The report says that it is cut.",
         ),
         limit(

@@ -4,18 +4,18 @@ use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use host::api::{Citation, Effect, ErrorKind, Media, PolicyRequest, SkillState};
-use host::digest::sha256_hex;
-use host::repository::{Options, Repository};
-use host::skill::embedded::{Packed, pack};
-use host::skill::policy::{Cause, Policy};
-use host::skill::{
-    Builtin, CallContext, CallError, CallOutcome, HttpTransport, InboundResponse, Limits, OutboundRequest,
-    RawArguments, SkillHost, Surroundings, TransportError,
-};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+use tool_core::api::{Citation, Effect, ErrorKind, Media, PolicyRequest, SkillState};
+use tool_core::digest::sha256_hex;
+use tool_repository::{Options, Repository};
+use tool_skill::embedded::{Packed, pack};
+use tool_skill::policy::{Cause, Policy};
+use tool_skill::{
+    Builtin, CallContext, CallError, CallOutcome, HttpTransport, InboundResponse, Limits, OutboundRequest,
+    RawArguments, SkillHost, Surroundings, TransportError,
+};
 
 use super::{LANGUAGES, home, host, whole_contract};
 use crate::contain;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use host::limits;
 use rustix::process::{Resource, getrlimit};
+use tool_core::limits;
 
 use crate::support::{Home, finish};
 

@@ -1,6 +1,6 @@
 //! The bounds of a test run, seen from inside of its sandbox.
 
-use host::limits;
+use tool_core::limits;
 
 use crate::contain::repository;
 use crate::support::{Home, holds};

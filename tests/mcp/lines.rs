@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use host::limits;
 use serde_json::{Value, json};
+use tool_core::limits;
 
 use super::{Agent, TOOLS, calls, initialize, journal, text, until_ended};
 use crate::contain::{processes, repository};
@@ -369,7 +369,7 @@ fn what_the_policy_asks_is_asked_by_elicitation() {
 #[test]
 fn questions_that_nobody_answers_keep_no_call_waiting() {
     let home = Home::offline();
-    let repositories: Vec<_> = (0..=host::skill::Limits::DEFAULT.calls_concurrent)
+    let repositories: Vec<_> = (0..=tool_skill::Limits::DEFAULT.calls_concurrent)
         .map(|_| with_git())
         .collect();
     let mut agents: Vec<Agent> = repositories

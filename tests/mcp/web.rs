@@ -1,7 +1,7 @@
 //! By hand, over HTTP.
 
-use host::limits;
 use serde_json::{Value, json};
+use tool_core::limits;
 
 use super::lines::slow;
 use super::{Agent, TOOLS, calls, initialize, text};

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use host::limits::CALL_PARTS_PER_THREAD;
-use host::skill::Limits;
 use serde_json::json;
+use tool_core::limits::CALL_PARTS_PER_THREAD;
+use tool_skill::Limits;
 
 use super::Arena;
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::api::{Effect, SkillState};
-use host::skill::{Limits, RawArguments, SkillHost, SkillHostError, SkillScope};
 use tempfile::TempDir;
+use tool_core::api::{Effect, SkillState};
+use tool_skill::{Limits, RawArguments, SkillHost, SkillHostError, SkillScope};
 
 use super::{Arena, guest};
 
@@ -108,7 +108,7 @@ fn looking_at_a_component_is_bounded() {
     );
     let large = home.path().join("large.wasm");
     let file = fs::File::create(&large).expect("the folder is writable");
-    file.set_len(host::limits::COMPONENT_BYTES_MAX + 1)
+    file.set_len(tool_core::limits::COMPONENT_BYTES_MAX + 1)
         .expect("a hole takes no space");
     let refused = look(Limits::default(), &large);
     assert!(matches!(refused, SkillHostError::Io { .. }), "{refused}");

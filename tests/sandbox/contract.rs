@@ -1,8 +1,8 @@
 //! Resources that a guest does not have, the report of crashes, and the contract of a call.
 
-use host::api::Effect;
-use host::skill::{Limits, RawArguments};
 use serde_json::json;
+use tool_core::api::Effect;
+use tool_skill::{Limits, RawArguments};
 
 use super::{Arena, DENIED};
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use host::skill::Limits;
 use serde_json::json;
+use tool_skill::Limits;
 
 use super::{Arena, DENIED};
 

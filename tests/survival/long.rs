@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use host::api::{Operation, PolicyRequest, now};
+use tool_core::api::{Operation, PolicyRequest, now};
 use tool_journal::journal::{JournalEntry, JournalLine, Start, TurnBinding, Work, encode};
 
 use super::kibibytes;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use host::api::Dollars;
+use tool_core::api::Dollars;
 
 use super::{PolicyFlags, RunArguments, Steer, TestFlags, TurnOperation};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use host::api::McpOperation;
+use tool_core::api::McpOperation;
 
 use super::PolicyFlags;
 

@@ -224,7 +224,7 @@ Examples:
         #[arg(long)]
         host: String,
         /// The only header that it is sent in
-        #[arg(long, value_name = "NAME", default_value = host::config::DEFAULT_SECRET_HEADER)]
+        #[arg(long, value_name = "NAME", default_value = tool_config::DEFAULT_SECRET_HEADER)]
         header: String,
     },
     /// List the secrets with their hosts and headers, without their values

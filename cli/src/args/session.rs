@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use host::api::{Dollars, Overrides, ProviderName, TEST_COMMAND, TEST_RESULTS, VerificationRule};
-use host::config::Api;
+use tool_config::Api;
+use tool_core::api::{Dollars, Overrides, ProviderName, TEST_COMMAND, TEST_RESULTS, VerificationRule};
 
 use super::SessionFlags;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use host::api::RunPurpose;
+use tool_core::api::RunPurpose;
 
 /// `tool tests`.
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Event, Problem, SessionResult, Status, TaskEntry, Tasks};
+use tool_core::api::{ErrorKind, Event, Problem, SessionResult, Status, TaskEntry, Tasks};
 
 use super::follow::{Follow, Waiting};
 use super::history::{report_place, with_beginning};

@@ -16,11 +16,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use host::api::{Dollars, ErrorKind, Problem, Status};
-use host::config;
-use host::text::clean_line;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use tool_core::api::{Dollars, ErrorKind, Problem, Status};
+use tool_core::text::clean_line;
 
 use super::Context;
 use super::ending::Ending;
@@ -39,7 +38,7 @@ pub(super) async fn run(arguments: BatchArguments, context: &Context) -> Result<
     }
     let items = shard_items(&arguments)?;
     // A wrong configuration should be reported before the first session.
-    let settings = config::load(&context.backend.home, &context.backend.environment)?;
+    let settings = tool_config::load(&context.backend.home, &context.backend.environment)?;
     if settings.policy.require_sandbox && arguments.session.policy.unsandboxed {
         let message = "A sandbox is required and refused at the same time";
         return Err(Problem::new(ErrorKind::InvalidPolicy, message)

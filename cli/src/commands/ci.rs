@@ -13,9 +13,9 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Event, ExecuteRequest, Problem, SessionResult};
-use host::operation::proposals::PlacedProposal;
-use host::session::{REPORT_TRANSCRIPT_BYTES_MAX, read_proposals};
+use tool_context::operation::proposals::PlacedProposal;
+use tool_core::api::{ErrorKind, Event, ExecuteRequest, Problem, SessionResult};
+use tool_session::{REPORT_TRANSCRIPT_BYTES_MAX, read_proposals};
 
 use super::follow::{Follow, Waiting};
 use super::operation::{self, Task};
@@ -194,7 +194,7 @@ fn findings_of(result: &SessionResult, root: &Path, context: &Context) -> Result
 }
 
 fn has_findings(result: &SessionResult) -> bool {
-    result.operation == host::api::Operation::Architect
+    result.operation == tool_core::api::Operation::Architect
 }
 
 struct Job<'a> {

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::config::{self, FileState, Inspection, Setting, ValueOrigin};
 use host::daemon;
-use host::repository::Narrowing;
-use host::session::preflight::preflight;
 use serde_json::Value;
+use tool_config::{FileState, Inspection, Setting, ValueOrigin};
+use tool_repository::Narrowing;
+use tool_session::preflight::preflight;
 
 use super::skill::agreed::{Finding, IDENTITIES, LOCK};
 use super::{Context, print_json, skill};
@@ -17,7 +17,7 @@ use crate::output::Output;
 /// Shows the configuration. The exit code says whether operations can start with it.
 pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
-    let mut inspection = config::inspect(home, environment);
+    let mut inspection = tool_config::inspect(home, environment);
     inspection.settings.extend(of_the_command_line(context)?);
     let (root, _) = context.places()?;
     let found = preflight(home, environment, &root);

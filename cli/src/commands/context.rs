@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::process::ExitCode;
 
-use host::api::ErrorKind;
-use host::api::{ContextRequest, ContextResult, Problem, SelectedFile};
+use tool_core::api::ErrorKind;
+use tool_core::api::{ContextRequest, ContextResult, Problem, SelectedFile};
 
 use super::{Context, path_text, print_json, selection};
 use crate::args::Select;

@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem};
-#[cfg(target_os = "linux")]
-use host::process::contain::calls;
+use tool_core::api::{ErrorKind, Problem};
 use tool_model_server::{EXAMPLE, ModelServer, Script};
+#[cfg(target_os = "linux")]
+use tool_sandbox::contain::calls;
 
 use super::ending::Ending;
 use crate::args::Dev;

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use host::api::ErrorKind;
-use host::api::SessionDiff;
+use tool_core::api::ErrorKind;
+use tool_core::api::SessionDiff;
 
 use super::history::{connect_to_read, with_beginning};
 use super::{Context, path_text, print_json};

@@ -9,19 +9,19 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{BackendStatus, ErrorKind, Problem, SkillState};
-use host::config::{self, Api, ProviderSettings};
 use host::daemon;
-use host::disk::{self, Disk};
-use host::process::confine;
-use host::process::contain::{self, Sandbox};
-use host::process::toolchain;
-use host::provider::{self, ProbeReport, ProbeVerdict, ServerReport};
-use host::repository::Narrowing;
-use host::room::{self, FreeSpace};
-use host::session::preflight::preflight;
-use host::skill::SkillHost;
 use serde::Serialize;
+use tool_config::{Api, ProviderSettings};
+use tool_core::api::{BackendStatus, ErrorKind, Problem, SkillState};
+use tool_core::disk::{self, Disk};
+use tool_provider::{ProbeReport, ProbeVerdict, ServerReport};
+use tool_repository::Narrowing;
+use tool_sandbox::confine;
+use tool_sandbox::contain::{self, Sandbox};
+use tool_sandbox::room::{self, FreeSpace};
+use tool_sandbox::toolchain;
+use tool_session::preflight::preflight;
+use tool_skill::SkillHost;
 
 use super::skill::agreed::Finding;
 use super::{Context, print_json, provider_options, size, skill, waiting};
@@ -112,7 +112,7 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
     // If another user may have written the configuration, its commands are not run.
     let settings = home
         .clone()
-        .and_then(|()| config::load(&context.backend.home, &context.backend.environment));
+        .and_then(|()| tool_config::load(&context.backend.home, &context.backend.environment));
     let settings = settings.and_then(|settings| found.configuration.clone().map_or(Ok(settings), Err));
     if home.is_ok() {
         checks.add(configuration(&settings, context))?;
@@ -204,7 +204,12 @@ impl Checks {
     /// Probes the capabilities of the provider. Takes seconds, or minutes if a model must be loaded first.
     async fn probe(&self, settings: &ProviderSettings, context: &Context) -> Result<ProbeReport, Error> {
         let what = format!("trying what {} can do", settings.model);
-        let report = waiting(what, provider::probe(settings, &provider_options(context)), self.output).await;
+        let report = waiting(
+            what,
+            tool_provider::probe(settings, &provider_options(context)),
+            self.output,
+        )
+        .await;
         if self.json {
             return Ok(report);
         }
@@ -220,15 +225,15 @@ impl Checks {
     }
 }
 
-fn configuration(settings: &Result<config::Settings, Problem>, context: &Context) -> Check {
+fn configuration(settings: &Result<tool_config::Settings, Problem>, context: &Context) -> Check {
     const NAME: &str = "configuration";
     match settings {
         Err(problem) => Check::failed(NAME, problem.clone()),
-        Ok(settings) => match config::exposed(&context.backend.home) {
+        Ok(settings) => match tool_config::exposed(&context.backend.home) {
             Some(problem) => Check::of_problem(NAME, Verdict::Warn, problem),
             None => {
                 let (name, model) = (settings.provider.name, &settings.provider.model);
-                let file = config::path(&context.backend.home);
+                let file = tool_config::path(&context.backend.home);
                 Check::ok(NAME, format!("provider {name}, model {model}, {}", file.display()))
             }
         },
@@ -330,7 +335,7 @@ fn existing(path: &Path) -> &Path {
 async fn backend(context: &Context) -> Check {
     const NAME: &str = "backend";
     let (backend, own) = (&context.backend, env!("CARGO_PKG_VERSION"));
-    let wanted = match config::port(&backend.home, &backend.environment) {
+    let wanted = match tool_config::port(&backend.home, &backend.environment) {
         Ok(port) => port,
         Err(problem) => return Check::failed(NAME, problem),
     };
@@ -338,7 +343,7 @@ async fn backend(context: &Context) -> Check {
         return Check::failed(NAME, problem);
     }
     let Some(record) = daemon::find(&backend.home) else {
-        let common = config::common(&backend.home, &backend.environment);
+        let common = tool_config::common(&backend.home, &backend.environment);
         let server = common.map(|common| common.server).unwrap_or_default();
         return not_running(NAME, SocketAddr::new(server.address, wanted));
     };
@@ -430,7 +435,7 @@ async fn models(settings: &ProviderSettings, context: &Context) -> Vec<Check> {
         format!("asking {} for its models", settings.display_name()),
         provider_options(context),
     );
-    let look = waiting(what, provider::inspect_server(settings, &options), context.output).await;
+    let look = waiting(what, tool_provider::inspect_server(settings, &options), context.output).await;
     match look {
         Ok(look) => match &look.models {
             Some(models) => vec![reached(settings, &look), known(&settings.model, models, settings)],
@@ -597,7 +602,7 @@ fn helpers() -> Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use host::api::ProviderName;
+    use tool_core::api::ProviderName;
 
     fn settings() -> ProviderSettings {
         ProviderSettings::new(ProviderName::Local, Api::Chat, "http://127.0.0.1:1234/v1", "m")

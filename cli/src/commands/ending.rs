@@ -5,7 +5,7 @@ use std::future::pending;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::Error;
-use host::api::ErrorKind;
+use tool_core::api::ErrorKind;
 
 /// SIGINT, SIGTERM and, unless `nohup` has turned it off, SIGHUP.
 #[derive(Debug)]

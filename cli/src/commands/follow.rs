@@ -1,7 +1,7 @@
 //! Follows the events of a session, shows the status while none arrives, and handles the user's interruption.
 
-use host::api::Event;
 use tokio::time::{Interval, MissedTickBehavior, interval};
+use tool_core::api::Event;
 
 use super::ending::Ending;
 use super::tally::SessionTally;

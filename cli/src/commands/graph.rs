@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use host::api::{CallGraph, CallGraphRequest, GraphRequest, ModuleGraph};
 use serde::Serialize;
+use tool_core::api::{CallGraph, CallGraphRequest, GraphRequest, ModuleGraph};
 
 use super::{Context, path_text, print_json};
 use crate::args::{GraphArguments, GraphFormat};

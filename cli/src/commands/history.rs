@@ -5,9 +5,9 @@ mod rows;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{Activity, ErrorKind, History, Problem, SessionResult, SessionUsage, Status, TaskEntry, Tasks};
-use host::limits::HISTORY_ENTRIES_MAX;
 use serde::Serialize;
+use tool_core::api::{Activity, ErrorKind, History, Problem, SessionResult, SessionUsage, Status, TaskEntry, Tasks};
+use tool_core::limits::HISTORY_ENTRIES_MAX;
 
 use super::{Context, openable, path_text, print_json};
 use crate::args;
@@ -48,7 +48,7 @@ pub(super) async fn list(filter: &args::History, context: &Context) -> Result<Ex
     let rows = Rows {
         here: here.map(|root| root.to_string_lossy().into_owned()),
         columns: context.output.columns(),
-        now: host::api::now(),
+        now: tool_core::api::now(),
     };
     for line in rows.lines(&history.sessions, &running) {
         context.output.line(&line)?;

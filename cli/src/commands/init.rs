@@ -7,8 +7,8 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem, ProviderName};
-use host::config::{self, Environment, Init, PRESETS, Preset, Secret, WrittenConfig};
+use tool_config::{Environment, Init, PRESETS, Preset, Secret, WrittenConfig};
+use tool_core::api::{ErrorKind, Problem, ProviderName};
 
 use super::Context;
 use super::models::server_named;
@@ -19,10 +19,10 @@ use crate::output::Output;
 /// Writes or changes the configuration file.
 pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode, Error> {
     let home = &context.backend.home;
-    let is_there = config::path(home).exists();
+    let is_there = tool_config::path(home).exists();
     let is_for_server = arguments.provider.is_some() || arguments.vendor.is_some() || arguments.offline;
     if let (Some(port), false, true) = (arguments.port, is_for_server, is_there) {
-        let place = config::write_port(home, port)?;
+        let place = tool_config::write_port(home, port)?;
         return say_port(&place, port, context);
     }
     if !is_for_server && Output::can_ask() {
@@ -36,11 +36,11 @@ pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<Exi
         (None, None) if arguments.offline => Init::offline(),
         (None, None) => by_itself(context),
     };
-    let written = config::write_initial(home, &init)?;
+    let written = tool_config::write_initial(home, &init)?;
     write_port(arguments, context)?;
     say_written(&written, &init, context)?;
     // Warns now about a configuration that cannot work yet, rather than at the first command.
-    if let Err(problem) = config::load(home, &context.backend.environment) {
+    if let Err(problem) = tool_config::load(home, &context.backend.environment) {
         context.output.notice(&problem.message, problem.hint.as_deref());
     }
     Ok(ExitCode::SUCCESS)
@@ -49,7 +49,7 @@ pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<Exi
 /// Writes a configuration for a job unless there is one: for the named vendor, else by the environment.
 pub(super) fn configure_job(vendor: Option<&str>, model: Option<&str>, context: &Context) -> Result<(), Error> {
     let home = &context.backend.home;
-    if config::path(home).exists() {
+    if tool_config::path(home).exists() {
         return vendor.map_or(Ok(()), |vendor| check_vendor(vendor, context));
     }
     let init = match vendor {
@@ -60,16 +60,16 @@ pub(super) fn configure_job(vendor: Option<&str>, model: Option<&str>, context: 
         None => by_itself(context),
     };
     // A configuration that cannot work would break the next job in this home.
-    config::preview(home, &context.backend.environment, &init)?;
-    config::write_initial(home, &init)?;
+    tool_config::preview(home, &context.backend.environment, &init)?;
+    tool_config::write_initial(home, &init)?;
     Ok(())
 }
 
 /// Refuses a vendor other than the configured one: the code would go to a server that the job does not name.
 fn check_vendor(vendor: &str, context: &Context) -> Result<(), Error> {
-    let servers = config::servers(&context.backend.home, &context.backend.environment)?;
-    let is_meant = |server: &config::ConfiguredServer| {
-        server.name == vendor || (vendor == "analyst" && server.url.as_deref() == Some(config::ANALYST_URL))
+    let servers = tool_config::servers(&context.backend.home, &context.backend.environment)?;
+    let is_meant = |server: &tool_config::ConfiguredServer| {
+        server.name == vendor || (vendor == "analyst" && server.url.as_deref() == Some(tool_config::ANALYST_URL))
     };
     match servers.iter().find(|server| server.enabled) {
         Some(server) if !is_meant(server) => {
@@ -90,21 +90,21 @@ pub(super) async fn set_up(context: &Context) -> Result<(), Error> {
 
 fn write_port(arguments: &args::Init, context: &Context) -> Result<(), Error> {
     if let Some(port) = arguments.port {
-        config::write_port(&context.backend.home, port)?;
+        tool_config::write_port(&context.backend.home, port)?;
     }
     Ok(())
 }
 
 /// Configures a vendor by name. Fails without writing if the key or the model is missing.
 fn of_vendor(vendor: &str, arguments: &args::Init, context: &Context) -> Result<Init, Error> {
-    if !config::is_vendor_name(vendor) {
+    if !tool_config::is_vendor_name(vendor) {
         let message = format!("`{vendor}` is no vendor; nothing was written");
         return Err(Problem::new(ErrorKind::Usage, message)
-            .with_hint(config::suggest_vendor(vendor))
+            .with_hint(tool_config::suggest_vendor(vendor))
             .into());
     }
     let init = with_flags(server_named(vendor)?, arguments)?;
-    config::preview(&context.backend.home, &context.backend.environment, &init)?;
+    tool_config::preview(&context.backend.home, &context.backend.environment, &init)?;
     Ok(init)
 }
 
@@ -138,7 +138,7 @@ fn url_in_force(init: &Init, context: &Context) -> String {
         Some(vendor) => format!("vendors.{vendor}.url"),
         None => format!("providers.{}.url", init.provider),
     };
-    let inspection = config::inspect(&context.backend.home, &context.backend.environment);
+    let inspection = tool_config::inspect(&context.backend.home, &context.backend.environment);
     let setting = inspection.settings.into_iter().find(|setting| setting.key == key);
     let url = setting.and_then(|setting| setting.value.as_str().map(str::to_owned));
     url.unwrap_or_else(|| "its own address".to_owned())
@@ -206,8 +206,8 @@ fn with_flags(init: Init, arguments: &args::Init) -> Result<Init, Error> {
 
 /// True for a URL that `--url` accepts. The configuration has the same check for a hand-edited file.
 fn is_url(text: &str) -> bool {
-    text == config::ANALYST_URL
-        || text == config::DEFAULT_URL
+    text == tool_config::ANALYST_URL
+        || text == tool_config::DEFAULT_URL
         || text.starts_with("http://")
         || text.starts_with("https://")
 }

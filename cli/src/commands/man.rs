@@ -8,7 +8,7 @@ use clap::CommandFactory;
 use crate::args::CliArguments;
 use crate::error::Error;
 use crate::output::Output;
-use host::api::ErrorKind;
+use tool_core::api::ErrorKind;
 
 /// Prints the page of `tool`, or writes one page for each command into a folder.
 pub(crate) fn run(folder: Option<&Path>, output: Output) -> Result<ExitCode, Error> {

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use host::api::{ConnectRequest, ErrorKind, Overrides, Problem};
+use tool_core::api::{ConnectRequest, ErrorKind, Overrides, Problem};
 
 use super::{Context, path_text, policy};
 use crate::args::{Mcp, McpCommand};

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem, ProviderName};
-use host::config::{self, ConfiguredServer, Init, Preset};
-use host::provider::{self, ListedModel};
 use serde::Serialize;
+use tool_config::{ConfiguredServer, Init, Preset};
+use tool_core::api::{ErrorKind, Problem, ProviderName};
+use tool_provider::ListedModel;
 
 use super::{Context, print_json};
 use crate::args::{ModelsArguments, ModelsCommand};
@@ -30,12 +30,12 @@ struct ModelsReport {
 
 async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
-    let servers = config::servers(home, environment)?;
-    let asked = match config::load(home, environment) {
+    let servers = tool_config::servers(home, environment)?;
+    let asked = match tool_config::load(home, environment) {
         Ok(settings) => {
             let options = super::provider_options(context);
             let what = format!("asking {} for its models", settings.provider.display_name());
-            let answer = provider::describe_models(&settings.provider, &options);
+            let answer = tool_provider::describe_models(&settings.provider, &options);
             super::waiting(what, answer, context.output).await
         }
         Err(problem) => Err(problem),
@@ -117,11 +117,11 @@ pub(super) fn server_named(name: &str) -> Result<Init, Error> {
         "router" => Init::of(ProviderName::Router),
         _ => match Preset::find(name) {
             Some(preset) => Init::of_vendor(preset.provider, name),
-            None if config::is_vendor_name(name) => Init::of_vendor(ProviderName::Hosted, name),
+            None if tool_config::is_vendor_name(name) => Init::of_vendor(ProviderName::Hosted, name),
             None => {
                 let message = format!("`{name}` cannot be the name of a vendor");
                 return Err(Problem::new(ErrorKind::Usage, message)
-                    .with_hint(config::suggest_vendor(name))
+                    .with_hint(tool_config::suggest_vendor(name))
                     .into());
             }
         },
@@ -137,8 +137,8 @@ fn switch(name: &str, model: Option<String>, context: &Context) -> Result<ExitCo
         ..server_named(name)?
     };
     // Settings that cannot work are not written.
-    let settings = config::preview(home, environment, &init)?;
-    let written = config::write_initial(home, &init)?;
+    let settings = tool_config::preview(home, environment, &init)?;
+    let written = tool_config::write_initial(home, &init)?;
     if !context.output.is_quiet() {
         context.output.line(&format!(
             "Wrote {}: {} is enabled, with the model {}.",

@@ -4,12 +4,12 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::analyst::refuse_question;
-use host::api::{ErrorKind, Event, ExecuteRequest, Operation, Problem, SessionResult};
-use host::config::{self, Api};
-use host::operation::{check_place, is_question, names_path};
-use host::session::preflight;
-use host::text::clean_line;
+use tool_analyst::refuse_question;
+use tool_config::Api;
+use tool_context::operation::{check_place, is_question, names_path};
+use tool_core::api::{ErrorKind, Event, ExecuteRequest, Operation, Problem, SessionResult};
+use tool_core::text::clean_line;
+use tool_session::preflight;
 
 use super::follow::{Follow, Waiting};
 use super::tally::SessionTally;
@@ -208,18 +208,18 @@ pub(super) async fn prepare(task: Task, run: &RunArguments, context: &Context) -
     let output = context.output;
     let task = task.read()?;
     let (home, environment) = (&context.backend.home, &context.backend.environment);
-    let settings = match config::load(home, environment) {
+    let settings = match tool_config::load(home, environment) {
         Err(problem) if problem.kind == ErrorKind::ConfigMissing && Output::can_ask() && !run.json => {
             output.notice(&problem.message, Some("a few questions follow; Ctrl-C writes nothing"));
             super::init::set_up(context).await?;
-            config::load(home, environment)?
+            tool_config::load(home, environment)?
         }
         loaded => loaded?,
     };
     if let Some(problem) = preflight::configuration(home, environment) {
         return Err(problem.into());
     }
-    if let Some(problem) = config::exposed_key(&context.backend.home) {
+    if let Some(problem) = tool_config::exposed_key(&context.backend.home) {
         output.warning(&problem);
     }
     let subject = task.subject(context)?;

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{ApplyRequest, ApplyResult, DiscardResult, ErrorKind, Problem, SessionDiff};
-use host::text::clean_line;
+use tool_core::api::{ApplyRequest, ApplyResult, DiscardResult, ErrorKind, Problem, SessionDiff};
+use tool_core::text::clean_line;
 
 use super::diff::route;
 use super::history::short;
@@ -103,7 +103,7 @@ async fn preview_route(
     if session != "latest" {
         return route(what, session, client, context).await;
     }
-    let history: host::api::History = client
+    let history: tool_core::api::History = client
         .get(&format!("/api/history?repo_path={}", here(context)?))
         .await?;
     let newest = history.sessions.into_iter().find(|session| session.files_proposed > 0);

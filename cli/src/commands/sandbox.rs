@@ -7,12 +7,12 @@
 
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem};
-use host::process::contain::{self, Sandbox};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tool_core::api::{ErrorKind, Problem};
 use tool_proof::{ProbeResult, ProbeVerdict, attacks, helpers, installs, probes};
+use tool_sandbox::contain::{self, Sandbox};
 
 use super::ending::Ending;
 use super::print_json;

@@ -18,13 +18,13 @@ use std::io::Read;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use host::api::{
+use host::outline::{SandboxedParser, SandboxedSymbols};
+use serde_json::Value;
+use tool_core::api::{
     Effect, ErrorKind, Event, Media, Overrides, PolicyRequest, Problem, SkillCallRequest, SkillEntry, SkillState,
     Skills, TestRun,
 };
-use host::outline::{SandboxedParser, SandboxedSymbols};
-use host::skill::{Limits, Outliners, SkillHost, SkillHostError, Surroundings};
-use serde_json::Value;
+use tool_skill::{Limits, Outliners, SkillHost, SkillHostError, Surroundings};
 use unicode_width::UnicodeWidthStr;
 
 use super::follow::{Follow, Waiting};

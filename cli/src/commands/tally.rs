@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use host::api::{Event, TestDetails, TestStatus};
+use tool_core::api::{Event, TestDetails, TestStatus};
 
 use super::history::short;
 
@@ -129,8 +129,8 @@ fn grouped(number: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use host::api::{ChangeKind, ChangedFile};
     use serde_json::json;
+    use tool_core::api::{ChangeKind, ChangedFile};
 
     use super::*;
 

@@ -4,12 +4,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::ErrorKind;
-use host::config;
-use host::repository::path::inside;
-use host::session::plan_tests;
-use host::skill::{PlannedRun, clean_build_caches, read_form};
-use host::text::clean_line;
+use tool_core::api::ErrorKind;
+use tool_core::text::clean_line;
+use tool_repository::path::inside;
+use tool_session::plan_tests;
+use tool_skill::{PlannedRun, clean_build_caches, read_form};
 
 use super::{Context, print_json, size};
 use crate::args::{Check, TestsArguments, TestsCommand};
@@ -107,12 +106,12 @@ fn set(
     if let Some(form) = &results {
         read_form(form).map_err(|message| Error::new(ErrorKind::Usage, message))?;
     }
-    config::set_user_command(&context.backend.home, root, Check::purpose(check), words, results)?;
+    tool_config::set_user_command(&context.backend.home, root, Check::purpose(check), words, results)?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn unset(root: &Path, check: Option<Check>, context: &Context) -> Result<ExitCode, Error> {
-    let was_set = config::unset_user_command(&context.backend.home, root, Check::purpose(check))?;
+    let was_set = tool_config::unset_user_command(&context.backend.home, root, Check::purpose(check))?;
     if !was_set {
         context
             .output

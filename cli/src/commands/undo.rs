@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{BACK, ChangedFile, ErrorKind, History, HistoryEntry, Problem, SessionDiff, UndoResult};
-use host::text::clean_line;
+use tool_core::api::{BACK, ChangedFile, ErrorKind, History, HistoryEntry, Problem, SessionDiff, UndoResult};
+use tool_core::text::clean_line;
 
 use super::diff::route;
 use super::history::{short, with_beginning};
@@ -233,7 +233,7 @@ fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use host::api::ChangeKind;
+    use tool_core::api::ChangeKind;
 
     #[test]
     fn a_second_undo_announces_only_what_is_not_back_yet() {

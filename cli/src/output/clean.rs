@@ -1,6 +1,6 @@
 //! Cleans text of a model, a file or a server for a terminal. Adds no styles.
 
-use host::text::is_reordering;
+use tool_core::text::is_reordering;
 
 /// Removes control characters but newline and tab, and the marks that reorder text.
 pub(crate) fn clean(text: &str) -> String {

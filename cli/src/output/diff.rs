@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use host::text::reveal;
+use tool_core::text::reveal;
 
 use super::{Output, write_out};
 use crate::error::Error;

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use host::api::{ErrorKind, Problem};
+use tool_core::api::{ErrorKind, Problem};
 
 use crate::error::Error;
 

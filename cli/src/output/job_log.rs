@@ -6,7 +6,7 @@
 
 use std::fmt::{self, Write};
 
-use host::text::is_invisible;
+use tool_core::text::is_invisible;
 
 /// Lines that no runner takes for a command: `::` at the beginning becomes `: :`, and `##[` becomes `## [`.
 pub(crate) fn without_commands(text: &str) -> String {

@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
-use host::text::clean_line;
+use tool_core::text::clean_line;
 use unicode_width::UnicodeWidthChar;
 
 use super::{Output, columns};

@@ -13,8 +13,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use host::skill::RawArguments;
 use serde_json::Value;
+use tool_skill::RawArguments;
 
 const ECHO: &str = r#"{"text": "hello"}"#;
 

@@ -14,19 +14,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use host::api::Operation;
-use host::context::Target;
-use host::context::{self, BuildRequest, Indexes, Packet, SelectionFilter};
-use host::limits::PACKET_TOKENS;
-use host::redaction::Redactor;
-use host::repository::{Options, Repository, ScanCache};
 use tokio_util::sync::CancellationToken;
+use tool_context::Target;
+use tool_context::{BuildRequest, Indexes, Packet, SelectionFilter};
+use tool_core::api::Operation;
+use tool_core::limits::PACKET_TOKENS;
+use tool_core::redaction::Redactor;
+use tool_repository::{Options, Repository, ScanCache};
 
 const FILES: usize = 1000;
 
 fn build(options: &Options, root: &Path, indexes: &Arc<Indexes>, operation: Operation, target: &Target) -> Packet {
     let repository = Repository::open(root, options).expect("the folder is acceptable");
-    context::build(&BuildRequest {
+    tool_context::build(&BuildRequest {
         repository: &repository,
         indexes,
         operation,

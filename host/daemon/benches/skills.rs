@@ -12,9 +12,9 @@ mod trees;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use host::skill::RawArguments;
 use skill_sdk::testing::FakeHost;
 use skill_sdk::{Failure, Handler, Host, Outcome};
+use tool_skill::RawArguments;
 
 type Native = fn(&dyn Host, &str) -> Result<Outcome, Failure>;
 

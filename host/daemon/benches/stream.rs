@@ -8,9 +8,9 @@ use std::fmt::Write;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use host::api::Event;
-use host::provider::sse::Framer;
 use serde_json::Value;
+use tool_core::api::Event;
+use tool_provider::sse::Framer;
 
 const TOKENS: usize = 1000;
 

@@ -6,15 +6,15 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-use host::api::Operation;
-use host::context::{self, BuildRequest, Indexes, SelectionFilter};
-use host::limits::PACKET_TOKENS;
-use host::operation::{TargetLookup, resolve_target};
 use host::outline::SandboxedParser;
-use host::repository::{Options, Repository};
-use host::skill::embedded::{Packed, base_of};
-use host::skill::{EmbeddedOutliner, Outliners};
 use tokio_util::sync::CancellationToken;
+use tool_context::operation::{TargetLookup, resolve_target};
+use tool_context::{BuildRequest, Indexes, SelectionFilter};
+use tool_core::api::Operation;
+use tool_core::limits::PACKET_TOKENS;
+use tool_repository::{Options, Repository};
+use tool_skill::embedded::{Packed, base_of};
+use tool_skill::{EmbeddedOutliner, Outliners};
 
 /// The components that the product embeds.
 fn parser(folder: &Path) -> std::io::Result<Arc<SandboxedParser>> {
@@ -72,8 +72,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(folder) => Indexes::waiting_for_trees(Path::new(&home), parser(Path::new(&folder))?),
         None => Indexes::waiting(Path::new(&home)),
     };
-    let find_symbol =
-        |name: &str| context::find_symbol(&repository, &indexes, name, &cancel).map_err(host::api::Problem::from);
+    let find_symbol = |name: &str| {
+        tool_context::find_symbol(&repository, &indexes, name, &cancel).map_err(tool_core::api::Problem::from)
+    };
     let lookup = TargetLookup {
         repository: &repository,
         working_directory: repository.root(),
@@ -81,7 +82,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         cancel: &cancel,
     };
     let target = resolve_target(operation, target.as_deref(), None, &lookup)?;
-    let packet_built = context::build(&BuildRequest {
+    let packet_built = tool_context::build(&BuildRequest {
         repository: &repository,
         indexes: &indexes,
         operation,
@@ -89,7 +90,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         focus: None,
         filter: &SelectionFilter::default(),
         vault: None,
-        redactor: &host::redaction::Redactor::default(),
+        redactor: &tool_core::redaction::Redactor::default(),
         budget_tokens: PACKET_TOKENS,
         cancel: &cancel,
     })?;

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use crate::context::{self, Indexes, SearchPattern};
-use crate::skill::{ContentIndex, FileVerdict, PatternKind, SoughtPattern};
+use tool_context::{Indexes, SearchPattern};
 use tool_repository::{FileList, Repository};
+use tool_skill::{ContentIndex, FileVerdict, PatternKind, SoughtPattern};
 
 /// The indexes of a home directory, for searches of skills.
 #[derive(Debug)]
@@ -37,18 +37,18 @@ impl ContentIndex for IndexedContents {
 fn pattern(pattern: &SoughtPattern) -> SearchPattern {
     SearchPattern {
         kind: match pattern.kind {
-            PatternKind::Literal => context::PatternKind::Literal,
-            PatternKind::Regex => context::PatternKind::Regex,
+            PatternKind::Literal => tool_context::PatternKind::Literal,
+            PatternKind::Regex => tool_context::PatternKind::Regex,
         },
         text: pattern.text.clone(),
         ignores_case: pattern.ignores_case,
     }
 }
 
-fn verdict(verdict: context::FileVerdict) -> FileVerdict {
+fn verdict(verdict: tool_context::FileVerdict) -> FileVerdict {
     match verdict {
-        context::FileVerdict::Candidate => FileVerdict::Candidate,
-        context::FileVerdict::Text => FileVerdict::Text,
-        context::FileVerdict::Binary => FileVerdict::Binary,
+        tool_context::FileVerdict::Candidate => FileVerdict::Candidate,
+        tool_context::FileVerdict::Text => FileVerdict::Text,
+        tool_context::FileVerdict::Binary => FileVerdict::Binary,
     }
 }

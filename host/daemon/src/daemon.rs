@@ -23,22 +23,22 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::api::{self, ErrorKind, Problem};
-use crate::config::{self, Environment};
 use crate::contents::IndexedContents;
-use crate::context::Indexes;
 use crate::http::{self, AppState, Traffic};
 use crate::limits;
 use crate::outline::{SandboxedParser, SandboxedSymbols};
 use crate::past::GitHistory;
-use crate::session::Sessions;
-use crate::skill::{Builtin, EmbeddedOutliner, Limits, Outliners, SkillHost, Surroundings};
 use life::{End, Life};
 use port::BoundPort;
 use signals::Signals;
 use state::start_failure;
+use tool_config::Environment;
+use tool_context::Indexes;
+use tool_core::api::{self, ErrorKind, Problem};
 use tool_registry::skill_http::SkillTransport;
 use tool_sandbox::scratch;
+use tool_session::Sessions;
+use tool_skill::{Builtin, EmbeddedOutliner, Limits, Outliners, SkillHost, Surroundings};
 
 pub use home::check_home;
 pub use port::taken_hint;
@@ -83,7 +83,7 @@ pub fn detach() {
 ///
 /// The start failed.
 pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Problem> {
-    crate::process::heap::limit_heaps();
+    tool_sandbox::heap::limit_heaps();
     allow_open_files();
     if let Some(file) = options.environment.wrong_clock() {
         api::make_wrong(file);
@@ -94,7 +94,7 @@ pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Pro
     // A daemon that was killed left its files behind.
     state::withdraw(&home);
     // An invalid configuration does not prevent the start: sessions report the error.
-    let live = Arc::new(config::Live::open(&home, &options.environment));
+    let live = Arc::new(tool_config::Live::open(&home, &options.environment));
     let log_failure = |error: io::Error| start_failure("its log below", &home, &error);
     let level = log::start(&home, &live.current().log_level).map_err(log_failure)?;
     let traffic = Arc::new(Traffic::new(log::access(&home).map_err(log_failure)?));
@@ -135,7 +135,7 @@ fn allow_open_files() {
 }
 
 struct Parts {
-    live: Arc<config::Live>,
+    live: Arc<tool_config::Live>,
     level: log::Level,
     traffic: Arc<Traffic>,
     lock_inode: Option<u64>,
@@ -157,7 +157,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     } = parts;
     // Examining every process of the machine takes a while, and only the sessions depend on it.
     let leftovers = scratch::open(&home).map_err(|error| start_failure("the folder `tmp` of", &home, &error))?;
-    let orphans = tokio::task::spawn_blocking(crate::process::end_orphans);
+    let orphans = tokio::task::spawn_blocking(tool_sandbox::end_orphans);
     let bind = |port| port::bind(SocketAddr::new(live.current().server.address, port));
     let port = port.map(bind).transpose()?;
     let listening = port.as_ref().map_or(NOWHERE, BoundPort::address);
@@ -185,7 +185,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     // Nothing uses the leftovers any more, and nothing waits for their removal.
     tokio::task::spawn_blocking(|| leftovers.remove());
     // An invalid configuration does not prevent the start; the next session reports the error.
-    let settings = config::load(&home, &environment).ok();
+    let settings = tool_config::load(&home, &environment).ok();
     let provider = settings.map(|settings| settings.provider);
     let keys = provider
         .iter()

@@ -33,15 +33,15 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 
-use crate::api::{self, ErrorKind, Overrides, PolicyRequest, Problem, Timestamp};
-use crate::config::{self, Common, Environment, Live, Settings};
 use crate::mcp::Mcp;
-use crate::provider::ModelCache;
-use crate::session::Sessions;
-use crate::skill::SkillHost;
 use auth::Caller;
 use error::ApiError;
 use openapi::RouteTable;
+use tool_config::{Common, Environment, Live, Settings};
+use tool_core::api::{self, ErrorKind, Overrides, PolicyRequest, Problem, Timestamp};
+use tool_provider::ModelCache;
+use tool_session::Sessions;
+use tool_skill::SkillHost;
 
 pub use access::Traffic;
 pub(crate) use auth::is_own_user;
@@ -131,19 +131,19 @@ impl AppState {
 
     /// Reads the present configuration. Blocks for a moment, to read one small file.
     fn settings(&self, environment: &Environment) -> Result<Settings, Problem> {
-        config::load(self.home(), environment)
+        tool_config::load(self.home(), environment)
     }
 
     /// Reads the present configuration, for work without a provider.
     fn common(&self, environment: &Environment) -> Result<Common, Problem> {
-        config::common(self.home(), environment)
+        tool_config::common(self.home(), environment)
     }
 }
 
 /// Returns the variables that a recipe may see: all forwarded ones except keys.
 fn visible_to_recipes(environment: &Environment) -> BTreeMap<String, String> {
     let mut visible = environment.forwarded();
-    visible.retain(|name, _| !config::is_key_variable(name));
+    visible.retain(|name, _| !tool_config::is_key_variable(name));
     visible
 }
 
@@ -156,7 +156,7 @@ fn check_reach(state: &AppState, caller: Caller, widens: bool, overrides: &Overr
         && overrides
             .0
             .keys()
-            .any(|name| !is_listed(name) && !config::named_variables(state.home()).contains(name))
+            .any(|name| !is_listed(name) && !tool_config::named_variables(state.home()).contains(name))
     {
         let message = format!("The variable `{name}` cannot be overridden");
         return Err(Problem::new(ErrorKind::InvalidRequest, message).with_hint(format!(

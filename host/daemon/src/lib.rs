@@ -32,23 +32,8 @@ pub mod past;
 #[path = "../../session/src/tests/world.rs"]
 mod world;
 
-pub use tool_analyst as analyst;
-pub use tool_config as config;
-pub use tool_context as context;
-pub use tool_context::operation;
-pub use tool_core::disk;
-pub use tool_core::{api, digest, redaction, text};
-pub use tool_provider as provider;
-pub use tool_provider::turn;
-pub use tool_repository as repository;
-pub use tool_sandbox as process;
-pub use tool_sandbox::room;
-pub use tool_session as session;
-pub use tool_session::key_command;
-pub use tool_skill as skill;
-
-/// Limits of the engine.
-pub mod limits {
-    pub use tool_core::limits::*;
+/// Limits of this crate.
+mod limits {
+    pub(crate) use tool_core::limits::*;
     tool_core::time_limits!();
 }

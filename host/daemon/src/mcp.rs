@@ -31,12 +31,12 @@ use serde_json::json;
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::api::{ErrorKind, Problem};
 use crate::limits;
-use crate::session::Sessions;
-use crate::session::connection::Connection;
 use call::Pending;
 use roots::Roots;
+use tool_core::api::{ErrorKind, Problem};
+use tool_session::Sessions;
+use tool_session::connection::Connection;
 
 pub(crate) use operations::Operations;
 pub(crate) use serve::{Connecting, Mcp, Reach};

@@ -8,16 +8,14 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::context::symbols::{
+use tool_context::symbols::{
     DetailedSymbol, ImportSite, Named, Span, SymbolForm, SymbolUse, Syntax, SyntaxDetails, SyntaxOutline, UseForm,
 };
-use crate::context::{
-    FoundDefinition, FoundReference, Indexes, LookupError, ReferenceForm, SymbolReader, SyntaxParser,
-};
-use crate::skill::bindings::tool::skill::symbols as wit;
-use crate::skill::outline::{self, Language, Outliners};
-use crate::skill::{CallBudget, CallContext, Failure, FailureKind, SymbolLookup};
+use tool_context::{FoundDefinition, FoundReference, Indexes, LookupError, ReferenceForm, SymbolReader, SyntaxParser};
 use tool_repository::{OpenError, ScanError};
+use tool_skill::bindings::tool::skill::symbols as wit;
+use tool_skill::outline::{self, Language, Outliners};
+use tool_skill::{CallBudget, CallContext, Failure, FailureKind, SymbolLookup};
 
 /// Parses source files with the embedded components.
 #[derive(Debug)]

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::context::HistoryReader;
-use crate::context::history::{
+use tool_context::HistoryReader;
+use tool_context::history::{
     CommitId, HISTORY_COMMIT_FILES_MAX, HISTORY_COMMIT_RENAMES_MAX, HISTORY_COMMITS_MAX, HISTORY_MESSAGE_BYTES_MAX,
     HISTORY_WALK_BYTES_MAX, HistoryError, HistoryGap, PastCommit, WalkedCommit, WalkedHistory,
 };
-use crate::skill::{PastBounds, PastCommitStep, PastGap, find_past_gap, head_commit, walk_commits};
 use tool_repository::Repository;
+use tool_skill::{PastBounds, PastCommitStep, PastGap, find_past_gap, head_commit, walk_commits};
 
 /// Reads the commits of the git repository around a work tree.
 #[derive(Debug, Clone, Copy)]

@@ -13,19 +13,19 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::Request;
-use host::api::{self, Effect, Operation, PolicyRequest};
-use host::config::{Environment, Live};
-use host::context::{Indexes, NoHistory, NoParser};
 use host::daemon;
 use host::http::{self, AppState, Peer, ServerSockets, Traffic};
-use host::redaction::Redactor;
-use host::repository::{Options, Repository};
-use host::session::Sessions;
-use host::skill::policy::{Cause, Decision, Policy};
-use host::skill::{CallContext, Conversation, SkillHost, taint::Taint};
 use rustix::process::{Uid, geteuid};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
+use tool_config::{Environment, Live};
+use tool_context::{Indexes, NoHistory, NoParser};
+use tool_core::api::{self, Effect, Operation, PolicyRequest};
+use tool_core::redaction::Redactor;
+use tool_repository::{Options, Repository};
+use tool_session::Sessions;
+use tool_skill::policy::{Cause, Decision, Policy};
+use tool_skill::{CallContext, Conversation, SkillHost, taint::Taint};
 use tower::ServiceExt;
 
 fn folder() -> TempDir {

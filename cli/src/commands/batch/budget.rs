@@ -1,7 +1,7 @@
 //! The money of a batch, shared by its sessions. The maximum cost of a session is reserved before it begins, so all of
 //! them together never exceed the budget.
 
-use host::api::Dollars;
+use tool_core::api::Dollars;
 
 /// A session is not started with less than an equal share divided by this: it could not send one request.
 const USEFUL_SHARE: u64 = 100;

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use host::api::{ErrorKind, Operation, Problem};
-use host::digest::sha256_hex;
 use serde::Deserialize;
+use tool_core::api::{ErrorKind, Operation, Problem};
+use tool_core::digest::sha256_hex;
 use tool_registry::clone::CloneUrl;
 
 use crate::error::Error;

@@ -1,6 +1,6 @@
 //! The summary of a batch: a table in Markdown, and a page that a browser opens without a server.
 
-use host::api::{Dollars, Problem, Status};
+use tool_core::api::{Dollars, Problem, Status};
 
 use super::results::BatchResult;
 use crate::commands::ci::summary::{cell, status};

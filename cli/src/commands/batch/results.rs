@@ -9,10 +9,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use host::api::{Dollars, ErrorKind, Operation, Problem, SessionUsage, Status, Timestamp};
 use rustix::fs::FlockOperation;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tool_core::api::{Dollars, ErrorKind, Operation, Problem, SessionUsage, Status, Timestamp};
 
 use crate::args::Shard;
 use crate::error::Error;
@@ -320,7 +320,7 @@ mod tests {
             diff: None,
             usage: None,
             clone: None,
-            started: host::api::now(),
+            started: tool_core::api::now(),
             seconds: 0.5,
         }
     }

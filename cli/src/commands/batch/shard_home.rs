@@ -8,9 +8,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-use host::api::{ErrorKind, Problem};
-use host::config;
-use host::digest::sha256_hex;
+use tool_core::api::{ErrorKind, Problem};
+use tool_core::digest::sha256_hex;
 
 use crate::args::Shard;
 use crate::error::Error;
@@ -29,7 +28,7 @@ pub(super) fn prepare(user_home: &Path, results: &Path, shard: Shard) -> Result<
     let home = path(user_home, results, shard);
     make(user_home, &home).map_err(|error| {
         let message = format!("`{}` cannot be used for this batch: {error}", home.display());
-        Problem::new(ErrorKind::Home, message).with_hint(config::SET_HOME)
+        Problem::new(ErrorKind::Home, message).with_hint(tool_config::SET_HOME)
     })?;
     Ok(home)
 }

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use host::api::{
+use tokio_util::sync::CancellationToken;
+use tool_core::api::{
     self, Dollars, ErrorKind, ExecuteRequest, PolicyRequest, Problem, SessionDiff, SessionResult, Status, Timestamp,
 };
-use host::process::contain::{self, Sandbox};
-use tokio_util::sync::CancellationToken;
 use tool_registry::clone::{CloneError, CloneWalls, clone_repository};
+use tool_sandbox::contain::{self, Sandbox};
 
 use super::list::{BatchItem, RepositorySource};
 use super::results::BatchResult;

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use host::digest;
-use host::operation::proposals::{PlacedProposal, ProposalPlace};
 use serde_json::{Value, json};
+use tool_context::operation::proposals::{PlacedProposal, ProposalPlace};
+use tool_core::digest;
 
 use super::pipeline::Pipeline;
 use crate::client::percent_encoded;

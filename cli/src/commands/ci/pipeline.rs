@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use host::api::{ErrorKind, Problem};
-use host::config::Environment;
 use serde::Deserialize;
+use tool_config::Environment;
+use tool_core::api::{ErrorKind, Problem};
 
 use crate::args::CiHost;
 use crate::error::Error;

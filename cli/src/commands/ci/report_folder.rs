@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use host::api::{ErrorKind, Problem};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use tool_core::api::{ErrorKind, Problem};
 
 use crate::error::Error;
 

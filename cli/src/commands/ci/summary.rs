@@ -3,7 +3,7 @@
 //! The answer is a model's Markdown. An image in it would make the reader's browser, or the system, send a request to a
 //! server of the model's choice, so images become text; so do HTML comments and elements that load something.
 
-use host::api::{Problem, SessionResult, Status};
+use tool_core::api::{Problem, SessionResult, Status};
 
 use super::JobReport;
 use crate::output::{clean, without_commands};

@@ -1,7 +1,7 @@
 //! Lines of `tool history`: one for each session, grouped by repository, the newest last.
 
-use host::api::{HistoryEntry, Status, TaskEntry, Timestamp};
-use host::text::clean_line;
+use tool_core::api::{HistoryEntry, Status, TaskEntry, Timestamp};
+use tool_core::text::clean_line;
 
 use super::super::shorten;
 
@@ -172,7 +172,7 @@ pub(super) fn ago(then: Timestamp, now: Timestamp) -> String {
 
 #[cfg(test)]
 mod tests {
-    use host::api::Activity;
+    use tool_core::api::Activity;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::io::{BufRead, Read};
 
-use host::api::ErrorKind;
 use rustix::termios::{self, LocalModes, OptionalActions, Termios};
+use tool_core::api::ErrorKind;
 
 use crate::error::Error;
 use crate::output::Output;

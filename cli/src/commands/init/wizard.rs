@@ -2,9 +2,9 @@
 
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem, ProviderName};
-use host::config::{self, Init, PRESETS, Preset, ProviderSettings, Secret};
-use host::provider::{self, ListedModel};
+use tool_config::{Init, PRESETS, Preset, ProviderSettings, Secret};
+use tool_core::api::{ErrorKind, Problem, ProviderName};
+use tool_provider::ListedModel;
 
 use super::super::models::{described, server_named};
 use super::super::{Context, is_yes, provider_options, waiting};
@@ -64,7 +64,7 @@ impl Findings {
                 continue;
             }
             let settings = ProviderSettings::new(preset.provider, preset.api, preset.url, "");
-            if let Some(models) = provider::find_local_server(&settings).await {
+            if let Some(models) = tool_provider::find_local_server(&settings).await {
                 let port = port.unwrap_or_default();
                 let sign = match models.len() {
                     1 => format!("runs on port {port}, 1 model"),
@@ -116,7 +116,7 @@ fn choose_vendor(findings: &Findings, context: &Context) -> Result<Init, Error> 
             Some(name) => return server_named(name),
             None => output.ask(&format!(
                 "There is no `{answer}`; {}\n",
-                config::suggest_vendor(&answer)
+                tool_config::suggest_vendor(&answer)
             )),
         }
     }
@@ -129,7 +129,7 @@ fn ask_missing_parts(init: &mut Init, context: &Context) -> Result<(), Error> {
     };
     for part in preset.parts() {
         let key = format!("vendors.{}.{part}", preset.name);
-        let inspection = config::inspect(&context.backend.home, &context.backend.environment);
+        let inspection = tool_config::inspect(&context.backend.home, &context.backend.environment);
         let is_set = inspection.settings.iter().any(|setting| setting.key == key);
         if !is_set {
             let value = require(&format!("{}, {part}: ", preset.title), context.output)?;
@@ -145,7 +145,7 @@ fn preview(init: &Init, context: &Context) -> Result<ProviderSettings, Problem> 
         model: init.model.clone().or_else(|| Some("none-yet".to_owned())),
         ..init.clone()
     };
-    config::preview(&context.backend.home, &context.backend.environment, &with_model)
+    tool_config::preview(&context.backend.home, &context.backend.environment, &with_model)
 }
 
 /// Asks for the key if it is missing or the server refuses it, and fetches the server's models.
@@ -162,7 +162,7 @@ async fn connect(init: &mut Init, context: &Context) -> Result<Vec<ListedModel>,
         };
         let what = format!("asking {} for its models", settings.display_name());
         let options = provider_options(context);
-        match waiting(what, provider::describe_models(&settings, &options), output).await {
+        match waiting(what, tool_provider::describe_models(&settings, &options), output).await {
             Ok(models) => return Ok(models),
             Err(problem) if problem.kind == ErrorKind::AuthenticationFailed => {
                 output.problem(&problem);
@@ -192,7 +192,7 @@ fn is_unreachable(problem: &Problem) -> bool {
 }
 
 fn ask_for_key(init: &mut Init, context: &Context) -> Result<(), Error> {
-    let place = config::path(&context.backend.home);
+    let place = tool_config::path(&context.backend.home);
     let question = format!(
         "API key (not shown; kept in {}, readable by you alone): ",
         place.display()
@@ -258,7 +258,7 @@ async fn try_model(init: &Init, context: &Context) -> Result<(), Error> {
     let settings = preview(init, context)?;
     let options = provider_options(context);
     let what = format!("sending one tiny request to {}", settings.model);
-    match waiting(what, provider::try_out(&settings, &options), context.output).await {
+    match waiting(what, tool_provider::try_out(&settings, &options), context.output).await {
         Ok(()) => {
             context.output.progress(&format!("{} answers.", settings.model));
             Ok(())
@@ -284,7 +284,7 @@ async fn offer_larger_context(init: &mut Init, context: &Context) -> Result<(), 
     let Some(mut tokens) = find_context(&settings, context).await else {
         return Ok(());
     };
-    if let Some(larger) = provider::find_larger_model(&settings, &options, tokens).await {
+    if let Some(larger) = tool_provider::find_larger_model(&settings, &options, tokens).await {
         let (model, name) = (&settings.model, &larger.name);
         let offer = if larger.is_there {
             format!("The server already has a model named {name}. Use it as it is?")
@@ -294,7 +294,7 @@ async fn offer_larger_context(init: &mut Init, context: &Context) -> Result<(), 
         };
         let question = format!("{model} has a context of {tokens} tokens here. {offer} [y/N] ");
         if is_yes(&ask(&question, context.output)?) {
-            provider::create_larger_model(&settings, &options, &larger).await?;
+            tool_provider::create_larger_model(&settings, &options, &larger).await?;
             init.model = Some(larger.name);
             settings = preview(init, context)?;
             let Some(changed) = find_context(&settings, context).await else {
@@ -312,13 +312,13 @@ async fn offer_larger_context(init: &mut Init, context: &Context) -> Result<(), 
 
 /// Requests the context size of the configured model. The server loads the model to answer.
 async fn find_context(settings: &ProviderSettings, context: &Context) -> Option<u64> {
-    let provider = provider::connect_with(settings, &provider_options(context)).ok()?;
+    let provider = tool_provider::connect_with(settings, &provider_options(context)).ok()?;
     let what = format!("asking for the context of {}", settings.model);
     waiting(what, provider.context_tokens(), context.output).await
 }
 
 fn finish(init: &Init, context: &Context) -> Result<(), Error> {
-    let written = config::write_initial(&context.backend.home, init)?;
+    let written = tool_config::write_initial(&context.backend.home, init)?;
     super::say_written(&written, init, context)
 }
 

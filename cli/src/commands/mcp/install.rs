@@ -5,12 +5,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::Grant;
-use host::api::{ErrorKind, Problem};
-use host::repository::changes::{FileChange, FileState};
-use host::repository::diff::FileDiff;
 use serde_json::{Map, Value, json};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
+use tool_core::api::Grant;
+use tool_core::api::{ErrorKind, Problem};
+use tool_repository::changes::{FileChange, FileState};
+use tool_repository::diff::FileDiff;
 
 use crate::args::{Install, McpClient};
 use crate::commands::{Context, path_text};

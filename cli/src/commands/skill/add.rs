@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem};
+use tool_core::api::{ErrorKind, Problem};
 use tool_registry::oci::RegistryReference;
 
 use super::offer::Offer;

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use host::api::{ErrorKind, Problem};
-use host::config::SkillsSettings;
-use host::skill::SkillHost;
-use host::skill::lock::{self, Lock};
-use host::skill::signature::{Identities, Signature, SignatureError};
+use tool_config::SkillsSettings;
+use tool_core::api::{ErrorKind, Problem};
+use tool_skill::SkillHost;
+use tool_skill::lock::{self, Lock};
+use tool_skill::signature::{Identities, Signature, SignatureError};
 
 use super::lock::{counted, wrong};
 use super::offer::unusable;
@@ -64,7 +64,7 @@ fn locked(root: &Path, registry: &SkillHost) -> Vec<Finding> {
 fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
     // The check of the configuration reports this error.
-    let Ok(common) = host::config::common(home, environment) else {
+    let Ok(common) = tool_config::common(home, environment) else {
         return Vec::new();
     };
     let SkillsSettings {

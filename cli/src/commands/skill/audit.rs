@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use host::api::Effect;
-use host::api::{ErrorKind, PolicyRequest, Problem};
-use host::repository::Repository;
-use host::skill::audit::{Audit, Recorder};
-use host::skill::cases;
-use host::skill::policy::{Cause, Policy};
-use host::skill::{CallContext, RawArguments};
 use serde::Serialize;
 use serde_json::Value;
+use tool_core::api::Effect;
+use tool_core::api::{ErrorKind, PolicyRequest, Problem};
 use tool_journal::replay::recent_calls;
+use tool_repository::Repository;
+use tool_skill::audit::{Audit, Recorder};
+use tool_skill::cases;
+use tool_skill::policy::{Cause, Policy};
+use tool_skill::{CallContext, RawArguments};
 
 use super::{print_json, registry_with_symbols};
 use crate::commands::{Context, shorten};
@@ -141,8 +141,8 @@ fn of_cases(folder: &Path, function: &str) -> Result<Calls, Error> {
 /// The repository, with the same rules as in a session.
 fn repository(root: &Path, context: &Context) -> Result<Arc<Repository>, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
-    let policy = host::config::common(home, environment)?.policy;
-    Repository::open(root, &host::session::repository_options(&policy, home))
+    let policy = tool_config::common(home, environment)?.policy;
+    Repository::open(root, &tool_session::repository_options(&policy, home))
         .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))
 }
 

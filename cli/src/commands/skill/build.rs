@@ -9,12 +9,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem};
-use host::process::build::{find, run_builder};
-use host::process::{CommandSpec, RunEnd, RunOutput};
-use host::skill::{Inspection, SkillHost, SkillHostError};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tool_core::api::{ErrorKind, Problem};
+use tool_sandbox::build::{find, run_builder};
+use tool_sandbox::{CommandSpec, RunEnd, RunOutput};
+use tool_skill::{Inspection, SkillHost, SkillHostError};
 
 use super::{Context, refused, registry};
 use crate::args::Language;

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{Effect, ErrorKind, Problem, SkillEntry, SkillOrigin};
-use host::skill::{Inspection, Interfaces, SkillHostError, read_interfaces};
 use serde::Serialize;
 use serde_json::Value;
+use tool_core::api::{Effect, ErrorKind, Problem, SkillEntry, SkillOrigin};
+use tool_skill::{Inspection, Interfaces, SkillHostError, read_interfaces};
 
 use super::{Context, in_its_words, print_json, refused, registry};
 use crate::builtins::BUILTINS;
@@ -125,7 +125,7 @@ fn not_accepted(path: &Path, reason: String, json: bool, context: &Context) -> R
     let shown = Refused {
         path,
         size: wasm.len(),
-        digest: host::digest::sha256_hex(&wasm),
+        digest: tool_core::digest::sha256_hex(&wasm),
         interfaces: read_interfaces(&wasm),
         refused: reason,
     };

@@ -3,10 +3,10 @@
 use std::path::{Component, Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{Effect, ErrorKind, Problem, SkillState};
-use host::skill::lock::{self, Difference, Lock, LockError, Locked};
-use host::skill::{LockChoice, SkillHost};
+use tool_core::api::{Effect, ErrorKind, Problem, SkillState};
 use tool_registry::oci::RegistryReference;
+use tool_skill::lock::{self, Difference, Lock, LockError, Locked};
+use tool_skill::{LockChoice, SkillHost};
 
 use super::offer::{self, Offer};
 use super::{path_text, refused, registry};

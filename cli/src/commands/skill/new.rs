@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem};
+use tool_core::api::{ErrorKind, Problem};
 
 use super::{Context, registry};
 use crate::args::Language;

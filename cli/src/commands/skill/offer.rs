@@ -5,13 +5,13 @@
 
 use std::path::Path;
 
-use host::api::Effect;
-use host::api::{ErrorKind, Problem, SkillEntry};
-use host::config::SkillsSettings;
-use host::skill::signature::{Identities, Signature, SignatureError};
-use host::skill::{ComponentOrigin, FunctionDescriptor, Held, Inspection, SkillHost, Terms, VersionChange};
 use serde_json::Value;
+use tool_config::SkillsSettings;
+use tool_core::api::Effect;
+use tool_core::api::{ErrorKind, Problem, SkillEntry};
 use tool_registry::oci::{self, RegistryReference};
+use tool_skill::signature::{Identities, Signature, SignatureError};
+use tool_skill::{ComponentOrigin, FunctionDescriptor, Held, Inspection, SkillHost, Terms, VersionChange};
 
 use super::{in_its_words, refused};
 use crate::args::Consent;
@@ -367,9 +367,9 @@ pub(super) async fn fetch_signature(
 }
 
 /// A pulled component has no path that the user knows.
-fn of_place(place: &RegistryReference, error: &host::skill::SkillHostError) -> Error {
+fn of_place(place: &RegistryReference, error: &tool_skill::SkillHostError) -> Error {
     match error {
-        host::skill::SkillHostError::Refused { reason, .. } => {
+        tool_skill::SkillHostError::Refused { reason, .. } => {
             Error::new(ErrorKind::Skill, format!("`{place}` is refused: {reason}"))
         }
         error => Error::new(ErrorKind::Skill, error.to_string()),
@@ -396,7 +396,7 @@ impl Wanted {
             require_signature,
             identities,
             ..
-        } = host::config::common(&context.backend.home, &context.backend.environment)?.skills;
+        } = tool_config::common(&context.backend.home, &context.backend.environment)?.skills;
         Ok(Self {
             is_required: require_signature,
             identities: Identities::read(&identities, &context.backend.home).map_err(|error| unusable(&error))?,

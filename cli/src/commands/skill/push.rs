@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::api::ErrorKind;
-use host::skill::SkillHost;
-use host::skill::signature::Signature;
+use tool_core::api::ErrorKind;
 use tool_registry::oci::{self, Described, PlaceError, RegistryReference};
+use tool_skill::SkillHost;
+use tool_skill::signature::Signature;
 
 use super::{refused, registry};
 use crate::commands::Context;

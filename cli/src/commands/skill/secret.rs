@@ -4,10 +4,10 @@
 use std::io::{BufRead, IsTerminal, Read};
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, HostName, Problem, SecretName};
-use host::skill::BoundSecret;
-use host::skill::secrets::{SecretError, StoredSecrets, check_secret};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use tool_core::api::{ErrorKind, HostName, Problem, SecretName};
+use tool_skill::BoundSecret;
+use tool_skill::secrets::{SecretError, StoredSecrets, check_secret};
 
 use super::{refused, registry};
 use crate::args::{SecretCommand, StoreCommand};
@@ -67,7 +67,7 @@ pub(super) fn store(command: StoreCommand, context: &Context) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-fn parse<T: std::str::FromStr<Err = host::api::ArgumentError>>(what: &str, text: &str) -> Result<T, Error> {
+fn parse<T: std::str::FromStr<Err = tool_core::api::ArgumentError>>(what: &str, text: &str) -> Result<T, Error> {
     text.parse()
         .map_err(|error| Error::new(ErrorKind::Usage, format!("`{text}` is no {what}: {error}")))
 }

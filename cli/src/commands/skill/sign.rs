@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem};
-use host::skill::signature::{PrivateKey, Signature, SignatureError, write_keys};
+use tool_core::api::{ErrorKind, Problem};
+use tool_skill::signature::{PrivateKey, Signature, SignatureError, write_keys};
 
 use super::push::file_of;
 use super::{refused, registry};

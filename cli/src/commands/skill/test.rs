@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
-use host::api::Effect;
-use host::api::{ErrorKind, Problem, Receipt};
-use host::skill::Inspection;
-use host::skill::cases::{self, CaseResult};
 use serde::Serialize;
+use tool_core::api::Effect;
+use tool_core::api::{ErrorKind, Problem, Receipt};
+use tool_skill::Inspection;
+use tool_skill::cases::{self, CaseResult};
 
 use super::{Context, print_json, refused, registry_with_symbols};
 use crate::error::{Error, FAILED};

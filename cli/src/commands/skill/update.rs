@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use host::api::{ErrorKind, Problem};
-use host::skill::{Pinned, SkillHost};
+use tool_core::api::{ErrorKind, Problem};
+use tool_skill::{Pinned, SkillHost};
 
 use super::offer::Offer;
 use super::{refused, registry};

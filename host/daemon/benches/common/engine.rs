@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use host::api::PolicyRequest;
-use host::repository::{Options, Repository};
-use host::skill::embedded::{Packed, pack};
-use host::skill::policy::{Cause, Policy};
-use host::skill::{Builtin, CallContext, SkillHost, precompile};
+use tool_core::api::PolicyRequest;
+use tool_repository::{Options, Repository};
+use tool_skill::embedded::{Packed, pack};
+use tool_skill::policy::{Cause, Policy};
+use tool_skill::{Builtin, CallContext, SkillHost, precompile};
 
 /// The surroundings of a call on the folder `root`.
 pub(crate) fn context(root: &Path) -> Arc<CallContext> {

@@ -11,9 +11,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use host::skill::embedded::{Packed, base_of, pack};
-use host::skill::{compiler_fingerprint, precompile, precompile_outliner};
 use tool_core::digest::sha256_hex;
+use tool_skill::embedded::{Packed, base_of, pack};
+use tool_skill::{compiler_fingerprint, precompile, precompile_outliner};
 
 fn main() -> ExitCode {
     match run() {

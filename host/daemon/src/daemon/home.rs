@@ -9,8 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::state::{private_folder, start_failure};
-use crate::api::{ErrorKind, Problem};
-use crate::process::contain;
+use tool_core::api::{ErrorKind, Problem};
+use tool_sandbox::contain;
 
 const STICKY: u32 = 0o1000;
 const WRITABLE_BY_OTHERS: u32 = 0o022;

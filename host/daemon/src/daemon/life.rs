@@ -12,10 +12,10 @@ use super::lock;
 use super::log::Level;
 use super::signals::{Asked, Signals};
 use super::state::{self, Record};
-use crate::config::Live;
 use crate::http::Traffic;
 use crate::limits;
-use crate::session::Sessions;
+use tool_config::Live;
+use tool_session::Sessions;
 
 /// Milliseconds between two checks that the home directory exists. A check takes microseconds.
 const HOME_LOOK_MS: u64 = 2000;

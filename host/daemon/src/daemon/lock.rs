@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 
 use super::state;
-use crate::api::{ErrorKind, Problem};
 use crate::daemon::LOCK_PATIENCE_MS;
 use crate::limits;
+use tool_core::api::{ErrorKind, Problem};
 
 pub(super) fn path(home: &Path) -> PathBuf {
     home.join("backend.lock")

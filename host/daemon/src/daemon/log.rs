@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use tracing_subscriber::EnvFilter;
 
 use crate::limits;
-use crate::redaction;
+use tool_core::redaction;
 
 pub(super) fn path(home: &Path) -> PathBuf {
     home.join("logs").join("backend.log")

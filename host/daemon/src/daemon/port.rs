@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 
 use tokio::net::{TcpListener, TcpSocket};
 
-use crate::api::{ErrorKind, Problem};
 use crate::http;
+use tool_core::api::{ErrorKind, Problem};
 
 /// Limit for connections in the kernel's queue.
 const QUEUE_MAX: u32 = 1024;

@@ -12,10 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::lock;
 use super::state::Record;
 use super::{find, home, log, lost};
-use crate::api::{ErrorKind, Problem};
-use crate::config::Environment;
 use crate::limits;
-use crate::process;
+use tool_config::Environment;
+use tool_core::api::{ErrorKind, Problem};
 
 /// Seconds within which a started daemon must answer: enough for a cold disk and a busy machine.
 const START_SECONDS_MAX: u64 = 10;
@@ -56,7 +55,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
     // Each request sends its own author and certificates; the daemon must not keep those of its first client.
     variables.retain(|name, _| !name.starts_with("GIT_") && !name.starts_with("SSL_CERT_"));
     variables.insert("TOOL_HOME".to_owned(), home.into());
-    let mut child = process::start_detached(program, arguments, &variables).map_err(|error| failed(&error))?;
+    let mut child = tool_sandbox::start_detached(program, arguments, &variables).map_err(|error| failed(&error))?;
     let announced = child
         .stdout
         .take()

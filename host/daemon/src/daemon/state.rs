@@ -12,9 +12,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{lock, socket};
-use crate::api::{self, ErrorKind, Problem, Timestamp};
-use crate::config;
-use crate::process::start_ticks;
+use tool_core::api::{self, ErrorKind, Problem, Timestamp};
+use tool_sandbox::start_ticks;
 
 /// Identity and address of a daemon: the content of `backend.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,8 +168,8 @@ pub(super) fn open_private(place: &Path) -> io::Result<File> {
 /// The problem with a start that failed because of a file in the home.
 pub(super) fn start_failure(what: &str, home: &Path, error: &io::Error) -> Problem {
     let mut hint = format!("{what} `{}` could not be used: {error}", home.display());
-    if config::is_unwritable(error) {
-        hint = format!("{hint}; {}", config::SET_HOME);
+    if tool_config::is_unwritable(error) {
+        hint = format!("{hint}; {}", tool_config::SET_HOME);
     }
     Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(hint)
 }

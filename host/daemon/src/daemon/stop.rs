@@ -8,10 +8,10 @@ use rustix::process::{Pid, Signal};
 use super::lock;
 use super::socket::ReachedDaemon;
 use super::state::{self, Record};
-use crate::api::{ErrorKind, Problem};
 use crate::limits;
+use tool_core::api::{ErrorKind, Problem};
 #[cfg(target_os = "linux")]
-use crate::process::start_ticks;
+use tool_sandbox::start_ticks;
 
 /// Stops a daemon, and waits until it is gone.
 ///

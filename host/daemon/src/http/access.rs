@@ -18,7 +18,7 @@ use http_body::{Frame, SizeHint};
 use super::auth::Caller;
 use super::error::Told;
 use super::listener::PeerAddress;
-use crate::api::{self, ErrorKind, Timestamp};
+use tool_core::api::{self, ErrorKind, Timestamp};
 
 /// Limit for a request's address in a line, in bytes. The identifier of a session fits after any route.
 const LOGGED_TARGET_BYTES_MAX: usize = 512;

@@ -10,9 +10,9 @@ use futures_util::StreamExt;
 use serde::de::DeserializeOwned;
 
 use super::error::ApiError;
-use crate::api::{ErrorKind, Problem};
 use crate::limits;
-use crate::text::{nearest_key, percent_decode};
+use tool_core::api::{ErrorKind, Problem};
+use tool_core::text::{nearest_key, percent_decode};
 
 /// Bytes that are read of a body that is already too large. A client that is still sending would otherwise see a
 /// broken connection instead of the answer.
@@ -176,7 +176,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::api::ExecuteRequest;
+    use tool_core::api::ExecuteRequest;
 
     fn problem(text: &str) -> (String, Option<String>) {
         let problem = parse::<ExecuteRequest>(text.as_bytes()).expect_err("the body is wrong");

@@ -9,7 +9,7 @@ use super::AppState;
 use super::body::{JsonBody, PathOf, QueryOf};
 use super::error::Answer;
 use super::openapi::{Refused, RefusedBody};
-use crate::api::{
+use tool_core::api::{
     ApplyRequest, ApplyResult, DiscardResult, ErrorBody, ErrorKind, Overrides, Problem, SessionDiff, UndoResult,
 };
 

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::api::{ErrorBody, ErrorKind, Problem};
+use tool_core::api::{ErrorBody, ErrorKind, Problem};
 
 /// A problem as a response.
 #[derive(Debug)]

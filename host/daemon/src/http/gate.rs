@@ -18,8 +18,8 @@ use super::auth::{self, Caller};
 use super::body::{check_encoding, check_media_type};
 use super::error::ApiError;
 use super::listener::Peer;
-use crate::api::{ErrorKind, Overrides, Problem};
-use crate::config::{Auth, ServerSettings};
+use tool_config::{Auth, ServerSettings};
+use tool_core::api::{ErrorKind, Overrides, Problem};
 
 /// Response headers that a page may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static("x-session-id, x-approval-secret, mcp-session-id");

@@ -24,7 +24,7 @@ use tool_socket::diag::SocketOwner;
 use super::auth::is_own_user;
 use super::owner::{OwnerLookup, is_held_in_our_namespaces};
 use super::stream::{ConnectionState, PeerStream};
-use crate::api::{ErrorBody, ErrorKind, Problem};
+use tool_core::api::{ErrorBody, ErrorKind, Problem};
 
 /// Seconds within which the head of a request must arrive, counted from its first byte, or for a connection's first
 /// request from the start. A head has some hundred bytes: a slower client only occupies a connection.

@@ -22,10 +22,10 @@ use super::body::{JsonBody, QueryOf, bounded, no_query};
 use super::error::{Answer, ApiError};
 use super::sessions::MaybePeer;
 use super::{AppState, check_reach, narrow, visible_to_recipes};
-use crate::api::{ConnectRequest, ErrorKind, Overrides, PolicyRequest, Problem};
-use crate::config::PolicySettings;
 use crate::limits;
 use crate::mcp::{Connecting, Operations, Reach};
+use tool_config::PolicySettings;
+use tool_core::api::{ConnectRequest, ErrorKind, Overrides, PolicyRequest, Problem};
 
 /// Protocol of the `Upgrade` header.
 const PROTOCOL: &str = "tool-mcp";

@@ -21,7 +21,7 @@ use utoipa::{IntoResponses, PartialSchema, ToSchema};
 
 use super::AppState;
 use super::body::no_query;
-use crate::api::{ArchitectureEvent, ErrorBody, Event};
+use tool_core::api::{ArchitectureEvent, ErrorBody, Event};
 
 /// Text about the interface as a whole.
 const DESCRIPTION: &str = include_str!("openapi.md");

@@ -18,8 +18,8 @@ use tower::ServiceExt;
 use super::access::Traffic;
 use super::listener::{Closed, Listener, Peer, PeerConnection, ServerSockets};
 use super::{AppState, router};
-use crate::api::ErrorKind;
 use crate::limits;
+use tool_core::api::ErrorKind;
 
 /// Limit for the head of a request with its address, in bytes. A browser with many cookies for `localhost` sends 16
 /// KiB.

@@ -12,12 +12,12 @@ use super::auth::Caller;
 use super::body::JsonBody;
 use super::error::Answer;
 use super::openapi::{Refused, RefusedBody, RefusedRepository};
-use crate::api::{
+use crate::limits;
+use tool_config::ProviderSummary;
+use tool_core::api::{
     BackendStatus, CallGraph, CallGraphRequest, ContextRequest, ContextResult, ErrorBody, ErrorKind, GraphRequest,
     Models, ModuleGraph, Overrides, Problem, ProviderEntry, ScanRequest, ScanResult, Stopping,
 };
-use crate::config::ProviderSummary;
-use crate::{limits, provider};
 
 /// Count the files, directories and languages of a repository
 ///
@@ -144,9 +144,9 @@ pub(super) async fn call_graph(
 pub(super) async fn models(State(state): State<AppState>) -> Answer<Json<Models>> {
     let environment = state.environment(&Overrides::default());
     let settings = state.settings(&environment)?;
-    let options = provider::Options {
+    let options = tool_provider::Options {
         key_command: Some(tool_session::key_command(&environment.forwarded())),
-        ..provider::Options::default()
+        ..tool_provider::Options::default()
     };
     let discovered = state.models().of_with(&settings.provider, &options).await;
     let entry = |provider: ProviderSummary| {

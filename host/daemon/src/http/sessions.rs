@@ -15,7 +15,7 @@ use super::listener::Peer;
 use super::openapi::{Followed, Refused, RefusedBody, RefusedRepository, Started};
 use super::sse::{self, StreamForm, Style};
 use super::{AppState, check_reach, narrow, visible_to_recipes};
-use crate::api::{
+use tool_core::api::{
     ApprovalAnswer, ErrorBody, ExecuteRequest, History, OpenApproval, Operation, Problem, SessionResult, SessionStart,
     TERMINAL_HEADER, Tasks, TurnRequest,
 };

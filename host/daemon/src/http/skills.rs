@@ -13,7 +13,7 @@ use super::openapi::{Refused, RefusedBody, RefusedRepository, Started};
 use super::sessions::{MaybePeer, started_stream};
 use super::sse::{StreamForm, Style};
 use super::{AppState, check_reach, narrow, visible_to_recipes};
-use crate::api::{ErrorKind, Problem, SkillCallRequest, Skills, TERMINAL_HEADER};
+use tool_core::api::{ErrorKind, Problem, SkillCallRequest, Skills, TERMINAL_HEADER};
 
 /// List the skills
 ///

@@ -11,9 +11,9 @@ use futures_util::stream;
 use serde::Deserialize;
 
 use super::listener::Peer;
-use crate::api::{ArchitectureEvent, Event};
 use crate::limits;
-use crate::session::Stream;
+use tool_core::api::{ArchitectureEvent, Event};
+use tool_session::Stream;
 
 /// Seconds between two comments on a quiet stream. Proxies commonly time out after 30 or 60.
 const HEARTBEAT_SECONDS: u64 = 15;
@@ -125,7 +125,7 @@ mod tests {
                 call_id: Some("c1".into()),
             },
             Event::Error {
-                code: crate::api::ErrorKind::Failed,
+                code: tool_core::api::ErrorKind::Failed,
                 message: "m".into(),
                 hint: None,
             },

@@ -7,7 +7,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 
 use crate::limits;
-use crate::session::approvals::Asking;
+use tool_session::approvals::Asking;
 
 /// Name of the only field of the form.
 const FIELD: &str = "approve";

@@ -13,11 +13,11 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{McpSession, Reach, ask, refused, tools};
-use crate::api::{ErrorKind, Problem};
 use crate::limits;
-use crate::session::Sessions;
-use crate::session::approvals::{Asking, Meanwhile};
-use crate::session::connection::{CallAnswer, ConnectionCall};
+use tool_core::api::{ErrorKind, Problem};
+use tool_session::Sessions;
+use tool_session::approvals::{Asking, Meanwhile};
+use tool_session::connection::{CallAnswer, ConnectionCall};
 
 /// Limit for output lines that wait to be sent as progress. A slow client misses some.
 const MCP_PROGRESS_LINES_MAX: usize = 256;

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 
 use super::call::{self, ProgressReporter};
 use super::{McpSession, tools};
-use crate::api::{
+use crate::limits;
+use tool_config::{PolicySettings, Settings};
+use tool_core::api::{
     BudgetRequest, ContextRequest, ContextResult, ErrorKind, Event, ExecuteRequest, McpOperation, Operation, Overrides,
     PolicyRequest, Problem, SelectedFile, SelectionRequest, SessionResult, Status, VerificationRule,
 };
-use crate::config::{PolicySettings, Settings};
-use crate::limits;
-use crate::session::Sessions;
-use crate::turn::bounded_text;
+use tool_provider::turn::bounded_text;
+use tool_session::Sessions;
 
 /// The granted operations, and their settings.
 pub(crate) struct Operations {

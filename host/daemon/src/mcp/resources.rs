@@ -5,12 +5,12 @@ use std::sync::Arc;
 use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 
 use super::McpSession;
-use crate::api::{ErrorKind, HistoryEntry, Problem};
-use crate::redaction::mask;
-use crate::session::Sessions;
-use crate::session::connection::Connection;
-use crate::text::clean_line;
+use tool_core::api::{ErrorKind, HistoryEntry, Problem};
+use tool_core::redaction::mask;
+use tool_core::text::clean_line;
 use tool_journal::history::Filter;
+use tool_session::Sessions;
+use tool_session::connection::Connection;
 
 /// Limit for the list of sessions, newest first. Other sessions can be read as well.
 const LISTED_SESSIONS_MAX: usize = 50;

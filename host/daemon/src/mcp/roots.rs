@@ -8,9 +8,9 @@ use rmcp::service::{RequestContext, RoleServer};
 use tokio::sync::Mutex;
 
 use super::McpSession;
-use crate::api::{ErrorKind, Problem};
 use crate::limits;
-use crate::text::percent_decode;
+use tool_core::api::{ErrorKind, Problem};
+use tool_core::text::percent_decode;
 
 /// Cached result of the check against a client's roots.
 #[derive(Default)]

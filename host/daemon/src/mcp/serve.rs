@@ -15,13 +15,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::lines::Lines;
 use super::{McpSession, Operations, Server, locked};
-use crate::api::{ConnectRequest, ErrorKind, Problem};
-use crate::config::PolicySettings;
 use crate::limits;
-use crate::repository::ROOT_FILE;
-use crate::session::Sessions;
-use crate::skill::lock;
-use crate::skill::policy::GrantPlace;
+use tool_config::PolicySettings;
+use tool_core::api::{ConnectRequest, ErrorKind, Problem};
+use tool_repository::ROOT_FILE;
+use tool_session::Sessions;
+use tool_skill::lock;
+use tool_skill::policy::GrantPlace;
 
 /// Seconds for which a connection over HTTP may be silent: longer than the longest call, which may be silent itself.
 const MCP_IDLE_SECONDS_MAX: u64 = 30 * 60;
@@ -316,15 +316,15 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
-    use crate::api::{Overrides, PolicyRequest, SkillEntry};
-    use crate::config::ProviderSettings;
     use crate::fakes::FakeEngine;
-    use crate::provider::Provider;
-    use crate::session::engine::{Engine, KeyObserver};
-    use crate::skill::lock::{Difference, Lock};
-    use crate::skill::{CallContext, CallReport, LockedSkills, OfferedTools, RawArguments, SkillScope};
     use crate::world::open_sessions;
+    use tool_config::ProviderSettings;
+    use tool_core::api::{Overrides, PolicyRequest, SkillEntry};
     use tool_journal::history::Filter;
+    use tool_provider::Provider;
+    use tool_session::engine::{Engine, KeyObserver};
+    use tool_skill::lock::{Difference, Lock};
+    use tool_skill::{CallContext, CallReport, LockedSkills, OfferedTools, RawArguments, SkillScope};
 
     /// An engine that takes its time to say which skills there are.
     struct Slow {
@@ -357,7 +357,7 @@ mod tests {
             lock.differences(&self.entries(None))
         }
 
-        fn effects(&self, name: &str, lock: Option<&Lock>) -> Option<Vec<crate::api::Effect>> {
+        fn effects(&self, name: &str, lock: Option<&Lock>) -> Option<Vec<tool_core::api::Effect>> {
             self.engine.effects(name, lock)
         }
 

@@ -4,9 +4,9 @@ use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, To
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-use crate::api::{Effect, Media, Problem, SkillFunction};
-use crate::session::connection::CallAnswer;
-use crate::skill::{CallError, CallOutcome};
+use tool_core::api::{Effect, Media, Problem, SkillFunction};
+use tool_session::connection::CallAnswer;
+use tool_skill::{CallError, CallOutcome};
 
 /// Converts a function to a tool, with the schema of [`structured`] if results have that form; `None` if the schema
 /// of its arguments is not an object.

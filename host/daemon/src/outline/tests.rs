@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::context::symbols::Import;
 use crate::limits;
-use crate::skill::embedded::{Packed, base_of, pack};
-use crate::skill::outline::OutlineBounds;
-use crate::skill::{EmbeddedOutliner, precompile_outliner};
+use tool_context::symbols::Import;
+use tool_skill::embedded::{Packed, base_of, pack};
+use tool_skill::outline::OutlineBounds;
+use tool_skill::{EmbeddedOutliner, precompile_outliner};
 
 /// The folder that `scripts/build` fills.
 pub(crate) fn target() -> PathBuf {

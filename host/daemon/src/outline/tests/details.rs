@@ -5,8 +5,8 @@ use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 use super::{embedded, liar};
-use crate::context::{LookupError, ReferenceForm, SymbolReader, SyntaxParser};
-use crate::repository::{OpenError, Options, Repository, ScanError};
+use tool_context::{LookupError, ReferenceForm, SymbolReader, SyntaxParser};
+use tool_repository::{OpenError, Options, Repository, ScanError};
 
 /// A repository with these files.
 fn repository(files: &[(&str, &str)]) -> (tempfile::TempDir, std::sync::Arc<Repository>) {
