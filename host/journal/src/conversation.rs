@@ -125,7 +125,7 @@ impl PastConversation {
     ///
     /// # Errors
     ///
-    /// A journal is gone, has a gap or cannot be read, or there are [`CONVERSATION_TURNS_MAX`] turns.
+    /// A journal has a gap, or cannot be read.
     pub fn read(turns: &[(Summary, SessionFolder)], undone: &BTreeSet<String>) -> Result<Self, ContinueError> {
         let mut past = Self::default();
         for (summary, folder) in turns {
@@ -342,7 +342,8 @@ fn asked(summary: &Summary) -> String {
 ///
 /// # Errors
 ///
-/// [`ContinueError::Gone`] if `find` does not know a session of it.
+/// [`ContinueError::Gone`] if `find` does not know a session of it, [`ContinueError::TooLong`] for more than
+/// [`CONVERSATION_TURNS_MAX`] turns.
 pub fn chain(last: Summary, find: impl Fn(&str) -> Option<Summary>) -> Result<Vec<Summary>, ContinueError> {
     let mut chain = vec![last];
     while let Some(before) = chain.last().and_then(|turn| turn.start.continues.as_ref()) {
