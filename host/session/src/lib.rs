@@ -126,7 +126,6 @@ pub struct Sessions {
     is_giving_back: AtomicBool,
 }
 
-/// A running session.
 struct Live {
     id: String,
     recorder: Arc<Recorder>,

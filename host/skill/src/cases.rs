@@ -321,7 +321,6 @@ fn line(text: &str, offset: usize) -> usize {
 }
 
 impl WrittenCase {
-    /// Checks the case.
     fn checked(self) -> Result<Case, Slip> {
         let name = self.name.get_ref();
         if name.trim().is_empty() {

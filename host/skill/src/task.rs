@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Task {
     /// Reads a git repository, or makes the objects of a commit.
     Git(Box<GitTask>),
-    /// Compiles a component.
     Compile,
 }
 

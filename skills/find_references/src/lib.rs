@@ -160,7 +160,6 @@ impl Sharded for FindReferences {
     }
 }
 
-/// Checked arguments.
 pub(crate) struct ReferenceQuery {
     pub(crate) symbol: Symbol,
     pub(crate) under: String,

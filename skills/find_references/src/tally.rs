@@ -83,7 +83,6 @@ pub(crate) struct MatchOrder {
 }
 
 impl MatchOrder {
-    /// Parses a cursor.
     pub(crate) fn parse(cursor: &str) -> Option<Self> {
         let mut parts = cursor.splitn(3, ':');
         let word = parts.next()?;
@@ -197,7 +196,6 @@ impl Tally {
         self.cut(limit);
     }
 
-    /// Writes the page.
     pub(crate) fn render(self, request: &ReferenceQuery) -> Outcome {
         let mut text = String::new();
         for (place, line) in &self.lines {

@@ -256,7 +256,6 @@ fn capture_of(name: &str) -> Option<Capture> {
 /// Nodes from the name upwards, texts of the name, and capture of the outermost node.
 type ParsedPattern = (Vec<Step>, Vec<String>, String);
 
-/// Parser for patterns.
 struct PatternReader<'a> {
     text: &'a str,
     language: &'a Language,

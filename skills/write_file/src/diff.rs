@@ -45,7 +45,6 @@ impl<'a> TextChange<'a> {
         Self { old, new, ops }
     }
 
-    /// Added lines.
     pub(crate) fn added(&self) -> impl Iterator<Item = &'a str> {
         let changed = self.ops.iter().filter(|op| op.tag() != DiffTag::Equal);
         changed.flat_map(|op| &self.new[op.new_range()]).copied()

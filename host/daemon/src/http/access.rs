@@ -106,7 +106,6 @@ pub(super) struct AccessRecord {
 }
 
 impl AccessRecord {
-    /// Records the caller.
     pub(super) fn is_by(&mut self, caller: Caller) {
         self.caller = Some(caller);
     }

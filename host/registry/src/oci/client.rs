@@ -72,7 +72,6 @@ impl RegistryClient {
         Ok(Self { http, oci, permission })
     }
 
-    /// Requests a manifest.
     pub(super) async fn manifest(&self, place: &RegistryReference) -> Result<Response, DistributionError> {
         let reference = place.reference();
         let name = place.digest().or(place.tag()).unwrap_or("latest");

@@ -18,7 +18,6 @@ use tool_sandbox::proxy::is_public;
 pub(super) enum Reach {
     /// This machine, and link-local addresses.
     Machine,
-    /// A private network.
     Network,
     /// The public internet.
     World,

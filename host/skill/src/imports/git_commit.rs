@@ -158,7 +158,6 @@ fn is_unshown(character: char) -> bool {
     is_invisible(character) || character.is_whitespace() && character != ' '
 }
 
-/// Files to commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum CommitSelection {
     /// Every change beneath the root.
