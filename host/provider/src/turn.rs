@@ -373,7 +373,7 @@ impl<'a> TurnState<'a> {
                 self.say(PRINTED_CALL_HINT.to_owned());
                 return Ok(None);
             }
-            // The model repeats the printed call after the hint, so the text is a quotation and belongs to the answer.
+            // The model repeats the printed call after the hint. If it is a quotation, it belongs to the answer.
             self.put_out(&mut round, &held);
             if !is_quoted {
                 self.keep(&round);
