@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{CallReport, Limits};
 use tool_core::api::Effect;
+use tool_repository::path::split;
 
 /// Paths of each kind that an audit keeps. A skill that touches more touches everything.
 const AUDIT_PATHS_MAX: usize = 10_000;
@@ -231,10 +232,6 @@ fn within(listed: BTreeSet<String>) -> Vec<String> {
     } else {
         vec!["**".to_owned()]
     }
-}
-
-fn split(path: &str) -> (&str, &str) {
-    path.rsplit_once('/').unwrap_or(("", path))
 }
 
 /// Extension with its dot; empty if there is none, or if the name only begins with a dot.

@@ -24,7 +24,6 @@ mod members;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(target_os = "linux")]
-#[cfg(target_os = "linux")]
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod outer;
