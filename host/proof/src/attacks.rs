@@ -1,9 +1,9 @@
 //! Attempts of a hostile skill, by name: attacks on the boundary of a call, made by a guest that was written for it.
 //!
-//! The tests of this program and users (`tool doctor --sandbox`) run the same table. Each attack gets an arena of its
-//! own in a temporary folder: a repository full of traps and what must not be reached beside it. The guest asks for
-//! little more than its bounds, so that an attack that succeeds does no harm. Escapes of processes are
-//! [`crate::probes`]; this is only what WebAssembly calls.
+//! The tests of this program and users (`tool doctor --sandbox`) run the same table. Each attack gets its own arena in
+//! a temporary folder: a repository full of traps, and next to it what must not be reached. The guest asks for little
+//! more than its bounds allow, so that an attack that succeeds does no harm. Escapes of processes are in
+//! [`crate::probes`]; this module has only what WebAssembly calls can try.
 
 mod arena;
 mod history;
@@ -23,23 +23,23 @@ pub use table::ATTACKS;
 /// One attack.
 #[derive(Debug, Clone, Copy)]
 pub struct Attack {
-    /// Its name, which is also the one of its test.
+    /// Name of the attack and of its test.
     pub name: &'static str,
     /// Completes "a skill tries to …".
     pub tries: &'static str,
-    /// Calls of the hostile guest; the last answer counts.
+    /// Calls of the hostile guest; the last answer is judged.
     pub play: Play,
-    /// By what the attack is known to have succeeded, beside what no attack may ever do.
+    /// Signs by which this attack has succeeded, besides those that count for every attack.
     pub wants: Wants,
     /// Expected outcome.
     pub expected: Expected,
     /// Effects that the arena's policy denies.
     pub denied: &'static [&'static str],
-    /// Makes bounds smaller, so that it takes little to exceed them.
+    /// Lowers bounds, so that little is needed to exceed them.
     pub bounds: fn(&mut Limits),
     /// Schema by which the guest describes its arguments, if that is the attack.
     pub schema: Option<fn() -> Value>,
-    /// True where the arena is a git repository with old commits.
+    /// True if the arena is a git repository with old commits.
     pub has_history: bool,
 }
 
@@ -48,10 +48,10 @@ pub struct Attack {
 pub enum Play {
     /// Calls of the guest, one after the other.
     Calls(&'static [Ask]),
-    /// One call, made by many callers at once.
+    /// The same call by many callers at once.
     Crowd(Ask, usize),
-    /// A call while a thread of the host swaps a name of the repository with a link of the neighbourhood, thousands of
-    /// times.
+    /// A call during which a thread of the host swaps a name of the repository with a link to the neighbourhood
+    /// thousands of times.
     Swap(Ask, &'static str, &'static str),
 }
 
@@ -62,9 +62,9 @@ pub struct Ask {
     pub deed: &'static str,
     /// Path that the action applies to.
     pub path: &'static str,
-    /// A second place, or a text to look for.
+    /// A second path, or a text to look for.
     pub to: &'static str,
-    /// Repetitions, or an amount.
+    /// A number of repetitions, or an amount.
     pub count: u64,
 }
 
@@ -91,18 +91,18 @@ impl Ask {
     }
 }
 
-/// By what an attack is known to have succeeded. A secret in an answer and a change of any file always are.
+/// Signs that an attack has succeeded. A secret in an answer and a change of any file always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wants {
-    /// The guest says that it got something.
+    /// The guest reports that it got something.
     Answer,
-    /// This is part of its answer.
+    /// The answer contains this text.
     Text(&'static str),
-    /// More bytes than this are in our log.
+    /// Our log has more bytes than this.
     Log(u64),
-    /// Every caller of a crowd is served.
+    /// All callers are served, although some should be refused.
     Room,
-    /// It goes on when its time is over.
+    /// The call goes on after its deadline.
     Time,
 }
 
@@ -111,22 +111,22 @@ pub enum Wants {
 pub enum Expected {
     /// The host refuses the guest's request with an error of this kind.
     Refused(&'static str),
-    /// The call ends with the answer that it may not.
+    /// The call ends, and its answer says that it was not allowed.
     Denied,
-    /// It may think that it did it: nothing comes of it.
+    /// The guest may believe that it succeeded, but nothing changes.
     Nothing,
-    /// A bound ends the call: the receipt's verdict.
+    /// A bound ends the call; this is the verdict of the receipt.
     Bounded(&'static str),
-    /// The call is ended as one that crashed.
+    /// The call ends as one that crashed.
     Crashed,
-    /// Its deadline ends it.
+    /// The deadline ends the call.
     TimedOut,
-    /// Some of a crowd are turned away.
+    /// Some of many callers are refused.
     Busy,
 }
 
-/// Makes the attacks whose names are wanted, one after the other. `hostile` is the guest, and nothing else; `each` gets
-/// what came of every one. Ends early where it is cancelled.
+/// Makes the attacks with the wanted names, one after the other. `hostile` is the guest, which has to be the only
+/// skill; `each` gets every result. Ends early if it is cancelled.
 pub fn attack(
     hostile: &'static [Builtin],
     is_wanted: impl Fn(&str) -> bool,
@@ -143,7 +143,7 @@ pub fn attack(
 }
 
 impl Attack {
-    /// Makes the attack in an arena of its own.
+    /// Makes the attack in its own arena.
     pub fn make(&self, hostile: &'static [Builtin], cancel: &CancellationToken) -> ProbeOutcome {
         play::play(self, hostile, cancel)
     }

@@ -1,4 +1,5 @@
-//! Trying to get out of a helper: what a taken-over one would try, tried by a helper itself, and judged from outside.
+//! Attempts to escape from a helper: what an attacker who has taken over a helper would try, made by a helper itself
+//! and judged from outside.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,7 +16,7 @@ use tool_sandbox::confine::{self, Confinement, Helper, HelperError, HelperStart,
 
 use crate::{ProbeResult, ProbeVerdict};
 
-/// The hidden command that is a helper which tries to get out.
+/// The hidden command that runs a helper which tries to escape.
 pub const HELPER_COMMAND: &str = "__confine-attempts";
 
 /// Targets of the attempts.
@@ -24,7 +25,7 @@ pub const HELPER_COMMAND: &str = "__confine-attempts";
 struct Attempts {
     /// A file that this helper may read.
     inside: PathBuf,
-    /// A file next to it that it may not.
+    /// A file next to it that the helper may not read.
     outside: PathBuf,
     /// A server of this machine.
     address: SocketAddr,
@@ -39,7 +40,7 @@ pub struct Attempt {
     pub name: &'static str,
     /// Completes "a helper tries to …".
     pub tries: &'static str,
-    /// Only Landlock stops it.
+    /// True if only Landlock prevents it.
     needs_landlock: bool,
 }
 
@@ -78,7 +79,7 @@ pub const ATTEMPTS: [Attempt; 15] = [
     attempt("helper-memory", "take more memory than it may"),
 ];
 
-/// The helper mode: makes every attempt once it is confined, and says of each whether it succeeded.
+/// The helper mode: makes every attempt once it is confined, and reports for each whether it succeeded.
 pub fn serve() -> ExitCode {
     confine::serve(|door: HelperStart<Attempts>| {
         let (mut connection, attempts) = door.close()?;
@@ -110,7 +111,7 @@ fn make(attempts: &Attempts) -> Vec<bool> {
     outcomes.to_vec()
 }
 
-/// A socket that was made at all is one too many, whether or not a server answers.
+/// A socket that can be created counts as a success, even if no server answers.
 trait Reached {
     fn is_ok_or_reached(&self) -> bool;
 }
@@ -132,7 +133,7 @@ fn starts_a_program() -> bool {
 
 fn changes_a_mode(path: &std::path::Path) -> bool {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
-    // The call is answered as done; what counts is the file.
+    // The call is reported as done either way; the file decides.
     let _ = std::fs::set_permissions(path, PermissionsExt::from_mode(0o777));
     std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & 0o777 == 0o777)
 }
@@ -159,7 +160,7 @@ fn takes_memory() -> bool {
 
 #[cfg(target_os = "linux")]
 mod system {
-    //! Attempts that take a call of this system.
+    //! Attempts that need a system call of this platform.
 
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
@@ -227,7 +228,7 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    //! A system without helpers.
+    //! A platform without helpers.
 
     use std::path::Path;
 
@@ -258,7 +259,7 @@ mod system {
     }
 }
 
-/// Makes every attempt in a helper on this machine. Takes some ten milliseconds.
+/// Makes every attempt in a helper on this machine. Takes about ten milliseconds.
 pub fn probe() -> Vec<ProbeResult> {
     if let Err(why) = confine::has_helper() {
         let unavailable = |attempt: &Attempt| result(attempt, ProbeVerdict::NotAvailable, why.to_owned());

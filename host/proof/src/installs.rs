@@ -1,9 +1,8 @@
-//! Trying to get more out of an installation than packages: attempts by name, each made by a program that runs where an
-//! installer does, with a way to two registries, and judged by the files that are there afterwards.
+//! Attempts to misuse an installation, by name. Each is made by a program in the place of an installer, with access to
+//! two registries, and is judged by the files afterwards.
 //!
-//! Nothing of them leaves this machine: the registries are names for its loopback. What any run tries is
-//! [`crate::probes`]; this is only what an installation has beside that: the proxy, and the files that are put in
-//! place.
+//! Nothing leaves this machine: the registries are names for its loopback. What any run can try is in
+//! [`crate::probes`]; this module has only what an installation adds: the proxy, and the files that are put in place.
 
 use tokio_util::sync::CancellationToken;
 
@@ -57,8 +56,8 @@ pub const ATTEMPTS: [Attempt; 6] = [
     },
 ];
 
-/// Makes the attempts whose names are wanted, one after the other; `each` gets what came of every one. Ends early where
-/// it is cancelled.
+/// Makes the attempts with the wanted names, one after the other; `each` gets every result. Ends early if it is
+/// cancelled.
 pub fn probe(is_wanted: impl Fn(&str) -> bool, cancel: &CancellationToken, mut each: impl FnMut(ProbeResult)) {
     for attempt in ATTEMPTS.iter().filter(|attempt| is_wanted(attempt.name)) {
         let outcome = attempt.make(cancel);
@@ -121,7 +120,7 @@ mod scene {
     use super::Attempt;
     use crate::{ProbeOutcome, probes};
 
-    /// Asks the proxy for a connection and says what that answered.
+    /// Asks the proxy for a connection and returns its answer.
     const START: &str = "import json, os, socket\n\
         know = json.loads(os.environ['PROBE'])\n\
         def connect(host, port):\n    \
@@ -192,7 +191,7 @@ mod scene {
                 directory: self.repository.clone(),
                 environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
             };
-            // One that the user named, and one by whose name the stranger would be reached.
+            // One server that the user named, and one by whose name the stranger would be reached.
             let registry = |host: &str, port, is_own| RegistryHost {
                 host: host.to_owned(),
                 port,

@@ -1,8 +1,9 @@
 //! The proof of the sandboxes: attacks by name, each made on this machine and judged from outside.
 //!
-//! [`attacks`] are calls of a hostile skill, [`probes`] what a program tries that a skill has run, [`helpers`] what a
-//! helper tries that was taken over, and [`installs`] what an installer tries. `tool doctor --sandbox` and the tests make
-//! the same ones. The engine does not use this crate: its boundary has no part that serves attacks alone.
+//! [`attacks`] are calls of a hostile skill, [`probes`] what a program tries that a skill runs, [`helpers`] what a
+//! helper tries after it was taken over, and [`installs`] what an installer tries. `tool doctor --sandbox` and the
+//! tests make the same attempts. The engine does not use this crate, so its boundary has no part that exists only for
+//! attacks.
 
 pub mod attacks;
 pub mod helpers;
@@ -20,7 +21,7 @@ pub struct ProbeResult {
     pub tries: &'static str,
     /// Whether the sandbox held.
     pub verdict: ProbeVerdict,
-    /// True where the attempt was seen to succeed, and did not fail for another reason than it should.
+    /// True if the attempt visibly succeeded, rather than failing for an unexpected reason.
     pub got_out: bool,
     /// Message of the attempt or of the system.
     pub detail: String,
@@ -30,24 +31,24 @@ pub struct ProbeResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProbeVerdict {
-    /// It did.
+    /// The sandbox held.
     Pass,
-    /// It did not, or the attempt failed for another reason than it should.
+    /// The attempt succeeded, or failed for an unexpected reason.
     Fail,
-    /// It could not be tried here.
+    /// The attempt could not be made here.
     NotAvailable,
 }
 
 /// Outcome of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProbeOutcome {
-    /// It ended as expected.
+    /// The attempt ended as expected.
     Held(String),
-    /// It succeeded.
+    /// The attempt succeeded.
     GotOut(String),
-    /// Neither: something else is wrong.
+    /// The attempt failed for an unexpected reason.
     Odd(String),
-    /// It could not be made.
+    /// The attempt could not be made.
     NotAvailable(String),
 }
 

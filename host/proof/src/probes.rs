@@ -1,8 +1,8 @@
-//! Trying to get out: attempts by name, run in the sandbox of this machine and judged from outside.
+//! Attempts to escape, by name, made in the sandbox of this machine and judged from outside.
 //!
-//! The attempts are a Python script, because getting out is what a test suite would try. The tests of this program and
-//! users run the same table. An attempt counts as held where the system said the expected no, or where nothing came of
-//! it: the tree is what it was, no listener was reached, nothing is left.
+//! The attempts are a Python script, because a hostile test suite would be one. The tests of this program and users run
+//! the same table. The sandbox has held if the system refused with the expected error or if nothing changed: the tree
+//! is the same, no listener was reached, and no process remains.
 
 #[cfg(target_os = "linux")]
 mod scene;
@@ -16,8 +16,8 @@ use crate::{ProbeOutcome, ProbeResult};
 pub(crate) use scene::{BOUNDS, python};
 pub use table::{ATTEMPTS, Attempt, Expected};
 
-/// Room that must be free for temporary files before attempts to get out are made: some write as much as they are let,
-/// and one that ends for want of room shows nothing.
+/// Bytes that must be free for temporary files before attempts are made. Some write as much as they are allowed, and
+/// one that ends because the disk is full proves nothing.
 const PROBE_ROOM_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Whether there is a place to make attempts in: a folder for temporary files that can be used and has room. The error
@@ -38,8 +38,8 @@ fn is_enough(free: u64) -> Result<(), String> {
     }
 }
 
-/// Makes the attempts whose names are wanted in a sandbox of this kind, one after the other; `each` gets what came of
-/// every one. Ends early where it is cancelled.
+/// Makes the attempts with the wanted names in a sandbox of this kind, one after the other; `each` gets every result.
+/// Ends early if it is cancelled.
 pub fn probe(
     sandbox: Sandbox,
     is_wanted: impl Fn(&str) -> bool,

@@ -56,10 +56,10 @@ const FILES: [(&str, &str); 22] = [
     ("home/store/other/key", "SECRET 18"),
 ];
 
-/// Directories that hold nothing.
+/// Empty directories.
 const DIRECTORIES: [&str; 2] = ["repo/store/objects", "repo/store/refs"];
 
-/// Symbolic links: where they are, and what they say; `{outside}` is the real path of the neighbourhood.
+/// Symbolic links and their targets; `{outside}` is the real path of the neighbourhood.
 const LINKS: [(&str, &str); 14] = [
     ("repo/to-hidden", ".netrc"),
     ("repo/out", "../outside/secret"),
@@ -77,14 +77,14 @@ const LINKS: [(&str, &str); 14] = [
     ("outside/bait-hidden", ".netrc"),
 ];
 
-/// Other names of hidden files.
+/// Other spellings of hidden files' names.
 const HARD_LINKS: [(&str, &str); 3] = [
     (".env", "hard"),
     ("ignored/.env", "hard-ignored"),
     ("node_modules/p/.npmrc", "hard-skipped"),
 ];
 
-/// Traps, a host that knows the hostile guest alone, and a session.
+/// The traps, a host that has only the hostile guest, and a session.
 pub(super) struct Arena {
     _folder: TempDir,
     base: PathBuf,
@@ -137,12 +137,12 @@ impl Arena {
         })
     }
 
-    /// A text of the table with the real paths in it.
+    /// Puts the real paths into a text of the table.
     pub(super) fn filled(&self, text: &str) -> String {
         text.replace("{outside}", &self.base.join("outside").to_string_lossy())
     }
 
-    /// Swaps a name of the repository with one of the neighbourhood, in one step.
+    /// Swaps a name of the repository with one of the neighbourhood atomically.
     pub(super) fn swap(&self, inside: &str, outside: &str) -> io::Result<()> {
         let (inside, outside) = (
             self.base.join("repo").join(inside),
@@ -159,12 +159,13 @@ impl Arena {
 
     /// Releases a reader that waits at the FIFO.
     pub(super) fn open_pipe(&self) {
-        // It succeeds only if a reader waits, which is enough.
+        // Opening a FIFO for writing without waiting succeeds only if a reader waits, which is the only case that
+        // matters.
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         drop(rustix::fs::open(self.base.join("repo/pipe"), flags, Mode::empty()));
     }
 
-    /// Everything that is there, but for what a race moves around.
+    /// Everything in the arena except what a race moves around.
     pub(super) fn listing(&self) -> io::Result<Listing> {
         let mut found = Listing::new();
         for place in ["repo", "outside"] {
@@ -173,13 +174,13 @@ impl Arena {
         Ok(found)
     }
 
-    /// Returns a path as reports show it: relative to the arena.
+    /// Returns a path relative to the arena, as reports show it.
     pub(super) fn shown(&self, path: &Path) -> String {
         path.strip_prefix(&self.base).unwrap_or(path).display().to_string()
     }
 }
 
-/// The guest, with the schema of the attack where it has one. A few kilobytes stay with the process for it.
+/// The guest, with the schema of the attack if it has one. The schema is leaked, a few kilobytes for each attack.
 fn as_described(hostile: &'static [Builtin], attack: &Attack) -> &'static [Builtin] {
     let Some(schema) = attack.schema else { return hostile };
     let builtins = hostile.iter().map(|builtin| {
@@ -211,7 +212,7 @@ fn lay_traps(base: &Path) -> io::Result<()> {
         fs::hard_link(repo.join(hidden), repo.join(other))?;
     }
     make_pipe(&repo.join("pipe"))?;
-    // The socket's file stays when the listener goes.
+    // The socket's file remains when the listener is dropped.
     drop(std::os::unix::net::UnixListener::bind(repo.join("socket"))?);
     Ok(())
 }

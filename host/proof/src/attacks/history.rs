@@ -1,7 +1,7 @@
 //! A git repository whose old commits hold secrets, for the attacks on the history.
 //!
-//! Its objects are written by hand, because only `tool-skill` names libgit2. libgit2 compares each object with its
-//! name, so an edit of a content needs new names.
+//! Its objects are written by hand, because only `tool-skill` may depend on libgit2. libgit2 compares each object with
+//! its name, so whoever edits a content must compute new names.
 
 use std::fs;
 use std::io;
@@ -34,7 +34,7 @@ const FIRST: &str = "a119e4116c69b15e84342372f71dfcfc11b3ecd3";
 const SECOND: &str = "06bdc0859deb48d3c95384f4289e56533c1dfb52";
 const THIRD: &str = "b240fdade1353dbfd8d5320cc56b47bc0de0f41b";
 
-/// `.env` is committed, renamed to `settings.txt` without its secret, and a private key comes in `notes.md`.
+/// `.env` is committed, then renamed to `settings.txt` without its secret, and a private key is added in `notes.md`.
 const OBJECTS: [StoredObject; 10] = [
     object(
         HIDDEN,
@@ -88,7 +88,7 @@ pub(super) fn write(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// An object as git keeps it: a kind, a size and a content, in one zlib block that is stored and not compressed.
+/// An object as git stores it: kind, size and content, in one zlib block of the stored type, which needs no compressor.
 fn stored(content: &ObjectContent) -> Vec<u8> {
     let (kind, body) = match content {
         Blob(text) => ("blob", text.as_bytes().to_vec()),
@@ -118,7 +118,7 @@ fn tree_entry(&(name, id): &(&str, &str)) -> Vec<u8> {
     entry
 }
 
-/// The checksum that ends a zlib stream.
+/// The checksum (Adler-32) that ends a zlib stream.
 fn adler32(bytes: &[u8]) -> u32 {
     const MODULUS: u32 = 65_521;
     let (low, high) = bytes.iter().fold((1, 0), |(low, high), &byte| {

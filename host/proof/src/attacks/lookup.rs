@@ -1,4 +1,4 @@
-//! A parser that keeps nothing back, so that only the boundary stands between a guest and a file.
+//! A parser that hides nothing, so that only the boundary keeps a guest from a file.
 
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -7,7 +7,7 @@ use tool_skill::Failure;
 use tool_skill::bindings::tool::skill::symbols::{Definition, DefinitionPage, Query, Reference, ReferencePage};
 use tool_skill::{CallBudget, CallContext, SymbolLookup};
 
-/// Shows each file that it is asked about as one definition or one reference, whatever the file is.
+/// Shows each file that it is asked about as one definition or one reference, whatever the file contains.
 #[derive(Debug)]
 pub(super) struct CarelessLookup;
 

@@ -1,8 +1,7 @@
-//! Making one attack, and judging what came of it from outside.
+//! Makes one attack, and judges its result from outside.
 //!
-//! Calls run on threads of their own, so that one that cannot be stopped is noticed. The judgement rests on what the
-//! guest says, because it has no reason to hide a success, and on the files that are there afterwards, whatever it
-//! says.
+//! Calls run on their own threads, so that one that cannot be stopped is noticed. The judgement uses what the guest
+//! says, because a guest has no reason to hide a success, and the files afterwards, whatever the guest says.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -21,10 +20,11 @@ use tool_skill::{Builtin, CallError, CallOutcome, RawArguments};
 
 const GUEST: &str = "hostile";
 
-/// Time beyond its deadline after which a call counts as one that cannot be stopped. A machine may be busy.
+/// Time after its deadline when a call counts as one that cannot be stopped. It is long because the machine may be
+/// busy.
 const GRACE: Duration = Duration::from_secs(4);
 
-/// Interval of the check whether everything is cancelled.
+/// Interval of the check for cancellation.
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Result of a call, and the number of bytes that it logged.
@@ -33,10 +33,10 @@ struct End {
     logged: u64,
 }
 
-/// Why there is no end.
+/// Why a call has no result.
 enum Stuck {
     Cancelled,
-    /// It goes on beyond its deadline, and ignores the cancellation.
+    /// The call goes on after its deadline, and ignores the cancellation.
     Unstoppable,
 }
 
@@ -67,7 +67,7 @@ pub(super) fn play(attack: &Attack, hostile: &'static [Builtin], cancel: &Cancel
     }
 }
 
-/// The calls in turn; the last one's end. One before it that fails is an end as well.
+/// Makes the calls in turn and returns the last result. An earlier call that fails ends the attack.
 fn one_after_the_other(arena: &Arc<Arena>, asks: &[Ask], cancel: &CancellationToken) -> Result<Vec<End>, Stuck> {
     let mut last = Vec::new();
     for ask in asks {
@@ -82,13 +82,13 @@ fn all_at_once(arena: &Arc<Arena>, ask: &Ask, callers: usize, cancel: &Cancellat
     calls.iter().map(|call| wait(arena, call, cancel)).collect()
 }
 
-/// Swaps two names as fast as it can while something else happens.
+/// Swaps two names as fast as it can while the attack runs.
 fn swapping<R>(arena: &Arena, (inside, outside): (&str, &str), work: impl FnOnce() -> R) -> R {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
-                // The next one will do.
+                // A swap that fails is followed by the next one.
                 let _ = arena.swap(inside, outside);
             }
         });
@@ -117,7 +117,7 @@ fn start(arena: &Arc<Arena>, ask: &Ask, together: Option<&Arc<Barrier>>) -> mpsc
             arena.host.call(&arena.context, GUEST, RawArguments::Value(&arguments))
         });
         drop(arena);
-        // The receiver of a late call has gone.
+        // The receiver is gone if the call returned too late.
         let _ = sender.send(End {
             result: report.result,
             logged: logged.load(Ordering::Relaxed),
@@ -126,7 +126,7 @@ fn start(arena: &Arc<Arena>, ask: &Ask, together: Option<&Arc<Barrier>>) -> mpsc
     receiver
 }
 
-/// Waits for the end of a call, at most a while beyond its deadline.
+/// Waits for the end of a call, but not much longer than its deadline.
 fn wait(arena: &Arena, call: &mpsc::Receiver<End>, cancel: &CancellationToken) -> Result<End, Stuck> {
     let patience = arena.limits.wall + GRACE;
     let mut waited = Duration::ZERO;
@@ -138,7 +138,7 @@ fn wait(arena: &Arena, call: &mpsc::Receiver<End>, cancel: &CancellationToken) -
         }
         if cancel.is_cancelled() {
             arena.context.cancel.cancel();
-            // It ends at once, and lets go of what has to be cleared away.
+            // A cancelled call ends at once, and releases what has to be cleaned up.
             let _ = call.recv_timeout(GRACE);
             return Err(Stuck::Cancelled);
         }
@@ -208,7 +208,7 @@ fn said(result: &Result<CallOutcome, CallError>) -> String {
     }
 }
 
-/// Something that is not what it was.
+/// A file that changed.
 fn changed<'a>(before: &'a Listing, after: &'a Listing) -> Option<&'a std::path::Path> {
     let differs = before.iter().find(|(path, content)| after.get(*path) != Some(content));
     let is_new = || after.keys().find(|path| !before.contains_key(*path));
@@ -218,7 +218,7 @@ fn changed<'a>(before: &'a Listing, after: &'a Listing) -> Option<&'a std::path:
         .map(std::path::PathBuf::as_path)
 }
 
-/// Counts what a guest's messages take in the log, and writes nothing.
+/// Counts the bytes of a guest's log messages, and writes nothing.
 struct LogBytes(Arc<AtomicU64>);
 
 impl tracing::Subscriber for LogBytes {

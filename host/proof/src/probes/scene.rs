@@ -1,4 +1,4 @@
-//! Scene of the attempts: a repository, its neighbourhood, and a listener on every kind of socket; and the judgement.
+//! Scene of the attempts: a repository, its neighbourhood and a listener on every kind of socket; and the judgement.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ use crate::ProbeOutcome;
 
 const SCRIPT: &str = include_str!("attempts.py");
 
-/// The system's Python: attempts need nothing else, and what the user has on the `PATH` may be a script.
+/// The system's Python. The attempts need nothing else, and the Python on the user's `PATH` may be a script.
 pub(crate) fn python() -> Option<PathBuf> {
     let path = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/usr/local/bin:/bin".to_owned())]);
     environment::find_programs(&path, "python3").into_iter().next()
@@ -33,7 +33,7 @@ pub(super) fn one(attempt: &Attempt, sandbox: Sandbox, python: &Path, cancel: &C
     result.unwrap_or_else(|error| ProbeOutcome::NotAvailable(error.to_string()))
 }
 
-/// Limits of the attempts: low, so that they are quick and do no harm where a bound does not hold.
+/// Limits of the attempts, low enough to be reached quickly and to do no harm if a bound does not hold.
 pub(crate) const BOUNDS: RunBounds = RunBounds {
     tree_bytes: 16 * 1024 * 1024,
     tree_inodes: 1000,
@@ -53,19 +53,19 @@ struct Scene {
     home: PathBuf,
     /// The environment of another project.
     project: PathBuf,
-    /// Build output: `own` of the repository, and `other`.
+    /// Build output: `own` belongs to the repository, `other` does not.
     builds: PathBuf,
-    /// Unlike every other.
+    /// A name that no other scene has.
     abstract_name: String,
     tcp: TcpListener,
-    /// At the same port, where there is IPv6.
+    /// The same port on IPv6, if the machine has it.
     tcp6: Option<TcpListener>,
     udp: UdpSocket,
     sockets: Vec<UnixListener>,
     messages: UnixDatagram,
     /// Key of shared memory that does not exist.
     key: i32,
-    /// Stands in the command line of a process that was left behind.
+    /// A text in the command line of processes that an attempt leaves behind.
     mark: String,
 }
 
@@ -75,7 +75,7 @@ const KEPT: [(&str, &str); 3] = [
     (".env", "KEY=not for tests\n"),
 ];
 
-/// Parts of package caches that a run sees, in the home.
+/// Parts of package caches in the home that a run can see.
 const CACHES: [(&str, &str); 3] = [(".cargo", "registry"), (".m2", "repository"), (".gradle", "caches")];
 
 /// Files with credentials beside package caches, in the home.
@@ -97,7 +97,7 @@ const MANAGERS: [&str; 3] = [
     ".pyenv/shims/python3",
 ];
 
-/// Settings and data beside them, in the home.
+/// Settings and data beside those programs, in the home.
 const SETTINGS: [&str; 6] = [
     ".nvm/versions/node/v20/etc/npmrc",
     ".nvm/versions/node/v20/lib/node_modules/npm/npmrc",
@@ -185,13 +185,13 @@ impl Scene {
             udp,
             sockets,
             messages,
-            // Not 0: with `IPC_PRIVATE` each process gets memory of its own.
+            // With key 0 (`IPC_PRIVATE`) each process would get its own memory.
             key: (number.as_fields().0 >> 1 | 1).cast_signed(),
             mark: format!("left by {number}"),
         })
     }
 
-    /// Makes the attempt and says how it went: held, or not, and why.
+    /// Makes the attempt and returns whether the sandbox held, and why.
     fn play(
         &self,
         attempt: &Attempt,
@@ -302,7 +302,7 @@ impl Scene {
         run_contained(&command, &enclosure, &limits, cancel, &|_| {}).map_err(io::Error::other)
     }
 
-    /// The places that a recipe gives to a run: package caches of the home, and the build output of the repository.
+    /// The folders that a recipe gives to a run: package caches of the home, and the build output of the repository.
     fn tools(&self) -> ToolAccess {
         let layers = CACHES.map(|(cache, part)| LayeredFolder {
             place: self.home.join(cache),
@@ -362,7 +362,7 @@ impl Scene {
             || self.sockets.iter().any(|socket| socket.accept().is_ok())
     }
 
-    /// Removes what was left of shared memory; true where there was some.
+    /// Removes shared memory that was left. True if there was some.
     fn clear_shared_memory(&self) -> bool {
         let all = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
         let numbers = all.lines().filter_map(|line| {
@@ -380,12 +380,13 @@ impl Scene {
         true
     }
 
-    /// Ends every process of this scene, and says how many there were.
+    /// Ends every process of this scene that is left, and returns their number.
     fn end_what_is_left(&self) -> usize {
         let all = fs::read_dir("/proc").into_iter().flatten().flatten();
         let ended = all.filter_map(|entry| {
             let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
-            // The handle first: the number may pass to another process, the handle does not.
+            // The handle is opened before the check: the number may be reused by another process, the handle stays with
+            // this one.
             let handle = rustix::process::pidfd_open(pid, PidfdFlags::empty()).ok()?;
             let is_ours = ["cmdline", "environ"].iter().any(|name| {
                 let text = fs::read(entry.path().join(name)).unwrap_or_default();
@@ -397,7 +398,7 @@ impl Scene {
     }
 }
 
-/// Kind and mode, inode, the times of its content and of everything else, and content of an entry.
+/// Kind and mode, inode, times of content and of metadata, and content of an entry.
 type Entry = (u32, u64, i64, i64, Vec<u8>);
 
 /// Every entry of a tree.

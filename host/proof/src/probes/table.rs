@@ -1,28 +1,28 @@
-//! The attempts by name: the try of each, and its expected result.
+//! The attempts by name, and the expected result of each.
 
 /// Expected outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
-    /// The system says no, with one of these errors.
+    /// The system refuses with one of these errors.
     Refused(&'static [&'static str]),
-    /// It may think that it did it: outside nothing comes of it.
+    /// The attempt may believe that it succeeded, but nothing changes outside.
     Nothing,
-    /// It is ended because it uses too much, or gets one of these errors.
+    /// The attempt is ended because it uses too much, or gets one of these errors.
     Bounded(&'static [&'static str]),
-    /// It ends, with everything it started, when its time is over.
+    /// The attempt ends, with everything it started, at its deadline.
     TimedOut,
 }
 
 /// One attempt to get out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
-    /// Its name, which is also the one of its function.
+    /// Name of the attempt and of its function in the script.
     pub name: &'static str,
     /// Completes "a run tries to …".
     pub tries: &'static str,
-    /// In namespaces.
+    /// Expected result in namespaces.
     pub namespaces: Expected,
-    /// In the fallback.
+    /// Expected result in the fallback.
     pub landlock: Expected,
 }
 
