@@ -84,11 +84,18 @@ pub(super) trait Speaker {
     fn reasoning(&mut self, text: &str, out: &mut Out);
     /// The calls of one step.
     fn calls(&mut self, calls: &[ScriptedCall], out: &mut Out);
-    fn usage(&mut self, usage: ScriptedUsage, out: &mut Out);
+    /// Writes token counts, where the stream has an event of its own for them.
+    fn usage(&mut self, _usage: ScriptedUsage, _out: &mut Out) {}
     fn finish(&mut self, reason: &str, out: &mut Out);
-    fn done(&mut self, out: &mut Out);
+    /// Writes the end mark, where the stream has one.
+    fn done(&mut self, _out: &mut Out) {}
     /// An event with JSON of the script's own.
-    fn frame(&mut self, value: &Value, out: &mut Out);
+    fn frame(&mut self, value: &Value, out: &mut Out) {
+        match value["type"].as_str() {
+            Some(name) => out.event(name, value),
+            None => out.data(value),
+        }
+    }
     /// An error inside the stream.
     fn error(&mut self, body: &Value, out: &mut Out);
     /// True where token counts come after the finish, not with it.

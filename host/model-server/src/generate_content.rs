@@ -209,15 +209,9 @@ impl Speaker for Responses<'_> {
         }
     }
 
-    /// Every response carries counts, the last one the final ones.
-    fn usage(&mut self, _usage: ScriptedUsage, _out: &mut Out) {}
-
     fn finish(&mut self, reason: &str, out: &mut Out) {
         self.parts(&[json!({"text": ""})], Some(finish_reason(reason)), out);
     }
-
-    /// The stream ends without a mark.
-    fn done(&mut self, _out: &mut Out) {}
 
     fn frame(&mut self, value: &Value, out: &mut Out) {
         self.event(value, out);

@@ -288,9 +288,6 @@ impl Speaker for Blocks<'_> {
         calls.iter().for_each(|call| self.call(call, out));
     }
 
-    /// The start and the end carry the counts.
-    fn usage(&mut self, _usage: ScriptedUsage, _out: &mut Out) {}
-
     fn finish(&mut self, reason: &str, out: &mut Out) {
         self.close(out);
         let delta = json!({"stop_reason": stop_reason(reason), "stop_sequence": null});
@@ -300,13 +297,6 @@ impl Speaker for Blocks<'_> {
 
     fn done(&mut self, out: &mut Out) {
         out.event("message_stop", &json!({"type": "message_stop"}));
-    }
-
-    fn frame(&mut self, value: &Value, out: &mut Out) {
-        match value["type"].as_str() {
-            Some(name) => out.event(name, value),
-            None => out.data(value),
-        }
     }
 
     fn error(&mut self, body: &Value, out: &mut Out) {

@@ -307,16 +307,6 @@ impl Speaker for Items<'_> {
         self.response(&format!("response.{}", state.0), state, out);
     }
 
-    /// The event that ends the response is the end mark.
-    fn done(&mut self, _out: &mut Out) {}
-
-    fn frame(&mut self, value: &Value, out: &mut Out) {
-        match value["type"].as_str() {
-            Some(name) => out.event(name, value),
-            None => out.data(value),
-        }
-    }
-
     fn error(&mut self, body: &Value, out: &mut Out) {
         let error = &body["error"];
         let event = json!({"code": error["code"], "message": error["message"], "param": error["param"]});
