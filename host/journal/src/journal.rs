@@ -189,6 +189,29 @@ pub struct Start {
     pub version: String,
 }
 
+impl Start {
+    /// The start of a session without a model and without grants, in the repository with this root.
+    pub fn new(session_id: String, work: Work, target: String, repository: String) -> Self {
+        Self {
+            session_id,
+            work,
+            target,
+            focus: None,
+            working_directory: repository.clone(),
+            repository,
+            provider: String::new(),
+            model: String::new(),
+            policy: PolicyRequest::default(),
+            continues: None,
+            binding: TurnBinding::default(),
+            interactive: false,
+            ask: Vec::new(),
+            preview: false,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
 /// Restrictions that a turn leaves to the later turns of its conversation, in addition to its policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnBinding {

@@ -10,16 +10,17 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::checks::{open_repository, policy};
-pub use super::run::{CallAnswer, ConnectionCall};
-use super::run::{Calls, Incoming, Task, merged};
-use super::{Launch, Sessions, blocking};
+pub use super::call_queue::{CallAnswer, ConnectionCall};
+use super::call_queue::{CallQueue, Incoming};
+use super::plan::{SessionPlan, Task};
+use super::request::{PolicyCase, Prepared, open_repository};
+use super::{Sessions, blocking};
 use crate::limits;
 use tool_config::PolicySettings;
 use tool_core::api::{ConnectRequest, Effect, ErrorKind, Problem, SkillFunction, SkillState};
 use tool_core::redaction::Redactor;
 use tool_journal::feed::Recorder;
-use tool_journal::journal::{Start, TurnBinding, Work, cut_text};
+use tool_journal::journal::{Start, Work, cut_text};
 use tool_skill::lock::Lock;
 use tool_skill::policy::{Cause, Decision, GrantPlace};
 use tool_skill::{LockedSkills, SkillScope};
@@ -130,45 +131,33 @@ impl Sessions {
         let _guard = opening.clone().drop_guard();
         let (repo_path, options) = (request.repo_path.clone(), self.repository_options(&settings, &opening));
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
-        let locked = self.locked(&repository, &request.policy).await?;
-        let policy_request = merged(&settings, &request.policy, repository.narrowing());
-        // Each call says whether its client answers questions.
-        let policy = policy(Cause::SkillCall, &policy_request, &request.policy, (&[], true)).await?;
-        let policy = policy.granted_in(place_of_grants);
+        let case = PolicyCase {
+            cause: Cause::SkillCall,
+            settings: &settings,
+            request: &request.policy,
+            asked: &[],
+            // Each call says whether its client answers questions.
+            is_interactive: true,
+            grants: place_of_grants,
+        };
+        let prepared = Prepared::resolve(case, repository, &self.engine).await?;
+        let (policy, locked) = (&prepared.policy, prepared.locked.clone());
         let unreadable = (policy.decide(Effect::ReadRepository, false) == Decision::Deny)
             .then(|| policy.remedy(Effect::ReadRepository, false));
-        let root = repository.root().to_owned();
-        let start = Start {
-            session_id: self.ids.next(tool_core::api::now()),
-            work: Work::Mcp,
-            target: "mcp".to_owned(),
-            focus: None,
-            repository: root.to_string_lossy().into_owned(),
-            working_directory: root.to_string_lossy().into_owned(),
-            provider: String::new(),
-            model: String::new(),
-            policy: policy_request,
-            continues: None,
-            binding: TurnBinding::default(),
-            // Each call says whether its client answers approvals.
-            interactive: false,
-            ask: Vec::new(),
-            preview: false,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        };
+        let root = prepared.repository.root().to_owned();
+        let (id, place_of_root) = (
+            self.ids.next(tool_core::api::now()),
+            root.to_string_lossy().into_owned(),
+        );
+        let start = Start::new(id, Work::Mcp, "mcp".to_owned(), place_of_root);
         let (calls, incoming) = mpsc::channel(limits::MCP_CALLS_MAX);
-        let launch = Launch {
-            place,
-            repository,
-            policy,
-            environment,
+        let plan = SessionPlan {
             redactor: Arc::new(redactor),
-            task: Task::Calls(Calls::new(incoming)),
-            attached: false,
-            locked: locked.clone(),
-            inherited: super::preview::InheritedLayer::default(),
+            ..prepared.plan(start, Task::Calls(CallQueue::new(incoming)), environment)
         };
-        let started = self.launch(start, launch).await?;
+        let started = self
+            .launch(place, plan, super::preview::InheritedLayer::default())
+            .await?;
         let live = self.live(&started.session_id);
         // A stop may have ended the session in between.
         let live = live.ok_or_else(|| Problem::new(ErrorKind::Stopping, "The backend is stopping"))?;

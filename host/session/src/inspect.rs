@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::checks::{open_repository, working_directory};
+use super::request::{open_repository, working_directory};
 use super::selection::{self, Selecting};
 use super::{Sessions, blocking, denies_history, unknown};
 use crate::limits;

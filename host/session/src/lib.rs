@@ -12,7 +12,7 @@
 extern crate self as tool_session;
 
 pub mod approvals;
-mod checks;
+mod call_queue;
 pub mod connection;
 mod continuation;
 pub mod engine;
@@ -22,10 +22,12 @@ mod fixtures;
 mod inspect;
 mod key_command;
 mod left;
+mod plan;
 mod planned;
 pub mod preflight;
 pub mod preview;
 mod proposed;
+mod request;
 mod run;
 mod running;
 mod selection;
@@ -50,10 +52,11 @@ pub use approvals::is_same_secret;
 use approvals::{Approvals, SessionApprover};
 use engine::Engine;
 pub use key_command::key_command;
+use plan::SessionPlan;
 pub use planned::plan_tests;
 use preview::InheritedLayer;
 pub use proposed::read_proposals;
-use run::{Outcome, SessionRun, Task};
+use run::{Outcome, SessionRun};
 use running::{Running, SessionPermit, TurnPermit};
 use store::Store;
 pub use store::{SESSIONS_BYTES_MAX, SESSIONS_KEPT};
@@ -63,19 +66,15 @@ use tool_core::api::{
     self, ApprovalAnswer, ErrorKind, History, OpenApproval, Problem, SessionResult, SessionStart, SessionUsage,
     SkillEntry, Status, TaskEntry,
 };
-use tool_core::redaction::Redactor;
 pub use tool_journal::feed::JOURNAL_BYTES_MAX;
 use tool_journal::feed::{Events, Numbered, Recorder, texts};
 use tool_journal::history::{Filter, Summary};
 use tool_journal::ids::Ids;
-use tool_journal::journal::Start;
 pub use tool_journal::report::REPORT_TRANSCRIPT_BYTES_MAX;
 use tool_journal::{history, report};
 use tool_provider::Usage;
-use tool_repository::{Repository, ScanCache};
+use tool_repository::ScanCache;
 use tool_skill::SkillHost;
-use tool_skill::lock::Lock;
-use tool_skill::policy::Policy;
 
 /// Limit for contexts that are built at the same time in all sessions. Building one uses every core for a moment. Two
 /// hundred at once would take all blocking threads, which other requests need for their answers.
@@ -203,41 +202,46 @@ impl Sessions {
 
     /// Begins the journal and the session. If the caller goes away meanwhile, an attached session ends and another
     /// one continues; neither is left without an owner.
-    async fn launch(self: &Arc<Self>, start: Start, launch: Launch) -> Result<SessionStart, Problem> {
+    async fn launch(
+        self: &Arc<Self>,
+        permit: SessionPermit,
+        plan: SessionPlan,
+        inherited: InheritedLayer,
+    ) -> Result<SessionStart, Problem> {
         let sessions = Arc::clone(self);
         blocking(move || {
-            let recorder = sessions.store.begin(start).map_err(|error| {
+            let recorder = sessions.store.begin(plan.start.clone()).map_err(|error| {
                 Problem::new(
                     ErrorKind::JournalFailed,
                     format!("The session cannot be recorded: {error}"),
                 )
                 .with_hint("make room, and check that TOOL_HOME (without it ~/.tool) may be written")
             })?;
-            if let Err(error) = recorder.inherit(launch.repository.root(), &launch.inherited.files) {
+            if let Err(error) = recorder.inherit(plan.repository.root(), &inherited.files) {
                 sessions.store.forget(&recorder);
                 return Err(preview::not_kept(&error));
             }
-            if let Some((message, hint)) = launch.inherited.notice(&launch.repository) {
+            if let Some((message, hint)) = inherited.notice(&plan.repository) {
                 recorder.notice(message, Some(hint));
             }
-            Ok(sessions.enter(recorder, launch))
+            Ok(sessions.enter(recorder, permit, plan))
         })
         .await
     }
 
     /// Registers the session and spawns its owner.
-    fn enter(self: &Arc<Self>, recorder: Arc<Recorder>, mut launch: Launch) -> SessionStart {
-        let turn = launch.place.take_turn(&recorder);
-        let start = recorder.summary().start;
+    fn enter(self: &Arc<Self>, recorder: Arc<Recorder>, mut permit: SessionPermit, plan: SessionPlan) -> SessionStart {
+        let turn = permit.take_turn(&recorder);
+        let id = plan.start.session_id.clone();
         let secret = approvals::new_secret();
         let approver = SessionApprover::new(
             Arc::clone(&self.approvals),
             Arc::clone(&recorder),
             Arc::clone(&secret),
-            start.interactive || !start.ask.is_empty(),
+            plan.start.interactive || !plan.start.ask.is_empty(),
         );
         let live = Arc::new(Live {
-            id: start.session_id.clone(),
+            id: id.clone(),
             recorder: Arc::clone(&recorder),
             cancel: CancellationToken::new(),
             stopped: AtomicBool::new(false),
@@ -247,18 +251,13 @@ impl Sessions {
             engine: Arc::clone(&self.engine),
             recorder,
             approver: Arc::new(approver),
-            repository: launch.repository,
             indexes: Arc::clone(&self.indexes),
-            policy: launch.policy,
-            locked: launch.locked,
-            environment: launch.environment,
-            redactor: launch.redactor,
-            made: self.store.files_made_in(&start.repository),
+            made: self.store.files_made_in(&plan.start.repository),
             calls: Arc::clone(&self.calls),
             contexts: Arc::clone(&self.contexts),
             cancel: live.cancel.clone(),
-            task: launch.task,
             changes: Arc::new(left::JournalChanges(Arc::clone(self))),
+            plan,
         };
         {
             let mut running = self.lock();
@@ -267,11 +266,11 @@ impl Sessions {
                 live.stop();
             }
             running.live.insert(live.id.clone(), Arc::clone(&live));
-            self.tasks.spawn(Arc::clone(self).own(live, job, launch.attached, turn));
+            self.tasks.spawn(Arc::clone(self).own(live, job, turn));
         }
-        drop(launch.place);
+        drop(permit);
         SessionStart {
-            session_id: start.session_id,
+            session_id: id,
             status: Status::Running,
             approval_secret: secret.to_string(),
         }
@@ -279,14 +278,14 @@ impl Sessions {
 
     /// Owns a session to its end. Only blocking work that ignores its cancellation can outlive this task, and it
     /// cannot change anything after the journal has ended.
-    async fn own(self: Arc<Self>, live: Arc<Live>, job: SessionRun, attached: bool, turn: Option<TurnPermit>) {
+    async fn own(self: Arc<Self>, live: Arc<Live>, job: SessionRun, turn: Option<TurnPermit>) {
         let summary = live.recorder.summary();
         let work = AssertUnwindSafe(run::run(&job)).catch_unwind();
         let outcome = tokio::select! {
             outcome = work => outcome.unwrap_or_else(|_| Outcome::failed(run::operation_failed(&summary.start.work))),
             () = live.overdue() => Outcome::cancelled(),
             () = live.recorder.keep_up() => unreachable!("it never returns"),
-            () = live.watch(attached) => unreachable!("it never returns"),
+            () = live.watch(job.plan.is_attached) => unreachable!("it never returns"),
         };
         let outcome = if live.stopped.load(Ordering::SeqCst) {
             outcome.by_stop()
@@ -513,19 +512,6 @@ impl Sessions {
     fn live(&self, id: &str) -> Option<Arc<Live>> {
         self.lock().live.get(id).cloned()
     }
-}
-
-/// Inputs for a new session.
-struct Launch {
-    place: SessionPermit,
-    repository: Arc<Repository>,
-    policy: Policy,
-    locked: Option<Arc<Lock>>,
-    environment: BTreeMap<String, String>,
-    redactor: Arc<Redactor>,
-    task: Task,
-    attached: bool,
-    inherited: InheritedLayer,
 }
 
 impl Live {

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::checks::{describe_refusal, open_repository};
+use super::request::{describe_refusal, open_repository};
 use tool_config::{Environment, PolicySettings};
 use tool_core::api::Grant;
 use tool_core::api::{ErrorKind, Problem};

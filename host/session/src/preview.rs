@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::checks::open_repository;
-use super::run::{self, Outcome};
+use super::request::{merge_policies, open_repository};
+use super::run::Outcome;
 use super::store::{open_again, unreadable};
 use super::{Sessions, blocking, unknown};
 use crate::limits;
@@ -304,7 +304,7 @@ fn commit(
         ask_before_write: false,
         ..preview.start.policy.clone()
     };
-    let request = run::merged(settings, &request, repository.narrowing());
+    let request = merge_policies(settings, &request, repository.narrowing());
     // The rules of test-gen were applied when the changes were proposed.
     let policy = Policy::new(Cause::Operation(Operation::Refactor), &request)?;
     let context = CallContext {

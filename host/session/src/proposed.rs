@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tokio_util::sync::CancellationToken;
 
-use super::checks::describe_refusal;
+use super::request::describe_refusal;
 use tool_config::Environment;
 use tool_context::operation::proposals::{PlacedProposal, placed_proposals};
 use tool_context::operation::verify;

@@ -74,7 +74,7 @@ pub(super) fn draw_graph(
     indexes: &Arc<Indexes>,
     cancel: &CancellationToken,
 ) -> Result<ModuleGraph, Problem> {
-    let working_directory = super::checks::working_directory(request.working_directory.as_deref(), repository)?;
+    let working_directory = super::request::working_directory(request.working_directory.as_deref(), repository)?;
     let find_symbol = |name: &str| tool_context::find_symbol(repository, indexes, name, cancel).map_err(Problem::from);
     let lookup = TargetLookup {
         repository,
@@ -110,7 +110,7 @@ pub(super) fn draw_call_graph(
     indexes: &Arc<Indexes>,
     cancel: &CancellationToken,
 ) -> Result<CallGraph, Problem> {
-    let working_directory = super::checks::working_directory(request.working_directory.as_deref(), repository)?;
+    let working_directory = super::request::working_directory(request.working_directory.as_deref(), repository)?;
     let find_symbol = |name: &str| tool_context::find_symbol(repository, indexes, name, cancel).map_err(Problem::from);
     let lookup = TargetLookup {
         repository,

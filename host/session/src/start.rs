@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::checks::{
-    self, check_budget, check_provider, check_target, open_repository, own_keys, policy, reports_directory,
-    shown_target, working_directory,
-};
 use super::continuation::Continuation;
 use super::engine::KeyObserver;
+use super::plan::{OperationTask, SessionPlan, Task};
 use super::preview::{self, InheritedLayer};
-use super::run::{self, OperationTask, Task};
+use super::request::{
+    PolicyCase, Prepared, check_budget, check_provider, check_target, open_repository, own_keys, reports_directory,
+    shown_target, working_directory,
+};
 use super::running::SessionPermit;
-use super::{Launch, Sessions, blocking, denies_history, selection};
+use super::{Sessions, blocking, denies_history, selection};
 use tool_config::{Api, PolicySettings, Settings};
 use tool_context::SelectionFilter;
 use tool_core::api::{
@@ -23,17 +23,16 @@ use tool_core::api::{
 use tool_core::redaction::Redactor;
 use tool_core::text;
 use tool_journal::journal::{Start, TurnBinding, Work};
-use tool_repository::Repository;
 use tool_skill::lock::Lock;
-use tool_skill::policy::{Cause, GrantPlace, Policy};
+use tool_skill::policy::{Cause, GrantPlace};
 
-/// Makes denials name what the client can change: fields of the request for a program, flags for a terminal.
-fn granted_where(policy: Policy, is_of_program: bool) -> Policy {
-    policy.granted_in(if is_of_program {
+/// Denials name what the client can change: fields of the request for a program, flags for a terminal.
+fn place_of_grants(is_of_program: bool) -> GrantPlace {
+    if is_of_program {
         GrantPlace::Request
     } else {
         GrantPlace::Flags
-    })
+    }
 }
 
 impl Sessions {
@@ -57,7 +56,7 @@ impl Sessions {
     pub(super) async fn begin_operation(
         self: &Arc<Self>,
         place: SessionPermit,
-        request: ExecuteRequest,
+        mut request: ExecuteRequest,
         mut settings: Settings,
         environment: BTreeMap<String, String>,
         continuation: Option<Continuation>,
@@ -119,30 +118,30 @@ impl Sessions {
         if let Some(past) = &past {
             past.check_repository(&repository)?;
         }
-        let locked = self.locked(&repository, &request.policy).await?;
-        let mut policy_request = run::merged(&settings.policy, &request.policy, repository.narrowing());
         // A change in the private layer needs no approval; `tool apply` asks for it.
-        policy_request.ask_before_write &= !is_preview;
-        let cause = Cause::Operation(request.operation);
-        let asking = (&request.ask[..], request.interactive);
-        let policy = policy(cause, &policy_request, &request.policy, asking).await?;
-        let policy = granted_where(policy, request.is_of_program);
+        request.policy.ask_before_write &= !is_preview;
+        let case = PolicyCase {
+            cause: Cause::Operation(request.operation),
+            settings: &settings.policy,
+            request: &request.policy,
+            asked: &request.ask,
+            is_interactive: request.interactive,
+            grants: place_of_grants(request.is_of_program),
+        };
+        let prepared = Prepared::resolve(case, repository, &self.engine).await?;
+        let (repository, denied) = (&prepared.repository, &prepared.policy_request);
         // The analyst reads no instructions, and instructions of an untrusted repository are ignored.
         let is_analyst = settings.provider.api == Api::Analyst;
         let filter = filter
-            .without_instructions_if(policy_request.untrusted || is_analyst)
-            .without_history_if(denies_history(&policy_request.deny));
+            .without_instructions_if(denied.untrusted || is_analyst)
+            .without_history_if(denies_history(&denied.deny));
         let filter = Arc::new(filter);
+        let root = repository.root().to_string_lossy().into_owned();
         let start = Start {
-            session_id,
-            work: Work::Operation(request.operation),
-            target: shown_target(&request),
             focus: request.focus.clone(),
-            repository: repository.root().to_string_lossy().into_owned(),
-            working_directory: reports_directory(&settings.reports, &repository, &working_directory)?,
+            working_directory: reports_directory(&settings.reports, repository, &working_directory)?,
             provider: settings.provider.name.to_string(),
             model: settings.provider.model.clone(),
-            policy: policy_request,
             continues: continued,
             binding: TurnBinding {
                 deny: request.policy.deny.clone(),
@@ -150,37 +149,31 @@ impl Sessions {
                 root_inode: Some(repository.identity().inode),
             },
             interactive: request.interactive,
-            ask: request.ask,
+            ask: request.ask.clone(),
             preview: is_preview,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Start::new(
+                session_id,
+                Work::Operation(request.operation),
+                shown_target(&request),
+                root,
+            )
         };
+        let is_attached = request.attached;
         let task = Task::Operation(Box::new(OperationTask {
-            operation: request.operation,
-            target: request.target,
-            task: request.task,
-            focus: request.focus,
+            request,
             working_directory,
             settings,
             filter,
-            budget: request.budget,
-            is_of_program: request.is_of_program,
-            verification: request.verification,
             mark,
             past: past.map(Arc::new),
             on_key: self.key_observer(&redactor),
         }));
-        let launch = Launch {
-            place,
-            repository,
-            policy,
-            locked,
-            environment,
+        let plan = SessionPlan {
             redactor,
-            task,
-            attached: request.attached,
-            inherited,
+            is_attached,
+            ..prepared.plan(start, task, environment)
         };
-        self.launch(start, launch).await
+        self.launch(place, plan, inherited).await
     }
 
     /// Redacts keys that a program prints during a session, for the model and in reports.
@@ -209,72 +202,39 @@ impl Sessions {
         let _guard = opening.clone().drop_guard();
         let (repo_path, options) = (request.repo_path, self.repository_options(&settings, &opening));
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
-        let locked = self.locked(&repository, &request.policy).await?;
-        self.check_skill(name, locked.as_deref())?;
-        let entries = self.engine.entries(locked.as_deref().map(|lock| lock as _));
+        let case = PolicyCase {
+            cause: Cause::SkillCall,
+            settings: &settings,
+            request: &request.policy,
+            asked: &[],
+            is_interactive: request.interactive,
+            grants: place_of_grants(request.is_of_program),
+        };
+        let prepared = Prepared::resolve(case, repository, &self.engine).await?;
+        let locked = prepared.locked.as_deref();
+        self.check_skill(name, locked)?;
+        let entries = self.engine.entries(locked.map(|lock| lock as _));
         let is_ours = entries.iter().any(|entry| {
             let is_named = |function: &SkillFunction| function.name == name;
             entry.origin == SkillOrigin::Builtin && entry.functions.iter().any(is_named)
         });
-        let policy_request = run::merged(&settings, &request.policy, repository.narrowing());
-        let asking = (&[][..], request.interactive);
-        let policy = policy(Cause::SkillCall, &policy_request, &request.policy, asking).await?;
-        let policy = granted_where(policy, request.is_of_program);
-        let root = repository.root().to_string_lossy().into_owned();
+        let (id, work) = (self.ids.next(api::now()), Work::Skill(name.to_owned()));
+        let root = prepared.repository.root().to_string_lossy().into_owned();
         let start = Start {
-            session_id: self.ids.next(api::now()),
-            work: Work::Skill(name.to_owned()),
-            target: name.to_owned(),
-            focus: None,
-            repository: root.clone(),
-            working_directory: root,
-            provider: String::new(),
-            model: String::new(),
-            policy: policy_request,
-            continues: None,
-            binding: TurnBinding::default(),
             interactive: request.interactive,
-            ask: Vec::new(),
-            preview: false,
-            version: env!("CARGO_PKG_VERSION").to_owned(),
+            ..Start::new(id, work, name.to_owned(), root)
         };
         let task = Task::Skill {
             name: name.to_owned(),
             arguments: request.arguments,
         };
-        let launch = Launch {
-            place,
-            repository,
-            policy,
-            locked,
-            environment,
+        let plan = SessionPlan {
             // The result of a built-in skill goes to the user. A skill of a team may send on what it reads.
             redactor: Arc::new(if is_ours { Redactor::off() } else { Redactor::default() }),
-            task,
-            attached: true,
-            inherited: InheritedLayer::default(),
+            is_attached: true,
+            ..prepared.plan(start, task, environment)
         };
-        self.launch(start, launch).await
-    }
-
-    /// Reads the repository's lock file. A frozen request is refused if the skills differ from it.
-    pub(super) async fn locked(
-        &self,
-        repository: &Arc<Repository>,
-        request: &api::PolicyRequest,
-    ) -> Result<Option<Arc<Lock>>, Problem> {
-        let (repository, engine, frozen) = (Arc::clone(repository), Arc::clone(&self.engine), request.frozen);
-        let cancel = CancellationToken::new();
-        let _guard = cancel.clone().drop_guard();
-        blocking(move || {
-            let lock = checks::lock(&repository, &cancel)?;
-            if frozen {
-                let lock = checks::frozen(lock, |lock| engine.differences(lock, repository.root()))?;
-                return Ok(Some(Arc::new(lock.closed())));
-            }
-            Ok(lock.map(Arc::new))
-        })
-        .await
+        self.launch(place, plan, InheritedLayer::default()).await
     }
 
     pub(super) fn check_skill(&self, name: &str, lock: Option<&Lock>) -> Result<(), Problem> {

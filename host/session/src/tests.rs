@@ -11,8 +11,8 @@ use std::task::Poll;
 
 use serde_json::json;
 
-use super::checks::open_repository;
-use super::run::OperationTask;
+use super::plan::{OperationTask, Task};
+use super::request::open_repository;
 use super::*;
 pub(crate) use fakes::{Act, FakeEngine, test_report};
 use tool_config::{Api, ProviderSettings, ProviderSummary, ServerSettings, Settings};
@@ -22,7 +22,7 @@ use tool_core::api::{
 use tool_journal::journal::Work;
 use tool_provider::{Message, ProviderEvent, StopReason, Usage};
 use tool_repository::changes::{FileChange, FileState, PreparedChange};
-use tool_skill::policy::Cause;
+use tool_skill::policy::{Cause, Policy};
 pub(crate) use world::{World, open_sessions};
 
 impl World {

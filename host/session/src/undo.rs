@@ -18,11 +18,11 @@ use super::run::Outcome;
 use super::store::{Store, open_again, unreadable};
 use super::{Sessions, blocking, unknown};
 use crate::limits;
-use tool_core::api::{self, ChangedFile, ErrorKind, LeftFile, PolicyRequest, Problem, SessionDiff, Status, UndoResult};
+use tool_core::api::{self, ChangedFile, ErrorKind, LeftFile, Problem, SessionDiff, Status, UndoResult};
 use tool_core::digest::sha256_hex;
 use tool_journal::feed::Recorder;
 use tool_journal::history::{FileMark, Summary};
-use tool_journal::journal::{self, JournalLine, SessionFolder, Start, TurnBinding, Work};
+use tool_journal::journal::{self, JournalLine, SessionFolder, Start, Work};
 use tool_journal::lasting;
 use tool_repository::Repository;
 use tool_repository::changes::{
@@ -319,22 +319,10 @@ fn since(change: &FileChange, repository: Option<&Repository>) -> Option<String>
 }
 
 fn undo_start(undone: &Summary, session_id: String) -> Start {
+    let (id, repository) = (undone.id().to_owned(), undone.start.repository.clone());
     Start {
-        session_id,
-        work: Work::Undo(undone.id().to_owned()),
-        target: undone.id().to_owned(),
-        focus: None,
-        repository: undone.start.repository.clone(),
         working_directory: undone.start.working_directory.clone(),
-        provider: String::new(),
-        model: String::new(),
-        policy: PolicyRequest::default(),
-        continues: None,
-        binding: TurnBinding::default(),
-        interactive: false,
-        ask: Vec::new(),
-        preview: false,
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ..Start::new(session_id, Work::Undo(id.clone()), id, repository)
     }
 }
 

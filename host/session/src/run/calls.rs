@@ -8,8 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use serde_json::Value;
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::keys;
@@ -18,60 +17,16 @@ use super::skill_call::why_denied;
 use super::tools::{SessionTools, result_of};
 use super::{Outcome, SessionRun};
 use crate::approvals::{Meanwhile, Relay};
+use crate::call_queue::{CallAnswer, CallQueue, ConnectionCall, Incoming};
 use crate::limits;
-use tool_core::api::{Event, Problem, Receipt};
+use tool_core::api::{Event, Problem};
 use tool_provider::ToolCall;
 use tool_provider::turn::bounded_text;
 use tool_repository::changes::ChangeJournal;
-use tool_skill::{CallContext, CallError, CallOutcome};
-
-/// A call of another agent.
-pub struct ConnectionCall {
-    /// Name of the skill.
-    pub name: String,
-    /// Arguments, not yet checked.
-    pub arguments: Value,
-    /// True if the caller can answer questions.
-    pub can_ask: bool,
-    /// Cancels the call.
-    pub cancel: CancellationToken,
-    /// Channel for live output and questions. When it is full, lines are dropped and questions wait.
-    pub meanwhile: mpsc::Sender<Meanwhile>,
-}
-
-/// The result of a call.
-#[derive(Debug)]
-pub struct CallAnswer {
-    /// Outcome of the call, without keys.
-    pub result: Result<CallOutcome, CallError>,
-    /// Cost of the call; absent if nothing ran.
-    pub receipt: Option<Receipt>,
-    /// Text for the model.
-    pub text: String,
-}
-
-/// Message to the session's owner.
-pub(crate) enum Incoming {
-    /// A call, and the channel for its answer.
-    Call {
-        call: ConnectionCall,
-        answer: oneshot::Sender<CallAnswer>,
-    },
-    /// The client gets text that no call has read. `noted` is dropped once the conversation is tainted.
-    Outside { place: String, noted: oneshot::Sender<()> },
-}
-
-/// Receiver for the calls of a connection.
-pub(crate) struct Calls(Mutex<mpsc::Receiver<Incoming>>);
-
-impl Calls {
-    pub(crate) fn new(incoming: mpsc::Receiver<Incoming>) -> Self {
-        Self(Mutex::new(incoming))
-    }
-}
+use tool_skill::{CallContext, CallError};
 
 /// Serves calls until all senders are dropped.
-pub(super) async fn serve(job: &SessionRun, calls: &Calls) -> Result<Outcome, Problem> {
+pub(super) async fn serve(job: &SessionRun, calls: &CallQueue) -> Result<Outcome, Problem> {
     let mut incoming = calls.0.lock().await;
     let serving = Serving {
         job,
@@ -99,7 +54,7 @@ pub(super) async fn serve(job: &SessionRun, calls: &Calls) -> Result<Outcome, Pr
     // No client waits for the calls that still run.
     serving.gone.cancel();
     while under_way.next().await.is_some() {}
-    keys::tell(&job.redactor, &job.recorder, "the client");
+    keys::tell(&job.plan.redactor, &job.recorder, "the client");
     Ok(if job.cancel.is_cancelled() {
         Outcome::cancelled()
     } else {
@@ -150,7 +105,7 @@ impl Serving<'_> {
         let why = match &report.result {
             Err(error) => {
                 let path = self.tools.path_of(&call.arguments);
-                why_denied(&self.job.repository, error, path, &context.cancel).await
+                why_denied(&self.job.plan.repository, error, path, &context.cancel).await
             }
             Ok(_) => None,
         };
@@ -168,7 +123,7 @@ impl Serving<'_> {
     /// Creates the context of a call: the connection's context, with the call's approver, token and progress
     /// callback.
     fn context(&self, call: &ConnectionCall) -> Arc<CallContext> {
-        let (recorder, redactor) = (Arc::clone(&self.job.recorder), Arc::clone(&self.job.redactor));
+        let (recorder, redactor) = (Arc::clone(&self.job.recorder), Arc::clone(&self.job.plan.redactor));
         let meanwhile = call.meanwhile.clone();
         let armour = std::sync::Mutex::new(String::new());
         let progress = move |line: &str| {
@@ -180,7 +135,7 @@ impl Serving<'_> {
         };
         let relay = Relay {
             to: call.meanwhile.clone(),
-            redactor: Arc::clone(&self.job.redactor),
+            redactor: Arc::clone(&self.job.plan.redactor),
         };
         let approver = self.job.approver.relayed(call.can_ask, relay);
         let changes: Arc<dyn ChangeJournal> = Arc::clone(&self.job.recorder) as _;
@@ -188,9 +143,9 @@ impl Serving<'_> {
             approver: Arc::new(approver),
             changes,
             cancel: self.gone.child_token(),
-            environment: self.job.environment.clone(),
+            environment: self.job.plan.environment.clone(),
             progress: Arc::new(progress),
-            ..CallContext::unattended(Arc::clone(&self.job.repository), self.job.policy.clone())
+            ..CallContext::unattended(Arc::clone(&self.job.plan.repository), self.job.plan.policy.clone())
         })
     }
 }

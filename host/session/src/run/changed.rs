@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::review::Desk;
+use super::operations::OperationRun;
 use tool_core::api::ChangeKind;
 use tool_core::text;
 use tool_journal::feed::Recorder;
@@ -35,8 +35,8 @@ pub(super) struct Changed {
 
 impl Changed {
     /// Reads the changes from the session's journal. Unreadable parts are left out, and logged.
-    pub(super) async fn of(desk: &Desk<'_>) -> Self {
-        let recorder = std::sync::Arc::clone(&desk.job.recorder);
+    pub(super) async fn of(op: &OperationRun<'_>) -> Self {
+        let recorder = std::sync::Arc::clone(&op.job.recorder);
         let read = tokio::task::spawn_blocking(move || Self::read(&recorder));
         read.await.unwrap_or_default()
     }

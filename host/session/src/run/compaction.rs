@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::judge::{exhausted, other_model};
 use super::memory;
 use super::operate::Spent;
-use super::review::Desk;
+use super::operations::OperationRun;
 use crate::limits;
 use tool_context::operation;
 use tool_core::api::{ErrorKind, Problem};
@@ -39,22 +39,22 @@ const SUMMARY_PROMPT: &str = "You summarise the beginning of a conversation betw
 
 /// The messages with which the session begins, short enough for the model, and the cost of shortening them.
 pub(super) async fn begin(
-    desk: &Desk<'_>,
+    op: &OperationRun<'_>,
     provider: &dyn Provider,
     message: Message,
 ) -> Result<(Vec<Message>, Spent), Problem> {
-    let recorder = &desk.job.recorder;
-    let Some(past) = &desk.task.past else {
-        let mark = desk.mark.to_string();
+    let recorder = &op.job.recorder;
+    let Some(past) = &op.task.past else {
+        let mark = op.mark.to_string();
         recorder.record(JournalEntry::Conversation(ConversationEntry::Mark { mark }));
         return Ok((vec![message], Spent::default()));
     };
     let mut spent = Spent::default();
-    let replaced = replaced_turns(past, room(desk), &message);
+    let replaced = replaced_turns(past, room(op), &message);
     let mut messages = if replaced == 0 {
         past.messages.clone()
     } else {
-        summarise(desk, provider, past, replaced, &mut spent).await?
+        summarise(op, provider, past, replaced, &mut spent).await?
     };
     spent.known = messages.len();
     messages.push(message);
@@ -62,12 +62,12 @@ pub(super) async fn begin(
 }
 
 /// Estimated tokens available for the messages of a conversation.
-fn room(desk: &Desk<'_>) -> u64 {
-    let context = desk.context_tokens.unwrap_or(limits::CONTEXT_TOKENS);
-    let tools: usize = desk.tools.specs().iter().map(ToolSpec::bytes).sum();
-    let fixed = estimated_tokens(operation::system_prompt(desk.form.is_short()).len() + tools);
+fn room(op: &OperationRun<'_>) -> u64 {
+    let context = op.context_tokens.unwrap_or(limits::CONTEXT_TOKENS);
+    let tools: usize = op.tools.specs().iter().map(ToolSpec::bytes).sum();
+    let fixed = estimated_tokens(operation::system_prompt(op.form.is_short()).len() + tools);
     let tokens = limits::conversation_tokens(context);
-    desk.rate.estimate(tokens).saturating_sub(fixed)
+    op.rate.estimate(tokens).saturating_sub(fixed)
 }
 
 /// Number of the oldest turns to replace; 0 if all fit. Enough turns are replaced to free half of the room, because
@@ -83,52 +83,52 @@ fn replaced_turns(past: &PastConversation, room: u64, message: &Message) -> usiz
 
 /// Asks the model to summarise the oldest turns, and replaces them in the conversation.
 async fn summarise(
-    desk: &Desk<'_>,
+    op: &OperationRun<'_>,
     provider: &dyn Provider,
     past: &PastConversation,
     turns: usize,
     spent: &mut Spent,
 ) -> Result<Vec<Message>, Problem> {
-    let recorder = &desk.job.recorder;
+    let recorder = &op.job.recorder;
     let replaced = past.turns.get(turns).map_or(past.messages.len(), |turn| turn.first);
     let origin = origin(past);
     // A token is about four bytes, so the transcript takes half of the room.
-    let bytes_max = usize::try_from(room(desk)).unwrap_or(usize::MAX).saturating_mul(2);
+    let bytes_max = usize::try_from(room(op)).unwrap_or(usize::MAX).saturating_mul(2);
     let transcript = cut_text(&transcript(past, turns, replaced), bytes_max);
-    let transcript = labelled(desk, "conversation", transcript, origin.clone());
+    let transcript = labelled(op, "conversation", transcript, origin.clone());
     let asked = Message::User {
-        text: format!("{}\n\n{transcript}\n", desk.mark.announcement()),
+        text: format!("{}\n\n{transcript}\n", op.mark.announcement()),
     };
     let mut turn = Turn::new(provider, &NoTools, &NoTools, SUMMARY_PROMPT, vec![asked]);
-    turn.cancel = desk.job.cancel.clone();
-    turn.mark = desk.mark;
-    turn.deadline = desk.deadline;
+    turn.cancel = op.job.cancel.clone();
+    turn.mark = op.mark;
+    turn.deadline = op.deadline;
     turn.steps_max = 1;
-    turn.price = desk.price;
-    turn.cost_bound = desk.cost_bound();
+    turn.price = op.price;
+    turn.cost_bound = op.cost_bound();
     turn.output_tokens_max = Some(SUMMARY_TOKENS_MAX);
-    turn.context_tokens = desk.context_tokens.unwrap_or(turn.context_tokens);
+    turn.context_tokens = op.context_tokens.unwrap_or(turn.context_tokens);
     let report = turn::run(turn).await;
     (spent.steps, spent.usage) = (report.steps, report.usage);
     match &report.end {
         Err(ProviderError::Failed(problem)) => return Err(problem.clone()),
-        Ok(TurnEnd::Exhausted(budget @ Budget::Cost { .. })) => return Err(exhausted(desk.task, &report, *budget)),
+        Ok(TurnEnd::Exhausted(budget @ Budget::Cost { .. })) => return Err(exhausted(op.task, &report, *budget)),
         _ => {}
     }
     let said = cut_text(report.text.trim(), SUMMARY_BYTES_MAX);
-    if said.is_empty() || desk.job.cancel.is_cancelled() || desk.deadline.is_some_and(|end| end <= Instant::now()) {
+    if said.is_empty() || op.job.cancel.is_cancelled() || op.deadline.is_some_and(|end| end <= Instant::now()) {
         let message = "The conversation is too long for the model, and was not summarised";
-        let model = other_model(desk.task.is_of_program);
+        let model = other_model(op.task.request.is_of_program);
         return Err(
             Problem::new(ErrorKind::ContextLengthExceeded, message).with_hint(format!(
                 "start a new conversation, or choose a model with a larger context: {model}"
             )),
         );
     }
-    let said = desk.job.redactor.text(&said, None).into_owned();
+    let said = op.job.plan.redactor.text(&said, None).into_owned();
     let by = vec![
         Message::User {
-            text: summary_message(desk, past, turns, labelled(desk, "summary", said, origin)),
+            text: summary_message(op, past, turns, labelled(op, "summary", said, origin)),
         },
         Message::said("I go on from this summary."),
     ];
@@ -156,7 +156,7 @@ async fn summarise(
 }
 
 /// The message that replaces turns: the user's requests, and the model's summary as data.
-fn summary_message(desk: &Desk<'_>, past: &PastConversation, turns: usize, summary: String) -> String {
+fn summary_message(op: &OperationRun<'_>, past: &PastConversation, turns: usize, summary: String) -> String {
     let words = past
         .summarised
         .iter()
@@ -164,11 +164,11 @@ fn summary_message(desk: &Desk<'_>, past: &PastConversation, turns: usize, summa
     let mut text = format!(
         "{}\n\n# Earlier turns\n\nTo make room, the service has replaced {} by a summary that a model wrote. In them the \
          user asked, word for word:\n\n",
-        desk.mark.announcement(),
+        op.mark.announcement(),
         named(past, turns)
     );
     for words in words {
-        let _ = writeln!(text, "- {}", desk.job.redactor.text(words, None));
+        let _ = writeln!(text, "- {}", op.job.plan.redactor.text(words, None));
     }
     let _ = write!(text, "\nThe summary:\n\n{summary}\n");
     text
@@ -227,7 +227,7 @@ fn origin(past: &PastConversation) -> TextOrigin {
     }
 }
 
-fn labelled(desk: &Desk<'_>, name: &str, text: String, origin: TextOrigin) -> String {
+fn labelled(op: &OperationRun<'_>, name: &str, text: String, origin: TextOrigin) -> String {
     let result = ToolResult {
         call_id: String::new(),
         name: name.to_owned(),
@@ -235,7 +235,7 @@ fn labelled(desk: &Desk<'_>, name: &str, text: String, origin: TextOrigin) -> St
         is_error: false,
         origin,
     };
-    result.labelled(desk.mark)
+    result.labelled(op.mark)
 }
 
 /// Tools of a request that has none.

@@ -7,8 +7,9 @@ use std::fmt::Display;
 
 use super::changed::quoted;
 use super::missed::{CutOff, Denial, Missed, RefusedPurpose};
-use super::{OperationTask, Outcome, SessionRun};
+use super::{Outcome, SessionRun};
 use crate::limits;
+use crate::plan::OperationTask;
 use tool_core::api::{Dollars, ErrorKind, Operation, Problem};
 use tool_journal::journal::cut_text;
 use tool_provider::turn::{Budget, TurnEnd, TurnReport};
@@ -74,7 +75,7 @@ fn shorten_hint(is_of_program: bool) -> String {
     format!("ask for less at once, or choose a model that may write more: {model}")
 }
 
-/// Judges the last turn of an operation, its refusals, and the result of its review, in this order.
+/// Judges the last turn of an operation, its refusals, and the result of its steps, in this order.
 pub(super) fn judge(
     job: &SessionRun,
     task: &OperationTask,
@@ -88,10 +89,10 @@ pub(super) fn judge(
         Ok(TurnEnd::Complete) => {
             let summary = job.recorder.summary();
             let session = ChangingSession {
-                operation: task.operation,
+                operation: task.request.operation,
                 has_expired: job.approver.has_expired(),
                 is_preview: summary.start.preview,
-                is_of_program: task.is_of_program,
+                is_of_program: task.request.is_of_program,
                 changed: &summary.files_changed(),
             };
             session.undone(missed, found)
@@ -125,15 +126,15 @@ fn refused(task: &OperationTask) -> Problem {
     )
     .with_hint(format!(
         "put the request in other words, or ask another model: {}",
-        other_model(task.is_of_program)
+        other_model(task.request.is_of_program)
     ))
 }
 
 /// The problem of a session whose time was up before its first turn.
 pub(super) fn out_of_time(task: &OperationTask, missing: &str) -> Problem {
-    let seconds = task.budget.timeout_seconds.unwrap_or_default();
-    let name = TIME.name(task.is_of_program);
-    let more = TIME.set_to(seconds.saturating_mul(2).max(1), task.is_of_program);
+    let seconds = task.request.budget.timeout_seconds.unwrap_or_default();
+    let name = TIME.name(task.request.is_of_program);
+    let more = TIME.set_to(seconds.saturating_mul(2).max(1), task.request.is_of_program);
     incomplete(
         task,
         &format!("its time of {seconds} s ({name}) is up; {missing}"),
@@ -144,7 +145,7 @@ pub(super) fn out_of_time(task: &OperationTask, missing: &str) -> Problem {
 /// Names the limit, its value, and what is missing.
 pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budget) -> Problem {
     let calls = list(&report.undone);
-    let is_of_program = task.is_of_program;
+    let is_of_program = task.request.is_of_program;
     let open = if report.undone.is_empty() {
         "the model had not finished its answer".to_owned()
     } else {
@@ -152,7 +153,7 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
     };
     match budget {
         Budget::Steps => {
-            let steps = task.budget.max_steps.unwrap_or(limits::TURN_STEPS_MAX);
+            let steps = task.request.budget.max_steps.unwrap_or(limits::TURN_STEPS_MAX);
             let more = STEPS.set_to(steps.saturating_mul(2), is_of_program);
             let (count, name) = (requests(steps), STEPS.name(is_of_program));
             incomplete(
@@ -162,7 +163,7 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
             )
         }
         Budget::Tokens { needed } => {
-            let max = task.budget.max_tokens.unwrap_or_default();
+            let max = task.request.budget.max_tokens.unwrap_or_default();
             let used = report.usage.input_tokens.saturating_add(report.usage.output_tokens);
             let missing = match needed {
                 0 => open,
@@ -175,7 +176,7 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
             incomplete(task, &bound, hint)
         }
         Budget::Cost { needed } => {
-            let max = task.budget.max_cost.unwrap_or_default();
+            let max = task.request.budget.max_cost.unwrap_or_default();
             let spent = report.usage.cost().unwrap_or_default();
             let missing = match needed.nanos() {
                 0 => open,
@@ -221,8 +222,8 @@ fn incomplete(task: &OperationTask, why: &str, hint: String) -> Problem {
 
 /// Names what is incomplete. Users of `tool ask` need not know which operation answers their question.
 fn subject(task: &OperationTask) -> &'static str {
-    let has_question = task.task.as_deref().is_some_and(|text| !text.trim().is_empty());
-    match task.operation {
+    let has_question = task.request.task.as_deref().is_some_and(|text| !text.trim().is_empty());
+    match task.request.operation {
         Operation::Explain if has_question => "the answer to the question",
         operation => operation.name(),
     }
@@ -262,7 +263,7 @@ struct ChangingSession<'a> {
 
 impl ChangingSession<'_> {
     /// Returns the most important failure of an operation that changes files: a missing change, then a finding of its
-    /// review, then another refusal. `None` if everything was done in the end.
+    /// steps, then another refusal. `None` if everything was done in the end.
     fn undone(&self, missed: &Missed, found: Option<Problem>) -> Option<Problem> {
         let operation = self.operation;
         if !matches!(operation, Operation::Refactor | Operation::TestGen) {

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::changed::quoted;
-use super::suite;
+use super::checks::suite;
 use tool_core::api::Effect;
 use tool_repository::path;
 

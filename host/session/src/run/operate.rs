@@ -1,6 +1,6 @@
 //! An operation from its request to its end: the context, the turns, and the steps around them.
 //!
-//! `review` has the steps that differ between the four operations; `judge` judges the end.
+//! `operations` has the steps that differ between the four operations; `judge` judges the end.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,17 +11,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::judge::{self, judge};
 use super::memory::Inherited;
+use super::operations::{Closing, DraftAnswer, Next, OperationRun, steps_of};
 use super::request_form::RequestForm;
-use super::review::{Closing, Desk, DraftAnswer, Next, Review};
 use super::tool_list::ToolList;
 use super::tools::SessionTools;
-use super::{OperationTask, Outcome, SessionRun, operation_failed};
+use super::{Outcome, SessionRun, operation_failed};
 use super::{compaction, keys};
 use crate::blocking;
 use crate::limits;
+use crate::plan::OperationTask;
 use crate::selection::Selecting;
 use tool_analyst::{DeclaredEndpoint, FileDefinition, ImportCircle, RecentChanges, TargetFacts, TargetSymbol};
-use tool_config::{Api, TokenPrice};
+use tool_config::TokenPrice;
 use tool_context::operation;
 use tool_context::symbols::SymbolForm;
 use tool_context::{Indexes, Packet, Target};
@@ -48,24 +49,24 @@ the user applies the changes. Commits and installations are refused, so do not t
 
 /// Runs an operation to its end. All its steps share the session's deadline.
 pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Outcome, Problem> {
-    let deadline = task.budget.timeout_seconds.map(Duration::from_secs);
+    let deadline = task.request.budget.timeout_seconds.map(Duration::from_secs);
     let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
     check_may_read(job, task)?;
     let provider = job
         .engine
-        .connect(&task.settings.provider, &job.environment, &task.on_key)?;
+        .connect(&task.settings.provider, &job.plan.environment, &task.on_key)?;
     // The provider's key must be known before anything is read that may contain it.
     within(job, deadline, provider.prepare()).await.transpose()?;
     let price = price(job, task, &*provider, deadline).await?;
     let context_tokens = context_tokens(job, &*provider, deadline).await;
     let form = RequestForm::of(context_tokens);
-    form.check(task.operation, context_tokens)?;
+    form.check(task.request.operation, context_tokens)?;
     let prepared = prepare(job, task, deadline, &*provider, context_tokens).await?;
-    let list = list_tools(job, task.operation, context_tokens).await?;
+    let list = list_tools(job, task.request.operation, context_tokens).await?;
     let news = prepared.inherited.news.clone();
     let tools = SessionTools::new(job, &prepared.packet, list, prepared.inherited);
     tools.note_packet(&prepared.packet).await?;
-    let mut desk = Desk {
+    let mut op = OperationRun {
         job,
         task,
         tools: &tools,
@@ -76,18 +77,22 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
         price,
         mark: task.mark,
     };
-    let preview = if job.repository.layer().is_some() { PREVIEW } else { "" };
-    let message = first_message(&job.redactor, task, &prepared.message, &[preview, &news]);
-    desk.rate = desk.measure_first_request(&*provider, &message).await?;
-    let mut review = Review::new(task.operation);
-    let facts = review.before(&desk).await?;
+    let preview = if job.plan.repository.layer().is_some() {
+        PREVIEW
+    } else {
+        ""
+    };
+    let message = first_message(&job.plan.redactor, task, &prepared.message, &[preview, &news]);
+    op.rate = op.measure_first_request(&*provider, &message).await?;
+    let mut steps = steps_of(task.request.operation);
+    let facts = steps.before(&op).await;
     let message = if facts.is_empty() {
         message
     } else {
-        first_message(&job.redactor, task, &prepared.message, &[preview, &facts, &news])
+        first_message(&job.plan.redactor, task, &prepared.message, &[preview, &facts, &news])
     };
-    let (messages, spent) = compaction::begin(&desk, &*provider, message).await?;
-    let mut report = converse(&desk, &*provider, messages, spent).await;
+    let (messages, spent) = compaction::begin(&op, &*provider, message).await?;
+    let mut report = converse(&op, &*provider, messages, spent).await;
     // An answer may be long, so it is shared instead of copied.
     let (mut text, mut latest) = (Arc::clone(&report.text), 0);
     // The limit for requests counts over all turns, and each kind of question has a lower limit.
@@ -96,22 +101,22 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
             turn: &report,
             text: &text,
             latest,
-            may_ask: may_ask(&desk, &report),
+            may_ask: may_ask(&op, &report),
         };
         let may_ask = answer.may_ask;
-        let follow_up = match review.after(&desk, &answer).await {
+        let follow_up = match steps.after(&op, &answer).await {
             Next::End(closing) => break closing,
-            // The review knows that the model may not be asked again.
+            // The steps know that the model may not be asked again.
             Next::Ask(_) if !may_ask => break Closing::default(),
             Next::Ask(follow_up) => follow_up,
         };
-        desk.announce(&follow_up.heading);
+        op.announce(&follow_up.heading);
         let spent = Spent::of(&report);
         let mut messages = report.take_messages();
         messages.push(Message::User {
-            text: job.redactor.text(&follow_up.message, None).into_owned(),
+            text: job.plan.redactor.text(&follow_up.message, None).into_owned(),
         });
-        report = converse(&desk, &*provider, messages, spent).await;
+        report = converse(&op, &*provider, messages, spent).await;
         if is_silent(&report) {
             // Without new text, the first answer stands.
             job.recorder.notice("The model had nothing to add to its answer.", None);
@@ -124,17 +129,17 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
     };
     let missed = tools.take_missed();
     let has_changes = !job.recorder.summary().files_changed().is_empty();
-    if has_changes && matches!(task.operation, Operation::Refactor | Operation::TestGen) {
-        desk.say(&format!("{}\n{}", closing.text.trim_end(), missed.line()));
+    if has_changes && matches!(task.request.operation, Operation::Refactor | Operation::TestGen) {
+        op.say(&format!("{}\n{}", closing.text.trim_end(), missed.line()));
     } else {
-        desk.say(&closing.text);
+        op.say(&closing.text);
     }
-    let reader = if is_analyst(task) {
+    let reader = if task.is_analyst() {
         "the embedded analyst"
     } else {
         "the model"
     };
-    keys::tell(&job.redactor, &job.recorder, reader);
+    keys::tell(&job.plan.redactor, &job.recorder, reader);
     for denial in missed.denials.iter().filter(|denial| !denial.is_mistake) {
         job.recorder.notice(denial.sentence(), denial.hint.clone());
     }
@@ -143,7 +148,7 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
 
 /// Refuses to begin if nothing may be read: the service itself, not a skill, reads the context for the model.
 fn check_may_read(job: &SessionRun, task: &OperationTask) -> Result<(), Problem> {
-    if job.policy.decide(Effect::ReadRepository, false) != Decision::Deny {
+    if job.plan.policy.decide(Effect::ReadRepository, false) != Decision::Deny {
         return Ok(());
     }
     let (message, hint) = job
@@ -151,7 +156,7 @@ fn check_may_read(job: &SessionRun, task: &OperationTask) -> Result<(), Problem>
         .denial(Effect::ReadRepository);
     let message = format!(
         "{} reads the repository. {}",
-        task.operation,
+        task.request.operation,
         message.trim_end_matches('.')
     );
     Err(Problem::new(ErrorKind::Denied, message).with_hint(hint))
@@ -193,23 +198,23 @@ impl Spent {
 }
 
 /// Runs one turn, within the rest of the session's budget.
-async fn converse(desk: &Desk<'_>, provider: &dyn Provider, messages: Vec<Message>, spent: Spent) -> TurnReport {
-    let (tools, task) = (desk.tools, desk.task);
-    let system = operation::system_prompt(desk.form.is_short());
+async fn converse(op: &OperationRun<'_>, provider: &dyn Provider, messages: Vec<Message>, spent: Spent) -> TurnReport {
+    let (tools, task) = (op.tools, op.task);
+    let system = operation::system_prompt(op.form.is_short());
     let mut turn = Turn::new(provider, tools, tools, system, messages);
-    turn.cancel = desk.job.cancel.clone();
-    turn.mark = desk.mark;
+    turn.cancel = op.job.cancel.clone();
+    turn.mark = op.mark;
     turn.steps = spent.steps;
     turn.usage = spent.usage;
     turn.known = spent.known;
-    turn.steps_max = task.budget.max_steps.unwrap_or(turn.steps_max);
-    turn.tokens_max = task.budget.max_tokens;
-    turn.price = desk.price;
-    turn.cost_bound = desk.cost_bound();
-    turn.deadline = desk.deadline;
+    turn.steps_max = task.request.budget.max_steps.unwrap_or(turn.steps_max);
+    turn.tokens_max = task.request.budget.max_tokens;
+    turn.price = op.price;
+    turn.cost_bound = op.cost_bound();
+    turn.deadline = op.deadline;
     // The analyst has no context that could overflow, and needs results that a model would have dropped.
-    turn.context_tokens = desk.context();
-    if is_analyst(task) {
+    turn.context_tokens = op.context();
+    if task.is_analyst() {
         // The analyst uses no tokens.
         turn.tokens_max = None;
     }
@@ -224,14 +229,10 @@ fn is_silent(report: &TurnReport) -> bool {
 }
 
 /// True if the model can be asked again after this turn.
-fn may_ask(desk: &Desk<'_>, report: &TurnReport) -> bool {
-    let steps_max = desk.task.budget.max_steps.unwrap_or(limits::TURN_STEPS_MAX);
-    let is_late = desk.deadline.is_some_and(|deadline| deadline <= Instant::now());
-    matches!(report.end, Ok(TurnEnd::Complete)) && report.steps < steps_max && !is_late && !is_analyst(desk.task)
-}
-
-pub(super) fn is_analyst(task: &OperationTask) -> bool {
-    task.settings.provider.api == Api::Analyst
+fn may_ask(op: &OperationRun<'_>, report: &TurnReport) -> bool {
+    let steps_max = op.task.request.budget.max_steps.unwrap_or(limits::TURN_STEPS_MAX);
+    let is_late = op.deadline.is_some_and(|deadline| deadline <= Instant::now());
+    matches!(report.end, Ok(TurnEnd::Complete)) && report.steps < steps_max && !is_late && !op.task.is_analyst()
 }
 
 /// The context size that the server reports. That of a local server is usually smaller than our default.
@@ -248,7 +249,7 @@ async fn price(
 ) -> Result<Option<TokenPrice>, Problem> {
     let settings = &task.settings.provider;
     let known = settings.price();
-    if known.is_some() || task.budget.max_cost.is_none() || is_analyst(task) {
+    if known.is_some() || task.request.budget.max_cost.is_none() || task.is_analyst() {
         return Ok(known);
     }
     let listed = within(job, deadline, provider.listed_price()).await.flatten();
@@ -278,7 +279,7 @@ async fn within<T>(job: &SessionRun, deadline: Option<Instant>, wait: impl Futur
 
 /// Lists the tools, on a blocking thread. The list stays the same for the whole session.
 async fn list_tools(job: &SessionRun, operation: Operation, context_tokens: Option<u64>) -> Result<ToolList, Problem> {
-    let (engine, locked) = (Arc::clone(&job.engine), job.locked.clone());
+    let (engine, locked) = (Arc::clone(&job.engine), job.plan.locked.clone());
     blocking(move || {
         let scope = SkillScope {
             lock: locked.as_deref().map(|lock| lock as _),
@@ -465,26 +466,26 @@ async fn prepare(
     provider: &dyn Provider,
     context_tokens: Option<u64>,
 ) -> Result<Prepared, Problem> {
-    let repository = Arc::clone(&job.repository);
+    let repository = Arc::clone(&job.plan.repository);
     let cancel = job.cancel.child_token();
     let _guard = cancel.clone().drop_guard();
-    let operation = task.operation;
+    let operation = task.request.operation;
     let form = RequestForm::of(context_tokens);
     let mut selecting = Selecting {
         operation,
-        target: task.target.clone(),
-        task: task.task.clone(),
-        focus: task.focus.clone(),
+        target: task.request.target.clone(),
+        task: task.request.task.clone(),
+        focus: task.request.focus.clone(),
         working_directory: task.working_directory.clone(),
         vault: task.settings.vault.clone(),
         filter: Arc::clone(&task.filter),
         indexes: Arc::clone(&job.indexes),
-        redactor: Arc::clone(&job.redactor),
+        redactor: Arc::clone(&job.plan.redactor),
         budget_tokens: form.packet_tokens(context_tokens, TokenRate::CODE),
     };
-    let is_analyst = task.settings.provider.api == Api::Analyst;
+    let is_analyst = task.is_analyst();
     let (past, mark) = (task.past.clone(), task.mark);
-    let is_task_foreign = job.policy.is_task_untrusted();
+    let is_task_foreign = job.plan.policy.is_task_untrusted();
     let build = move |selecting: Selecting| {
         let (target, packet) = selecting.build(&repository, &cancel)?;
         match &target {

@@ -83,7 +83,7 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
             let hint = match hint_of(&error) {
                 None => {
                     let path = arguments.get("path").and_then(Value::as_str).map(str::to_owned);
-                    why_denied(&job.repository, &error, path, &job.cancel).await
+                    why_denied(&job.plan.repository, &error, path, &job.cancel).await
                 }
                 hint => hint,
             };
@@ -98,10 +98,10 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
 /// Counts the files that a user's call names as seen when it begins: no model has to read them first. Changes after
 /// that are refused as usual.
 async fn seen_by_the_user(job: &SessionRun, arguments: &Value) -> SessionFiles {
-    if job.policy.decide(Effect::WriteRepository, job.approver.can_ask()) == Decision::Deny {
+    if job.plan.policy.decide(Effect::WriteRepository, job.approver.can_ask()) == Decision::Deny {
         return SessionFiles::default();
     }
-    let (repository, arguments, cancel) = (Arc::clone(&job.repository), arguments.clone(), job.cancel.clone());
+    let (repository, arguments, cancel) = (Arc::clone(&job.plan.repository), arguments.clone(), job.cancel.clone());
     let read = move || SessionFiles::named_in(&arguments, &repository, &cancel);
     tokio::task::spawn_blocking(read).await.unwrap_or_default()
 }

@@ -13,14 +13,15 @@ use serde_json::Value;
 use tokio::time::Instant as Deadline;
 use tokio_util::sync::CancellationToken;
 
+use super::SessionRun;
 use super::judge::retry_hint;
 use super::keys::{Named, learn_shown, redact};
 use super::memory::{self, Inherited, Memory};
 use super::missed::{self, Denial, Missed, RefusedPurpose};
 use super::tool_list::ToolList;
-use super::{SessionRun, Task};
 use crate::blocking;
 use crate::limits;
+use crate::plan::Task;
 use tool_context::Packet;
 use tool_core::api::Effect;
 use tool_core::api::{self, Citation, ErrorKind, Event, Problem, Receipt, TestDetails, Timestamp, VerificationRule};
@@ -38,29 +39,29 @@ impl SessionRun {
     /// How the client of the session allows an effect, for hints.
     pub(super) fn grant_text(&self, effect: Effect) -> String {
         let grant = api::PolicyRequest::allowing(&effect.to_string());
-        self.policy.grant_text(&grant)
+        self.plan.policy.grant_text(&grant)
     }
 
     pub(super) fn call_context_with(&self, files: SessionFiles, asker: RunAsker) -> Arc<CallContext> {
         let recorder = Arc::clone(&self.recorder);
         let conversation = Arc::new(Conversation {
-            redactor: Arc::clone(&self.redactor),
-            taint: Taint::new(self.policy.is_untrusted()),
+            redactor: Arc::clone(&self.plan.redactor),
+            taint: Taint::new(self.plan.policy.is_untrusted()),
             vouched: self.vouched_files(),
             ..Conversation::default()
         });
         Arc::new(CallContext {
-            repository: Arc::clone(&self.repository),
-            policy: self.policy.clone(),
+            repository: Arc::clone(&self.plan.repository),
+            policy: self.plan.policy.clone(),
             approver: Arc::clone(&self.approver) as _,
             call_id: None,
             changes: Arc::clone(&self.recorder) as _,
             files: Arc::new(Mutex::new(files)),
             conversation,
-            locked: self.locked.clone().map(|lock| lock as _),
+            locked: self.plan.locked.clone().map(|lock| lock as _),
             recorder: None,
             cancel: self.cancel.child_token(),
-            environment: self.environment.clone(),
+            environment: self.plan.environment.clone(),
             progress: Arc::new(move |line| recorder.event(Event::Live { line: line.to_owned() })),
             turn: HeldTurn::default(),
             runs: RunScope {
@@ -75,17 +76,26 @@ impl SessionRun {
     /// names them.
     fn vouched_files(&self) -> VouchedFiles {
         let mut vouched = VouchedFiles::new(self.made.clone());
-        match &self.task {
+        match &self.plan.task {
             Task::Operation(task) => {
-                let directory = task.working_directory.strip_prefix(self.repository.root());
+                let directory = task.working_directory.strip_prefix(self.plan.repository.root());
                 let directory = directory.ok().and_then(Path::to_str).unwrap_or_default();
-                for text in [&task.target, &task.task, &task.focus].into_iter().flatten() {
+                for text in [&task.request.target, &task.request.task, &task.request.focus]
+                    .into_iter()
+                    .flatten()
+                {
                     vouched.add_text(text, directory);
                 }
                 for turn in task.past.iter().flat_map(|past| &past.turns) {
                     vouched.add_text(&turn.asked, directory);
                 }
-                for path in task.target.as_deref().into_iter().chain(task.filter.include_patterns()) {
+                for path in task
+                    .request
+                    .target
+                    .as_deref()
+                    .into_iter()
+                    .chain(task.filter.include_patterns())
+                {
                     vouched.add_path(path, directory);
                 }
             }
@@ -224,7 +234,7 @@ impl<'a> SessionTools<'a> {
             let ignored = "files that an ignore file over the limits may name".to_owned();
             tools.context.conversation.taint.note(&[ignored]);
         }
-        if job.policy.is_task_untrusted() {
+        if job.plan.policy.is_task_untrusted() {
             tools.context.conversation.taint.note(&["the task".to_owned()]);
         }
         tools
@@ -276,7 +286,7 @@ impl<'a> SessionTools<'a> {
     pub(super) fn effects(&self, skill: &str) -> Vec<Effect> {
         self.job
             .engine
-            .effects(skill, self.job.locked.as_deref())
+            .effects(skill, self.job.plan.locked.as_deref())
             .unwrap_or_default()
     }
 
@@ -313,8 +323,8 @@ impl<'a> SessionTools<'a> {
 
     fn judging_context(&self) -> Arc<CallContext> {
         let is_from_nothing = matches!(
-            &self.job.task,
-            Task::Operation(task) if task.verification == VerificationRule::Required
+            &self.job.plan.task,
+            Task::Operation(task) if task.request.verification == VerificationRule::Required
         );
         Arc::new(CallContext {
             runs: RunScope {
@@ -362,8 +372,8 @@ impl<'a> SessionTools<'a> {
             ..CallContext::clone(context)
         });
         let writes = RefusedPurpose::of(&self.effects(&call.name)) == RefusedPurpose::Writes;
-        let (arguments, redactor) = (call.arguments.clone(), Arc::clone(&self.job.redactor));
-        let (repository, cancel) = (Arc::clone(&self.job.repository), context.cancel.clone());
+        let (arguments, redactor) = (call.arguments.clone(), Arc::clone(&self.job.plan.redactor));
+        let (repository, cancel) = (Arc::clone(&self.job.plan.repository), context.cancel.clone());
         let about = Arc::new(OnceLock::new());
         let (prepared, redacts) = (Arc::clone(&about), Arc::clone(&redactor));
         let (shown, ends) = (Arc::clone(&repository), cancel.clone());
@@ -443,7 +453,7 @@ impl<'a> SessionTools<'a> {
         if RefusedPurpose::of(&effects) != RefusedPurpose::Writes {
             return;
         }
-        let is_of_program = matches!(&self.job.task, Task::Operation(task) if task.is_of_program);
+        let is_of_program = matches!(&self.job.plan.task, Task::Operation(task) if task.request.is_of_program);
         let denial = Denial {
             skill: call.name.clone(),
             path: self.path_of(&call.arguments),
@@ -460,7 +470,7 @@ impl<'a> SessionTools<'a> {
 
     /// The path in the arguments of a call.
     pub(super) fn path_of(&self, arguments: &str) -> Option<String> {
-        missed::path_of(self.job.repository.root(), arguments)
+        missed::path_of(self.job.plan.repository.root(), arguments)
     }
 
     fn note_cut_off(&self, skill: &str, arguments: &str) {

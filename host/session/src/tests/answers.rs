@@ -397,44 +397,46 @@ async fn the_bound_of_time_holds_for_the_context() {
     let folder = tool_journal::journal::SessionFolder::new(world.home().join("sessions/x"));
     let mut start = fixtures::start("x", work);
     start.repository = root.to_string_lossy().into_owned();
-    let recorder = Recorder::create(folder, start).expect("it can be made");
+    let recorder = Recorder::create(folder, start.clone()).expect("it can be made");
     let secret = approvals::new_secret();
     let approver = SessionApprover::new(Arc::default(), Arc::clone(&recorder), secret, false);
-    let request = world.request(Operation::Explain, ".");
-    let job = run::SessionRun {
-        changes: Arc::new(tool_skill::NoChanges),
-        locked: None,
-        engine: Arc::clone(&world.engine) as _,
-        recorder: Arc::clone(&recorder),
-        approver: Arc::new(approver),
+    let request = ExecuteRequest {
+        budget: BudgetRequest {
+            // No request may say so: here it makes the time be up from the beginning.
+            timeout_seconds: Some(0),
+            ..BudgetRequest::default()
+        },
+        ..world.request(Operation::Explain, ".")
+    };
+    let plan = SessionPlan {
+        start,
         repository: repository.expect("it can be opened"),
-        indexes: tool_context::Indexes::waiting(&world.home()),
+        locked: None,
         policy: Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default()).expect("the defaults"),
         environment: BTreeMap::new(),
         redactor: Arc::default(),
+        task: Task::Operation(Box::new(OperationTask {
+            request,
+            mark: tool_provider::new_mark(),
+            past: None,
+            working_directory: root,
+            settings: settings(),
+            filter: Arc::default(),
+            on_key: Arc::new(|_| {}),
+        })),
+        is_attached: false,
+    };
+    let job = run::SessionRun {
+        plan,
+        changes: Arc::new(tool_skill::NoChanges),
+        engine: Arc::clone(&world.engine) as _,
+        recorder: Arc::clone(&recorder),
+        approver: Arc::new(approver),
+        indexes: tool_context::Indexes::waiting(&world.home()),
         made: BTreeSet::default(),
         calls: Arc::new(Semaphore::new(1)),
         contexts: Arc::new(Semaphore::new(1)),
         cancel: CancellationToken::new(),
-        task: Task::Operation(Box::new(OperationTask {
-            mark: tool_provider::new_mark(),
-            past: None,
-            operation: Operation::Explain,
-            target: request.target,
-            task: None,
-            focus: None,
-            working_directory: root,
-            settings: settings(),
-            filter: Arc::default(),
-            budget: BudgetRequest {
-                // No request may say so: here it makes the time be up from the beginning.
-                timeout_seconds: Some(0),
-                ..BudgetRequest::default()
-            },
-            is_of_program: false,
-            verification: tool_core::api::VerificationRule::default(),
-            on_key: Arc::new(|_| {}),
-        })),
     };
     let outcome = run::run(&job).await;
     let problem = outcome.problem.expect("it failed");

@@ -11,8 +11,8 @@ use super::*;
 use tool_core::api::{ErrorKind, NoticeKind};
 use tool_core::digest::sha256_hex;
 use tool_journal::journal::JournalEntry;
-use tool_repository::Options;
 use tool_repository::changes::{ChangeJournal, Publishing, crash_at};
+use tool_repository::{Options, Repository};
 use tool_skill::{CallContext, NoServices, SessionFiles, stage};
 
 /// A repository that a proposal changes in every way: two files replaced, one removed, one made with its directories.

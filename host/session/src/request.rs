@@ -1,20 +1,24 @@
 //! Checks of a request before anything starts, so that a caller's mistake is reported at once, with a hint.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
 use super::blocking;
+use super::engine::Engine;
+use super::plan::{SessionPlan, Task};
 use crate::limits;
-use tool_config::{ReportsPlace, Settings};
+use tool_config::{PolicySettings, ReportsPlace, Settings};
 use tool_core::api::Grant;
 use tool_core::api::ProviderName;
 use tool_core::api::{BudgetRequest, ErrorKind, ExecuteRequest, Operation, PolicyRequest, Problem};
-use tool_repository::{Repository, RepositoryError};
+use tool_journal::journal::Start;
+use tool_repository::{Narrowing, Repository, RepositoryError};
 use tool_sandbox::contain;
 use tool_skill::lock::{self, Difference, Lock};
-use tool_skill::policy::{Cause, Policy};
+use tool_skill::policy::{Cause, GrantPlace, Policy};
 
 pub(super) fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> Result<(), Problem> {
     let Some(asserted) = asserted else { return Ok(()) };
@@ -99,20 +103,124 @@ pub(super) fn shown_target(request: &ExecuteRequest) -> String {
     }
 }
 
-/// The policy of a session on this machine. `all` merges the request with the configuration; `request` is the request
-/// alone. `asked` are effects for which the user is asked instead of a denial; the client of a session that
-/// `is_interactive` answers other questions as well. The first call finds out which sandbox the machine supports,
-/// which takes a moment.
-pub(super) async fn policy(
-    cause: Cause,
-    all: &PolicyRequest,
+/// What every session settles first: the repository, its lock file, and what may be done there.
+pub(super) struct Prepared {
+    pub(super) repository: Arc<Repository>,
+    /// The repository's lock file: its grants for the skills of a team.
+    pub(super) locked: Option<Arc<Lock>>,
+    pub(super) policy: Policy,
+    /// The configuration, the request and the repository's own file, merged.
+    pub(super) policy_request: PolicyRequest,
+}
+
+/// The part of a request that decides about its policy.
+pub(super) struct PolicyCase<'a> {
+    pub(super) cause: Cause,
+    pub(super) settings: &'a PolicySettings,
+    pub(super) request: &'a PolicyRequest,
+    /// Effects to ask about where the policy would deny them.
+    pub(super) asked: &'a [String],
+    /// True where the client answers other questions, too.
+    pub(super) is_interactive: bool,
+    /// What denials name.
+    pub(super) grants: GrantPlace,
+}
+
+impl Prepared {
+    /// Settles the policy in a repository. A frozen request is refused if the skills differ from the lock file. The first
+    /// call tries out which sandbox the machine allows, which takes a moment.
+    pub(super) async fn resolve(
+        case: PolicyCase<'_>,
+        repository: Arc<Repository>,
+        engine: &Arc<dyn Engine>,
+    ) -> Result<Self, Problem> {
+        let locked = read_lock(&repository, engine, case.request.frozen).await?;
+        let policy_request = merge_policies(case.settings, case.request, repository.narrowing());
+        let policy = Policy::new(case.cause, &policy_request)?
+            .unsandboxed_by(case.request)?
+            .asking(case.asked, case.is_interactive)?
+            .granted_in(case.grants);
+        let policy = blocking(move || policy.contained(contain::available)).await?;
+        Ok(Self {
+            repository,
+            locked,
+            policy,
+            policy_request,
+        })
+    }
+
+    /// The plan of a session that begins like this, without keys to redact.
+    pub(super) fn plan(self, start: Start, task: Task, environment: BTreeMap<String, String>) -> SessionPlan {
+        SessionPlan {
+            start: Start {
+                policy: self.policy_request,
+                ..start
+            },
+            repository: self.repository,
+            locked: self.locked,
+            policy: self.policy,
+            environment,
+            redactor: Arc::default(),
+            task,
+            is_attached: false,
+        }
+    }
+}
+
+async fn read_lock(
+    repository: &Arc<Repository>,
+    engine: &Arc<dyn Engine>,
+    is_frozen: bool,
+) -> Result<Option<Arc<Lock>>, Problem> {
+    let (repository, engine) = (Arc::clone(repository), Arc::clone(engine));
+    let cancel = CancellationToken::new();
+    let _guard = cancel.clone().drop_guard();
+    blocking(move || {
+        let lock = lock(&repository, &cancel)?;
+        if is_frozen {
+            let lock = frozen(lock, |lock| engine.differences(lock, repository.root()))?;
+            return Ok(Some(Arc::new(lock.closed())));
+        }
+        Ok(lock.map(Arc::new))
+    })
+    .await
+}
+
+/// Merges the user's configuration, a request and the repository's restrictions for the policy. `allow` of the
+/// request overrides `deny` of the configuration; `deny` of the request and of the repository overrides everything.
+pub(super) fn merge_policies(
+    settings: &PolicySettings,
     request: &PolicyRequest,
-    (asked, is_interactive): (&[String], bool),
-) -> Result<Policy, Problem> {
-    let policy = Policy::new(cause, all)?
-        .unsandboxed_by(request)?
-        .asking(asked, is_interactive)?;
-    blocking(move || policy.contained(contain::available)).await
+    repository: &Narrowing,
+) -> PolicyRequest {
+    let is_allowed = |denied: &String| request.allow.iter().any(|allowed| covers(allowed, denied));
+    let configured = settings.deny.iter().filter(|denied| !is_allowed(denied));
+    PolicyRequest {
+        allow: settings.allow.iter().chain(&request.allow).cloned().collect(),
+        deny: configured
+            .chain(&request.deny)
+            .chain(&repository.deny)
+            .cloned()
+            .collect(),
+        allow_paths: request.allow_paths.clone(),
+        require_sandbox: settings.require_sandbox || request.require_sandbox || repository.require_sandbox,
+        unsandboxed: request.unsandboxed,
+        untrusted: settings.untrusted || request.untrusted || repository.untrusted,
+        untrusted_task: request.untrusted_task,
+        ask_before_write: request.ask_before_write,
+        frozen: request.frozen,
+    }
+}
+
+/// True if granting `allowed` lifts the denial of `denied`: `commit-git:tainted` grants what `commit-git` grants, and
+/// more.
+fn covers(allowed: &str, denied: &str) -> bool {
+    match (allowed.parse::<Grant>(), denied.parse::<Grant>()) {
+        (Ok(allowed), Ok(denied)) => {
+            allowed.effect() == denied.effect() && (allowed.is_tainted() || !denied.is_tainted())
+        }
+        _ => false,
+    }
 }
 
 const HOME_HINT: &str = "go to a project in it, or name one with `--repo DIR`; or say yes for every time with \
@@ -131,7 +239,7 @@ pub(super) fn open_repository(path: &str, options: &tool_repository::Options) ->
 
 /// Reads the lock file of a repository. A file that cannot be parsed is an error, because its restrictions are
 /// unknown.
-pub(super) fn lock(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Lock>, Problem> {
+fn lock(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Lock>, Problem> {
     Lock::of(repository, cancel).map_err(|error| {
         let hint = "`tool skill lock` writes it from what you have pinned; without the file nothing is locked";
         Problem::new(ErrorKind::ConfigLock, error.to_string()).with_hint(hint)
@@ -139,7 +247,7 @@ pub(super) fn lock(repository: &Repository, cancel: &CancellationToken) -> Resul
 }
 
 /// Refuses any difference between a lock file and the installed skills.
-pub(super) fn frozen(lock: Option<Lock>, differences: impl FnOnce(&Lock) -> Vec<Difference>) -> Result<Lock, Problem> {
+fn frozen(lock: Option<Lock>, differences: impl FnOnce(&Lock) -> Vec<Difference>) -> Result<Lock, Problem> {
     let Some(lock) = lock else {
         let message = format!("Nothing may differ from `{}`, and the repository has none", lock::NAME);
         return Err(Problem::new(ErrorKind::ConfigLock, message).with_hint("`tool skill lock NAME…` writes one"));
@@ -245,5 +353,51 @@ pub(super) fn working_directory(asked: Option<&str>, repository: &Repository) ->
         Ok(metadata) if metadata.is_dir() => Ok(real),
         Ok(_) => invalid("is no directory"),
         Err(_) => invalid("cannot be read"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_overrides_the_configuration() {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let settings = PolicySettings {
+            allow: list(&["commit-git"]),
+            deny: list(&["run-process", "install"]),
+            ..PolicySettings::default()
+        };
+        let request = PolicyRequest {
+            allow: list(&["run-process"]),
+            deny: list(&["commit-git"]),
+            ..PolicyRequest::default()
+        };
+        let repository = Narrowing::default();
+        let merged = merge_policies(&settings, &request, &repository);
+        assert_eq!(merged.allow, ["commit-git", "run-process"]);
+        assert_eq!(merged.deny, ["install", "commit-git"]);
+    }
+
+    #[test]
+    fn a_repository_denies_whatever_the_user_allows_and_allows_nothing() {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let request = PolicyRequest {
+            allow: list(&["commit-git", "install:tainted"]),
+            ..PolicyRequest::default()
+        };
+        let settings = PolicySettings {
+            deny: list(&["install", "install:tainted", "commit-git:tainted"]),
+            ..PolicySettings::default()
+        };
+        let repository = Narrowing {
+            deny: list(&["commit-git"]),
+            untrusted: true,
+            ..Narrowing::default()
+        };
+        let merged = merge_policies(&settings, &request, &repository);
+        assert_eq!(merged.allow, ["commit-git", "install:tainted"]);
+        assert_eq!(merged.deny, ["commit-git:tainted", "commit-git"]);
+        assert!(merged.untrusted && !merged.require_sandbox);
     }
 }

@@ -6,19 +6,22 @@
 //! however it ended, and decides: the session ends, with text of the host and perhaps a problem, or the model is
 //! asked again, with the whole conversation and the rest of the budget.
 
+mod architect;
+mod explain;
+mod refactor;
+mod test_gen;
+
+use std::pin::Pin;
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::architect::Architect;
-use super::operate::is_analyst;
-use super::refactor::Refactor;
+use super::SessionRun;
 use super::request_form::RequestForm;
-use super::test_gen::TestGen;
 use super::tools::SessionTools;
-use super::{OperationTask, SessionRun};
 use crate::limits;
+use crate::plan::OperationTask;
 use tool_config::TokenPrice;
 use tool_context::operation::{
     self,
@@ -33,16 +36,32 @@ use tool_skill::{CallReport, runnable_purposes};
 /// Time limit for checking the citations of an answer in seconds. Checking takes milliseconds, unless the disk hangs.
 const CITATIONS_SECONDS_MAX: u64 = 20;
 
-/// State of an operation's own steps.
-pub(super) enum Review {
-    Explain,
-    Architect(Architect),
-    Refactor(Refactor),
-    TestGen(TestGen),
+/// Work of an operation around the model's turns.
+pub(super) type Step<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// What an operation does before the model is asked and after each of its turns.
+pub(super) trait OperationSteps: Send {
+    /// Work before the model is asked. What it gives is appended to the first message; it may be empty.
+    fn before<'a>(&'a mut self, _: &'a OperationRun<'_>) -> Step<'a, String> {
+        Box::pin(std::future::ready(String::new()))
+    }
+
+    /// Looks at the answer after each turn.
+    fn after<'a>(&'a mut self, op: &'a OperationRun<'_>, answer: &'a DraftAnswer<'_>) -> Step<'a, Next>;
+}
+
+/// The steps of an operation.
+pub(super) fn steps_of(operation: Operation) -> Box<dyn OperationSteps> {
+    match operation {
+        Operation::Explain => Box::new(explain::Explain),
+        Operation::Architect => Box::<architect::Architect>::default(),
+        Operation::Refactor => Box::<refactor::Refactor>::default(),
+        Operation::TestGen => Box::<test_gen::TestGen>::default(),
+    }
 }
 
 /// Inputs and tools of the steps.
-pub(super) struct Desk<'a> {
+pub(super) struct OperationRun<'a> {
     pub(super) job: &'a SessionRun,
     pub(super) task: &'a OperationTask,
     pub(super) tools: &'a SessionTools<'a>,
@@ -97,47 +116,10 @@ pub(super) struct FollowUp {
     pub(super) message: String,
 }
 
-impl Review {
-    pub(super) fn new(operation: Operation) -> Self {
-        match operation {
-            Operation::Explain => Self::Explain,
-            Operation::Architect => Self::Architect(Architect::default()),
-            Operation::Refactor => Self::Refactor(Refactor::default()),
-            Operation::TestGen => Self::TestGen(TestGen::default()),
-        }
-    }
-
-    /// Runs the steps before the first request. Returns text for the first message; may be empty.
-    pub(super) async fn before(&mut self, desk: &Desk<'_>) -> Result<String, Problem> {
-        match self {
-            Self::Refactor(refactor) => Ok(refactor.before(desk).await),
-            Self::Explain | Self::Architect(_) | Self::TestGen(_) => Ok(String::new()),
-        }
-    }
-
-    /// Checks the answer after each turn.
-    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> Next {
-        match self {
-            Self::Explain => Next::End(Closing::saying(citations(desk, answer).await)),
-            Self::Architect(architect) => architect.after(desk, answer).await,
-            Self::Refactor(refactor) => refactor.after(desk, answer).await,
-            Self::TestGen(test_gen) => test_gen.after(desk, answer).await,
-        }
-    }
-}
-
 impl Closing {
     /// Ends the session with text of the host and no failure.
     pub(super) fn saying(text: String) -> Self {
         Self { text, problem: None }
-    }
-}
-
-/// The last line about the citations of an answer.
-async fn citations(desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> String {
-    match desk.check_citations(answer.text).await {
-        Ok(checked) => answer.remark(&checked),
-        Err(why) => why,
     }
 }
 
@@ -153,10 +135,10 @@ impl DraftAnswer<'_> {
     }
 }
 
-impl Desk<'_> {
+impl OperationRun<'_> {
     /// Cost limit of the session, if the user has set one.
     pub(super) fn cost_bound(&self) -> Option<CostBound> {
-        let max_cost = self.task.budget.max_cost.zip(self.price);
+        let max_cost = self.task.request.budget.max_cost.zip(self.price);
         max_cost.map(|(max, price)| CostBound { price, max })
     }
 
@@ -183,7 +165,7 @@ impl Desk<'_> {
 
     /// Tokens of the model's context. The embedded analyst has no limit.
     pub(super) fn context(&self) -> u64 {
-        let unknown = if is_analyst(self.task) {
+        let unknown = if self.task.is_analyst() {
             u64::MAX
         } else {
             limits::CONTEXT_TOKENS
@@ -196,7 +178,7 @@ impl Desk<'_> {
         let text = text.trim();
         if !text.is_empty() {
             // Diffs and test results contain text of files, and an answer is stored and passed on.
-            let text = self.job.redactor.text(text, None);
+            let text = self.job.plan.redactor.text(text, None);
             self.write(format!("{}---\n\n{text}\n", self.job.recorder.paragraph()));
         }
     }
@@ -217,7 +199,7 @@ impl Desk<'_> {
     /// Checks the citations of a text, on a blocking thread and within a time limit. The error is a sentence for the
     /// user.
     pub(super) async fn check_citations(&self, text: &Arc<String>) -> Result<CheckedCitations, String> {
-        let (text, repository) = (Arc::clone(text), Arc::clone(&self.job.repository));
+        let (text, repository) = (Arc::clone(text), Arc::clone(&self.job.plan.repository));
         let cancel = self.job.cancel.child_token();
         let _guard = cancel.clone().drop_guard();
         let check = tokio::task::spawn_blocking(move || verify::check(&text, &repository, &cancel));

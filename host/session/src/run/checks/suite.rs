@@ -9,28 +9,28 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::review::Desk;
-use super::tools::hint_of;
 use crate::limits;
+use crate::run::operations::OperationRun;
+use crate::run::tools::hint_of;
 use tool_core::api::{Effect, ErrorKind, RunPurpose, TestCounts, TestDetails, TestStatus};
 use tool_core::text::clean_line;
 use tool_provider::TextOrigin;
 use tool_skill::policy::Decision;
 use tool_skill::{CallError, CallOutcome, CallReport};
 
-pub(super) const SKILL: &str = "run_tests";
+pub(crate) const SKILL: &str = "run_tests";
 
 /// Hint on how to allow tests.
-pub(super) fn remedy(desk: &Desk<'_>) -> String {
-    format!("allow it with {}", desk.job.grant_text(Effect::RunProcess))
+pub(crate) fn remedy(op: &OperationRun<'_>) -> String {
+    format!("allow it with {}", op.job.grant_text(Effect::RunProcess))
 }
 
 /// Message if the skill found no tests. Other runners may have some.
-pub(super) const NONE: &str = "not run: no sign of tests was found";
+pub(crate) const NONE: &str = "not run: no sign of tests was found";
 
 /// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum SuiteRun {
+pub(crate) enum SuiteRun {
     /// The policy does not allow the run without a question.
     NotAllowed,
     /// The user refused.
@@ -53,38 +53,38 @@ pub(super) enum SuiteRun {
 
 /// Results of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Results {
+pub(crate) struct Results {
     /// The run in one line: `PASSED: 7 passed in 0.3 s`.
-    pub(super) verdict: String,
+    pub(crate) verdict: String,
     /// True if the runner ended well and counted no failure.
-    pub(super) has_passed: bool,
+    pub(crate) has_passed: bool,
     /// False if no test was run, or the run did not end.
-    pub(super) has_run: bool,
+    pub(crate) has_run: bool,
     /// True if the time limit ended the run.
-    pub(super) timed_out: bool,
+    pub(crate) timed_out: bool,
     /// Passed tests, including unexpectedly passed ones; absent if the runner does not count.
-    pub(super) passed: Option<u64>,
+    pub(crate) passed: Option<u64>,
     /// Failed tests and errors; absent if the runner does not count.
-    pub(super) failed: Option<u64>,
+    pub(crate) failed: Option<u64>,
     /// Tests that were skipped, deselected, or expected to fail.
-    pub(super) set_aside: u64,
+    pub(crate) set_aside: u64,
     /// True for pytest, which always counts its tests.
-    pub(super) is_pytest: bool,
+    pub(crate) is_pytest: bool,
     /// Tests and files that broke before a test could fail.
-    pub(super) broken: u64,
+    pub(crate) broken: u64,
     /// Suites that could not run, each with the reason.
-    pub(super) not_run: Vec<String>,
+    pub(crate) not_run: Vec<String>,
     /// Names of failing tests in the skill's details.
-    pub(super) failing: BTreeSet<String>,
+    pub(crate) failing: BTreeSet<String>,
     /// Text of the skill's answer, or the host's own sentence if every test passed.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Places outside the user's own files whose text is in `text`.
-    pub(super) foreign: Vec<String>,
+    pub(crate) foreign: Vec<String>,
 }
 
 impl Results {
     /// Origin of the text, for its label.
-    pub(super) fn origin(&self) -> TextOrigin {
+    pub(crate) fn origin(&self) -> TextOrigin {
         if self.foreign.is_empty() {
             TextOrigin::Service
         } else {
@@ -94,29 +94,29 @@ impl Results {
 }
 
 /// Runs all tests, or those at `paths`.
-pub(super) async fn run(desk: &Desk<'_>, paths: &[String]) -> SuiteRun {
+pub(crate) async fn run(op: &OperationRun<'_>, paths: &[String]) -> SuiteRun {
     // The host does not ask the user. Tests that need an approval run when the model asks.
-    if desk.job.policy.decide(Effect::RunProcess, false) != Decision::Allow {
-        return if desk.runnable_purposes().await.contains(&RunPurpose::Tests) {
+    if op.job.plan.policy.decide(Effect::RunProcess, false) != Decision::Allow {
+        return if op.runnable_purposes().await.contains(&RunPurpose::Tests) {
             SuiteRun::NotAllowed
         } else {
             SuiteRun::None
         };
     }
-    let is_late = desk.deadline.is_some_and(|deadline| deadline <= Instant::now());
-    if desk.job.cancel.is_cancelled() || is_late {
+    let is_late = op.deadline.is_some_and(|deadline| deadline <= Instant::now());
+    if op.job.cancel.is_cancelled() || is_late {
         return SuiteRun::Stopped;
     }
     let mut arguments = json!({"timeout_seconds": limits::SUITE_SECONDS_MAX});
     if !paths.is_empty() {
         arguments["paths"] = Value::from(paths);
     }
-    judge(desk.call(SKILL, arguments).await)
+    judge(op.call(SKILL, arguments).await)
 }
 
 /// For tests: a run of a second with this output.
 #[cfg(test)]
-pub(super) fn ran(runner: tool_core::api::TestRunner, exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
+pub(crate) fn ran(runner: tool_core::api::TestRunner, exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
     judge(crate::tests::test_report(runner, exit_code, output, failing))
 }
 
@@ -178,7 +178,7 @@ fn results(report: &CallReport, outcome: &CallOutcome) -> Option<Results> {
 
 /// Describes a regression of the tests; `None` if there is none, or if it cannot be known. Fewer tests count as a
 /// regression: a change could otherwise pass by disabling tests.
-pub(super) fn worse(before: &SuiteRun, after: &SuiteRun) -> Option<String> {
+pub(crate) fn worse(before: &SuiteRun, after: &SuiteRun) -> Option<String> {
     let SuiteRun::Ran(before) = before else { return None };
     if !before.has_run {
         return None;
@@ -235,7 +235,7 @@ fn tests(count: u64) -> String {
 
 impl SuiteRun {
     /// The run in one line, after `Tests before the change: `.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         match self {
             Self::NotAllowed => "not run, because `run-process` is not allowed here".to_owned(),
             Self::Refused => "not run, because you did not agree to it".to_owned(),

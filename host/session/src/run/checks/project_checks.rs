@@ -7,16 +7,16 @@
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::review::Desk;
 use super::suite::SKILL;
 use crate::limits;
+use crate::run::operations::OperationRun;
 use tool_core::api::{Effect, ErrorKind, RunPurpose, TestStatus};
 use tool_skill::CallError;
 use tool_skill::policy::Decision;
 
 /// Result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum CheckState {
+pub(crate) enum CheckState {
     /// The check found nothing.
     Clean,
     /// The check found something. Holds its verdict.
@@ -27,30 +27,30 @@ pub(super) enum CheckState {
 
 /// A check of the project and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct CheckRun {
-    pub(super) check: RunPurpose,
-    pub(super) state: CheckState,
+pub(crate) struct CheckRun {
+    pub(crate) check: RunPurpose,
+    pub(crate) state: CheckState,
 }
 
 /// Runs every check of the project; none if the policy does not allow it.
-pub(super) async fn run_before(desk: &Desk<'_>) -> Vec<CheckRun> {
-    let mut checks = desk.runnable_purposes().await;
+pub(crate) async fn run_before(op: &OperationRun<'_>) -> Vec<CheckRun> {
+    let mut checks = op.runnable_purposes().await;
     checks.retain(|purpose| *purpose != RunPurpose::Tests);
-    run(desk, &checks).await
+    run(op, &checks).await
 }
 
 /// Runs the checks again that were clean.
-pub(super) async fn run_after(desk: &Desk<'_>, before: &[CheckRun]) -> Vec<CheckRun> {
+pub(crate) async fn run_after(op: &OperationRun<'_>, before: &[CheckRun]) -> Vec<CheckRun> {
     let clean = before.iter().filter(|run| run.state == CheckState::Clean);
     let checks: Vec<RunPurpose> = clean.map(|run| run.check).collect();
-    run(desk, &checks).await
+    run(op, &checks).await
 }
 
-async fn run(desk: &Desk<'_>, checks: &[RunPurpose]) -> Vec<CheckRun> {
+async fn run(op: &OperationRun<'_>, checks: &[RunPurpose]) -> Vec<CheckRun> {
     let ends = Instant::now() + limits::seconds(limits::CHECKS_SECONDS_MAX);
     let mut runs = Vec::new();
     for &check in checks {
-        if let Some(state) = run_one(desk, check, ends).await {
+        if let Some(state) = run_one(op, check, ends).await {
             runs.push(CheckRun { check, state });
         }
     }
@@ -58,18 +58,18 @@ async fn run(desk: &Desk<'_>, checks: &[RunPurpose]) -> Vec<CheckRun> {
 }
 
 /// Runs one check; `None` if it does not exist.
-async fn run_one(desk: &Desk<'_>, check: RunPurpose, ends: Instant) -> Option<CheckState> {
+async fn run_one(op: &OperationRun<'_>, check: RunPurpose, ends: Instant) -> Option<CheckState> {
     // As for tests, the host does not ask the user.
-    if desk.job.policy.decide(Effect::RunProcess, false) != Decision::Allow {
+    if op.job.plan.policy.decide(Effect::RunProcess, false) != Decision::Allow {
         return Some(CheckState::NotRun("`run-process` is not allowed here".to_owned()));
     }
     let left = ends.saturating_duration_since(Instant::now()).as_secs();
-    let is_late = desk.deadline.is_some_and(|deadline| deadline <= Instant::now());
-    if left == 0 || is_late || desk.job.cancel.is_cancelled() {
+    let is_late = op.deadline.is_some_and(|deadline| deadline <= Instant::now());
+    if left == 0 || is_late || op.job.cancel.is_cancelled() {
         return Some(CheckState::NotRun("no time was left for it".to_owned()));
     }
     let arguments = json!({"check": check.name(), "timeout_seconds": left});
-    let report = desk.call(SKILL, arguments).await;
+    let report = op.call(SKILL, arguments).await;
     match report.result {
         Ok(_) => {}
         Err(CallError::Failure {
@@ -91,7 +91,7 @@ async fn run_one(desk: &Desk<'_>, check: RunPurpose, ends: Instant) -> Option<Ch
 }
 
 /// Checks that were clean before and are not any more.
-pub(super) fn broken(before: &[CheckRun], after: &[CheckRun]) -> Vec<RunPurpose> {
+pub(crate) fn broken(before: &[CheckRun], after: &[CheckRun]) -> Vec<RunPurpose> {
     let fails_now = |check| {
         let mut runs = after.iter().filter(|run| run.check == check);
         runs.any(|run| matches!(run.state, CheckState::Failed(_)))
@@ -101,7 +101,7 @@ pub(super) fn broken(before: &[CheckRun], after: &[CheckRun]) -> Vec<RunPurpose>
 }
 
 /// Clean checks that say something about the program. A check of the formatting does not.
-pub(super) fn verifying(after: &[CheckRun]) -> Vec<RunPurpose> {
+pub(crate) fn verifying(after: &[CheckRun]) -> Vec<RunPurpose> {
     let clean = after.iter().filter(|run| run.state == CheckState::Clean);
     clean
         .map(|run| run.check)
@@ -110,7 +110,7 @@ pub(super) fn verifying(after: &[CheckRun]) -> Vec<RunPurpose> {
 }
 
 /// The first check that could not be run, with the reason.
-pub(super) fn first_not_run(runs: &[CheckRun]) -> Option<String> {
+pub(crate) fn first_not_run(runs: &[CheckRun]) -> Option<String> {
     runs.iter().find_map(|run| match &run.state {
         CheckState::NotRun(why) => Some(format!("the check `{}` did not run: {why}", run.check)),
         CheckState::Clean | CheckState::Failed(_) => None,
@@ -118,7 +118,7 @@ pub(super) fn first_not_run(runs: &[CheckRun]) -> Option<String> {
 }
 
 /// One line for each check.
-pub(super) fn compared(before: &[CheckRun], after: &[CheckRun]) -> String {
+pub(crate) fn compared(before: &[CheckRun], after: &[CheckRun]) -> String {
     let mut text = String::new();
     for run in before {
         let now = after
@@ -145,13 +145,13 @@ pub(super) fn compared(before: &[CheckRun], after: &[CheckRun]) -> String {
 }
 
 /// Names of checks as part of a sentence.
-pub(super) fn names(checks: &[RunPurpose]) -> String {
+pub(crate) fn names(checks: &[RunPurpose]) -> String {
     let names: Vec<String> = checks.iter().map(|check| format!("`{check}`")).collect();
     names.join(", ")
 }
 
 /// Text for the model about the checks that have to stay clean.
-pub(super) fn told(before: &[CheckRun]) -> String {
+pub(crate) fn told(before: &[CheckRun]) -> String {
     let clean = before.iter().filter(|run| run.state == CheckState::Clean);
     let checks: Vec<RunPurpose> = clean.map(|run| run.check).collect();
     if checks.is_empty() {

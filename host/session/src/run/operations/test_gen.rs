@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use super::changed::{Changed, quoted};
-use super::judge;
-use super::review::{Closing, Desk, DraftAnswer, FollowUp, Next};
-use super::suite::{self, Results, SuiteRun};
+use super::{Closing, DraftAnswer, FollowUp, Next, OperationRun, OperationSteps, Step};
 use crate::limits;
+use crate::run::changed::{Changed, quoted};
+use crate::run::checks::suite::{self, Results, SuiteRun};
+use crate::run::judge;
 use tool_core::api::{ErrorKind, Problem};
 use tool_journal::journal::cut_text;
 use tool_provider::turn::TurnEnd;
@@ -42,29 +42,35 @@ struct NewTests {
     with_all: bool,
 }
 
+impl OperationSteps for TestGen {
+    fn after<'a>(&'a mut self, op: &'a OperationRun<'_>, answer: &'a DraftAnswer<'_>) -> Step<'a, Next> {
+        Box::pin(self.run_new_tests(op, answer))
+    }
+}
+
 impl TestGen {
-    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> Next {
-        let changed = Changed::of(desk).await;
+    async fn run_new_tests(&mut self, op: &OperationRun<'_>, answer: &DraftAnswer<'_>) -> Next {
+        let changed = Changed::of(op).await;
         let created = changed.created();
         if runnable(&created).is_empty() {
-            return Next::End(nothing_written(desk, answer, &changed));
+            return Next::End(nothing_written(op, answer, &changed));
         }
-        let files = digests(desk);
+        let files = digests(op);
         let tests = match self.last.take() {
             // The model has changed no file, so the result is the same.
             Some(checked) if checked.files == files => checked.run,
             _ => {
-                let tests = NewTests::run(desk, &created).await;
+                let tests = NewTests::run(op, &created).await;
                 let failing = tests.failing(&created).cloned();
                 if let Some(results) = failing.filter(|_| answer.may_ask && self.rounds < TEST_MEND_ROUNDS_MAX) {
                     self.rounds += 1;
                     self.last = Some(CheckedTests { files, run: tests });
-                    return Next::Ask(self.mend(&results, &created, desk.mark));
+                    return Next::Ask(self.mend(&results, &created, op.mark));
                 }
                 tests
             }
         };
-        Next::End(self.closing(desk, &changed, &created, &tests))
+        Next::End(self.closing(op, &changed, &created, &tests))
     }
 
     fn mend(&self, results: &Results, created: &[String], mark: LabelMark) -> FollowUp {
@@ -93,8 +99,8 @@ impl TestGen {
         }
     }
 
-    fn closing(&self, desk: &Desk<'_>, changed: &Changed, created: &[String], tests: &NewTests) -> Closing {
-        let (task, remedy) = (desk.task, &suite::remedy(desk));
+    fn closing(&self, op: &OperationRun<'_>, changed: &Changed, created: &[String], tests: &NewTests) -> Closing {
+        let (task, remedy) = (op.task, &suite::remedy(op));
         let mended = match self.rounds {
             0 => String::new(),
             1 => " (after 1 round of mending)".to_owned(),
@@ -145,15 +151,15 @@ fn not_run(run: &SuiteRun, remedy: &str) -> Option<Problem> {
 
 impl NewTests {
     /// Runs only the created tests, if the project's runner can select them.
-    async fn run(desk: &Desk<'_>, created: &[String]) -> Self {
+    async fn run(op: &OperationRun<'_>, created: &[String]) -> Self {
         let paths = runnable(created);
-        let run = suite::run(desk, &paths).await;
+        let run = suite::run(op, &paths).await;
         match &run {
             SuiteRun::Impossible {
                 kind: ErrorKind::InvalidArguments,
                 ..
             } => Self {
-                run: suite::run(desk, &[]).await,
+                run: suite::run(op, &[]).await,
                 with_all: true,
             },
             _ => Self { run, with_all: false },
@@ -204,8 +210,8 @@ fn runnable(created: &[String]) -> Vec<String> {
 }
 
 /// Present digests of the files.
-fn digests(desk: &Desk<'_>) -> BTreeMap<String, Option<String>> {
-    let files = desk.job.recorder.summary().files;
+fn digests(op: &OperationRun<'_>) -> BTreeMap<String, Option<String>> {
+    let files = op.job.recorder.summary().files;
     files
         .into_iter()
         .map(|(path, file)| (path, file.after.map(|mark| mark.digest)))
@@ -213,13 +219,13 @@ fn digests(desk: &Desk<'_>) -> BTreeMap<String, Option<String>> {
 }
 
 /// The end of a session that wrote no test. A turn that was interrupted has its own text.
-fn nothing_written(desk: &Desk<'_>, answer: &DraftAnswer<'_>, changed: &Changed) -> Closing {
+fn nothing_written(op: &OperationRun<'_>, answer: &DraftAnswer<'_>, changed: &Changed) -> Closing {
     let text = match &answer.turn.end {
         Err(_) | Ok(TurnEnd::Refused) => String::new(),
         Ok(_) if changed.is_empty() => "No test file was written.".to_owned(),
         Ok(_) => format!("No test file was written. {}", changed.summary("Wrote")),
     };
-    let source = desk.task.target.as_deref().unwrap_or("the source file");
+    let source = op.task.request.target.as_deref().unwrap_or("the source file");
     let message = format!("test-gen is incomplete: no test file was written for `{source}`");
     let problem = Problem::new(ErrorKind::NothingWritten, message)
         .with_hint("the answer may say why; run it again, or choose another model");
@@ -231,8 +237,8 @@ fn nothing_written(desk: &Desk<'_>, answer: &DraftAnswer<'_>, changed: &Changed)
 
 #[cfg(test)]
 mod tests {
-    use super::super::suite::ran;
     use super::*;
+    use crate::run::checks::suite::ran;
     use tool_core::api::TestRunner;
 
     fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {

@@ -3,9 +3,8 @@
 //! `operation` defines proposals and places. The correction is streamed below a heading of the host, so that no shown
 //! text is taken back.
 
-use super::judge::other_model;
-use super::operate::is_analyst;
-use super::review::{Closing, Desk, DraftAnswer, FollowUp, Next};
+use super::{Closing, DraftAnswer, FollowUp, Next, OperationRun, OperationSteps, Step};
+use crate::run::judge::other_model;
 use tool_context::operation::correction;
 use tool_context::operation::proposals::Proposals;
 
@@ -16,10 +15,16 @@ pub(super) struct Architect {
     was_asked: bool,
 }
 
+impl OperationSteps for Architect {
+    fn after<'a>(&'a mut self, op: &'a OperationRun<'_>, answer: &'a DraftAnswer<'_>) -> Step<'a, Next> {
+        Box::pin(self.check_proposals(op, answer))
+    }
+}
+
 impl Architect {
     /// Checks the answer, or its correction.
-    pub(super) async fn after(&mut self, desk: &Desk<'_>, answer: &DraftAnswer<'_>) -> Next {
-        let checked = match desk.check_citations(answer.text).await {
+    async fn check_proposals(&mut self, op: &OperationRun<'_>, answer: &DraftAnswer<'_>) -> Next {
+        let checked = match op.check_citations(answer.text).await {
             Ok(checked) => checked,
             Err(why) => return Next::End(Closing::saying(why)),
         };
@@ -40,7 +45,7 @@ impl Architect {
             });
         }
         // The analyst proposes only what it has counted, and says itself if it has found nothing.
-        if is_analyst(desk.task) && self.proposals.is_empty() {
+        if op.task.is_analyst() && self.proposals.is_empty() {
             let line = (checked.total() > 0).then(|| answer.remark(&checked));
             return Next::End(Closing::saying(line.unwrap_or_default()));
         }
@@ -51,11 +56,11 @@ impl Architect {
             } else {
                 "No proposal of this answer names a place that exists in the repository."
             };
-            let model = other_model(desk.task.is_of_program);
+            let model = other_model(op.task.request.is_of_program);
             let hint = format!(
                 "take it as general advice, name a folder or a file in the task, or choose another model: {model}"
             );
-            desk.job.recorder.notice(why, Some(hint));
+            op.job.recorder.notice(why, Some(hint));
         }
         let lines = [answer.remark(&checked), self.proposals.line()];
         Next::End(Closing::saying(lines.join(" ").trim().to_owned()))
