@@ -1,6 +1,7 @@
-//! Common parts of a scripted server's wires: steps become actions, and each wire has a speaker for its words.
+//! Common parts of a scripted server's wires: steps become actions, and a speaker for each wire words them.
 //!
-//! Waiting, breaking off and raw bytes are the same everywhere and are settled here; nothing here knows a wire's form.
+//! Waiting, breaking off and raw bytes are the same on every wire and are handled here; nothing here knows a wire's
+//! form.
 
 use std::fmt;
 
@@ -23,20 +24,20 @@ pub(super) enum Action {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Telling<'a> {
     pub(super) round: &'a Round,
-    /// Counts rounds from 0.
+    /// Number of the round, from 0.
     pub(super) number: usize,
-    /// The model that was asked for.
+    /// The model that was requested.
     pub(super) model: &'a str,
-    /// An estimate of the request's tokens, for a wire that must name some.
+    /// An estimate of the request's tokens, for wires that must report some.
     pub(super) request_tokens: u64,
 }
 
-/// A request as a check needs it.
+/// A request, with what a check needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Incoming<'a> {
     pub(super) body: &'a Value,
     pub(super) query: &'a str,
-    /// True where the answer is to be a stream.
+    /// True if the answer has to be a stream.
     pub(super) streams: bool,
     pub(super) header: &'a dyn HasHeader,
 }
@@ -50,18 +51,18 @@ pub(super) trait HasHeader: fmt::Debug {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mishap<'a> {
     pub(super) code: u16,
-    /// Instead of the usual sentence.
+    /// Replaces the usual sentence.
     pub(super) message: Option<&'a str>,
-    /// Seconds until a retry, for a body that names them.
+    /// Seconds until a retry, for a body that reports them.
     pub(super) retry_after_seconds: Option<f64>,
 }
 
 /// A form of request and answer.
 pub(super) trait Dialect: fmt::Debug + Sync {
-    /// Speaks one answer as a stream.
+    /// A speaker for one answer as a stream.
     fn speaker<'a>(&self, telling: Telling<'a>) -> Box<dyn Speaker + 'a>;
 
-    /// Says one answer at once.
+    /// A speaker for one answer as one JSON value.
     fn whole(&self, said: &Said, telling: Telling<'_>) -> Value;
 
     /// An error, as the body of an HTTP answer.
@@ -69,10 +70,10 @@ pub(super) trait Dialect: fmt::Debug + Sync {
 
     fn models(&self, ids: &[String]) -> Value;
 
-    /// One entry of it.
+    /// One entry of the model list.
     fn model(&self, id: &str) -> Value;
 
-    /// Why the real API would refuse a request for its form. `told` is the number of rounds so far.
+    /// Why the real API would refuse the form of a request. `told` is the number of rounds so far.
     fn check(&self, request: Incoming<'_>, script: &Script, told: usize) -> Result<(), String>;
 }
 
@@ -98,7 +99,7 @@ pub(super) trait Speaker {
     }
     /// An error inside the stream.
     fn error(&mut self, body: &Value, out: &mut Out);
-    /// True where token counts come after the finish, not with it.
+    /// True if token counts come after the finish instead of with it.
     fn counts_last(&self) -> bool {
         false
     }
@@ -113,12 +114,12 @@ impl Out {
         self.0.push(Action::Send(text.into()));
     }
 
-    /// `data: …` and the blank line that ends an event.
+    /// Writes `data: …` and the blank line that ends an event.
     pub(super) fn data(&mut self, value: &Value) {
         self.send(format!("data: {value}\n\n"));
     }
 
-    /// `event: …`, `data: …` and a blank line.
+    /// Writes `event: …`, `data: …` and a blank line.
     pub(super) fn event(&mut self, name: &str, value: &Value) {
         self.send(format!("event: {name}\ndata: {value}\n\n"));
     }
@@ -169,7 +170,7 @@ fn natural_end(round: &Round) -> &'static str {
     }
 }
 
-/// True for what only an answer that has begun can say.
+/// True for a step that only an answer in progress can contain.
 fn speaks(step: &ServerStep) -> bool {
     use ServerStep::{Finish, Pieces, Reasoning, Text, TextCall, ToolCalls, Usage};
     matches!(
@@ -200,7 +201,7 @@ fn take(step: &ServerStep, dialect: &dyn Dialect, speaker: &mut dyn Speaker, out
     }
 }
 
-/// The short forms of an error become the wire's own object; an object stands as it is.
+/// Converts the short forms of an error into the wire's own object; an object is left unchanged.
 fn error_body(error: &Value, dialect: &dyn Dialect) -> Value {
     let mishap = |code, message| {
         dialect.error(Mishap {
@@ -276,7 +277,7 @@ impl Part {
     }
 }
 
-/// The body of a round as one JSON value. Frames and raw bytes belong to a stream and are left out.
+/// The body of a round as one JSON value. Frames and raw bytes exist only in a stream and are left out.
 pub(super) fn whole(dialect: &dyn Dialect, telling: Telling<'_>) -> Vec<Action> {
     let mut said = Said {
         finish: natural_end(telling.round).to_owned(),
@@ -312,7 +313,7 @@ pub(super) fn whole(dialect: &dyn Dialect, telling: Telling<'_>) -> Vec<Action> 
     actions
 }
 
-/// A text in so many pieces of about the same length, the last ones empty where it is too short.
+/// Splits a text into so many pieces of about the same length. If the text is too short, the last pieces are empty.
 pub(super) fn cut(text: &str, pieces: usize) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     let pieces = pieces.max(1);
@@ -322,10 +323,10 @@ pub(super) fn cut(text: &str, pieces: usize) -> Vec<String> {
         .collect()
 }
 
-/// A signature of a text, as wires put it beside thinking: base64 and opaque to a client, checkable by us.
+/// A signature of a text, as wires put it beside thinking: base64, opaque to a client, and verifiable by this server.
 pub(super) fn signature(text: &str) -> String {
     format!("{SIGNATURE}{}", sha256_hex(text.as_bytes()))
 }
 
-/// Prefix of our own signatures; others come from frames of a script and mean nothing here.
+/// Prefix of this server's own signatures. Others come from frames of a script and are not verified.
 pub(super) const SIGNATURE: &str = "ScriptedSign";

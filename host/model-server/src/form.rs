@@ -1,4 +1,4 @@
-//! The JSON of a script where it has a short form: a bare status, a bare wait.
+//! The JSON of a script where it has a short form: a bare status or a bare wait.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,15 +10,15 @@ use serde_json::Value;
 
 use super::ScriptedStatus;
 
-/// The forms in which servers say when to come again. In JSON, a number means `seconds` and a text `header`.
+/// The forms in which servers say when to retry. In JSON, a number means `seconds` and a text `header`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryAfter {
-    /// `Retry-After` with a number, whole or not.
+    /// `Retry-After` with a number, which may have a fraction.
     Seconds(f64),
     /// `Retry-After-Ms`.
     Ms(u64),
-    /// `Retry-After` with the date that lies so many seconds ahead of the answer.
+    /// `Retry-After` with a date so many seconds after the answer.
     DateIn(u64),
     /// In the body of the wire's own error object: `error.metadata.retry_after_seconds`, or a `RetryInfo`.
     Body(f64),

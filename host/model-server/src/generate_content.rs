@@ -115,7 +115,7 @@ fn function_call(call: &ScriptedCall, thought: &str) -> Option<Value> {
     Some(part)
 }
 
-/// The call of a round that was sent with a signature.
+/// A call of a round that was sent with a signature.
 fn signed_call(round: &Round) -> Option<(&ScriptedCall, String)> {
     let mut thought = String::new();
     for step in &round.steps {
@@ -177,7 +177,7 @@ impl Responses<'_> {
         self.event(&response(self.telling, &candidate(parts, finish), counts), out);
     }
 
-    /// This wire ends its lines as HTTP does.
+    /// This wire ends its lines with CR and LF.
     fn event(&self, value: &Value, out: &mut Out) {
         out.send(format!("data: {value}\r\n\r\n"));
     }
@@ -195,7 +195,7 @@ impl Speaker for Responses<'_> {
         self.parts(&[json!({"text": text, "thought": true})], None, out);
     }
 
-    /// Calls come whole, and all of one step in one list of parts.
+    /// Calls come whole, and all calls of one step in one list of parts.
     fn calls(&mut self, calls: &[ScriptedCall], out: &mut Out) {
         let mut parts = Vec::new();
         for call in calls {

@@ -45,10 +45,10 @@ pub use vendor::Vendor;
 use tool_core::api::{ErrorKind, Problem};
 use tool_core::text::nearest_key;
 
-/// A script that shows what a script can say; it answers an explain of any repository with a README.
+/// A script that shows what a script can contain. It answers an explain of any repository with a README.
 pub const EXAMPLE: &str = include_str!("example.json");
 
-/// All that a server says, request by request.
+/// Everything that a server sends, request by request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Script {
@@ -57,23 +57,25 @@ pub struct Script {
     /// Ids in the model list.
     #[serde(default = "default_models")]
     pub models: Vec<String>,
-    /// True: after the last round comes the first again.
+    /// True: after the last round the first follows again.
     #[serde(default)]
     pub repeat: bool,
-    /// True: each conversation gets the rounds from the first on, by the answers that it holds already, so that several
-    /// at once do not take each other's. Rounds that leave no answer behind, such as HTTP errors, never end.
+    /// True: each conversation gets the rounds from the first on, chosen by the number of answers that it already
+    /// holds, so that concurrent conversations do not take each other's rounds. A round that leaves no answer in the
+    /// conversation, such as an HTTP error, is repeated for ever.
     #[serde(default)]
     pub per_conversation: bool,
-    /// True: a request that the real API would refuse for its form is refused here too, with the reason.
+    /// True: a request whose form the real API would refuse is refused here too, with the reason.
     #[serde(default = "strict")]
     pub strict: bool,
-    /// A vendor whose rules count beside those of the API's form.
+    /// A vendor whose rules apply in addition to the form of the API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor: Option<Vendor>,
-    /// Further paths that a GET request may ask for, with the JSON that answers; they win over the model lists.
+    /// Further paths that a GET request may ask for, with the JSON that answers. They take precedence over the model
+    /// lists.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub get: BTreeMap<String, Value>,
-    /// Bytes of a token: `POST /tokenize` counts the tokens of a text by it, in the form of llama.cpp.
+    /// Bytes for each token: `POST /tokenize` counts the tokens of a text with it, in the form of llama.cpp.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_token: Option<f64>,
     /// Tokens of the context with which the server loads a model. A script with this number acts as Ollama, with Ollama's own
@@ -99,12 +101,12 @@ pub struct Round {
     /// Sends the body in writes of this many bytes, wherever that cuts it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split_bytes: Option<usize>,
-    /// Instead of `text/event-stream`.
+    /// Replaces `text/event-stream`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
 }
 
-/// One thing that a server does.
+/// One action of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerStep {
@@ -112,18 +114,18 @@ pub enum ServerStep {
     Text(String),
     /// Text in the pieces given.
     Pieces(Vec<String>),
-    /// A tool call printed as text, as some models do it: the whole of it is answer text.
+    /// A tool call printed as text, as some models do. All of it is answer text.
     TextCall(ScriptedCall),
-    /// Thinking. Where the wire has them, a signature follows.
+    /// Thinking. A signature follows on wires that have signatures.
     Reasoning(String),
     /// Tool calls of one answer, one after the other.
     ToolCalls(Vec<ScriptedCall>),
     /// Token counts.
     Usage(ScriptedUsage),
-    /// Why the answer ends: `stop`, `tool_calls`, `length`, `content_filter`, each in the wire's own word, or whatever
-    /// a server may say. Then the rest of the script decides whether an end mark follows.
+    /// Why the answer ends: `stop`, `tool_calls`, `length`, `content_filter`, each translated into the wire's own word,
+    /// or any other text, sent unchanged. The rest of the script decides whether an end mark follows.
     Finish(String),
-    /// The end mark of the wire, where it has one of its own: `[DONE]`, or `message_stop`.
+    /// The end mark, on wires that have one: `[DONE]`, or `message_stop`.
     Done,
     /// Waits.
     DelayMs(u64),
@@ -131,19 +133,20 @@ pub enum ServerStep {
     Gate(String),
     /// A comment line of the stream.
     Comment(String),
-    /// An event with this JSON, whatever it is: for quirks that no other step has.
+    /// An event with this JSON, for quirks that no other step covers.
     Frame(Value),
-    /// Bytes of the body as they are.
+    /// Bytes of the body, sent unchanged.
     Raw(String),
-    /// An error inside the stream: the error object, its message, or a status that stands for the wire's own object.
+    /// An error inside the stream: the error object, its message, or a status that is turned into the wire's own
+    /// object.
     Error(Value),
-    /// The body ends here, properly or not.
+    /// The body ends here, whether or not the answer is complete.
     End,
-    /// Nothing more comes, and the connection stays open.
+    /// Nothing more is sent, but the connection stays open.
     Stall,
     /// The connection breaks.
     Reset,
-    /// An HTTP answer instead of a stream; the only step of its round.
+    /// An HTTP answer instead of a stream. It must be the only step of its round.
     Status(ScriptedStatus),
 }
 
@@ -153,17 +156,17 @@ pub enum ServerStep {
 pub struct ScriptedCall {
     /// The tool.
     pub name: String,
-    /// An object, or the text that the server sends instead, broken or not. Where calls come whole (generateContent),
-    /// a text that is no object is no call, and is not sent.
+    /// An object, or a text that the server sends instead, which may be broken. On wires where calls come whole
+    /// (generateContent), a text that is not an object cannot be sent and is left out.
     #[serde(default)]
     pub arguments: Value,
-    /// Made up where it is absent (generateContent then sends none); sent as it is, even empty, where it is not.
+    /// Made up if it is absent (generateContent then sends none); otherwise sent unchanged, even if it is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
     /// True: no id at all is sent.
     #[serde(default, skip_serializing_if = "is_false")]
     pub no_id: bool,
-    /// In how many pieces the arguments come; one where it is absent.
+    /// Number of pieces in which the arguments come; 1 if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pieces: Option<usize>,
 }
@@ -188,7 +191,7 @@ impl ScriptedCall {
         }
     }
 
-    /// The arguments where they are an object, also one in a text; nothing means an empty one.
+    /// The arguments if they are an object, also as text; absent ones count as an empty object.
     fn arguments_object(&self) -> Option<Value> {
         match &self.arguments {
             Value::Null => Some(Value::Object(serde_json::Map::new())),
@@ -206,7 +209,7 @@ impl ScriptedCall {
         }
     }
 
-    /// The call as a model prints it that was trained on another template.
+    /// The call as it is printed by a model that was trained on another template.
     fn as_text(&self) -> String {
         let call = serde_json::json!({"name": self.name, "arguments": self.arguments});
         format!("<tool_call>\n{call}\n</tool_call>")
@@ -225,7 +228,7 @@ pub struct ScriptedUsage {
     pub input: u64,
     /// Output tokens.
     pub output: u64,
-    /// Of the input, read from a cache.
+    /// Those of the input tokens that were read from a cache.
     #[serde(default)]
     pub cached: u64,
 }
@@ -240,10 +243,10 @@ pub struct ScriptedStatus {
     pub retry_after: Option<RetryAfter>,
     /// Further headers.
     pub headers: BTreeMap<String, String>,
-    /// The sentence of the wire's own error object, instead of the usual one; a body wins over it.
+    /// The sentence of the wire's own error object, instead of the usual one. Ignored if there is a body.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// A text, even an empty one, or JSON. Null: the wire's own error object.
+    /// A text, even an empty one, or JSON. Null means the wire's own error object.
     pub body: Value,
 }
 
@@ -281,11 +284,11 @@ impl Script {
         self.rounds.iter().take(answers)
     }
 
-    /// Reads a script from JSON. The problem says where it is wrong, and which known word is nearest.
+    /// Reads a script from JSON. The problem says where the JSON is wrong, and names the nearest known word.
     pub fn parse(text: &str) -> Result<Self, Problem> {
         serde_json::from_str(text).map_err(|error| {
             let words = error.to_string();
-            // The place has a sentence of its own; serde repeats it in its words.
+            // The place has its own sentence, and serde would repeat it in its message.
             let words = words.split(" at line ").next().unwrap_or_default();
             let mut hint = format!("line {}, column {}", error.line(), error.column());
             hint = match nearest_key(words) {
@@ -321,14 +324,14 @@ impl Round {
         Self::new([ServerStep::Status(ScriptedStatus::new(code, body))])
     }
 
-    /// True where the script says how the round ends.
+    /// True if the script says how the round ends.
     fn ends_by_itself(&self) -> bool {
         use ServerStep::{Done, End, Error, Finish, Reset, Stall, Status};
         let ends = |step: &ServerStep| matches!(step, Finish(_) | Done | End | Error(_) | Reset | Stall | Status(_));
         self.steps.iter().any(ends)
     }
 
-    /// The tools that it asks for.
+    /// The tools that the round asks for.
     fn tool_calls(&self) -> impl Iterator<Item = &ScriptedCall> {
         let calls = self.steps.iter().map(|step| match step {
             ServerStep::ToolCalls(calls) => calls.as_slice(),
@@ -337,7 +340,7 @@ impl Round {
         calls.flatten()
     }
 
-    /// The first and the last token counts that it gives.
+    /// The first and the last token counts of the round.
     fn usages(&self) -> Option<(ScriptedUsage, ScriptedUsage)> {
         let mut usages = self.steps.iter().filter_map(|step| match step {
             ServerStep::Usage(usage) => Some(*usage),

@@ -31,7 +31,7 @@ impl Dialect for Messages {
                 Part::Reasoning(text) => {
                     Some(json!({"type": "thinking", "thinking": text, "signature": signature(text)}))
                 }
-                // At once, there is no such thing as a call whose input is no object.
+                // An answer that comes at once cannot contain a call whose input is not an object.
                 Part::Call(call) => {
                     calls += 1;
                     let mut block = tool_use(call, telling.number, calls - 1);
@@ -133,10 +133,10 @@ fn tool_use(call: &ScriptedCall, number: usize, index: usize) -> Value {
     block
 }
 
-/// The token counts of an answer. This wire always names some, so that a script without any gets estimates.
+/// The token counts of an answer. This wire always reports some, so a script without counts gets estimates.
 #[derive(Debug, Clone, Copy)]
 struct Counts {
-    /// Without cached tokens, as the wire counts them.
+    /// Without cached tokens, as this wire counts them.
     input: u64,
     cached: u64,
     output: u64,
@@ -167,7 +167,7 @@ impl Counts {
         })
     }
 
-    /// Cumulative: the counts of the start are repeated.
+    /// Counts are cumulative, so those of the start are repeated.
     fn at_end(self) -> Value {
         json!({
             "input_tokens": self.input,
@@ -187,7 +187,7 @@ enum BlockKind {
 struct Blocks<'a> {
     telling: Telling<'a>,
     counts: Counts,
-    /// The block that the server is sending; it sends calls in one go, so none stays open.
+    /// The block that the server is sending. Calls are sent whole, so none stays open.
     open: Option<BlockKind>,
     thinking: String,
     /// Blocks begun so far.
@@ -248,7 +248,7 @@ impl Blocks<'_> {
         self.stop(out);
     }
 
-    /// The input comes as pieces of JSON text, the first of them empty, and no further one where there is none.
+    /// The input comes as pieces of JSON text. The first piece is empty, and the only one if there is no input.
     fn call(&mut self, call: &ScriptedCall, out: &mut Out) {
         self.close(out);
         self.start(tool_use(call, self.telling.number, self.calls), out);

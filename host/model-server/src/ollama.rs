@@ -1,4 +1,5 @@
-//! Ollama's own API beside the compatible one: which model is loaded with which context, and models made of others.
+//! Ollama's own API beside the compatible one: which model is loaded with which context, and models created from
+//! others.
 //!
 //! The forms come from Ollama's documentation. They were not compared with its server.
 
@@ -6,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Context of the models themselves; a server loads them with less.
+/// Context in tokens of the models themselves. A server loads them with less.
 const OWN_CONTEXT_TOKENS: u64 = 131_072;
 
 /// True for a path of Ollama's own API, which the compatible API does not have.
@@ -33,8 +34,8 @@ impl OllamaModels {
         }
     }
 
-    /// Answers a request of Ollama's own API or for the list of models; none for another request. A chat request loads its
-    /// model.
+    /// Answers a request of Ollama's own API or for the list of models; `None` for any other request. A chat request
+    /// loads its model.
     pub(super) fn answer(&mut self, method: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
         let model = body["model"].as_str().unwrap_or_default();
         let missing = || Some((404, json!({"error": format!("model '{model}' not found")})));

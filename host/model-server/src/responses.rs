@@ -145,11 +145,11 @@ enum ItemKind {
 
 struct Items<'a> {
     telling: Telling<'a>,
-    /// Events sent so far: each has a number.
+    /// Number of events sent. Each event has a number.
     events: usize,
     /// Whole items.
     output: Vec<Value>,
-    /// The item that the server is sending, and its text so far; it sends calls in one go, so none stays open.
+    /// The item that the server is sending, and its text so far. Calls are sent whole, so none stays open.
     open: Option<(ItemKind, String)>,
     calls: usize,
     usage: Option<ScriptedUsage>,
@@ -190,7 +190,7 @@ impl Items<'_> {
         self.event(name, event, out);
     }
 
-    /// Goes on with the open item of this kind, or begins one.
+    /// Continues the open item of this kind, or begins one.
     fn open(&mut self, kind: ItemKind, out: &mut Out) {
         if self.open.as_ref().is_some_and(|(open, _)| *open == kind) {
             return;
@@ -292,13 +292,13 @@ impl Speaker for Items<'_> {
         calls.iter().for_each(|call| self.call(call, out));
     }
 
-    /// The end carries the counts.
+    /// The counts come with the end.
     fn usage(&mut self, usage: ScriptedUsage, _out: &mut Out) {
         self.usage = Some(usage);
     }
 
     fn finish(&mut self, reason: &str, out: &mut Out) {
-        // The event that ends a response ends the stream, too: a second one would be no form of this wire.
+        // The event that ends the response also ends the stream; a second one would not be valid on this wire.
         if std::mem::replace(&mut self.is_over, true) {
             return;
         }

@@ -10,19 +10,19 @@ use serde_json::Value;
 
 use tool_core::digest::sha256_hex;
 
-/// A vendor whose models refuse more than the form of a request.
+/// A vendor whose models refuse more than an invalid form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Vendor {
-    /// Claude 5.5: thinking is bound to what came before it, and only efforts are taken.
+    /// Claude 5.5: thinking is bound to everything before it, and only efforts are accepted.
     Claude,
     /// GPT-6.
     Gpt,
     /// Gemini 3.
     Gemini,
-    /// DeepSeek V4 and Kimi K3: reasoning goes back with each answer that has calls.
+    /// DeepSeek V4 and Kimi K3: reasoning must go back with each answer that has calls.
     Reasoning,
-    /// Mistral: identifiers of nine characters.
+    /// Mistral: identifiers have nine characters.
     Mistral,
 }
 
@@ -42,7 +42,7 @@ impl Vendor {
     }
 }
 
-/// A digest of a conversation up to one of its messages. Marks of a cache do not count.
+/// A digest of a conversation up to one of its messages, without the marks of a cache.
 pub(super) fn prefix(body: &Value, messages: usize) -> String {
     let own = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let own = &own[..messages.min(own.len())];
