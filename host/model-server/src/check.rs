@@ -16,10 +16,18 @@ use serde_json::{Map, Value};
 /// The first fault, as a sentence.
 type Checked<T = ()> = Result<T, String>;
 
-/// An object with known fields only.
-fn object<'v>(value: &'v Value, place: &str, known: &[&str]) -> Checked<&'v Map<String, Value>> {
+/// Fails with a reason if a fault is there.
+fn refuse_if(is_wrong: bool, reason: impl FnOnce() -> String) -> Checked {
+    if is_wrong { Err(reason()) } else { Ok(()) }
+}
+
+/// An object with known fields only, which are separated by spaces.
+fn object<'v>(value: &'v Value, place: &str, known: &str) -> Checked<&'v Map<String, Value>> {
     let fields = value.as_object().ok_or_else(|| format!("{place}: must be an object"))?;
-    match fields.keys().find(|key| !known.contains(&key.as_str())) {
+    match fields
+        .keys()
+        .find(|key| !known.split(' ').any(|field| field == key.as_str()))
+    {
         Some(unknown) => Err(format!("{place}.{unknown}: unknown field")),
         None => Ok(fields),
     }

@@ -2,85 +2,41 @@
 
 use serde_json::Value;
 
-use super::{Checked, at, list, name, object, optional_list, schema, text, unique, words};
+use super::{Checked, at, list, name, object, optional_list, refuse_if, schema, text, unique, words};
 
-const FIELDS: [&str; 35] = [
-    "model",
-    "messages",
-    "stream",
-    "stream_options",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "max_tokens",
-    "max_completion_tokens",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "n",
-    "stop",
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-    "logit_bias",
-    "logprobs",
-    "top_logprobs",
-    "response_format",
-    "reasoning_effort",
-    "reasoning",
-    "user",
-    "metadata",
-    "store",
-    "service_tier",
-    "verbosity",
-    "prompt_cache_key",
-    "provider",
-    "models",
-    "usage",
-    "transforms",
-    "cache_control",
-];
+const FIELDS: &str = "model messages stream stream_options tools tool_choice parallel_tool_calls max_tokens \
+    max_completion_tokens temperature top_p top_k min_p n stop seed presence_penalty frequency_penalty \
+    logit_bias logprobs top_logprobs response_format reasoning_effort reasoning user metadata store \
+    service_tier verbosity prompt_cache_key provider models usage transforms cache_control";
 
-const MESSAGE_FIELDS: [&str; 9] = [
-    "role",
-    "content",
-    "name",
-    "tool_calls",
-    "tool_call_id",
-    "refusal",
-    "reasoning_content",
-    "reasoning",
-    "reasoning_details",
-];
+const MESSAGE_FIELDS: &str =
+    "role content name tool_calls tool_call_id refusal reasoning_content reasoning reasoning_details";
 
 /// Tools that one request may offer.
 const TOOLS_MAX: usize = 128;
 
 /// The first thing that is wrong with a request.
 pub(in super::super) fn check(body: &Value) -> Checked {
-    object(body, "request", &FIELDS)?;
+    object(body, "request", FIELDS)?;
     words(&body["model"], "model")?;
-    if !body["stream_options"].is_null() && body["stream"] != true {
-        return Err("stream_options: only allowed when `stream` is true".to_owned());
-    }
+    refuse_if(!body["stream_options"].is_null() && body["stream"] != true, || {
+        "stream_options: only allowed when `stream` is true".to_owned()
+    })?;
     tools(&body["tools"])?;
     conversation(list(&body["messages"], "messages")?)
 }
 
 fn tools(tools: &Value) -> Checked {
     let tools = optional_list(tools, "tools")?;
-    if tools.len() > TOOLS_MAX {
-        return Err(format!("tools: at most {TOOLS_MAX}"));
-    }
+    refuse_if(tools.len() > TOOLS_MAX, || format!("tools: at most {TOOLS_MAX}"))?;
     for (place, tool) in at(tools, "tools") {
-        object(tool, &place, &["type", "function"])?;
-        if tool["type"] != "function" {
-            return Err(format!("{place}.type: must be \"function\""));
-        }
+        object(tool, &place, "type function")?;
+        refuse_if(tool["type"] != "function", || {
+            format!("{place}.type: must be \"function\"")
+        })?;
         let place = format!("{place}.function");
         let function = &tool["function"];
-        object(function, &place, &["name", "description", "parameters", "strict"])?;
+        object(function, &place, "name description parameters strict")?;
         name(&function["name"], &format!("{place}.name"), 64)?;
         if !function["parameters"].is_null() {
             schema(&function["parameters"], &format!("{place}.parameters"))?;
@@ -97,11 +53,9 @@ fn conversation(messages: &[Value]) -> Checked {
     // The calls that no tool message has answered yet.
     let mut open: Vec<&str> = Vec::new();
     for (place, message) in at(messages, "messages") {
-        object(message, &place, &MESSAGE_FIELDS)?;
+        object(message, &place, MESSAGE_FIELDS)?;
         let role = text(&message["role"], &format!("{place}.role"))?;
-        if role != "tool" && !open.is_empty() {
-            return Err(unanswered(&open));
-        }
+        refuse_if(role != "tool" && !open.is_empty(), || unanswered(&open))?;
         match role {
             "system" | "developer" if previous.is_empty() => content(message, &place)?,
             "system" | "developer" => return Err(format!("{place}: the system message must be at the beginning")),
@@ -127,11 +81,7 @@ fn conversation(messages: &[Value]) -> Checked {
         }
         previous = role;
     }
-    if open.is_empty() {
-        Ok(())
-    } else {
-        Err(unanswered(&open))
-    }
+    refuse_if(!open.is_empty(), || unanswered(&open))
 }
 
 fn unanswered(open: &[&str]) -> String {
@@ -170,23 +120,19 @@ fn assistant<'v>(message: &'v Value, place: &str) -> Checked<Vec<&'v str>> {
     let mut ids = Vec::new();
     for (place, call) in at(list(calls, &place)?, &place) {
         // Some servers carry a signature in a member of their own, and want it back.
-        object(
-            call,
-            &place,
-            &["id", "type", "function", "extra_content", "provider_specific_fields"],
-        )?;
+        object(call, &place, "id type function extra_content provider_specific_fields")?;
         let id = words(&call["id"], &format!("{place}.id"))?;
-        if call["type"] != "function" {
-            return Err(format!("{place}.type: must be \"function\""));
-        }
+        refuse_if(call["type"] != "function", || {
+            format!("{place}.type: must be \"function\"")
+        })?;
         let function = &call["function"];
         let place = format!("{place}.function");
-        object(function, &place, &["name", "arguments", "provider_specific_fields"])?;
+        object(function, &place, "name arguments provider_specific_fields")?;
         text(&function["name"], &format!("{place}.name"))?;
         let arguments = text(&function["arguments"], &format!("{place}.arguments"))?;
-        if !matches!(serde_json::from_str(arguments), Ok(Value::Object(_))) {
-            return Err(format!("{place}.arguments: must be the JSON of an object"));
-        }
+        refuse_if(!matches!(serde_json::from_str(arguments), Ok(Value::Object(_))), || {
+            format!("{place}.arguments: must be the JSON of an object")
+        })?;
         ids.push(id);
     }
     unique(ids.iter().copied(), &format!("{place}: the ids"))?;

@@ -4,70 +4,30 @@ use serde_json::Value;
 
 use super::super::ScriptedCall;
 use super::super::dialect::SIGNATURE;
-use super::{Checked, at, list, name, optional_list, text, unique, words};
+use super::{Checked, at, list, name, optional_list, refuse_if, text, unique, words};
 
-const FIELDS: [&str; 8] = [
-    "contents",
-    "systemInstruction",
-    "tools",
-    "toolConfig",
-    "generationConfig",
-    "safetySettings",
-    "cachedContent",
-    "model",
-];
+const FIELDS: &str = "contents systemInstruction tools toolConfig generationConfig safetySettings cachedContent model";
 
 /// Fields that a schema of this API may hold; everything else of JSON Schema is an unknown name.
-const SCHEMA_FIELDS: [&str; 24] = [
-    "type",
-    "format",
-    "title",
-    "description",
-    "nullable",
-    "enum",
-    "maxItems",
-    "minItems",
-    "properties",
-    "required",
-    "minProperties",
-    "maxProperties",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "example",
-    "anyOf",
-    "propertyOrdering",
-    "default",
-    "items",
-    "minimum",
-    "maximum",
-    "$defs",
-    "$ref",
-];
+const SCHEMA_FIELDS: &str = "type format title description nullable enum maxItems minItems properties required minProperties \
+    maxProperties minLength maxLength pattern example anyOf propertyOrdering default items minimum \
+    maximum $defs $ref";
 
-const DATA_FIELDS: [&str; 7] = [
-    "text",
-    "functionCall",
-    "functionResponse",
-    "inlineData",
-    "fileData",
-    "executableCode",
-    "codeExecutionResult",
-];
+const DATA_FIELDS: &str = "text functionCall functionResponse inlineData fileData executableCode codeExecutionResult";
 
 /// The first thing that is wrong with a request. `signed` are the calls that were sent with a signature.
 pub(in super::super) fn check(body: &Value, signed: &[(&ScriptedCall, String)]) -> Checked {
-    known(body, "request", &FIELDS)?;
+    known(body, "request", FIELDS)?;
     let system = field(body, "systemInstruction");
     if !system.is_null() {
-        known(system, "system_instruction", &["parts", "role"])?;
+        known(system, "system_instruction", "parts role")?;
         parts(&system["parts"], "system_instruction")?;
     }
     for (place, tool) in at(optional_list(&body["tools"], "tools")?, "tools") {
         known(
             tool,
             &place,
-            &["functionDeclarations", "googleSearch", "codeExecution", "urlContext"],
+            "functionDeclarations googleSearch codeExecution urlContext",
         )?;
         let declarations = optional_list(
             field(tool, "functionDeclarations"),
@@ -105,14 +65,14 @@ fn snake(camel: &str) -> String {
     })
 }
 
-fn known(value: &Value, place: &str, fields: &[&str]) -> Checked {
+fn known(value: &Value, place: &str, fields: &str) -> Checked {
     let object = value
         .as_object()
         .ok_or_else(|| format!("Invalid JSON payload received. `{place}` must be an object"))?;
     let is_known = |key: &&String| {
         fields
-            .iter()
-            .any(|field| key.as_str() == *field || **key == snake(field))
+            .split(' ')
+            .any(|field| key.as_str() == field || **key == snake(field))
     };
     match object.keys().find(|key| !is_known(key)) {
         Some(unknown) => Err(format!(
@@ -126,15 +86,7 @@ fn function(function: &Value, place: &str) -> Checked {
     known(
         function,
         place,
-        &[
-            "name",
-            "description",
-            "parameters",
-            "parametersJsonSchema",
-            "behavior",
-            "response",
-            "responseJsonSchema",
-        ],
+        "name description parameters parametersJsonSchema behavior response responseJsonSchema",
     )?;
     name(&function["name"], &format!("{place}.name"), 64)?;
     let (parameters, json_schema) = (&function["parameters"], field(function, "parametersJsonSchema"));
@@ -144,9 +96,9 @@ fn function(function: &Value, place: &str) -> Checked {
         )),
         (false, true) => {
             let place = format!("{place}.parameters");
-            if kind(parameters) != "OBJECT" {
-                return Err(format!("{place}: schema should be of type OBJECT"));
-            }
+            refuse_if(kind(parameters) != "OBJECT", || {
+                format!("{place}: schema should be of type OBJECT")
+            })?;
             schema(parameters, &place)
         }
         _ => Ok(()),
@@ -158,22 +110,21 @@ fn kind(schema: &Value) -> String {
 }
 
 fn schema(value: &Value, place: &str) -> Checked {
-    known(value, place, &SCHEMA_FIELDS)?;
-    if !value["type"].is_null() && !value["type"].is_string() {
-        return Err(format!(
-            "Invalid value at '{place}.type': Proto field is not repeating, cannot start list."
-        ));
-    }
+    known(value, place, SCHEMA_FIELDS)?;
+    refuse_if(!value["type"].is_null() && !value["type"].is_string(), || {
+        format!("Invalid value at '{place}.type': Proto field is not repeating, cannot start list.")
+    })?;
     let properties = value["properties"].as_object();
-    if kind(value) == "OBJECT" && properties.is_none_or(serde_json::Map::is_empty) {
-        return Err(format!("{place}.properties: should be non-empty for OBJECT type"));
-    }
-    if !value["enum"].is_null() && kind(value) != "STRING" {
-        return Err(format!("{place}.enum: only allowed for STRING type"));
-    }
-    if kind(value) == "ARRAY" && value["items"].is_null() {
-        return Err(format!("{place}.items: missing field"));
-    }
+    refuse_if(
+        kind(value) == "OBJECT" && properties.is_none_or(serde_json::Map::is_empty),
+        || format!("{place}.properties: should be non-empty for OBJECT type"),
+    )?;
+    refuse_if(!value["enum"].is_null() && kind(value) != "STRING", || {
+        format!("{place}.enum: only allowed for STRING type")
+    })?;
+    refuse_if(kind(value) == "ARRAY" && value["items"].is_null(), || {
+        format!("{place}.items: missing field")
+    })?;
     // Protocol buffers do not distinguish an empty list from an absent one.
     let required = match &value["required"] {
         Value::Array(names) => names.as_slice(),
@@ -181,9 +132,10 @@ fn schema(value: &Value, place: &str) -> Checked {
     };
     for (place, required) in at(required, &format!("{place}.required")) {
         let required = text(required, &place)?;
-        if !properties.is_some_and(|properties| properties.contains_key(required)) {
-            return Err(format!("{place}: property `{required}` is not defined"));
-        }
+        refuse_if(
+            !properties.is_some_and(|properties| properties.contains_key(required)),
+            || format!("{place}: property `{required}` is not defined"),
+        )?;
     }
     for (name, property) in properties.into_iter().flatten() {
         schema(property, &format!("{place}.properties[{name}]"))?;
@@ -199,36 +151,40 @@ fn parts<'v>(value: &'v Value, place: &str) -> Checked<&'v [Value]> {
     let place = format!("{place}.parts");
     let parts = list(value, &place)?;
     for (place, part) in at(parts, &place) {
-        let mut fields = DATA_FIELDS.to_vec();
-        fields.extend(["thought", "thoughtSignature", "videoMetadata"]);
-        known(part, &place, &fields)?;
-        let data = DATA_FIELDS.iter().filter(|name| !field(part, name).is_null()).count();
-        if data != 1 {
-            return Err(format!(
-                "{place}.data: required oneof field 'data' must have one initialized field"
-            ));
-        }
+        known(
+            part,
+            &place,
+            &format!("{DATA_FIELDS} thought thoughtSignature videoMetadata"),
+        )?;
+        let data = DATA_FIELDS
+            .split(' ')
+            .filter(|name| !field(part, name).is_null())
+            .count();
+        refuse_if(data != 1, || {
+            format!("{place}.data: required oneof field 'data' must have one initialized field")
+        })?;
         // The API itself sends an empty text that only carries a signature.
         if !part["text"].is_null() && field(part, "thoughtSignature").is_null() {
             // White space counts as text: LiteLLM sends some if everything else is in a cache.
-            if text(&part["text"], &format!("{place}.text"))?.is_empty() {
-                return Err(format!("{place}.text: must be non-empty"));
-            }
+            refuse_if(text(&part["text"], &format!("{place}.text"))?.is_empty(), || {
+                format!("{place}.text: must be non-empty")
+            })?;
         }
         for (key, object) in [("functionCall", "args"), ("functionResponse", "response")] {
             let function = field(part, key);
             if function.is_null() {
                 continue;
             }
-            known(function, &format!("{place}.{}", snake(key)), &["id", "name", object])?;
+            known(
+                function,
+                &format!("{place}.{}", snake(key)),
+                &format!("id name {object}"),
+            )?;
             words(&function["name"], &format!("{place}.{}.name", snake(key)))?;
             let absent = object == "args" && function[object].is_null();
-            if !absent && !function[object].is_object() {
-                return Err(format!(
-                    "Invalid value at '{place}.{}.{object}': must be an object",
-                    snake(key)
-                ));
-            }
+            refuse_if(!absent && !function[object].is_object(), || {
+                format!("Invalid value at '{place}.{}.{object}': must be an object", snake(key))
+            })?;
         }
     }
     Ok(parts)
@@ -238,17 +194,15 @@ fn conversation(contents: &[Value], signed: &[(&ScriptedCall, String)]) -> Check
     let mut previous = "model";
     let mut asked: Vec<&Value> = Vec::new();
     for (place, content) in at(contents, "contents") {
-        known(content, &place, &["role", "parts"])?;
+        known(content, &place, "role parts")?;
         let role = match content["role"].as_str() {
             Some("user" | "function") => "user",
             Some("model") => "model",
             _ => return Err(format!("{place}: please use a valid role: user, model.")),
         };
-        if role == previous {
-            return Err(format!(
-                "{place}: roles must alternate between user and model, beginning with user"
-            ));
-        }
+        refuse_if(role == previous, || {
+            format!("{place}: roles must alternate between user and model, beginning with user")
+        })?;
         let parts = parts(&content["parts"], &place)?;
         let of = |key| -> Vec<&Value> {
             parts
@@ -258,9 +212,10 @@ fn conversation(contents: &[Value], signed: &[(&ScriptedCall, String)]) -> Check
                 .collect()
         };
         let (calls, responses) = (of("functionCall"), of("functionResponse"));
-        if role == "model" && !responses.is_empty() || role == "user" && !calls.is_empty() {
-            return Err(format!("{place}: calls belong to the model, responses to the user"));
-        }
+        refuse_if(
+            role == "model" && !responses.is_empty() || role == "user" && !calls.is_empty(),
+            || format!("{place}: calls belong to the model, responses to the user"),
+        )?;
         if role == "user" {
             answered(&asked, &responses, &place)?;
         }
@@ -274,19 +229,17 @@ fn conversation(contents: &[Value], signed: &[(&ScriptedCall, String)]) -> Check
 }
 
 fn answered(asked: &[&Value], responses: &[&Value], place: &str) -> Checked {
-    if asked.is_empty() && !responses.is_empty() {
-        return Err(format!(
-            "{place}: please ensure that function response turn comes immediately after a function call turn"
-        ));
-    }
-    if asked.len() != responses.len() {
-        return Err(format!(
+    refuse_if(asked.is_empty() && !responses.is_empty(), || {
+        format!("{place}: please ensure that function response turn comes immediately after a function call turn")
+    })?;
+    refuse_if(asked.len() != responses.len(), || {
+        format!(
             "{place}: please ensure that the number of function response parts ({}) is equal to the number of function \
              call parts of the function call turn ({})",
             responses.len(),
             asked.len()
-        ));
-    }
+        )
+    })?;
     let matches = |call: &Value, response: &Value| {
         call["name"] == response["name"] && (response["id"].is_null() || response["id"] == call["id"])
     };
@@ -325,18 +278,12 @@ fn signatures(contents: &[Value], signed: &[(&ScriptedCall, String)]) -> Checked
             continue;
         }
         let ours: Vec<&str> = back.flatten().filter(|back| back.starts_with(SIGNATURE)).collect();
-        if ours.is_empty() {
-            return Err(format!(
-                "contents: function call `{}` is missing a thought_signature",
-                sent.name
-            ));
-        }
-        if !ours.contains(&signature.as_str()) {
-            return Err(format!(
-                "contents: the thought_signature of `{}` is not valid",
-                sent.name
-            ));
-        }
+        refuse_if(ours.is_empty(), || {
+            format!("contents: function call `{}` is missing a thought_signature", sent.name)
+        })?;
+        refuse_if(!ours.contains(&signature.as_str()), || {
+            format!("contents: the thought_signature of `{}` is not valid", sent.name)
+        })?;
     }
     Ok(())
 }

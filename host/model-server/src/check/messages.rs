@@ -3,37 +3,21 @@
 use serde_json::Value;
 
 use super::super::dialect::{SIGNATURE, signature};
-use super::{Checked, at, is_word, list, name, object, optional_list, schema, text, unique, words};
+use super::{Checked, at, is_word, list, name, object, optional_list, refuse_if, schema, text, unique, words};
 
-const FIELDS: [&str; 16] = [
-    "model",
-    "max_tokens",
-    "messages",
-    "system",
-    "tools",
-    "tool_choice",
-    "stream",
-    "temperature",
-    "top_k",
-    "top_p",
-    "stop_sequences",
-    "thinking",
-    "metadata",
-    "service_tier",
-    "output_config",
-    "cache_control",
-];
+const FIELDS: &str = "model max_tokens messages system tools tool_choice stream temperature top_k top_p stop_sequences \
+    thinking metadata service_tier output_config cache_control";
 
 /// Marks for the provider's cache that one request may hold.
 const CACHE_MARKS_MAX: usize = 4;
 
 /// The first thing that is wrong with a request.
 pub(in super::super) fn check(body: &Value) -> Checked {
-    object(body, "request", &FIELDS)?;
+    object(body, "request", FIELDS)?;
     words(&body["model"], "model")?;
-    if body["max_tokens"].as_u64().is_none_or(|bound| bound == 0) {
-        return Err("max_tokens: must be a positive integer".to_owned());
-    }
+    refuse_if(body["max_tokens"].as_u64().is_none_or(|bound| bound == 0), || {
+        "max_tokens: must be a positive integer".to_owned()
+    })?;
     system(&body["system"])?;
     tools(&body["tools"])?;
     conversation(list(&body["messages"], "messages")?)?;
@@ -50,7 +34,7 @@ fn system(system: &Value) -> Checked {
         Value::Null | Value::String(_) => Ok(()),
         blocks => {
             at(blocks.as_array().map(Vec::as_slice).unwrap_or_default(), "system").try_for_each(|(place, block)| {
-                object(block, &place, &["type", "text", "cache_control", "citations"])?;
+                object(block, &place, "type text cache_control citations")?;
                 words(&block["text"], &format!("{place}.text")).map(drop)
             })
         }
@@ -60,11 +44,7 @@ fn system(system: &Value) -> Checked {
 fn tools(tools: &Value) -> Checked {
     let tools = optional_list(tools, "tools")?;
     for (place, tool) in at(tools, "tools") {
-        object(
-            tool,
-            &place,
-            &["name", "description", "input_schema", "cache_control", "type", "strict"],
-        )?;
+        object(tool, &place, "name description input_schema cache_control type strict")?;
         name(&tool["name"], &format!("{place}.name"), 128)?;
         schema(&tool["input_schema"], &format!("{place}.input_schema"))?;
     }
@@ -80,17 +60,17 @@ fn conversation(messages: &[Value]) -> Checked {
     let mut asked: Vec<&str> = Vec::new();
     let mut ever_asked: Vec<&str> = Vec::new();
     for (index, (place, message)) in at(messages, "messages").enumerate() {
-        object(message, &place, &["role", "content"])?;
+        object(message, &place, "role content")?;
         let role = text(&message["role"], &format!("{place}.role"))?;
-        if !matches!(role, "user" | "assistant") {
-            return Err(format!("{place}.role: `{role}` is neither \"user\" nor \"assistant\""));
-        }
-        if role == previous {
-            return Err(format!(
+        refuse_if(!matches!(role, "user" | "assistant"), || {
+            format!("{place}.role: `{role}` is neither \"user\" nor \"assistant\"")
+        })?;
+        refuse_if(role == previous, || {
+            format!(
                 "{place}.role: roles must alternate between \"user\" and \"assistant\", beginning with \"user\", and \
                  all results of one message belong into one"
-            ));
-        }
+            )
+        })?;
         let blocks = blocks(&message["content"], &place)?;
         if role == "user" {
             results(blocks, &asked, &place)?;
@@ -120,7 +100,7 @@ fn blocks<'v>(content: &'v Value, place: &str) -> Checked<&'v [Value]> {
     for (place, block) in at(blocks, &place) {
         match block["type"].as_str() {
             Some("text") => {
-                object(block, &place, &["type", "text", "cache_control", "citations"])?;
+                object(block, &place, "type text cache_control citations")?;
                 words(&block["text"], &format!("{place}.text"))?;
             }
             Some("tool_use") => tool_use(block, &place)?,
@@ -135,29 +115,19 @@ fn blocks<'v>(content: &'v Value, place: &str) -> Checked<&'v [Value]> {
 }
 
 fn tool_use(block: &Value, place: &str) -> Checked {
-    object(
-        block,
-        place,
-        &["type", "id", "name", "input", "cache_control", "caller"],
-    )?;
+    object(block, place, "type id name input cache_control caller")?;
     let id = text(&block["id"], &format!("{place}.id"))?;
-    if !is_word(id) {
-        return Err(format!("{place}.id: `{id}` does not match ^[a-zA-Z0-9_-]+$"));
-    }
+    refuse_if(!is_word(id), || {
+        format!("{place}.id: `{id}` does not match ^[a-zA-Z0-9_-]+$")
+    })?;
     name(&block["name"], &format!("{place}.name"), 128)?;
-    if block["input"].is_object() {
-        Ok(())
-    } else {
-        Err(format!("{place}.input: must be an object"))
-    }
+    refuse_if(!block["input"].is_object(), || {
+        format!("{place}.input: must be an object")
+    })
 }
 
 fn tool_result(block: &Value, place: &str) -> Checked {
-    object(
-        block,
-        place,
-        &["type", "tool_use_id", "content", "is_error", "cache_control"],
-    )?;
+    object(block, place, "type tool_use_id content is_error cache_control")?;
     text(&block["tool_use_id"], &format!("{place}.tool_use_id"))?;
     let inner = block["content"].as_array().map(Vec::as_slice).unwrap_or_default();
     at(inner, &format!("{place}.content"))
@@ -167,7 +137,7 @@ fn tool_result(block: &Value, place: &str) -> Checked {
 
 /// A signature that this server made must match its thinking. Others come from a script's own frames and are accepted.
 fn thinking(block: &Value, place: &str) -> Checked {
-    object(block, place, &["type", "thinking", "signature"])?;
+    object(block, place, "type thinking signature")?;
     let thinking = text(&block["thinking"], &format!("{place}.thinking"))?;
     let signed = text(&block["signature"], &format!("{place}.signature"))?;
     if signed.starts_with(SIGNATURE) && signed != signature(thinking) {
@@ -206,17 +176,15 @@ fn results(blocks: &[Value], asked: &[&str], place: &str) -> Checked {
         .iter()
         .position(|block| !is_result(&block))
         .unwrap_or(blocks.len());
-    if blocks[first_other..].iter().any(|block| is_result(&block)) {
-        Err(format!("{place}: tool_result blocks must come first"))
-    } else {
-        Ok(())
-    }
+    refuse_if(blocks[first_other..].iter().any(|block| is_result(&block)), || {
+        format!("{place}: tool_result blocks must come first")
+    })
 }
 
 fn uses<'v>(blocks: &'v [Value], place: &str) -> Checked<Vec<&'v str>> {
-    if blocks.iter().any(|block| block["type"] == "tool_result") {
-        return Err(format!("{place}: tool_result blocks can only be in user messages"));
-    }
+    refuse_if(blocks.iter().any(|block| block["type"] == "tool_result"), || {
+        format!("{place}: tool_result blocks can only be in user messages")
+    })?;
     let uses = blocks.iter().filter(|block| block["type"] == "tool_use");
     Ok(uses.filter_map(|block| block["id"].as_str()).collect())
 }
@@ -226,13 +194,9 @@ fn prefill(blocks: &[Value], is_last: bool, place: &str) -> Checked {
         .last()
         .and_then(|block| block["text"].as_str())
         .unwrap_or_default();
-    if is_last && end != end.trim_end() {
-        Err(format!(
-            "{place}: final assistant content cannot end with trailing whitespace"
-        ))
-    } else {
-        Ok(())
-    }
+    refuse_if(is_last && end != end.trim_end(), || {
+        format!("{place}: final assistant content cannot end with trailing whitespace")
+    })
 }
 
 fn cache_marks(value: &Value) -> usize {

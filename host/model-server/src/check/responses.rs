@@ -3,43 +3,24 @@
 use serde_json::Value;
 
 use super::super::dialect::{SIGNATURE, signature};
-use super::{Checked, at, list, name, object, optional_list, schema, text, unique, words};
+use super::{Checked, at, list, name, object, optional_list, refuse_if, schema, text, unique, words};
 
-const FIELDS: [&str; 19] = [
-    "model",
-    "input",
-    "instructions",
-    "stream",
-    "store",
-    "include",
-    "tools",
-    "tool_choice",
-    "parallel_tool_calls",
-    "reasoning",
-    "text",
-    "max_output_tokens",
-    "temperature",
-    "top_p",
-    "metadata",
-    "service_tier",
-    "truncation",
-    "prompt_cache_key",
-    "user",
-];
+const FIELDS: &str = "model input instructions stream store include tools tool_choice parallel_tool_calls reasoning text \
+    max_output_tokens temperature top_p metadata service_tier truncation prompt_cache_key user";
 
 /// The smallest output bound that the API takes.
 const OUTPUT_TOKENS_MIN: u64 = 16;
 
 /// The first thing that is wrong with a request.
 pub(in super::super) fn check(body: &Value) -> Checked {
-    object(body, "request", &FIELDS)?;
+    object(body, "request", FIELDS)?;
     words(&body["model"], "model")?;
-    if body["max_output_tokens"]
-        .as_u64()
-        .is_some_and(|bound| bound < OUTPUT_TOKENS_MIN)
-    {
-        return Err(format!("max_output_tokens: must be at least {OUTPUT_TOKENS_MIN}"));
-    }
+    refuse_if(
+        body["max_output_tokens"]
+            .as_u64()
+            .is_some_and(|bound| bound < OUTPUT_TOKENS_MIN),
+        || format!("max_output_tokens: must be at least {OUTPUT_TOKENS_MIN}"),
+    )?;
     tools(&body["tools"])?;
     match &body["input"] {
         Value::String(_) => Ok(()),
@@ -50,17 +31,17 @@ pub(in super::super) fn check(body: &Value) -> Checked {
 fn tools(tools: &Value) -> Checked {
     let tools = optional_list(tools, "tools")?;
     for (place, tool) in at(tools, "tools") {
-        object(tool, &place, &["type", "name", "description", "parameters", "strict"])?;
-        if tool["type"] != "function" {
-            return Err(format!("{place}.type: must be \"function\""));
-        }
+        object(tool, &place, "type name description parameters strict")?;
+        refuse_if(tool["type"] != "function", || {
+            format!("{place}.type: must be \"function\"")
+        })?;
         name(&tool["name"], &format!("{place}.name"), 64)?;
         schema(&tool["parameters"], &format!("{place}.parameters"))?;
-        if tool["strict"] != false {
-            return Err(format!(
+        refuse_if(tool["strict"] != false, || {
+            format!(
                 "{place}.strict: without `false` every property must be required, and this schema has optional ones"
-            ));
-        }
+            )
+        })?;
     }
     unique(
         tools.iter().filter_map(|tool| tool["name"].as_str()),
@@ -75,26 +56,20 @@ fn input(items: &[Value]) -> Checked {
             Some("message") | None => message(item, &place)?,
             Some("reasoning") => reasoning(item, items.get(index + 1), &place)?,
             Some("function_call") => {
-                object(
-                    item,
-                    &place,
-                    &["type", "id", "call_id", "name", "arguments", "status", "namespace"],
-                )?;
+                object(item, &place, "type id call_id name arguments status namespace")?;
                 asked.push(words(&item["call_id"], &format!("{place}.call_id"))?);
                 text(&item["name"], &format!("{place}.name"))?;
                 let arguments = text(&item["arguments"], &format!("{place}.arguments"))?;
-                if !matches!(serde_json::from_str(arguments), Ok(Value::Object(_))) {
-                    return Err(format!("{place}.arguments: must be the JSON of an object"));
-                }
+                refuse_if(!matches!(serde_json::from_str(arguments), Ok(Value::Object(_))), || {
+                    format!("{place}.arguments: must be the JSON of an object")
+                })?;
             }
             Some("function_call_output") => {
-                object(item, &place, &["type", "id", "call_id", "output", "status"])?;
+                object(item, &place, "type id call_id output status")?;
                 let id = text(&item["call_id"], &format!("{place}.call_id"))?;
-                if !asked.contains(&id) {
-                    return Err(format!(
-                        "No tool call found for function call output with call_id {id}."
-                    ));
-                }
+                refuse_if(!asked.contains(&id), || {
+                    format!("No tool call found for function call output with call_id {id}.")
+                })?;
                 text(&item["output"], &format!("{place}.output"))?;
                 answered.push(id);
             }
@@ -110,7 +85,7 @@ fn input(items: &[Value]) -> Checked {
 }
 
 fn message(item: &Value, place: &str) -> Checked {
-    object(item, place, &["type", "id", "role", "content", "status", "phase"])?;
+    object(item, place, "type id role content status phase")?;
     let kind = match text(&item["role"], &format!("{place}.role"))? {
         "assistant" => "output_text",
         "user" | "system" | "developer" => "input_text",
@@ -133,11 +108,7 @@ fn message(item: &Value, place: &str) -> Checked {
 /// Nothing is stored, so the encrypted content is all that the server knows. Content that this server made must match
 /// its summary; other content comes from a script's own frames and is accepted.
 fn reasoning(item: &Value, next: Option<&Value>, place: &str) -> Checked {
-    object(
-        item,
-        place,
-        &["type", "id", "summary", "content", "encrypted_content", "status"],
-    )?;
+    object(item, place, "type id summary content encrypted_content status")?;
     // Clients that store nothing may leave out the identifier.
     let id = match &item["id"] {
         Value::Null => "without an id",
@@ -150,15 +121,12 @@ fn reasoning(item: &Value, next: Option<&Value>, place: &str) -> Checked {
     };
     let parts = item["summary"].as_array().into_iter().flatten();
     let summary: String = parts.filter_map(|part| part["text"].as_str()).collect();
-    if encrypted.starts_with(SIGNATURE) && encrypted != signature(&summary) {
-        return Err(format!("{place}: the encrypted content could not be verified"));
-    }
+    refuse_if(
+        encrypted.starts_with(SIGNATURE) && encrypted != signature(&summary),
+        || format!("{place}: the encrypted content could not be verified"),
+    )?;
     let is_followed = next.is_some_and(|next| next["type"] != "function_call_output" && next["role"] != "user");
-    if is_followed {
-        Ok(())
-    } else {
-        Err(format!(
-            "Item '{id}' of type 'reasoning' was provided without its required following item."
-        ))
-    }
+    refuse_if(!is_followed, || {
+        format!("Item '{id}' of type 'reasoning' was provided without its required following item.")
+    })
 }
