@@ -1,7 +1,7 @@
-//! Facts about a model that its refusals and answers have shown. Later requests are adapted to them.
+//! Facts about a model, learned from its refusals and answers. Later requests are adapted to them.
 //!
-//! An option that a model refuses is mapped to the nearest one that it may take, and at last left out. The facts are stored
-//! in the home for each model and address, so that the next session is not refused again.
+//! An option that a model refuses is replaced by the nearest one that it may accept, and finally left out. The facts
+//! are stored in the home for each model and address, so that the next session is not refused again.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::failure::{Failure, RefusedOption};
 use tool_config::{Effort, Reasoning, RequestOptions};
 
-/// Days for which something learned counts: vendors change what their models take.
+/// Days for which a learned fact is valid: vendors change what their models accept.
 const LEARNED_DAYS: i64 = 30;
 
-/// Most models that are stored. A user works with a dozen.
+/// Most models that are stored. A user works with about a dozen.
 const LEARNED_MODELS_MAX: usize = 200;
 
 const NO_TEMPERATURE: &str = "The model takes no `temperature`: it was left out.";
@@ -29,9 +29,9 @@ const NO_REASONING: &str = "The model takes no `reasoning_effort` and no `thinki
 /// A change of the requests after a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Adaptation {
-    /// The answer does not get worse by it.
+    /// The answer does not get worse because of the change.
     Silent,
-    /// The user should know, in this sentence.
+    /// The user should be told, with this sentence.
     Announced(&'static str),
 }
 
@@ -42,20 +42,20 @@ impl Adaptation {
     }
 }
 
-/// The options of a model's requests, with what was learned about it.
+/// The options of a model's requests, with the learned facts.
 #[derive(Debug, Default)]
 pub(super) struct Learned {
     options: RequestOptions,
     facts: Mutex<Facts>,
-    /// True while an answer has confirmed facts that are not on the disk yet.
+    /// True if an answer has confirmed facts that are not on the disk yet.
     is_new: AtomicBool,
 }
 
-/// What was learned, as it is on the disk.
+/// The learned facts, as they are stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Facts {
-    /// Time until which they count, in seconds since 1970.
+    /// Time until which the facts are valid, in seconds since 1970.
     until: i64,
     no_temperature: bool,
     /// Number of times that the option for reasoning was replaced by [`nearest`].
@@ -82,7 +82,7 @@ impl Learned {
         }
     }
 
-    /// The user's options as the model takes them.
+    /// The user's options, adapted to the model.
     pub(super) fn options(&self) -> RequestOptions {
         let mut options = self.options.clone();
         let facts = self.facts();
@@ -95,7 +95,7 @@ impl Learned {
         options
     }
 
-    /// Replaces or leaves out the option that a failure names; none where it names none that was sent.
+    /// Replaces or removes the option that a failure names. `None` if it names none that was sent.
     pub(super) fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
         let sent = self.options();
         match failure.refused_option? {
@@ -116,7 +116,7 @@ impl Learned {
         }
     }
 
-    /// Tokens of the context, where an error or the list of a vendor has named them.
+    /// Tokens of the context, if an error or a vendor's list has named them.
     pub(super) fn context_tokens(&self) -> Option<u64> {
         Some(self.facts().context_tokens).filter(|tokens| *tokens > 0)
     }
@@ -149,7 +149,7 @@ impl Learned {
         self.is_new.swap(false, Ordering::Relaxed)
     }
 
-    /// The facts known now, without a date of expiry.
+    /// The facts known now, without an expiry time.
     pub(super) fn facts(&self) -> Facts {
         *self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -202,7 +202,8 @@ impl Learned {
         }
     }
 
-    /// Key of the facts in the file. It names the configured reasoning, because steps away from it hold for no other.
+    /// Key of the facts in the file. It contains the configured reasoning, because the adaptations started from it and
+    /// are wrong for another.
     fn key(&self, tag: &str) -> String {
         match self.options.reasoning {
             None => tag.to_owned(),
@@ -212,7 +213,7 @@ impl Learned {
     }
 }
 
-/// The option to try in place of a refused one; none where there is none nearer than the model's own default.
+/// The option to try instead of a refused one. `None` if the model's own default is nearer than any other.
 fn nearest(refused: Reasoning) -> Option<Reasoning> {
     match refused {
         Reasoning::Budget(0) | Reasoning::Effort(Effort::None | Effort::Minimal) => {
@@ -231,7 +232,7 @@ fn read(file: &Path, now: i64) -> BTreeMap<String, Facts> {
     all
 }
 
-/// Replaces the file as a whole: two sessions may write at once, and the last one wins.
+/// Replaces the file as a whole. If two sessions write at once, the last one wins.
 fn write(file: &Path, all: &BTreeMap<String, Facts>) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;

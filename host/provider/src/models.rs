@@ -16,7 +16,7 @@ use tool_core::api::Problem;
 
 pub use cache::ModelCache;
 
-/// Reading the model list: it is shown beside something else and must not make the user wait.
+/// Longest wait for the model list. It is shown beside something else, which must not wait for it.
 const PROVIDER_MODELS_SECONDS_MAX: u64 = 2;
 
 /// Asks the provider for its models, for at most 2 seconds. Identifiers come in the provider's order, without
@@ -25,7 +25,7 @@ pub async fn models(settings: &ProviderSettings) -> Result<Vec<String>, Problem>
     models_with(settings, &Options::default()).await
 }
 
-/// Like [`models()`], by way of a proxy where the options name one.
+/// Like [`models()`], through a proxy if the options name one.
 pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Result<Vec<String>, Problem> {
     if settings.api == Api::Analyst {
         return Ok(vec![settings.model.clone()]);
@@ -33,8 +33,8 @@ pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Resu
     listed(&over_http(settings, options)?).await
 }
 
-/// Asks the provider for its models as [`models_with`] does, with what its list says about each. The newest come first
-/// where the list says when they appeared; models that are by their names not for conversations are left out.
+/// Asks the provider for its models as [`models_with`] does, with what its list says about each. If the list has dates,
+/// the newest models come first. Models whose names show that they are not for conversations are left out.
 pub async fn describe_models(settings: &ProviderSettings, options: &Options) -> Result<Vec<ListedModel>, Problem> {
     if settings.api == Api::Analyst {
         let id = settings.model.clone();
@@ -49,7 +49,7 @@ pub async fn describe_models(settings: &ProviderSettings, options: &Options) -> 
     Ok(models)
 }
 
-/// Parts of the names of models that make no conversations; vendors list them among the others.
+/// Parts of the names of models that cannot hold conversations. Vendors list them among the others.
 const OTHER_PURPOSES: [&str; 16] = [
     "embed",
     "tts",
@@ -77,9 +77,9 @@ fn is_for_another_purpose(id: &str) -> bool {
 /// The models that a provider's server offers, and whether the kernel names the user that runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerReport {
-    /// See [`models`]; absent where the server has no list.
+    /// See [`models`]. `None` if the server has no list.
     pub models: Option<Vec<String>>,
-    /// True where the server is on this machine and the kernel does not tell which user receives the data for it.
+    /// True if the server is on this machine and the kernel does not tell which user receives the data for it.
     pub receiver_is_unknown: bool,
 }
 
@@ -88,7 +88,7 @@ pub async fn inspect_server(settings: &ProviderSettings, options: &Options) -> R
     let provider = over_http(settings, options)?;
     let models = match ask_list(&provider).await {
         Ok(body) => Some(identifiers(&body)),
-        // Some gateways serve requests alone.
+        // Some gateways serve only requests and have no list.
         Err(failure) if failure.class == Class::NotAServer && matches!(failure.status, Some(404 | 405 | 501)) => None,
         Err(failure) => return Err(failure.problem(settings, 0)),
     };
@@ -109,7 +109,7 @@ async fn fetch_list(provider: &HttpProvider) -> Result<String, Problem> {
     body.map_err(|failure| failure.problem(&provider.settings(), 0))
 }
 
-/// A server that has no list is not asked. One that repeats what it was sent is read without the user's keys.
+/// A server without a list is not asked. One that repeats what it was sent is asked without the user's keys.
 async fn ask_list(provider: &HttpProvider) -> Result<String, Failure> {
     if !provider.settings().quirks.has_model_list {
         return Ok(String::new());

@@ -15,9 +15,10 @@ use tool_core::api::{ErrorKind, Problem, ProviderName};
 pub struct LargerModel {
     /// Its name.
     pub name: String,
-    /// Tokens of its context: the smallest in which the model gets every skill in full, because the memory grows with it.
+    /// Tokens of its context: the smallest in which the model gets every skill in full, because memory use grows with
+    /// it.
     pub tokens: u64,
-    /// The server has a model of this name already: it is used as it is.
+    /// True if the server already has a model of this name, which is then used unchanged.
     pub is_there: bool,
 }
 
@@ -39,7 +40,7 @@ pub async fn find_larger_model(settings: &ProviderSettings, options: &Options, l
     Some(LargerModel { name, tokens, is_there })
 }
 
-/// What the server says of one of its models; none where it has no such model.
+/// What the server tells about one of its models. `None` if it has no such model.
 async fn show(settings: &ProviderSettings, options: &Options, model: &str) -> Option<Value> {
     let url = format!("{}/api/show", origin(&settings.url)?);
     let bound = limits::seconds(PROVIDER_CONTEXT_SECONDS_MAX);
@@ -47,7 +48,7 @@ async fn show(settings: &ProviderSettings, options: &Options, model: &str) -> Op
     server.post_json(&url, &json!({"model": model}), bound).await
 }
 
-/// Makes the model, unless the server has one of its name. It shares the weights of the configured one.
+/// Creates the model, unless the server has one of its name. It shares the weights of the configured model.
 pub async fn create_larger_model(
     settings: &ProviderSettings,
     options: &Options,

@@ -1,7 +1,8 @@
-//! Capabilities of the enabled provider, found out by a few tiny turns, and workarounds for those that it lacks.
+//! Finds out the capabilities of the enabled provider with a few tiny turns, and names workarounds for those that it
+//! lacks.
 //!
-//! Nothing here runs a tool: the calls that the model makes are looked at and forgotten. Each check is bounded in time,
-//! and a server that cannot answer at all is asked once, not once a check.
+//! Nothing here runs a tool: the model's calls are inspected and dropped. Each check is bounded in time, and a server
+//! that cannot answer at all is asked once instead of once for each check.
 
 mod remarks;
 
@@ -28,8 +29,8 @@ use crate::limits::{self, CONTEXT_TOKENS};
 use tool_config::{Api, ProviderSettings};
 use tool_core::api::ProviderName;
 
-/// Output tokens of one answer to a probe: a sentence, or two calls, and some hundred for models that think first. A small
-/// model on a processor writes as many within `PROBE_CHECK_SECONDS_MAX`.
+/// Most output tokens of one answer to a probe: a sentence or two calls, and some hundred tokens for models that think
+/// first. A small model on a CPU writes as many within `PROBE_CHECK_SECONDS_MAX`.
 const PROBE_OUTPUT_TOKENS: u32 = 1000;
 
 /// One check of a probe. The first may have to wait until a large local model is loaded.
@@ -38,7 +39,7 @@ const PROBE_CHECK_SECONDS_MAX: u64 = 120;
 /// Results of a probe.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProbeReport {
-    /// One entry a check, always the same six in the same order.
+    /// One entry for each check, always the same six in the same order.
     pub checks: Vec<ProbeCheck>,
 }
 
@@ -49,7 +50,7 @@ pub struct ProbeCheck {
     pub name: &'static str,
     /// Outcome of the check.
     pub verdict: ProbeVerdict,
-    /// Observation, workaround or cause of the failure; no sentence, no key.
+    /// Observation, workaround or cause of the failure. It is not a sentence and contains no key.
     pub detail: String,
 }
 
@@ -57,11 +58,11 @@ pub struct ProbeCheck {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeVerdict {
-    /// As the wire has it.
+    /// The capability works as the wire specifies.
     Works,
-    /// Not as the wire has it, and made good for.
+    /// The capability differs from the wire, but a workaround compensates.
     WorkedAround,
-    /// Not at all.
+    /// The capability is missing.
     Fails,
 }
 
@@ -72,8 +73,8 @@ const TURNS: [&str; 4] = ["streaming", "one tool", "parallel tools", "empty argu
 const CONTEXT: &str = "context size";
 const MODELS: &str = "models";
 
-/// Sends tiny turns to the provider, in the caller's own process. Takes seconds; with a model that must be loaded
-/// first, minutes.
+/// Sends tiny turns to the provider, in the caller's own process. Takes seconds, or minutes if a model must be loaded
+/// first.
 pub async fn probe(settings: &ProviderSettings, options: &Options) -> ProbeReport {
     if settings.api == Api::Analyst {
         return all_alike(Works, "the embedded analyst answers without a server");
@@ -123,7 +124,7 @@ struct Prober {
 struct ProbeAnswer {
     events: Vec<ProviderEvent>,
     frames: Vec<Frame>,
-    /// Why there is none, or only half of one.
+    /// Why there is no answer, or only half of one.
     failure: Option<String>,
 }
 
@@ -156,7 +157,7 @@ impl ProbeAnswer {
 }
 
 impl Prober {
-    /// Also returns false where the model sent no part of an answer: asking it more would be as useless.
+    /// Also returns false if the model sent no part of an answer: more questions would be useless.
     async fn streaming(&self) -> (ProbeCheck, bool) {
         let answer = self
             .ask("Count from one to ten, in words, separated by commas.", &[])
@@ -238,7 +239,7 @@ impl Prober {
         }
     }
 
-    /// `fallback` is the verdict on what can be done without, provided that the server answers at all.
+    /// `fallback` is the verdict if the capability is missing and the server answers at all.
     async fn context_size(&self, fallback: ProbeVerdict) -> ProbeCheck {
         let unknown = format!("{CONTEXT_TOKENS} tokens are assumed");
         match self.provider.context_tokens().await {
@@ -343,7 +344,7 @@ fn judged(name: &'static str, seen: String, remarks: &[&str]) -> ProbeCheck {
     }
 }
 
-/// Why an answer is no call of the tool that was asked for.
+/// Why an answer is not a call of the requested tool.
 fn objection(answer: &ProbeAnswer, tool: &str, settings: &ProviderSettings) -> Option<String> {
     if let Some(failure) = &answer.failure {
         return Some(failure.clone());

@@ -1,7 +1,7 @@
 //! Streams as servers of the four wires send them, each read whole and cut at every byte.
 //!
-//! The recordings lie beside this file, one folder a wire; identifiers and signatures are made up. What comes of each
-//! is a snapshot, so that a change in what the loop gets is seen.
+//! The recordings are beside this file, in one folder for each wire. Identifiers and signatures are made up. The result
+//! of each is a snapshot, so that a change in the events is noticed.
 
 use std::fmt::Write as _;
 use std::thread;
@@ -331,7 +331,7 @@ fn providers_every_byte_split_gives_the_same_events() {
     }
 }
 
-/// A stream that ends anywhere before its end is never taken for a whole one, and none of its calls runs.
+/// A stream that ends early is never taken for a whole one, and none of its calls runs.
 #[test]
 fn sse_3_a_recording_that_breaks_off_anywhere_is_an_error_and_no_call_runs() {
     for recording in RECORDINGS {
@@ -339,7 +339,7 @@ fn sse_3_a_recording_that_breaks_off_anywhere_is_an_error_and_no_call_runs() {
         for end in 0..recording.bytes.len() {
             let part = read(recording, &[&recording.bytes[..end]]);
             if part.1.is_ok() {
-                // All that decides the round has come; only a count or an end mark is missing.
+                // Everything that decides the round has come; only a count or an end mark is missing.
                 let decided = |(events, _): &Decoded| {
                     let kept = events.iter().filter(|event| !matches!(event, ProviderEvent::Usage(_)));
                     kept.cloned().collect::<Vec<_>>()

@@ -1,5 +1,5 @@
-//! Unusual traits of the frames of an answer that was read all the same. Pure: it looks at what the decoders quietly
-//! put right.
+//! Notes unusual traits in the frames of an answer that was read in spite of them. Pure: it inspects what the decoders
+//! silently correct.
 
 use std::collections::HashSet;
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::sse::Frame;
 use tool_config::Api;
 
-/// For calls that were read out of text, because the configuration allows it.
+/// For calls that were read from text, because the configuration allows it.
 pub(super) const PRINTED: &str = "the model prints its calls as text; they are read out of it (`text_calls`)";
 
-/// The remarks on how an answer came, in no words of the server's.
+/// The remarks about an answer, in our own words only.
 pub(super) fn of_stream(api: Api, frames: &[Frame]) -> Vec<&'static str> {
     let chunks = chunks(frames);
     let whole = match api {
@@ -32,8 +32,8 @@ pub(super) fn of_stream(api: Api, frames: &[Frame]) -> Vec<&'static str> {
     said
 }
 
-/// The remarks on the calls of an answer. Calls of generateContent come whole, and without identifiers by right; those of
-/// the Responses API come in items of their own.
+/// The remarks about the calls of an answer. Calls of generateContent come whole and may lack identifiers; those of the
+/// Responses API come in their own items.
 pub(super) fn of_calls(api: Api, frames: &[Frame]) -> Vec<&'static str> {
     let chunks = chunks(frames);
     match api {
