@@ -1,8 +1,8 @@
 //! The Chat Completions wire: `local`, `router`, and `hosted` with `api = "chat"`.
 //!
-//! A request becomes JSON, the frames of the answer become events. Everything that servers of this wire do in their own
-//! way is settled here, so that the loop sees one form: calls come out whole and only after a proper end, thinking is
-//! separate from text, and a truncated answer is marked as such. No sockets, no time.
+//! A request becomes JSON, and the frames of the answer become events. The differences between servers of this wire are
+//! settled here, so that the loop sees one form: calls come out whole and only after a proper end, thinking is separate
+//! from text, and a truncated answer is marked as such. It uses no sockets and no time.
 
 mod calls;
 mod described;
@@ -305,7 +305,7 @@ enum Finish {
 struct ChatDecoder<'a> {
     request: ModelRequest<'a>,
     text_calls: bool,
-    /// True where the model can call tools by text alone.
+    /// True if the model can call tools only by text.
     describes_tools: bool,
     begins_within_thinking: Arc<AtomicBool>,
     text: TextSorter,
@@ -363,7 +363,7 @@ impl<'a> ChatDecoder<'a> {
         let usage = usage.or_else(|| read_timings(chunk.get("timings")?));
         self.usage = usage.or(self.usage);
         let choices = chunk.get("choices").and_then(Value::as_array).into_iter().flatten();
-        // One answer was asked for; a server that gives several is read as far as that.
+        // We asked for one answer; of a server that gives several, only the first is read.
         for choice in choices.filter(|choice| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0) {
             // A server that ignores `stream` answers with one `message`.
             if let Some(delta) = choice.get("delta").or_else(|| choice.get("message")) {
@@ -430,7 +430,7 @@ impl<'a> ChatDecoder<'a> {
 
         let details = delta.get("reasoning_details").and_then(Value::as_array);
         let details = details.map(Vec::as_slice).unwrap_or_default();
-        // One chunk may hold one thought in more than one field; it is shown once.
+        // One chunk may repeat a thought in several fields; it is shown once.
         let shown = field("reasoning_content").or(field("reasoning")).map(str::to_owned);
         let shown = shown.or_else(|| {
             let texts = details
@@ -446,7 +446,7 @@ impl<'a> ChatDecoder<'a> {
         details.iter().for_each(|detail| self.keep_detail(detail));
     }
 
-    /// Details come in pieces of one block; the block goes back as a whole, its fields as they came.
+    /// Details come in pieces of one block. The block goes back as a whole, with its fields unchanged.
     fn keep_detail(&mut self, detail: &Value) {
         let is_joined = self
             .reasoning_details
@@ -498,7 +498,7 @@ impl<'a> ChatDecoder<'a> {
         }
     }
 
-    /// Calls that were printed as text, where they count; else the sign that the model needs a hint.
+    /// Calls that were printed as text, if they count; otherwise the sign that the model needs a hint.
     fn printed(&self, held: &str) -> Printed {
         let calls = printed_calls(held, self.request.tools);
         if calls.is_empty() {
@@ -576,7 +576,8 @@ impl Decoder for ChatDecoder<'_> {
         if is_error {
             let failure = Failure::from_value(None, &chunk);
             if failure.class == Class::MalformedCall && self.spoke {
-                // The text before it is out, so that nothing is tried again; the loop tells the model about its call.
+                // The text before it was already sent on, so nothing is tried again; the loop tells the model about its
+                // call.
                 self.broken_call = Some(failure.said);
                 self.finish = Some(Finish::Stop);
                 self.done_mark = true;
@@ -683,7 +684,7 @@ fn native_call_seen(messages: &[Message]) -> bool {
     calls_of(messages).any(|call| !call.id.starts_with(PRINTED_ID))
 }
 
-/// Every text that the model may merely quote.
+/// Every text that the model may be quoting.
 fn texts_from_elsewhere(messages: &[Message]) -> impl Iterator<Item = &str> {
     messages.iter().flat_map(|message| match message {
         Message::User { text } => vec![text.as_str()],
@@ -692,13 +693,13 @@ fn texts_from_elsewhere(messages: &[Message]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Adds a piece of a reasoning block to what there is of it. False, and nothing is changed, where they are two blocks.
+/// Adds a piece to a reasoning block. Returns false and changes nothing if the two belong to different blocks.
 fn join_details(left: &mut Value, right: &Value) -> bool {
     const GROWING: [&str; 3] = ["text", "summary", "data"];
     let (Some(left), Some(right)) = (left.as_object_mut(), right.as_object()) else {
         return false;
     };
-    // Only a stream numbers its pieces; a list without numbers is whole.
+    // Only a stream numbers its pieces; a list without numbers is complete.
     if !left.contains_key("index") || right.get("index") != left.get("index") || left.get("type") != right.get("type") {
         return false;
     }

@@ -1,8 +1,8 @@
 //! The generateContent wire: `hosted` with `api = "generate-content"`.
 //!
-//! Content is a list of parts; calls come whole, and often without an identifier. The parts of an answer that asked for
-//! tools go back as they came, each with the thought signature it came with, because the wire refuses a call without
-//! its own. No sockets, no time.
+//! Content is a list of parts. Calls come whole, and often without an identifier. The parts of an answer that asked for
+//! tools go back unchanged, each with its thought signature, because the wire refuses a call without its signature. It
+//! uses no sockets and no time.
 
 mod plain;
 mod request;
@@ -38,7 +38,7 @@ impl GenerateContentWire {
 
 impl Wire for GenerateContentWire {
     fn path(&self) -> String {
-        // The vendor's own list names its models with the prefix.
+        // The vendor's own list names its models with this prefix.
         let model = self.model.trim_start_matches("models/");
         format!("/v1beta/models/{}:streamGenerateContent?alt=sse", path_segment(model))
     }
@@ -67,7 +67,7 @@ impl Wire for GenerateContentWire {
         &self.learned
     }
 
-    /// A model that does not think refuses to show it.
+    /// A model that does not think refuses to show its thinking.
     fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
         let said = failure.said.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
@@ -86,7 +86,7 @@ impl Wire for GenerateContentWire {
     }
 }
 
-/// A model's name as it may stand in a path: no name leads to another one's.
+/// A model's name, escaped for a path so that no name can lead to another path.
 fn path_segment(name: &str) -> String {
     tool_core::text::percent_encode(name, "-_.@")
 }
@@ -96,9 +96,9 @@ fn path_segment(name: &str) -> String {
 enum Finish {
     Stop,
     Length,
-    /// A filter of the vendor's, by its name.
+    /// One of the vendor's filters, by its name.
     Filtered(String),
-    /// The model wrote a call that even the vendor could not read.
+    /// The model wrote a call that even the vendor could not parse.
     BrokenCall(String),
 }
 
@@ -119,7 +119,7 @@ struct GenerateContentDecoder<'a> {
 }
 
 struct FunctionCall {
-    /// Empty where the server gave none.
+    /// Empty if the server gave none.
     id: String,
     name: String,
     arguments: String,
@@ -161,7 +161,7 @@ impl<'a> GenerateContentDecoder<'a> {
         Ok(())
     }
 
-    /// Like [`Self::chunk`], for the usual chunk.
+    /// Like [`Self::chunk`], for the most common chunk.
     fn plain(&mut self, chunk: &Chunk<'_>, events: &mut Vec<ProviderEvent>) {
         let text = chunk.text();
         self.take_usage(&chunk.usage_metadata);
@@ -200,8 +200,8 @@ impl<'a> GenerateContentDecoder<'a> {
         Ok(())
     }
 
-    /// Keeps a part for its way back. A signature belongs to the part that it came with, so only plain pieces of text
-    /// are joined; thinking without a signature is for the reader alone.
+    /// Keeps a part that goes back. A signature belongs to the part that it came with, so only plain pieces of text are
+    /// joined. Thinking without a signature is only for the reader.
     fn keep(&mut self, part: &Value) {
         let signed = part.get("thoughtSignature").is_some();
         let text = part["text"].as_str();
@@ -227,7 +227,7 @@ impl<'a> GenerateContentDecoder<'a> {
         }
     }
 
-    /// Counts come with every chunk and grow; a later one may leave out what an earlier one had.
+    /// Counts come with every chunk and grow. A later chunk may omit a count that an earlier one had.
     fn take_usage(&mut self, usage: &Value) {
         let number = |key: &str| usage.get(key).and_then(count);
         if !usage.is_object() {
@@ -262,12 +262,12 @@ impl<'a> GenerateContentDecoder<'a> {
     }
 }
 
-/// True for a part that is a text and nothing else.
+/// True for a part that has only text.
 fn is_plain(part: &Value) -> bool {
     part.as_object().is_some_and(|fields| fields.len() == 1) && part["text"].is_string()
 }
 
-/// Maps a finish reason. An unknown one is no proper end: all that were added so far name failures.
+/// Maps a finish reason. An unknown one counts as a failure, because all that were added so far name failures.
 fn finish(reason: &str, message: &str) -> Result<Finish, Failure> {
     let said = || match message {
         "" => reason.to_owned(),
@@ -338,7 +338,7 @@ impl Decoder for GenerateContentDecoder<'_> {
                 StopReason::ToolUse
             }
             Finish::Length => {
-                // Calls of an answer that was cut off are not whole.
+                // Calls of a truncated answer may be incomplete.
                 let names = calls
                     .into_iter()
                     .map(|ToolCall { name, arguments, .. }| ProviderEvent::CutOffCall { name, arguments });
@@ -369,7 +369,7 @@ impl Decoder for GenerateContentDecoder<'_> {
 
     fn progress(&self) -> Progress {
         match self.finish {
-            // There is no end mark; the counts come with the last chunk or right after.
+            // There is no end mark. The counts come with the last chunk or right after it.
             Some(_) => Progress::Closing,
             None => Progress::Open,
         }

@@ -1,7 +1,7 @@
 //! The Messages wire: `hosted` by default.
 //!
-//! Content comes in numbered blocks; they go back in the next request as they came, thinking and its signatures byte
-//! for byte. The parts of a request that stay the same are marked for the provider's cache. No sockets, no time.
+//! Content comes in numbered blocks. They go back unchanged in the next request, thinking and its signatures byte for
+//! byte. The parts of a request that stay the same are marked for the provider's cache. It uses no sockets and no time.
 
 mod plain;
 
@@ -21,8 +21,8 @@ use super::{LabelMark, Message, ModelRequest, ProviderEvent, StopReason, ToolCal
 use crate::failure::PROVIDER_CALLS_MAX;
 use tool_config::ProviderSettings;
 
-/// Output tokens of one request on the Messages wire, where the user sets none: the wire demands a number. Every
-/// current model takes it; an older one names its own maximum, which then counts.
+/// Most output tokens of one request if the user sets no bound, because the wire requires a number. Every current model
+/// accepts it; an older one names its own maximum, which is then used.
 const MESSAGES_OUTPUT_TOKENS: u32 = 32_000;
 
 /// The version of the wire that this module speaks.
@@ -32,9 +32,9 @@ const VERSION: &str = "2023-06-01";
 pub(super) struct MessagesWire {
     model: String,
     learned: Arc<Learned>,
-    /// False once the model has refused to decide by itself how much it thinks.
+    /// False once the model has refused to choose by itself how much it thinks.
     is_adaptive: AtomicBool,
-    /// The most output tokens that the model takes, as far as it has said.
+    /// The most output tokens that the model accepts, if it has named them.
     output_tokens: AtomicU32,
 }
 
@@ -103,7 +103,7 @@ impl Wire for MessagesWire {
         if says("thinking") && says("display") {
             return Adaptation::silent(self.learned.learn(|facts| facts.hides_thinking = true));
         }
-        // Where it refuses another form, it names this one as what to use.
+        // A refusal of another form names this one as the alternative.
         if says("adaptive") && !says("thinking.type.enabled") && !says("thinking.type.disabled") {
             return Adaptation::silent(self.is_adaptive.swap(false, Ordering::Relaxed));
         }
@@ -117,7 +117,7 @@ impl Wire for MessagesWire {
     }
 }
 
-/// At most four marks are allowed: one each for tools and instructions, two for the conversation.
+/// The API allows at most four marks: one each for tools and instructions, and two for the conversation.
 fn cache_until(block: &mut Value) {
     block["cache_control"] = json!({"type": "ephemeral"});
 }
@@ -178,7 +178,7 @@ fn messages(messages: &[Message], mark: LabelMark) -> Value {
     if let Some(("assistant", blocks)) = turns.last_mut().map(|(role, blocks)| (*role, blocks)) {
         trim_end(blocks);
     }
-    // The end of this request is the beginning of the next; the one before is found from there.
+    // The end of this request is a prefix of the next one, which finds it through its own second mark.
     let from_user = turns.iter_mut().rev().filter(|(role, _)| *role == "user").take(2);
     from_user
         .filter_map(|(_, blocks)| blocks.last_mut())
@@ -189,7 +189,7 @@ fn messages(messages: &[Message], mark: LabelMark) -> Value {
     turns.collect()
 }
 
-/// Trims the end of the text that the model is to continue: the wire refuses white space there.
+/// Trims the end of the text that the model has to continue: the wire refuses white space there.
 fn trim_end(blocks: &mut Vec<Value>) {
     let Some(text) = blocks
         .last()
@@ -215,7 +215,7 @@ fn text_block(text: &str) -> Vec<Value> {
     }
 }
 
-/// The blocks as they came, where they did; else what the conversation says.
+/// The blocks as they came, if they are known; otherwise blocks made from the conversation.
 fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Vec<Value> {
     if let Some(blocks) = opaque["content"].as_array() {
         return blocks.clone();
@@ -236,7 +236,7 @@ pub(super) fn has_thinking(opaque: &Value) -> bool {
     })
 }
 
-/// The wire takes back nothing but an object, whatever the model wrote; the tool's answer says what was wrong.
+/// The wire takes back only an object, whatever the model wrote. The tool's error result says what was wrong.
 fn object_or_empty(input: Value) -> Value {
     if input.is_object() { input } else { json!({}) }
 }
@@ -245,9 +245,9 @@ fn object_or_empty(input: Value) -> Value {
 struct MessagesDecoder<'a> {
     request: ModelRequest<'a>,
     learned: Arc<Learned>,
-    /// In the order in which they began.
+    /// The blocks in the order in which they began.
     blocks: Vec<Block>,
-    /// Position in `blocks` by block index; a proxy may use an index again once its block has ended.
+    /// Position in `blocks` for each block index. A proxy may reuse an index after its block has ended.
     at: BTreeMap<u64, usize>,
     /// Tool calls among the blocks.
     calls: usize,
@@ -264,7 +264,7 @@ struct MessagesDecoder<'a> {
     kept_bytes: usize,
 }
 
-/// A block as it goes back, and its arguments as far as they came.
+/// A block that goes back, and its arguments so far.
 #[derive(Debug, Default)]
 struct Block {
     value: Value,
@@ -281,7 +281,7 @@ impl Block {
     }
 
     fn append(&mut self, key: &str, more: &str) {
-        // In place: a text that is copied with each of its pieces costs the square of its length.
+        // Appends in place: copying the text with each piece would take quadratic time.
         match &mut self.value[key] {
             Value::String(text) => text.push_str(more),
             other => *other = more.into(),
@@ -289,7 +289,7 @@ impl Block {
     }
 
     fn arguments(&self) -> String {
-        // If no piece came, the input stands in the block's start; mostly it is `{}`.
+        // If no piece came, the input is in the block's start; mostly it is `{}`.
         match self.arguments.trim() {
             "" => object_or_empty(self.value["input"].clone()).to_string(),
             _ => self.arguments.clone(),
@@ -304,7 +304,7 @@ impl Block {
         }
     }
 
-    /// Block that goes back: none for an empty text, which the wire refuses.
+    /// The block that goes back; `None` for an empty text, which the wire refuses.
     fn into_value(mut self) -> Option<Value> {
         if self.is("text") && self.text("text").trim().is_empty() {
             return None;
@@ -337,7 +337,7 @@ impl<'a> MessagesDecoder<'a> {
         }
     }
 
-    /// Counts are cumulative: a later one replaces an earlier one, and one that is left out or null changes nothing.
+    /// Counts are cumulative: a later one replaces an earlier one, and a missing or null one changes nothing.
     fn usage(&mut self, usage: &Value) {
         let set = |field: &mut u64, key: &str| *field = usage.get(key).and_then(count).unwrap_or(*field);
         self.counted |= usage.is_object();
@@ -353,7 +353,7 @@ impl<'a> MessagesDecoder<'a> {
         events.extend(text("text").map(ProviderEvent::Text));
         self.at.insert(index, self.blocks.len());
         self.blocks.push(Block {
-            // Only an object can grow.
+            // Later pieces add fields, which only an object can take.
             value: if value.is_object() { value.clone() } else { json!({}) },
             arguments: String::new(),
         });
@@ -394,7 +394,7 @@ impl<'a> MessagesDecoder<'a> {
         })
     }
 
-    /// Like [`Self::delta`], for the usual piece.
+    /// Like [`Self::delta`], for the most common event.
     fn piece(&mut self, piece: &TextDelta<'_>, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
         self.block(piece.index)?.append("text", piece.text());
         self.output_bytes += piece.text().len();
@@ -415,7 +415,7 @@ impl<'a> MessagesDecoder<'a> {
         Ok(())
     }
 
-    /// Gives every call an identifier that the wire takes back, in the call and in the block that goes back.
+    /// Gives every call an identifier that the wire takes back, both in the call and in the block that goes back.
     fn settle_ids(&mut self) {
         let (mut used, round) = (ids::used(self.request.messages), self.request.messages.len());
         let calls = self.blocks.iter_mut().filter(|block| block.is("tool_use"));
@@ -532,7 +532,7 @@ impl Decoder for MessagesDecoder<'_> {
         if reason == StopReason::ToolUse {
             events.extend(calls.into_iter().map(ProviderEvent::ToolCall));
         } else {
-            // Calls of an answer that was cut off, refused or paused are not whole.
+            // Calls of a truncated, refused or paused answer may be incomplete.
             events.extend(
                 calls
                     .into_iter()

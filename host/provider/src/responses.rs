@@ -1,7 +1,7 @@
 //! The Responses wire: `hosted` with `api = "responses"`.
 //!
-//! Stateless: the server stores nothing, and reasoning travels encrypted. An answer is a list of items; they go back
-//! whole and in order, as their `response.output_item.done` events gave them. No sockets, no time.
+//! It is stateless: the server stores nothing, and reasoning travels encrypted. An answer is a list of items. They go
+//! back whole and in order, as their `response.output_item.done` events gave them. It uses no sockets and no time.
 
 mod request;
 
@@ -20,11 +20,11 @@ use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, shape
 use crate::failure::PROVIDER_CALLS_MAX;
 use tool_config::ProviderSettings;
 
-/// The wire, bound to a model, with what was learned about it so far.
+/// The wire, bound to a model, with the facts learned about it so far.
 pub(super) struct ResponsesWire {
     model: String,
     learned: Arc<Learned>,
-    /// False once the model has refused encrypted reasoning: it does not reason.
+    /// False once the model has refused encrypted reasoning, because it does not reason.
     encrypted_reasoning: AtomicBool,
     /// False once the server has refused summaries of the reasoning.
     summaries: AtomicBool,
@@ -92,7 +92,8 @@ impl Wire for ResponsesWire {
         if says(&["prompt_cache_key"]) {
             return Adaptation::silent(self.learned.learn(|facts| facts.no_cache_key = true));
         }
-        // This refusal is about the reasoning of an earlier answer, which the server cannot read, and not about a field.
+        // This refusal is about the reasoning of an earlier answer, which the server cannot decrypt, and not about a
+        // field.
         if says(&["verified", "decrypted"]) {
             return None;
         }
@@ -112,18 +113,18 @@ impl Wire for ResponsesWire {
 enum Finish {
     Completed,
     Length,
-    /// A filter of the vendor's, by its name.
+    /// One of the vendor's filters, by its name.
     Filtered(String),
 }
 
 /// The state of one answer.
 struct ResponsesDecoder<'a> {
     request: ModelRequest<'a>,
-    /// Whole items, by their place in the answer.
+    /// Complete items, by their index in the answer.
     items: BTreeMap<u64, Value>,
-    /// Calls that have begun and are not whole, by their place.
+    /// Calls that have begun and are incomplete, by their index.
     open_calls: BTreeMap<u64, OpenCall>,
-    /// Places of the items of which a piece was shown.
+    /// Indices of the items of which a piece was shown.
     shown: HashSet<u64>,
     finish: Option<Finish>,
     has_refused: bool,
@@ -220,7 +221,7 @@ impl<'a> ResponsesDecoder<'a> {
         Ok(())
     }
 
-    /// Keeps a whole item for its way back, and shows what did not come in pieces.
+    /// Keeps a complete item that goes back, and shows what did not come in pieces.
     fn keep(&mut self, place: u64, item: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
         let is_shown = self.shown.contains(&place);
         match item["type"].as_str().unwrap_or_default() {
@@ -243,7 +244,7 @@ impl<'a> ResponsesDecoder<'a> {
             }
             _ => {}
         }
-        // Two items in one place are two items: some servers leave the number out.
+        // Two items with the same index are two items: some servers omit the number.
         let place = (place..).find(|place| !self.items.contains_key(place)).unwrap_or(place);
         self.items.insert(place, item.clone());
         let calls = self.items.values().filter(|item| item["type"] == "function_call");
@@ -267,7 +268,7 @@ impl<'a> ResponsesDecoder<'a> {
         let status = response["status"].as_str().unwrap_or_default();
         let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
         self.finish = Some(match (status, reason) {
-            // The rest of a response repeats the request, whose words say nothing about the failure.
+            // The rest of a response repeats the request, whose words do not describe the failure.
             ("failed", _) => return Err(Failure::from_value(None, &json!({"error": response["error"]}))),
             ("incomplete", Some("content_filter")) => Finish::Filtered("content_filter".to_owned()),
             ("incomplete", _) => Finish::Length,
@@ -280,7 +281,7 @@ impl<'a> ResponsesDecoder<'a> {
         Ok(())
     }
 
-    /// The calls of the answer, each with an identifier that is its own, in the call and in the item that goes back.
+    /// The calls of the answer, each with a unique identifier, both in the call and in the item that goes back.
     fn settle_calls(&mut self) -> Vec<ToolCall> {
         let (mut used, round) = (ids::used(self.request.messages), self.request.messages.len());
         let calls = self.items.values_mut().filter(|item| item["type"] == "function_call");
@@ -361,7 +362,7 @@ impl Decoder for ResponsesDecoder<'_> {
             }
             Finish::Completed => StopReason::EndTurn,
             Finish::Length => {
-                // Calls of an answer that was cut off are not whole.
+                // Calls of a truncated answer may be incomplete.
                 let whole = calls.into_iter().map(|call| (call.name, call.arguments));
                 let open = std::mem::take(&mut self.open_calls).into_values();
                 let cut_off = whole.chain(open.map(|call| (call.name, call.arguments)));

@@ -1,4 +1,4 @@
-//! Parameter schemas in the subset that every model server takes.
+//! Reduces parameter schemas to the subset that every model server accepts.
 //!
 //! Servers turn a schema into a grammar, and many refuse what JSON Schema allows: lists of types, unions at the top, a
 //! missing `properties`. A keyword that is dropped here only tells the model less; the host still validates every call.
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 pub(super) use dialect::declared_parameters;
 
-/// Levels of a schema that are looked at; deeper ones pass as they are.
+/// Levels of a schema that are inspected; deeper ones are left unchanged.
 const DEPTH_MAX: usize = 16;
 
 /// The schema of a tool's parameters with `type: object`, `properties` and `required`, without lists of types and
@@ -20,7 +20,7 @@ pub(super) fn parameters(schema: &Value) -> Value {
     value
 }
 
-/// The schema as that of one object, whatever stands at its top.
+/// Converts any schema to one of a single object.
 fn plain_object(schema: &Value) -> Value {
     let mut fields = schema.as_object().cloned().unwrap_or_default();
     for union in ["oneOf", "anyOf", "allOf"] {
@@ -38,7 +38,7 @@ fn plain_object(schema: &Value) -> Value {
     Value::Object(fields)
 }
 
-/// Offers every property that a branch names; none that only a branch requires is required.
+/// Offers every property that a branch names. A property that only one branch requires is not required.
 fn merge_properties(fields: &mut Map<String, Value>, branches: &[Value]) {
     let offered = branches
         .iter()

@@ -1,18 +1,18 @@
-//! Framing of server-sent events: bytes in, frames out, however the bytes were cut.
+//! Framing of server-sent events: bytes in, frames out, wherever the bytes are cut.
 //!
 //! Knows nothing of JSON, of `[DONE]` or of any provider. Line endings may be LF, CR or CRLF; a byte order mark and
-//! comments are dropped; several `data` lines make one frame. A frame that grows beyond its bound is an error, never a
-//! growing buffer.
+//! comments are dropped; several `data` lines make one frame. A frame that grows beyond its bound is an error, so that
+//! the buffer stays bounded.
 
 use crate::limits::SSE_FRAME_BYTES_MAX;
 
-/// Bytes that are read of an error's body: the sentence stands at its start, and proxies answer with whole pages.
+/// Most bytes that are read of an error's body. The sentence is at its start, and proxies answer with whole pages.
 pub(crate) const PROVIDER_ERROR_BYTES_MAX: usize = 64 * 1024;
 
 /// One event of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Frame {
-    /// The event's type; empty where the stream names none.
+    /// The event's type; empty if the stream names none.
     pub event: String,
     /// Its data lines, joined by line feeds.
     pub data: String,
@@ -40,7 +40,7 @@ impl Framer {
     pub fn feed(&mut self, bytes: &[u8], frames: &mut Vec<Frame>) -> Result<(), FrameTooLarge> {
         let mut rest = bytes;
         while let Some(first) = rest.first() {
-            // The second half of a line ending that began with a carriage return.
+            // The second half of a CRLF whose CR ended the line.
             if std::mem::take(&mut self.after_carriage_return) && *first == b'\n' {
                 rest = &rest[1..];
                 continue;
@@ -57,7 +57,7 @@ impl Framer {
         Ok(())
     }
 
-    /// Fails where the kept bytes, and so many more, are more than any frame may have.
+    /// Fails if the kept bytes and `more` exceed the size of a frame.
     fn check_size(&self, more: usize) -> Result<(), FrameTooLarge> {
         if self.line.len() + self.data.len() + more > SSE_FRAME_BYTES_MAX {
             Err(FrameTooLarge)
@@ -66,7 +66,7 @@ impl Framer {
         }
     }
 
-    /// The stream is over: servers forget the blank line after the last event, so the rest is a frame.
+    /// Ends the stream. Servers forget the blank line after the last event, so the rest counts as a frame.
     pub fn finish(&mut self) -> Option<Frame> {
         let last = if self.line.is_empty() { None } else { self.end_line(b"") };
         last.or_else(|| self.dispatch())
@@ -78,7 +78,7 @@ impl Framer {
         &self.stray
     }
 
-    /// A line has ended; `last` are its bytes beyond the kept ones. Mostly a line comes whole, and nothing is copied.
+    /// Ends a line; `last` are its bytes beyond the kept ones. Mostly a line comes whole, and nothing is copied.
     fn end_line(&mut self, last: &[u8]) -> Option<Frame> {
         if self.line.is_empty() {
             return self.take_line(last);
@@ -122,7 +122,7 @@ impl Framer {
         match field {
             b"data" => self.append(value),
             b"event" => self.event = String::from_utf8_lossy(value).into_owned(),
-            // Not of the standard: an older model server reports a failure as the line `error: {…}`.
+            // Not in the standard: an older model server reports a failure as the line `error: {…}`.
             b"error" => {
                 "error".clone_into(&mut self.event);
                 self.append(value);
@@ -143,7 +143,7 @@ impl Framer {
     fn dispatch(&mut self) -> Option<Frame> {
         let event = std::mem::take(&mut self.event);
         let data = std::mem::take(&mut self.data);
-        // Only a whole frame is decoded, so a character that was cut between two reads is whole again.
+        // Only complete frames are decoded, so a character that was cut between two reads is complete here.
         std::mem::take(&mut self.has_data).then(|| Frame {
             event,
             data: String::from_utf8(data)

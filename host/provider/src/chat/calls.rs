@@ -1,8 +1,8 @@
 //! Puts tool calls together from the pieces of a Chat Completions stream.
 //!
-//! The rule is that index and id together say which call a piece belongs to; servers get both wrong in every way
-//! there is. What settles a doubt is whether the call so far is whole: a piece with a name after a whole call is a new
-//! call, any other piece goes on with the old one. Arguments are never mended.
+//! By the rule, index and id together say which call a piece belongs to, but servers get both wrong in many ways. In
+//! doubt, it matters whether the call so far is complete: a piece with a name after a complete call begins a new call,
+//! and any other piece continues the old one. Arguments are never repaired.
 
 use std::collections::HashSet;
 
@@ -12,14 +12,13 @@ use crate::failure::PROVIDER_CALLS_MAX;
 use crate::failure::{Class, Failure};
 use crate::{ToolCall, ids};
 
-/// The calls of one answer, as far as they came.
+/// The calls of one answer so far.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     slots: Vec<PendingCall>,
 }
 
-/// Bytes of the members of one call that are kept beside its arguments. The longest thought signatures have some
-/// kilobytes.
+/// Most bytes of one call's other members that are kept. The longest thought signatures have some kilobytes.
 const MEMBER_BYTES_MAX: usize = 256 * 1024;
 
 #[derive(Debug, Default)]
@@ -28,17 +27,17 @@ struct PendingCall {
     id: String,
     name: String,
     arguments: ArgumentText,
-    /// Members that mean something to the server alone, such as thought signatures.
+    /// Members that only the server understands, such as thought signatures.
     members: Map<String, Value>,
     member_bytes: usize,
 }
 
-/// The arguments of a call as far as they have arrived. Each byte is scanned once, however many pieces there are.
+/// The arguments of a call so far. Each byte is scanned once, even if they come in many pieces.
 #[derive(Debug, Default)]
 struct ArgumentText {
     text: String,
     progress: ArgumentProgress,
-    /// Objects and arrays that are open.
+    /// Number of open objects and arrays.
     depth: usize,
     is_in_string: bool,
     is_escaped: bool,
@@ -50,9 +49,9 @@ enum ArgumentProgress {
     Blank,
     /// An object has begun.
     Open,
-    /// The text is an object, and whole.
+    /// The text is a complete object.
     Whole,
-    /// The text is no object, whatever follows.
+    /// The text is not an object, and no more text can make it one.
     Other,
 }
 
@@ -70,7 +69,7 @@ impl ArgumentText {
         self.append(&value.to_string());
     }
 
-    /// Takes note of the byte at a position.
+    /// Scans the byte at a position.
     fn read(&mut self, at: usize) {
         let byte = self.text.as_bytes()[at];
         match self.progress {
@@ -82,7 +81,7 @@ impl ArgumentText {
                 self.progress = ArgumentProgress::Open;
                 self.read_token(byte);
                 if self.depth == 0 {
-                    // Brackets are only counted, so this is the one time that the text is parsed.
+                    // Brackets are only counted, so the text is parsed here once.
                     self.progress = if is_object(&self.text[..=at]) {
                         ArgumentProgress::Whole
                     } else {
@@ -105,7 +104,7 @@ impl ArgumentText {
     }
 }
 
-/// One entry of a `tool_calls` array, as it came.
+/// One entry of a `tool_calls` array.
 struct CallDelta<'a> {
     index: Option<u64>,
     id: &'a str,
@@ -115,9 +114,9 @@ struct CallDelta<'a> {
 }
 
 enum CallArguments<'a> {
-    /// To be appended.
+    /// Text to append.
     Text(&'a str),
-    /// Whole: sent as an object instead of its text.
+    /// Complete arguments, sent as an object instead of its text.
     Whole(&'a Value),
 }
 
@@ -152,7 +151,7 @@ impl<'a> CallDelta<'a> {
         }
     }
 
-    /// The members that this module does not read, in the shape in which they came; null where there are none.
+    /// The members that this module does not read, unchanged; null if there are none.
     fn unknown_members(&self) -> Value {
         const ENTRY: [&str; 6] = ["index", "id", "type", "function", "name", "arguments"];
         const FUNCTION: [&str; 2] = ["name", "arguments"];
@@ -174,7 +173,7 @@ impl<'a> CallDelta<'a> {
     }
 }
 
-/// Adds members to an object. Where both hold an object under one key, the inner members are added to it.
+/// Adds members to an object. If both hold an object under the same key, the inner objects are merged.
 pub(super) fn add_members(into: &mut Value, members: &Value) {
     let (Some(fields), Some(members)) = (into.as_object_mut(), members.as_object()) else {
         return;
@@ -190,10 +189,10 @@ pub(super) fn add_members(into: &mut Value, members: &Value) {
 }
 
 impl Calls {
-    /// Takes the `tool_calls` of one chunk. Fails where an answer holds too many calls, because each piece is compared with
-    /// all of them.
+    /// Takes the `tool_calls` of one chunk. Fails if an answer holds too many calls, because each piece is compared
+    /// with all of them.
     pub(super) fn take(&mut self, entries: &[Value]) -> Result<(), Failure> {
-        // Two named entries of one chunk are two calls: no server cuts one call twice in one chunk.
+        // Two named entries of one chunk are two calls: no server splits a call within one chunk.
         let mut named_in_chunk = Vec::new();
         for entry in entries {
             let piece = CallDelta::read(entry);
@@ -209,7 +208,7 @@ impl Calls {
         Ok(())
     }
 
-    /// True where no call came.
+    /// True if no call came.
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -219,18 +218,18 @@ impl Calls {
         self.slots.iter().map(|slot| slot.arguments.text.len()).sum()
     }
 
-    /// The unknown members of each call, in order; none where no call has any.
+    /// The unknown members of each call, in order; null if no call has any.
     pub(super) fn unknown_members(&self) -> Option<Value> {
         let has_members = self.slots.iter().any(|slot| !slot.members.is_empty());
         has_members.then(|| self.slots.iter().map(|slot| json!(slot.members)).collect())
     }
 
-    /// The names of the calls, for the case that none may run.
+    /// The names and arguments of the calls, for the case that none may run.
     pub(super) fn into_cut_off(self) -> impl Iterator<Item = (String, String)> {
         self.slots.into_iter().map(|slot| (slot.name, slot.arguments.text))
     }
 
-    /// The calls, each with an id that is its own in the conversation. `used` are the ids taken so far, `round` tells
+    /// The calls, each with an id that is unique in the conversation. `used` are the ids taken so far; `round` tells
     /// the made-up ids of this answer from those of others.
     pub(super) fn into_tool_calls(self, mut used: HashSet<String>, round: usize) -> Vec<ToolCall> {
         let numbered = self.slots.into_iter().enumerate();
@@ -256,7 +255,7 @@ impl Calls {
         }
     }
 
-    /// The call that a piece goes on with, if it does.
+    /// The call that a piece continues, if any.
     fn continued(&self, piece: &CallDelta<'_>) -> Option<usize> {
         let by_index = |index| self.slots.iter().rposition(|slot| slot.index == Some(index));
         let by_id = || match piece.id {
@@ -265,11 +264,11 @@ impl Calls {
         };
         let last = self.slots.len().checked_sub(1);
         let at = match piece.index {
-            // A name under an index that is new is a call that is new, even if its id is not.
+            // A name under a new index begins a new call, even if its id is not new.
             Some(index) => by_index(index).or_else(|| by_id().filter(|_| piece.name.is_empty())),
             None => by_id(),
         };
-        // Without an index, and with an id that is new or missing, only the name tells whether a call begins.
+        // Without an index, and with a new or missing id, only the name tells whether a call begins.
         let at = at.or(if piece.name.is_empty() || piece.index.is_none() {
             last
         } else {
@@ -285,14 +284,16 @@ impl Calls {
         let fresh_id = !piece.id.is_empty() && !slot.id.is_empty() && piece.id != slot.id;
         let same_name = piece.name == slot.name;
         match slot.arguments.progress {
-            // A name after a whole call begins a call, unless the piece is an empty echo of it.
+            // A name after a complete call begins a new call, unless the piece is an empty repetition of the complete
+            // one.
             ArgumentProgress::Whole => !fresh_id && same_name && piece.arguments.is_blank(),
-            // Nothing came yet: the same call, unless the piece is a call of its own.
+            // Nothing came yet: the piece belongs to this call, unless it begins its own.
             ArgumentProgress::Blank if fresh_id => {
                 same_name && !piece.arguments.is_blank() && !piece.arguments.is_whole()
             }
             ArgumentProgress::Blank => same_name || piece.id == slot.id,
-            // Half a call: a fresh id or the name on every piece is noise, another name is another call.
+            // The call is incomplete: some servers repeat the name or send a fresh id with every piece, so only another
+            // name begins another call.
             ArgumentProgress::Open | ArgumentProgress::Other => same_name,
         }
     }
@@ -336,7 +337,8 @@ fn is_object(text: &str) -> bool {
     matches!(serde_json::from_str(text), Ok(Value::Object(_)))
 }
 
-/// Empty arguments are `{}`; an object within a JSON string is that object. Everything else stays as it came.
+/// Empty arguments become `{}`, and an object within a JSON string becomes that object. Everything else is left
+/// unchanged.
 fn normalised(arguments: String) -> String {
     if arguments.trim().is_empty() {
         return "{}".to_owned();

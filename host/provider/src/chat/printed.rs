@@ -1,6 +1,6 @@
-//! Tool calls that a model printed as text, in the forms of the common chat templates.
+//! Parses tool calls that a model printed as text, in the forms of the common chat templates.
 //!
-//! A form is read whole or not at all: one word beside the calls makes the text an answer.
+//! The whole text must have the form: one word beside the calls makes it an answer.
 
 use serde_json::{Map, Value};
 
@@ -31,12 +31,12 @@ pub(super) const CALL_MARKS: [&str; 15] = [
     "<function_calls>",
 ];
 
-/// Marks that no JSON follows, or not at once.
+/// Marks that are not followed by JSON, or not directly.
 pub(super) fn is_tagged(mark: &str) -> bool {
     !matches!(mark, "<tool_call>" | "<|python_tag|>" | "[TOOL_CALLS]")
 }
 
-/// The beginning of a call of Qwen3-Coder, which stands in the wrapper of another form.
+/// The beginning of a call of Qwen3-Coder, within the wrapper of another form.
 pub(super) const QWEN_FUNCTION: &str = "<function=";
 
 const CALL_ENDS: [&str; 6] = [
@@ -51,10 +51,10 @@ const CALL_ENDS: [&str; 6] = [
 /// A call: its name, and its arguments as the text of a JSON object.
 type PrintedCall = (String, String);
 
-/// Reads the calls of a text in one form; none where it has another.
+/// Parses the calls of a text in one form; empty if the text has another form.
 type FormReader = fn(&str, &[ToolSpec]) -> Option<Vec<PrintedCall>>;
 
-/// The calls that a text consists of. Empty where it is anything else, be it only by one word or one unknown name.
+/// The calls that a text consists of. Empty if there is anything else, even one word or one unknown name.
 pub(super) fn printed_calls(text: &str, tools: &[ToolSpec]) -> Vec<PrintedCall> {
     let text = CALL_ENDS[1..]
         .iter()
@@ -279,7 +279,8 @@ fn elements<'t>(text: &'t str, begin: &str, end: &str) -> Option<Vec<&'t str>> {
     Some(found)
 }
 
-/// A value whose type only the tool's schema tells: text stays text, anything else is read as JSON where it is JSON.
+/// A value whose type only the tool's schema gives: text stays text, and anything else is parsed as JSON if it is valid
+/// JSON.
 fn typed_value(tools: &[ToolSpec], tool: &str, key: &str, value: &str) -> Value {
     let spec = tools.iter().find(|spec| spec.name == tool);
     let kind = spec.map(|spec| &spec.parameters["properties"][key]["type"]);
@@ -295,7 +296,8 @@ fn without_line_ends(value: &str) -> &str {
     value.strip_suffix('\n').unwrap_or(value)
 }
 
-/// True where `text` occurs in `context`, whatever the line numbers, spacing and quoting around it: only letters count.
+/// True if `text` occurs in `context`. Only letters are compared, so that line numbers, spacing and quoting do not
+/// matter.
 pub(super) fn occurs_in<'a>(text: &str, context: impl Iterator<Item = &'a str>) -> bool {
     let letters = |text: &str| -> String { text.chars().filter(|c| c.is_alphabetic()).collect() };
     let (needle, haystack) = (letters(text), context.map(letters).collect::<Vec<_>>());

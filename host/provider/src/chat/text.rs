@@ -1,16 +1,16 @@
-//! The text of a Chat Completions answer: what of it is answer, what is thinking, and what may be a tool call that the
-//! model printed instead of making it.
+//! Sorts the text of a Chat Completions answer into answer, thinking, and what may be a tool call that the model
+//! printed instead of making it.
 //!
-//! Text flows through as it comes. Held back is only what could still turn out to be a mark (`<think>`, `<tool_call>`)
-//! and, after the mark of a call or in a message that starts like one, the rest up to a bound. Held text is looked at
-//! once: a server that sends it in tiny pieces must not cost the square of its length.
+//! Text passes through at once. Held back is only text that may still become a mark (`<think>`, `<tool_call>`), and,
+//! after the mark of a call or in a message that begins like one, the rest up to a bound. Held text is scanned once,
+//! because a server may send it in tiny pieces, and rescanning would take quadratic time.
 
 use super::printed::{CALL_MARKS, QWEN_FUNCTION, is_tagged};
 
-/// Longest text that is held back because it may be a tool call printed as text. A longer one is an answer.
+/// Longest text in bytes that is held back because it may be a printed tool call. Longer text is an answer.
 const TEXT_CALL_BYTES_MAX: usize = 64 * 1024;
 
-/// A piece of text, sorted.
+/// A sorted piece of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Sorted {
     /// For the reader.
@@ -24,23 +24,23 @@ pub(super) enum Sorted {
 pub(super) struct TextSorter {
     stage: Stage,
     held: String,
-    /// Bytes of white space at the beginning of the held text, as far as they are known. Used by `Stage::Start`.
+    /// Bytes of white space known to begin the held text. Used by `Stage::Start`.
     blank: usize,
     /// Scans the held text for the beginning of a call. Used by `Stage::Opening` and `Stage::Holding`.
     scanner: CallScanner,
-    /// True where the request offers tools, so that a printed call is possible.
+    /// True if the request offers tools, so that a printed call is possible.
     watches_calls: bool,
-    /// True once anything but white space was let through as answer.
+    /// True once anything except white space was passed on as answer.
     answered: bool,
-    /// The last character that was let through as answer.
+    /// The last character that was passed on as answer.
     last: Option<char>,
-    /// True right after thinking: the blank lines there belong to neither.
+    /// True right after thinking: blank lines there belong neither to it nor to the answer.
     skips_blank: bool,
-    /// True until a mark of thinking was seen: a lone end may still come.
+    /// True until a mark of thinking came: until then an end mark alone may still come.
     awaits_end: bool,
-    /// True once thinking ended that had not begun.
+    /// True once thinking ended that had no begin mark.
     had_lone_end: bool,
-    /// Text that was shown as thinking on the assumption that its end comes.
+    /// Text that was shown as thinking although its end mark has not come yet.
     assumed: String,
 }
 
@@ -50,19 +50,19 @@ enum Stage {
     Start,
     /// Inside `<think>`.
     Thinking,
-    /// Inside thinking that the template has begun, as far as is known.
+    /// Inside thinking that the template presumably began.
     Assumed,
-    /// The first text of the answer: a call without a mark stands here.
+    /// The first text of the answer, where a call may begin without a mark.
     Opening,
-    /// Answer; marks of calls are looked for.
+    /// Answer, searched for marks of calls.
     Passing,
-    /// Behind the mark of a call.
+    /// After the mark of a call.
     Holding,
-    /// Answer, whatever it looks like.
+    /// Answer, which is no longer searched.
     Open,
 }
 
-/// Result of a look for thinking that ends without having begun.
+/// Result of the search for an end mark without a begin mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoneEnd {
     Found,
@@ -71,8 +71,8 @@ enum LoneEnd {
     Absent,
 }
 
-/// White space at the beginning of an answer that is held until it is clear whether thinking follows. Models write a
-/// few line feeds there; longer white space is let through as answer.
+/// Most bytes of white space that are held at the beginning of an answer, until it is clear whether thinking follows.
+/// Models write a few line feeds there; longer white space is passed on as answer.
 const BLANK_BYTES_MAX: usize = 4096;
 
 const FENCE: &str = "```";
@@ -97,7 +97,7 @@ impl TextSorter {
         }
     }
 
-    /// A sorter for a model whose template begins the thinking, so that only its end comes.
+    /// A sorter for a model whose template begins the thinking, so that only its end mark comes.
     pub(super) fn within_thinking(watches_calls: bool) -> Self {
         Self {
             stage: Stage::Assumed,
@@ -105,7 +105,7 @@ impl TextSorter {
         }
     }
 
-    /// Thinking comes in a field of its own: the text is answer from its beginning.
+    /// Thinking comes in a field of its own, so the text is answer from the beginning.
     pub(super) fn take_text_as_answer(&mut self) {
         self.awaits_end = false;
         if self.stage == Stage::Assumed && self.assumed.is_empty() {
@@ -113,7 +113,7 @@ impl TextSorter {
         }
     }
 
-    /// True once thinking ended that had not begun: the model's template begins it.
+    /// True once thinking ended without a begin mark, because the model's template begins it.
     pub(super) fn had_lone_end(&self) -> bool {
         self.had_lone_end
     }
@@ -127,21 +127,21 @@ impl TextSorter {
         while self.step(sorted) {}
     }
 
-    /// True for a piece that is let through as it is: nearly every one. Each mark of a call begins with one of two
-    /// characters.
+    /// True for a piece that can be passed on unchanged, as nearly every one. Each mark of a call begins with one of
+    /// two characters.
     fn is_surely_answer(&self, piece: &str) -> bool {
         let can_mark = || memchr::memchr2(b'<', b'[', piece.as_bytes()).is_some();
         let passes = self.stage == Stage::Open || (self.stage == Stage::Passing && !can_mark());
         passes && self.held.is_empty() && !self.skips_blank
     }
 
-    /// The answer is over. Gives the text that is still held, which may be a call; see [`printed_calls`].
+    /// Ends the answer. Returns the text that is still held, which may be a call; see [`printed_calls`].
     pub(super) fn finish(&mut self, sorted: &mut Vec<Sorted>) -> String {
         let held = std::mem::take(&mut self.held);
         match self.stage {
             Stage::Thinking => sorted.extend((!held.is_empty()).then_some(Sorted::Reasoning(held))),
             Stage::Assumed => {
-                // The end never came, so that all of it was the answer.
+                // The end mark never came, so all of the text was the answer.
                 let text = std::mem::take(&mut self.assumed) + &held;
                 *self = Self::new(self.watches_calls);
                 self.take(&text, sorted);
@@ -160,12 +160,12 @@ impl TextSorter {
         String::new()
     }
 
-    /// True where the held text is all that the model said.
+    /// True if the held text is everything that the model said.
     pub(super) fn held_is_whole(&self) -> bool {
         !self.answered
     }
 
-    /// One decision. True where another one may follow at once.
+    /// Makes one decision. True if another can follow at once.
     fn step(&mut self, sorted: &mut Vec<Sorted>) -> bool {
         if self.skips_blank {
             self.held = self.held.trim_start().to_owned();
@@ -213,7 +213,7 @@ impl TextSorter {
         false
     }
 
-    /// Like [`Self::think`], with a copy of the text, should its end never come.
+    /// Like [`Self::think`], and keeps a copy of the text in case its end mark never comes.
     fn assume(&mut self, sorted: &mut Vec<Sorted>) -> bool {
         if self.assumed.is_empty() {
             let text = self.held.trim_start();
@@ -242,7 +242,7 @@ impl TextSorter {
         has_ended
     }
 
-    /// The held text is thinking up to a mark; what follows is answer.
+    /// The held text is thinking up to a mark, and answer after it.
     fn end_thinking(&mut self, end: usize, mark: &str, sorted: &mut Vec<Sorted>) {
         let rest = self.held.split_off(end);
         let thought = std::mem::replace(&mut self.held, rest[mark.len()..].to_owned());
@@ -252,7 +252,7 @@ impl TextSorter {
         self.stage = Stage::Opening;
     }
 
-    /// At the first text: a bare or fenced JSON object that starts like a call is held.
+    /// At the first text: holds a bare or fenced JSON object that begins like a call.
     fn open(&mut self) -> bool {
         let likeness = if self.watches_calls {
             self.scanner.scan(&self.held)
@@ -295,15 +295,16 @@ impl TextSorter {
         mark.is_some()
     }
 
-    /// Looks for a lone end of thinking, which some templates begin in the prompt.
+    /// Searches for an end mark alone, because some templates begin the thinking in the prompt.
     fn pass_thinking(&mut self, sorted: &mut Vec<Sorted>) -> LoneEnd {
         let begin = find_mark(&self.held, &THINK);
         let Some((end, mark)) = find_mark(&self.held, &THINK_END) else {
-            // From here on the text speaks of the mark.
+            // A text that mentions the mark is not searched further.
             self.awaits_end = begin.is_none();
             return LoneEnd::Absent;
         };
-        // Templates put a line feed after it, some models nothing; a text that speaks of it has more to say.
+        // Templates put a line feed after the mark, and some models nothing. A text that talks about the mark continues
+        // its sentence.
         let next = self.held[end + mark.len()..].chars().next();
         let is_spoken_of = self
             .last_before(end)
@@ -319,7 +320,7 @@ impl TextSorter {
         }
         self.had_lone_end = true;
         if self.answered {
-            // It is out already: all that is left to do is to tell the two apart.
+            // The text was already passed on; now it can only be recorded as thinking.
             let text = self.held[..end].to_owned() + "\n\n";
             self.answer(text, sorted);
             self.held.drain(..end);
@@ -330,12 +331,12 @@ impl TextSorter {
         LoneEnd::Found
     }
 
-    /// The character before a place in the held text.
+    /// The character before a position in the held text.
     fn last_before(&self, end: usize) -> Option<char> {
         self.held[..end].chars().next_back().or(self.last)
     }
 
-    /// Lets go of text that is no call after all.
+    /// Passes on text that turned out not to be a call.
     fn hold(&mut self) -> bool {
         let impossible = self.held.len() > TEXT_CALL_BYTES_MAX || self.scanner.scan(&self.held) == Likeness::Text;
         if impossible {
@@ -351,18 +352,18 @@ impl TextSorter {
     }
 }
 
-/// A text that ends with the end of thinking, without it.
+/// If a text ends with the end mark of thinking: the text without the mark.
 fn without_end(text: &str) -> Option<&str> {
     THINK_END.iter().find_map(|mark| text.strip_suffix(mark))
 }
 
-/// The first of these marks in a text, with its place.
+/// The first of these marks in a text, with its position.
 fn find_mark<'m>(text: &str, marks: &[&'m str]) -> Option<(usize, &'m str)> {
     let found = marks.iter().filter_map(|mark| Some((text.find(mark)?, *mark)));
     found.min_by_key(|(at, _)| *at)
 }
 
-/// Length of the longest end of `text` that a mark may begin with.
+/// Length of the longest suffix of `text` that a mark may begin with.
 fn partial_mark<'m>(text: &str, marks: impl Iterator<Item = &'m str> + Clone) -> usize {
     let longest = marks.clone().map(str::len).max().unwrap_or(0).min(text.len());
     (1..=longest)
@@ -380,10 +381,10 @@ enum Likeness {
     Unclear,
 }
 
-/// Tells whether a text starts like a printed call: a mark, a fence, or nothing, and then a JSON object whose first key
-/// is one that calls have.
+/// Tells whether a text begins like a printed call: a mark, a fence or nothing, followed by a JSON object whose first
+/// key is one that calls have.
 ///
-/// The text may grow between two scans. A scan goes on where the last one stopped.
+/// The text may grow between two scans, and a scan continues where the last one stopped.
 #[derive(Debug, Default)]
 struct CallScanner {
     likeness: Likeness,
@@ -404,7 +405,7 @@ enum ExpectedPart {
     Key,
 }
 
-/// The longest first key of a JSON object that is worth waiting for; the keys of calls are shorter.
+/// Longest first key that is waited for; the keys of calls are shorter.
 const KEY_BYTES_MAX: usize = 16;
 
 impl CallScanner {
@@ -413,7 +414,7 @@ impl CallScanner {
         self.likeness
     }
 
-    /// Reads the expected part. False where more text is needed.
+    /// Reads the expected part. False if more text is needed.
     fn advance(&mut self, text: &str) -> bool {
         let mut rest = &text[self.at..];
         if !matches!(self.expected, ExpectedPart::FenceLine | ExpectedPart::Key) {
