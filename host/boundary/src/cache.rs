@@ -68,6 +68,7 @@ impl Cache {
 
     fn write(&self, path: &Path, code: &[u8]) -> std::io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        // The mode applies only to a folder that was created just now; an existing one may be open to others.
         check_private(&fs::symlink_metadata(&self.folder)?)?;
         let mut file = tempfile::NamedTempFile::new_in(&self.folder)?;
         file.write_all(MAGIC)?;
@@ -115,6 +116,7 @@ fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
         return Err(std::io::Error::other("it is not a cache file"));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or(0));
+    // The file may have grown since its size was read.
     file.take(limits::COMPILED_BYTES_MAX).read_to_end(&mut bytes)?;
     let Some((header, code)) = bytes.split_at_checked(HEADER_BYTES) else {
         return Err(std::io::Error::other("it is cut short"));

@@ -65,6 +65,7 @@ pub fn pack(bytes: &[u8], base: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 fn unpack(packed: &[u8], base: &[u8]) -> io::Result<Vec<u8>> {
+    // `decompress` allocates its capacity at once, so the size that the frame declares is bounded first.
     let bytes = zstd::zstd_safe::get_frame_content_size(packed)
         .ok()
         .flatten()

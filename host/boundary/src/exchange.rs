@@ -126,6 +126,7 @@ impl HttpExchange {
         let ended = response.as_ref().map(|response| (response.status, response.body.len()));
         self.call.note_response(sent.record, ended.map_err(|error| *error));
         let mut response = response.map_err(ExchangeError::Transport)?;
+        // A mask searches for the bytes of a secret, which compression changes.
         if !sent.masks.is_empty() && secrets::is_encoded(&response) {
             return Err(ExchangeError::Encoded);
         }

@@ -145,6 +145,7 @@ impl Asked {
         if path.contains('\0') {
             return refuse(ErrorCode::Invalid);
         }
+        // `..` is not resolved in the text, because after a link it leads elsewhere than the text says.
         let climbs = path.starts_with('/') || path.split('/').any(|part| part == "..");
         if climbs {
             return refuse(ErrorCode::NotPermitted);

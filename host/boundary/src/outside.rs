@@ -82,6 +82,7 @@ fn checked_settings(
     let Value::Object(settings) = settings else {
         return Ok(BTreeMap::new());
     };
+    // The interface has only texts, so every other value is passed as JSON.
     let text = |value: Value| match value {
         Value::String(text) => text,
         value => value.to_string(),
@@ -182,6 +183,7 @@ impl keyvalue::HostBucket for StoreState {
             Ok(keys) => keys,
             Err(reason) => return Ok(Err(keyvalue::Error::Other(reason))),
         };
+        // The cursor is an index. It may skip or repeat keys that change between two pages, which the interface allows.
         let start = usize::try_from(cursor.unwrap_or(0)).unwrap_or(usize::MAX);
         let page: Vec<String> = keys.iter().skip(start).take(PAGE_KEYS_MAX).cloned().collect();
         let next = start.saturating_add(page.len());

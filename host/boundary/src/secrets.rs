@@ -85,7 +85,9 @@ pub(crate) struct SecretMask {
 impl SecretMask {
     pub(crate) fn new(name: &SecretName, value: &str) -> Option<Self> {
         let patterns = AhoCorasick::builder()
+            // Servers write percent and hexadecimal encodings in either case, and names of fields in lower case.
             .ascii_case_insensitive(true)
+            // One encoding may begin with another, whose replacement alone would leave the rest of the value.
             .match_kind(MatchKind::LeftmostLongest)
             .build(encodings(value))
             .ok()?;

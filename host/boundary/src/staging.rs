@@ -139,9 +139,11 @@ impl Stage {
         let end = offset.saturating_add(contents.len() as u64);
         self.grow(end.saturating_sub(file.size()?), limits)?;
         let mut written = 0;
+        // `pwrite` may write less than it was given, for example on a nearly full disk, and a signal may interrupt it.
         while written < contents.len() {
             let at = offset + written as u64;
             match rustix::io::pwrite(&file.open.handle, &contents[written..], at) {
+                // Without this arm a disk that takes no bytes and reports no error would keep the loop running.
                 Ok(0) => return Err(Errno::NOSPC.into()),
                 Ok(count) => written += count,
                 Err(Errno::INTR) => {}
@@ -210,6 +212,7 @@ impl Stage {
         let (parent, name) = self.existing()?.parent(path)?;
         let mut flags = COMMON | if writes { OFlags::RDWR } else { OFlags::RDONLY };
         flags.set(OFlags::TRUNC, open_flags.contains(OpenFlags::TRUNCATE));
+        // An exclusive open goes straight to the creation below, which fails if the file exists.
         let existing = if open_flags.contains(OpenFlags::EXCLUSIVE) {
             Err(Errno::NOENT)
         } else {

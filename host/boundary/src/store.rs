@@ -137,6 +137,7 @@ pub(crate) struct StoreState {
 impl StoreState {
     fn new(call: &Arc<CallBudget>, grants: Option<Grants>) -> Self {
         let mut table = ResourceTable::new();
+        // The entries of handles are in the host's memory, which `memory_growing` does not see.
         table.set_max_capacity(call.limits.handles);
         let repository = grants.as_ref().map(|grants| &grants.context.repository);
         let stage = Stage::below(repository.and_then(|repository| repository.state_directory()));
@@ -214,9 +215,11 @@ impl ResourceLimiter for StoreState {
     fn memory_growing(&mut self, current: usize, desired: usize, _maximum: Option<usize>) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current) as u64;
         let granted = self.call.grow_memory(more);
+        // Recorded for `drop`: the budget belongs to the call and is shared by all of its stores.
         if granted {
             self.memory += more;
         }
+        // `false` makes `memory.grow` return -1, which a guest can handle. An error would trap.
         Ok(granted)
     }
 
@@ -251,6 +254,7 @@ fn socket_rights() -> WasiSocketsCtx {
 pub(crate) fn open_store(engine: &Engine, call: &Arc<CallBudget>, grants: Option<Grants>) -> Store<StoreState> {
     let mut store = Store::new(engine, StoreState::new(call, grants));
     store.limiter(|state| state);
+    // A host call copies the guest's lists and texts into the host's memory, which the limiter does not count.
     store.set_hostcall_fuel(call.limits.host_call_bytes);
     store.set_max_component_handles(call.limits.handles);
     // Every tick of the epoch interrupts the guest, and the callback decides whether it goes on.
