@@ -76,6 +76,14 @@ pub struct Definition<'a> {
     pub outer: bool,
 }
 
+impl<'a> Definition<'a> {
+    /// A definition in a line with this indentation.
+    fn new(name: &'a str, line: u32, indent: usize) -> Self {
+        let outer = indent <= 4;
+        Self { name, line, outer }
+    }
+}
+
 /// Name in an import, before it is resolved to a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Import<'a> {
@@ -127,22 +135,14 @@ pub fn read<'a>(
                     continue;
                 }
                 if let Some(name) = python_definition(trimmed, indent) {
-                    define(Definition {
-                        name,
-                        line: number,
-                        outer: indent <= 4,
-                    });
+                    define(Definition::new(name, number, indent));
                 } else {
                     from_open = python_import(trimmed, &mut import);
                 }
             }
             Syntax::Script => {
                 if let Some(name) = script_definition(trimmed, indent) {
-                    define(Definition {
-                        name,
-                        line: number,
-                        outer: indent <= 4,
-                    });
+                    define(Definition::new(name, number, indent));
                 }
                 script_imports(trimmed, &mut import);
             }

@@ -214,11 +214,7 @@ pub(super) fn ruby_line<'a>(
         // `class A::B` is found as `B`.
         let end = rest.find(|sign| !is_word(sign) && sign != ':').unwrap_or(rest.len());
         if let Some(name) = identifier(rest[..end].rsplit("::").next().unwrap_or_default()) {
-            define(Definition {
-                name,
-                line: number,
-                outer: indent <= 4,
-            });
+            define(Definition::new(name, number, indent));
         }
         return;
     }
@@ -267,11 +263,7 @@ pub(super) fn rust_line<'a>(
         "macro_rules!",
     ] {
         if let Some(name) = after(text, word).and_then(identifier) {
-            define(Definition {
-                name,
-                line: number,
-                outer: indent <= 4,
-            });
+            define(Definition::new(name, number, indent));
             return;
         }
     }
@@ -316,11 +308,7 @@ pub(super) fn go_line<'a>(
             .and_then(identifier)
     };
     if let Some(name) = name {
-        define(Definition {
-            name,
-            line: number,
-            outer: true,
-        });
+        define(Definition::new(name, number, indent));
     }
 }
 
@@ -352,11 +340,7 @@ pub(super) fn java_line<'a>(
                 .all(|part| part.chars().all(|c| c.is_ascii_lowercase()))
             && let Some(name) = identifier(rest)
         {
-            define(Definition {
-                name,
-                line: number,
-                outer: indent <= 4,
-            });
+            define(Definition::new(name, number, indent));
             return;
         }
     }
@@ -374,10 +358,6 @@ pub(super) fn java_line<'a>(
         && !before.contains('=')
         && let Some(name) = before.rsplit([' ', '\t']).next().and_then(identifier)
     {
-        define(Definition {
-            name,
-            line: number,
-            outer: indent <= 4,
-        });
+        define(Definition::new(name, number, indent));
     }
 }
