@@ -16,7 +16,7 @@ use super::postings::{DocumentPlace, PostedDocument};
 use super::trigrams::TrigramCollector;
 use super::update::IndexUpdate;
 use super::{Indexes, yield_to_others};
-use crate::codec::put;
+use crate::codec::put_number;
 use tool_core::text::decode_utf16;
 use tool_repository::{FileList, Repository, bulk};
 
@@ -152,7 +152,7 @@ impl FileIndexer {
         let mut collector = known.unwrap_or_else(TrigramCollector::new);
         let (mut bytes, mut last) = (Vec::new(), 0);
         collector.collect(content, |trigram| {
-            put(&mut bytes, &(trigram - last));
+            put_number(&mut bytes, trigram - last);
             last = trigram;
         });
         collectors().push(collector);

@@ -10,7 +10,7 @@ use super::catalogue::ContentDigest;
 use super::indexer::FileIndexer;
 use super::postings::{DocumentPlace, PostedDocument, PostingKey, Segment};
 use super::view::IndexView;
-use crate::codec::put;
+use crate::codec::put_number;
 use crate::profile::Profile;
 use crate::query::Query;
 use crate::word_hits::{FileSize, WordHits};
@@ -40,7 +40,7 @@ fn encode(profile: &Profile) -> Box<[u8]> {
     // If two words share a key, the one that occurs often counts.
     for sharing in keys.chunk_by(|a, b| a | 1 == b | 1) {
         let key = sharing[sharing.len() - 1];
-        put(&mut gaps, &(key - last));
+        put_number(&mut gaps, key - last);
         last = key;
     }
     gaps.into()

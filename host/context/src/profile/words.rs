@@ -7,7 +7,7 @@
 
 use std::cell::RefCell;
 
-use crate::codec::{RecordReader, put, put_bytes};
+use crate::codec::{RecordReader, put, put_bytes, put_number};
 use crate::rice::{RiceReader, RiceWriter, RunningMean};
 use crate::words::{each_identifier, hash, split, stem};
 
@@ -74,7 +74,7 @@ impl WordCounter {
 
     fn write(&self, into: &mut Vec<u8>) {
         let mut blocks = Vec::new();
-        self.blocks.iter().for_each(|words| put(&mut blocks, words));
+        self.blocks.iter().for_each(|words| put_number(&mut blocks, *words));
         put_bytes(into, &blocks);
 
         let words: Vec<&[u64]> = self.occurrences.chunk_by(|a, b| a >> 32 == b >> 32).collect();
