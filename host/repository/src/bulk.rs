@@ -157,6 +157,7 @@ impl Repository {
         let Some((handle, stat)) = self.open_regular(path).filter(|_| !is_layered) else {
             return self.read_otherwise(path, wanted, into, cancel);
         };
+        // Only a file with several names can have a hidden one, so most files need no search.
         let is_linked = stat.st_nlink > 1;
         if is_linked && self.is_hidden_link(names, at, &stat, cancel) {
             return Err(denied(path, super::HARD_LINK));

@@ -67,6 +67,7 @@ impl FileDiff {
         unified.text = header(old.as_ref(), new.as_ref());
         let (old_content, new_content) = (content(old.as_ref()), content(new.as_ref()));
         let (old_name, new_name) = names(old.as_ref(), new.as_ref());
+        // The patch is a `String`, and one with replaced bytes would not apply.
         let is_utf8 = |content| std::str::from_utf8(content).is_ok();
         let what_differs = if old_content == new_content {
             None
@@ -128,6 +129,7 @@ pub fn merge_beside(left: &[u8], now: &[u8], before: &[u8]) -> Option<Vec<u8>> {
         changed.map(|op| (op.old_range(), op.new_range())).collect::<Vec<_>>()
     };
     let (later, back) = (changes(&now), changes(&before));
+    // Adjacent changes count too, because the order of their new lines would be a guess.
     let touches = |one: &Range<usize>, other: &Range<usize>| one.start <= other.end && other.start <= one.end;
     if later
         .iter()
@@ -281,12 +283,14 @@ impl Unified {
     fn line(&mut self, sign: char, line: &[u8]) {
         let mut text = format!("{sign}{}", String::from_utf8_lossy(line));
         if !text.ends_with('\n') {
+            // Without this marker `git apply` would add a line feed to the end of the file.
             text.push_str("\n\\ No newline at end of file\n");
         }
         self.push(&text);
     }
 
     fn push(&mut self, line: &str) {
+        // After a line was left out no shorter one may follow, because the patch would have a gap.
         if self.left_out > 0 || self.text.len() + line.len() > self.bytes_max {
             self.left_out += 1;
         } else {

@@ -45,6 +45,7 @@ impl ScanFingerprint {
 
     /// The fingerprint of a path; `None` if nothing exists there.
     pub(super) fn at(directory: BorrowedFd<'_>, path: &str) -> Option<Self> {
+        // The kernel refuses an empty path.
         let path = if path.is_empty() { "." } else { path };
         let stat = rustix::fs::statat(directory, path, AtFlags::SYMLINK_NOFOLLOW);
         stat.ok().map(|stat| Self::of(&stat))
@@ -81,6 +82,8 @@ impl ScanBasis {
 
     /// True if the last change was so long before the walk that every later change gets another time.
     pub(super) fn is_settled(&self, settling: Duration) -> bool {
+        // File systems store times in steps of some milliseconds or more, and two changes within a step have the same
+        // time.
         let settled_ns = self.began_ns - i128::try_from(settling.as_nanos()).unwrap_or(0);
         let inside = self.inside.iter().filter_map(|(_, fingerprint)| *fingerprint);
         let outside = self.outside.iter().filter_map(|(_, fingerprint)| *fingerprint);

@@ -20,6 +20,7 @@ pub fn find_root(start: &Path) -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     let of_start = owner(&start);
     let is_trusted = |directory: &Path| {
+        // The user named this folder, so its `.git` counts whoever owns it.
         directory == start
             || owner(&directory.join(".git")).is_some_and(|owner| is_trusted_owner(owner, of_start, user))
     };
@@ -60,6 +61,7 @@ pub(super) fn open(root: &Path, options: &Options) -> Result<(PathBuf, OwnedFd),
         return Err(RepositoryError::NotUtf8 { root: canonical });
     }
     refuse(&canonical, options)?;
+    // A canonical path does not end in a link; if it does now, it was replaced after the checks above.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = rustix::fs::open(&canonical, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
     if super::open::is_git_directory(&handle, ".") {

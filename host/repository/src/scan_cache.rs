@@ -43,6 +43,7 @@ impl RepositoryKey {
     pub fn name(&self) -> String {
         let mut digest = Sha256::new();
         let mut add = |bytes: &[u8]| {
+            // The length keeps parts separate: otherwise `x`, `y` and `xy` would have the same hash.
             digest.update((bytes.len() as u64).to_le_bytes());
             digest.update(bytes);
         };
