@@ -275,6 +275,7 @@ impl PreparedCall<'_> {
         match parts {
             Some((parts, turns)) => {
                 let parts = self.parts(call, grants, &parts, turns.len())?;
+                // The merge runs on this thread alone.
                 drop(turns);
                 let (outcomes, answers): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
                 let (outcome, mut left) = self.merge(call, grants, &arguments, &outcomes)?;
@@ -309,6 +310,7 @@ impl PreparedCall<'_> {
         arguments: &str,
     ) -> Result<Option<(Vec<String>, Vec<CallPermit<'_>>)>, CallError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        // One part runs on this thread, for which the caller already holds a permit.
         let mut turns = self.turns.more(cores.min(self.limits.parts).saturating_sub(1));
         if turns.is_empty() {
             return Ok(None);
@@ -317,6 +319,7 @@ impl PreparedCall<'_> {
         let asked = u32::try_from(asked).unwrap_or(u32::MAX);
         let parts = self.loaded.split(call, grants.clone(), self.name, arguments, asked)?;
         let parts = parts.map_err(|failure| self.failure(failure))?;
+        // The number comes from the guest, and each part costs an instance.
         if parts.len() > asked as usize {
             return Err(CallError::Trap {
                 skill: self.name.to_owned(),
@@ -326,6 +329,7 @@ impl PreparedCall<'_> {
                 ),
             });
         }
+        // Permits that no part needs are free for other calls at once.
         turns.truncate(parts.len().saturating_sub(1));
         Ok((parts.len() > 1).then_some((parts, turns)))
     }
@@ -361,6 +365,7 @@ impl PreparedCall<'_> {
             }
             results
         });
+        // Threads end in any order, on which the answer must not depend.
         results.sort_by_key(|(at, _)| *at);
         first_failure(results.into_iter().map(|(_, result)| result).collect())
     }

@@ -111,6 +111,7 @@ fn covered_block(handle: &OwnedFd, start: u64, redactor: &Redactor) -> std::io::
     let before = (start - from) as usize;
     let mut content = vec![0; before + BLOCK_BYTES + MARGIN_BYTES];
     let mut length = 0;
+    // One `pread` may return less than asked, and a key that is cut off there would not be recognised.
     while length < content.len() {
         match rustix::io::pread(handle, &mut content[length..], from + length as u64) {
             Ok(0) => break,
@@ -164,6 +165,7 @@ pub(crate) struct HandlePermit(Arc<CallBudget>);
 
 impl HandlePermit {
     pub(crate) fn take(call: &Arc<CallBudget>) -> Result<Self, Stop> {
+        // Made before the count is compared, so that `drop` also takes a refused one back.
         let slot = Self(Arc::clone(call));
         let max = call.limits.files_open;
         if call.files_open.fetch_add(1, Ordering::Relaxed) < max {

@@ -148,6 +148,7 @@ impl VouchedFiles {
         let ends = || slashes().map(|at| &path[at + 1..]).filter(|end| end.contains('/'));
         let directories = || slashes().map(|at| &path[..=at]);
         let below = format!("{path}/");
+        // The set is sorted: if a file is below the directory, the next entry is one.
         let next = self.made.range(below.clone()..).next();
         self.made.contains(path)
             || next.is_some_and(|next| next.starts_with(&below))
