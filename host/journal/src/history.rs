@@ -437,16 +437,7 @@ pub fn can_be_undone(summary: &Summary, undone: &BTreeSet<&str>) -> bool {
 
 /// Sessions that were completely undone, by undos that were not undone themselves.
 pub fn find_undone<'a>(newest_first: &[&'a Summary]) -> BTreeSet<&'a str> {
-    let mut undone = BTreeSet::new();
-    for summary in newest_first {
-        if let Work::Undo(of) = &summary.start.work
-            && summary.problem.is_none()
-            && !undone.contains(summary.id())
-        {
-            undone.insert(of.as_str());
-        }
-    }
-    undone
+    undone(newest_first.iter().copied()).into_keys().collect()
 }
 
 /// The answer of a session so far: the model output, or the output of the skill for a call.
