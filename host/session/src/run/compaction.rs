@@ -45,7 +45,7 @@ pub(super) async fn begin(
 ) -> Result<(Vec<Message>, Spent), Problem> {
     let recorder = &op.job.recorder;
     let Some(past) = &op.task.past else {
-        let mark = op.mark.to_string();
+        let mark = op.task.mark.to_string();
         recorder.record(JournalEntry::Conversation(ConversationEntry::Mark { mark }));
         return Ok((vec![message], Spent::default()));
     };
@@ -97,11 +97,11 @@ async fn summarise(
     let transcript = cut_text(&transcript(past, turns, replaced), bytes_max);
     let transcript = labelled(op, "conversation", transcript, origin.clone());
     let asked = Message::User {
-        text: format!("{}\n\n{transcript}\n", op.mark.announcement()),
+        text: format!("{}\n\n{transcript}\n", op.task.mark.announcement()),
     };
     let mut turn = Turn::new(provider, &NoTools, &NoTools, SUMMARY_PROMPT, vec![asked]);
     turn.cancel = op.job.cancel.clone();
-    turn.mark = op.mark;
+    turn.mark = op.task.mark;
     turn.deadline = op.deadline;
     turn.steps_max = 1;
     turn.price = op.price;
@@ -164,7 +164,7 @@ fn summary_message(op: &OperationRun<'_>, past: &PastConversation, turns: usize,
     let mut text = format!(
         "{}\n\n# Earlier turns\n\nTo make room, the service has replaced {} by a summary that a model wrote. In them the \
          user asked, word for word:\n\n",
-        op.mark.announcement(),
+        op.task.mark.announcement(),
         named(past, turns)
     );
     for words in words {
@@ -235,7 +235,7 @@ fn labelled(op: &OperationRun<'_>, name: &str, text: String, origin: TextOrigin)
         is_error: false,
         origin,
     };
-    result.labelled(op.mark)
+    result.labelled(op.task.mark)
 }
 
 /// Tools of a request that has none.

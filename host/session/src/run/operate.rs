@@ -75,7 +75,6 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Ou
         form,
         rate: TokenRate::PROSE,
         price,
-        mark: task.mark,
     };
     let preview = if job.plan.repository.layer().is_some() {
         PREVIEW
@@ -203,7 +202,7 @@ async fn converse(op: &OperationRun<'_>, provider: &dyn Provider, messages: Vec<
     let system = operation::system_prompt(op.form.is_short());
     let mut turn = Turn::new(provider, tools, tools, system, messages);
     turn.cancel = op.job.cancel.clone();
-    turn.mark = op.mark;
+    turn.mark = op.task.mark;
     turn.steps = spent.steps;
     turn.usage = spent.usage;
     turn.known = spent.known;

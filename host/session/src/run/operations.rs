@@ -30,7 +30,7 @@ use tool_context::operation::{
 use tool_core::api::{Event, Operation, Problem, RunPurpose};
 use tool_core::text::TokenRate;
 use tool_provider::turn::{self, CostBound, Tools as _, TurnEnd, TurnReport};
-use tool_provider::{LabelMark, Message, ModelRequest, Provider};
+use tool_provider::{Message, ModelRequest, Provider};
 use tool_skill::{CallReport, runnable_purposes};
 
 /// Time limit for checking the citations of an answer in seconds. Checking takes milliseconds, unless the disk hangs.
@@ -75,8 +75,6 @@ pub(super) struct OperationRun<'a> {
     pub(super) rate: TokenRate,
     /// Price of the model's tokens, if it is known.
     pub(super) price: Option<TokenPrice>,
-    /// Mark that labels the results of tools.
-    pub(super) mark: LabelMark,
 }
 
 /// The model's answer so far.
@@ -154,7 +152,7 @@ impl OperationRun<'_> {
             messages: std::slice::from_ref(message),
             tools: &tools,
             max_tokens: None,
-            mark: self.mark,
+            mark: self.task.mark,
         };
         let rate = turn::token_rate(provider, context, &request).await;
         if rate.tokens(request.bytes()) > limits::conversation_tokens(context) {

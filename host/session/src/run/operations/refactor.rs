@@ -41,7 +41,7 @@ impl Refactor {
             return String::new();
         }
         let run = suite::run(op, &[]).await;
-        let facts = told(&run, op.mark);
+        let facts = told(&run, op.task.mark);
         self.before = Some(run);
         self.checks_before = project_checks::run_before(op).await;
         facts + &project_checks::told(&self.checks_before)

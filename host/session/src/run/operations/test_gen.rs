@@ -65,7 +65,7 @@ impl TestGen {
                 if let Some(results) = failing.filter(|_| answer.may_ask && self.rounds < TEST_MEND_ROUNDS_MAX) {
                     self.rounds += 1;
                     self.last = Some(CheckedTests { files, run: tests });
-                    return Next::Ask(self.mend(&results, &created, op.mark));
+                    return Next::Ask(self.mend(&results, &created, op.task.mark));
                 }
                 tests
             }
