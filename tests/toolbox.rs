@@ -11,7 +11,7 @@ use tool_model_server::{Round, ScriptedCall};
 
 use crate::mcp::Agent;
 use crate::providers::scripted;
-use crate::support::{Finished, Home, folder, guest, holds};
+use crate::support::{Finished, Home, folder, git, guest, holds};
 
 const WRITE: [&str; 2] = ["--allow", "write-repository"];
 
@@ -193,6 +193,29 @@ fn a_skill_of_a_team_sees_no_key_and_leaves_those_of_the_files_that_it_changes()
     let moves = json!({"path": "b.txt", "to": "c.txt"});
     call(&home, root.path(), "move_file", &moves, &WRITE).expect(0);
     assert_eq!(text("c.txt"), format!("token = \"{key}\"\n"));
+}
+
+#[test]
+fn a_skill_of_a_team_taints_with_every_file_that_it_reads_whatever_it_states() {
+    let call = |name: &str, arguments: Value| Round::calls([ScriptedCall::new(name, arguments)]);
+    let (server, home) = scripted([
+        call("call_skill", json!({"name": "format_files", "arguments": {}})),
+        call("git_commit", json!({"message": "Tidy up", "all": true})),
+        Round::text("Done."),
+    ]);
+    add(&home, &guest("toolbox")).expect(0);
+    let root = folder(&[("a.txt", "one  \n"), ("vendor/b.txt", "two\n")]);
+    git(root.path(), &["init", "--quiet"]);
+    git(root.path(), &["add", "."]);
+    let flags = ["--exclude", "vendor", "--deny", "run-process", "--allow", "commit-git"];
+    let stderr = home
+        .run(root.path(), &[&["refactor", "tidy up"], &flags[..]].concat())
+        .stderr;
+    assert!(
+        server.requests()[1].body.to_string().contains("1 files formatted"),
+        "{stderr}"
+    );
+    holds(&stderr, &["entered the conversation (`vendor/`)"]);
 }
 
 #[test]

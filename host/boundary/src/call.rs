@@ -23,8 +23,8 @@ use super::store::{Grants, GuestComponent};
 use super::taint::OutsideFiles;
 use super::turns::{CallPermit, Turns};
 use super::{
-    CallContext, CallError, CallOutcome, CallReport, DISAGREED, Failure, FailureKind, HostNotes, Limits, RawArguments,
-    Services, log,
+    AnswerSources, CallContext, CallError, CallOutcome, CallReport, DISAGREED, Failure, FailureKind, HostNotes, Limits,
+    RawArguments, Services, log,
 };
 use crate::budget::CALL_PLACES_MAX;
 use crate::limits;
@@ -37,11 +37,6 @@ use tool_sandbox::scratch::{self, ScratchFolder};
 
 /// Bytes of the cursor of an answer, which the model repeats word by word. The longest of ours has a path and a number.
 const CURSOR_BYTES_MAX: usize = 8 * 1024;
-
-/// Built-in skill that reads logs, which hold text of other people.
-const LOGS: &str = "read_logs";
-/// Built-in skill that shows parts of manifests and lock files, not always with their paths.
-const DEPENDENCIES: &str = "analyze_dependencies";
 
 /// Longest message or hint of a failure.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -64,6 +59,8 @@ pub struct PreparedCall<'a> {
     pub digest: &'a str,
     /// True for a skill of this program.
     pub is_builtin: bool,
+    /// Sources of its answers; `None` for a skill that is not of this program, whatever its descriptor states.
+    pub sources: Option<AnswerSources>,
     /// Effects that the function declares.
     pub declared: &'a [Effect],
     /// Declared effects that the user and the repository's lock file grant.
@@ -198,8 +195,8 @@ impl PreparedCall<'_> {
         if self.context.turn.has_run_program() {
             foreign.push(format!("the output of `{}`", self.name));
         }
-        if self.is_builtin && self.name == LOGS && call.read.get() > 0 {
-            foreign.push(format!("what `{LOGS}` read"));
+        if self.sources == Some(AnswerSources::Foreign) && call.read.get() > 0 {
+            foreign.push(format!("what `{}` read", self.name));
         }
         foreign.extend(call.outside());
         if call.has_more_places() {
@@ -208,12 +205,12 @@ impl PreparedCall<'_> {
         let text = said_text(result);
         let mut arguments = Vec::new();
         paths_in(&self.arguments, &mut arguments);
-        // Built-in skills show the path with every content, except for one, and open a file that no list has only if an
-        // argument names it. For any other skill, every opened file counts.
-        let is_trusted_to_name = self.is_builtin && self.name != DEPENDENCIES;
+        // A skill that names its sources opens a file that no list holds only where an argument names it. For any other
+        // skill, every opened file counts.
+        let names_sources = self.sources.is_some();
         let is_said = |path: &str| {
             let is_in = |argument: &String| fold(argument).contains(&*fold(path));
-            !is_trusted_to_name || !is_shown_as_it_is(path) || text.contains(path) || arguments.iter().any(is_in)
+            !names_sources || !is_shown_as_it_is(path) || text.contains(path) || arguments.iter().any(is_in)
         };
         for (path, place) in call.places() {
             let is_foreign = if place.is_named {

@@ -99,6 +99,19 @@ pub struct FunctionMetadata {
     /// JSON Schema of the details of its answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
+    /// Sources of its answers. Only a skill of this program is believed.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known_sources")]
+    pub sources: Option<AnswerSources>,
+}
+
+/// How answers show the contents of files. Without such a fact, an answer may show each file that the skill has opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AnswerSources {
+    /// Each content stands beside the path of its file.
+    Named,
+    /// As `Named`, and every content is text of others, such as a log.
+    Foreign,
 }
 
 /// One call as an example.
@@ -109,6 +122,11 @@ pub struct FunctionExample {
     pub description: String,
     /// Its arguments.
     pub arguments: Value,
+}
+
+/// Reads the sources of answers. A value that this version does not know counts as none.
+fn known_sources<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<AnswerSources>, D::Error> {
+    Ok(AnswerSources::deserialize(Value::deserialize(deserializer)?).ok())
 }
 
 /// Reads names of operations. A name that a later version knows is left out.

@@ -78,7 +78,9 @@ pub use call::{PreparedCall, failures};
 pub use component::{CONTRACT, Interfaces, Surface, accepts_contract, inspect, read_interfaces};
 pub use contents::{ContentIndex, FileVerdict, PatternKind, SoughtPattern};
 pub use describe::{describe, is_name};
-pub use descriptor::{ComponentMetadata, Descriptor, FunctionDescriptor, FunctionExample, FunctionMetadata};
+pub use descriptor::{
+    AnswerSources, ComponentMetadata, Descriptor, FunctionDescriptor, FunctionExample, FunctionMetadata,
+};
 pub use engine::{Compiler, EngineError, NativeComponent, Runtime, precompile, precompile_for};
 pub use failure::{Failure, FailureKind, ImportError, cancelled};
 use imports::DISAGREED;

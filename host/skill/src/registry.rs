@@ -447,6 +447,7 @@ impl SkillHost {
             let may_wait = runs || context.approver.can_ask();
             let holding = may_wait.then(|| holding(context, &self.turns));
             let context = holding.as_ref().unwrap_or(context);
+            let is_builtin = self.is_ours && matches!(skill.source, Source::Builtin(_));
             Ok(PreparedCall {
                 runtime: self.runtime,
                 turns: &self.turns,
@@ -455,7 +456,8 @@ impl SkillHost {
                 component: &skill.descriptor.name,
                 configuration: skill.descriptor.metadata.configuration.as_ref(),
                 digest: &skill.digest,
-                is_builtin: self.is_ours && matches!(skill.source, Source::Builtin(_)),
+                is_builtin,
+                sources: descriptor.metadata.sources.filter(|_| is_builtin),
                 declared: effects,
                 within: within(function, context),
                 takes_cursor: takes_cursor(&descriptor.parameters),

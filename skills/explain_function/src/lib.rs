@@ -11,7 +11,7 @@ mod symbols;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, export_skill};
+use skill_sdk::{Descriptor, Failure, FunctionMetadata, Handler, Host, Outcome, export_skill};
 use syntax::{Definition, DefinitionKind, Fault};
 
 use callees::Resolver;
@@ -88,6 +88,10 @@ impl Handler for ExplainFunction {
             }),
             effects: Self::EFFECTS,
         }
+    }
+
+    fn metadata() -> FunctionMetadata {
+        FunctionMetadata::with_sources("named")
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {

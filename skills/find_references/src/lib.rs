@@ -15,8 +15,8 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 use skill_sdk::serde_json::{self, json};
 use skill_sdk::{
-    Content, Descriptor, Failure, Handler, Host, Narrowed, Narrowing, Outcome, Run, SearchPattern, Selection, Sharded,
-    export_skill,
+    Content, Descriptor, Failure, FunctionMetadata, Handler, Host, Narrowed, Narrowing, Outcome, Run, SearchPattern,
+    Selection, Sharded, export_skill,
 };
 use syntax::aliases::{self, Alias};
 use syntax::{Module, names};
@@ -116,6 +116,10 @@ impl Handler for FindReferences {
             }),
             effects: Self::EFFECTS,
         }
+    }
+
+    fn metadata() -> FunctionMetadata {
+        FunctionMetadata::with_sources("named")
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use skill_details::CommitDetails;
 use skill_sdk::text::{counted, one_line};
-use skill_sdk::{Commit, Failure, Host, Outcome, Skill, clean_path, export_skill};
+use skill_sdk::{Commit, Failure, FunctionMetadata, Host, Outcome, Skill, clean_path, export_skill};
 
 /// Limit for a message in bytes, far beyond what people read.
 const MESSAGE_BYTES_MAX: usize = 16 * 1024;
@@ -49,6 +49,10 @@ impl Skill for GitCommit {
     const EFFECTS: &'static [&'static str] = &["commit-git"];
 
     type Arguments = GitCommitArguments;
+
+    fn about() -> FunctionMetadata {
+        FunctionMetadata::with_sources("named")
+    }
 
     fn run(host: &dyn Host, arguments: GitCommitArguments) -> Result<Outcome, Failure> {
         let message = message(&arguments.message)?;

@@ -17,7 +17,10 @@ use serde::Deserialize;
 use skill_details::{DiffDetails, DiffFile};
 use skill_sdk::serde_json::json;
 use skill_sdk::text::{clip, counted, one_line};
-use skill_sdk::{Descriptor, Diff, DiffQuery, Failure, FileChange, Handler, Host, Outcome, clean_path, export_skill};
+use skill_sdk::{
+    Descriptor, Diff, DiffQuery, Failure, FileChange, FunctionMetadata, Handler, Host, Outcome, clean_path,
+    export_skill,
+};
 
 /// Lines of context by default.
 const CONTEXT: u32 = 3;
@@ -180,6 +183,10 @@ impl Handler for GitDiff {
             }),
             effects: Self::EFFECTS,
         }
+    }
+
+    fn metadata() -> FunctionMetadata {
+        FunctionMetadata::with_sources("named")
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {

@@ -10,7 +10,7 @@ use std::fs;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Handler, Host, InstallRequest, Outcome, Query, export_skill};
+use skill_sdk::{Descriptor, Failure, FunctionMetadata, Handler, Host, InstallRequest, Outcome, Query, export_skill};
 
 /// The skill `install_package`.
 #[derive(Debug)]
@@ -88,6 +88,10 @@ impl Handler for InstallPackage {
             }),
             effects: Self::EFFECTS,
         }
+    }
+
+    fn metadata() -> FunctionMetadata {
+        FunctionMetadata::with_sources("named")
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {

@@ -18,7 +18,9 @@ use serde::Deserialize;
 use skill_details::{ListDetails, ListedEntry, ListedKind, NotSearched};
 use skill_sdk::serde_json::json;
 use skill_sdk::text::{counted, human_size, one_line};
-use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Handler, Host, Outcome, Query, clean_path, export_skill};
+use skill_sdk::{
+    Descriptor, Entry, EntryKind, Failure, FunctionMetadata, Handler, Host, Outcome, Query, clean_path, export_skill,
+};
 
 /// Entries in an answer by default: some 40 kB of text.
 const ENTRIES: usize = 1000;
@@ -84,6 +86,10 @@ impl Handler for ListFiles {
             }),
             effects: Self::EFFECTS,
         }
+    }
+
+    fn metadata() -> FunctionMetadata {
+        FunctionMetadata::with_sources("named")
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {

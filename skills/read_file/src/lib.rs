@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use skill_details::lfs::LfsPointer;
 use skill_sdk::text::{clip, counted, human_size};
-use skill_sdk::{Failure, Host, Outcome, Skill, clean_path, export_skill};
+use skill_sdk::{Failure, FunctionMetadata, Host, Outcome, Skill, clean_path, export_skill};
 
 use decode::DecodedContent;
 use page::Page;
@@ -106,6 +106,10 @@ impl Skill for ReadFile {
         and limit to go to the lines that search_code or a traceback named.";
 
     type Arguments = ReadFileArguments;
+
+    fn about() -> FunctionMetadata {
+        FunctionMetadata::with_sources("named")
+    }
 
     fn run(host: &dyn Host, arguments: ReadFileArguments) -> Result<Outcome, Failure> {
         let path = clean_path(&arguments.path)?;

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use skill_sdk::pattern::{Case, Pattern};
 use skill_sdk::serde_json::{self, json};
 use skill_sdk::text::{human_size, one_line};
-use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, clean_path, export_skill};
+use skill_sdk::{Descriptor, Failure, FunctionMetadata, Handler, Host, Outcome, clean_path, export_skill};
 
 use entries::Entries;
 use parse::Level;
@@ -96,6 +96,10 @@ impl Handler for ReadLogs {
             parameters: parameters(),
             effects: Self::EFFECTS,
         }
+    }
+
+    fn metadata() -> FunctionMetadata {
+        FunctionMetadata::with_sources("foreign")
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {

@@ -7,7 +7,7 @@ mod report;
 
 use serde::Deserialize;
 use skill_sdk::serde_json::json;
-use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, TestRequest, export_skill};
+use skill_sdk::{Descriptor, Failure, FunctionMetadata, Handler, Host, Outcome, TestRequest, export_skill};
 
 /// The skill `run_tests`.
 #[derive(Debug)]
@@ -80,6 +80,10 @@ impl Handler for RunTests {
             }),
             effects: Self::EFFECTS,
         }
+    }
+
+    fn metadata() -> FunctionMetadata {
+        FunctionMetadata::with_sources("named")
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {

@@ -59,6 +59,16 @@ pub struct ComponentMetadata {
 }
 
 impl FunctionMetadata {
+    /// Facts of a skill of the program itself, which the host believes of no other skill. `named`: each content of a file in
+    /// its answers stands beside the path. `foreign`: the same, and all contents are text of others.
+    #[doc(hidden)]
+    pub fn with_sources(sources: &str) -> Self {
+        Self {
+            more: Map::from_iter([("sources".to_owned(), sources.into())]),
+            ..Self::default()
+        }
+    }
+
     /// The JSON object of the contract; absent if there are no facts.
     pub fn to_json(&self) -> Option<String> {
         (*self != Self::default())

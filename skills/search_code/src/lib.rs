@@ -9,7 +9,10 @@ mod search;
 use serde::Deserialize;
 use skill_sdk::pattern::{Case, Pattern};
 use skill_sdk::serde_json::{self, json};
-use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, Run, Selection, Sharded, clean_path, code, export_skill};
+use skill_sdk::{
+    Descriptor, Failure, FunctionMetadata, Handler, Host, Outcome, Run, Selection, Sharded, clean_path, code,
+    export_skill,
+};
 
 use answer::SearchResult;
 
@@ -147,6 +150,10 @@ impl Handler for SearchCode {
             parameters: parameters(),
             effects: Self::EFFECTS,
         }
+    }
+
+    fn metadata() -> FunctionMetadata {
+        FunctionMetadata::with_sources("named")
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use skill_details::{WriteChange, WriteDetails};
 use skill_sdk::serde_json::{self, json};
 use skill_sdk::text::{counted, human_size};
-use skill_sdk::{Descriptor, Failure, Handler, Host, Outcome, clean_path, code, export_skill};
+use skill_sdk::{Descriptor, Failure, FunctionMetadata, Handler, Host, Outcome, clean_path, code, export_skill};
 
 use edits::Edit;
 use file_encoding::StoredText;
@@ -58,6 +58,10 @@ impl Handler for WriteFile {
             parameters: parameters(),
             effects: Self::EFFECTS,
         }
+    }
+
+    fn metadata() -> FunctionMetadata {
+        FunctionMetadata::with_sources("named")
     }
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {

@@ -96,7 +96,8 @@ impl Skill for FormatFiles {
         FunctionMetadata {
             title: Some("Format files".to_owned()),
             operations: vec!["refactor".to_owned()],
-            ..FunctionMetadata::default()
+            // The host believes this of its own skills only.
+            ..FunctionMetadata::with_sources("named")
         }
     }
 }
