@@ -22,6 +22,7 @@ use tool_config::Environment;
 use tool_core::api::{BackendStatus, ErrorBody, ErrorKind, Event, Problem, Stopping};
 use tool_provider::sse::{Frame, Framer};
 
+use crate::actions::command_hint;
 use crate::error::Error;
 use crate::output::Output;
 
@@ -516,7 +517,11 @@ async fn decode<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, 
 async fn problem_of(response: Response<Incoming>) -> Error {
     let status: StatusCode = response.status();
     match decode::<ErrorBody>(response).await {
-        Ok(body) => body.error.into(),
+        Ok(ErrorBody { mut error }) => {
+            let command = error.action.as_ref().and_then(command_hint);
+            error.hint = command.or(error.hint);
+            error.into()
+        }
         Err(_) => broken(&format!("it answered {status}")),
     }
 }

@@ -246,6 +246,7 @@ fn notice(event: &Event, output: Output) {
             kind: kind.clone(),
             message: message.clone(),
             hint: hint.clone(),
+            action: None,
         }),
         Some(NoticeKind::Redacted) | None => output.notice(message, hint.as_deref()),
     }

@@ -1,5 +1,6 @@
 //! The command line of `tool`: parse, run, exit code. The same binary is the daemon.
 
+mod actions;
 mod args;
 mod builtins;
 mod client;

@@ -75,7 +75,11 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
         } => {
             let exit = ExitCode::from(kind.exit_code());
             if !json {
-                output.problem(&with_way_back(Problem { kind, message, hint }, result.as_ref()));
+                let problem = Problem {
+                    hint,
+                    ..Problem::new(kind, message)
+                };
+                output.problem(&with_way_back(problem, result.as_ref()));
             }
             Ok(exit)
         }

@@ -385,7 +385,10 @@ impl Session {
                     code: kind,
                     message,
                     hint,
-                } => Some(Problem { kind, message, hint }),
+                } => Some(Problem {
+                    hint,
+                    ..Problem::new(kind, message)
+                }),
                 _ => continue,
             };
             let is_free = events.finish().await;

@@ -370,9 +370,8 @@ async fn follow(events: &mut Follow, form: AnswerForm, client: &Client, context:
                 hint,
             } => {
                 let problem = Problem {
-                    kind: kind.clone(),
-                    message: message.clone(),
                     hint: hint.clone(),
+                    ..Problem::new(kind.clone(), message.clone())
                 };
                 if problem.kind == ErrorKind::Denied {
                     return Ok(CallEnd::Denied(problem));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+mod action;
 mod calls;
 mod changes;
 mod clock;
@@ -20,6 +21,7 @@ mod read;
 mod run_purpose;
 mod schema;
 
+pub use action::Action;
 pub use calls::{CallEdge, CallGraph, CallGraphRequest, CallNode, CallRole};
 pub use changes::{
     ApplyRequest, ApplyResult, BACK, ChangeKind, ChangedFile, DiscardResult, LeftFile, SessionDiff, UndoResult,
@@ -200,6 +202,10 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub hint: Option<String>,
+    /// The step of `hint`, for a client that says it in words of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
+    pub action: Option<Action>,
 }
 
 impl Problem {
@@ -209,13 +215,23 @@ impl Problem {
             kind,
             message: message.into(),
             hint: None,
+            action: None,
         }
+    }
+
+    /// Adds the step that mends it.
+    #[must_use]
+    pub fn with_action(mut self, action: Action) -> Self {
+        self.hint = Some(action.sentence());
+        self.action = Some(action);
+        self
     }
 
     /// Adds a hint that says how to fix it.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self.action = None;
         self
     }
 }

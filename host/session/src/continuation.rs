@@ -8,7 +8,9 @@ use std::sync::Arc;
 use super::preview::InheritedLayer;
 use super::{Sessions, blocking, unknown};
 use tool_config::{Api, Settings};
-use tool_core::api::{ErrorKind, ExecuteRequest, Operation, Problem, ProviderName, SessionStart, Status, TurnRequest};
+use tool_core::api::{
+    Action, ErrorKind, ExecuteRequest, Operation, Problem, ProviderName, SessionStart, Status, TurnRequest,
+};
 use tool_journal::conversation::{
     CONVERSATION_TURNS_MAX, ContinueError, PastConversation, Precedent, can_be_continued, chain,
 };
@@ -89,7 +91,7 @@ impl Sessions {
             return Ok(summary);
         }
         let message = format!("The session `{id}` is no operation, and has no conversation to go on with");
-        Err(Problem::new(ErrorKind::InvalidRequest, message).with_hint("`tool history` shows the operations"))
+        Err(Problem::new(ErrorKind::InvalidRequest, message).with_action(Action::ListSessions))
     }
 
     /// Reads the conversation that ends with a session.
@@ -125,7 +127,7 @@ fn check_reader(past: &PastConversation, asserted: Option<&str>, settings: &Sett
         settings.provider.model
     );
     Err(Problem::new(ErrorKind::ProviderUnconfirmed, message)
-        .with_hint(format!("if that is what you want, say so: `--provider {name}`")))
+        .with_action(Action::NameProvider { name: name.to_string() }))
 }
 
 /// Converts the request of a turn to that of an operation.

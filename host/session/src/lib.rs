@@ -63,7 +63,7 @@ pub use store::{SESSIONS_BYTES_MAX, SESSIONS_KEPT};
 use tool_config::PolicySettings;
 use tool_context::Indexes;
 use tool_core::api::{
-    self, ApprovalAnswer, ErrorKind, History, OpenApproval, Problem, SessionResult, SessionStart, SessionUsage,
+    self, Action, ApprovalAnswer, ErrorKind, History, OpenApproval, Problem, SessionResult, SessionStart, SessionUsage,
     SkillEntry, Status, TaskEntry,
 };
 pub use tool_journal::feed::JOURNAL_BYTES_MAX;
@@ -622,8 +622,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> +
 }
 
 fn unknown(id: &str) -> Problem {
-    Problem::new(ErrorKind::NotFound, format!("There is no session `{id}`"))
-        .with_hint("`tool history` lists them, with `--operation skill-call` your calls of skills")
+    Problem::new(ErrorKind::NotFound, format!("There is no session `{id}`")).with_action(Action::ListSessions)
 }
 
 /// Counts of a session for its result.

@@ -16,7 +16,7 @@ use super::store::{open_again, unreadable};
 use super::{Sessions, blocking, unknown};
 use crate::limits;
 use tool_config::PolicySettings;
-use tool_core::api::{self, ApplyRequest, ApplyResult, DiscardResult, ErrorKind, Operation, Problem, Status};
+use tool_core::api::{self, Action, ApplyRequest, ApplyResult, DiscardResult, ErrorKind, Operation, Problem, Status};
 use tool_core::text::{quote_names, visible_name};
 use tool_journal::feed::Recorder;
 use tool_journal::history::{FileMark, Summary};
@@ -101,7 +101,7 @@ impl InheritedLayer {
                     "Changed in the repository since they were proposed: {}",
                     quote_names(changed.iter().copied(), FILES_NAMED_MAX)
                 ),
-                "the preview works with its own state of them, and `tool apply` will refuse them".to_owned(),
+                "the preview works with its own state of them, and they will be refused when it is applied".to_owned(),
             )
         })
     }
@@ -145,8 +145,7 @@ impl Sessions {
             let found = summaries.values().rev().find(is_it);
             found.map(|summary| summary.id().to_owned()).ok_or_else(|| {
                 let message = format!("No preview has proposed changes in `{}`", root.display());
-                Problem::new(ErrorKind::NothingChanged, message)
-                    .with_hint("`tool refactor --preview` and `tool test-gen --preview` make one")
+                Problem::new(ErrorKind::NothingChanged, message).with_action(Action::MakePreview)
             })
         })
         .await
@@ -282,7 +281,7 @@ impl Sessions {
         let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
         if !summary.start.preview {
             let message = format!("The session `{id}` is no preview: its changes are in the repository");
-            return Err(Problem::new(ErrorKind::NothingToApply, message).with_hint("`tool undo` takes changes back"));
+            return Err(Problem::new(ErrorKind::NothingToApply, message).with_action(Action::UndoSession));
         }
         if summary.is_discarded {
             return Err(nothing_to_apply(&summary, "is discarded"));
@@ -315,11 +314,8 @@ fn commit(
         PreviewRefused::Changed(paths) => {
             let paths = quote_names(paths.iter().map(String::as_str), FILES_NAMED_MAX);
             let message = format!("Nothing was applied: changed since the preview: {paths}");
-            let hint = format!(
-                "name the other files to apply only these, or take the changes over by hand: `tool apply {} --patch FILE`",
-                preview.id()
-            );
-            Problem::new(ErrorKind::PreviewOutdated, message).with_hint(hint)
+            let session_id = preview.id().to_owned();
+            Problem::new(ErrorKind::PreviewOutdated, message).with_action(Action::ApplyOthers { session_id })
         }
         PreviewRefused::Failure(failure) => {
             let message = format!("Nothing was applied: {}", failure.message);
@@ -338,8 +334,7 @@ fn check_whole(summary: &Summary, is_partial: bool) -> Result<(), Problem> {
         None => "it did not end".to_owned(),
     };
     let message = format!("The preview `{}` is not complete: {end}", summary.id());
-    Err(Problem::new(ErrorKind::PreviewIncomplete, message)
-        .with_hint("`tool diff` shows what there is; `tool apply --partial` puts it in place all the same"))
+    Err(Problem::new(ErrorKind::PreviewIncomplete, message).with_action(Action::ApplyPart))
 }
 
 /// Splits proposals into those at or below one of the paths, and the rest. Without paths, all are chosen.
@@ -351,7 +346,7 @@ fn choose(proposed: Vec<FileChange>, paths: &[String]) -> Result<(Vec<FileChange
     for path in paths {
         let invalid = |why: &dyn std::fmt::Display| {
             let message = format!("`{}` {why}", visible_name(path));
-            Problem::new(ErrorKind::InvalidRequest, message).with_hint("`tool diff` shows the proposed files")
+            Problem::new(ErrorKind::InvalidRequest, message).with_action(Action::ShowPreview)
         };
         let normal = normalise(path).map_err(|error| invalid(&error))?;
         if !proposed.iter().any(|file| lies_at(&file.path, &normal)) {
@@ -383,7 +378,7 @@ fn not_verified(summary: &Summary, left: usize, count: usize) -> Option<String> 
 
 fn nothing_to_apply(summary: &Summary, why: &str) -> Problem {
     let message = format!("Nothing to apply: the preview `{}` {why}", summary.id());
-    Problem::new(ErrorKind::NothingToApply, message).with_hint("`tool history` lists the sessions")
+    Problem::new(ErrorKind::NothingToApply, message).with_action(Action::ListSessions)
 }
 
 /// Refuses the diff of a discarded preview.

@@ -13,7 +13,7 @@ use crate::limits;
 use tool_config::{PolicySettings, ReportsPlace, Settings};
 use tool_core::api::Grant;
 use tool_core::api::ProviderName;
-use tool_core::api::{BudgetRequest, ErrorKind, ExecuteRequest, Operation, PolicyRequest, Problem};
+use tool_core::api::{Action, BudgetRequest, ErrorKind, ExecuteRequest, Operation, PolicyRequest, Problem};
 use tool_journal::journal::Start;
 use tool_repository::{Narrowing, Repository, RepositoryError};
 use tool_sandbox::contain;
@@ -33,9 +33,9 @@ pub(super) fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> R
         ErrorKind::ProviderMismatch,
         format!("The provider `{asserted}` is not enabled: `{enabled}` is"),
     )
-    .with_hint(format!(
-        "switch with `tool init --provider {asserted}`, or leave `provider` out"
-    )))
+    .with_action(Action::EnableProvider {
+        name: asserted.to_owned(),
+    }))
 }
 
 /// Checks that a request names a target or a task. The session finds out whether it exists.
@@ -240,10 +240,8 @@ pub(super) fn open_repository(path: &str, options: &tool_repository::Options) ->
 /// Reads the lock file of a repository. A file that cannot be parsed is an error, because its restrictions are
 /// unknown.
 fn lock(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Lock>, Problem> {
-    Lock::of(repository, cancel).map_err(|error| {
-        let hint = "`tool skill lock` writes it from what you have pinned; without the file nothing is locked";
-        Problem::new(ErrorKind::ConfigLock, error.to_string()).with_hint(hint)
-    })
+    Lock::of(repository, cancel)
+        .map_err(|error| Problem::new(ErrorKind::ConfigLock, error.to_string()).with_action(Action::LockSkills))
 }
 
 /// Refuses any difference between a lock file and the installed skills.
@@ -288,7 +286,7 @@ fn check_denied(repository: &Repository, cancel: &CancellationToken) -> Result<(
         name.parse::<Grant>().map_err(|problem| Problem {
             kind: ErrorKind::ConfigRepository,
             message: format!("{}: {}", denied_place(repository, name, cancel), problem.message),
-            hint: problem.hint,
+            ..problem
         })?;
     }
     Ok(())

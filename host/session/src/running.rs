@@ -8,7 +8,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::{Live, Sessions};
 use crate::limits;
-use tool_core::api::{ErrorKind, Problem};
+use tool_core::api::{Action, ErrorKind, Problem};
 use tool_journal::feed::Recorder;
 
 /// Running sessions. One lock of it decides whether a session may start, and whether none runs.
@@ -104,9 +104,7 @@ impl Sessions {
         self.check_accepting()?;
         if running.live.len() + running.starting >= limits::SESSIONS_RUNNING_MAX {
             let message = format!("{} sessions are under way", limits::SESSIONS_RUNNING_MAX);
-            return Err(Problem::new(ErrorKind::Busy, message).with_hint(
-                "wait for one to end, or cancel one: `tool history` lists them, `tool cancel ID` ends one",
-            ));
+            return Err(Problem::new(ErrorKind::Busy, message).with_action(Action::EndSession));
         }
         running.starting += 1;
         Ok(SessionPermit {

@@ -9,7 +9,8 @@ use tool_context::Target;
 use tool_context::operation::{self, TargetLookup};
 use tool_context::{BuildRequest, Indexes, Packet, SelectionFilter};
 use tool_core::api::{
-    CallGraph, CallGraphRequest, ContextResult, ErrorKind, GraphRequest, ModuleGraph, Operation, Problem, SelectedFile,
+    Action, CallGraph, CallGraphRequest, ContextResult, ErrorKind, GraphRequest, ModuleGraph, Operation, Problem,
+    SelectedFile,
 };
 use tool_core::redaction::Redactor;
 use tool_provider::estimated_tokens;
@@ -83,18 +84,14 @@ pub(super) fn draw_graph(
         cancel,
     };
     let typed = request.path.as_deref().unwrap_or(&request.repo_path);
-    let refused = |hint: String| {
-        Problem::new(ErrorKind::FileNotFound, format!("There is no directory `{typed}`")).with_hint(hint)
-    };
+    let refused = || Problem::new(ErrorKind::FileNotFound, format!("There is no directory `{typed}`"));
     let no_directory =
-        || refused("a graph shows the modules of a directory: name one, or none for the whole repository".to_owned());
+        || refused().with_hint("a graph shows the modules of a directory: name one, or none for the whole repository");
     let directory = match operation::resolve_target(Operation::Explain, Some(typed), None, &lookup) {
         Ok(Target::Root) => String::new(),
         Ok(Target::Directory(path)) => path,
         Ok(Target::Symbol { name, .. }) => {
-            return Err(refused(format!(
-                "it is a definition: `tool graph --symbol {name}` shows its callers and callees"
-            )));
+            return Err(refused().with_action(Action::ShowCalls { symbol: name }));
         }
         Ok(_) => return Err(no_directory()),
         Err(problem) if problem.kind == ErrorKind::FileNotFound => return Err(no_directory()),
@@ -148,7 +145,7 @@ pub(super) fn draw_call_graph(
     let elsewhere = found.places.iter().filter(|_| !under.is_empty());
     let elsewhere: Vec<String> = elsewhere.map(|place| format!("`{place}`")).collect();
     Err(match (elsewhere.as_slice(), found.alike_definition) {
-        ([], None) => problem.with_hint("`tool graph` takes names of definitions in languages that it parses"),
+        ([], None) => problem.with_hint("only definitions in languages that are parsed have calls"),
         ([], Some(alike)) => problem.with_hint(format!("did you mean {alike}?")),
         (places, _) => problem.with_hint(format!("it is defined at {}", places.join(", "))),
     })

@@ -18,7 +18,8 @@ use super::{Sessions, blocking, denies_history, selection};
 use tool_config::{Api, PolicySettings, Settings};
 use tool_context::SelectionFilter;
 use tool_core::api::{
-    self, ErrorKind, ExecuteRequest, Operation, Problem, SessionStart, SkillCallRequest, SkillFunction, SkillOrigin,
+    self, Action, ErrorKind, ExecuteRequest, Operation, Problem, SessionStart, SkillCallRequest, SkillFunction,
+    SkillOrigin,
 };
 use tool_core::redaction::Redactor;
 use tool_core::text;
@@ -245,9 +246,9 @@ impl Sessions {
         let functions = entries.iter().flat_map(|entry| &entry.functions);
         let nearest = text::nearest(name, functions.map(|function| function.name.as_str()));
         let problem = Problem::new(ErrorKind::NotFound, format!("There is no skill named `{name}`"));
-        Err(problem.with_hint(match nearest {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "`tool skill list` shows them".to_owned(),
-        }))
+        Err(match nearest {
+            Some(near) => problem.with_hint(format!("did you mean `{near}`?")),
+            None => problem.with_action(Action::ListSkills),
+        })
     }
 }

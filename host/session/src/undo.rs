@@ -18,7 +18,7 @@ use super::run::Outcome;
 use super::store::{Store, open_again, unreadable};
 use super::{Sessions, blocking, unknown};
 use crate::limits;
-use tool_core::api::{self, ChangedFile, ErrorKind, LeftFile, Problem, SessionDiff, Status, UndoResult};
+use tool_core::api::{self, Action, ChangedFile, ErrorKind, LeftFile, Problem, SessionDiff, Status, UndoResult};
 use tool_core::digest::sha256_hex;
 use tool_journal::feed::Recorder;
 use tool_journal::history::{FileMark, Summary};
@@ -55,9 +55,7 @@ impl Sessions {
                     "No session has changed files in `{}` that are not undone yet",
                     root.display()
                 );
-                Problem::new(ErrorKind::NothingChanged, message).with_hint(
-                    "`tool history` lists sessions, with `--operation skill-call` your calls; name one of them",
-                )
+                Problem::new(ErrorKind::NothingChanged, message).with_action(Action::ListSessions)
             })
         })
         .await
@@ -118,8 +116,11 @@ impl Sessions {
             let problem = if summary.files_proposed().is_empty() {
                 nothing_to_undo(summary, "changed no files")
             } else {
-                nothing_to_undo(summary, "is a preview, and changed nothing in the repository")
-                    .with_hint(format!("`tool discard {}` drops what it proposes", summary.id()))
+                nothing_to_undo(summary, "is a preview, and changed nothing in the repository").with_action(
+                    Action::DiscardPreview {
+                        session_id: summary.id().to_owned(),
+                    },
+                )
             };
             return Err(if notices.is_empty() {
                 problem
@@ -232,15 +233,13 @@ fn merge_digest(change: &FileChange) -> String {
 
 fn nothing_to_undo(summary: &Summary, why: &str) -> Problem {
     let message = format!("Nothing to undo: the session `{}` {why}", summary.id());
-    Problem::new(ErrorKind::NothingToUndo, message)
-        .with_hint("`tool history` shows which sessions changed files, with `--operation skill-call` which calls")
+    Problem::new(ErrorKind::NothingToUndo, message).with_action(Action::ListSessions)
 }
 
 fn problem_of(error: &UndoError) -> Problem {
     Problem {
-        kind: ErrorKind::UndoFailed,
-        message: capitalised(&error.to_string()),
         hint: error.hint(),
+        ..Problem::new(ErrorKind::UndoFailed, capitalised(&error.to_string()))
     }
 }
 

@@ -257,7 +257,7 @@ fn refuse_in_preview(context: &CallContext, what: &str) -> Result<(), Failure> {
     Err(Failure::denied(format!(
         "A preview does not {what}: it changes nothing outside of its private layer."
     ))
-    .with_hint("leave it to the user, after `tool apply` has put the files in place"))
+    .with_hint("leave it to the user, after the preview is applied"))
 }
 
 /// Reads git. The time for the user's answer about git's data does not count towards the call's limit.

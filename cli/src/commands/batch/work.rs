@@ -273,9 +273,8 @@ async fn follow(events: &mut Events) -> Result<Option<Problem>, Error> {
             api::Event::Complete { .. } => return Ok(None),
             api::Event::Error { code, message, hint } => {
                 return Ok(Some(Problem {
-                    kind: code,
-                    message,
                     hint,
+                    ..Problem::new(code, message)
                 }));
             }
             _ => {}

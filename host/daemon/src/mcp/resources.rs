@@ -132,7 +132,7 @@ fn bounded(mut text: String) -> String {
         let total = text.len();
         text.truncate(text.floor_char_boundary(RESOURCE_BYTES_MAX));
         text.push_str(&format!(
-            "\n[cut here: the whole text has {total} bytes; `tool diff` and the report file have it]\n"
+            "\n[cut here: the whole text has {total} bytes; the report file has it]\n"
         ));
     }
     text
