@@ -99,3 +99,67 @@ fn the_names_of_types_are_found() {
     let text = "pub(crate) struct A;\n    enum B {}\n    type Item = A;\ntype C = A;\n#[cfg(test)]\nmod tests {\nstruct D;\n}\n";
     assert_eq!(find_type_names(text), BTreeSet::from(["A", "B", "C"]));
 }
+
+/// Texts of the engine that name a command or a flag of the command line. Such a text should be an action, which each face
+/// renders in its own words. The number may only shrink.
+const COMMANDS_IN_TEXTS_MAX: usize = 59;
+
+/// The crates that work for every face: the command line, the interface and other agents.
+const ENGINE: [&str; 8] = [
+    "boundary", "context", "core", "daemon", "journal", "provider", "session", "skill",
+];
+
+/// The string literals of a source that name a command or a flag, without those of its tests.
+fn find_named_commands(text: &str) -> Vec<String> {
+    let comment = Regex::new(r"(?m)^\s*//.*$").expect("a constant");
+    let literal = Regex::new(r#"(?s)b?'\\?"'|"((?:[^"\\]|\\.)*)""#).expect("a constant");
+    let named = Regex::new("`(tool [a-z]|--[a-z])").expect("a constant");
+    let product = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let product = comment.replace_all(product, "");
+    let texts = literal
+        .captures_iter(&product)
+        .filter_map(|found| Some(found.get(1)?.as_str().to_owned()));
+    texts.filter(|text| named.is_match(text)).collect()
+}
+
+#[test]
+fn few_texts_of_the_engine_name_commands() {
+    let mut files = Vec::new();
+    for name in ENGINE {
+        let folder = root().join("host").join(name).join("src");
+        if folder.exists() {
+            sources(&folder, &mut files);
+        }
+    }
+    // Test runs are production code in a folder of that name.
+    let is_test = |file: &Path| {
+        let part = |name: &str| file.iter().any(|part| part == name);
+        part("unit.rs") || (part("tests") || part("tests.rs")) && !part("imports")
+    };
+    files.retain(|file| !is_test(file));
+    let mut found = Vec::new();
+    for file in &files {
+        let text = fs::read_to_string(file).expect("a source is text");
+        found.extend(
+            find_named_commands(&text)
+                .into_iter()
+                .map(|text| format!("{}: {text}", file.display())),
+        );
+    }
+    let count = found.len();
+    assert!(
+        count <= COMMANDS_IN_TEXTS_MAX,
+        "{count} texts name commands:\n{}",
+        found.join("\n")
+    );
+}
+
+#[test]
+fn a_text_that_names_a_command_is_found() {
+    let text = "// \"`tool a`\"\nlet a = \"`tool undo` takes it back\";\nlet b = '\"';\nlet c = \"with `--deny`\";\nlet d = \"--quiet\";\n\
+                #[cfg(test)]\nmod tests {\nlet e = \"`tool b`\";\n}\n";
+    assert_eq!(
+        find_named_commands(text),
+        ["`tool undo` takes it back", "with `--deny`"]
+    );
+}
