@@ -5,10 +5,10 @@ use std::net::SocketAddr;
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
 
 use super::{auth, body, sse};
-use crate::api::{Event, ExecuteRequest};
-use crate::context::SelectionFilter;
 use crate::limits;
-use crate::skill::policy::{Cause, Policy};
+use tool_context::SelectionFilter;
+use tool_core::api::{Event, ExecuteRequest};
+use tool_skill::policy::{Cause, Policy};
 
 /// Checks that a body parses or yields a bounded message, and that headers never panic and never admit a client by
 /// accident.
