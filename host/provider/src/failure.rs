@@ -177,7 +177,7 @@ impl Failure {
         Problem::new(code, scrub(message)).with_hint(scrub(hint))
     }
 
-    /// True where a local server is still loading the model.
+    /// True if a local server is still loading the model.
     pub(super) fn is_loading(&self) -> bool {
         self.status == Some(503) && self.said.to_lowercase().contains("loading model")
     }

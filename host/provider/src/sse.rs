@@ -117,7 +117,7 @@ impl Framer {
         }
     }
 
-    /// True where it is one of the standard's fields, a comment, or known otherwise.
+    /// True if the line is one of the standard's fields, a comment, or otherwise known.
     fn take_field(&mut self, field: &[u8], value: &[u8]) -> bool {
         match field {
             b"data" => self.append(value),

@@ -72,7 +72,7 @@ fn text_part(text: &str) -> Vec<Value> {
     }
 }
 
-/// The parts as they came, where they did; else what the conversation says.
+/// The parts as they came, if they are known; otherwise parts made from the conversation.
 fn model_parts(text: &str, calls: &[ToolCall], opaque: &Value) -> Vec<Value> {
     if let Some(parts) = opaque["parts"].as_array() {
         return parts.clone();

@@ -66,7 +66,7 @@ fn text_item(role: &str, kind: &str, text: &str) -> Vec<Value> {
     vec![json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]})]
 }
 
-/// The items as they came, where they did; else what the conversation says.
+/// The items as they came, if they are known; otherwise items made from the conversation.
 fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Vec<Value> {
     if let Some(items) = opaque["output"].as_array() {
         return items.clone();

@@ -77,7 +77,7 @@ fn converted(schema: &Value, root: &Value, depth: usize) -> Value {
     Value::Object(out)
 }
 
-/// The schema that stands for this one: what it refers to, or the only branch of a union.
+/// The schema that replaces this one: what it refers to, or the only branch of a union.
 fn alternative<'v>(fields: &'v Map<String, Value>, root: &'v Value) -> Option<&'v Value> {
     if let Some(reference) = fields.get("$ref").and_then(Value::as_str) {
         return root.pointer(reference.strip_prefix('#')?);

@@ -31,7 +31,7 @@ impl TurnState<'_> {
         limits::TOOL_RESULT_BYTES_MAX.min(self.rate.bytes(context / 5))
     }
 
-    /// Tokens that the turn may still use; none where it may use any number.
+    /// Tokens that the turn may still use; `None` for any number.
     pub(super) fn tokens_left(&self) -> Option<u64> {
         let used = self.usage.input_tokens + self.usage.output_tokens;
         self.turn.tokens_max.map(|max| max.saturating_sub(used))

@@ -40,7 +40,7 @@ pub(super) struct CountedRequest {
 }
 
 impl CountedRequest {
-    /// The request that a usage report is about; none where the report is our own estimate.
+    /// The request that a usage report is about; `None` if the report is our own estimate.
     pub(super) fn of(request: &ModelRequest<'_>, usage: &Usage) -> Option<Self> {
         (!usage.estimated).then(|| Self {
             bytes: bytes_of(request),
@@ -54,9 +54,9 @@ impl CountedRequest {
 pub(super) struct RequestBound {
     /// Input tokens, at most.
     pub(super) input_tokens: u64,
-    /// Output tokens that may be asked for; none where output is free.
+    /// Output tokens that may be requested; `None` if output is free.
     pub(super) output_tokens: Option<u64>,
-    /// True where the bound of the cost is what keeps the output short.
+    /// True if the bound of the cost is what limits the output.
     pub(super) is_lowered: bool,
 }
 

@@ -322,7 +322,7 @@ thread_local! {
     /// The step that fails on this thread, and its error.
     pub static FAILING: std::cell::Cell<Option<(Fail, Errno)>> = const { std::cell::Cell::new(None) };
 
-    /// True where renames on this thread know no flags, as on some network file systems.
+    /// True if renames on this thread support no flags, as on some network file systems.
     pub static WITHOUT_RENAME_FLAGS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 

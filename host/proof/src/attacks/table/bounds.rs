@@ -6,7 +6,7 @@ use super::{KIB, MIB, flood, last, small_stage};
 use crate::attacks::Expected::{Bounded, Busy};
 use crate::attacks::{Ask, Attack, Play, Wants};
 
-/// A schema of a page that stands for 65,000 parts: twice more steps would take a machine for ever.
+/// A schema of one page that describes 65,000 parts. With twice as many steps a check would never end.
 fn doubling() -> Value {
     const STEPS: usize = 14;
     let mut steps: Map<String, Value> = (0..STEPS)

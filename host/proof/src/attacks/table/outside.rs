@@ -13,7 +13,7 @@ const fn refuse(name: &'static str, tries: &'static str, asks: &'static [Ask], c
     Attack::calls(name, tries, asks).comes_to(Refused(code))
 }
 
-/// The answer of the arena's server is no success of its own: only a secret in it is.
+/// An answer of the arena's server alone does not count as a success: only a secret in it does.
 const fn echo(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {
     Attack::calls(name, tries, asks)
         .wants(Wants::Text("SECRET"))
