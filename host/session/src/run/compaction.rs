@@ -9,8 +9,7 @@ use tokio::time::Instant;
 
 use super::judge::{exhausted, other_model};
 use super::memory;
-use super::operate::Spent;
-use super::operations::OperationRun;
+use super::operations::{OperationRun, Spent};
 use crate::limits;
 use tool_context::operation;
 use tool_core::api::{ErrorKind, Problem};

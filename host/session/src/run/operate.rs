@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::judge::{self, judge};
 use super::memory::Inherited;
-use super::operations::{Closing, DraftAnswer, Next, OperationRun, steps_of};
+use super::operations::{Closing, DraftAnswer, Next, OperationRun, Spent, steps_of};
 use super::request_form::RequestForm;
 use super::tool_list::ToolList;
 use super::tools::SessionTools;
@@ -31,7 +31,7 @@ use tool_core::redaction::Redactor;
 use tool_core::text::TokenRate;
 use tool_journal::journal::Work;
 use tool_provider::turn::{self, Turn, TurnEnd, TurnReport, until};
-use tool_provider::{LabelMark, Message, ModelRequest, Provider, ProviderError, Usage};
+use tool_provider::{LabelMark, Message, ModelRequest, Provider, ProviderError};
 use tool_repository::Repository;
 use tool_skill::policy::Decision;
 use tool_skill::{RunAsker, SessionFiles, SkillScope};
@@ -175,24 +175,6 @@ fn first_message(redactor: &Redactor, task: &OperationTask, message: &str, facts
             Some(_) => text.into_owned(),
             None => format!("{}\n\n{text}", task.mark.announcement()),
         },
-    }
-}
-
-/// Cost of the session's requests so far, and the number of recorded messages.
-#[derive(Default)]
-pub(super) struct Spent {
-    pub(super) steps: u32,
-    pub(super) usage: Usage,
-    pub(super) known: usize,
-}
-
-impl Spent {
-    fn of(report: &TurnReport) -> Self {
-        Self {
-            steps: report.steps,
-            usage: report.usage,
-            known: report.messages_known(),
-        }
     }
 }
 

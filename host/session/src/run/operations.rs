@@ -30,7 +30,7 @@ use tool_context::operation::{
 use tool_core::api::{Event, Operation, Problem, RunPurpose};
 use tool_core::text::TokenRate;
 use tool_provider::turn::{self, CostBound, Tools as _, TurnEnd, TurnReport};
-use tool_provider::{Message, ModelRequest, Provider};
+use tool_provider::{Message, ModelRequest, Provider, Usage};
 use tool_skill::{CallReport, runnable_purposes};
 
 /// Time limit for checking the citations of an answer in seconds. Checking takes milliseconds, unless the disk hangs.
@@ -104,6 +104,24 @@ pub(super) struct Closing {
     pub(super) text: String,
     /// Failure of the session. The end of the turn and denials take precedence.
     pub(super) problem: Option<Problem>,
+}
+
+/// Cost of the session's requests so far, and the number of recorded messages.
+#[derive(Default)]
+pub(super) struct Spent {
+    pub(super) steps: u32,
+    pub(super) usage: Usage,
+    pub(super) known: usize,
+}
+
+impl Spent {
+    pub(super) fn of(report: &TurnReport) -> Self {
+        Self {
+            steps: report.steps,
+            usage: report.usage,
+            known: report.messages_known(),
+        }
+    }
 }
 
 /// A further question to the model.
