@@ -109,7 +109,7 @@ fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
-    // The folder is checked too: whoever can write it can replace the file.
+    // The folder is checked too: a user who can write to it can replace the file.
     check_private(&fs::symlink_metadata(folder)?)?;
     let metadata = file.metadata()?;
     if metadata.len() > limits::COMPILED_BYTES_MAX {

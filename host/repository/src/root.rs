@@ -20,7 +20,7 @@ pub fn find_root(start: &Path) -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     let of_start = owner(&start);
     let is_trusted = |directory: &Path| {
-        // The user named this folder, so its `.git` counts whoever owns it.
+        // The user named this folder, so its `.git` counts, even if another user owns it.
         directory == start
             || owner(&directory.join(".git")).is_some_and(|owner| is_trusted_owner(owner, of_start, user))
     };

@@ -51,7 +51,7 @@ pub fn folder(home: Option<&Path>, prefix: &str) -> io::Result<ScratchFolder> {
 }
 
 /// Makes a private folder at its real path, for a copy of a repository whose programs have to run. If the file system
-/// of the program's own directory forbids that, the folder is in `/tmp`, where nobody removes it after a daemon was
+/// of the program's own directory forbids that, the folder is in `/tmp`, where it stays after a daemon was
 /// killed.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! A git repository whose old commits hold secrets, for the attacks on the history.
 //!
 //! Its objects are written by hand, because only `tool-skill` may depend on libgit2. libgit2 compares each object with
-//! its name, so whoever edits a content must compute new names.
+//! its name, so a change of a content needs new names.
 
 use std::fs;
 use std::io;
