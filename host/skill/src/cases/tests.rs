@@ -83,8 +83,8 @@ fn what_is_wrong_is_said_with_its_line() {
     `cases.toml`, line 4: `arguments` of the case `a` is neither a table nor the text of a JSON object
     `cases.toml`, line 3: a file of the case `a` is `true`: give its text, or `false` where it is removed
     `cases.toml`, line 5: a file of the case `a` is `true`: give its text, or `false` where it is removed
-    `cases.toml`, line 3: `fails` of the case `a` is `bogus`, which no call ends with. The codes are invalid-arguments, not-found, denied, failed, unavailable, limit, timeout, memory, output, read, stage, entries, handles, instances, tables, random, arguments, trap, busy, cancelled, not-ready
-    `cases.toml`, line 3: `fails` of the case `a` is `not_found`, which no call ends with; did you mean `not-found`? The codes are invalid-arguments, not-found, denied, failed, unavailable, limit, timeout, memory, output, read, stage, entries, handles, instances, tables, random, arguments, trap, busy, cancelled, not-ready
+    `cases.toml`, line 3: `fails` of the case `a` is `bogus`, which no call ends with. The codes are invalid-arguments, not-found, denied, unavailable, limit, failed, timeout, memory, output, read, stage, entries, handles, instances, tables, random, arguments, trap, busy, cancelled, not-ready
+    `cases.toml`, line 3: `fails` of the case `a` is `not_found`, which no call ends with; did you mean `not-found`? The codes are invalid-arguments, not-found, denied, unavailable, limit, failed, timeout, memory, output, read, stage, entries, handles, instances, tables, random, arguments, trap, busy, cancelled, not-ready
     `cases.toml`, line 1: unknown field `cases`, expected `case`; did you mean `case`?
     "#);
 }
