@@ -22,7 +22,6 @@ pub(crate) fn command_hint(action: &Action) -> Option<String> {
              `tool apply {session_id} --patch FILE`"
         ),
         Action::DiscardPreview { session_id } => format!("`tool discard {session_id}` drops what it proposes"),
-        Action::NameFile => "name one file: `tool test-gen <file>`".to_owned(),
         Action::ListSkills => "`tool skill list` shows them".to_owned(),
         Action::LockSkills => {
             "`tool skill lock` writes it from what you have pinned; without the file nothing is locked".to_owned()

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::definitions::SymbolSearch;
 use crate::target::SymbolPlace;
 use crate::{Packet, Target};
-use tool_core::api::{Action, ErrorKind, Operation, Problem};
+use tool_core::api::{ErrorKind, Operation, Problem};
 use tool_core::limits::FILE_READ_BYTES_MAX;
 use tool_core::text::{nearest, visible_name};
 use tool_repository::{EntryKind, OpenError, Repository, file_role};
@@ -318,7 +318,7 @@ fn is_one_word(text: &str) -> bool {
 }
 
 fn needs_source_file(message: impl Into<String>) -> Problem {
-    Problem::new(ErrorKind::InvalidTarget, message).with_action(Action::NameFile)
+    Problem::new(ErrorKind::InvalidTarget, message).with_hint("name one file: `tool test-gen <file>`")
 }
 
 fn source_file(place: TargetKind, typed: &str) -> Result<TargetKind, Problem> {

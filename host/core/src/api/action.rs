@@ -20,7 +20,6 @@ pub enum Action {
     DiscardPreview {
         session_id: String,
     },
-    NameFile,
     ListSkills,
     LockSkills,
     ShowCalls {
@@ -51,7 +50,6 @@ impl Action {
                 "name the other files to apply only these, or take the changes over from the diff by hand"
             }
             Self::DiscardPreview { session_id } => return format!("discard `{session_id}` to drop what it proposes"),
-            Self::NameFile => "name one file",
             Self::ListSkills => "the list of skills names them",
             Self::LockSkills => "write the lock file anew; without the file nothing is locked",
             Self::ShowCalls { symbol } => {
