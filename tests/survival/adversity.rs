@@ -338,7 +338,7 @@ fn a_configuration_that_changes_is_the_next_sessions_and_a_broken_one_is_said() 
         &refused.body,
         &[
             "The provider `local` is not enabled: `router` is",
-            "tool init --provider local",
+            r#""action":{"kind":"enable-provider","name":"local"}"#,
         ],
     );
     let (_, stream) = world.follow(&address, "explain", ".");
