@@ -267,8 +267,8 @@ Examples:
 
     /// Show sessions by repository: this one first, the newest session last
     ///
-    /// Turns of a conversation stand together. `--repo DIR` shows only the sessions of one repository. A session that was undone names its undo, which can be
-    /// undone, too. JSON lists running sessions under `running`.
+    /// Turns of a conversation stand together. `--repo DIR` shows only the sessions of one repository. A session that was
+    /// undone names its undo, which can be undone, too. JSON lists running sessions under `running`.
     #[command(after_help = "\
 Examples:
   tool history

@@ -461,7 +461,7 @@ fn line_of_key(lines: &[NumberedLine], key: &str) -> usize {
         .map_or(1, |line| line.number)
 }
 
-/// The first path of conditional exports; a path of types only if there is no other.
+/// The first path that conditional exports name. It falls back to a path under `types`.
 fn first_path(value: &Value) -> Option<&str> {
     match value {
         Value::String(path) => Some(path),

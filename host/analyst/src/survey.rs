@@ -215,7 +215,7 @@ impl Survey {
         )
     }
 
-    /// The programming language with the most bytes of sources. SQL counts only if there is no other: a project may
+    /// The programming language with the most bytes of sources. SQL is the last choice, because a project may
     /// have more migrations than sources.
     pub(super) fn main_language(&self) -> Option<&'static str> {
         let mut sums: BTreeMap<&'static str, f64> = BTreeMap::new();

@@ -98,7 +98,7 @@ impl Compiler {
 pub struct Runtime {
     /// Takes memory from the system. Compiles components, and runs those that do not fit into a pool.
     pub(crate) engine: Engine,
-    /// Each takes memory from a pool. Empty if there is no address space for a pool.
+    /// Engines whose memory comes from pools. The list is empty if the process has too little address space for a pool.
     pools: Vec<Engine>,
     ticker: Arc<Ticker>,
 }
@@ -318,8 +318,8 @@ fn deserialize(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
     )]
     // SAFETY: `code` was made by wasmtime. It is either embedded in this program by its own build, or it came over a
     // socket from a helper that this process started for it, or it was read from a file that only this user can write
-    // and whose digest is the one that we wrote in front of it, or it is a copy of what was loaded from there. wasmtime checks that its own version, configuration and
-    // the processor's features fit.
+    // and whose digest is the one that we wrote in front of it, or it is a copy of what was loaded from there. wasmtime
+    // checks that its own version, configuration and the processor's features fit.
     unsafe {
         Component::deserialize(engine, code)
     }

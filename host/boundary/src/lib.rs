@@ -229,7 +229,7 @@ pub struct CallContext {
     pub conversation: Arc<Conversation>,
     /// Ends the session and every call of it.
     pub cancel: CancellationToken,
-    /// Effects that the repository's lock file grants the skills of a team; absent if there is no lock file.
+    /// Effects that the lock file of the repository grants to the skills of a team. `None`: the repository has no lock file.
     pub locked: Option<Arc<dyn LockedSkills>>,
     /// Records what calls do. Recorded calls change nothing.
     pub recorder: Option<Arc<audit::Recorder>>,
@@ -487,7 +487,7 @@ pub struct CallOutcome {
 /// Reason why a call has failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// There is no such skill.
+    /// No installed skill has this name.
     #[error("There is no skill named `{name}`.{}", did_you_mean(nearest.as_deref()))]
     Unknown {
         /// The name as given.

@@ -52,7 +52,7 @@ pub struct InboundResponse {
     pub body: Vec<u8>,
 }
 
-/// Reason why there is no response.
+/// Why a request of a skill got no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TransportError {
     /// The host name has no address.

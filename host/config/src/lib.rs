@@ -589,7 +589,7 @@ impl Environment {
     ///
     /// # Errors
     ///
-    /// If `TOOL_HOME` is empty or has no absolute form, or if there is no home directory.
+    /// `TOOL_HOME` is empty or cannot be made absolute, or the user has no home directory.
     pub fn tool_home(&self) -> Result<PathBuf, Problem> {
         if let Some(home) = self.get("TOOL_HOME") {
             return std::path::absolute(home).map_err(|error| {

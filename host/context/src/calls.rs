@@ -93,7 +93,7 @@ impl CallReader<'_> {
             is_owned && is_under(&one.path, under)
         };
         let mut drawn: Vec<usize> = (0..all.len()).filter(|at| is_meant(&all[*at])).collect();
-        // A definition in tests is drawn only if there is no other.
+        // Draw a definition in tests only if all definitions are in tests.
         let order = |at: &usize| self.role_order(&all[*at].path);
         let best = drawn.iter().map(order).min();
         drawn.retain(|at| Some(order(at)) == best);

@@ -83,8 +83,6 @@ pub const REDACTION_KEYS_MAX: usize = 4_096;
 /// Strings in one call's arguments that are looked up as files because what they hold may be shown in parts.
 pub const REDACTION_FILES_LEARNED_MAX: usize = 16;
 
-// ---- taint ----
-
 // ---- `.tool.toml` ----
 
 /// Bytes of a repository's `.tool.toml`. A long one has two kilobytes.
@@ -159,8 +157,8 @@ pub const IGNORE_LEVELS_MAX: usize = 64;
 
 // ---- stage ----
 
-/// Bytes of the files that one proposal replaces or deletes, beside `tool_boundary::Limits::staged_bytes` for what it writes. They are
-/// held in memory and written to the journal; a deletion may concern a larger file than a model writes.
+/// Bytes of the files that one proposal replaces or deletes, beside `tool_boundary::Limits::staged_bytes` for what it
+/// writes. They are held in memory and written to the journal; a deletion may concern a larger file than a model writes.
 pub const REPLACED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Longest path of a proposal, and of any name that a call gives, in bytes: what Linux takes in one call.
@@ -257,8 +255,8 @@ pub const PROVIDER_RETRY_SECONDS_MAX: u64 = 60;
 /// Rounds with tools in one turn, where the user sets no other bound. Long refactorings need some 30.
 pub const TURN_STEPS_MAX: u32 = 60;
 
-/// Calls of one session that run at the same time. Fewer than `tool_boundary::Limits::calls_concurrent`, so that a session whose calls all
-/// take their whole time leaves room for others.
+/// Calls of one session that run at the same time. Fewer than `tool_boundary::Limits::calls_concurrent`, so that a session
+/// whose calls all take their whole time leaves room for others.
 pub const TOOL_CALLS_CONCURRENT_MAX: usize = 6;
 
 /// Calls that one round may ask for. Models ask for up to ten; a hundred is a loop.
@@ -320,8 +318,6 @@ pub const OUTLINE_ANSWER_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Largest file that takes part in ranking and in the graph of imports. Written code stays far below it.
 pub const RANKED_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
-// ---- provider: context size, model lists, probe ----
-
 // ---- process: contain ----
 
 /// The root file system of a run: mount points and some files of `/etc`.
@@ -367,8 +363,6 @@ pub const CONFINE_TICK_MS: u64 = 5;
 
 /// Memory of a helper that tries to get out: little, so that an attempt to take more does no harm.
 pub const CONFINE_PROBE_BYTES_MAX: u64 = 256 * 1024 * 1024;
-
-// ---- answers ----
 
 // ---- changes ----
 
