@@ -79,20 +79,22 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
     match command {
         Command::Init(init) => init::run(&init, context).await,
         Command::Models(models) => models::run(models, context).await,
-        Command::Explain { targets, run } => operation::run(operation::Task::explain(targets), &run, context).await,
-        Command::Ask { question, run } => operation::run(operation::Task::ask(&question), &run, context).await,
-        Command::Architect { task, run } => operation::run(operation::Task::architect(task), &run, context).await,
+        Command::Explain { targets, run } => {
+            operation::run(operation::TypedTask::explain(targets), &run, context).await
+        }
+        Command::Ask { question, run } => operation::run(operation::TypedTask::ask(&question), &run, context).await,
+        Command::Architect { task, run } => operation::run(operation::TypedTask::architect(task), &run, context).await,
         Command::Refactor {
             task,
             focus,
             preview,
             run,
         } => {
-            let task = operation::Task::refactor(task, focus).previewed(preview);
+            let task = operation::TypedTask::refactor(task, focus).previewed(preview);
             operation::run(task, &run, context).await
         }
         Command::TestGen { file, preview, run } => {
-            operation::run(operation::Task::test_gen(file).previewed(preview), &run, context).await
+            operation::run(operation::TypedTask::test_gen(file).previewed(preview), &run, context).await
         }
         Command::Continue {
             words,

@@ -18,7 +18,7 @@ use tool_core::api::{ErrorKind, Event, ExecuteRequest, Problem, SessionResult};
 use tool_session::{REPORT_TRANSCRIPT_BYTES_MAX, read_proposals};
 
 use super::follow::{Follow, Waiting};
-use super::operation::{self, Task};
+use super::operation::{self, TypedTask};
 use super::tally::SessionTally;
 use super::{Context, cancel, init};
 use crate::args::{CiArguments, CiHost, RunArguments, TurnOperation};
@@ -106,13 +106,13 @@ fn check_home(context: &Context) -> Result<(), Error> {
     Ok(())
 }
 
-fn task(arguments: &CiArguments) -> Task {
+fn task(arguments: &CiArguments) -> TypedTask {
     let text = arguments.words.join(" ");
     match arguments.operation {
-        TurnOperation::Explain => Task::explain(arguments.words.clone()),
-        TurnOperation::Architect => Task::architect(text),
-        TurnOperation::Refactor => Task::refactor(text, arguments.focus.clone()),
-        TurnOperation::TestGen => Task::test_gen(text),
+        TurnOperation::Explain => TypedTask::explain(arguments.words.clone()),
+        TurnOperation::Architect => TypedTask::architect(text),
+        TurnOperation::Refactor => TypedTask::refactor(text, arguments.focus.clone()),
+        TurnOperation::TestGen => TypedTask::test_gen(text),
     }
 }
 

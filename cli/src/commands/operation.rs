@@ -24,7 +24,7 @@ use crate::output::{AnswerFile, AnswerWriter, Output};
 
 /// An operation with its target and focus.
 #[derive(Debug)]
-pub(super) struct Task {
+pub(super) struct TypedTask {
     operation: Operation,
     /// Targets of explain as typed; for another operation, one target or task.
     typed: Vec<String>,
@@ -46,7 +46,7 @@ struct Subject {
 /// repository.
 const TASK_BYTES_MAX: u64 = 64 * 1024;
 
-impl Task {
+impl TypedTask {
     /// Replaces the target `-` by the text of standard input. Refused if a path is required.
     fn read(mut self) -> Result<Self, Error> {
         if !self.typed.iter().any(|typed| typed == "-") {
@@ -192,7 +192,7 @@ fn task_of(input: impl Read) -> Result<String, Error> {
 /// A task whose settings and subject are valid.
 #[derive(Debug)]
 pub(super) struct ReadyTask {
-    task: Task,
+    task: TypedTask,
     subject: Subject,
     pub(super) model: String,
 }
@@ -204,7 +204,7 @@ impl ReadyTask {
 }
 
 /// Reports errors that can be found before a daemon is started or a model is paid.
-pub(super) async fn prepare(task: Task, run: &RunArguments, context: &Context) -> Result<ReadyTask, Error> {
+pub(super) async fn prepare(task: TypedTask, run: &RunArguments, context: &Context) -> Result<ReadyTask, Error> {
     let output = context.output;
     let task = task.read()?;
     let (home, environment) = (&context.backend.home, &context.backend.environment);
@@ -230,7 +230,7 @@ pub(super) async fn prepare(task: Task, run: &RunArguments, context: &Context) -
     Ok(ReadyTask { task, subject, model })
 }
 
-pub(super) async fn run(task: Task, run: &RunArguments, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn run(task: TypedTask, run: &RunArguments, context: &Context) -> Result<ExitCode, Error> {
     let output = context.output;
     let ready = prepare(task, run, context).await?;
     let answer = match &run.output {
@@ -268,7 +268,7 @@ pub(super) fn answer_writer(file: Option<&Path>, json: bool, output: Output) -> 
 }
 
 /// The file of the answer. It must not replace a file that the operation reads.
-fn answer_file(file: &Path, task: &Task, context: &Context) -> Result<AnswerFile, Error> {
+fn answer_file(file: &Path, task: &TypedTask, context: &Context) -> Result<AnswerFile, Error> {
     let file = AnswerFile::prepare(file)?;
     let (root, here) = context.places()?;
     // A target is relative to the working directory or to the root. A task is hardly a file name.
@@ -280,7 +280,7 @@ fn answer_file(file: &Path, task: &Task, context: &Context) -> Result<AnswerFile
     Ok(file)
 }
 
-fn request(task: Task, subject: Subject, run: &RunArguments, context: &Context) -> Result<ExecuteRequest, Error> {
+fn request(task: TypedTask, subject: Subject, run: &RunArguments, context: &Context) -> Result<ExecuteRequest, Error> {
     let (root, here) = context.places()?;
     Ok(ExecuteRequest {
         operation: task.operation,
@@ -600,7 +600,7 @@ mod tests {
 
     #[test]
     fn a_path_cannot_be_a_dash() {
-        for task in [Task::explain(vec!["-".into()]), Task::test_gen("-".into())] {
+        for task in [TypedTask::explain(vec!["-".into()]), TypedTask::test_gen("-".into())] {
             let Err(Error::Problem(problem)) = task.read() else {
                 panic!("`-` is no path");
             };

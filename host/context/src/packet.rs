@@ -82,13 +82,13 @@ pub(super) fn build(
     let (notes_text, note_paths) = note_blocks(&relevant, redactor, budget * NOTES_PERCENT / 100);
     let closing = closing(&selection, budget * OVERVIEW_PERCENT / 100);
 
-    let files: Vec<Prepared> = selection
+    let files: Vec<PreparedFile> = selection
         .chosen
         .iter()
         .map(|choice| prepare(choice, tree.source.read(&choice.path), redactor))
         .collect();
     let room = budget.saturating_sub(context.len() + notes_text.len() + closing.len());
-    let shares = divide(&files.iter().map(Prepared::whole_bytes).collect::<Vec<_>>(), room);
+    let shares = divide(&files.iter().map(PreparedFile::whole_bytes).collect::<Vec<_>>(), room);
     let mut selected = Vec::new();
     let mut digests = Vec::new();
     for ((choice, file), share) in selection.chosen.into_iter().zip(&files).zip(shares) {
@@ -217,7 +217,7 @@ fn divide(needs: &[usize], room: usize) -> Vec<usize> {
 }
 
 /// The lines of a file, prepared for display.
-struct Prepared {
+struct PreparedFile {
     path: String,
     reasons: String,
     lines: Vec<String>,
@@ -236,8 +236,8 @@ struct Shown {
     regions: Vec<(u32, u32)>,
 }
 
-fn prepare(choice: &SelectedPath, content: Option<Vec<u8>>, redactor: &Redactor) -> Prepared {
-    let mut prepared = Prepared {
+fn prepare(choice: &SelectedPath, content: Option<Vec<u8>>, redactor: &Redactor) -> PreparedFile {
+    let mut prepared = PreparedFile {
         path: attribute(&choice.path),
         reasons: attribute(&bounded(&choice.reasons.join("; "), REASONS_BYTES_MAX)),
         lines: Vec::new(),
@@ -305,7 +305,7 @@ fn attribute(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-impl Prepared {
+impl PreparedFile {
     fn head(&self) -> String {
         let count = self.lines.len();
         format!(
@@ -515,13 +515,13 @@ fn digits(number: usize) -> usize {
 
 /// Lines that will be shown, within their room.
 struct KeptLines<'a> {
-    file: &'a Prepared,
+    file: &'a PreparedFile,
     lines: Vec<bool>,
     room: usize,
 }
 
 impl<'a> KeptLines<'a> {
-    fn new(file: &'a Prepared, room: usize) -> Self {
+    fn new(file: &'a PreparedFile, room: usize) -> Self {
         Self {
             file,
             lines: vec![false; file.lines.len()],

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use super::ProviderEvent;
-use super::failure::{Class, Failure};
+use super::failure::{Class, ProviderFailure};
 use super::sse::{Frame, Framer};
 use super::wire::{Decoder, Progress};
 use crate::sse::PROVIDER_ERROR_BYTES_MAX;
@@ -80,7 +80,7 @@ impl<'a> Body<'a> {
     }
 
     /// Takes the next bytes. True if the answer has ended, so that nothing more needs to be read.
-    pub(super) fn take(&mut self, chunk: &[u8], events: &mut Vec<ProviderEvent>) -> Result<bool, Failure> {
+    pub(super) fn take(&mut self, chunk: &[u8], events: &mut Vec<ProviderEvent>) -> Result<bool, ProviderFailure> {
         self.bytes += chunk.len();
         within(self.bytes, PROVIDER_WIRE_BYTES_MAX)?;
         let mut arrived = Vec::new();
@@ -104,12 +104,12 @@ impl<'a> Body<'a> {
                 return Ok(true);
             }
         }
-        framed.map_err(|error| Failure::new(Class::Protocol, error.to_string()))?;
+        framed.map_err(|error| ProviderFailure::new(Class::Protocol, error.to_string()))?;
         Ok(false)
     }
 
     /// Ends the body: no more bytes come.
-    pub(super) fn finish(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    pub(super) fn finish(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let last = match &mut self.form {
             BodyForm::Whole(body) => Some(whole(body)?),
             BodyForm::Events { framer, start } => match framer.finish() {
@@ -136,7 +136,7 @@ impl<'a> Body<'a> {
         events.extend(held.into_iter().filter(|event| matches!(event, ProviderEvent::Text(_))));
     }
 
-    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         self.frames += 1;
         if let Some(tap) = &self.tap {
             tap.lock().unwrap_or_else(PoisonError::into_inner).push(frame.clone());
@@ -146,23 +146,26 @@ impl<'a> Body<'a> {
     }
 }
 
-fn within(bytes: usize, bound: usize) -> Result<(), Failure> {
+fn within(bytes: usize, bound: usize) -> Result<(), ProviderFailure> {
     if bytes > bound {
-        Err(Failure::new(Class::Protocol, format!("it exceeds {bound} bytes")))
+        Err(ProviderFailure::new(
+            Class::Protocol,
+            format!("it exceeds {bound} bytes"),
+        ))
     } else {
         Ok(())
     }
 }
 
 /// Reads a body without a single event: it may be one JSON value, empty, or from something that is not a model server.
-fn unframed(start: &[u8]) -> Result<Option<Frame>, Failure> {
+fn unframed(start: &[u8]) -> Result<Option<Frame>, ProviderFailure> {
     if start.iter().all(u8::is_ascii_whitespace) || start.starts_with(b":") {
         return Ok(None);
     }
     whole(start).map(Some)
 }
 
-fn whole(body: &[u8]) -> Result<Frame, Failure> {
+fn whole(body: &[u8]) -> Result<Frame, ProviderFailure> {
     let text = String::from_utf8_lossy(body);
     let value = match serde_json::from_str(&text) {
         // One vendor wraps the error of a stream in a list.
@@ -176,7 +179,7 @@ fn whole(body: &[u8]) -> Result<Frame, Failure> {
             data: value.to_string(),
         })
     } else {
-        Err(Failure::not_a_stream(200, &text))
+        Err(ProviderFailure::not_a_stream(200, &text))
     }
 }
 
@@ -188,11 +191,11 @@ mod unit {
     struct Silent(usize);
 
     impl Decoder for Silent {
-        fn frame(&mut self, _: &Frame, _: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        fn frame(&mut self, _: &Frame, _: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
             Ok(())
         }
 
-        fn end(&mut self, _: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+        fn end(&mut self, _: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
             Ok(())
         }
 

@@ -18,7 +18,7 @@ use serde_json::{Map, Value, json};
 use self::calls::Calls;
 use self::printed::{occurs_in, printed_calls};
 use self::text::{Sorted, TextSorter};
-use super::failure::{Class, Failure, is_template_complaint};
+use super::failure::{Class, ProviderFailure, is_template_complaint};
 use super::ids::{self, IdForm, arguments_object, calls_of};
 use super::model_facts::Learned;
 use super::sse::Frame;
@@ -174,7 +174,7 @@ impl Wire for ChatWire {
         }
     }
 
-    fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
+    fn adapt(&self, failure: &ProviderFailure) -> Option<Adaptation> {
         if !matches!(failure.status, Some(400 | 422)) {
             return None;
         }
@@ -357,7 +357,7 @@ impl<'a> ChatDecoder<'a> {
         }
     }
 
-    fn chunk(&mut self, chunk: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn chunk(&mut self, chunk: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         const USAGE: [&str; 3] = ["/usage", "/x_groq/usage", "/choices/0/usage"];
         let usage = USAGE.iter().find_map(|pointer| read_usage(chunk.pointer(pointer)?));
         let usage = usage.or_else(|| read_timings(chunk.get("timings")?));
@@ -376,7 +376,7 @@ impl<'a> ChatDecoder<'a> {
         Ok(())
     }
 
-    fn delta(&mut self, delta: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn delta(&mut self, delta: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         self.spoke |= delta.as_object().is_some_and(|fields| !fields.is_empty());
         self.reasoning(delta, events);
         match delta.get("content") {
@@ -457,14 +457,14 @@ impl<'a> ChatDecoder<'a> {
         }
     }
 
-    fn take_finish(&mut self, reason: &str) -> Result<(), Failure> {
+    fn take_finish(&mut self, reason: &str) -> Result<(), ProviderFailure> {
         self.finish = Some(match reason {
             // Some servers send an empty reason with every chunk.
             "" => return Ok(()),
             "length" | "max_tokens" | "model_length" => Finish::Length,
             "content_filter" | "refusal" | "safety" => Finish::Refusal,
             "error" | "abort" | "cancelled" => {
-                return Err(Failure::new(
+                return Err(ProviderFailure::new(
                     Class::Protocol,
                     format!("the server ended it with `{reason}`"),
                 ));
@@ -475,26 +475,29 @@ impl<'a> ChatDecoder<'a> {
         Ok(())
     }
 
-    fn check_end(&self) -> Result<Finish, Failure> {
+    fn check_end(&self) -> Result<Finish, ProviderFailure> {
         if self.calls.is_empty() && is_template_complaint(&self.beginning) {
-            return Err(Failure::from_stream_text(&self.beginning));
+            return Err(ProviderFailure::from_stream_text(&self.beginning));
         }
         if let Some(finish) = self.finish {
             let silent = !self.spoke && self.usage.is_none_or(|usage| usage.output_tokens == 0);
             return if silent && finish == Finish::Stop {
-                Err(Failure::new(Class::Empty, "no delta"))
+                Err(ProviderFailure::new(Class::Empty, "no delta"))
             } else {
                 Ok(finish)
             };
         }
         if !self.spoke {
-            return Err(Failure::new(Class::Empty, "no delta"));
+            return Err(ProviderFailure::new(Class::Empty, "no delta"));
         }
         // `[DONE]` ends a text, but tools run only when the server says what the round was.
         if self.done_mark && self.calls.is_empty() {
             Ok(Finish::Stop)
         } else {
-            Err(Failure::new(Class::Protocol, "the stream ended before the answer did"))
+            Err(ProviderFailure::new(
+                Class::Protocol,
+                "the stream ended before the answer did",
+            ))
         }
     }
 
@@ -548,7 +551,7 @@ enum Printed {
 }
 
 impl Decoder for ChatDecoder<'_> {
-    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let data = frame.data.trim();
         if data == "[DONE]" {
             self.done_mark = true;
@@ -568,13 +571,13 @@ impl Decoder for ChatDecoder<'_> {
             Ok(chunk) => chunk,
             // An event of another type may hold anything.
             Err(_) if !matches!(frame.event.as_str(), "" | "message" | "error") => return Ok(()),
-            Err(_) => return Err(Failure::from_stream_text(data)),
+            Err(_) => return Err(ProviderFailure::from_stream_text(data)),
         };
         let is_error = frame.event == "error"
             || chunk.get("error").is_some_and(|error| !error.is_null())
             || chunk.get("object").is_some_and(|object| object == "error");
         if is_error {
-            let failure = Failure::from_value(None, &chunk);
+            let failure = ProviderFailure::from_value(None, &chunk);
             if failure.class == Class::MalformedCall && self.spoke {
                 // The text before it was already sent on, so nothing is tried again; the loop tells the model about its
                 // call.
@@ -588,7 +591,7 @@ impl Decoder for ChatDecoder<'_> {
         self.chunk(&chunk, events)
     }
 
-    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let mut sorted = Vec::new();
         if self.text.had_lone_end() {
             self.begins_within_thinking.store(true, Ordering::Relaxed);

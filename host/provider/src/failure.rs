@@ -1,7 +1,7 @@
 //! Failures of a provider, and the one sentence that the user reads about each.
 //!
 //! Classification uses status and wording together, because servers disagree about both. A [`Failure`] may hold a
-//! provider's own words; only [`Failure::problem`] shows them, and it removes the key that we sent.
+//! provider's own words; only [`ProviderFailure::problem`] shows them, and it removes the key that we sent.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const ERROR_NESTING_MAX: usize = 16;
 
 /// A failed request, before it is worded for the user.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Failure {
+pub(super) struct ProviderFailure {
     pub(super) class: Class,
     /// Status of the HTTP answer, or the one that an error within a stream names.
     pub(super) status: Option<u16>,
@@ -50,7 +50,7 @@ pub(super) enum RefusedOption {
     Reasoning,
 }
 
-impl Failure {
+impl ProviderFailure {
     /// A failure that does not come from an answer.
     pub(super) fn new(class: Class, said: impl Into<String>) -> Self {
         Self {
@@ -716,9 +716,9 @@ mod unit {
     #[test]
     fn a_long_wait_is_told_as_a_time() {
         let now = DateTime::from_timestamp(1_800_000_000, 0).expect("a time");
-        let failure = |seconds| Failure {
+        let failure = |seconds| ProviderFailure {
             retry_after: Some(Duration::from_secs(seconds)),
-            ..Failure::new(Class::RateLimit, "slow down")
+            ..ProviderFailure::new(Class::RateLimit, "slow down")
         };
         assert_eq!(failure(60).time_to_come_back(now), None, "we wait that long");
         let said = |seconds| failure(seconds).time_to_come_back(now).expect("it is long");
@@ -738,9 +738,9 @@ mod unit {
     fn errors_within_errors_are_unfolded_up_to_a_bound() {
         let nested =
             |levels: usize| (0..levels).fold(json!({"message": "the innermost"}), |inner, _| json!({"error": inner}));
-        assert_eq!(Failure::from_value(Some(400), &nested(3)).said, "the innermost");
+        assert_eq!(ProviderFailure::from_value(Some(400), &nested(3)).said, "the innermost");
         assert_ne!(
-            Failure::from_value(Some(400), &nested(4 * ERROR_NESTING_MAX)).said,
+            ProviderFailure::from_value(Some(400), &nested(4 * ERROR_NESTING_MAX)).said,
             "the innermost"
         );
     }

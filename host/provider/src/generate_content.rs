@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use self::plain::Chunk;
-use super::failure::{Class, Failure, one_line};
+use super::failure::{Class, ProviderFailure, one_line};
 use super::model_facts::Learned;
 use super::sse::Frame;
 use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};
@@ -68,7 +68,7 @@ impl Wire for GenerateContentWire {
     }
 
     /// A model that does not think refuses to show its thinking.
-    fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
+    fn adapt(&self, failure: &ProviderFailure) -> Option<Adaptation> {
         let said = failure.said.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
         let names_it = says(&["include_thoughts", "includethoughts"]);
@@ -139,7 +139,7 @@ impl<'a> GenerateContentDecoder<'a> {
         }
     }
 
-    fn chunk(&mut self, chunk: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn chunk(&mut self, chunk: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         self.take_usage(&chunk["usageMetadata"]);
         if let Some(reason) = chunk.pointer("/promptFeedback/blockReason").and_then(Value::as_str) {
             let message = chunk
@@ -172,7 +172,7 @@ impl<'a> GenerateContentDecoder<'a> {
         self.keep_text(text);
     }
 
-    fn part(&mut self, part: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn part(&mut self, part: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         if let Some(call) = part.get("functionCall").filter(|call| call.is_object()) {
             let arguments = match &call["args"] {
                 Value::Null => "{}".to_owned(),
@@ -186,7 +186,7 @@ impl<'a> GenerateContentDecoder<'a> {
                 arguments,
             });
             if self.calls.len() > PROVIDER_CALLS_MAX {
-                return Err(Failure::too_many_calls());
+                return Err(ProviderFailure::too_many_calls());
             }
         } else if let Some(text) = part["text"].as_str().filter(|text| !text.is_empty()) {
             self.output_bytes += text.len();
@@ -268,7 +268,7 @@ fn is_plain(part: &Value) -> bool {
 }
 
 /// Maps a finish reason. An unknown one counts as a failure, because all that were added so far name failures.
-fn finish(reason: &str, message: &str) -> Result<Finish, Failure> {
+fn finish(reason: &str, message: &str) -> Result<Finish, ProviderFailure> {
     let said = || match message {
         "" => reason.to_owned(),
         message => one_line(message),
@@ -291,7 +291,7 @@ fn finish(reason: &str, message: &str) -> Result<Finish, Failure> {
             Finish::BrokenCall(said())
         }
         _ => {
-            return Err(Failure::new(
+            return Err(ProviderFailure::new(
                 Class::Protocol,
                 format!("the server ended it with `{}`", said()),
             ));
@@ -300,7 +300,7 @@ fn finish(reason: &str, message: &str) -> Result<Finish, Failure> {
 }
 
 impl Decoder for GenerateContentDecoder<'_> {
-    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let data = frame.data.trim();
         if data.is_empty() || data == "[DONE]" {
             return Ok(());
@@ -313,22 +313,22 @@ impl Decoder for GenerateContentDecoder<'_> {
         let chunk: Value = match serde_json::from_str(data) {
             Ok(chunk) => chunk,
             Err(_) if !matches!(frame.event.as_str(), "" | "message" | "error") => return Ok(()),
-            Err(_) => return Err(Failure::from_stream_text(data)),
+            Err(_) => return Err(ProviderFailure::from_stream_text(data)),
         };
         let chunk = match &chunk {
             Value::Array(items) => Cow::Borrowed(items.first().unwrap_or(&Value::Null)),
             _ => Cow::Owned(chunk),
         };
         if frame.event == "error" || chunk.get("error").is_some_and(|error| !error.is_null()) {
-            return Err(Failure::from_value(None, &chunk));
+            return Err(ProviderFailure::from_value(None, &chunk));
         }
         self.chunk(&chunk, events)
     }
 
-    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let Some(finish) = self.finish.take() else {
             let class = if self.spoke { Class::Protocol } else { Class::Empty };
-            return Err(Failure::new(class, "the stream ended before the answer did"));
+            return Err(ProviderFailure::new(class, "the stream ended before the answer did"));
         };
         let calls = self.tool_calls();
         let reason = match finish {

@@ -29,7 +29,7 @@ use super::context_size::{
     self, cut_in_silence, drops_tools, origin, prompt_text, template_place, tokens_counted, too_long,
 };
 use super::credentials::KeyHolder;
-use super::failure::{Class, Failure, one_line, without_credentials};
+use super::failure::{Class, ProviderFailure, one_line, without_credentials};
 use super::model_facts::Facts;
 use super::model_list::described;
 use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck};
@@ -470,7 +470,7 @@ impl Exchange<'_> {
         }
     }
 
-    async fn step(&mut self) -> Result<(), Failure> {
+    async fn step(&mut self) -> Result<(), ProviderFailure> {
         match &mut self.phase {
             Phase::Key => {
                 let prepared = self.provider.credentials.prepare().await;
@@ -546,7 +546,7 @@ impl Exchange<'_> {
     }
 
     /// Decides what follows a failure: the same request again, later, or changed, or the end.
-    fn fail(&mut self, failure: &Failure) {
+    fn fail(&mut self, failure: &ProviderFailure) {
         let settings = &self.provider.settings();
         if failure.status == Some(401) && self.provider.credentials.has_command() && !self.key_renewed && !self.put_out
         {
@@ -640,7 +640,7 @@ async fn send<'a>(
     provider: &'a HttpProvider,
     request: ModelRequest<'a>,
     messages: Option<&[Message]>,
-) -> Result<Reading<'a>, Failure> {
+) -> Result<Reading<'a>, ProviderFailure> {
     let first_byte_until = Instant::now() + provider.options.first_byte;
     let messages = messages.map_or_else(|| provider.own(request.messages), Cow::Borrowed);
     let sent = ModelRequest {
@@ -650,7 +650,7 @@ async fn send<'a>(
     let builder = provider
         .request(Method::POST, &provider.wire.path())
         .await
-        .map_err(|problem| Failure::new(Class::Rejected, problem.message))?
+        .map_err(|problem| ProviderFailure::new(Class::Rejected, problem.message))?
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, "text/event-stream")
         .body(provider.wire.body(&sent).to_string());
@@ -676,7 +676,7 @@ async fn send<'a>(
 
 impl Reading<'_> {
     /// Reads more of the body. True if the answer has ended.
-    async fn advance(&mut self, events: &mut Vec<ProviderEvent>, idle: Duration) -> Result<bool, Failure> {
+    async fn advance(&mut self, events: &mut Vec<ProviderEvent>, idle: Duration) -> Result<bool, ProviderFailure> {
         let closing = self.body.progress() == Progress::Closing;
         let until = match self.body.bytes() {
             _ if closing => self.last_frame + limits::seconds(PROVIDER_CLOSING_SECONDS_MAX),
@@ -701,22 +701,22 @@ impl Reading<'_> {
     }
 }
 
-async fn not_events(response: Response) -> Failure {
+async fn not_events(response: Response) -> ProviderFailure {
     let status = response.status().as_u16();
-    Failure::not_a_stream(status, &capped_body(response).await)
+    ProviderFailure::not_a_stream(status, &capped_body(response).await)
 }
 
 /// Passes on an answer with success. Everything else is a failure, whose body is read up to a bound.
-async fn refuse_failures(response: Response) -> Result<Response, Failure> {
+async fn refuse_failures(response: Response) -> Result<Response, ProviderFailure> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
     }
     if status.is_redirection() {
         let to = header(&response, LOCATION.as_str()).unwrap_or_default();
-        return Err(Failure {
+        return Err(ProviderFailure {
             status: Some(status.as_u16()),
-            ..Failure::new(Class::Redirect, format!("to {}", without_credentials(&one_line(&to))))
+            ..ProviderFailure::new(Class::Redirect, format!("to {}", without_credentials(&one_line(&to))))
         });
     }
     let wait = retry_after::retry_after(
@@ -725,7 +725,7 @@ async fn refuse_failures(response: Response) -> Result<Response, Failure> {
         chrono::Utc::now(),
     );
     let body = capped_body(response).await;
-    Err(Failure::from_answer(status.as_u16(), &body, wait))
+    Err(ProviderFailure::from_answer(status.as_u16(), &body, wait))
 }
 
 /// Reads as much of a body as an error message needs, for a bounded time.
@@ -747,8 +747,8 @@ fn header(response: &Response, name: &str) -> Option<String> {
     Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-fn silence(what: &str, bound: Duration) -> Failure {
-    Failure::new(Class::Timeout, format!("{what} for {}", seconds(bound)))
+fn silence(what: &str, bound: Duration) -> ProviderFailure {
+    ProviderFailure::new(Class::Timeout, format!("{what} for {}", seconds(bound)))
 }
 
 fn seconds(wait: Duration) -> String {
@@ -759,19 +759,19 @@ fn seconds(wait: Duration) -> String {
 }
 
 /// Converts a failure below HTTP. The URL is removed from the text, because it may hold a password.
-pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
+pub(super) fn from_transport(error: &reqwest::Error) -> ProviderFailure {
     let mut causes = Vec::new();
     let mut refused = false;
     let mut next = error.source();
     while let Some(cause) = next {
         if let Some(other) = cause.downcast_ref::<OtherUser>() {
-            return Failure::new(Class::OtherUser, other.to_string());
+            return ProviderFailure::new(Class::OtherUser, other.to_string());
         }
         if cause.is::<BrokenConnection>() {
-            return Failure::new(Class::Broken, BrokenConnection.to_string());
+            return ProviderFailure::new(Class::Broken, BrokenConnection.to_string());
         }
         if is_unknown_issuer(cause) {
-            return Failure::new(Class::UnknownIssuer, "unknown issuer");
+            return ProviderFailure::new(Class::UnknownIssuer, "unknown issuer");
         }
         refused |= cause
             .downcast_ref::<io::Error>()
@@ -785,13 +785,13 @@ pub(super) fn from_transport(error: &reqwest::Error) -> Failure {
     } else if error.is_connect() {
         Class::Unreachable
     } else if causes.iter().any(|cause| cause.contains("invalid HTTP")) {
-        return Failure::new(Class::NotAServer, "something that is not HTTP");
+        return ProviderFailure::new(Class::NotAServer, "something that is not HTTP");
     } else {
         // The text describes a library's internals: it goes to the log, not to the user.
         tracing::debug!(said, "the connection to the provider broke off");
-        return Failure::new(Class::Broken, "the connection broke off");
+        return ProviderFailure::new(Class::Broken, "the connection broke off");
     };
-    Failure::new(class, said)
+    ProviderFailure::new(class, said)
 }
 
 /// True for a certificate of an unknown authority. `io::Error::source` skips the error that it wraps, so the wrapped
@@ -845,7 +845,7 @@ fn jitter() -> f64 {
 }
 
 /// Sends a request whose answer comes whole, within `bound`.
-pub(super) async fn fetch(builder: RequestBuilder, bound: Duration) -> Result<String, Failure> {
+pub(super) async fn fetch(builder: RequestBuilder, bound: Duration) -> Result<String, ProviderFailure> {
     let exchange = async {
         let response = builder.send().await.map_err(|error| from_transport(&error))?;
         let mut response = refuse_failures(response).await?;
@@ -853,7 +853,7 @@ pub(super) async fn fetch(builder: RequestBuilder, bound: Duration) -> Result<St
         while let Some(chunk) = response.chunk().await.map_err(|error| from_transport(&error))? {
             body.extend_from_slice(&chunk);
             if body.len() > limits::SSE_FRAME_BYTES_MAX {
-                return Err(Failure::new(Class::Protocol, "the list is too long"));
+                return Err(ProviderFailure::new(Class::Protocol, "the list is too long"));
             }
         }
         Ok(String::from_utf8_lossy(&body).into_owned())

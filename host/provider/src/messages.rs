@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use serde_json::{Value, json};
 
 use self::plain::TextDelta;
-use super::failure::{Class, Failure, one_line};
+use super::failure::{Class, ProviderFailure, one_line};
 use super::model_facts::Learned;
 use super::shape::MessagesThinking;
 use super::sse::Frame;
@@ -98,7 +98,7 @@ impl Wire for MessagesWire {
     }
 
     /// An older model says `max_tokens: 32000 > 8192, which is the maximum`, or that it knows no adaptive thinking.
-    fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
+    fn adapt(&self, failure: &ProviderFailure) -> Option<Adaptation> {
         let says = |words: &str| failure.status == Some(400) && failure.said.contains(words);
         if says("thinking") && says("display") {
             return Adaptation::silent(self.learned.learn(|facts| facts.hides_thinking = true));
@@ -347,7 +347,7 @@ impl<'a> MessagesDecoder<'a> {
         set(&mut self.output_tokens, "output_tokens");
     }
 
-    fn begin(&mut self, index: u64, value: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn begin(&mut self, index: u64, value: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let text = |key: &str| some_text(value[key].as_str().unwrap_or_default());
         events.extend(text("thinking").map(ProviderEvent::Reasoning));
         events.extend(text("text").map(ProviderEvent::Text));
@@ -359,13 +359,13 @@ impl<'a> MessagesDecoder<'a> {
         });
         self.calls += usize::from(value["type"] == "tool_use");
         if self.calls > PROVIDER_CALLS_MAX {
-            Err(Failure::too_many_calls())
+            Err(ProviderFailure::too_many_calls())
         } else {
             Ok(())
         }
     }
 
-    fn delta(&mut self, index: u64, delta: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn delta(&mut self, index: u64, delta: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let block = self.block(index)?;
         let text = |key: &str| delta[key].as_str().unwrap_or_default();
         let bytes = text("text").len() + text("thinking").len() + text("partial_json").len();
@@ -386,16 +386,16 @@ impl<'a> MessagesDecoder<'a> {
         Ok(())
     }
 
-    fn block(&mut self, index: u64) -> Result<&mut Block, Failure> {
+    fn block(&mut self, index: u64) -> Result<&mut Block, ProviderFailure> {
         let block = self.at.get(&index).and_then(|at| self.blocks.get_mut(*at));
         block.ok_or_else(|| {
             let said = format!("a piece of block {index}, which never began");
-            Failure::new(Class::Protocol, said)
+            ProviderFailure::new(Class::Protocol, said)
         })
     }
 
     /// Like [`Self::delta`], for the most common event.
-    fn piece(&mut self, piece: &TextDelta<'_>, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn piece(&mut self, piece: &TextDelta<'_>, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         self.block(piece.index)?.append("text", piece.text());
         self.output_bytes += piece.text().len();
         self.kept_bytes += piece.text().len();
@@ -404,7 +404,7 @@ impl<'a> MessagesDecoder<'a> {
     }
 
     /// A server that does not stream sends the message whole.
-    fn whole(&mut self, message: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn whole(&mut self, message: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         for (index, block) in message["content"].as_array().into_iter().flatten().enumerate() {
             self.output_bytes += block.to_string().len();
             self.begin(index as u64, block, events)?;
@@ -469,7 +469,7 @@ fn some_text(text: &str) -> Option<String> {
 }
 
 impl Decoder for MessagesDecoder<'_> {
-    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let data = frame.data.trim();
         if data.is_empty() || data == "[DONE]" {
             return Ok(());
@@ -482,7 +482,7 @@ impl Decoder for MessagesDecoder<'_> {
             Ok(event) => event,
             // An event of another type may hold anything.
             Err(_) if !is_known(&frame.event) => return Ok(()),
-            Err(_) => return Err(Failure::from_stream_text(data)),
+            Err(_) => return Err(ProviderFailure::from_stream_text(data)),
         };
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or(&frame.event) {
@@ -498,21 +498,23 @@ impl Decoder for MessagesDecoder<'_> {
                 events.extend(refusal(&event["delta"]["stop_details"]));
             }
             "message_stop" => self.ended = true,
-            "error" => return Err(Failure::from_value(None, &event)),
-            _ if event.get("error").is_some_and(Value::is_object) => return Err(Failure::from_value(None, &event)),
+            "error" => return Err(ProviderFailure::from_value(None, &event)),
+            _ if event.get("error").is_some_and(Value::is_object) => {
+                return Err(ProviderFailure::from_value(None, &event));
+            }
             _ => {}
         }
         Ok(())
     }
 
-    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let (true, Some(stop)) = (self.ended, self.stop) else {
             let class = if self.blocks.is_empty() && !self.counted {
                 Class::Empty
             } else {
                 Class::Protocol
             };
-            return Err(Failure::new(class, "the stream ended before the answer did"));
+            return Err(ProviderFailure::new(class, "the stream ended before the answer did"));
         };
         self.settle_ids();
         if self.blocks.iter().any(|block| block.is("thinking")) {

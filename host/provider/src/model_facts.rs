@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::failure::{Failure, RefusedOption};
+use super::failure::{ProviderFailure, RefusedOption};
 use tool_config::{Effort, Reasoning, RequestOptions};
 
 /// Days for which a learned fact is valid: vendors change what their models accept.
@@ -96,7 +96,7 @@ impl Learned {
     }
 
     /// Replaces or removes the option that a failure names. `None` if it names none that was sent.
-    pub(super) fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
+    pub(super) fn adapt(&self, failure: &ProviderFailure) -> Option<Adaptation> {
         let sent = self.options();
         match failure.refused_option? {
             RefusedOption::Temperature => {
@@ -255,9 +255,9 @@ mod tests {
         })
     }
 
-    fn refused(words: &str) -> Failure {
+    fn refused(words: &str) -> ProviderFailure {
         let body = serde_json::json!({"error": {"message": words}}).to_string();
-        Failure::from_answer(400, &body, None)
+        ProviderFailure::from_answer(400, &body, None)
     }
 
     #[test]
@@ -322,7 +322,7 @@ mod tests {
         }
         let body =
             serde_json::json!({"error": {"message": "Unsupported value: 'minimal'.", "param": "reasoning.effort"}});
-        let failure = Failure::from_answer(400, &body.to_string(), None);
+        let failure = ProviderFailure::from_answer(400, &body.to_string(), None);
         assert_eq!(
             failure.refused_option,
             Some(RefusedOption::Reasoning),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reqwest::Method;
 
-use super::failure::{Class, Failure};
+use super::failure::{Class, ProviderFailure};
 use super::http::HttpProvider;
 use super::model_list::{ListedModel, described, identifiers};
 use super::redact::scrubbed;
@@ -110,14 +110,14 @@ async fn fetch_list(provider: &HttpProvider) -> Result<String, Problem> {
 }
 
 /// A server without a list is not asked. One that repeats what it was sent is asked without the user's keys.
-async fn ask_list(provider: &HttpProvider) -> Result<String, Failure> {
+async fn ask_list(provider: &HttpProvider) -> Result<String, ProviderFailure> {
     if !provider.settings().quirks.has_model_list {
         return Ok(String::new());
     }
     let builder = provider
         .request(Method::GET, provider.wire().models_path())
         .await
-        .map_err(|problem| Failure::new(Class::Rejected, problem.message))?;
+        .map_err(|problem| ProviderFailure::new(Class::Rejected, problem.message))?;
     let body = super::http::fetch(builder, Duration::from_secs(PROVIDER_MODELS_SECONDS_MAX)).await?;
     Ok(scrubbed(&body, &provider.settings()))
 }

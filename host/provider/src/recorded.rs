@@ -8,7 +8,7 @@ use std::thread;
 
 use serde_json::json;
 
-use super::failure::Failure;
+use super::failure::ProviderFailure;
 use super::wire::{Wire, decode};
 use super::{LabelMark, Message, ModelRequest, ProviderEvent, ToolSpec, chat, generate_content, messages, responses};
 use tool_config::{Api, ProviderSettings};
@@ -59,7 +59,7 @@ fn wire(api: Api) -> Box<dyn Wire> {
     }
 }
 
-type Decoded = (Vec<ProviderEvent>, Result<(), Failure>);
+type Decoded = (Vec<ProviderEvent>, Result<(), ProviderFailure>);
 
 pub(super) fn read(recording: &Recording, pieces: &[&[u8]]) -> Decoded {
     let messages = [Message::User {

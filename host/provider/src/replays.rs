@@ -4,7 +4,7 @@
 //! line. The folder is `recorded/servers`.
 
 use super::ProviderEvent;
-use super::failure::Failure;
+use super::failure::ProviderFailure;
 use super::recorded::{Recording, read};
 use tool_config::Api;
 
@@ -65,7 +65,7 @@ const REPLAYS: &[Replay] = replays! {
 };
 
 /// The events of a stream in one line.
-fn told((events, result): &(Vec<ProviderEvent>, Result<(), Failure>)) -> String {
+fn told((events, result): &(Vec<ProviderEvent>, Result<(), ProviderFailure>)) -> String {
     let mut parts = Vec::new();
     let thinks = |event: &ProviderEvent| matches!(event, ProviderEvent::Reasoning(_));
     parts.extend(events.iter().any(thinks).then(|| "thinks".to_owned()));

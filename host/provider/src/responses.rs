@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::failure::{Class, Failure, one_line};
+use super::failure::{Class, ProviderFailure, one_line};
 use super::model_facts::Learned;
 use super::sse::Frame;
 use super::usage::read_usage;
@@ -83,7 +83,7 @@ impl Wire for ResponsesWire {
     }
 
     /// A model that does not reason refuses both fields, and an account may lack summaries.
-    fn adapt(&self, failure: &Failure) -> Option<Adaptation> {
+    fn adapt(&self, failure: &ProviderFailure) -> Option<Adaptation> {
         if !matches!(failure.status, Some(400 | 422)) {
             return None;
         }
@@ -156,7 +156,7 @@ impl<'a> ResponsesDecoder<'a> {
         }
     }
 
-    fn event(&mut self, kind: &str, event: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn event(&mut self, kind: &str, event: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let place = event["output_index"].as_u64().unwrap_or_default();
         let delta = event["delta"].as_str().unwrap_or_default();
         match kind {
@@ -203,7 +203,7 @@ impl<'a> ResponsesDecoder<'a> {
         events.push(into_event(text.to_owned()));
     }
 
-    fn begin(&mut self, place: u64, item: &Value) -> Result<(), Failure> {
+    fn begin(&mut self, place: u64, item: &Value) -> Result<(), ProviderFailure> {
         if item["type"] != "function_call" {
             return Ok(());
         }
@@ -216,13 +216,13 @@ impl<'a> ResponsesDecoder<'a> {
             },
         );
         if self.open_calls.len() > PROVIDER_CALLS_MAX {
-            return Err(Failure::too_many_calls());
+            return Err(ProviderFailure::too_many_calls());
         }
         Ok(())
     }
 
     /// Keeps a complete item that goes back, and shows what did not come in pieces.
-    fn keep(&mut self, place: u64, item: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn keep(&mut self, place: u64, item: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let is_shown = self.shown.contains(&place);
         match item["type"].as_str().unwrap_or_default() {
             "message" => {
@@ -249,13 +249,13 @@ impl<'a> ResponsesDecoder<'a> {
         self.items.insert(place, item.clone());
         let calls = self.items.values().filter(|item| item["type"] == "function_call");
         if self.items.len() > PROVIDER_CALLS_MAX && calls.count() > PROVIDER_CALLS_MAX {
-            return Err(Failure::too_many_calls());
+            return Err(ProviderFailure::too_many_calls());
         }
         Ok(())
     }
 
     /// The answer as a whole: its state, its counts, and the items of a server that sends them only here.
-    fn close(&mut self, response: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn close(&mut self, response: &Value, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         self.usage = read_usage(&response["usage"]).or(self.usage);
         let output = response["output"].as_array().map(Vec::as_slice).unwrap_or_default();
         if self.items.is_empty() || !self.open_calls.is_empty() {
@@ -269,13 +269,13 @@ impl<'a> ResponsesDecoder<'a> {
         let reason = response.pointer("/incomplete_details/reason").and_then(Value::as_str);
         self.finish = Some(match (status, reason) {
             // The rest of a response repeats the request, whose words do not describe the failure.
-            ("failed", _) => return Err(Failure::from_value(None, &json!({"error": response["error"]}))),
+            ("failed", _) => return Err(ProviderFailure::from_value(None, &json!({"error": response["error"]}))),
             ("incomplete", Some("content_filter")) => Finish::Filtered("content_filter".to_owned()),
             ("incomplete", _) => Finish::Length,
             ("completed" | "", _) => Finish::Completed,
             (other, _) => {
                 let said = format!("the server ended it with `{}`", one_line(other));
-                return Err(Failure::new(Class::Protocol, said));
+                return Err(ProviderFailure::new(Class::Protocol, said));
             }
         });
         Ok(())
@@ -306,7 +306,7 @@ impl<'a> ResponsesDecoder<'a> {
 }
 
 impl Decoder for ResponsesDecoder<'_> {
-    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let data = frame.data.trim();
         if data.is_empty() || data == "[DONE]" {
             return Ok(());
@@ -320,7 +320,7 @@ impl Decoder for ResponsesDecoder<'_> {
             {
                 return Ok(());
             }
-            Err(_) => return Err(Failure::from_stream_text(data)),
+            Err(_) => return Err(ProviderFailure::from_stream_text(data)),
         };
         let kind = event["type"].as_str().unwrap_or(&frame.event);
         self.kept_bytes += match event["delta"].as_str() {
@@ -333,19 +333,19 @@ impl Decoder for ResponsesDecoder<'_> {
         }
         let has_error = event.get("error").is_some_and(|error| !error.is_null());
         if kind == "error" || has_error {
-            return Err(Failure::from_value(None, &event));
+            return Err(ProviderFailure::from_value(None, &event));
         }
         self.event(kind, &event, events)
     }
 
-    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure> {
+    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let Some(finish) = self.finish.take() else {
             let is_empty = self.items.is_empty() && self.open_calls.is_empty() && self.output_bytes == 0;
             let class = if is_empty { Class::Empty } else { Class::Protocol };
-            return Err(Failure::new(class, "the stream ended before the answer did"));
+            return Err(ProviderFailure::new(class, "the stream ended before the answer did"));
         };
         if finish == Finish::Completed && !self.open_calls.is_empty() {
-            return Err(Failure::new(
+            return Err(ProviderFailure::new(
                 Class::Protocol,
                 "the answer ended before one of its calls did",
             ));
@@ -358,7 +358,7 @@ impl Decoder for ResponsesDecoder<'_> {
             }
             Finish::Completed if self.has_refused => StopReason::Refusal,
             Finish::Completed if self.items.is_empty() && self.output_bytes == 0 && self.usage.is_none() => {
-                return Err(Failure::new(Class::Empty, "no item"));
+                return Err(ProviderFailure::new(Class::Empty, "no item"));
             }
             Finish::Completed => StopReason::EndTurn,
             Finish::Length => {

@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use super::failure::Failure;
+use super::failure::ProviderFailure;
 use super::retry_after::longest;
 use crate::limits::PROVIDER_ATTEMPTS_MAX;
 
 /// Wait before the next attempt; `None` if there is none. `attempt` counts from 1 and has just failed; `jitter` is from
 /// 0 to 1.
-pub(super) fn delay(failure: &Failure, attempt: u32, base: Duration, jitter: f64) -> Option<Duration> {
+pub(super) fn delay(failure: &ProviderFailure, attempt: u32, base: Duration, jitter: f64) -> Option<Duration> {
     if attempt >= PROVIDER_ATTEMPTS_MAX || !failure.is_retryable() {
         return None;
     }
@@ -46,7 +46,7 @@ mod tests {
             (503, true),
             (529, true),
         ] {
-            let failure = Failure::from_answer(status, r#"{"error":{"message":"no"}}"#, None);
+            let failure = ProviderFailure::from_answer(status, r#"{"error":{"message":"no"}}"#, None);
             assert_eq!(delay(&failure, 1, BASE, 0.0).is_some(), expected, "{status}");
         }
         for (class, expected) in [
@@ -60,13 +60,13 @@ mod tests {
             (Class::Forbidden, false),
             (Class::WrongEndpoint, false),
         ] {
-            assert_eq!(Failure::new(class, "").is_retryable(), expected, "{class:?}");
+            assert_eq!(ProviderFailure::new(class, "").is_retryable(), expected, "{class:?}");
         }
     }
 
     #[test]
     fn retry_24_waits_grow_with_jitter_and_end() {
-        let failure = Failure::from_answer(503, "", None);
+        let failure = ProviderFailure::from_answer(503, "", None);
         let milliseconds = |attempt, jitter| delay(&failure, attempt, BASE, jitter).map(|wait| wait.as_millis());
         assert_eq!(milliseconds(1, 0.0), Some(400));
         assert_eq!(milliseconds(1, 1.0), Some(800));
@@ -76,13 +76,13 @@ mod tests {
 
     #[test]
     fn retry_24_the_servers_own_wait_wins() {
-        let failure = Failure::from_answer(429, "", Some(Duration::from_secs(3)));
+        let failure = ProviderFailure::from_answer(429, "", Some(Duration::from_secs(3)));
         assert_eq!(delay(&failure, 1, BASE, 0.0), Some(Duration::from_secs(3)));
     }
 
     #[test]
     fn retry_24_a_wait_beyond_our_patience_ends_at_once() {
-        let failure = |wait| Failure::from_answer(429, "", Some(wait));
+        let failure = |wait| ProviderFailure::from_answer(429, "", Some(wait));
         assert_eq!(delay(&failure(longest()), 1, BASE, 0.0), Some(longest()));
         assert_eq!(delay(&failure(longest() + BASE), 1, BASE, 0.0), None);
     }

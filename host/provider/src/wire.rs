@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::failure::Failure;
+use super::failure::ProviderFailure;
 use super::ids::IdForm;
 pub(super) use super::model_facts::Adaptation;
 use super::model_facts::Learned;
@@ -34,7 +34,7 @@ pub(super) trait Wire: Send + Sync {
 
     /// Changes what the server has just refused, so that the request can be sent again at once; `None` if nothing can
     /// be changed.
-    fn adapt(&self, failure: &Failure) -> Option<Adaptation>;
+    fn adapt(&self, failure: &ProviderFailure) -> Option<Adaptation>;
 
     /// From now on describes tools in the instructions and reads calls from text, because the server's template leaves
     /// tools out. Does nothing on wires whose servers have no such templates.
@@ -57,10 +57,10 @@ pub(super) trait Wire: Send + Sync {
 /// The state machine of one answer.
 pub(super) trait Decoder {
     /// Takes the next frame.
-    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), Failure>;
+    fn frame(&mut self, frame: &Frame, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure>;
 
     /// Ends the answer: gives tool calls, usage and the stop reason, or why there was no proper end.
-    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), Failure>;
+    fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure>;
 
     /// How far the answer has come.
     fn progress(&self) -> Progress;
@@ -126,7 +126,7 @@ pub(super) fn decode(
     wire: &dyn Wire,
     request: ModelRequest<'_>,
     pieces: &[&[u8]],
-) -> (Vec<ProviderEvent>, Result<(), Failure>) {
+) -> (Vec<ProviderEvent>, Result<(), ProviderFailure>) {
     super::fuzz::decode(wire, request, "text/event-stream", pieces)
 }
 

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use super::call_queue::{CallAnswer, ConnectionCall};
 use super::call_queue::{CallQueue, Incoming};
-use super::plan::{SessionPlan, Task};
+use super::plan::{SessionPlan, SessionTask};
 use super::request::{PolicyCase, Prepared, open_repository};
 use super::{Sessions, blocking};
 use crate::limits;
@@ -153,7 +153,7 @@ impl Sessions {
         let (calls, incoming) = mpsc::channel(limits::MCP_CALLS_MAX);
         let plan = SessionPlan {
             redactor: Arc::new(redactor),
-            ..prepared.plan(start, Task::Calls(CallQueue::new(incoming)), environment)
+            ..prepared.plan(start, SessionTask::Calls(CallQueue::new(incoming)), environment)
         };
         let started = self
             .launch(place, plan, super::preview::InheritedLayer::default())

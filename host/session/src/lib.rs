@@ -56,7 +56,7 @@ use plan::SessionPlan;
 pub use planned::plan_tests;
 use preview::InheritedLayer;
 pub use proposed::read_proposals;
-use run::{Outcome, SessionRun};
+use run::{SessionOutcome, SessionRun};
 use running::{Running, SessionPermit, TurnPermit};
 use store::Store;
 pub use store::{SESSIONS_BYTES_MAX, SESSIONS_KEPT};
@@ -282,8 +282,8 @@ impl Sessions {
         let summary = live.recorder.summary();
         let work = AssertUnwindSafe(run::run(&job)).catch_unwind();
         let outcome = tokio::select! {
-            outcome = work => outcome.unwrap_or_else(|_| Outcome::failed(run::operation_failed(&summary.start.work))),
-            () = live.overdue() => Outcome::cancelled(),
+            outcome = work => outcome.unwrap_or_else(|_| SessionOutcome::failed(run::operation_failed(&summary.start.work))),
+            () = live.overdue() => SessionOutcome::cancelled(),
             () = live.recorder.keep_up() => unreachable!("it never returns"),
             () = live.watch(job.plan.is_attached) => unreachable!("it never returns"),
         };

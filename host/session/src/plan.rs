@@ -28,13 +28,13 @@ pub(super) struct SessionPlan {
     pub(super) policy: Policy,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) redactor: Arc<Redactor>,
-    pub(super) task: Task,
+    pub(super) task: SessionTask,
     /// True for a session that ends with its last stream.
     pub(super) is_attached: bool,
 }
 
 /// Task of a session.
-pub(super) enum Task {
+pub(super) enum SessionTask {
     /// One of the four operations.
     Operation(Box<OperationTask>),
     /// A call of one skill.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::request::{merge_policies, open_repository};
-use super::run::Outcome;
+use super::run::SessionOutcome;
 use super::store::{open_again, unreadable};
 use super::{Sessions, blocking, unknown};
 use crate::limits;
@@ -201,8 +201,10 @@ impl Sessions {
         let apply = self.begin_apply(summary)?;
         let applied = commit(&apply, repository, summary, open, settings);
         let outcome = applied.as_ref().err().cloned();
-        self.store
-            .end(&apply, outcome.map_or_else(Outcome::complete, Outcome::failed));
+        self.store.end(
+            &apply,
+            outcome.map_or_else(SessionOutcome::complete, SessionOutcome::failed),
+        );
         let applied = applied?;
         let paths = |files: Vec<FileChange>| files.into_iter().map(|file| file.path).collect();
         Ok(ApplyResult {

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::blocking;
 use super::engine::Engine;
-use super::plan::{SessionPlan, Task};
+use super::plan::{SessionPlan, SessionTask};
 use crate::limits;
 use tool_config::{PolicySettings, ReportsPlace, Settings};
 use tool_core::api::Grant;
@@ -150,7 +150,7 @@ impl Prepared {
     }
 
     /// The plan of a session that begins like this, without keys to redact.
-    pub(super) fn plan(self, start: Start, task: Task, environment: BTreeMap<String, String>) -> SessionPlan {
+    pub(super) fn plan(self, start: Start, task: SessionTask, environment: BTreeMap<String, String>) -> SessionPlan {
         SessionPlan {
             start: Start {
                 policy: self.policy_request,

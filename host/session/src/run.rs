@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::approvals::SessionApprover;
 use super::engine::Engine;
-use super::plan::{SessionPlan, Task};
+use super::plan::{SessionPlan, SessionTask};
 use changed::Changed;
 use tool_context::Indexes;
 use tool_core::api::{ErrorKind, Event, Problem, Status};
@@ -71,13 +71,13 @@ pub(super) struct SessionRun {
 
 /// Outcome of a session's work.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct SessionOutcome {
     pub(super) status: Status,
     pub(super) problem: Option<Problem>,
     pub(super) usage: Option<Usage>,
 }
 
-impl Outcome {
+impl SessionOutcome {
     pub(super) fn failed(problem: Problem) -> Self {
         Self {
             status: Status::Failed,
@@ -134,15 +134,15 @@ pub(super) fn operation_failed(work: &Work) -> Problem {
 }
 
 /// Runs the session. Ends soon after `cancel`.
-pub(super) async fn run(job: &SessionRun) -> Outcome {
+pub(super) async fn run(job: &SessionRun) -> SessionOutcome {
     let outcome = match &job.plan.task {
-        Task::Operation(task) => operate::operate(job, task).await,
-        Task::Skill { name, arguments } => skill_call::call_once(job, name, arguments).await,
-        Task::Calls(calls) => calls::serve(job, calls).await,
+        SessionTask::Operation(task) => operate::operate(job, task).await,
+        SessionTask::Skill { name, arguments } => skill_call::call_once(job, name, arguments).await,
+        SessionTask::Calls(calls) => calls::serve(job, calls).await,
     };
     match outcome {
         Ok(outcome) => outcome,
-        Err(_) if job.cancel.is_cancelled() => Outcome::cancelled(),
-        Err(problem) => Outcome::failed(problem),
+        Err(_) if job.cancel.is_cancelled() => SessionOutcome::cancelled(),
+        Err(problem) => SessionOutcome::failed(problem),
     }
 }

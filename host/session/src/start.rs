@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::continuation::Continuation;
 use super::engine::KeyObserver;
-use super::plan::{OperationTask, SessionPlan, Task};
+use super::plan::{OperationTask, SessionPlan, SessionTask};
 use super::preview::{self, InheritedLayer};
 use super::request::{
     PolicyCase, Prepared, check_budget, check_provider, check_target, open_repository, own_keys, reports_directory,
@@ -160,7 +160,7 @@ impl Sessions {
             )
         };
         let is_attached = request.attached;
-        let task = Task::Operation(Box::new(OperationTask {
+        let task = SessionTask::Operation(Box::new(OperationTask {
             request,
             working_directory,
             settings,
@@ -225,7 +225,7 @@ impl Sessions {
             interactive: request.interactive,
             ..Start::new(id, work, name.to_owned(), root)
         };
-        let task = Task::Skill {
+        let task = SessionTask::Skill {
             name: name.to_owned(),
             arguments: request.arguments,
         };

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-use super::run::{self, Outcome};
+use super::run::{self, SessionOutcome};
 use crate::limits;
 use tool_core::api::{self, ErrorKind, Event, Problem, SelectedFile, Status, Timestamp};
 use tool_journal::feed::Recorder;
@@ -172,7 +172,7 @@ impl Store {
             recorder.close_open("interrupted", INTERRUPTED_CALL);
             run::say_changed(&recorder);
             // No change is being put in place now, so open changes stay open.
-            self.finish(&recorder, Outcome::failed(interrupted(&recorder.summary())));
+            self.finish(&recorder, SessionOutcome::failed(interrupted(&recorder.summary())));
         }
         Ok(())
     }
@@ -196,12 +196,12 @@ impl Store {
 
     /// Ends a session: report and history first, so that clients find them when they see the end; then the journal,
     /// then the streams. Returns true if everything is on the disk. Blocks.
-    pub(super) fn end(&self, recorder: &Recorder, outcome: Outcome) -> bool {
+    pub(super) fn end(&self, recorder: &Recorder, outcome: SessionOutcome) -> bool {
         recorder.seal();
         self.finish(recorder, outcome)
     }
 
-    fn finish(&self, recorder: &Recorder, outcome: Outcome) -> bool {
+    fn finish(&self, recorder: &Recorder, outcome: SessionOutcome) -> bool {
         recorder.close_open("cancelled", CANCELLED_CALL);
         if let Err(error) = recorder.flush() {
             recorder.problem(not_recorded(&error));

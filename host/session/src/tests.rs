@@ -11,7 +11,7 @@ use std::task::Poll;
 
 use serde_json::json;
 
-use super::plan::{OperationTask, Task};
+use super::plan::{OperationTask, SessionTask};
 use super::request::open_repository;
 use super::*;
 pub(crate) use fakes::{Act, FakeEngine, test_report};
@@ -23,9 +23,9 @@ use tool_journal::journal::Work;
 use tool_provider::{Message, ProviderEvent, StopReason, Usage};
 use tool_repository::changes::{FileChange, FileState, PreparedChange};
 use tool_skill::policy::{Cause, Policy};
-pub(crate) use world::{World, open_sessions};
+pub(crate) use world::{SessionWorld, open_sessions};
 
-impl World {
+impl SessionWorld {
     pub(crate) fn request(&self, operation: Operation, target: &str) -> ExecuteRequest {
         ExecuteRequest {
             operation,
@@ -115,7 +115,7 @@ fn kinds(events: &[Event]) -> Vec<String> {
 
 #[tokio::test]
 async fn a_conversation_is_free_as_soon_as_the_end_of_its_turn_is_told() {
-    let world = World::new(vec![vec![Act::Say("It prints.")]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("It prints.")]]);
     let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
     world.idle().await;
     let claim = || {
@@ -135,7 +135,7 @@ async fn a_conversation_is_free_as_soon_as_the_end_of_its_turn_is_told() {
         Some(ErrorKind::SessionRunning)
     );
     let room = fixtures::fill_disk(&recorder);
-    assert!(!world.sessions.store.end(&recorder, Outcome::complete()));
+    assert!(!world.sessions.store.end(&recorder, SessionOutcome::complete()));
     let refused = claim().err().map(|problem| problem.kind);
     assert_eq!(
         refused,
@@ -159,7 +159,7 @@ async fn a_conversation_is_free_as_soon_as_the_end_of_its_turn_is_told() {
 #[tokio::test]
 async fn an_operation_runs_to_its_end_and_leaves_everything_behind() {
     let call = Act::Call("read_file", json!({"path": "src/main.py"}));
-    let world = World::new(vec![vec![Act::Say("Looking. "), call], vec![Act::Say("It prints.")]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("Looking. "), call], vec![Act::Say("It prints.")]]);
     let (result, events) = world.run(world.request(Operation::Explain, ".")).await;
     let closed = format!("Looking. \n\nIt prints.{NO_CITATIONS}");
     assert_eq!((result.status, result.output), (Status::Complete, closed));
@@ -189,7 +189,7 @@ async fn an_operation_runs_to_its_end_and_leaves_everything_behind() {
 
 #[tokio::test]
 async fn a_missing_target_fails_the_session_in_the_specifications_words() {
-    let world = World::new(vec![]);
+    let world = SessionWorld::new(vec![]);
     let (result, events) = world.run(world.request(Operation::Explain, "nosuchfile.py")).await;
     assert_eq!(result.status, Status::Failed);
     assert_eq!(
@@ -205,7 +205,7 @@ async fn a_missing_target_fails_the_session_in_the_specifications_words() {
 
 #[tokio::test]
 async fn requests_that_make_no_sense_are_refused_at_once() {
-    let world = World::new(vec![]);
+    let world = SessionWorld::new(vec![]);
     let request = || world.request(Operation::Explain, ".");
     let with = |change: fn(&mut ExecuteRequest)| {
         let mut changed = request();
@@ -249,7 +249,7 @@ async fn requests_that_make_no_sense_are_refused_at_once() {
 #[tokio::test]
 async fn a_cancelled_session_ends_at_once() {
     for script in [vec![Act::Say("x"), Act::Hang], vec![Act::Call("wait", json!({}))]] {
-        let world = World::new(vec![script]);
+        let world = SessionWorld::new(vec![script]);
         let id = world.start(world.request(Operation::Explain, ".")).await.session_id;
         let mut stream = world.sessions.events(&id, 0).expect("it exists");
         stream.next().await.expect("it says something");
@@ -277,7 +277,7 @@ async fn a_cancelled_session_ends_at_once() {
 
 #[tokio::test]
 async fn an_attached_session_ends_with_its_last_stream_and_no_other_does() {
-    let world = World::new(vec![vec![Act::Say("x"), Act::Hang], vec![Act::Say("y"), Act::Hang]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("x"), Act::Hang], vec![Act::Say("y"), Act::Hang]]);
     let mut request = world.request(Operation::Explain, ".");
     request.attached = true;
     let attached = world.start(request).await.session_id;
@@ -301,7 +301,7 @@ async fn an_attached_session_ends_with_its_last_stream_and_no_other_does() {
 #[tokio::test]
 async fn a_refactor_changes_files_and_says_which() {
     let write = Act::Call("write_file", json!({"path": "src/main.py", "content": "print(1)\n"}));
-    let world = World::new(vec![vec![write], vec![Act::Say("Done.")]]);
+    let world = SessionWorld::new(vec![vec![write], vec![Act::Say("Done.")]]);
     let (result, _) = world.run(world.request(Operation::Refactor, "src")).await;
     assert_eq!(result.status, Status::Complete);
     assert_eq!(result.files_modified, ["src/main.py"]);
@@ -316,12 +316,12 @@ async fn a_refused_write_fails_a_refactor_but_not_an_explain() {
         let write = Act::Call("write_file", json!({"path": "src/main.py", "content": ""}));
         vec![vec![write], vec![Act::Say("Done.")]]
     };
-    let world = World::new(script());
+    let world = SessionWorld::new(script());
     let (result, events) = world.run(world.request(Operation::Explain, ".")).await;
     assert_eq!(result.status, Status::Complete);
     let notice = |event: &Event| matches!(event, Event::Notice { message, .. } if message.contains("was refused"));
     assert!(events.iter().any(notice), "the user is told");
-    let world = World::new(script());
+    let world = SessionWorld::new(script());
     let mut request = world.request(Operation::Refactor, ".");
     request.policy.deny = vec!["write-repository".into()];
     let (result, _) = world.run(request).await;
@@ -337,7 +337,7 @@ async fn a_refused_write_fails_a_refactor_but_not_an_explain() {
 
 #[tokio::test]
 async fn an_approval_is_answered_with_the_starters_secret() {
-    let world = World::new(vec![vec![Act::Call("commit", json!({}))], vec![Act::Say("Done.")]]);
+    let world = SessionWorld::new(vec![vec![Act::Call("commit", json!({}))], vec![Act::Say("Done.")]]);
     let mut request = world.request(Operation::Refactor, ".");
     request.interactive = true;
     let start = world.start(request).await;
@@ -368,17 +368,17 @@ async fn an_approval_is_answered_with_the_starters_secret() {
 #[tokio::test]
 async fn failures_of_the_provider_and_of_ourselves_end_a_session_truthfully() {
     let problem = Problem::new(ErrorKind::RateLimited, "Rate limit exceeded: 429 Too Many Requests");
-    let world = World::new(vec![vec![Act::Say("Some "), Act::Fail(problem.clone())]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("Some "), Act::Fail(problem.clone())]]);
     let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
     assert_eq!((result.status, result.error), (Status::Failed, Some(problem)));
     assert_eq!(result.output, "Some ");
 
-    let world = World::new(vec![vec![Act::Panic]]);
+    let world = SessionWorld::new(vec![vec![Act::Panic]]);
     let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
     let message = result.error.expect("there is an error").message;
     assert_eq!(message, "Operation failed: explain encountered an error");
 
-    let world = World::new(vec![vec![Act::Call("panic", json!({}))], vec![Act::Say("Still here.")]]);
+    let world = SessionWorld::new(vec![vec![Act::Call("panic", json!({}))], vec![Act::Say("Still here.")]]);
     let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
     let closed = format!("Still here.{NO_CITATIONS}");
     assert_eq!((result.status, result.output), (Status::Complete, closed));
@@ -386,7 +386,7 @@ async fn failures_of_the_provider_and_of_ourselves_end_a_session_truthfully() {
 
 #[tokio::test]
 async fn an_answer_reaches_the_user_where_no_report_can_be_written() {
-    let world = World::new(vec![vec![Act::Say("The answer.")]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("The answer.")]]);
     fs::write(world.repository().join("session-reports"), "a file").expect("it can be written");
     let (result, events) = world.run(world.request(Operation::Explain, ".")).await;
     let closed = format!("The answer.{NO_CITATIONS}");
@@ -399,7 +399,7 @@ async fn an_answer_reaches_the_user_where_no_report_can_be_written() {
 
 #[tokio::test]
 async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
-    let world = World::new(vec![]);
+    let world = SessionWorld::new(vec![]);
     let repository = world.repository();
     let place = repository.join("src/main.py");
     let id = world.sessions.ids.next(api::now());
@@ -451,7 +451,7 @@ async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
 
 #[tokio::test]
 async fn a_stopping_daemon_ends_its_sessions_and_starts_no_more() {
-    let world = World::new(vec![vec![Act::Say("x"), Act::Hang]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("x"), Act::Hang]]);
     let id = world.start(world.request(Operation::Explain, ".")).await.session_id;
     world.sessions.drain().await;
     let result = world.sessions.result(&id).await.expect("it exists");
@@ -469,7 +469,7 @@ async fn a_stopping_daemon_ends_its_sessions_and_starts_no_more() {
 /// The request had its place before the stop, and its session is there after it.
 #[tokio::test]
 async fn a_session_that_begins_while_the_daemon_stops_is_cancelled_and_says_so() {
-    let world = World::new(vec![vec![Act::Say("x"), Act::Hang]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("x"), Act::Hang]]);
     let place = world.sessions.take_place().expect("nothing runs");
     let starting = world.start(world.request(Operation::Explain, "."));
     tokio::pin!(starting);
@@ -495,7 +495,7 @@ async fn a_session_that_begins_while_the_daemon_stops_is_cancelled_and_says_so()
 
 #[tokio::test]
 async fn an_idle_daemon_is_closed_in_one_step_and_a_busy_one_is_not() {
-    let world = World::new(vec![vec![Act::Say("x")]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("x")]]);
     {
         let place = world.sessions.take_place().expect("nothing runs");
         assert!(!world.sessions.close_if_idle(), "a session begins");
@@ -519,7 +519,7 @@ async fn an_idle_daemon_is_closed_in_one_step_and_a_busy_one_is_not() {
 
 #[tokio::test]
 async fn a_call_of_one_skill_is_a_session_that_no_list_shows() {
-    let world = World::new(vec![]);
+    let world = SessionWorld::new(vec![]);
     let call = |name: &'static str, allow: &[&str]| {
         let request = SkillCallRequest {
             arguments: json!({"path": "a.py", "content": "x"}),
@@ -577,7 +577,7 @@ async fn many_sessions_and_readers_that_come_and_go_lose_and_double_nothing() {
     for piece in pieces {
         round.extend([Act::Say(piece), Act::Pause(Duration::from_millis(7))]);
     }
-    let world = Arc::new(World::new(vec![round; 24]));
+    let world = Arc::new(SessionWorld::new(vec![round; 24]));
     let mut readers = Vec::new();
     for _ in 0..24 {
         let id = world.start(world.request(Operation::Explain, ".")).await.session_id;

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::preview::{check_diff, since_proposed};
-use super::run::Outcome;
+use super::run::SessionOutcome;
 use super::store::{Store, open_again, unreadable};
 use super::{Sessions, blocking, unknown};
 use crate::limits;
@@ -356,7 +356,7 @@ impl UndoJournal<'_> {
             }
             Err(error) => Some(problem_of(error)),
         };
-        let outcome = problem.map_or_else(Outcome::complete, Outcome::failed);
+        let outcome = problem.map_or_else(SessionOutcome::complete, SessionOutcome::failed);
         self.store.end(recorder, outcome);
         let changed = !recorder.summary().files_modified().is_empty();
         changed.then(|| self.start.session_id.clone())

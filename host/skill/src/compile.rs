@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits;
-use crate::task::Task;
+use crate::task::HelperTask;
 use tool_boundary::{Compiler, Runtime};
 use tool_sandbox::confine::{self, Helper, HelperConnection, HelperError, Until, Walls};
 
@@ -29,7 +29,7 @@ pub(super) struct CompileBounds {
 /// A helper's answer; the code follows it as bytes.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Outcome {
+enum CompileOutcome {
     Compiled,
     Invalid(String),
 }
@@ -80,15 +80,15 @@ pub(super) fn compile(
         let mut helper = Helper::on_thread(work).map_err(explain)?;
         return taken(helper.hear(code_bytes_max(), &until).map_err(explain)?);
     }
-    let mut helper = Helper::start(&walls(bounds), &Task::Compile, &until).map_err(explain)?;
+    let mut helper = Helper::start(&walls(bounds), &HelperTask::Compile, &until).map_err(explain)?;
     let answer = helper.ask(&(), &wasm, code_bytes_max(), &until);
     taken(answer.map_err(explain)?)
 }
 
-fn taken((outcome, code): (Outcome, Vec<u8>)) -> Result<Vec<u8>, String> {
+fn taken((outcome, code): (CompileOutcome, Vec<u8>)) -> Result<Vec<u8>, String> {
     match outcome {
-        Outcome::Compiled => Ok(code),
-        Outcome::Invalid(reason) => Err(format!("it does not compile: {}", tool_core::text::clean(&reason))),
+        CompileOutcome::Compiled => Ok(code),
+        CompileOutcome::Invalid(reason) => Err(format!("it does not compile: {}", tool_core::text::clean(&reason))),
     }
 }
 
@@ -138,14 +138,14 @@ pub(super) fn serve(mut connection: HelperConnection) {
     match Compiler::new() {
         Ok(compiler) => answer(connection, &compiler, &wasm),
         // If the socket is closed, the error is lost.
-        Err(error) => drop(connection.send(&Outcome::Invalid(format!("{error:#}")), &[])),
+        Err(error) => drop(connection.send(&CompileOutcome::Invalid(format!("{error:#}")), &[])),
     }
 }
 
 fn answer(mut connection: HelperConnection, compiler: &Compiler, wasm: &[u8]) {
     let (outcome, code) = match compiler.compile(wasm) {
-        Ok(code) => (Outcome::Compiled, code),
-        Err(error) => (Outcome::Invalid(format!("{error:#}")), Vec::new()),
+        Ok(code) => (CompileOutcome::Compiled, code),
+        Err(error) => (CompileOutcome::Invalid(format!("{error:#}")), Vec::new()),
     };
     // The receiver may have stopped waiting.
     let _ = connection.send(&outcome, &code);

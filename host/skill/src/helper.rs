@@ -5,19 +5,19 @@
 use std::process::ExitCode;
 
 use super::{compile, imports};
-use crate::task::Task;
+use crate::task::HelperTask;
 use tool_sandbox::confine;
 
 /// Runs this binary as a helper: reads its task from standard input and exits.
 pub fn run() -> ExitCode {
     confine::serve(|mut door| {
-        if let Task::Git(task) = &door.task {
+        if let HelperTask::Git(task) = &door.task {
             imports::prepare_git(task, &mut door.walls);
         }
         let (connection, task) = door.close()?;
         match task {
-            Task::Git(task) => imports::serve_git(connection, &task),
-            Task::Compile => compile::serve(connection),
+            HelperTask::Git(task) => imports::serve_git(connection, &task),
+            HelperTask::Compile => compile::serve(connection),
         }
         Ok(())
     })

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Task of a helper.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Task {
+pub(crate) enum HelperTask {
     /// Reads a git repository, or makes the objects of a commit.
     Git(Box<GitTask>),
     Compile,

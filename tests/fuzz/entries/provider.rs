@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::body::Body;
-use super::failure::Failure;
+use super::failure::ProviderFailure;
 use super::redact::Shield;
 use super::wire::Wire;
 use super::{
@@ -78,11 +78,13 @@ pub fn failures(bytes: &[u8]) {
     let status = 300 + u16::from(status);
     let parsed: Option<Value> = serde_json::from_str(&text).ok();
     let failures = [
-        Some(Failure::from_answer(status, &text, None)),
-        Some(Failure::from_stream_text(&text)),
-        Some(Failure::not_a_stream(status, &text)),
-        parsed.as_ref().map(|value| Failure::from_value(None, value)),
-        parsed.as_ref().map(|value| Failure::from_value(Some(status), value)),
+        Some(ProviderFailure::from_answer(status, &text, None)),
+        Some(ProviderFailure::from_stream_text(&text)),
+        Some(ProviderFailure::not_a_stream(status, &text)),
+        parsed.as_ref().map(|value| ProviderFailure::from_value(None, value)),
+        parsed
+            .as_ref()
+            .map(|value| ProviderFailure::from_value(Some(status), value)),
     ];
     for failure in failures.into_iter().flatten() {
         let _ = failure.is_retryable();
@@ -141,7 +143,7 @@ pub(super) fn decode(
     request: ModelRequest<'_>,
     media_type: &str,
     pieces: &[&[u8]],
-) -> (Vec<ProviderEvent>, Result<(), Failure>) {
+) -> (Vec<ProviderEvent>, Result<(), ProviderFailure>) {
     let mut body = Body::new(wire.decoder(request), media_type, None);
     let mut events = Vec::new();
     for piece in pieces {

@@ -81,7 +81,7 @@ impl Drop for CheckPermit {
 #[cfg(test)]
 mod tests {
     use super::super::IndexBounds;
-    use super::super::tests::{World, bounds};
+    use super::super::tests::{IndexWorld, bounds};
     use super::*;
     use tool_repository::Options;
 
@@ -89,7 +89,7 @@ mod tests {
         list.files.iter().map(|file| file.path.as_str()).collect()
     }
 
-    fn indexes(world: &World, exact_files: usize, list_age: Duration) -> Indexes {
+    fn indexes(world: &IndexWorld, exact_files: usize, list_age: Duration) -> Indexes {
         let bounds = IndexBounds {
             exact_files,
             list_age,
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_large_tree_is_checked_beside_the_answer_and_the_answer_knows_its_age() {
-        let world = World::new(&[("a.py", "a"), ("b.py", "b")]);
+        let world = IndexWorld::new(&[("a.py", "a"), ("b.py", "b")]);
         let indexes = indexes(&world, 1, Duration::from_secs(60));
         let repository = Repository::open(world.root.path(), &Options::default()).expect("it is a folder");
         let cancel = CancellationToken::new();
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_small_tree_and_a_list_that_is_too_old_are_checked_before_the_answer() {
-        let world = World::new(&[("a.py", "a"), ("b.py", "b")]);
+        let world = IndexWorld::new(&[("a.py", "a"), ("b.py", "b")]);
         let repository = Repository::open(world.root.path(), &Options::default()).expect("it is a folder");
         let cancel = CancellationToken::new();
         for (exact_files, list_age) in [(9, Duration::from_secs(60)), (1, Duration::ZERO)] {
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_tree_that_has_become_small_is_checked_before_the_answer_again() {
-        let world = World::new(&[("a.py", "a"), ("b.py", "b"), ("c.py", "c")]);
+        let world = IndexWorld::new(&[("a.py", "a"), ("b.py", "b"), ("c.py", "c")]);
         let indexes = indexes(&world, 2, Duration::from_secs(60));
         let repository = Repository::open(world.root.path(), &Options::default()).expect("it is a folder");
         let cancel = CancellationToken::new();

@@ -15,7 +15,7 @@ use crate::{ProfileLookup, Source};
 use tool_repository::Options;
 
 /// A repository and a home, both of which go at the end.
-pub(super) struct World {
+pub(super) struct IndexWorld {
     pub(super) root: tempfile::TempDir,
     pub(super) home: tempfile::TempDir,
     pub(super) indexes: Arc<Indexes>,
@@ -24,7 +24,7 @@ pub(super) struct World {
 const ALPHA: &str = "def alpha(): pass\n";
 const OMEGA: &str = "def omega(): pass\n";
 
-impl World {
+impl IndexWorld {
     pub(super) fn new(files: &[(&str, &str)]) -> Self {
         Self::bounded(files, bounds())
     }
@@ -135,7 +135,7 @@ fn omega(read: usize) -> (Vec<String>, usize) {
 
 #[test]
 fn what_was_measured_once_is_not_read_again_by_this_process_or_another() {
-    let world = World::new(&[("a.py", ALPHA), ("b/c.py", OMEGA), ("readme.md", "# No code\n")]);
+    let world = IndexWorld::new(&[("a.py", ALPHA), ("b/c.py", OMEGA), ("readme.md", "# No code\n")]);
     world.settle();
     assert_eq!(defined(&world.view(), "a.py"), alpha(1));
     world.fill();
@@ -148,7 +148,7 @@ fn what_was_measured_once_is_not_read_again_by_this_process_or_another() {
 
 #[test]
 fn a_file_that_changed_just_before_it_was_read_is_read_again() {
-    let world = World::new(&[("a.py", ALPHA)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA)]);
     world.fill();
     let view = world.view();
     assert_eq!(defined(&view, "a.py"), alpha(1));
@@ -160,7 +160,7 @@ fn a_file_that_changed_just_before_it_was_read_is_read_again() {
 
 #[test]
 fn a_change_with_the_same_size_and_time_is_seen() {
-    let world = World::new(&[("a.py", ALPHA)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA)]);
     world.settle();
     world.fill();
     let modified = fs::metadata(world.path("a.py"))
@@ -177,7 +177,7 @@ fn a_change_with_the_same_size_and_time_is_seen() {
 
 #[test]
 fn where_times_tell_nothing_each_request_reads_and_nothing_is_kept() {
-    let world = World::new(&[("a.py", ALPHA), ("b.py", OMEGA)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA), ("b.py", OMEGA)]);
     let distrustful = Options {
         distrust_times: true,
         ..Options::default()
@@ -195,7 +195,7 @@ fn where_times_tell_nothing_each_request_reads_and_nothing_is_kept() {
 
 #[test]
 fn a_write_that_fails_leaves_no_records_behind() {
-    let world = World::new(&[("a.py", ALPHA)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA)]);
     world.fill();
     let records = world.records();
     let bytes = |path: &PathBuf| fs::metadata(path).expect("it is there").len();
@@ -214,7 +214,7 @@ fn a_write_that_fails_leaves_no_records_behind() {
 
 #[test]
 fn a_replaced_renamed_or_deleted_file_is_seen() {
-    let world = World::new(&[("a.py", ALPHA), ("b.py", OMEGA), ("c.py", "x = 1\n")]);
+    let world = IndexWorld::new(&[("a.py", ALPHA), ("b.py", OMEGA), ("c.py", "x = 1\n")]);
     world.settle();
     world.fill();
     fs::rename(world.path("b.py"), world.path("a.py")).expect("it can be renamed");
@@ -231,7 +231,7 @@ fn a_replaced_renamed_or_deleted_file_is_seen() {
 
 #[test]
 fn a_link_in_the_place_of_a_file_is_not_followed() {
-    let world = World::new(&[("a.py", ALPHA), ("b.py", OMEGA)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA), ("b.py", OMEGA)]);
     world.settle();
     world.fill();
     fs::remove_file(world.path("a.py")).expect("it can be removed");
@@ -243,7 +243,7 @@ fn a_link_in_the_place_of_a_file_is_not_followed() {
 
 #[test]
 fn a_change_between_the_list_and_the_reading_is_noted_as_what_was_read() {
-    let world = World::new(&[("a.py", ALPHA)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA)]);
     world.settle();
     let view = world.view();
     world.put("a.py", OMEGA);
@@ -254,10 +254,10 @@ fn a_change_between_the_list_and_the_reading_is_noted_as_what_was_read() {
 
 #[test]
 fn what_becomes_hidden_or_ignored_leaves_the_index_with_its_records() {
-    let world = World::new(&[("a.py", ALPHA), ("secret.py", "def swordfish(): pass\n")]);
+    let world = IndexWorld::new(&[("a.py", ALPHA), ("secret.py", "def swordfish(): pass\n")]);
     world.settle();
     world.fill();
-    let holds = |world: &World| {
+    let holds = |world: &IndexWorld| {
         let records = world.records();
         records.iter().any(|path| {
             let bytes = fs::read(path).expect("it can be read");
@@ -293,7 +293,7 @@ fn what_becomes_hidden_or_ignored_leaves_the_index_with_its_records() {
 
 #[test]
 fn a_file_that_is_no_text_is_remembered_as_that() {
-    let world = World::new(&[("a.ts", "G\0\0\0video")]);
+    let world = IndexWorld::new(&[("a.ts", "G\0\0\0video")]);
     world.settle();
     world.fill();
     assert_eq!(defined(&world.view(), "a.ts"), (Vec::new(), 0));
@@ -302,7 +302,7 @@ fn a_file_that_is_no_text_is_remembered_as_that() {
 
 #[test]
 fn the_index_is_private() {
-    let world = World::new(&[("a.py", ALPHA)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA)]);
     world.fill();
     let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o777;
     assert_eq!(
@@ -319,7 +319,7 @@ fn the_index_is_private() {
 
 #[test]
 fn a_damaged_index_is_made_anew() {
-    let world = World::new(&[("a.py", ALPHA), ("b.py", OMEGA)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA), ("b.py", OMEGA)]);
     world.settle();
     let cut = |path: &Path| {
         let bytes = fs::read(path).expect("it can be read");
@@ -363,7 +363,7 @@ fn a_damaged_index_is_made_anew() {
 
 #[test]
 fn deleting_the_index_costs_nothing_but_the_disks_copy() {
-    let world = World::new(&[("a.py", ALPHA)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA)]);
     world.settle();
     world.fill();
     fs::remove_dir_all(world.home.path().join("index")).expect("it is ours");
@@ -380,7 +380,7 @@ fn deleting_the_index_costs_nothing_but_the_disks_copy() {
 
 #[test]
 fn another_directory_in_the_same_place_has_another_index() {
-    let world = World::new(&[("tree/a.py", ALPHA)]);
+    let world = IndexWorld::new(&[("tree/a.py", ALPHA)]);
     let indexes = &world.indexes;
     let open = || Repository::open(&world.path("tree"), &Options::default()).expect("it can be opened");
     let view = |repository: Arc<Repository>| {
@@ -397,7 +397,7 @@ fn another_directory_in_the_same_place_has_another_index() {
 
 #[test]
 fn a_layout_is_kept_until_a_path_or_a_manifest_changes() {
-    let world = World::new(&[("a.py", ALPHA), ("web/package.json", r#"{"name": "old"}"#)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA), ("web/package.json", r#"{"name": "old"}"#)]);
     let first = Arc::clone(world.view().layout());
     world.put("a.py", "def changed(): pass\n");
     assert!(Arc::ptr_eq(&first, world.view().layout()));
@@ -410,7 +410,7 @@ fn a_layout_is_kept_until_a_path_or_a_manifest_changes() {
 
 #[test]
 fn changes_are_appended_until_too_much_leads_nowhere() {
-    let world = World::new(&[("a.py", ALPHA), ("b.py", OMEGA)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA), ("b.py", OMEGA)]);
     let large: String = (0..20_000)
         .map(|at| format!("word{at} "))
         .collect::<Vec<_>>()
@@ -448,7 +448,7 @@ fn changes_are_appended_until_too_much_leads_nowhere() {
 
 #[test]
 fn a_writer_that_died_leaves_nothing_that_counts() {
-    let world = World::new(&[("a.py", ALPHA)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA)]);
     world.settle();
     world.fill();
     let records = world.records().remove(0);
@@ -468,7 +468,7 @@ fn a_writer_that_died_leaves_nothing_that_counts() {
 #[test]
 fn several_processes_share_an_index() {
     let names: Vec<String> = (0..60).map(|at| format!("f{at}.py")).collect();
-    let world = World::new(&[]);
+    let world = IndexWorld::new(&[]);
     names.iter().for_each(|name| world.put(name, ALPHA));
     world.settle();
     let others: Vec<Arc<Indexes>> = (0..6).map(|_| world.other()).collect();
@@ -496,7 +496,7 @@ fn several_processes_share_an_index() {
 
 #[test]
 fn while_somebody_else_writes_nobody_waits() {
-    let world = World::new(&[("a.py", ALPHA)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA)]);
     world.fill();
     world.put("b.py", OMEGA);
     let view = world.view();
@@ -529,7 +529,7 @@ fn an_index_keeps_no_more_than_its_bytes() {
         bytes: 5 * one + one / 2,
         ..bounds()
     };
-    let world = World::bounded(&files, bounds);
+    let world = IndexWorld::bounded(&files, bounds);
     world.settle();
     world.fill();
     assert_eq!(world.indexed().len(), 5);
@@ -543,9 +543,9 @@ fn an_index_keeps_no_more_than_its_bytes() {
 fn indexes_that_were_not_used_longest_make_way() {
     let home = folder();
     let bounds = IndexBounds { indexes: 2, ..bounds() };
-    let worlds: Vec<World> = (0..3)
+    let worlds: Vec<IndexWorld> = (0..3)
         .map(|at| {
-            let mut world = World::new(&[("a.py", ALPHA)]);
+            let mut world = IndexWorld::new(&[("a.py", ALPHA)]);
             world.indexes = Arc::new(Indexes::bounded(home.path(), bounds, false));
             world.fill();
             let view = world.view();
@@ -564,7 +564,7 @@ fn indexes_that_were_not_used_longest_make_way() {
         .collect();
     let count = || fs::read_dir(home.path().join("index")).expect("it is there").count();
     assert_eq!(count(), 2);
-    let has = |world: &World| {
+    let has = |world: &IndexWorld| {
         home.path()
             .join("index")
             .join(world.view().indexer.index.key.name())
@@ -590,8 +590,8 @@ fn only_some_indexes_are_open() {
     };
     let home = folder();
     let indexes = Arc::new(Indexes::bounded(home.path(), bounds, false));
-    let worlds: Vec<World> = (0..3)
-        .map(|_| World::new(&[("a.py", ALPHA), ("b.py", OMEGA)]))
+    let worlds: Vec<IndexWorld> = (0..3)
+        .map(|_| IndexWorld::new(&[("a.py", ALPHA), ("b.py", OMEGA)]))
         .collect();
     let open = || indexes.open.lock().expect("nothing panicked").len();
     for world in &worlds {
@@ -611,7 +611,7 @@ fn an_index_is_written_in_pieces_that_memory_can_hold() {
         pending_bytes: 600,
         ..bounds()
     };
-    let world = World::bounded(&[], bounds);
+    let world = IndexWorld::bounded(&[], bounds);
     (0..50).for_each(|at| world.put(&format!("f{at:02}.py"), &format!("def name{at}(): pass\n")));
     world.settle();
     let view = world.view();
@@ -631,7 +631,7 @@ fn a_selection_does_not_wait_for_a_large_tree_and_the_next_one_knows_all() {
         wait_files: 2,
         ..bounds()
     };
-    let mut world = World::bounded(&[("a.py", ALPHA), ("b.py", ALPHA), ("c.py", OMEGA)], bounds);
+    let mut world = IndexWorld::bounded(&[("a.py", ALPHA), ("b.py", ALPHA), ("c.py", OMEGA)], bounds);
     world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, true));
     world.settle();
     let view = world.view();
@@ -653,7 +653,7 @@ fn the_time_that_a_list_took_is_part_of_the_wait() {
         wait_files: 1,
         ..bounds()
     };
-    let mut world = World::bounded(&[("a.py", ALPHA), ("b.py", OMEGA)], bounds);
+    let mut world = IndexWorld::bounded(&[("a.py", ALPHA), ("b.py", OMEGA)], bounds);
     world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, true));
     let view = world.view();
     let mut late = world.view();
@@ -666,11 +666,11 @@ fn the_time_that_a_list_took_is_part_of_the_wait() {
 
 #[test]
 fn one_index_is_filled_at_a_time_and_by_one() {
-    let world = World::new(&[("a.py", ALPHA)]);
+    let world = IndexWorld::new(&[("a.py", ALPHA)]);
     let index = Arc::clone(&world.view().indexer.index);
     let permit = UpdatePermit::take(&world.indexes, &index).expect("nobody has it");
     assert!(UpdatePermit::take(&world.indexes, &index).is_none());
-    let other = World::new(&[("a.py", ALPHA)]).view().indexer.index.key.clone();
+    let other = IndexWorld::new(&[("a.py", ALPHA)]).view().indexer.index.key.clone();
     let other = Arc::new(Index::open(world.home.path(), &other));
     assert!(UpdatePermit::take(&world.indexes, &other).is_none());
     drop(permit);

@@ -18,12 +18,12 @@ use tower::ServiceExt;
 use super::*;
 use crate::fakes::Act;
 use crate::limits;
-use crate::world::World;
+use crate::world::SessionWorld;
 
 const TOKEN: &str = "0123456789abcdef";
 
 struct Server {
-    world: World,
+    world: SessionWorld,
     router: Router,
     state: AppState,
 }
@@ -84,7 +84,7 @@ impl Server {
 
     /// A server with this in `[server]` of its configuration.
     fn with(rounds: Vec<Vec<Act>>, server: &str) -> Self {
-        let world = World::new(rounds);
+        let world = SessionWorld::new(rounds);
         let config = format!("[providers.local]\nmodel = \"some-model\"\nenabled = true\n[server]\n{server}\n");
         fs::write(world.home().join("config.toml"), config).expect("it can be written");
         let state = AppState::new(Parts {

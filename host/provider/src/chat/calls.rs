@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use crate::failure::PROVIDER_CALLS_MAX;
-use crate::failure::{Class, Failure};
+use crate::failure::{Class, ProviderFailure};
 use crate::{ToolCall, ids};
 
 /// The calls of one answer so far.
@@ -191,7 +191,7 @@ pub(super) fn add_members(into: &mut Value, members: &Value) {
 impl Calls {
     /// Takes the `tool_calls` of one chunk. Fails if an answer holds too many calls, because each piece is compared
     /// with all of them.
-    pub(super) fn take(&mut self, entries: &[Value]) -> Result<(), Failure> {
+    pub(super) fn take(&mut self, entries: &[Value]) -> Result<(), ProviderFailure> {
         // Two named entries of one chunk are two calls: no server splits a call within one chunk.
         let mut named_in_chunk = Vec::new();
         for entry in entries {
@@ -202,7 +202,7 @@ impl Calls {
             }
             self.slots[at].absorb(&piece)?;
             if self.slots.len() > PROVIDER_CALLS_MAX {
-                return Err(Failure::too_many_calls());
+                return Err(ProviderFailure::too_many_calls());
             }
         }
         Ok(())
@@ -300,7 +300,7 @@ impl Calls {
 }
 
 impl PendingCall {
-    fn absorb(&mut self, piece: &CallDelta<'_>) -> Result<(), Failure> {
+    fn absorb(&mut self, piece: &CallDelta<'_>) -> Result<(), ProviderFailure> {
         if self.id.is_empty() {
             piece.id.clone_into(&mut self.id);
         }
@@ -314,7 +314,7 @@ impl PendingCall {
         self.keep_members(piece.unknown_members())
     }
 
-    fn keep_members(&mut self, more: Value) -> Result<(), Failure> {
+    fn keep_members(&mut self, more: Value) -> Result<(), ProviderFailure> {
         if more.is_null() {
             return Ok(());
         }
@@ -322,7 +322,7 @@ impl PendingCall {
         if self.member_bytes > MEMBER_BYTES_MAX {
             let kib = MEMBER_BYTES_MAX / 1024;
             let said = format!("a tool call holds more than {kib} KiB beside its arguments");
-            return Err(Failure::new(Class::Protocol, said));
+            return Err(ProviderFailure::new(Class::Protocol, said));
         }
         let mut members = Value::Object(std::mem::take(&mut self.members));
         add_members(&mut members, &more);
@@ -565,7 +565,7 @@ mod tests {
             calls.take(&call(index)).expect("it is one of those that may be");
         }
         let more = calls.take(&call(PROVIDER_CALLS_MAX)).expect_err("it is one too many");
-        assert_eq!(more, Failure::too_many_calls());
+        assert_eq!(more, ProviderFailure::too_many_calls());
         assert_eq!(more.said, "it holds more than 256 tool calls");
     }
 

@@ -34,7 +34,7 @@ fn user(text: &str) -> Message {
 
 struct Decoded {
     events: Vec<ProviderEvent>,
-    result: Result<(), Failure>,
+    result: Result<(), ProviderFailure>,
 }
 
 impl Decoded {
@@ -92,7 +92,7 @@ impl Decoded {
         }
     }
 
-    fn failure(&self) -> &Failure {
+    fn failure(&self) -> &ProviderFailure {
         self.result.as_ref().expect_err("this answer is a failure")
     }
 }

@@ -27,7 +27,7 @@ fn body(chunks: &[Value]) -> String {
     chunks.iter().map(|chunk| format!("data: {chunk}\r\n\r\n")).collect()
 }
 
-fn read(chunks: &[Value]) -> (Vec<ProviderEvent>, Result<(), Failure>) {
+fn read(chunks: &[Value]) -> (Vec<ProviderEvent>, Result<(), ProviderFailure>) {
     decode(&wire_of("m"), request(&[]), &[body(chunks).as_bytes()])
 }
 
@@ -390,7 +390,7 @@ fn generate_content_24_what_the_vendor_says_about_a_failure() {
             {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.5s"},
         ],
     }}]);
-    let failure = Failure::from_answer(429, &quota.to_string(), None);
+    let failure = ProviderFailure::from_answer(429, &quota.to_string(), None);
     assert_eq!(
         (failure.class, failure.retry_after),
         (Class::RateLimit, Some(seconds(34.5)))
@@ -415,7 +415,7 @@ fn generate_content_24_what_the_vendor_says_about_a_failure() {
         (400, "Function call is missing a thought_signature", Class::Rejected),
     ] {
         let body = json!({"error": {"code": status, "message": message, "status": "X"}});
-        let failure = Failure::from_answer(status, &body.to_string(), None);
+        let failure = ProviderFailure::from_answer(status, &body.to_string(), None);
         assert_eq!(failure.class, class, "{message}");
         if class == Class::Overflow {
             assert_eq!(failure.context_tokens, Some(1_048_576));

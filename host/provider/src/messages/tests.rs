@@ -28,7 +28,7 @@ fn body(events: &[Value]) -> String {
     events.iter().map(frame).collect()
 }
 
-fn read(events: &[Value]) -> (Vec<ProviderEvent>, Result<(), Failure>) {
+fn read(events: &[Value]) -> (Vec<ProviderEvent>, Result<(), ProviderFailure>) {
     decode(&wire(), request(&[]), &[body(events).as_bytes()])
 }
 
@@ -306,7 +306,7 @@ fn messages_11_a_prompt_that_is_too_long_is_an_overflow() {
         let body = json!({"type": "error", "error": {
             "type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum",
         }});
-        let failure = Failure::from_answer(status, &body.to_string(), None);
+        let failure = ProviderFailure::from_answer(status, &body.to_string(), None);
         assert_eq!(
             (failure.class, failure.context_tokens),
             (Class::Overflow, Some(200_000))
@@ -318,7 +318,7 @@ fn messages_11_a_prompt_that_is_too_long_is_an_overflow() {
 fn messages_10_an_older_models_own_maximum_counts() {
     let wire = wire();
     let said = "max_tokens: 32000 > 8192, which is the maximum allowed number of output tokens for m";
-    let failure = Failure::from_answer(400, &json!({"error": {"message": said}}).to_string(), None);
+    let failure = ProviderFailure::from_answer(400, &json!({"error": {"message": said}}).to_string(), None);
     assert_eq!(wire.adapt(&failure), Some(Adaptation::Silent));
     assert_eq!(wire.adapt(&failure), None, "only once");
     assert_eq!(wire.body(&request(&[]))["max_tokens"], 8192);

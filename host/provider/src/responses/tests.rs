@@ -31,7 +31,7 @@ fn body(events: &[Value]) -> String {
     events.iter().map(|event| format!("data: {event}\n\n")).collect()
 }
 
-fn read(events: &[Value]) -> (Vec<ProviderEvent>, Result<(), Failure>) {
+fn read(events: &[Value]) -> (Vec<ProviderEvent>, Result<(), ProviderFailure>) {
     decode(&wire(), request(&[]), &[body(events).as_bytes()])
 }
 
@@ -259,9 +259,9 @@ fn failures_come_in_every_form() {
 
 #[test]
 fn a_field_that_the_model_refuses_is_dropped_once() {
-    let refused = |said: &str| Failure {
+    let refused = |said: &str| ProviderFailure {
         status: Some(400),
-        ..Failure::new(Class::Rejected, said)
+        ..ProviderFailure::new(Class::Rejected, said)
     };
     let wire = wire();
     let encrypted = refused("Encrypted content is not supported with this model.");

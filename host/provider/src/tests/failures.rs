@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::failure::Failure;
+use crate::failure::ProviderFailure;
 use tool_config::{Api, ProviderSettings, Secret};
 use tool_core::api::ProviderName;
 
@@ -238,7 +238,7 @@ fn told(case: &Case) -> String {
     // A server that repeats the headers of the request.
     body["debug"] = format!("authorization: Bearer {KEY}").into();
     let wait = case.retry_after_seconds.map(Duration::from_secs);
-    let failure = Failure::from_answer(case.status, &body.to_string(), wait);
+    let failure = ProviderFailure::from_answer(case.status, &body.to_string(), wait);
     let problem = failure.problem(&settings, 1_000);
     let (message, hint) = (problem.message, problem.hint.unwrap_or_default());
     for shown in [&message, &hint, &failure.reason(&settings)] {

@@ -15,7 +15,7 @@ use super::keys;
 use super::missed::RefusedPurpose;
 use super::skill_call::why_denied;
 use super::tools::{SessionTools, result_of};
-use super::{Outcome, SessionRun};
+use super::{SessionOutcome, SessionRun};
 use crate::approvals::{Meanwhile, Relay};
 use crate::call_queue::{CallAnswer, CallQueue, ConnectionCall, Incoming};
 use crate::limits;
@@ -26,7 +26,7 @@ use tool_repository::changes::ChangeJournal;
 use tool_skill::{CallContext, CallError};
 
 /// Serves calls until all senders are dropped.
-pub(super) async fn serve(job: &SessionRun, calls: &CallQueue) -> Result<Outcome, Problem> {
+pub(super) async fn serve(job: &SessionRun, calls: &CallQueue) -> Result<SessionOutcome, Problem> {
     let mut incoming = calls.0.lock().await;
     let serving = Serving {
         job,
@@ -56,9 +56,9 @@ pub(super) async fn serve(job: &SessionRun, calls: &CallQueue) -> Result<Outcome
     while under_way.next().await.is_some() {}
     keys::tell(&job.plan.redactor, &job.recorder, "the client");
     Ok(if job.cancel.is_cancelled() {
-        Outcome::cancelled()
+        SessionOutcome::cancelled()
     } else {
-        Outcome::complete()
+        SessionOutcome::complete()
     })
 }
 

@@ -7,7 +7,7 @@ use std::fmt::Display;
 
 use super::changed::quoted;
 use super::missed::{CutOff, Denial, Missed, RefusedPurpose};
-use super::{Outcome, SessionRun};
+use super::{SessionOutcome, SessionRun};
 use crate::limits;
 use crate::plan::OperationTask;
 use tool_core::api::{Dollars, ErrorKind, Operation, Problem};
@@ -82,7 +82,7 @@ pub(super) fn judge(
     report: &TurnReport,
     missed: &Missed,
     found: Option<Problem>,
-) -> Outcome {
+) -> SessionOutcome {
     let problem = match &report.end {
         // The model's answer was complete, but the host's work after it was cancelled.
         Ok(TurnEnd::Complete) if job.cancel.is_cancelled() => return cancelled(report),
@@ -102,17 +102,17 @@ pub(super) fn judge(
         Err(ProviderError::Failed(problem)) => Some(problem.clone()),
         Err(ProviderError::Cancelled) => return cancelled(report),
     };
-    let outcome = problem.map_or_else(Outcome::complete, Outcome::failed);
-    Outcome {
+    let outcome = problem.map_or_else(SessionOutcome::complete, SessionOutcome::failed);
+    SessionOutcome {
         usage: used(report),
         ..outcome
     }
 }
 
-fn cancelled(report: &TurnReport) -> Outcome {
-    Outcome {
+fn cancelled(report: &TurnReport) -> SessionOutcome {
+    SessionOutcome {
         usage: used(report),
-        ..Outcome::cancelled()
+        ..SessionOutcome::cancelled()
     }
 }
 

@@ -15,7 +15,7 @@ use super::operations::{Closing, DraftAnswer, Next, OperationRun, Spent, steps_o
 use super::request_form::RequestForm;
 use super::tool_list::ToolList;
 use super::tools::SessionTools;
-use super::{Outcome, SessionRun, operation_failed};
+use super::{SessionOutcome, SessionRun, operation_failed};
 use super::{compaction, keys};
 use crate::blocking;
 use crate::limits;
@@ -48,7 +48,7 @@ This is a preview. Your changes go to a private layer that you and the tests see
 the user applies the changes. Commits and installations are refused, so do not try them.";
 
 /// Runs an operation to its end. All its steps share the session's deadline.
-pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Outcome, Problem> {
+pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<SessionOutcome, Problem> {
     let deadline = task.request.budget.timeout_seconds.map(Duration::from_secs);
     let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
     check_may_read(job, task)?;
@@ -274,7 +274,7 @@ async fn list_tools(job: &SessionRun, operation: Operation, context_tokens: Opti
 /// Limit for the definitions of a file in a message.
 const DEFINITIONS_MAX: usize = 1000;
 
-struct Prepared {
+struct PreparedContext {
     packet: Packet,
     message: String,
     inherited: Inherited,
@@ -446,7 +446,7 @@ async fn prepare(
     deadline: Option<Instant>,
     provider: &dyn Provider,
     context_tokens: Option<u64>,
-) -> Result<Prepared, Problem> {
+) -> Result<PreparedContext, Problem> {
     let repository = Arc::clone(&job.plan.repository);
     let cancel = job.cancel.child_token();
     let _guard = cancel.clone().drop_guard();
@@ -499,7 +499,7 @@ async fn prepare(
         let inherited = past.as_ref().map_or_else(Inherited::default, |past| {
             Inherited::of(past, mark, &repository, &cancel)
         });
-        Ok::<_, Problem>(Prepared {
+        Ok::<_, Problem>(PreparedContext {
             packet,
             message,
             inherited,

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::tools::{OwnedArguments, cut_receipt, details_of, elapsed_ms, hint_of, summary, verdict};
-use super::{Outcome, SessionRun};
+use super::{SessionOutcome, SessionRun};
 use crate::limits;
 use tool_core::api::Effect;
 use tool_core::api::{self, ErrorKind, Event, Problem, Receipt};
@@ -20,7 +20,7 @@ use tool_skill::{Approver, CallError, RunAsker, SessionFiles};
 const ONLY_CALL: &str = "1";
 
 /// Calls the skill. Its outcome is the session's answer.
-pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -> Result<Outcome, Problem> {
+pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -> Result<SessionOutcome, Problem> {
     let context = job.call_context_with(seen_by_the_user(job, arguments).await, RunAsker::User);
     let (started, clock) = (api::now(), Instant::now());
     job.recorder.event(Event::Skill {
@@ -74,9 +74,9 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
                 media: outcome.media,
                 receipt: Box::new(receipt.unwrap_or_else(|| empty_receipt(name, arguments, &verdict))),
             });
-            Ok(Outcome::complete())
+            Ok(SessionOutcome::complete())
         }
-        Err(CallError::Cancelled { .. }) => Ok(Outcome::cancelled()),
+        Err(CallError::Cancelled { .. }) => Ok(SessionOutcome::cancelled()),
         Err(error) if is_refused => Err(Problem::new(error.kind().clone(), format!("You refused `{name}`"))),
         Err(error) => {
             let problem = Problem::new(error.kind().clone(), error.to_string());

@@ -21,7 +21,7 @@ use super::missed::{self, Denial, Missed, RefusedPurpose};
 use super::tool_list::ToolList;
 use crate::blocking;
 use crate::limits;
-use crate::plan::Task;
+use crate::plan::SessionTask;
 use tool_context::Packet;
 use tool_core::api::Effect;
 use tool_core::api::{self, Citation, ErrorKind, Event, Problem, Receipt, TestDetails, Timestamp, VerificationRule};
@@ -77,7 +77,7 @@ impl SessionRun {
     fn vouched_files(&self) -> VouchedFiles {
         let mut vouched = VouchedFiles::new(self.made.clone());
         match &self.plan.task {
-            Task::Operation(task) => {
+            SessionTask::Operation(task) => {
                 let directory = task.working_directory.strip_prefix(self.plan.repository.root());
                 let directory = directory.ok().and_then(Path::to_str).unwrap_or_default();
                 for text in [&task.request.target, &task.request.task, &task.request.focus]
@@ -99,9 +99,9 @@ impl SessionRun {
                     vouched.add_path(path, directory);
                 }
             }
-            Task::Skill { arguments, .. } => vouched.add_text(&arguments.to_string(), ""),
+            SessionTask::Skill { arguments, .. } => vouched.add_text(&arguments.to_string(), ""),
             // The request of another agent is not the user's.
-            Task::Calls(_) => {}
+            SessionTask::Calls(_) => {}
         }
         vouched
     }
@@ -324,7 +324,7 @@ impl<'a> SessionTools<'a> {
     fn judging_context(&self) -> Arc<CallContext> {
         let is_from_nothing = matches!(
             &self.job.plan.task,
-            Task::Operation(task) if task.request.verification == VerificationRule::Required
+            SessionTask::Operation(task) if task.request.verification == VerificationRule::Required
         );
         Arc::new(CallContext {
             runs: RunScope {
@@ -453,7 +453,7 @@ impl<'a> SessionTools<'a> {
         if RefusedPurpose::of(&effects) != RefusedPurpose::Writes {
             return;
         }
-        let is_of_program = matches!(&self.job.plan.task, Task::Operation(task) if task.request.is_of_program);
+        let is_of_program = matches!(&self.job.plan.task, SessionTask::Operation(task) if task.request.is_of_program);
         let denial = Denial {
             skill: call.name.clone(),
             path: self.path_of(&call.arguments),

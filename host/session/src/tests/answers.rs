@@ -7,7 +7,7 @@ use tool_core::api::ErrorKind;
 
 const CITED: &str = "It prints: `src/main.py:1`.";
 
-impl World {
+impl SessionWorld {
     /// The conversations that the model was sent.
     fn asked(&self) -> Vec<Vec<Message>> {
         self.engine.asked.lock().expect("no panic").clone()
@@ -40,7 +40,7 @@ impl World {
     }
 }
 
-fn budgeted(world: &World, operation: Operation, budget: BudgetRequest) -> ExecuteRequest {
+fn budgeted(world: &SessionWorld, operation: Operation, budget: BudgetRequest) -> ExecuteRequest {
     ExecuteRequest {
         budget,
         ..world.request(operation, ".")
@@ -60,7 +60,7 @@ fn message(text: &str) -> Message {
 #[tokio::test]
 async fn an_explanation_ends_with_what_its_citations_are_worth() {
     let say = "See src/main.py:1, [here](README.md#L1), `main.py:1` and src/main.py:9; run it on localhost:8000.";
-    let world = World::new(vec![vec![Act::Say(say)]]);
+    let world = SessionWorld::new(vec![vec![Act::Say(say)]]);
     let (result, events) = world.run(world.request(Operation::Explain, ".")).await;
     assert_eq!(
         result.status,
@@ -81,7 +81,7 @@ async fn an_explanation_ends_with_what_its_citations_are_worth() {
 #[tokio::test]
 async fn an_explanation_that_breaks_off_is_checked_as_far_as_it_came() {
     let problem = Problem::new(ErrorKind::ProviderStream, "The provider's answer is incomplete");
-    let world = World::new(vec![vec![Act::Say(CITED), Act::Fail(problem.clone())]]);
+    let world = SessionWorld::new(vec![vec![Act::Say(CITED), Act::Fail(problem.clone())]]);
     let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
     assert_eq!((result.status, result.error), (Status::Failed, Some(problem)));
     assert_eq!(
@@ -99,7 +99,7 @@ const PROPOSALS: &str = "Split it.\n\n## 1. Move the print\n\n- **There today:**
 async fn a_proposal_without_a_place_goes_back_once_and_its_correction_is_an_addendum() {
     let correction =
         "## 2. Add a parser\n\n- **There today:** `README.md:1`\n\n## 3. Write tests\n\nWithdrawn: no tests.";
-    let world = World::new(vec![vec![Act::Say(PROPOSALS)], vec![Act::Say(correction)]]);
+    let world = SessionWorld::new(vec![vec![Act::Say(PROPOSALS)], vec![Act::Say(correction)]]);
     let (result, events) = world.run(world.request(Operation::Architect, "split it")).await;
     assert_eq!(result.status, Status::Complete);
     insta::assert_snapshot!(result.output, @"
@@ -161,7 +161,7 @@ fn unplaced(number: u32, why: &str) -> tool_context::operation::proposals::Unpla
 
 #[tokio::test]
 async fn a_proposal_that_still_has_no_place_is_named() {
-    let world = World::new(vec![vec![Act::Say(PROPOSALS)], vec![Act::Say("I stand by all of it.")]]);
+    let world = SessionWorld::new(vec![vec![Act::Say(PROPOSALS)], vec![Act::Say("I stand by all of it.")]]);
     let (result, _) = world.run(world.request(Operation::Architect, "split it")).await;
     assert_eq!(result.status, Status::Complete);
     assert_eq!(world.asked().len(), 2, "it is asked once");
@@ -177,7 +177,7 @@ async fn a_proposal_that_still_has_no_place_is_named() {
 
 /// Returns the notices about proposals and the closing line, for an architect whose turns are these answers.
 async fn proposed(answers: &[&'static str]) -> (Vec<String>, String) {
-    let world = World::new(answers.iter().map(|say| vec![Act::Say(say)]).collect());
+    let world = SessionWorld::new(answers.iter().map(|say| vec![Act::Say(say)]).collect());
     let (result, events) = world.run(world.request(Operation::Architect, "split it")).await;
     assert_eq!(result.status, Status::Complete);
     let notices = events.iter().filter_map(|event| match event {
@@ -231,7 +231,7 @@ async fn an_answer_with_its_places_is_not_sent_back() {
             "0 citations hold, 1 not checked.",
         ),
     ] {
-        let world = World::new(vec![vec![Act::Say(say)]]);
+        let world = SessionWorld::new(vec![vec![Act::Say(say)]]);
         let (result, _) = world.run(world.request(Operation::Architect, "split it")).await;
         assert_eq!(result.output, format!("{say}\n\n---\n\n{closing}\n"));
         assert_eq!(world.asked().len(), 1);
@@ -240,7 +240,7 @@ async fn an_answer_with_its_places_is_not_sent_back() {
 
 #[tokio::test]
 async fn an_answer_without_any_place_is_sent_back_too() {
-    let world = World::new(vec![
+    let world = SessionWorld::new(vec![
         vec![Act::Say("Use more services.")],
         vec![Act::Say("## 1. Move the print\n\nsrc/main.py:1")],
     ]);
@@ -257,7 +257,7 @@ async fn an_answer_without_any_place_is_sent_back_too() {
 async fn nobody_is_asked_again_where_the_budget_is_spent_or_there_is_no_model() {
     let closing = "0 citations hold, 1 not checked, 1 wrong: `src/parser.py:30` (there is no such file). Proposals \
                    without a verified place: 2 (\"Add a parser\"), 3 (\"Write tests\").\n";
-    let world = World::new(vec![vec![Act::Say(PROPOSALS)]]);
+    let world = SessionWorld::new(vec![vec![Act::Say(PROPOSALS)]]);
     let budget = BudgetRequest {
         max_steps: Some(1),
         ..BudgetRequest::default()
@@ -266,7 +266,7 @@ async fn nobody_is_asked_again_where_the_budget_is_spent_or_there_is_no_model() 
     assert_eq!((result.status, world.asked().len()), (Status::Complete, 1));
     assert!(result.output.ends_with(closing), "{}", result.output);
 
-    let world = World::new(vec![vec![Act::Say(PROPOSALS)]]);
+    let world = SessionWorld::new(vec![vec![Act::Say(PROPOSALS)]]);
     let mut analyst = settings();
     analyst.provider.api = Api::Analyst;
     let request = world.request(Operation::Architect, "split it");
@@ -281,7 +281,7 @@ async fn nobody_is_asked_again_where_the_budget_is_spent_or_there_is_no_model() 
 #[tokio::test]
 async fn a_correction_that_fails_is_a_failure_and_takes_nothing_back() {
     let problem = Problem::new(ErrorKind::RateLimited, "Rate limit exceeded: 429 Too Many Requests");
-    let world = World::new(vec![vec![Act::Say(PROPOSALS)], vec![Act::Fail(problem.clone())]]);
+    let world = SessionWorld::new(vec![vec![Act::Say(PROPOSALS)], vec![Act::Fail(problem.clone())]]);
     let (result, _) = world.run(world.request(Operation::Architect, "split it")).await;
     assert_eq!((result.status, result.error), (Status::Failed, Some(problem)));
     assert!(result.output.starts_with(PROPOSALS), "{}", result.output);
@@ -296,7 +296,7 @@ async fn a_correction_that_fails_is_a_failure_and_takes_nothing_back() {
 
 #[tokio::test]
 async fn the_bound_of_steps_ends_with_a_closing_answer_and_says_what_was_not_done() {
-    let world = World::new(vec![
+    let world = SessionWorld::new(vec![
         vec![Act::Say("Looking."), look(1)],
         vec![look(2), Act::Call("wait", json!({}))],
         vec![Act::Say(CITED)],
@@ -323,7 +323,7 @@ async fn the_bound_of_tokens_ends_before_what_would_pass_it() {
         output_tokens: 970,
         ..Usage::default()
     }));
-    let world = World::new(vec![vec![Act::Say("Looking."), look(1), used]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("Looking."), look(1), used]]);
     let budget = BudgetRequest {
         max_tokens: Some(5_000),
         ..BudgetRequest::default()
@@ -336,7 +336,7 @@ async fn the_bound_of_tokens_ends_before_what_would_pass_it() {
     ");
     assert_eq!(output, "Looking.");
 
-    let world = World::new(vec![]);
+    let world = SessionWorld::new(vec![]);
     let budget = BudgetRequest {
         max_tokens: Some(10),
         ..BudgetRequest::default()
@@ -349,7 +349,7 @@ async fn the_bound_of_tokens_ends_before_what_would_pass_it() {
     assert_eq!((output.as_str(), world.asked().len()), ("", 0));
 
     // The rest of the budget becomes the bound of the answer, and a cut at it counts as reaching the budget.
-    let world = World::new(vec![vec![Act::Say("It pri"), Act::End(StopReason::MaxTokens)]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("It pri"), Act::End(StopReason::MaxTokens)]]);
     let budget = BudgetRequest {
         max_tokens: Some(3_000),
         ..BudgetRequest::default()
@@ -368,8 +368,8 @@ async fn the_bound_of_time_holds_for_a_silent_model_and_for_a_tool() {
         timeout_seconds: Some(1),
         ..BudgetRequest::default()
     };
-    let silent = World::new(vec![vec![Act::Say("It pri"), Act::Hang]]);
-    let busy = World::new(vec![vec![Act::Say("Looking."), Act::Call("wait", json!({}))]]);
+    let silent = SessionWorld::new(vec![vec![Act::Say("It pri"), Act::Hang]]);
+    let busy = SessionWorld::new(vec![vec![Act::Say("Looking."), Act::Call("wait", json!({}))]]);
     let clock = std::time::Instant::now();
     let (first, second) = tokio::join!(
         silent.incomplete(budgeted(&silent, Operation::Explain, budget)),
@@ -390,7 +390,7 @@ async fn the_bound_of_time_holds_for_a_silent_model_and_for_a_tool() {
 
 #[tokio::test]
 async fn the_bound_of_time_holds_for_the_context() {
-    let world = World::new(vec![vec![Act::Say("Never said.")]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("Never said.")]]);
     let work = Work::Operation(Operation::Explain);
     let root = world.repository();
     let repository = open_repository(&root.to_string_lossy(), &tool_repository::Options::default());
@@ -415,7 +415,7 @@ async fn the_bound_of_time_holds_for_the_context() {
         policy: Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default()).expect("the defaults"),
         environment: BTreeMap::new(),
         redactor: Arc::default(),
-        task: Task::Operation(Box::new(OperationTask {
+        task: SessionTask::Operation(Box::new(OperationTask {
             request,
             mark: tool_provider::new_mark(),
             past: None,
@@ -453,7 +453,7 @@ async fn the_bound_of_time_holds_for_the_context() {
 
 #[tokio::test]
 async fn an_answer_or_a_call_that_the_model_cannot_write_is_incomplete() {
-    let world = World::new(vec![vec![Act::Say(CITED), Act::End(StopReason::MaxTokens)]]);
+    let world = SessionWorld::new(vec![vec![Act::Say(CITED), Act::End(StopReason::MaxTokens)]]);
     let (problem, output) = world.incomplete(world.request(Operation::Explain, ".")).await;
     insta::assert_snapshot!(problem, @"
     budget-exhausted: explain is incomplete: the model's output limit cut off its answer; the rest of it is missing
@@ -469,7 +469,7 @@ async fn an_answer_or_a_call_that_the_model_cannot_write_is_incomplete() {
         vec![Act::Event(call), Act::End(StopReason::MaxTokens)]
     };
     let rounds = (0..limits::CUT_OFF_ROUNDS_MAX).map(|_| cut_off()).collect();
-    let world = World::new(rounds);
+    let world = SessionWorld::new(rounds);
     let (problem, _) = world.incomplete(world.request(Operation::Refactor, "tidy up")).await;
     insta::assert_snapshot!(problem, @"
     budget-exhausted: refactor is incomplete: the model's output limit cut off a call of `write_file` again and again; it was not run
@@ -481,7 +481,7 @@ async fn an_answer_or_a_call_that_the_model_cannot_write_is_incomplete() {
 async fn a_model_that_goes_in_circles_is_stopped() {
     let mut rounds = vec![vec![look(1)]; limits::TOOL_CALL_REPEATS_MAX];
     rounds.push(vec![Act::Say("I am stuck.")]);
-    let world = World::new(rounds);
+    let world = SessionWorld::new(rounds);
     let (problem, output) = world.incomplete(world.request(Operation::Explain, ".")).await;
     insta::assert_snapshot!(problem, @"
     budget-exhausted: explain is incomplete: the model made the same call of `read_file` 4 times with the same result; what it was looking for is missing
@@ -492,7 +492,7 @@ async fn a_model_that_goes_in_circles_is_stopped() {
 
 #[tokio::test]
 async fn a_model_that_declines_is_told_apart() {
-    let world = World::new(vec![vec![Act::Say("I will not."), Act::End(StopReason::Refusal)]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("I will not."), Act::End(StopReason::Refusal)]]);
     let (problem, output) = world.incomplete(world.request(Operation::Explain, ".")).await;
     insta::assert_snapshot!(problem, @"
     model-refused: explain is incomplete: the model declined to answer, or to go on
@@ -504,7 +504,7 @@ async fn a_model_that_declines_is_told_apart() {
 #[tokio::test]
 async fn a_write_that_was_denied_is_what_a_refactor_was_for() {
     let write = Act::Call("write_file", json!({"path": "src/main.py", "content": ""}));
-    let world = World::new(vec![vec![write], vec![Act::Say("Done.")]]);
+    let world = SessionWorld::new(vec![vec![write], vec![Act::Say("Done.")]]);
     let mut request = world.request(Operation::Refactor, ".");
     request.policy.deny = vec!["write-repository".into()];
     let (result, events) = world.run(request).await;
@@ -520,7 +520,7 @@ async fn a_write_that_was_denied_is_what_a_refactor_was_for() {
 #[tokio::test]
 async fn a_write_that_a_bound_refused_is_what_a_refactor_was_for() {
     let write = Act::Call("write_file", json!({"path": "huge.txt", "content": ""}));
-    let world = World::new(vec![vec![write], vec![Act::Say("Done.")]]);
+    let world = SessionWorld::new(vec![vec![write], vec![Act::Say("Done.")]]);
     let (result, _) = world.run(world.request(Operation::Refactor, ".")).await;
     let problem = result.error.expect("it failed");
     insta::assert_snapshot!(format!("{}: {}", problem.kind, problem.message), @"
@@ -534,7 +534,7 @@ async fn waiting_and_what_a_provider_has_to_say_reach_the_user() {
         reason: "Rate limit exceeded: waiting 2 s before the next attempt".to_owned(),
     };
     let noted = ProviderEvent::Notice("The server cut the prompt.".to_owned());
-    let world = World::new(vec![vec![Act::Event(waiting), Act::Event(noted), Act::Say(CITED)]]);
+    let world = SessionWorld::new(vec![vec![Act::Event(waiting), Act::Event(noted), Act::Say(CITED)]]);
     let (result, events) = world.run(world.request(Operation::Explain, ".")).await;
     assert_eq!(result.status, Status::Complete);
     let notices: Vec<&str> = events
@@ -562,7 +562,7 @@ async fn what_a_call_leaves_in_events_and_journal_is_bounded() {
         Act::Call("read_file", json!({"path": long.clone()})),
         Act::Call(NO_SKILL, json!({})),
     ];
-    let world = World::new(vec![calls, vec![Act::Say("Done.")]]);
+    let world = SessionWorld::new(vec![calls, vec![Act::Say("Done.")]]);
     let id = world.start(world.request(Operation::Explain, ".")).await.session_id;
     for event in world.events(&id).await {
         match event {
@@ -600,7 +600,7 @@ const NO_SKILL: &str = "a-name-that-is-far-too-long-for-a-line-of-a-summary-beca
 
 #[tokio::test]
 async fn sessions_under_way_are_of_a_bounded_number() {
-    let world = World::new(vec![vec![Act::Hang]; limits::SESSIONS_RUNNING_MAX + 1]);
+    let world = SessionWorld::new(vec![vec![Act::Hang]; limits::SESSIONS_RUNNING_MAX + 1]);
     // All at once: a place is taken before anything is waited for.
     let start = |_| {
         let request = world.request(Operation::Explain, ".");
@@ -627,7 +627,7 @@ async fn sessions_under_way_are_of_a_bounded_number() {
 
 #[tokio::test]
 async fn a_budget_that_no_session_can_reach_is_a_mistake() {
-    let world = World::new(Vec::new());
+    let world = SessionWorld::new(Vec::new());
     let mut request = world.request(Operation::Explain, ".");
     request.budget.timeout_seconds = Some(limits::SESSION_SECONDS_MAX + 1);
     assert_eq!(
@@ -645,7 +645,7 @@ async fn a_budget_that_no_session_can_reach_is_a_mistake() {
 #[tokio::test]
 async fn an_attached_session_that_nobody_ever_follows_ends() {
     let _hurried = limits::pace::hurried(300);
-    let world = World::new(vec![vec![Act::Say("x"), Act::Hang]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("x"), Act::Hang]]);
     let mut request = world.request(Operation::Explain, ".");
     request.attached = true;
     let id = world.start(request).await.session_id;
@@ -660,7 +660,7 @@ async fn an_attached_session_that_nobody_ever_follows_ends() {
 
 #[tokio::test]
 async fn a_citation_check_that_takes_too_long_is_given_up() {
-    let world = World::new(vec![vec![Act::Say("See main.py:1.")]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("See main.py:1.")]]);
     // Enough files that a check takes more than the half millisecond that is left of its time.
     for number in 0..3_000 {
         fs::write(world.repository().join(format!("src/{number}.txt")), "x").expect("it can be written");
@@ -674,7 +674,7 @@ async fn a_citation_check_that_takes_too_long_is_given_up() {
 
 #[tokio::test]
 async fn a_session_sends_no_more_than_a_packet() {
-    let world = World::new(vec![vec![Act::Say("Long files.")]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("Long files.")]]);
     let line = "def name_of_a_function(argument):\n    return argument\n";
     for number in 0..8 {
         let place = world.repository().join(format!("src/long{number}.py"));
@@ -691,7 +691,7 @@ async fn a_session_sends_no_more_than_a_packet() {
     );
 }
 
-async fn called(world: &World, name: &str) -> String {
+async fn called(world: &SessionWorld, name: &str) -> String {
     let request = SkillCallRequest {
         arguments: json!({}),
         repo_path: world.repository().to_string_lossy().into_owned(),
@@ -709,7 +709,7 @@ async fn called(world: &World, name: &str) -> String {
 #[tokio::test]
 async fn a_session_that_does_not_end_by_itself_is_ended_from_outside() {
     let _hurried = limits::pace::hurried(10);
-    let world = World::new(Vec::new());
+    let world = SessionWorld::new(Vec::new());
     let id = called(&world, "deaf").await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let cancelled = std::time::Instant::now();
@@ -735,7 +735,7 @@ async fn a_session_that_does_not_end_by_itself_is_ended_from_outside() {
 #[tokio::test]
 async fn a_stop_waits_for_sessions_within_a_bound() {
     let _hurried = limits::pace::hurried(10);
-    let world = World::new(Vec::new());
+    let world = SessionWorld::new(Vec::new());
     called(&world, "deaf").await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     let started = std::time::Instant::now();
@@ -745,7 +745,7 @@ async fn a_stop_waits_for_sessions_within_a_bound() {
 
 #[tokio::test]
 async fn contexts_are_built_a_bounded_number_at_a_time() {
-    let world = World::new(vec![vec![Act::Say("Done.")]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("Done.")]]);
     let free = || world.sessions.contexts.available_permits();
     assert_eq!(free(), CONTEXTS_BUILDING_MAX);
     let all = u32::try_from(CONTEXTS_BUILDING_MAX).expect("it is small");
@@ -775,7 +775,7 @@ async fn contexts_are_built_a_bounded_number_at_a_time() {
 
 #[tokio::test]
 async fn skill_calls_under_way_are_of_a_bounded_number() {
-    let world = World::new(Vec::new());
+    let world = SessionWorld::new(Vec::new());
     assert_eq!(world.sessions.calls.available_permits(), SKILL_CALLS_RUNNING_MAX);
     let all = u32::try_from(SKILL_CALLS_RUNNING_MAX).expect("it is small");
     let others = Arc::clone(&world.sessions.calls)

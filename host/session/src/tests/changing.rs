@@ -9,28 +9,28 @@ fn write(path: &str, content: &str) -> Act {
 }
 
 /// A world whose test runner prints this.
-fn world(output: &str, rounds: Vec<Vec<Act>>) -> World {
-    let world = World::new(rounds);
+fn world(output: &str, rounds: Vec<Vec<Act>>) -> SessionWorld {
+    let world = SessionWorld::new(rounds);
     fs::write(world.repository().join("output.txt"), output).expect("it can be written");
     world
 }
 
-fn allowed(world: &World, operation: Operation, target: &str) -> ExecuteRequest {
+fn allowed(world: &SessionWorld, operation: Operation, target: &str) -> ExecuteRequest {
     let mut request = world.request(operation, target);
     request.policy.allow = vec!["run-process".into()];
     request
 }
 
-fn refactor(world: &World) -> ExecuteRequest {
+fn refactor(world: &SessionWorld) -> ExecuteRequest {
     allowed(world, Operation::Refactor, "tidy up")
 }
 
-fn test_gen(world: &World) -> ExecuteRequest {
+fn test_gen(world: &SessionWorld) -> ExecuteRequest {
     allowed(world, Operation::TestGen, "src/main.py")
 }
 
 /// The problem of a session as text, empty where it is complete, and its output.
-async fn ended(world: &World, request: ExecuteRequest) -> (String, String) {
+async fn ended(world: &SessionWorld, request: ExecuteRequest) -> (String, String) {
     let (result, _) = world.run(request).await;
     let problem = result.error.map(|problem| {
         let hint = problem.hint.unwrap_or_default();
@@ -232,7 +232,7 @@ async fn a_refactor_that_guts_tests_made_them_worse_and_says_which_files_it_edit
 #[tokio::test]
 async fn a_correction_without_a_word_leaves_the_first_answer_as_it_is() {
     let proposals = "## 1. Move it\n\n- src/main.py:1\n\n## 2. Add a parser\n\n- src/parser.py:30\n";
-    let world = World::new(vec![vec![Act::Say(proposals)], vec![], vec![]]);
+    let world = SessionWorld::new(vec![vec![Act::Say(proposals)], vec![], vec![]]);
     let (problem, output) = ended(&world, world.request(Operation::Architect, "split it")).await;
     assert_eq!(problem, "");
     assert!(output.starts_with(proposals), "{output}");

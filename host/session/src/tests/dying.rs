@@ -468,7 +468,7 @@ async fn a_call_that_was_under_way_has_its_end_in_the_journal() {
 #[tokio::test]
 async fn a_history_and_reports_that_are_gone_or_damaged_come_back_from_the_journals() {
     let say = || vec![Act::Say("Hello.")];
-    let world = World::new(vec![say(), say(), say(), say()]);
+    let world = SessionWorld::new(vec![say(), say(), say(), say()]);
     let reports = world.repository().join("session-reports");
     let mut ids = Vec::new();
     let listed = || {
@@ -501,7 +501,7 @@ async fn a_history_and_reports_that_are_gone_or_damaged_come_back_from_the_journ
 
 #[tokio::test]
 async fn a_session_that_the_disk_does_not_take_is_answered_from_memory_and_written_later() {
-    let world = World::new(vec![vec![
+    let world = SessionWorld::new(vec![vec![
         Act::Say("Before. "),
         Act::Pause(Duration::from_millis(300)),
         Act::Say("After."),
@@ -575,7 +575,7 @@ fn script() -> impl Strategy<Value = Vec<Act>> {
 /// One session that ends in whatever way comes first, while a reader follows it, also across the death of its daemon.
 async fn one_end(script: Vec<Act>, blows: Vec<Blow>) {
     let hangs = script.iter().any(|act| matches!(act, Act::Hang | Act::Call("wait", _)));
-    let world = Arc::new(World::new(vec![script, vec![Act::Say("End.")]]));
+    let world = Arc::new(SessionWorld::new(vec![script, vec![Act::Say("End.")]]));
     let mut request = world.request(Operation::Explain, ".");
     request.budget.timeout_seconds = hangs.then_some(1);
     let id = world.start(request).await.session_id;
@@ -663,7 +663,7 @@ proptest! {
 
 #[tokio::test]
 async fn a_session_that_cannot_write_its_journal_does_not_begin() {
-    let world = World::new(vec![vec![Act::Say("Hello.")]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("Hello.")]]);
     let folder = world.home().join("sessions");
     fs::remove_dir(&folder).expect("it is empty");
     fs::write(&folder, "no folder").expect("it can be written");

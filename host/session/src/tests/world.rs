@@ -23,13 +23,13 @@ pub(crate) fn open_sessions(
 }
 
 /// A home and a small repository, in a temporary folder.
-pub(crate) struct World {
+pub(crate) struct SessionWorld {
     place: tempfile::TempDir,
     pub(crate) engine: Arc<FakeEngine>,
     pub(crate) sessions: Arc<Sessions>,
 }
 
-impl World {
+impl SessionWorld {
     pub(crate) fn new(rounds: Vec<Vec<Act>>) -> Self {
         let place = tempfile::tempdir().expect("a temporary folder");
         let repository = place.path().join("repository");

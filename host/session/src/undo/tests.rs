@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use super::*;
-use crate::tests::{Act, FakeEngine, World, open_sessions};
+use crate::tests::{Act, FakeEngine, SessionWorld, open_sessions};
 use tool_core::api::Operation;
 use tool_core::api::{ChangeKind, ErrorKind};
 use tool_journal::history::Filter;
@@ -14,22 +14,22 @@ fn write(path: &str, content: &str) -> Act {
     Act::Call("write_file", json!({"path": path, "content": content}))
 }
 
-fn refactors(scripts: Vec<Vec<Act>>) -> World {
+fn refactors(scripts: Vec<Vec<Act>>) -> SessionWorld {
     let rounds = scripts.into_iter().flat_map(|calls| [calls, vec![Act::Say("Done.")]]);
-    World::new(rounds.collect())
+    SessionWorld::new(rounds.collect())
 }
 
 /// Runs a refactor with the next script, and gives its identifier.
-async fn refactor(world: &World) -> String {
+async fn refactor(world: &SessionWorld) -> String {
     let (result, _) = world.run(world.request(Operation::Refactor, "src")).await;
     result.session_id
 }
 
-fn text(world: &World, path: &str) -> Option<String> {
+fn text(world: &SessionWorld, path: &str) -> Option<String> {
     fs::read_to_string(world.repository().join(path)).ok()
 }
 
-fn root(world: &World) -> String {
+fn root(world: &SessionWorld) -> String {
     world.repository().to_string_lossy().into_owned()
 }
 
@@ -255,7 +255,7 @@ async fn a_diff_shows_what_the_session_left_and_says_what_became_of_it() {
 
 #[tokio::test]
 async fn a_running_session_is_shown_but_not_undone() {
-    let world = World::new(vec![vec![write("src/main.py", "print(1)\n")], vec![Act::Hang]]);
+    let world = SessionWorld::new(vec![vec![write("src/main.py", "print(1)\n")], vec![Act::Hang]]);
     let started = world.start(world.request(Operation::Refactor, "src")).await;
     let id = started.session_id;
     let clock = std::time::Instant::now();
@@ -281,7 +281,7 @@ async fn a_running_session_is_shown_but_not_undone() {
 
 #[tokio::test]
 async fn a_session_without_changes_has_an_empty_diff_and_nothing_to_undo() {
-    let world = World::new(vec![vec![Act::Say("It prints.")]]);
+    let world = SessionWorld::new(vec![vec![Act::Say("It prints.")]]);
     let (result, _) = world.run(world.request(Operation::Explain, ".")).await;
     assert_eq!(result.status, Status::Complete);
     let diff = world.sessions.diff(&result.session_id).await.expect("it exists");

@@ -36,7 +36,7 @@ use self::talk::{Attributes, Delta, GitAnswer, GitRequest, Id, Submodule};
 use crate::compile::chain;
 use crate::imports::git::talk::GIT_PAGE;
 use crate::limits;
-use crate::task::{GitPerson, GitTask, Task};
+use crate::task::{GitPerson, GitTask, HelperTask};
 use crate::{CallContext, Question};
 use tool_boundary::{Failure, FailureKind, cancelled, consent};
 use tool_core::api::{Effect, PolicyRequest};
@@ -128,7 +128,8 @@ impl Git {
                 _counted: None,
             });
         }
-        let helper = Helper::start(&walls(&layout, written), &Task::Git(Box::new(task)), &until).map_err(explain)?;
+        let helper =
+            Helper::start(&walls(&layout, written), &HelperTask::Git(Box::new(task)), &until).map_err(explain)?;
         if let Some(why) = helper.confinement().missing() {
             require(context, &why)?;
         }

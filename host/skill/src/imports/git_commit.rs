@@ -203,7 +203,7 @@ fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<CommitSe
 }
 
 /// A commit that needs only the user's yes.
-struct Prepared {
+struct PreparedCommit {
     /// Submodule of the commit; absent for the repository itself.
     place: Option<String>,
     scratch: Scratch,
@@ -223,7 +223,7 @@ fn prepare(
     message: &str,
     dates: [Option<Moment>; 2],
     have_hooks_run: &mut bool,
-) -> Result<Prepared, CommitError> {
+) -> Result<PreparedCommit, CommitError> {
     let (place, submodules) = find_repository(context, choice)?;
     let place = place.as_deref();
     let layout = super::git::layout_at(context, place)?;
@@ -284,7 +284,7 @@ fn prepare(
         start = now;
     }
     let question = preparation.question(&chosen, &tree, &start, (&hooks, dates))?;
-    Ok(Prepared {
+    Ok(PreparedCommit {
         hooks,
         hook_files,
         dates,
@@ -693,8 +693,8 @@ fn new_file(id: Id, mode: u32, stat: &Stat) -> NewFile {
 
 /// Commits what was prepared, if the branch has not moved meanwhile. Everything slow happens before the first rename,
 /// and cancellation is possible until then; the rest is two renames.
-fn finish(context: &CallContext, prepared: Prepared) -> Result<MadeCommit, Failure> {
-    let Prepared {
+fn finish(context: &CallContext, prepared: PreparedCommit) -> Result<MadeCommit, Failure> {
+    let PreparedCommit {
         place,
         scratch,
         start,

@@ -8,7 +8,7 @@ use super::*;
 use crate::index::SEARCHED_FILE_BYTES_MAX;
 use crate::index::pattern::PatternKind;
 use crate::index::postings::PostingsKind;
-use crate::index::tests::{World, bounds};
+use crate::index::tests::{IndexWorld, bounds};
 use crate::index::{IndexBounds, digest};
 use crate::symbols::{SyntaxDetails, SyntaxOutline};
 use crate::{SymbolReader, SyntaxParser};
@@ -23,14 +23,14 @@ fn regex(text: &str) -> SearchPattern {
 }
 
 /// The repository of a world, with its list of now.
-fn opened(world: &World) -> (Arc<Repository>, Arc<FileList>) {
+fn opened(world: &IndexWorld) -> (Arc<Repository>, Arc<FileList>) {
     let repository = Repository::open(world.root.path(), &Options::default()).expect("the folder can be opened");
     let list = repository.list(&CancellationToken::new()).expect("it can be listed");
     (repository, list)
 }
 
 /// Verdict of a search on each file; nothing where it is not narrowed.
-fn verdicts(world: &World, indexes: &Arc<Indexes>, pattern: &str) -> Option<String> {
+fn verdicts(world: &IndexWorld, indexes: &Arc<Indexes>, pattern: &str) -> Option<String> {
     let (repository, list) = opened(world);
     let verdicts = indexes.narrow(&repository, &list, &[regex(pattern)])?;
     let files = list.files.iter().zip(verdicts);
@@ -45,7 +45,7 @@ fn verdicts(world: &World, indexes: &Arc<Indexes>, pattern: &str) -> Option<Stri
     Some(words.collect::<Vec<_>>().join(", "))
 }
 
-fn fill(world: &World, indexes: &Arc<Indexes>) {
+fn fill(world: &IndexWorld, indexes: &Arc<Indexes>) {
     let (repository, list) = opened(world);
     indexes.update_after_search(&repository, &list);
 }
@@ -57,7 +57,7 @@ const FILES: [(&str, &str); 4] = [
     ("d/Makefile", "all: needle\n"),
 ];
 
-fn segments(world: &World) -> Vec<PathBuf> {
+fn segments(world: &IndexWorld) -> Vec<PathBuf> {
     let folder = fs::read_dir(world.home.path().join("index"))
         .expect("it is there")
         .flatten();
@@ -72,7 +72,7 @@ fn segments(world: &World) -> Vec<PathBuf> {
 
 #[test]
 fn files_are_left_out_once_a_search_has_filled_the_index() {
-    let world = World::new(&FILES);
+    let world = IndexWorld::new(&FILES);
     world.settle();
     let first = "a.py read, b.md read, c.bin read, d/Makefile read";
     assert_eq!(verdicts(&world, &world.indexes, "needle").as_deref(), Some(first));
@@ -90,7 +90,7 @@ fn files_are_left_out_once_a_search_has_filled_the_index() {
 #[test]
 fn a_file_is_left_out_up_to_the_size_that_is_searched() {
     let largest = SEARCHED_FILE_BYTES_MAX as usize;
-    let world = World::new(&[
+    let world = IndexWorld::new(&[
         ("a.h", &"hay\n".repeat(largest / 4)),
         ("b.h", &"hay\n".repeat(largest / 4 + 1)),
     ]);
@@ -102,7 +102,7 @@ fn a_file_is_left_out_up_to_the_size_that_is_searched() {
 
 #[test]
 fn a_selection_fills_the_postings_too() {
-    let world = World::new(&FILES);
+    let world = IndexWorld::new(&FILES);
     world.settle();
     world.fill();
     let narrowed = "a.py text, b.md read, c.bin binary, d/Makefile text";
@@ -111,7 +111,7 @@ fn a_selection_fills_the_postings_too() {
 
 #[test]
 fn what_changed_is_read_and_what_came_back_is_known() {
-    let world = World::new(&FILES);
+    let world = IndexWorld::new(&FILES);
     world.settle();
     fill(&world, &world.indexes);
     world.put("b.md", "# A needle\n");
@@ -139,7 +139,7 @@ fn what_changed_is_read_and_what_came_back_is_known() {
 
 #[test]
 fn what_is_hidden_by_now_leaves_the_postings() {
-    let world = World::new(&[("a.py", "x = 1\n"), ("secret.py", "swordfish = 1\n")]);
+    let world = IndexWorld::new(&[("a.py", "x = 1\n"), ("secret.py", "swordfish = 1\n")]);
     world.settle();
     fill(&world, &world.indexes);
     let secret = digest("secret.py", b"swordfish = 1\n");
@@ -157,7 +157,7 @@ fn what_is_hidden_by_now_leaves_the_postings() {
 
 #[test]
 fn damage_costs_time_and_nothing_else() {
-    let world = World::new(&FILES);
+    let world = IndexWorld::new(&FILES);
     world.settle();
     fill(&world, &world.indexes);
     let narrowed = verdicts(&world, &world.indexes, "needle");
@@ -189,7 +189,7 @@ fn damage_costs_time_and_nothing_else() {
 
 #[test]
 fn two_backends_answer_right_and_keep_what_the_other_wrote() {
-    let world = World::new(&FILES);
+    let world = IndexWorld::new(&FILES);
     world.settle();
     let other = world.other();
     fill(&world, &world.indexes);
@@ -231,7 +231,7 @@ impl SyntaxParser for CountingParser {
 
 #[test]
 fn references_are_looked_for_where_they_can_be_and_in_what_has_changed() {
-    let world = World::new(&[
+    let world = IndexWorld::new(&[
         ("a.py", "needle()\n"),
         ("b.py", "needles = 1\n"),
         ("c.py", "hay()\n"),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::tests::{World, bounds, defined};
+use super::super::tests::{IndexWorld, bounds, defined};
 use super::super::update::UpdatePermit;
 use super::super::{IndexBounds, IndexView, Indexes};
 use super::*;
@@ -95,8 +95,13 @@ fn imports(text: &str) -> Vec<ImportSite> {
         .collect()
 }
 
-fn world(files: &[(&str, &str)], bounds: IndexBounds, in_background: bool, parser: Arc<dyn SyntaxParser>) -> World {
-    let mut world = World::bounded(files, bounds);
+fn world(
+    files: &[(&str, &str)],
+    bounds: IndexBounds,
+    in_background: bool,
+    parser: Arc<dyn SyntaxParser>,
+) -> IndexWorld {
+    let mut world = IndexWorld::bounded(files, bounds);
     world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, in_background).with_parser(parser));
     world.settle();
     world

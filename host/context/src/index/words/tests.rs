@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::codec::RecordReader;
 use crate::index::postings::PostingsKind;
-use crate::index::tests::{World, bounds};
+use crate::index::tests::{IndexWorld, bounds};
 use crate::index::{IndexBounds, Indexes};
 use crate::rank::Feature;
 use crate::words::{hash, stem};
@@ -39,7 +39,7 @@ fn files() -> Vec<(String, String)> {
 }
 
 /// A world that is indexed, and reads so many profiles for a task where there are more files than `read_all`.
-fn world(read_all: usize, read: usize) -> World {
+fn world(read_all: usize, read: usize) -> IndexWorld {
     let bounds = IndexBounds {
         read_all,
         read,
@@ -50,13 +50,13 @@ fn world(read_all: usize, read: usize) -> World {
         .iter()
         .map(|(path, text)| (path.as_str(), text.as_str()))
         .collect();
-    let world = World::bounded(&files, bounds);
+    let world = IndexWorld::bounded(&files, bounds);
     world.settle();
     world.fill();
     world
 }
 
-fn measured(world: &World, indexes: &Arc<Indexes>) -> BTreeMap<String, MeasuredCandidate> {
+fn measured(world: &IndexWorld, indexes: &Arc<Indexes>) -> BTreeMap<String, MeasuredCandidate> {
     let repository = Repository::open(world.root.path(), &Options::default()).expect("the folder can be opened");
     let task = "retry the jobs of a queue";
     let found = measure_candidates(&repository, indexes, task, &CancellationToken::new()).expect("it can be listed");

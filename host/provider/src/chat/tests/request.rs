@@ -113,7 +113,8 @@ fn chat_18_what_a_server_refuses_is_not_sent_again() {
         max_tokens: Some(5),
         mark: LabelMark(7),
     };
-    let refused = |message: &str| Failure::from_answer(400, &json!({"error": {"message": message}}).to_string(), None);
+    let refused =
+        |message: &str| ProviderFailure::from_answer(400, &json!({"error": {"message": message}}).to_string(), None);
     assert!(wire.body(&request).get("stream_options").is_some());
     let silent = Some(Adaptation::Silent);
     assert_eq!(wire.adapt(&refused("Unknown field: stream_options")), silent);
@@ -123,7 +124,10 @@ fn chat_18_what_a_server_refuses_is_not_sent_again() {
     assert_eq!(wire.adapt(&unrecognized), silent);
     assert_eq!(wire.body(&request)["max_tokens"], 5);
     assert_eq!(wire.adapt(&refused("max_tokens is too large: 5000000")), None);
-    assert_eq!(wire.adapt(&Failure::from_answer(500, "stream_options", None)), None);
+    assert_eq!(
+        wire.adapt(&ProviderFailure::from_answer(500, "stream_options", None)),
+        None
+    );
 }
 
 #[test]
@@ -131,7 +135,7 @@ fn chat_18_reasoning_is_turned_off_where_tools_are_refused_beside_it() {
     let wire = ChatWire::new(&settings(ProviderName::Hosted));
     let said = "Function tools with reasoning_effort are not supported for gpt-5.6-terra in /v1/chat/completions. To \
         use function tools, use /v1/responses or set reasoning_effort to 'none'.";
-    let refusal = Failure::from_answer(400, &json!({"error": {"message": said}}).to_string(), None);
+    let refusal = ProviderFailure::from_answer(400, &json!({"error": {"message": said}}).to_string(), None);
     assert_eq!(refusal.class, Class::WrongEndpoint);
     assert_eq!(wire.adapt(&refusal), Some(Adaptation::Announced(REASONING_OFF)));
     assert_eq!(wire.adapt(&refusal), None, "only once");
@@ -170,7 +174,7 @@ fn chat_10_a_router_is_asked_to_cache_where_the_vendor_does_not_by_itself() {
         assert!(other.body(&request).get("cache_control").is_none());
     }
     let refusal = json!({"error": {"message": "Unrecognized request argument supplied: cache_control"}});
-    let refusal = Failure::from_answer(400, &refusal.to_string(), None);
+    let refusal = ProviderFailure::from_answer(400, &refusal.to_string(), None);
     assert_eq!(claude.adapt(&refusal), Some(Adaptation::Silent));
     assert!(claude.body(&request).get("cache_control").is_none());
 }
