@@ -66,7 +66,7 @@ impl<'a> Terminal<'a> {
             .args(["-u", "-L", &self.server, "-f"])
             .arg(settings)
             .args(arguments);
-        finish(command.output().expect("tmux is installed: scripts/install does it"))
+        finish(command.output().expect("tmux is installed: scripts/fixtures does it"))
     }
 
     /// Waits until the screen shows a text, and types at it.
