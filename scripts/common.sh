@@ -54,7 +54,7 @@ end_product() {
 # Puts that program back, which the tests replace by one without optimisation. Cargo still has its parts; where a source is
 # newer it would compile for minutes, so that is left to the next scripts/build.
 put_back() {
-    if [ -e "$optimised" ] && [ -z "$(find Cargo.toml Cargo.lock host cli skills -newer "$optimised" -type f -print -quit)" ]; then
+    if [ -e "$optimised" ] && [ -z "$(find Cargo.toml Cargo.lock host cli skills wit -newer "$optimised" -type f -print -quit)" ]; then
         env "${settings[@]/#/--unset=}" cargo build --quiet --locked --workspace --bin tool
     fi
 }
