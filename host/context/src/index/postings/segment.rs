@@ -1,9 +1,9 @@
 //! A segment: one file with the digests of its documents, and for each key the list of documents that have it.
 //!
 //! Keys are numbers below 2^24: trigrams, or words (see `index::words`). The lists are in blocks of some kilobytes,
-//! sorted by key. The tables of blocks and of documents come last, so that a writer needs no seek. The generation stands
-//! with them, so that no other segment can take the place of this one. Every part has a checksum. A reader loads both
-//! tables when it opens the file, and a block when a query needs it.
+//! sorted by key. The tables of blocks and of documents come last, so that a writer needs no seek. They include the
+//! generation, so that no other segment can take the place of this one. The tables and each block have a checksum. A
+//! reader loads both tables when it opens the file, and a block when a query needs it.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
