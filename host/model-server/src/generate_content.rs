@@ -66,7 +66,7 @@ impl Dialect for GenerateContent {
     fn check(&self, request: Incoming<'_>, script: &Script, told: usize) -> Result<(), String> {
         if request.streams && !request.query.split('&').any(|pair| pair == "alt=sse") {
             return Err(
-                "without `?alt=sse` the answer would be no stream of events; nobody asks for that here".to_owned(),
+                "without `?alt=sse` the answer would not be a stream of events: add it to the address".to_owned(),
             );
         }
         let told = script.told(told);

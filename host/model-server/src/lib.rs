@@ -62,7 +62,7 @@ pub struct Script {
     pub repeat: bool,
     /// True: each conversation gets the rounds from the first on, chosen by the number of answers that it already
     /// holds, so that concurrent conversations do not take each other's rounds. A round that leaves no answer in the
-    /// conversation, such as an HTTP error, is repeated for ever.
+    /// conversation, such as an HTTP error, is repeated for each request.
     #[serde(default)]
     pub per_conversation: bool,
     /// True: a request whose form the real API would refuse is refused here too, with the reason.
