@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 pub use super::call_queue::{CallAnswer, ConnectionCall};
 use super::call_queue::{CallQueue, Incoming};
 use super::plan::{SessionPlan, SessionTask};
-use super::request::{PolicyCase, Prepared, open_repository};
+use super::request::{PolicyCase, Prepared, open_repository, read_lock};
 use super::{Sessions, blocking};
 use crate::limits;
 use tool_config::PolicySettings;
@@ -131,6 +131,7 @@ impl Sessions {
         let _guard = opening.clone().drop_guard();
         let (repo_path, options) = (request.repo_path.clone(), self.repository_options(&settings, &opening));
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
+        let locked = read_lock(&repository, &self.engine, request.policy.frozen).await?;
         let case = PolicyCase {
             cause: Cause::SkillCall,
             settings: &settings,
@@ -140,8 +141,8 @@ impl Sessions {
             is_interactive: true,
             grants: place_of_grants,
         };
-        let prepared = Prepared::resolve(case, repository, &self.engine).await?;
-        let (policy, locked) = (&prepared.policy, prepared.locked.clone());
+        let prepared = Prepared::resolve(case, repository, locked.clone()).await?;
+        let policy = &prepared.policy;
         let unreadable = (policy.decide(Effect::ReadRepository, false) == Decision::Deny)
             .then(|| policy.remedy(Effect::ReadRepository, false));
         let root = prepared.repository.root().to_owned();

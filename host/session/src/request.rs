@@ -127,14 +127,13 @@ pub(super) struct PolicyCase<'a> {
 }
 
 impl Prepared {
-    /// Settles the policy in a repository. A frozen request is refused if the skills differ from the lock file. The first
-    /// call tries out which sandbox the machine allows, which takes a moment.
+    /// Settles the policy in a repository. The first call tries out which sandbox the machine allows, which takes a
+    /// moment.
     pub(super) async fn resolve(
         case: PolicyCase<'_>,
         repository: Arc<Repository>,
-        engine: &Arc<dyn Engine>,
+        locked: Option<Arc<Lock>>,
     ) -> Result<Self, Problem> {
-        let locked = read_lock(&repository, engine, case.request.frozen).await?;
         let policy_request = merge_policies(case.settings, case.request, repository.narrowing());
         let policy = Policy::new(case.cause, &policy_request)?
             .unsandboxed_by(case.request)?
@@ -167,7 +166,8 @@ impl Prepared {
     }
 }
 
-async fn read_lock(
+/// Reads the lock file of a repository. A frozen request is refused if the skills differ from it.
+pub(super) async fn read_lock(
     repository: &Arc<Repository>,
     engine: &Arc<dyn Engine>,
     is_frozen: bool,

@@ -10,8 +10,8 @@ use super::engine::KeyObserver;
 use super::plan::{OperationTask, SessionPlan, SessionTask};
 use super::preview::{self, InheritedLayer};
 use super::request::{
-    PolicyCase, Prepared, check_budget, check_provider, check_target, open_repository, own_keys, reports_directory,
-    shown_target, working_directory,
+    PolicyCase, Prepared, check_budget, check_provider, check_target, open_repository, own_keys, read_lock,
+    reports_directory, shown_target, working_directory,
 };
 use super::running::SessionPermit;
 use super::{Sessions, blocking, denies_history, selection};
@@ -119,6 +119,7 @@ impl Sessions {
         if let Some(past) = &past {
             past.check_repository(&repository)?;
         }
+        let locked = read_lock(&repository, &self.engine, request.policy.frozen).await?;
         // A change in the private layer needs no approval; `tool apply` asks for it.
         request.policy.ask_before_write &= !is_preview;
         let case = PolicyCase {
@@ -129,7 +130,7 @@ impl Sessions {
             is_interactive: request.interactive,
             grants: place_of_grants(request.is_of_program),
         };
-        let prepared = Prepared::resolve(case, repository, &self.engine).await?;
+        let prepared = Prepared::resolve(case, repository, locked).await?;
         let (repository, denied) = (&prepared.repository, &prepared.policy_request);
         // The analyst reads no instructions, and instructions of an untrusted repository are ignored.
         let is_analyst = settings.provider.api == Api::Analyst;
@@ -203,6 +204,8 @@ impl Sessions {
         let _guard = opening.clone().drop_guard();
         let (repo_path, options) = (request.repo_path, self.repository_options(&settings, &opening));
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
+        let locked = read_lock(&repository, &self.engine, request.policy.frozen).await?;
+        self.check_skill(name, locked.as_deref())?;
         let case = PolicyCase {
             cause: Cause::SkillCall,
             settings: &settings,
@@ -211,10 +214,8 @@ impl Sessions {
             is_interactive: request.interactive,
             grants: place_of_grants(request.is_of_program),
         };
-        let prepared = Prepared::resolve(case, repository, &self.engine).await?;
-        let locked = prepared.locked.as_deref();
-        self.check_skill(name, locked)?;
-        let entries = self.engine.entries(locked.map(|lock| lock as _));
+        let prepared = Prepared::resolve(case, repository, locked).await?;
+        let entries = self.engine.entries(prepared.locked.as_deref().map(|lock| lock as _));
         let is_ours = entries.iter().any(|entry| {
             let is_named = |function: &SkillFunction| function.name == name;
             entry.origin == SkillOrigin::Builtin && entry.functions.iter().any(is_named)
