@@ -565,6 +565,9 @@ async fn a_call_of_one_skill_is_a_session_that_no_list_shows() {
         (unknown.kind.code(), unknown.hint.as_deref()),
         ("not-found", Some("did you mean `read_file`?"))
     );
+    // The name comes before the policy.
+    let beside = call("reed_file", &["no-effect"]).await.expect_err("there is none");
+    assert_eq!(beside.kind.code(), "not-found");
     assert!(world.sessions.tasks(&Filter::default()).is_empty());
     assert!(world.sessions.history(&Filter::default()).sessions.is_empty());
     assert!(!world.repository().join("session-reports").exists());
