@@ -1,6 +1,7 @@
 //! Starts a session: checks the request, opens the repository and decides on the policy.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -24,6 +25,8 @@ use tool_core::api::{
 use tool_core::redaction::Redactor;
 use tool_core::text;
 use tool_journal::journal::{Start, TurnBinding, Work};
+use tool_repository::Repository;
+use tool_repository::changes::FileChange;
 use tool_skill::lock::Lock;
 use tool_skill::policy::{Cause, GrantPlace};
 
@@ -90,32 +93,8 @@ impl Sessions {
             known_keys,
         )?);
         own_keys(&settings).for_each(|key| self.store.conceal(key));
-        let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
-        let (repository, working_directory) = {
-            let opening = CancellationToken::new();
-            let _guard = opening.clone().drop_guard();
-            let mut options = self.repository_options(&settings.policy, &opening);
-            let layer = is_preview.then(|| (self.home.clone(), session_id.clone(), inherited.files.clone()));
-            let indexes = Arc::clone(&self.indexes);
-            let symbol = request
-                .target
-                .clone()
-                .filter(|_| request.operation == Operation::Explain);
-            blocking(move || {
-                if let Some((home, session_id, files)) = layer {
-                    let layer = preview::create_layer(&home, &session_id)?;
-                    layer.put(&files).map_err(|obstacle| preview::not_kept(&obstacle))?;
-                    options.layer = Some(layer);
-                }
-                let repository = open_repository(&repo_path, &options)?;
-                let working_directory = working_directory(asked.as_deref(), &repository)?;
-                if let Some(typed) = symbol {
-                    selection::check_symbol(&typed, &repository, &working_directory, &indexes, &options.cancel)?;
-                }
-                Ok((repository, working_directory))
-            })
-            .await?
-        };
+        let layer = is_preview.then(|| (session_id.clone(), inherited.files.clone()));
+        let (repository, working_directory) = self.open_for(&request, &settings.policy, layer).await?;
         if let Some(past) = &past {
             past.check_repository(&repository)?;
         }
@@ -176,6 +155,39 @@ impl Sessions {
             ..prepared.plan(start, task, environment)
         };
         self.launch(place, plan, inherited).await
+    }
+
+    /// Opens the repository of a request, and finds its working directory. A preview has a `layer`: the identifier of
+    /// its session, and the proposals that it begins with.
+    async fn open_for(
+        &self,
+        request: &ExecuteRequest,
+        settings: &PolicySettings,
+        layer: Option<(String, Vec<FileChange>)>,
+    ) -> Result<(Arc<Repository>, PathBuf), Problem> {
+        let (repo_path, asked) = (request.repo_path.clone(), request.working_directory.clone());
+        let opening = CancellationToken::new();
+        let _guard = opening.clone().drop_guard();
+        let mut options = self.repository_options(settings, &opening);
+        let (home, indexes) = (self.home.clone(), Arc::clone(&self.indexes));
+        let symbol = request
+            .target
+            .clone()
+            .filter(|_| request.operation == Operation::Explain);
+        blocking(move || {
+            if let Some((session_id, files)) = layer {
+                let layer = preview::create_layer(&home, &session_id)?;
+                layer.put(&files).map_err(|obstacle| preview::not_kept(&obstacle))?;
+                options.layer = Some(layer);
+            }
+            let repository = open_repository(&repo_path, &options)?;
+            let working_directory = working_directory(asked.as_deref(), &repository)?;
+            if let Some(typed) = symbol {
+                selection::check_symbol(&typed, &repository, &working_directory, &indexes, &options.cancel)?;
+            }
+            Ok((repository, working_directory))
+        })
+        .await
     }
 
     /// Redacts keys that a program prints during a session, for the model and in reports.
