@@ -101,14 +101,6 @@ impl Output {
         self.quiet
     }
 
-    /// A row of a table, wrapped if the terminal is narrow.
-    pub(crate) fn row(self, text: &str) -> Result<(), Error> {
-        match self.columns() {
-            Some(columns) => self.line(&narrow::fold_lines(text, columns)),
-            None => self.line(text),
-        }
-    }
-
     /// A whole Markdown text: rendered on a terminal, unchanged elsewhere.
     pub(crate) fn markdown(self, text: &str) -> Result<(), Error> {
         let mut answer = AnswerWriter::on_standard_output(self);

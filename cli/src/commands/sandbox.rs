@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tool_core::api::{ErrorKind, Problem};
 use tool_proof::{ProbeResult, ProbeVerdict, attacks, helpers, installs, probes};
 use tool_sandbox::contain::{self, Sandbox};
+use unicode_width::UnicodeWidthStr;
 
 use super::ending::Ending;
 use super::print_json;
@@ -286,6 +287,13 @@ fn summarise(proof: &Proof, output: Output) -> Result<(), Error> {
     Ok(())
 }
 
+/// Columns of the name in a row with the text next to it.
+const NAME_COLUMNS: usize = 28;
+const VERDICT_COLUMNS: usize = 6;
+
+/// On a narrower terminal a row takes two lines.
+const COLUMNS_WIDE: usize = 76;
+
 fn row(result: &ProbeResult, output: Output) -> Result<(), Error> {
     let verdict = match result.verdict {
         ProbeVerdict::Pass => "pass",
@@ -298,5 +306,64 @@ fn row(result: &ProbeResult, output: Output) -> Result<(), Error> {
         ProbeVerdict::Fail => format!("{}: it ended otherwise than it should: {}", result.tries, result.detail),
         ProbeVerdict::NotAvailable => format!("{}: not available: {}", result.tries, result.detail),
     };
-    output.row(&format!("{verdict:6}{:28}{text}", result.name))
+    for line in laid_out(verdict, result.name, &text, output.columns()) {
+        output.line(&line)?;
+    }
+    Ok(())
+}
+
+/// A row, wrapped to the columns of the terminal; one line without a terminal.
+fn laid_out(verdict: &str, name: &str, text: &str, columns: Option<usize>) -> Vec<String> {
+    let start = format!("{verdict:VERDICT_COLUMNS$}{name:NAME_COLUMNS$}");
+    let Some(columns) = columns else {
+        return vec![format!("{start}{text}")];
+    };
+    let indent = if columns >= COLUMNS_WIDE {
+        start.width()
+    } else {
+        VERDICT_COLUMNS
+    };
+    let mut lines = if columns >= COLUMNS_WIDE {
+        vec![start]
+    } else {
+        vec![start.trim_end().to_owned(), " ".repeat(indent)]
+    };
+    for word in text.split_whitespace() {
+        let last = lines.len() - 1;
+        let is_fresh = lines[last].width() <= indent;
+        if !is_fresh && lines[last].width() + 1 + word.width() > columns {
+            lines.push(format!("{}{word}", " ".repeat(indent)));
+        } else if is_fresh {
+            lines[last].push_str(word);
+        } else {
+            lines[last].push(' ');
+            lines[last].push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(columns: Option<usize>) -> String {
+        let text = "read a file of which nobody knows that it is there";
+        laid_out("pass", "read_hidden", text, columns).join("\n")
+    }
+
+    #[test]
+    fn a_row_keeps_within_the_terminal() {
+        insta::assert_snapshot!(shown(None), @"pass  read_hidden                 read a file of which nobody knows that it is there");
+        insta::assert_snapshot!(shown(Some(80)), @r"
+        pass  read_hidden                 read a file of which nobody knows that it is
+                                          there
+        ");
+        insta::assert_snapshot!(shown(Some(30)), @r"
+        pass  read_hidden
+              read a file of which
+              nobody knows that it is
+              there
+        ");
+    }
 }
