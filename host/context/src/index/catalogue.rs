@@ -119,11 +119,11 @@ impl Catalogue {
 
     /// The bytes of a record; `None` if they are damaged.
     pub(super) fn record(&self, place: RecordExtent) -> Option<Vec<u8>> {
-        let mut bytes = vec![0; place.bytes as usize];
         let end = place.offset.checked_add(u64::from(place.bytes))?;
         if end > self.records_bytes {
             return None;
         }
+        let mut bytes = vec![0; place.bytes as usize];
         self.records.as_ref()?.read_exact_at(&mut bytes, place.offset).ok()?;
         (checksum(&bytes) == place.checksum).then_some(bytes)
     }
