@@ -120,7 +120,10 @@ impl AnswerWriter {
     pub(crate) fn complete(mut self) -> Result<(), Error> {
         self.end()?;
         match self.sink {
-            Sink::File(file) => file.write(),
+            Sink::File(file) => file.write().map_err(|error| match error {
+                Error::Problem(problem) => problem.with_hint("`tool results` shows the answer").into(),
+                error => error,
+            }),
             Sink::Terminal(_) | Sink::Pipe { .. } => Ok(()),
         }
     }

@@ -137,8 +137,7 @@ impl AnswerFile {
                 "`{}` was changed while the operation ran, and is left as it is",
                 self.named.display()
             );
-            let hint = "`tool results` shows the answer";
-            return Err(Problem::new(ErrorKind::Output, message).with_hint(hint).into());
+            return Err(Error::new(ErrorKind::Output, message));
         }
         let written = if special || self.in_place {
             self.write_in_place(special)
