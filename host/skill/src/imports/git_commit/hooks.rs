@@ -23,7 +23,7 @@ use test_results::ResultFormat;
 use tool_boundary::Failure;
 use tool_config::{Environment, HookRuns};
 use tool_core::api::Effect;
-use tool_core::text::reveal_line;
+use tool_core::text::{quote_names, reveal_line};
 use tool_repository::normalise;
 use tool_sandbox::contain::{self, Sandbox, WrittenFile};
 
@@ -293,7 +293,7 @@ impl CommitHooks {
         if !self.run_here() {
             return match self.left_out.as_slice() {
                 [] => "Your git hooks do not run for this commit.".to_owned(),
-                names => format!("Your git hooks do not run for this commit: {}.", quote_names(names)),
+                names => format!("Your git hooks do not run for this commit: {}.", quote_hooks(names)),
             };
         }
         let mut said = self.describe_run();
@@ -301,7 +301,7 @@ impl CommitHooks {
             said.push(format!("After the commit `{AFTER}` runs in the sandbox."));
         }
         if !self.left_out.is_empty() {
-            said.push(format!("These git hooks do not run: {}.", quote_names(&self.left_out)));
+            said.push(format!("These git hooks do not run: {}.", quote_hooks(&self.left_out)));
         }
         said.join("\n")
     }
@@ -317,7 +317,7 @@ impl CommitHooks {
         if !self.left_out.is_empty() {
             said.push(format!(
                 "Your git hooks did not run for this commit: {}.",
-                quote_names(&self.left_out)
+                quote_hooks(&self.left_out)
             ));
         }
         said
@@ -328,29 +328,24 @@ impl CommitHooks {
         if !self.before.is_empty() {
             said.push(format!(
                 "These git hooks ran in the sandbox and passed: {}.",
-                quote_names(&self.before)
+                quote_hooks(&self.before)
             ));
         }
         if self.has_changed_message {
             said.push("They changed the commit message.".to_owned());
         }
         if !self.changed.is_empty() {
-            let named: Vec<&str> = self.changed.iter().take(NAMED_MAX).map(String::as_str).collect();
-            let more = match self.changed.len() - named.len() {
-                0 => String::new(),
-                more => format!(" and {more} more"),
-            };
             said.push(format!(
-                "Their changes in the tree are dropped: {}{more}.",
-                quote_names(&named)
+                "Their changes in the tree are dropped: {}.",
+                quote_names(self.changed.iter().map(String::as_str), NAMED_MAX)
             ));
         }
         said
     }
 }
 
-fn quote_names(names: &[&str]) -> String {
-    format!("`{}`", names.join("`, `"))
+fn quote_hooks(names: &[&str]) -> String {
+    quote_names(names.iter().copied(), names.len())
 }
 
 /// Path of a folder of hooks within the run; `None` if it is outside of the tree or hidden.
