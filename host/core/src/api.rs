@@ -202,7 +202,7 @@ pub struct Problem {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String)]
     pub hint: Option<String>,
-    /// The step of `hint`, for a client that says it in words of its own.
+    /// The step of `hint` as data. A client can show its own text for it in place of `hint`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object)]
     pub action: Option<Action>,

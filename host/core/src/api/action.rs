@@ -1,5 +1,5 @@
-//! What mends a problem, as data. Each face says it in its own words: the command line names a command, and the interface
-//! and other agents get a sentence.
+//! Steps that mend a problem, as data. The command line names a command for a step; programs that use the HTTP
+//! interface and other agents get a sentence.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,17 +40,17 @@ impl Action {
     /// The action for a program or for another agent.
     pub fn sentence(&self) -> String {
         match self {
-            Self::ListSessions => "the list of sessions names them",
+            Self::ListSessions => "look at the list of sessions",
             Self::EndSession => "wait for a session to end, or cancel one",
-            Self::UndoSession => "undo takes changes back",
-            Self::MakePreview => "a refactor or test-gen with `preview` makes one",
-            Self::ShowPreview => "its diff shows the proposed files",
-            Self::ApplyPart => "its diff shows what there is; `partial` puts it in place all the same",
+            Self::UndoSession => "undo the session to take its changes back",
+            Self::MakePreview => "start a refactor or test-gen with `preview`",
+            Self::ShowPreview => "look at the proposed files in the diff of the preview",
+            Self::ApplyPart => "look at the diff of the preview; `partial` applies it although it is incomplete",
             Self::ApplyOthers { .. } => {
                 "name the other files to apply only these, or take the changes over from the diff by hand"
             }
             Self::DiscardPreview { session_id } => return format!("discard `{session_id}` to drop what it proposes"),
-            Self::ListSkills => "the list of skills names them",
+            Self::ListSkills => "look at the list of skills",
             Self::LockSkills => "write the lock file anew; without the file nothing is locked",
             Self::ShowCalls { symbol } => {
                 return format!("it is a definition: ask for the calls of the symbol `{symbol}`");
