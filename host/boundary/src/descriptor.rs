@@ -99,18 +99,19 @@ pub struct FunctionMetadata {
     /// JSON Schema of the details of its answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// Sources of its answers. Only a skill of this program is believed.
+    /// Sources of its answers. The host ignores it for every skill that is not of this program.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "known_sources")]
     pub sources: Option<AnswerSources>,
 }
 
-/// How answers show the contents of files. Without such a fact, an answer may show each file that the skill has opened.
+/// How answers show the contents of files. If a skill states nothing, the host assumes that an answer shows each file
+/// that the skill opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AnswerSources {
-    /// Each content stands beside the path of its file.
+    /// Each answer shows the path of a file with its content.
     Named,
-    /// As `Named`, and every content is text of others, such as a log.
+    /// As `Named`, and other people may have written every content, such as a log.
     Foreign,
 }
 

@@ -8,7 +8,7 @@ use crate::Stop;
 use crate::bindings::tool::skill::types as wit;
 use tool_core::api::{ErrorKind, Problem};
 
-/// Kind of a failure. A code that the contract does not know stands for `Failed`.
+/// Kind of a failure. A code that the contract does not know becomes `Failed`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[allow(missing_docs, reason = "`wit/skill.wit` documents the codes")]

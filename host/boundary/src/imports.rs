@@ -44,7 +44,7 @@ impl StoreState {
         Ok(granted.ok_or_else(|| denied(self.denial(effect)))?)
     }
 
-    /// Fails if the call must end: its time is over, or too many programs ran for a run of its own.
+    /// Fails if the call must end: its time is over, or its program did not start because too many others ran.
     fn check_run(&self, context: &CallContext) -> wasmtime::Result<()> {
         self.call.check()?;
         if context.turn.is_turned_away() {

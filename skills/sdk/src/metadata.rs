@@ -59,8 +59,9 @@ pub struct ComponentMetadata {
 }
 
 impl FunctionMetadata {
-    /// Facts of a skill of the program itself, which the host believes of no other skill. `named`: each content of a file in
-    /// its answers stands beside the path. `foreign`: the same, and all contents are text of others.
+    /// Sources of the answers of a skill of the program itself; the host ignores them for other skills. `named`: each
+    /// answer shows the path of a file with its content. `foreign`: the same, and other people may have written every
+    /// content.
     #[doc(hidden)]
     pub fn with_sources(sources: &str) -> Self {
         Self {
