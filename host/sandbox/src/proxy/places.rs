@@ -119,7 +119,9 @@ fn decoded(text: &str) -> String {
     let mut plain = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let digits = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        // `from_str_radix` takes a sign, too.
+        let is_hex = |digits: &&str| bytes[at] == b'%' && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let digits = text.get(at + 1..at + 3).filter(is_hex);
         match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
             Some(byte) => {
                 plain.push(byte);
@@ -337,6 +339,7 @@ mod tests {
         Host: registry.example:443
         Proxy-Authorization: Basic YWRhOnBAc3M=
         ");
+        assert_eq!(decoded("p%2B%+f%"), "p+%+f%");
         assert_eq!(
             Upstream::of("proxy.example:3128").map(|upstream| upstream.port),
             Some(3128)
