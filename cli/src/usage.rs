@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind as UsageKind};
 use tool_core::api::{ErrorKind, Problem};
-use tool_core::text::nearest;
+use tool_core::text::nearest_name;
 
 use crate::args::CliArguments;
 use crate::error::{Error, USAGE};
@@ -134,7 +134,7 @@ fn meant(problem: &Problem) -> Option<String> {
     }
     let command = CliArguments::command();
     let known = command.get_subcommands().filter(|known| !known.is_hide_set());
-    let name = nearest(unknown, known.map(clap::Command::get_name))?;
+    let name = nearest_name(unknown, known.map(clap::Command::get_name))?;
     Some(format!("did you mean `{name}`?"))
 }
 

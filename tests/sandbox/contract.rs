@@ -107,7 +107,7 @@ fn a_receipt_says_what_a_call_cost() {
         .expect("it ran");
     assert_eq!(receipt.skill, "hostile");
     assert_eq!(
-        Effect::list(&receipt.grants),
+        Effect::join_names(&receipt.grants),
         "read-repository, read-git, http:granted.example.org, http:second.example.org, config, secret:token, store"
     );
     assert_eq!((receipt.bytes_in, receipt.bytes_out), (5, 9));

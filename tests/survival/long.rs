@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 
-use tool_core::api::{Operation, PolicyRequest, now};
+use tool_core::api::{Operation, PolicyRequest, current_time};
 use tool_journal::journal::{JournalEntry, JournalLine, Start, TurnBinding, Work, encode};
 
 use super::kibibytes;
@@ -42,7 +42,11 @@ fn leave_journal(home: &Home, root: &Path, megabytes: usize) {
     let entries = std::iter::once(start).chain(std::iter::repeat_n(thought, megabytes));
     let mut journal = File::create(folder.join("journal.jsonl")).expect("it can be made");
     for (entry, seq) in entries.zip(1..) {
-        let line = JournalLine { seq, at: now(), entry };
+        let line = JournalLine {
+            seq,
+            at: current_time(),
+            entry,
+        };
         journal.write_all(&encode(&line)).expect("there is room");
     }
 }

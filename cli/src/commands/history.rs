@@ -48,7 +48,7 @@ pub(super) async fn list(filter: &args::History, context: &Context) -> Result<Ex
     let rows = Rows {
         here: here.map(|root| root.to_string_lossy().into_owned()),
         columns: context.output.columns(),
-        now: tool_core::api::now(),
+        now: tool_core::api::current_time(),
     };
     for line in rows.lines(&history.sessions, &running) {
         context.output.line(&line)?;

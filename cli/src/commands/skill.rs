@@ -208,7 +208,7 @@ fn row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
         Some(Some(name)) => format!("  signed by {name}"),
         Some(None) => format!("  signed by {UNKNOWN_SIGNER}"),
     };
-    let effects = Effect::list(&skill.effects);
+    let effects = Effect::join_names(&skill.effects);
     let digest = skill.digest.get(..12).unwrap_or(&skill.digest);
     let (name, version, origin) = (&skill.name, &skill.version, &skill.origin);
     if narrow {
@@ -234,7 +234,7 @@ fn function_rows(skill: &SkillEntry) -> Vec<String> {
         [only] if only.name == skill.name => Vec::new(),
         functions => functions
             .iter()
-            .map(|function| format!("  {}  {}", function.name, Effect::list(&function.effects)))
+            .map(|function| format!("  {}  {}", function.name, Effect::join_names(&function.effects)))
             .collect(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use tool_core::text::reveal;
+use tool_core::text::reveal_invisible;
 
 use super::{Output, write_out};
 use crate::error::Error;
@@ -42,8 +42,8 @@ fn shown(diff: &str, coloured: bool) -> String {
             _ => in_header,
         };
         match colour(body, in_header).filter(|_| coloured) {
-            Some(colour) => text.push_str(&format!("\x1b[{colour}m{}\x1b[0m{end}", reveal(body))),
-            None => text.extend([&reveal(body), end]),
+            Some(colour) => text.push_str(&format!("\x1b[{colour}m{}\x1b[0m{end}", reveal_invisible(body))),
+            None => text.extend([&reveal_invisible(body), end]),
         }
     }
     text

@@ -8,7 +8,7 @@ use crate::Failure;
 use crate::bindings::tool::skill::answer as wit;
 use crate::budget::{CallBudget, Stop, mebibytes};
 use tool_core::api::{Citation, ErrorKind, Media};
-use tool_core::text::{beginning, clean, clean_line};
+use tool_core::text::{clean_line, clean_text, truncate_text};
 use tool_repository::normalise;
 
 /// Citations of one call. A reader follows a few of them.
@@ -72,7 +72,7 @@ impl AnswerParts {
                 "an answer has at most {MEDIA_MAX} images and diagrams, and {kibibytes} KiB of them"
             )));
         }
-        let alternative = clean(&media.alternative).trim().to_owned();
+        let alternative = clean_text(&media.alternative).trim().to_owned();
         if alternative.is_empty() || alternative.len() > ALTERNATIVE_BYTES_MAX {
             return Err(Failure::invalid_arguments(format!(
                 "an image or a diagram needs an alternative text of at most {ALTERNATIVE_BYTES_MAX} bytes"
@@ -139,7 +139,7 @@ pub(crate) fn progress(
         Some(total) => format!("{done} of {total}"),
         None => done.to_string(),
     };
-    let message = beginning(message, LIVE_LINE_BYTES_MAX);
+    let message = truncate_text(message, LIVE_LINE_BYTES_MAX);
     match message.trim() {
         "" => tell(call, context, &counted),
         message => tell(call, context, &format!("{counted}: {message}")),
@@ -149,7 +149,7 @@ pub(crate) fn progress(
 /// Shows a line to a person while the call runs.
 fn tell(call: &CallBudget, context: Option<&CallContext>, line: &str) {
     if let Some(context) = context.filter(|_| call.take_live_line()) {
-        (context.progress)(&clean_line(beginning(line, LIVE_LINE_BYTES_MAX)));
+        (context.progress)(&clean_line(truncate_text(line, LIVE_LINE_BYTES_MAX)));
     }
 }
 
@@ -163,13 +163,13 @@ fn encode(media_type: &str, content: Vec<u8>) -> Result<String, Failure> {
         "image/webp" => content.starts_with(b"RIFF") && content.get(8..12) == Some(b"WEBP"),
         Media::MERMAID => {
             return String::from_utf8(content)
-                .map(|text| clean(&text).into_owned())
+                .map(|text| clean_text(&text).into_owned())
                 .map_err(|_| Failure::invalid_arguments("the source of a diagram is not UTF-8"));
         }
         _ => {
             let message = format!(
                 "`{}` is not a media type of answers; they are image/png, image/jpeg, image/gif, image/webp and {}",
-                clean_line(beginning(media_type, 100)),
+                clean_line(truncate_text(media_type, 100)),
                 Media::MERMAID
             );
             return Err(Failure::invalid_arguments(message));

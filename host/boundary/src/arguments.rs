@@ -17,8 +17,8 @@ use serde_json::{Map, Value};
 use super::budget::mebibytes;
 use super::{CallError, RawArguments};
 use tool_core::api::ErrorKind;
-use tool_core::text::nearest;
-use tool_core::text::{beginning, clean};
+use tool_core::text::nearest_name;
+use tool_core::text::{clean_text, truncate_text};
 
 /// Size of one compiled pattern of a schema. Those of names and versions take a few kilobytes.
 const SCHEMA_PATTERN_BYTES_MAX: usize = 256 * 1024;
@@ -205,11 +205,11 @@ fn meant(error: &ValidationError<'_>, schema: &Value) -> Option<String> {
             // Schema path of the keyword, with references followed.
             let (holder, _) = error.schema_path().as_str().rsplit_once('/')?;
             let fields = schema.pointer(holder)?.get("properties")?.as_object()?;
-            nearest(unexpected.first()?, fields.keys().map(String::as_str)).map(str::to_owned)
+            nearest_name(unexpected.first()?, fields.keys().map(String::as_str)).map(str::to_owned)
         }
         (ValidationErrorKind::Enum { options }, Value::String(given)) => {
             let options = options.as_array()?.iter().filter_map(Value::as_str);
-            nearest(given, options).map(str::to_owned)
+            nearest_name(given, options).map(str::to_owned)
         }
         _ => None,
     }
@@ -308,8 +308,8 @@ fn described(value: &Value) -> String {
 }
 
 fn shown(text: &str) -> String {
-    let cleaned = clean(text);
-    let cut = beginning(&cleaned, SHOWN_BYTES_MAX);
+    let cleaned = clean_text(text);
+    let cut = truncate_text(&cleaned, SHOWN_BYTES_MAX);
     let dots = if cut.len() < cleaned.len() { "…" } else { "" };
     format!("{cut}{dots}")
 }

@@ -20,7 +20,7 @@ use crate::transport::TransportError;
 use crate::{CallError, Crowd, Limits};
 use tool_core::api::{Effect, ErrorKind, HostName, RequestRecord, TestRun, TestStatus};
 use tool_core::digest::sha256_hex;
-use tool_core::text::{beginning, clean};
+use tool_core::text::{clean_text, truncate_text};
 use tool_repository::attributes::GeneratedFiles;
 use tool_repository::bulk::Names;
 use tool_repository::foreign;
@@ -704,7 +704,7 @@ pub(crate) fn denied(skill: &str, effect: Effect, hint: String) -> CallError {
 /// Describes a trap: the guest's last output, and how it ended.
 fn reason(words: &str, stderr: &str) -> String {
     let words = words.trim_start_matches("wasm trap: ");
-    let cleaned = clean(stderr);
+    let cleaned = clean_text(stderr);
     // A guest cannot have environment variables, so advice to set them is dropped.
     let said: Vec<&str> = cleaned
         .lines()
@@ -712,9 +712,13 @@ fn reason(words: &str, stderr: &str) -> String {
         .filter(|line| !line.is_empty() && !line.starts_with("note: "))
         .collect();
     if said.is_empty() {
-        beginning(words, 500).to_owned()
+        truncate_text(words, 500).to_owned()
     } else {
-        format!("{} ({})", beginning(&said.join(" "), 1_000), beginning(words, 200))
+        format!(
+            "{} ({})",
+            truncate_text(&said.join(" "), 1_000),
+            truncate_text(words, 200)
+        )
     }
 }
 

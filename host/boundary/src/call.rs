@@ -31,7 +31,7 @@ use crate::limits;
 use crate::taint::FOREIGN_PLACES_MAX;
 use tool_core::api::{Effect, ErrorKind, Receipt};
 use tool_core::digest::sha256_hex;
-use tool_core::text::{beginning, clean, clean_line};
+use tool_core::text::{clean_line, clean_text, truncate_text};
 use tool_repository::{Likeness, fold, normalise};
 use tool_sandbox::scratch::{self, ScratchFolder};
 
@@ -174,7 +174,7 @@ impl PreparedCall<'_> {
 
     /// True if the part of an answer that reaches the model holds the whole content of a file.
     fn is_in(&self, call: &CallBudget, text: &str, path: &str, sha256: &str) -> bool {
-        let told = beginning(text, limits::TOOL_RESULT_BYTES_MAX);
+        let told = truncate_text(text, limits::TOOL_RESULT_BYTES_MAX);
         let Ok(content) = self
             .context
             .repository
@@ -185,7 +185,7 @@ impl PreparedCall<'_> {
         let is_same = sha256_hex(&content) == sha256;
         let redactor = &self.context.conversation.redactor;
         let shown = redactor.searchable(&content, call.may_write()).unwrap_or(content);
-        is_same && std::str::from_utf8(&shown).is_ok_and(|content| told.contains(&*clean(content)))
+        is_same && std::str::from_utf8(&shown).is_ok_and(|content| told.contains(&*clean_text(content)))
     }
 
     /// Places outside the user's own files whose text may be in the result. The programs that the call ran and the
@@ -398,7 +398,7 @@ impl PreparedCall<'_> {
 
     fn failure(&self, failure: impl Into<Failure>) -> CallError {
         let failure = failure.into();
-        let text = |text: &str| clean(beginning(text, MESSAGE_BYTES_MAX)).into_owned();
+        let text = |text: &str| clean_text(truncate_text(text, MESSAGE_BYTES_MAX)).into_owned();
         let mut message = text(&failure.message);
         // Only the host may say what the user answered.
         if message.starts_with(DISAGREED) && !self.context.approver.has_refused() {
@@ -439,7 +439,7 @@ impl PreparedCall<'_> {
         // A cursor that had to be cleaned would come back changed, and the schema could refuse it.
         let cursor = outcome.cursor.filter(|cursor| self.takes_cursor && is_plain(cursor));
         Ok(wit::Outcome {
-            text: clean(&outcome.text).into_owned(),
+            text: clean_text(&outcome.text).into_owned(),
             truncated: outcome.truncated || cursor_bytes > 0,
             cursor,
             deletions: outcome.deletions,
@@ -586,7 +586,7 @@ fn with_pieces(mut outcome: wit::Outcome, mut left: Leftovers) -> (wit::Outcome,
 
 /// True for a cursor of one line that cleaning does not change.
 fn is_plain(cursor: &str) -> bool {
-    !cursor.contains(['\n', '\t']) && clean(cursor) == cursor
+    !cursor.contains(['\n', '\t']) && clean_text(cursor) == cursor
 }
 
 /// Takes the next part that no thread works on.
@@ -622,7 +622,7 @@ fn paths_in(arguments: &Value, paths: &mut Vec<String>) {
 fn is_shown_as_it_is(path: &str) -> bool {
     path.chars()
         .all(|character| !character.is_control() && !matches!(character, '"' | '\\'))
-        && clean(path) == path
+        && clean_text(path) == path
 }
 
 /// True if a call may run in parts: one that causes no effect but reading. Two proposals could contradict each other,

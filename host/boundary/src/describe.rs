@@ -15,7 +15,7 @@ use super::engine::{NativeComponent, Runtime};
 use super::loaded::Linked;
 use super::{CallError, Limits, arguments};
 use tool_core::api::Effect;
-use tool_core::text::{beginning, clean, clean_line};
+use tool_core::text::{clean_line, clean_text, truncate_text};
 
 /// Bytes of a descriptor's texts (description and schema), each. Both are sent to the model with every request.
 const DESCRIPTOR_TEXT_BYTES_MAX: usize = 64 * 1024;
@@ -79,7 +79,7 @@ fn parse_descriptor(described: wit::Descriptor) -> Result<Descriptor, String> {
     Ok(Descriptor {
         name: described.name,
         version: described.version,
-        description: clean(&described.description).into_owned(),
+        description: clean_text(&described.description).into_owned(),
         functions,
         metadata,
     })
@@ -103,7 +103,7 @@ fn parse_function(described: wit::Function) -> Result<FunctionDescriptor, String
         }
         Ok(FunctionDescriptor {
             name: name.clone(),
-            description: clean(&described.description).into_owned(),
+            description: clean_text(&described.description).into_owned(),
             parameters,
             effects: parse_effects(&described.effects)?,
             metadata,
@@ -116,7 +116,7 @@ fn parse_effects(names: &[String]) -> Result<Vec<Effect>, String> {
     let parsed = names.iter().map(|name| name.parse().map_err(|_| name.as_str()));
     let mut effects = parsed.collect::<Result<Vec<Effect>, &str>>().map_err(|unknown| {
         let known = Effect::FORMS;
-        let unknown = clean(unknown);
+        let unknown = clean_text(unknown);
         format!("it declares the effect `{unknown}`, which this host does not know; the effects are {known}")
     })?;
     effects.sort_unstable();
@@ -132,7 +132,7 @@ fn parse_metadata<T: DeserializeOwned + Default>(what: &str, json: Option<&str>)
     if !value.is_object() {
         return Err(format!("{what} is not a JSON object"));
     }
-    rewrite_texts(&mut value, &|text| clean(text).into_owned());
+    rewrite_texts(&mut value, &|text| clean_text(text).into_owned());
     serde_json::from_value(value).map_err(|error| format!("{what} does not fit its schema: {error}"))
 }
 
@@ -151,7 +151,7 @@ fn check_name(name: &str) -> Result<(), String> {
     Err(format!(
         "`{}` is not a name of a skill: it begins with a lower-case letter, goes on with lower-case letters, digits and \
          `_`, and has at most 64 of them",
-        clean_line(beginning(name, 100))
+        clean_line(truncate_text(name, 100))
     ))
 }
 
@@ -163,7 +163,7 @@ fn check_version(version: &str) -> Result<(), String> {
     if is_plain && core.split('.').count() == 3 && core.split('.').all(is_number) {
         return Ok(());
     }
-    let shown = clean_line(beginning(version, 100));
+    let shown = clean_line(truncate_text(version, 100));
     Err(format!(
         "its version `{shown}` is not a semantic version such as `1.2.0`"
     ))

@@ -4,7 +4,7 @@
 //! them and decides nothing by them. The session removes keys from them as it does from the text.
 
 use serde_json::{Map, Value};
-use tool_core::text::clean;
+use tool_core::text::clean_text;
 
 /// Bytes of the details of one answer: as many as of its text. The longest details of a built-in skill list 5000 files.
 pub(super) const DETAILS_BYTES_MAX: usize = 1024 * 1024;
@@ -32,7 +32,7 @@ pub(super) fn parse_details(json: &str) -> Result<Value, DetailsError> {
     if count_levels(&details) > DETAILS_LEVELS_MAX {
         return Err(DetailsError::NotAnObject);
     }
-    rewrite_texts(&mut details, &|text| clean(text).into_owned());
+    rewrite_texts(&mut details, &|text| clean_text(text).into_owned());
     Ok(details)
 }
 

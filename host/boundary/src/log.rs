@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use crate::budget::CallBudget;
-use tool_core::text::{beginning, clean};
+use tool_core::text::{clean_text, truncate_text};
 
 /// Bytes of the longest message.
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 
 /// Logs a message within the limit of the call; counts it as dropped above the limit.
 pub(crate) fn record(call: &CallBudget, level: &str, message: &str) {
-    let message = beginning(message.trim_end_matches('\n'), MESSAGE_BYTES_MAX);
+    let message = truncate_text(message.trim_end_matches('\n'), MESSAGE_BYTES_MAX);
     if message.is_empty() {
         return;
     }
@@ -19,7 +19,7 @@ pub(crate) fn record(call: &CallBudget, level: &str, message: &str) {
         call.log_dropped.fetch_add(1, Ordering::Relaxed);
         return;
     }
-    let (skill, message) = (call.skill.as_str(), clean(message));
+    let (skill, message) = (call.skill.as_str(), clean_text(message));
     call.keep_message(match level {
         "error" | "warn" => format!("{level}: {message}"),
         _ => message.clone().into_owned(),

@@ -294,7 +294,7 @@ impl Policy {
         } else {
             let how = match self.place_of_grants {
                 GrantPlace::Configuration => format!("`allow = [\"{grant}\"]` below `[policy]` in config.toml"),
-                _ => self.grant_text(&PolicyRequest::allowing(&grant)),
+                _ => self.grant_text(&PolicyRequest::allowing_effect(&grant)),
             };
             format!("the user can grant it{again} with {how}")
         }
@@ -451,7 +451,7 @@ mod tests {
         };
         let install = PolicyRequest {
             unsandboxed: true,
-            ..PolicyRequest::allowing("install")
+            ..PolicyRequest::allowing_effect("install")
         };
         let path = PolicyRequest::allowing_path("-a \"b\".py");
         let told = |place| {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tool_core::api::Effect;
-use tool_core::text::{reveal, reveal_line};
+use tool_core::text::{reveal_invisible, reveal_line};
 
 /// A question to the user. [`Question::new`] makes every question, so that no text of one is invisible.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ impl Question {
         Self {
             effect,
             title: reveal_line(title),
-            detail: reveal(detail).into_owned(),
+            detail: reveal_invisible(detail).into_owned(),
             call_id: None,
             may_last: false,
         }

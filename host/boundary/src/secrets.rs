@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 
 use tool_core::api::{HostName, SecretName};
-use tool_core::digest::hexadecimal;
+use tool_core::digest::to_hexadecimal;
 use tool_core::text::percent_encode;
 
 use crate::transport::{HeaderFields, InboundResponse};
@@ -119,7 +119,7 @@ impl SecretMask {
 /// each of the three offsets that it can have within a group of bytes.
 fn encodings(value: &str) -> Vec<String> {
     let in_json = serde_json::Value::from(value).to_string();
-    let hexadecimal = hexadecimal(value.as_bytes());
+    let hexadecimal = to_hexadecimal(value.as_bytes());
     let mut encodings = vec![
         value.to_owned(),
         percent_encode(value, "-_.~"),

@@ -4,7 +4,7 @@
 use super::layer::{Layer, Sourced};
 use super::line_and_column;
 use tool_core::api::{ErrorKind, Problem};
-use tool_core::text::nearest;
+use tool_core::text::nearest_name;
 
 /// Returns the position of a value of a table, as `line 3, column 7`: of an item of a list, or else of the value of the
 /// key. `None` if it cannot be found.
@@ -34,7 +34,7 @@ pub(super) fn check_log_level(level: &Sourced<String>, text: &str) -> Result<(),
         ),
     };
     let mut hint = format!("levels are {}", LEVELS.join(", "));
-    if let Some(near) = nearest(&level.value.to_ascii_uppercase(), LEVELS) {
+    if let Some(near) = nearest_name(&level.value.to_ascii_uppercase(), LEVELS) {
         hint = format!("did you mean `{near}`? {hint}");
     }
     if let Some(place) = place {

@@ -4,7 +4,7 @@
 //! the crate decides which value counts.
 
 use tool_core::api::ProviderName;
-use tool_core::text::{nearest, percent_encode};
+use tool_core::text::{nearest_name, percent_encode};
 
 use super::Api;
 
@@ -341,7 +341,7 @@ impl Preset {
 /// The nearest preset name, else all names.
 pub fn suggest(name: &str) -> String {
     let names = PRESETS.map(|preset| preset.name);
-    match nearest(name, names) {
+    match nearest_name(name, names) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("known vendors: {}", names.join(", ")),
     }

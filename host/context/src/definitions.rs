@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::bases::{ClassPlace, files_defining, search_bases};
 use crate::target::SymbolPlace;
 use crate::{ContextError, Indexes, ProfileLookup, SelectionTree, read_tree};
-use tool_core::text::nearest;
+use tool_core::text::nearest_name;
 use tool_repository::Repository;
 use tool_repository::file_role::{self, Role};
 
@@ -228,7 +228,7 @@ fn find_path_alike<'t>(tree: &'t SelectionTree<'_>, typed: &str) -> Option<&'t s
         .clone()
         .find(|path| lower(file_role::file_name(path)) == lower(file) || lower(file_role::stem(path)) == lower(file))
         .or_else(|| {
-            let near = nearest(file, names.clone().map(file_role::file_name))?;
+            let near = nearest_name(file, names.clone().map(file_role::file_name))?;
             names.clone().find(|path| file_role::file_name(path) == near)
         })
 }
@@ -252,7 +252,7 @@ fn find_definition_alike(tree: &SelectionTree<'_>, member: &str) -> Option<Strin
         .iter()
         .find(|(name, _)| lower(name) == lower(member))
         .or_else(|| {
-            let near = nearest(member, defined.iter().map(|(name, _)| name.as_str()))?;
+            let near = nearest_name(member, defined.iter().map(|(name, _)| name.as_str()))?;
             defined.iter().find(|(name, _)| name == near)
         })
         .map(|(name, place)| format!("`{name}` ({place})"))

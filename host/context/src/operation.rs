@@ -19,7 +19,7 @@ use crate::target::SymbolPlace;
 use crate::{Packet, Target};
 use tool_core::api::{ErrorKind, Operation, Problem};
 use tool_core::limits::FILE_READ_BYTES_MAX;
-use tool_core::text::{nearest, visible_name};
+use tool_core::text::{nearest_name, visible_name};
 use tool_repository::{EntryKind, OpenError, Repository, file_role};
 
 pub use prompts::{correction, system_prompt};
@@ -284,7 +284,7 @@ fn nearest_sibling(root: &Path, missing: &str) -> Option<String> {
     let names: Vec<String> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
-    let near = nearest(file_role::file_name(missing), names.iter().map(String::as_str))?;
+    let near = nearest_name(file_role::file_name(missing), names.iter().map(String::as_str))?;
     Some(visible_name(
         &root.join(folder).join(near).strip_prefix(root).ok()?.to_string_lossy(),
     ))

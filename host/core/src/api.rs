@@ -11,13 +11,13 @@ mod action;
 mod calls;
 mod changes;
 mod clock;
+mod deserialize;
 mod dollars;
 mod effect;
 mod error_kind;
 mod event;
 mod graph;
 mod provider_name;
-mod read;
 mod run_purpose;
 mod schema;
 
@@ -26,8 +26,8 @@ pub use calls::{CallEdge, CallGraph, CallGraphRequest, CallNode, CallRole};
 pub use changes::{
     ApplyRequest, ApplyResult, BACK, ChangeKind, ChangedFile, DiscardResult, LeftFile, SessionDiff, UndoResult,
 };
+pub use clock::current_time;
 pub use clock::make_wrong;
-pub use clock::now;
 pub use dollars::Dollars;
 pub use effect::{ArgumentError, Effect, Grant, HostName, SecretName};
 pub use error_kind::{BACKEND, ErrorKind, FAILED, ForeignCode, USAGE};
@@ -339,7 +339,7 @@ pub struct ExecuteRequest {
     #[schema(value_type = Vec<effect::AskedEffect>)]
     pub ask: Vec<String>,
     /// Effects to allow or to deny beyond the operation's defaults. Without the token a request can only narrow.
-    #[serde(default, deserialize_with = "read::object")]
+    #[serde(default, deserialize_with = "deserialize::read_object")]
     pub policy: PolicyRequest,
     /// The starter's environment, kept in memory for this session only. Taken from the holder of the token alone.
     #[serde(default)]
@@ -351,14 +351,14 @@ pub struct ExecuteRequest {
     /// Files that must be in the selection, and files that must not.
     #[serde(
         default,
-        deserialize_with = "read::object",
+        deserialize_with = "deserialize::read_object",
         skip_serializing_if = "SelectionRequest::is_unset"
     )]
     pub selection: SelectionRequest,
     /// Limits of the session; each limit that is absent has its default.
     #[serde(
         default,
-        deserialize_with = "read::object",
+        deserialize_with = "deserialize::read_object",
         skip_serializing_if = "BudgetRequest::is_unset"
     )]
     pub budget: BudgetRequest,
@@ -410,7 +410,7 @@ pub struct TurnRequest {
     pub ask: Vec<String>,
     /// Effects to allow or to deny beyond the operation's defaults. What earlier turns denied stays denied unless it is
     /// allowed here; what they allowed is not allowed any more. Without the token a request can only narrow.
-    #[serde(default, deserialize_with = "read::object")]
+    #[serde(default, deserialize_with = "deserialize::read_object")]
     pub policy: PolicyRequest,
     /// The starter's environment, kept in memory for this turn only. Taken from the holder of the token alone.
     #[serde(default)]
@@ -422,14 +422,14 @@ pub struct TurnRequest {
     /// Files that must be in the selection, and files that must not.
     #[serde(
         default,
-        deserialize_with = "read::object",
+        deserialize_with = "deserialize::read_object",
         skip_serializing_if = "SelectionRequest::is_unset"
     )]
     pub selection: SelectionRequest,
     /// Limits of the turn; each limit that is absent has its default.
     #[serde(
         default,
-        deserialize_with = "read::object",
+        deserialize_with = "deserialize::read_object",
         skip_serializing_if = "BudgetRequest::is_unset"
     )]
     pub budget: BudgetRequest,
@@ -518,7 +518,7 @@ pub struct ContextRequest {
     /// Files that must be in the selection, and files that must not.
     #[serde(
         default,
-        deserialize_with = "read::object",
+        deserialize_with = "deserialize::read_object",
         skip_serializing_if = "SelectionRequest::is_unset"
     )]
     pub selection: SelectionRequest,
@@ -551,11 +551,19 @@ pub struct ContextResult {
 #[serde(deny_unknown_fields)]
 pub struct BudgetRequest {
     /// Requests to the model that may ask for tools.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "deserialize::read_whole_number"
+    )]
     #[schema(minimum = 1, maximum = 4294967295_u32)]
     pub max_steps: Option<u32>,
     /// Input and output tokens of all requests together.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "deserialize::read_whole_number"
+    )]
     #[schema(minimum = 1, maximum = 1_000_000_000)]
     pub max_tokens: Option<u64>,
     /// Cost of all requests together, in US dollars. No request is sent that could exceed it.
@@ -563,7 +571,11 @@ pub struct BudgetRequest {
     #[schema(value_type = Option<f64>, minimum = 0.000001, maximum = 1_000_000.0)]
     pub max_cost: Option<Dollars>,
     /// Wall time of the whole session in seconds, tools included.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "read::whole")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "deserialize::read_whole_number"
+    )]
     #[schema(minimum = 1, maximum = 86400)]
     pub timeout_seconds: Option<u64>,
 }
@@ -622,7 +634,7 @@ pub struct PolicyRequest {
 
 impl PolicyRequest {
     /// Allows only this effect.
-    pub fn allowing(effect: &str) -> Self {
+    pub fn allowing_effect(effect: &str) -> Self {
         Self {
             allow: vec![effect.to_owned()],
             ..Self::default()
@@ -1037,7 +1049,7 @@ pub struct SkillCallRequest {
     #[schema(default = false)]
     pub interactive: bool,
     /// Effects to allow or to deny.
-    #[serde(default, deserialize_with = "read::object")]
+    #[serde(default, deserialize_with = "deserialize::read_object")]
     pub policy: PolicyRequest,
     /// The starter's environment. Taken from the holder of the token alone.
     #[serde(default)]
@@ -1055,7 +1067,7 @@ pub struct ConnectRequest {
     /// Absolute path to the repository root.
     pub repo_path: String,
     /// Effects to allow or to deny.
-    #[serde(default, deserialize_with = "read::object")]
+    #[serde(default, deserialize_with = "deserialize::read_object")]
     pub policy: PolicyRequest,
     /// The starter's environment. Taken from the holder of the token alone.
     #[serde(default)]

@@ -23,7 +23,7 @@ impl Team {
     /// Anything else is refused.
     pub fn parse(members: &[String]) -> Result<Self, Problem> {
         let parse = |member: &String| {
-            let wanted = fold(member.strip_prefix('*').unwrap_or(member));
+            let wanted = fold_email(member.strip_prefix('*').unwrap_or(member));
             let is_domain = member.starts_with("*@");
             match wanted.split_once('@') {
                 Some((name, domain))
@@ -48,16 +48,16 @@ impl Team {
     /// True if the author with the address `email` is the user or a member of the team. `own` are the user's addresses
     /// from git's configuration (`user.email`). Case is ignored, and an empty address never matches.
     pub fn includes(&self, email: &str, own: &[String]) -> bool {
-        let email = fold(email);
+        let email = fold_email(email);
         let Some(at) = email.rfind('@').filter(|&at| at > 0) else {
-            return !email.is_empty() && own.iter().any(|own| fold(own) == email);
+            return !email.is_empty() && own.iter().any(|own| fold_email(own) == email);
         };
         let is_member = |member: &String| *member == email || *member == email[at..];
-        own.iter().any(|own| fold(own) == email) || self.members.iter().any(is_member)
+        own.iter().any(|own| fold_email(own) == email) || self.members.iter().any(is_member)
     }
 }
 
-fn fold(email: &str) -> String {
+fn fold_email(email: &str) -> String {
     email.trim().to_lowercase()
 }
 

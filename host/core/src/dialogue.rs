@@ -1,13 +1,13 @@
 //! The conversation with a model as data: what goes to a provider, and what a journal keeps.
 
-mod mark;
+mod label_mark;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::api::{Dollars, is_zero};
 
-pub use mark::LabelMark;
+pub use label_mark::LabelMark;
 
 /// One message of the conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -122,7 +122,7 @@ impl Usage {
 
 impl Message {
     /// A message of the model with text and no tool calls.
-    pub fn said(text: impl Into<String>) -> Self {
+    pub fn from_model(text: impl Into<String>) -> Self {
         Self::Assistant {
             text: text.into(),
             tool_calls: Vec::new(),

@@ -2,7 +2,7 @@
 //! them where a model writes the placeholders back.
 //!
 //! `rules.toml` describes keys. A [`Redactor`] is the memory of one session: it gives the same key the same placeholder
-//! everywhere, and only it knows the key of a placeholder. [`mask`] is for texts that are not written back. The crate
+//! everywhere, and only it knows the key of a placeholder. [`mask_keys`] is for texts that are not written back. The crate
 //! `repository` hides files that their name or first bytes mark as keys.
 
 mod assignment;
@@ -34,38 +34,38 @@ const REDACTION_KEY_LINES_MAX: usize = 256;
 pub const START: &str = "[redacted:";
 
 /// Replaces every string that looks like a key by a placeholder that names its rule and cannot be undone.
-pub fn mask(text: &str) -> Cow<'_, str> {
-    let found = rules::find(text, rules::Enabled::all());
-    replaced(
+pub fn mask_keys(text: &str) -> Cow<'_, str> {
+    let found = rules::find_keys(text, rules::EnabledRules::all());
+    replace_places(
         text,
         found
             .iter()
-            .map(|found| (found.range.clone(), placeholder(found.rule, None))),
+            .map(|found| (found.range.clone(), write_placeholder(found.rule, None))),
     )
 }
 
 /// True where a text of settings holds a secret: what a rule finds, or a password of words.
 pub fn holds_secret(settings: &str) -> bool {
-    assignment::assigns_secret(settings) || !rules::find(settings, rules::Enabled::all()).is_empty()
+    assignment::assigns_secret(settings) || !rules::find_keys(settings, rules::EnabledRules::all()).is_empty()
 }
 
-/// Like [`mask`], and replaces these known keys too, whatever they look like.
+/// Like [`mask_keys`], and replaces these known keys too, whatever they look like.
 pub fn mask_known<'t>(text: &'t str, keys: &BTreeSet<String>) -> Cow<'t, str> {
-    let Some(known) = session::literals(keys) else {
-        return mask(text);
+    let Some(known) = session::build_literals(keys) else {
+        return mask_keys(text);
     };
     let places = known
         .find_iter(text)
-        .map(|hit| (hit.range(), placeholder(session::own_rule(), None)));
-    match replaced(text, places) {
-        Cow::Borrowed(text) => mask(text),
-        Cow::Owned(text) => Cow::Owned(mask(&text).into_owned()),
+        .map(|hit| (hit.range(), write_placeholder(session::own_rule(), None)));
+    match replace_places(text, places) {
+        Cow::Borrowed(text) => mask_keys(text),
+        Cow::Owned(text) => Cow::Owned(mask_keys(&text).into_owned()),
     }
 }
 
 /// `[redacted:github-token:3]`; without a number where it stands for no key that could be put back.
-fn placeholder(rule: usize, number: Option<usize>) -> String {
-    let name = rules::name(rule);
+fn write_placeholder(rule: usize, number: Option<usize>) -> String {
+    let name = rules::rule_name(rule);
     match number {
         // People count from one.
         Some(number) => format!("{START}{name}:{}]", number + 1),
@@ -74,7 +74,7 @@ fn placeholder(rule: usize, number: Option<usize>) -> String {
 }
 
 /// The text with other words in these places, which are in order and apart.
-fn replaced(text: &str, places: impl Iterator<Item = (std::ops::Range<usize>, String)>) -> Cow<'_, str> {
+fn replace_places(text: &str, places: impl Iterator<Item = (std::ops::Range<usize>, String)>) -> Cow<'_, str> {
     let mut out = String::new();
     let mut at = 0;
     for (place, word) in places {

@@ -7,14 +7,14 @@ mod utf16;
 use std::borrow::Cow;
 
 pub use invisible::{
-    is_ignorable, is_invisible, is_reordering, is_visible, reveal, reveal_bytes, reveal_line, reveal_marks,
+    is_ignorable, is_invisible, is_reordering, is_visible, reveal_bytes, reveal_invisible, reveal_line, reveal_marks,
     without_invisible,
 };
 pub use utf16::decode_utf16;
 
 /// Removes terminal escape sequences, control characters other than tab and newline, and marks that change the
 /// direction of writing. Borrows where there is nothing to remove, which is nearly always.
-pub fn clean(text: &str) -> Cow<'_, str> {
+pub fn clean_text(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_unwanted) {
         return Cow::Borrowed(text);
     }
@@ -31,9 +31,9 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
-/// Like [`clean`], on one line: for a name within a sentence.
+/// Like [`clean_text`], on one line: for a name within a sentence.
 pub fn clean_line(text: &str) -> String {
-    clean(text).replace(['\n', '\t'], " ")
+    clean_text(text).replace(['\n', '\t'], " ")
 }
 
 /// Estimates the tokens of `bytes` bytes of text: a quarter of them. Good enough to raise an alarm, not to bill.
@@ -56,7 +56,7 @@ impl TokenRate {
     pub const CODE: Self = Self { tokens: 5, bytes: 14 };
 
     /// The rate of a text with counted tokens; that of prose for an empty text.
-    pub fn measured(tokens: u64, bytes: usize) -> Self {
+    pub fn from_counts(tokens: u64, bytes: usize) -> Self {
         match bytes as u64 {
             0 => Self::PROSE,
             bytes => Self { tokens, bytes },
@@ -151,7 +151,7 @@ fn skip_string(rest: &mut Characters<'_>) {
 }
 
 /// The beginning of a text: at most `bytes_max` bytes, cut at the boundary of a character.
-pub fn beginning(text: &str, bytes_max: usize) -> &str {
+pub fn truncate_text(text: &str, bytes_max: usize) -> &str {
     &text[..text.floor_char_boundary(bytes_max)]
 }
 
@@ -183,7 +183,7 @@ pub fn percent_decode(text: &str) -> Option<String> {
 }
 
 /// The known name that is most similar to an unknown one, if it is similar enough.
-pub fn nearest<'k>(unknown: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+pub fn nearest_name<'k>(unknown: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     known
         .into_iter()
         .map(|known| (strsim::damerau_levenshtein(unknown, known), known))
@@ -200,7 +200,7 @@ pub fn nearest_key(message: &str) -> Option<&str> {
     }
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = quoted.next()?;
-    nearest(unknown, quoted)
+    nearest_name(unknown, quoted)
 }
 
 #[cfg(test)]
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn ordinary_text_is_borrowed() {
         assert!(matches!(
-            clean("fn main() {\n\tprintln!(\"ä\");\n}\n"),
+            clean_text("fn main() {\n\tprintln!(\"ä\");\n}\n"),
             Cow::Borrowed(_)
         ));
     }
@@ -244,7 +244,7 @@ mod tests {
             ("if \u{202e}} \u{2066}x\u{2069}", "if } x"),
         ];
         for (dirty, expected) in cases {
-            assert_eq!(clean(dirty), expected, "{dirty:?}");
+            assert_eq!(clean_text(dirty), expected, "{dirty:?}");
         }
     }
 
@@ -253,9 +253,9 @@ mod tests {
         fn nothing_unwanted_survives_and_cleaning_twice_is_cleaning_once(
             text in "\\PC*|[\\x00-\\x7f\\x{9b}\\x{202e}]*",
         ) {
-            let once = clean(&text).into_owned();
+            let once = clean_text(&text).into_owned();
             prop_assert!(!once.chars().any(is_unwanted));
-            prop_assert_eq!(clean(&once), once.as_str());
+            prop_assert_eq!(clean_text(&once), once.as_str());
         }
     }
 }

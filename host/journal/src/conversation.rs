@@ -294,7 +294,7 @@ impl PastConversation {
         ) {
             let said = rest.said.trim();
             self.messages
-                .push(Message::said(if said.is_empty() { UNANSWERED } else { said }));
+                .push(Message::from_model(if said.is_empty() { UNANSWERED } else { said }));
         }
     }
 

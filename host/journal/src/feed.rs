@@ -135,7 +135,7 @@ impl Recorder {
     /// The folder or the file cannot be made.
     pub fn create(folder: SessionFolder, start: Start) -> io::Result<Arc<Self>> {
         let file = folder.create()?;
-        let recorder = Self::new(folder, file, Summary::begin(start.clone(), api::now()), 1);
+        let recorder = Self::new(folder, file, Summary::begin(start.clone(), api::current_time()), 1);
         recorder.record(JournalEntry::Started(start.into()));
         recorder.flush()?;
         Ok(Arc::new(recorder))
@@ -369,7 +369,9 @@ impl Recorder {
     pub fn close_open(&self, verdict: &str, result: &str) {
         let UnderWay { calls, questions, .. } = self.summary().under_way;
         for call in calls {
-            let duration = api::now().signed_duration_since(call.started).num_milliseconds();
+            let duration = api::current_time()
+                .signed_duration_since(call.started)
+                .num_milliseconds();
             let duration_ms = u64::try_from(duration).unwrap_or(0);
             self.record(JournalEntry::Tool(ToolEntry {
                 call_id: call.call_id.clone().unwrap_or_else(|| format!("event-{}", call.seq)),
@@ -588,7 +590,7 @@ impl FeedState {
     }
 
     fn append(&mut self, entry: JournalEntry) -> bool {
-        self.append_at(entry, api::now())
+        self.append_at(entry, api::current_time())
     }
 
     /// Returns false if the journal refuses the entry.
@@ -691,7 +693,7 @@ fn change_event(change: &PreparedChange, stored: &JournalChange, proposed: bool)
     let shown = first_lines(&whole, CHANGE_DIFF_BYTES_MAX);
     Event::Change {
         truncated: shown.len() < whole.len(),
-        diff: redaction::mask(shown).into_owned(),
+        diff: redaction::mask_keys(shown).into_owned(),
         files: diffs.into_iter().map(ChangedFile::from).collect(),
         proposed,
         call_id: change.call_id.clone(),

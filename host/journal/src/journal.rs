@@ -862,12 +862,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
-    use tool_core::api::now;
+    use tool_core::api::current_time;
 
     fn line(seq: u64, text: &str) -> JournalLine {
         JournalLine {
             seq,
-            at: now(),
+            at: current_time(),
             entry: JournalEntry::Event {
                 event: Event::Token {
                     content: text.to_owned(),
@@ -913,7 +913,7 @@ mod tests {
         };
         let line = JournalLine {
             seq: 1,
-            at: now(),
+            at: current_time(),
             entry: JournalEntry::Event { event },
         };
         assert_eq!(parse(&encode(&line)).lines, [line]);

@@ -362,7 +362,7 @@ fn iso(at: Timestamp) -> String {
 /// and every line end becomes a line feed.
 pub fn clean(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    text::clean(&text::reveal_marks(&text)).into_owned()
+    text::clean_text(&text::reveal_marks(&text)).into_owned()
 }
 
 /// File name of a report, from the specification: `session_<YYYYMMDD_HHMMSS>_<session_id>.md`, in UTC.

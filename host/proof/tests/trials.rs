@@ -131,7 +131,7 @@ fn server(home: &Path, listening: SocketAddr) -> AppState {
         listening,
         live: Arc::new(Live::open(home, &Environment::default())),
         traffic: Arc::new(Traffic::new(io::sink())),
-        started: api::now(),
+        started: api::current_time(),
         home: home.to_owned(),
         environment: Environment::default(),
     })

@@ -39,7 +39,7 @@ pub(super) fn scrubbed(text: &str, settings: &ProviderSettings) -> String {
     }
     let text = NAMED.replace_all(&text, format!("${{1}}${{2}}{MASK}"));
     let text = LOOSE.replace_all(&text, format!("${{1}}{MASK}"));
-    redaction::mask(&text).into_owned()
+    redaction::mask_keys(&text).into_owned()
 }
 
 /// The key, the values of extra headers and the password of the URL, each also in its JSON-escaped form.

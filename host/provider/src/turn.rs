@@ -186,7 +186,9 @@ pub async fn token_rate(provider: &dyn Provider, context_tokens: u64, request: &
         return TokenRate::PROSE;
     }
     let counted = provider.count_tokens(request).await;
-    counted.map_or(TokenRate::CODE, |tokens| TokenRate::measured(tokens, request.bytes()))
+    counted.map_or(TokenRate::CODE, |tokens| {
+        TokenRate::from_counts(tokens, request.bytes())
+    })
 }
 
 /// Runs a turn to its end.
@@ -369,7 +371,7 @@ impl<'a> TurnState<'a> {
         if let Some(PrintedCall { held, is_quoted }) = round.printed_call.take() {
             if !std::mem::replace(&mut self.hinted, true) {
                 let text = self.said_in(&round).to_owned() + &held;
-                self.turn.messages.push(Message::said(text));
+                self.turn.messages.push(Message::from_model(text));
                 self.say(PRINTED_CALL_HINT.to_owned());
                 return Ok(None);
             }

@@ -454,7 +454,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tool_core::digest::hexadecimal;
+    use tool_core::digest::to_hexadecimal;
 
     fn folder(tables: &[Vec<u8>]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -485,8 +485,8 @@ mod tests {
             let line = |(name, value): (&String, &Reference)| match value {
                 Reference::Symbolic(target) => format!("{name} {target}\n"),
                 Reference::Object { id, peeled } => {
-                    let peeled = peeled.as_ref().map(|id| format!(" {}", hexadecimal(id)));
-                    format!("{name} {}{}\n", hexadecimal(id), peeled.unwrap_or_default())
+                    let peeled = peeled.as_ref().map(|id| format!(" {}", to_hexadecimal(id)));
+                    format!("{name} {}{}\n", to_hexadecimal(id), peeled.unwrap_or_default())
                 }
             };
             let expected = std::fs::read_to_string(folder.join("references.txt")).expect("it is text");

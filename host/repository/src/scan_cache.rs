@@ -12,7 +12,7 @@ use super::ignore_files::IgnoreCache;
 use super::open::Identity;
 use super::tracked::TrackedCache;
 use super::walk::Scan;
-use tool_core::digest::hexadecimal;
+use tool_core::digest::to_hexadecimal;
 
 /// Walks in the cache: as many as the repositories on which one person works at a time.
 const SCANS_KEPT_MAX: usize = 8;
@@ -52,7 +52,7 @@ impl RepositoryKey {
             add(&(patterns.len() as u64).to_le_bytes());
             patterns.iter().for_each(|pattern| add(pattern.as_bytes()));
         }
-        hexadecimal(&digest.finalize()[..16])
+        to_hexadecimal(&digest.finalize()[..16])
     }
 }
 

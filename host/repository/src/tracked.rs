@@ -15,7 +15,7 @@ use crate::git_file::{open_file, read_bounded};
 use crate::git_settings;
 use crate::reftable::{self, Reader, Reference, References};
 use crate::root;
-use tool_core::digest::hexadecimal;
+use tool_core::digest::to_hexadecimal;
 
 /// Bytes of the largest index. The Linux kernel's has 10 MB.
 const INDEX_BYTES_MAX: u64 = 256 * 1024 * 1024;
@@ -227,7 +227,7 @@ fn join_split(
     name_bytes: usize,
     shared: impl Fn(&str) -> Option<Vec<u8>>,
 ) -> Option<Vec<IndexEntry>> {
-    let name = hexadecimal(link.get(..name_bytes)?);
+    let name = to_hexadecimal(link.get(..name_bytes)?);
     if name.bytes().all(|digit| digit == b'0') {
         return Some(own);
     }

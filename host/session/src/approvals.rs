@@ -23,7 +23,7 @@ use tool_core::api::{
 };
 use tool_core::digest::sha256_hex;
 use tool_core::redaction::Redactor;
-use tool_core::text::clean;
+use tool_core::text::clean_text;
 use tool_journal::feed::Recorder;
 use tool_journal::journal::{self, JournalEntry};
 use tool_repository::diff::first_lines;
@@ -341,7 +341,7 @@ pub(super) struct Relay {
 impl Relay {
     /// Removes keys and terminal control from a text.
     fn shown(&self, text: &str) -> String {
-        clean(&self.redactor.text(text, None)).into_owned()
+        clean_text(&self.redactor.text(text, None)).into_owned()
     }
 }
 
@@ -410,7 +410,7 @@ impl Approver for SessionApprover {
             title: question.title().to_owned(),
             detail: detail.clone(),
             left_out,
-            expires: api::now() + patience,
+            expires: api::current_time() + patience,
             scopes: asked.scopes(),
         });
         let passed_on = self.pass_on(&id, &asked, detail);

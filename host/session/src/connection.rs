@@ -99,7 +99,7 @@ impl Connection {
 
     /// Records the client in the journal.
     pub fn note_client(&self, client: &str) {
-        let client = cut_text(&tool_core::text::clean(client), limits::SUMMARY_BYTES_MAX);
+        let client = cut_text(&tool_core::text::clean_text(client), limits::SUMMARY_BYTES_MAX);
         self.recorder.notice(format!("The client is {client}."), None);
     }
 
@@ -147,7 +147,7 @@ impl Sessions {
             .then(|| policy.remedy(Effect::ReadRepository, false));
         let root = prepared.repository.root().to_owned();
         let (id, place_of_root) = (
-            self.ids.next(tool_core::api::now()),
+            self.ids.next(tool_core::api::current_time()),
             root.to_string_lossy().into_owned(),
         );
         let start = Start::new(id, Work::Mcp, "mcp".to_owned(), place_of_root);

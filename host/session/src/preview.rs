@@ -221,7 +221,7 @@ impl Sessions {
     /// Begins the session that applies a preview.
     fn begin_apply(&self, preview: &Summary) -> Result<Arc<Recorder>, Problem> {
         let start = Start {
-            session_id: self.ids.next(api::now()),
+            session_id: self.ids.next(api::current_time()),
             work: Work::Apply(preview.id().to_owned()),
             target: preview.start.target.clone(),
             focus: None,

@@ -80,13 +80,13 @@ impl Sessions {
             None => (None, None, InheritedLayer::default()),
         };
         let is_preview = request.preview || inherited.is_preview;
-        let session_id = self.ids.next(api::now());
+        let session_id = self.ids.next(api::current_time());
         let mark = past
             .as_ref()
             .and_then(|past| past.mark)
             .unwrap_or_else(tool_provider::new_mark);
         let known_keys = past.as_ref().map_or(&[][..], |past| &past.keys);
-        let redactor = Arc::new(Redactor::continued(
+        let redactor = Arc::new(Redactor::continue_conversation(
             &settings.policy.unredacted,
             own_keys(&settings),
             mark.to_string(),
@@ -232,7 +232,7 @@ impl Sessions {
             let is_named = |function: &SkillFunction| function.name == name;
             entry.origin == SkillOrigin::Builtin && entry.functions.iter().any(is_named)
         });
-        let (id, work) = (self.ids.next(api::now()), Work::Skill(name.to_owned()));
+        let (id, work) = (self.ids.next(api::current_time()), Work::Skill(name.to_owned()));
         let root = prepared.repository.root().to_string_lossy().into_owned();
         let start = Start {
             interactive: request.interactive,
@@ -257,7 +257,7 @@ impl Sessions {
         }
         let entries = self.engine.entries(lock.map(|lock| lock as _));
         let functions = entries.iter().flat_map(|entry| &entry.functions);
-        let nearest = text::nearest(name, functions.map(|function| function.name.as_str()));
+        let nearest = text::nearest_name(name, functions.map(|function| function.name.as_str()));
         let problem = Problem::new(ErrorKind::NotFound, format!("There is no skill named `{name}`"));
         Err(match nearest {
             Some(near) => problem.with_hint(format!("did you mean `{near}`?")),

@@ -114,7 +114,7 @@ impl Store {
                 tracing::warn!(session = id, %error, "cannot be closed; the next start tries again");
             }
         }
-        store.forget_old(api::now());
+        store.forget_old(api::current_time());
         Ok(store)
     }
 
@@ -209,7 +209,7 @@ impl Store {
         if let lost @ 1.. = recorder.lost() {
             recorder.problem(not_all_recorded(lost));
         }
-        let at = api::now();
+        let at = api::current_time();
         let mut end = End {
             status: outcome.status,
             problem: outcome.problem,

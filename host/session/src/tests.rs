@@ -125,7 +125,7 @@ async fn a_conversation_is_free_as_soon_as_the_end_of_its_turn_is_told() {
     let recorder = {
         let (summary, sessions) = (world.sessions.store.summary(&result.session_id), &world.sessions);
         let mut start = summary.expect("it has ended").start;
-        start.session_id = sessions.ids.next(api::now());
+        start.session_id = sessions.ids.next(api::current_time());
         sessions.store.begin(start).expect("it can be written")
     };
     let mut first = claim().expect("no turn runs");
@@ -402,7 +402,7 @@ async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
     let world = SessionWorld::new(vec![]);
     let repository = world.repository();
     let place = repository.join("src/main.py");
-    let id = world.sessions.ids.next(api::now());
+    let id = world.sessions.ids.next(api::current_time());
     {
         let mut start = fixtures::start(&id, Work::Operation(Operation::Refactor));
         start.repository = repository.to_string_lossy().into_owned();

@@ -132,7 +132,7 @@ impl Sessions {
         let repository = open_again(summary, &self.home)?;
         let journal = UndoJournal {
             store: &self.store,
-            start: undo_start(summary, self.ids.next(api::now())),
+            start: undo_start(summary, self.ids.next(api::current_time())),
             recorder: OnceLock::new(),
         };
         let later = LaterEdits {

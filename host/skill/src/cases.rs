@@ -25,7 +25,7 @@ use compare::Came;
 use tool_boundary::failures;
 use tool_core::api::{Effect, ErrorKind, Grant};
 use tool_core::api::{PolicyRequest, Problem, Receipt};
-use tool_core::text::{nearest, nearest_key};
+use tool_core::text::{nearest_key, nearest_name};
 use tool_repository::{Options, Repository};
 use tool_sandbox::contain;
 
@@ -402,7 +402,7 @@ impl WrittenCase {
         } else {
             let kinds: Vec<ErrorKind> = failures().collect();
             let codes: Vec<&str> = kinds.iter().map(ErrorKind::code).collect();
-            let meant = nearest(code.get_ref(), codes.iter().copied());
+            let meant = nearest_name(code.get_ref(), codes.iter().copied());
             let meant = meant.map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
             let (name, code_of) = (self.name.get_ref(), code.get_ref());
             let reason = format!(

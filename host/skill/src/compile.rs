@@ -88,7 +88,9 @@ pub(super) fn compile(
 fn taken((outcome, code): (CompileOutcome, Vec<u8>)) -> Result<Vec<u8>, String> {
     match outcome {
         CompileOutcome::Compiled => Ok(code),
-        CompileOutcome::Invalid(reason) => Err(format!("it does not compile: {}", tool_core::text::clean(&reason))),
+        CompileOutcome::Invalid(reason) => {
+            Err(format!("it does not compile: {}", tool_core::text::clean_text(&reason)))
+        }
     }
 }
 

@@ -44,7 +44,7 @@ use tool_boundary::{
 use tool_core::api::{Effect, Operation, ToolSpec};
 use tool_core::api::{Signed, SkillEntry, SkillFunction, SkillOrigin, SkillState};
 use tool_core::digest::sha256_hex;
-use tool_core::text::{clean, nearest};
+use tool_core::text::{clean_text, nearest_name};
 use tool_repository::lock_wait;
 pub use trial::Trial;
 
@@ -526,8 +526,8 @@ impl SkillHost {
         let specs = offered.builtin.iter().chain(offered.team.iter().map(|tool| &tool.spec));
         let known = specs.map(|spec| spec.name.as_str());
         CallError::Unknown {
-            name: clean(function).into_owned(),
-            nearest: nearest(function, known).map(str::to_owned),
+            name: clean_text(function).into_owned(),
+            nearest: nearest_name(function, known).map(str::to_owned),
         }
     }
 

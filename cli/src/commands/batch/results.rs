@@ -320,7 +320,7 @@ mod tests {
             diff: None,
             usage: None,
             clone: None,
-            started: tool_core::api::now(),
+            started: tool_core::api::current_time(),
             seconds: 0.5,
         }
     }

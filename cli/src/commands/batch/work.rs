@@ -102,7 +102,7 @@ pub(super) async fn run_item(
     settings: Arc<BatchSettings>,
     started: StartedItem,
 ) -> (StartedItem, Result<BatchResult, ItemError>) {
-    let (time, begun) = (api::now(), Instant::now());
+    let (time, begun) = (api::current_time(), Instant::now());
     let ended = settings.run_session(&started).await;
     let result = match ended {
         Ok((result, diff)) => Ok(started.result(result, diff, time, begun)),

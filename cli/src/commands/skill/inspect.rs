@@ -185,7 +185,7 @@ fn show_function(
 }
 
 fn listed(effects: &[Effect]) -> String {
-    or_none(Effect::list(effects))
+    or_none(Effect::join_names(effects))
 }
 
 fn or_none(list: String) -> String {

@@ -125,7 +125,7 @@ pub(super) async fn sync(
 /// True if a skill loses its effects beyond the file. It loses them in every repository, so the user must agree; in
 /// this repository the file narrows them anyway.
 fn is_narrowed(name: &str, beyond: &[Effect], narrow: bool, consent: &Consent, output: Output) -> bool {
-    let effects = Effect::list(beyond);
+    let effects = Effect::join_names(beyond);
     if narrow {
         output.notice(&format!("`{name}` loses {effects}, in every repository."), None);
         return true;

@@ -287,7 +287,7 @@ impl Offer {
             lines.push(format!("  before   {}, digest {digest}{same}", change.version));
         }
         if !change.dropped.is_empty() {
-            lines.push(format!("  dropped  {}", Effect::list(&change.dropped)));
+            lines.push(format!("  dropped  {}", Effect::join_names(&change.dropped)));
         }
         if let Some((before, now)) = self.moved(change) {
             lines.push(format!("  moved    the tag meant {before}, and means {now}"));
@@ -333,7 +333,7 @@ impl Offer {
         } else {
             format!(
                 "It asks for more than before: {}. Allow it these effects? [y/N] ",
-                Effect::list(&open)
+                Effect::join_names(&open)
             )
         });
         if read_yes() {

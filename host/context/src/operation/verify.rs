@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::citations::{self, Citation};
 use super::claims::{CitedClaims, CitedText, ClaimVerdict, claims_of};
-use tool_core::text::{beginning as beginning_of, clean_line};
+use tool_core::text::{clean_line, truncate_text as beginning_of};
 use tool_repository::{EntryKind, OpenError, Repository, ScanError, normalise};
 
 /// Bytes of cited files that are read: a hundred files of the largest size that is written by hand, in some ten

@@ -13,7 +13,7 @@ use super::Timestamp;
 static WRONG_BY: OnceLock<PathBuf> = OnceLock::new();
 
 /// The current time in whole milliseconds, so that a journal reads back the written value.
-pub fn now() -> Timestamp {
+pub fn current_time() -> Timestamp {
     let now = Utc::now();
     let wrong = WRONG_BY.get().filter(|_| cfg!(debug_assertions)).and_then(wrong_by);
     wrong

@@ -14,7 +14,7 @@ use utoipa::openapi::{RefOr, Schema};
 
 use super::Problem;
 use crate::api::ErrorKind;
-use crate::text::nearest;
+use crate::text::nearest_name;
 
 /// Longest host in an effect: a name of the DNS and a port.
 const HOST_BYTES_MAX: usize = 253 + ":65535".len();
@@ -94,7 +94,7 @@ impl Effect {
     }
 
     /// Effects in one line, separated by commas.
-    pub fn list(effects: &[Self]) -> String {
+    pub fn join_names(effects: &[Self]) -> String {
         effects.iter().map(Self::to_string).collect::<Vec<_>>().join(", ")
     }
 
@@ -119,7 +119,7 @@ impl Effect {
 
     fn parse(text: &str, takes_any_host: bool) -> Option<Self> {
         let host = |text: &str| match text {
-            ANY_HOST if takes_any_host => Some(HostName::any()),
+            ANY_HOST if takes_any_host => Some(HostName::any_host()),
             text => text.parse().ok(),
         };
         match text.split_once(':') {
@@ -200,7 +200,7 @@ fn text_schema(description: &str, pattern: &str) -> RefOr<Schema> {
 pub struct HostName(ArrayString<HOST_BYTES_MAX>);
 
 impl HostName {
-    fn any() -> Self {
+    fn any_host() -> Self {
         Self(ArrayString::from(ANY_HOST).expect("one byte fits"))
     }
 
@@ -359,7 +359,7 @@ impl FromStr for Grant {
                 Effect::FORMS
             );
             let known = Effect::PLAIN.map(Effect::name).into_iter();
-            if let Some(near) = nearest(text, known.chain(["commit-git:tainted", "install:tainted"])) {
+            if let Some(near) = nearest_name(text, known.chain(["commit-git:tainted", "install:tainted"])) {
                 hint = format!("did you mean `{near}`? {hint}");
             }
             Problem::new(ErrorKind::InvalidPolicy, format!("Unknown effect `{text}`")).with_hint(hint)

@@ -134,7 +134,7 @@ const KEY_KINDS: [&str; 46] = [
 const PUBLIC_STARTS: [&str; 6] = ["public", "publishable", "page", "next", "continuation", "cache"];
 
 /// Result of searching for a value after a name.
-pub(super) enum Value {
+pub(super) enum AssignedValue {
     /// It could be a secret.
     Found(Range<usize>),
     /// The value is longer than a secret. Holds the end of the examined text.
@@ -143,12 +143,12 @@ pub(super) enum Value {
 }
 
 /// The value that belongs to the name around an anchor.
-pub(super) fn value_of(text: &str, anchor: Range<usize>) -> Value {
+pub(super) fn value_of(text: &str, anchor: Range<usize>) -> AssignedValue {
     let mut seen = 0;
     match found_at(text, anchor, &mut seen) {
-        Some(range) => Value::Found(range),
-        None if seen > 0 => Value::Endless(seen),
-        None => Value::Nothing,
+        Some(range) => AssignedValue::Found(range),
+        None if seen > 0 => AssignedValue::Endless(seen),
+        None => AssignedValue::Nothing,
     }
 }
 
@@ -177,7 +177,7 @@ pub(super) fn assigns_secret(text: &str) -> bool {
     ["pass", "pwd", "secret", "token", "key"].iter().any(|word| {
         lower.match_indices(word).any(|(at, _)| {
             let value = match value_of(text, at..at + word.len()) {
-                Value::Found(value) => &text[value],
+                AssignedValue::Found(value) => &text[value],
                 _ => return false,
             };
             value.len() >= SETTING_BYTES_MIN && randomness::is_password(value) && !value.starts_with('/')
@@ -231,7 +231,7 @@ fn names_secret(name: &str, at: usize, length: usize) -> bool {
 
 /// The link between a name and its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Operator {
+enum AssignmentOperator {
     /// `=`, `:=`, `=>` and the like.
     Assign,
     Colon,
@@ -245,37 +245,41 @@ enum Operator {
 
 fn value_behind(text: &str, name_end: usize, is_option: bool, seen: &mut usize) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
-    let closed = skip(bytes, name_end, 3, |byte| b"\"'`]\\".contains(&byte));
+    let closed = skip_bytes(bytes, name_end, 3, |byte| b"\"'`]\\".contains(&byte));
     let is_closed = closed > name_end;
     let is_space = |byte: u8| byte == b' ' || byte == b'\t';
-    let mut at = skip(bytes, closed, 24, is_space);
+    let mut at = skip_bytes(bytes, closed, 24, is_space);
     if is_closed || at == closed {
         at = pair_value(bytes, at).unwrap_or(at);
     }
-    at = typed(bytes, at).unwrap_or(at);
+    at = skip_type(bytes, at).unwrap_or(at);
     let gap = at > closed;
-    let (operator, length) = operator(&bytes[at..]).or_else(|| {
+    let (operator, length) = read_operator(&bytes[at..]).or_else(|| {
         let is_quote = bytes.get(at).is_some_and(|byte| b"\"'".contains(byte));
-        let beside = if is_option { Operator::Option } else { Operator::Beside };
+        let beside = if is_option {
+            AssignmentOperator::Option
+        } else {
+            AssignmentOperator::Beside
+        };
         (gap && !is_closed && (is_option || is_quote)).then_some((beside, 0))
     })?;
     at += length;
     let is_tight = !gap && !bytes.get(at).copied().is_some_and(is_space);
     at = match operator {
-        Operator::Element => skip(bytes, at, 80, |byte| byte.is_ascii_whitespace()),
-        _ => skip(bytes, at, 24, is_space),
+        AssignmentOperator::Element => skip_bytes(bytes, at, 80, |byte| byte.is_ascii_whitespace()),
+        _ => skip_bytes(bytes, at, 24, is_space),
     };
-    if let Some(value) = quoted(text, at) {
+    if let Some(value) = read_quoted(text, at) {
         return value;
     }
     match operator {
-        Operator::Beside => None,
-        _ => plain(text, at, operator, is_tight, seen),
+        AssignmentOperator::Beside => None,
+        _ => read_unquoted(text, at, operator, is_tight, seen),
     }
 }
 
 /// End of the run of matching bytes from `at`, at most `most` bytes on.
-fn skip(bytes: &[u8], at: usize, most: usize, is_kind: impl Fn(u8) -> bool) -> usize {
+fn skip_bytes(bytes: &[u8], at: usize, most: usize, is_kind: impl Fn(u8) -> bool) -> usize {
     let rest = bytes[at..].iter().take(most);
     at + rest.take_while(|byte| is_kind(**byte)).count()
 }
@@ -283,46 +287,46 @@ fn skip(bytes: &[u8], at: usize, most: usize, is_kind: impl Fn(u8) -> bool) -> u
 /// Position of the value after a name that is itself a value: `key="TOKEN" value`, `"name": "TOKEN", "value"`, `- name:
 /// TOKEN\n value`.
 fn pair_value(bytes: &[u8], at: usize) -> Option<usize> {
-    let at = skip(bytes, at, 40, |byte| byte.is_ascii_whitespace() || byte == b',');
-    let at = skip(bytes, at, 1, |byte| byte == b'"');
+    let at = skip_bytes(bytes, at, 40, |byte| byte.is_ascii_whitespace() || byte == b',');
+    let at = skip_bytes(bytes, at, 1, |byte| byte == b'"');
     let word = bytes.get(at..at + 5)?;
     word.eq_ignore_ascii_case(b"value").then_some(())?;
-    let at = skip(bytes, at + 5, 1, |byte| byte == b'"');
-    let at = skip(bytes, at, 8, |byte| byte == b' ');
+    let at = skip_bytes(bytes, at + 5, 1, |byte| byte == b'"');
+    let at = skip_bytes(bytes, at, 8, |byte| byte == b' ');
     bytes.get(at).filter(|byte| b"=:".contains(byte)).map(|_| at)
 }
 
 /// Position after the type of a variable (`: &str`, `string`, `[25]`), if `=` and a string follow.
-fn typed(bytes: &[u8], at: usize) -> Option<usize> {
-    let from = skip(bytes, at, 1, |byte| byte == b':');
+fn skip_type(bytes: &[u8], at: usize) -> Option<usize> {
+    let from = skip_bytes(bytes, at, 1, |byte| byte == b':');
     let is_type = |byte: u8| byte.is_ascii_alphanumeric() || b"_&<>'[]|?., *".contains(&byte);
-    let end = skip(bytes, from, 40, is_type);
+    let end = skip_bytes(bytes, from, 40, is_type);
     (end > from && bytes.get(end) == Some(&b'=')).then_some(())?;
-    let value = skip(bytes, end + 1, 4, |byte| byte == b' ');
-    let prefix = skip(bytes, value, 2, |byte| byte.is_ascii_alphabetic() || byte == b'@');
+    let value = skip_bytes(bytes, end + 1, 4, |byte| byte == b' ');
+    let prefix = skip_bytes(bytes, value, 2, |byte| byte.is_ascii_alphabetic() || byte == b'@');
     bytes.get(prefix).filter(|byte| b"\"'`".contains(byte)).map(|_| end)
 }
 
-fn operator(bytes: &[u8]) -> Option<(Operator, usize)> {
+fn read_operator(bytes: &[u8]) -> Option<(AssignmentOperator, usize)> {
     const OPERATORS: [&[u8]; 15] = [
         b":::=", b"::=", b"===", b"!==", b"??=", b"||=", b":=", b"=>", b"?=", b"+=", b".=", b"==", b"!=", b"||", b"=",
     ];
     if let Some(known) = OPERATORS.iter().find(|known| bytes.starts_with(known)) {
-        return Some((Operator::Assign, known.len()));
+        return Some((AssignmentOperator::Assign, known.len()));
     }
     match bytes {
         [b':', b':', ..] => None,
-        [b':', ..] => Some((Operator::Colon, 1)),
-        [b'>', ..] => Some((Operator::Element, 1)),
-        [b',' | b'(', ..] => Some((Operator::Beside, 1)),
+        [b':', ..] => Some((AssignmentOperator::Colon, 1)),
+        [b'>', ..] => Some((AssignmentOperator::Element, 1)),
+        [b',' | b'(', ..] => Some((AssignmentOperator::Beside, 1)),
         _ => None,
     }
 }
 
 /// The string that begins at `at`. `None`: no string begins there. `Some(None)`: one begins, but it is empty or a template.
-fn quoted(text: &str, at: usize) -> Option<Option<Range<usize>>> {
+fn read_quoted(text: &str, at: usize) -> Option<Option<Range<usize>>> {
     let bytes = text.as_bytes();
-    let quote_at = skip(bytes, at, 2, |byte| b"bBrRuUfFlL@$".contains(&byte));
+    let quote_at = skip_bytes(bytes, at, 2, |byte| b"bBrRuUfFlL@$".contains(&byte));
     let is_format = bytes[at..quote_at].iter().any(|byte| b"fF$".contains(byte));
     let is_escaped = bytes.get(quote_at) == Some(&b'\\');
     let quote_at = quote_at + usize::from(is_escaped);
@@ -346,10 +350,16 @@ fn quoted(text: &str, at: usize) -> Option<Option<Range<usize>>> {
 
 /// The value without quotes that begins at `at`. It must be the last thing on its line or in its brackets, and not be
 /// code.
-fn plain(text: &str, at: usize, operator: Operator, is_tight: bool, seen: &mut usize) -> Option<Range<usize>> {
+fn read_unquoted(
+    text: &str,
+    at: usize,
+    operator: AssignmentOperator,
+    is_tight: bool,
+    seen: &mut usize,
+) -> Option<Range<usize>> {
     let bytes = text.as_bytes();
     let is_end = |byte: u8| byte.is_ascii_whitespace() || b"\"'`<".contains(&byte) || !byte.is_ascii();
-    let mut end = skip(bytes, at, PLAIN_BYTES_MAX, |byte| !is_end(byte));
+    let mut end = skip_bytes(bytes, at, PLAIN_BYTES_MAX, |byte| !is_end(byte));
     if end - at >= PLAIN_BYTES_MAX {
         *seen = end;
         return None;
@@ -361,7 +371,7 @@ fn plain(text: &str, at: usize, operator: Operator, is_tight: bool, seen: &mut u
         .min()
         .map_or(end, |length| at + length);
     let mut value = &text[at..end];
-    if operator != Operator::Element {
+    if operator != AssignmentOperator::Element {
         let cut = value
             .match_indices([';', '&'])
             .find(|(cut, _)| is_next_pair(&value[cut + 1..]));
@@ -375,8 +385,8 @@ fn plain(text: &str, at: usize, operator: Operator, is_tight: bool, seen: &mut u
         Some(_) => {
             let rest = text[end..text.floor_char_boundary(end + 24)].trim_start_matches([' ', '\t', '\r']);
             let ends = ["\n", "#", "//", "--", "}", ",", "*/", "\\"];
-            is_tight && operator == Operator::Assign
-                || operator == Operator::Option
+            is_tight && operator == AssignmentOperator::Assign
+                || operator == AssignmentOperator::Option
                 || rest.is_empty()
                 || ends.iter().any(|known| rest.starts_with(known))
         }
@@ -399,9 +409,9 @@ fn is_next_pair(rest: &str) -> bool {
 }
 
 /// True for an expression, a call, a type, a variable or a template.
-fn is_code(value: &str, operator: Operator) -> bool {
+fn is_code(value: &str, operator: AssignmentOperator) -> bool {
     let begins = match operator {
-        Operator::Colon => &['[', '{', '(', '*', '&', '!', '|', '>', '%', '@', '='][..],
+        AssignmentOperator::Colon => &['[', '{', '(', '*', '&', '!', '|', '>', '%', '@', '='][..],
         _ => &['[', '{', '(', '|', '>', '='][..],
     };
     let is_call = value.find('(').is_some_and(|at| {
@@ -439,22 +449,22 @@ fn is_template(value: &str) -> bool {
 }
 
 /// The values of a cookie's header that look random; `at` is where the word "cookie" ends.
-pub(super) fn cookies(text: &str, at: usize) -> Vec<Range<usize>> {
+pub(super) fn find_cookie_values(text: &str, at: usize) -> Vec<Range<usize>> {
     const PAIRS_MAX: usize = 24;
     let bytes = text.as_bytes();
-    let at = skip(bytes, at, 3, |byte| b"\"'`]\\s".contains(&byte));
-    let at = skip(bytes, at, 4, |byte| byte == b' ');
+    let at = skip_bytes(bytes, at, 3, |byte| b"\"'`]\\s".contains(&byte));
+    let at = skip_bytes(bytes, at, 4, |byte| byte == b' ');
     if !bytes.get(at).is_some_and(|byte| b":=,".contains(byte)) {
         return Vec::new();
     }
-    let mut at = skip(bytes, at + 1, 6, |byte| b" \"'`\\".contains(&byte));
+    let mut at = skip_bytes(bytes, at + 1, 6, |byte| b" \"'`\\".contains(&byte));
     let mut found = Vec::new();
     for _ in 0..PAIRS_MAX {
-        let name = skip(bytes, at, 64, |byte| {
+        let name = skip_bytes(bytes, at, 64, |byte| {
             byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)
         });
         let is_value = |byte: u8| byte.is_ascii_graphic() && !b"\"';,\\`<".contains(&byte);
-        let end = skip(bytes, name, PLAIN_BYTES_MAX, is_value);
+        let end = skip_bytes(bytes, name, PLAIN_BYTES_MAX, is_value);
         if name == at || bytes.get(name) != Some(&b'=') {
             break;
         }
@@ -465,7 +475,7 @@ pub(super) fn cookies(text: &str, at: usize) -> Vec<Range<usize>> {
         if bytes.get(end) != Some(&b';') {
             break;
         }
-        at = skip(bytes, end + 1, 4, |byte| byte == b' ');
+        at = skip_bytes(bytes, end + 1, 4, |byte| byte == b' ');
     }
     found
 }
@@ -480,7 +490,7 @@ mod tests {
             Some(at..at + word.len())
         });
         match value_of(line, anchor.expect("a name is in the line")) {
-            Value::Found(range) => Some(&line[range]),
+            AssignedValue::Found(range) => Some(&line[range]),
             _ => None,
         }
     }

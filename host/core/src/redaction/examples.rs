@@ -2,7 +2,7 @@
 //! runs, so that nothing that watches over repositories takes it for one.
 
 /// An example with the keys in it.
-pub(super) struct Example {
+pub(super) struct RuleExample {
     pub(super) text: String,
     pub(super) keys: Vec<String>,
 }
@@ -63,10 +63,10 @@ pub(super) fn expand(form: &str, mut seed: u64) -> String {
 }
 
 /// The example of a form with `«»` around its keys.
-pub(super) fn example(form: &str, seed: u64) -> Example {
+pub(super) fn example(form: &str, seed: u64) -> RuleExample {
     let whole = expand(form, seed);
     let keys = whole.split('«').skip(1).filter_map(|rest| rest.split_once('»'));
-    Example {
+    RuleExample {
         keys: keys.map(|(key, _)| key.to_owned()).collect(),
         text: whole.replace(['«', '»'], ""),
     }

@@ -11,7 +11,7 @@ const DOCUMENT_BYTES_MAX: usize = 64 * 1024;
 const BASE64_BYTES_MIN: usize = 8;
 
 /// The values of the document around the anchor, and the end of that document.
-pub(super) fn values(text: &str, anchor: Range<usize>) -> (Vec<Range<usize>>, usize) {
+pub(super) fn find_values(text: &str, anchor: Range<usize>) -> (Vec<Range<usize>>, usize) {
     let is_whole = text[anchor.end..]
         .bytes()
         .next()
@@ -89,7 +89,7 @@ mod tests {
 
     fn found(text: &str) -> Vec<&str> {
         let anchor = text.find("kind: Secret").expect("the text has the anchor");
-        let (values, _) = values(text, anchor..anchor + "kind: Secret".len());
+        let (values, _) = find_values(text, anchor..anchor + "kind: Secret".len());
         values.into_iter().map(|range| &text[range]).collect()
     }
 

@@ -18,23 +18,23 @@ const MARK_BYTES_MAX: usize = 48;
 const LAST_BYTES_MIN: usize = 4;
 
 /// The lines of the key that begins at the mention of a private key; empty if none begins there.
-pub(super) fn lines(text: &str, mention: usize) -> Vec<Range<usize>> {
+pub(super) fn find_key_lines(text: &str, mention: usize) -> Vec<Range<usize>> {
     // PuTTY counts the lines of the key.
     if text.as_bytes()[mention..].starts_with(b"Private-Lines:") {
-        return below(text, end_of_line(text, mention));
+        return find_lines_below(text, end_of_line(text, mention));
     }
-    let Some(body) = opened(text, mention) else {
+    let Some(body) = opening_mark_end(text, mention) else {
         return Vec::new();
     };
     let line_end = end_of_line(text, body);
     match in_one_line(text, body..line_end) {
         Some(key) => vec![key],
-        None => below(text, line_end),
+        None => find_lines_below(text, line_end),
     }
 }
 
 /// End of the mark around the mention: `-----BEGIN EC PRIVATE KEY-----`, `---- BEGIN SSH2 … PRIVATE KEY ----`.
-fn opened(text: &str, mention: usize) -> Option<usize> {
+fn opening_mark_end(text: &str, mention: usize) -> Option<usize> {
     let before = &text[text.ceil_char_boundary(mention.saturating_sub(MARK_BYTES_MAX))..mention];
     let before = before.rsplit('\n').next().unwrap_or_default();
     let begin = before.rfind("BEGIN")?;
@@ -59,7 +59,7 @@ fn in_one_line(text: &str, rest: Range<usize>) -> Option<Range<usize>> {
     })
 }
 
-pub(super) fn below(text: &str, mut at: usize) -> Vec<Range<usize>> {
+pub(super) fn find_lines_below(text: &str, mut at: usize) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     // Text before the key in its first line.
     let mut frame = "";

@@ -126,13 +126,13 @@ pub(super) fn is_random(text: &str) -> bool {
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
     let letters = text.bytes().filter(u8::is_ascii_alphabetic).count();
     if is_hexadecimal(text) {
-        return digits >= 2 && letters >= 2 && entropy(text) >= 2.6;
+        return digits >= 2 && letters >= 2 && entropy_per_char(text) >= 2.6;
     }
     let share = written_share(text);
     match digits {
         // Letters alone: there must be enough of them to tell.
-        0 => (letters >= 16 && share < 0.42 || letters >= 10 && share < 0.25) && entropy(text) >= 2.9,
-        _ => letters >= 2 && share < 0.55 && entropy(text) >= 2.9_f64.min((text.len() as f64).log2() - 0.5),
+        0 => (letters >= 16 && share < 0.42 || letters >= 10 && share < 0.25) && entropy_per_char(text) >= 2.9,
+        _ => letters >= 2 && share < 0.55 && entropy_per_char(text) >= 2.9_f64.min((text.len() as f64).log2() - 0.5),
     }
 }
 
@@ -170,7 +170,7 @@ pub(super) fn is_passphrase(text: &str) -> bool {
         + has(u8::is_ascii_punctuation);
     match text.len() {
         0..8 => false,
-        8..12 => kinds >= 3 && written_share(text) < 0.4 && entropy(text) >= 2.6,
+        8..12 => kinds >= 3 && written_share(text) < 0.4 && entropy_per_char(text) >= 2.6,
         _ => is_random(text),
     }
 }
@@ -202,7 +202,7 @@ pub(super) fn is_uuid(text: &str) -> bool {
 }
 
 /// Bits a character, after Shannon.
-pub(super) fn entropy(text: &str) -> f64 {
+pub(super) fn entropy_per_char(text: &str) -> f64 {
     let mut counts = [0_u32; 256];
     text.bytes().for_each(|byte| counts[usize::from(byte)] += 1);
     let total = text.len() as f64;
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn entropy_is_counted_in_bits_a_character() {
-        let told = ["aaaa", "aabb", "abcd", "abcdefgh"].map(entropy);
+        let told = ["aaaa", "aabb", "abcd", "abcdefgh"].map(entropy_per_char);
         assert_eq!(told, [0.0, 1.0, 2.0, 3.0]);
     }
 

@@ -11,7 +11,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, Match};
 use regex::Regex;
 use serde::Deserialize;
 
-use super::assignment::{self, Value};
+use super::assignment::{self, AssignedValue};
 use super::{START, manifest, pem, randomness};
 use crate::redaction::REDACTION_KEY_BYTES_MAX;
 
@@ -22,13 +22,13 @@ const REDACTION_WINDOW_BYTES: usize = 640;
 /// One rule, as `rules.toml` describes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Rule {
+pub(super) struct RedactionRule {
     pub(super) name: String,
     #[cfg_attr(not(test), expect(dead_code, reason = "for readers and tests"))]
     pub(super) source: String,
     anchors: Vec<String>,
     #[serde(default)]
-    by: Method,
+    by: DetectionMethod,
     #[serde(default)]
     pattern: String,
     #[serde(default)]
@@ -50,7 +50,7 @@ pub(super) struct Rule {
 
 #[derive(Deserialize, Default, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-enum Method {
+enum DetectionMethod {
     #[default]
     Pattern,
     Armour,
@@ -85,12 +85,12 @@ impl ValueCheck {
     }
 }
 
-impl Rule {
+impl RedactionRule {
     fn regex(&self) -> &Regex {
         self.compiled.get_or_init(|| {
             let whole;
             let pattern = match self.by {
-                Method::Name => {
+                DetectionMethod::Name => {
                     whole = format!("^(?:{})$", self.value);
                     &whole
                 }
@@ -102,10 +102,10 @@ impl Rule {
 }
 
 /// All rules. If two find overlapping keys, the earlier place wins, then the longer key, then the earlier rule.
-pub(super) static RULES: LazyLock<Vec<Rule>> = LazyLock::new(|| {
+pub(super) static RULES: LazyLock<Vec<RedactionRule>> = LazyLock::new(|| {
     #[derive(Deserialize)]
     struct File {
-        rule: Vec<Rule>,
+        rule: Vec<RedactionRule>,
     }
     let file: File = toml::from_str(include_str!("rules.toml")).expect("the file is valid, a test reads it");
     file.rule
@@ -123,9 +123,9 @@ pub(super) struct RuleMatch {
 
 /// Set of enabled rules, a bit for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Enabled(u64);
+pub(super) struct EnabledRules(u64);
 
-impl Enabled {
+impl EnabledRules {
     pub(super) fn all() -> Self {
         Self(u64::MAX)
     }
@@ -138,7 +138,7 @@ impl Enabled {
     pub(super) fn without(names: &[String]) -> Result<Self, &String> {
         let mut bits = u64::MAX;
         for name in names {
-            let is_meant = |rule: &Rule| name == "all" || rule.name == *name;
+            let is_meant = |rule: &RedactionRule| name == "all" || rule.name == *name;
             let meant = RULES.iter().enumerate().filter(|(_, rule)| is_meant(rule));
             let off = meant.fold(0, |off, (at, _)| off | 1 << at);
             if off == 0 {
@@ -160,12 +160,12 @@ pub(super) fn named_index(name: &str) -> usize {
     at.expect("the name is one of the table")
 }
 
-pub(super) fn name(rule: usize) -> &'static str {
+pub(super) fn rule_name(rule: usize) -> &'static str {
     &RULES[rule].name
 }
 
 /// The names of the rules, each once.
-pub(super) fn names() -> Vec<&'static str> {
+pub(super) fn rule_names() -> Vec<&'static str> {
     let mut names: Vec<&str> = Vec::new();
     for rule in RULES.iter() {
         if !names.contains(&rule.name.as_str()) {
@@ -176,12 +176,12 @@ pub(super) fn names() -> Vec<&'static str> {
 }
 
 /// The automaton over all anchors, with the rule of each.
-struct Anchors {
+struct AnchorAutomaton {
     automaton: AhoCorasick,
     rules: Vec<usize>,
 }
 
-static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
+static ANCHORS: LazyLock<AnchorAutomaton> = LazyLock::new(|| {
     let pairs = RULES
         .iter()
         .enumerate()
@@ -191,7 +191,7 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
         .ascii_case_insensitive(true)
         .kind(Some(AhoCorasickKind::DFA))
         .build(anchors);
-    Anchors {
+    AnchorAutomaton {
         automaton: automaton.expect("the anchors are few and short"),
         rules,
     }
@@ -201,18 +201,18 @@ static ANCHORS: LazyLock<Anchors> = LazyLock::new(|| {
 const SLICE_BYTES: usize = 64 * 1024;
 
 /// The places of a text that look like keys, in order and without overlap.
-pub(super) fn find(text: &str, enabled: Enabled) -> Vec<RuleMatch> {
+pub(super) fn find_keys(text: &str, enabled: EnabledRules) -> Vec<RuleMatch> {
     let all = find_while(text, enabled, &|| true);
     all.expect("nobody stops it")
 }
 
-/// Like [`find`], but calls `is_wanted` for each slice of the text and returns `None` once that is false.
-pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> bool) -> Option<Vec<RuleMatch>> {
+/// Like [`find_keys`], but calls `is_wanted` for each slice of the text and returns `None` once that is false.
+pub(super) fn find_while(text: &str, enabled: EnabledRules, is_wanted: &dyn Fn() -> bool) -> Option<Vec<RuleMatch>> {
     let anchors = &*ANCHORS;
     let mut found: Vec<RuleMatch> = Vec::new();
     // For each rule: the text up to here is known to hold no further key.
     let mut judged = vec![0; RULES.len()];
-    for hit in hits(text, is_wanted) {
+    for hit in find_anchors(text, is_wanted) {
         let hit = hit?;
         let index = anchors.rules[hit.pattern().as_usize()];
         // Anchors inside a key belong to that key.
@@ -229,25 +229,25 @@ pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> b
             is_first,
         };
         match rule.by {
-            Method::Name if hit.start() >= judged[index] => match assignment::value_of(text, hit.range()) {
-                Value::Found(range) if is_key(rule, text, &range) => found.push(place(range, true)),
-                Value::Endless(end) => judged[index] = hit.end() + (end - hit.end()) / 2,
+            DetectionMethod::Name if hit.start() >= judged[index] => match assignment::value_of(text, hit.range()) {
+                AssignedValue::Found(range) if is_key(rule, text, &range) => found.push(place(range, true)),
+                AssignedValue::Endless(end) => judged[index] = hit.end() + (end - hit.end()) / 2,
                 _ => {}
             },
-            Method::Armour if is_wanted() => {
-                let lines = pem::lines(text, hit.start()).into_iter().enumerate();
+            DetectionMethod::Armour if is_wanted() => {
+                let lines = pem::find_key_lines(text, hit.start()).into_iter().enumerate();
                 found.extend(lines.map(|(at, range)| place(range, at == 0)));
             }
-            Method::Manifest if is_wanted() && hit.start() >= judged[index] => {
-                let (values, end) = manifest::values(text, hit.range());
+            DetectionMethod::Manifest if is_wanted() && hit.start() >= judged[index] => {
+                let (values, end) = manifest::find_values(text, hit.range());
                 judged[index] = end;
                 found.extend(values.into_iter().map(|range| place(range, true)));
             }
-            Method::Cookie => {
-                let values = assignment::cookies(text, hit.end());
+            DetectionMethod::Cookie => {
+                let values = assignment::find_cookie_values(text, hit.end());
                 found.extend(values.into_iter().map(|range| place(range, true)));
             }
-            Method::Pattern if hit.start() >= judged[index] => {
+            DetectionMethod::Pattern if hit.start() >= judged[index] => {
                 if rule.is_word && rule.back == 0 && is_inside_word(&text.as_bytes()[..hit.start()]) {
                     continue;
                 }
@@ -255,10 +255,10 @@ pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> b
                     return None;
                 }
                 match key_at(text, hit.start(), rule) {
-                    At::Key(range) => found.push(place(range, true)),
+                    AnchorOutcome::Key(range) => found.push(place(range, true)),
                     // The anchors in this window would be tried on nearly the same text.
-                    At::Run(window) => judged[index] = window.start + window.len() / 2,
-                    At::Nothing => {}
+                    AnchorOutcome::Run(window) => judged[index] = window.start + window.len() / 2,
+                    AnchorOutcome::Nothing => {}
                 }
             }
             _ => {}
@@ -276,14 +276,14 @@ pub(super) fn find_while(text: &str, enabled: Enabled, is_wanted: &dyn Fn() -> b
 }
 
 /// True if the value is a key by this rule.
-fn is_key(rule: &Rule, text: &str, range: &Range<usize>) -> bool {
+fn is_key(rule: &RedactionRule, text: &str, range: &Range<usize>) -> bool {
     let value = &text[range.clone()];
     rule.check.passes(value) && (rule.value.is_empty() || rule.regex().is_match(value))
 }
 
 /// The end of every anchor of a text, as one search would find them; `None` for a slice during which `is_wanted` is
 /// false.
-fn hits(text: &str, is_wanted: &dyn Fn() -> bool) -> impl Iterator<Item = Option<Match>> {
+fn find_anchors(text: &str, is_wanted: &dyn Fn() -> bool) -> impl Iterator<Item = Option<Match>> {
     let anchors = &ANCHORS.automaton;
     let starts = (0..text.len()).step_by(SLICE_BYTES);
     starts.flat_map(move |start| {
@@ -299,7 +299,7 @@ fn hits(text: &str, is_wanted: &dyn Fn() -> bool) -> impl Iterator<Item = Option
 }
 
 /// Result of trying a rule at an anchor.
-enum At {
+enum AnchorOutcome {
     Key(Range<usize>),
     /// Not a key, but it fills the window.
     Run(Range<usize>),
@@ -307,13 +307,13 @@ enum At {
 }
 
 /// Tries the rule's pattern at an anchor.
-fn key_at(text: &str, anchor: usize, rule: &Rule) -> At {
+fn key_at(text: &str, anchor: usize, rule: &RedactionRule) -> AnchorOutcome {
     let mut from = anchor.saturating_sub(rule.back);
     while !text.is_char_boundary(from) {
         from += 1;
     }
     if rule.is_word && is_inside_word(&text.as_bytes()[..from]) {
-        return At::Nothing;
+        return AnchorOutcome::Nothing;
     }
     let window = &text[from..text.floor_char_boundary(from + REDACTION_WINDOW_BYTES)];
     let Some(key) = rule
@@ -321,20 +321,24 @@ fn key_at(text: &str, anchor: usize, rule: &Rule) -> At {
         .captures(window)
         .and_then(|found| found.iter().skip(1).flatten().next())
     else {
-        return At::Nothing;
+        return AnchorOutcome::Nothing;
     };
     let start = from + key.start();
     let mut end = from + key.end();
     let is_long = key.end() == window.len();
     if text[start..].starts_with(START) || !rule.check.passes(&text[start..end]) {
-        return if is_long { At::Run(start..end) } else { At::Nothing };
+        return if is_long {
+            AnchorOutcome::Run(start..end)
+        } else {
+            AnchorOutcome::Nothing
+        };
     }
     if is_long {
         // The key is longer than the window.
         let more = text[end..].bytes().take(REDACTION_KEY_BYTES_MAX);
         end += more.take_while(|byte| is_key_byte(*byte)).count();
     }
-    At::Key(start..end)
+    AnchorOutcome::Key(start..end)
 }
 
 fn is_key_byte(byte: u8) -> bool {
@@ -395,7 +399,12 @@ mod tests {
         for rule in RULES.iter() {
             let is_lower = |anchor: &String| !anchor.is_empty() && *anchor == anchor.to_ascii_lowercase();
             assert!(rule.anchors.iter().all(is_lower), "{:?}", rule.anchors);
-            assert_eq!(rule.by == Method::Pattern, !rule.pattern.is_empty(), "{}", rule.name);
+            assert_eq!(
+                rule.by == DetectionMethod::Pattern,
+                !rule.pattern.is_empty(),
+                "{}",
+                rule.name
+            );
             assert!(
                 !rule.source.is_empty() && !rule.hit.is_empty() && !rule.miss.is_empty(),
                 "{}",

@@ -13,9 +13,9 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use regex::bytes::Regex;
 use serde::{Deserialize, Serialize};
 
-use super::rules::{self, Enabled, RULES, RuleMatch};
+use super::rules::{self, EnabledRules, RULES, RuleMatch};
 use super::units::TextUnits;
-use super::{START, placeholder, replaced};
+use super::{START, replace_places, write_placeholder};
 use crate::api::{ErrorKind, Problem};
 use crate::digest::sha256_hex;
 use crate::limits;
@@ -36,7 +36,7 @@ static WRITTEN: LazyLock<Regex> =
 
 /// Memory of one session's keys. The default knows no key and has all rules enabled.
 pub struct Redactor {
-    enabled: Enabled,
+    enabled: EnabledRules,
     state: Mutex<SessionKeys>,
 }
 
@@ -45,7 +45,7 @@ struct SessionKeys {
     numbers: HashMap<String, usize>,
     kept: Vec<KnownKey>,
     /// Finds every known key of sufficient length, also where no rule matches.
-    literals: Option<Literals>,
+    literals: Option<LiteralKeys>,
     /// True if keys were added that `literals` lacks. It is rebuilt when a text goes out, not for each file that adds
     /// keys.
     has_more: bool,
@@ -80,13 +80,13 @@ struct KnownKey {
     is_told: bool,
 }
 
-struct Literals {
+struct LiteralKeys {
     automaton: AhoCorasick,
     numbers: Vec<usize>,
 }
 
 /// Automaton for the sufficiently long keys of the configuration; `None` if there are none.
-pub(super) fn literals(keys: &BTreeSet<String>) -> Option<AhoCorasick> {
+pub(super) fn build_literals(keys: &BTreeSet<String>) -> Option<AhoCorasick> {
     let keys: Vec<&str> = keys
         .iter()
         .map(|key| key.trim())
@@ -106,7 +106,7 @@ pub(super) fn own_rule() -> usize {
 
 /// Summary of the keys that went out as placeholders, for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct PlaceholderSummary {
     /// Number of keys.
     pub count: usize,
     /// Number of keys by rule.
@@ -132,7 +132,7 @@ impl Redactor {
     ///
     /// If a name in `unredacted` is not that of a rule.
     pub fn new<'a>(unredacted: &[String], own: impl IntoIterator<Item = &'a str>) -> Result<Self, Problem> {
-        Self::continued(unredacted, own, String::new(), &[])
+        Self::continue_conversation(unredacted, own, String::new(), &[])
     }
 
     /// The redactor of a conversation with this salt, whose earlier turns have seen keys with these fingerprints.
@@ -140,13 +140,13 @@ impl Redactor {
     /// # Errors
     ///
     /// If a name in `unredacted` is not that of a rule.
-    pub fn continued<'a>(
+    pub fn continue_conversation<'a>(
         unredacted: &[String],
         own: impl IntoIterator<Item = &'a str>,
         salt: String,
         earlier: &[KeyFingerprint],
     ) -> Result<Self, Problem> {
-        let enabled = Enabled::without(unredacted).map_err(|name| unknown(name))?;
+        let enabled = EnabledRules::without(unredacted).map_err(|name| unknown_rule(name))?;
         let mut state = SessionKeys {
             salt,
             ..SessionKeys::default()
@@ -169,7 +169,7 @@ impl Redactor {
     /// Replaces nothing: for a call that the user made, whose result only the user gets.
     pub fn off() -> Self {
         Self {
-            enabled: Enabled::none(),
+            enabled: EnabledRules::none(),
             state: Mutex::default(),
         }
     }
@@ -191,12 +191,12 @@ impl Redactor {
 
     /// Like [`Self::text`], and counts the placeholders in the result.
     pub fn counted<'t>(&self, text: &'t str, file: Option<&str>) -> (Cow<'t, str>, usize) {
-        let found = rules::find(text, self.enabled);
+        let found = rules::find_keys(text, self.enabled);
         let mut state = self.lock();
         state.tell_written(text, file);
         let places = state.places(text, &found);
         state.tell(&places, file);
-        (replaced(text, written(&places)), places.len())
+        (replace_places(text, write_placeholders(&places)), places.len())
     }
 
     /// The content of a file with placeholders, for a skill: a skill must not find a key by searching. The content may
@@ -204,12 +204,12 @@ impl Redactor {
     /// could not be put back. This does not count as showing the keys to a model.
     pub fn searchable(&self, content: &[u8], writes: bool) -> Option<Vec<u8>> {
         let mut shown: Option<Vec<u8>> = None;
-        for units in TextUnits::of(content) {
+        for units in TextUnits::detect_units(content) {
             let content = shown.as_deref().unwrap_or(content);
             let mut places = self.places_in(content, *units);
             places.retain(|place| !writes || place.number.is_some());
             if !places.is_empty() {
-                shown = Some(units.splice(content, written(&places)));
+                shown = Some(units.splice(content, write_placeholders(&places)));
             }
         }
         shown
@@ -218,10 +218,10 @@ impl Redactor {
     /// Like [`Self::searchable`] for a part of a file whose bytes must keep their positions: a key is replaced by its
     /// placeholder if that fits, padded with stars.
     pub fn cover(&self, content: &mut [u8]) {
-        for units in TextUnits::of(content) {
+        for units in TextUnits::detect_units(content) {
             for place in self.places_in(content, *units) {
                 let stars = units.bytes(&"*".repeat(place.range.len()));
-                let word = units.bytes(&placeholder(place.rule, place.number));
+                let word = units.bytes(&write_placeholder(place.rule, place.number));
                 let covered = &mut content[units.range(&place.range)];
                 covered.copy_from_slice(&stars);
                 if let Some(start) = covered.get_mut(..word.len()) {
@@ -235,7 +235,7 @@ impl Redactor {
     /// text.
     fn places_in(&self, content: &[u8], units: TextUnits) -> Vec<Replacement> {
         let text = units.text(content);
-        let found = rules::find(&text, self.enabled);
+        let found = rules::find_keys(&text, self.enabled);
         let mut places = self.lock().places(&text, &found);
         places.retain(|place| units.is_in(content, &text, &place.range));
         places
@@ -281,7 +281,7 @@ impl Redactor {
         let mut state = self.lock();
         let mut places = state.places(text, &[]);
         places.retain(|place| place.number.is_some_and(|number| holds(&state.kept[number].key)));
-        replaced(text, written(&places)).into_owned()
+        replace_places(text, write_placeholders(&places)).into_owned()
     }
 
     /// A file's new content, with placeholders replaced by the keys of its old content. A placeholder that the old
@@ -293,7 +293,7 @@ impl Redactor {
     /// content.
     pub fn restore(&self, new: Vec<u8>, old: Option<&[u8]>) -> Result<Vec<u8>, String> {
         let mut new = new;
-        for units in TextUnits::of(&new) {
+        for units in TextUnits::detect_units(&new) {
             let text = units.text(&new);
             if !WRITTEN.is_match(text.as_bytes()) {
                 continue;
@@ -326,17 +326,17 @@ impl Redactor {
     }
 
     /// Summary of the keys that were sent as placeholders so far; `None` without any.
-    pub fn told(&self) -> Option<Told> {
+    pub fn told(&self) -> Option<PlaceholderSummary> {
         let state = self.lock();
         let keys = state.kept.iter().filter(|kept| kept.is_told);
         let whole: BTreeSet<usize> = keys.map(|kept| kept.whole).collect();
         let mut rules: BTreeMap<&'static str, usize> = BTreeMap::new();
         let numbered = whole.iter().map(|number| (state.kept[*number].rule, 1));
         for (rule, count) in numbered.chain(state.unnumbered.iter().map(|(rule, count)| (*rule, *count))) {
-            *rules.entry(rules::name(rule)).or_default() += count;
+            *rules.entry(rules::rule_name(rule)).or_default() += count;
         }
         let count = rules.values().sum();
-        (count > 0).then(|| Told {
+        (count > 0).then(|| PlaceholderSummary {
             count,
             rules,
             files: state.files.clone(),
@@ -356,8 +356,8 @@ struct Replacement {
 }
 
 /// The replaced ranges with their placeholders.
-fn written(places: &[Replacement]) -> impl Iterator<Item = (Range<usize>, String)> + '_ {
-    let word = |place: &Replacement| placeholder(place.rule, place.number);
+fn write_placeholders(places: &[Replacement]) -> impl Iterator<Item = (Range<usize>, String)> + '_ {
+    let word = |place: &Replacement| write_placeholder(place.rule, place.number);
     places.iter().map(move |place| (place.range.clone(), word(place)))
 }
 
@@ -382,7 +382,7 @@ impl SessionKeys {
             let word = |at: usize| found.get(at).and_then(|word| std::str::from_utf8(word.as_bytes()).ok());
             let number = word(2).and_then(|number| number.parse::<usize>().ok()?.checked_sub(1));
             let known = number.and_then(|number| Some((number, self.kept.get(number)?)));
-            let known = known.filter(|(_, kept)| !kept.key.is_empty() && Some(rules::name(kept.rule)) == word(1));
+            let known = known.filter(|(_, kept)| !kept.key.is_empty() && Some(rules::rule_name(kept.rule)) == word(1));
             places.extend(known.map(|(number, kept)| Replacement {
                 range: 0..0,
                 rule: kept.rule,
@@ -467,7 +467,7 @@ impl SessionKeys {
             .match_kind(MatchKind::LeftmostLongest)
             .build(keys);
         // The number and the length of the keys are bounded, and so is the automaton.
-        self.literals = automaton.ok().map(|automaton| Literals { automaton, numbers });
+        self.literals = automaton.ok().map(|automaton| LiteralKeys { automaton, numbers });
     }
 
     /// Adds the known keys at places where no rule matched, and sorts all places.
@@ -534,9 +534,9 @@ impl SessionKeys {
     }
 }
 
-fn unknown(name: &str) -> Problem {
-    let known = rules::names();
-    let near = crate::text::nearest(name, known.iter().copied());
+fn unknown_rule(name: &str) -> Problem {
+    let known = rules::rule_names();
+    let near = crate::text::nearest_name(name, known.iter().copied());
     let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
     let hint = format!("{near}The rules are {}; `all` means every one", known.join(", "));
     Problem::new(
@@ -549,7 +549,7 @@ fn unknown(name: &str) -> Problem {
 impl Default for Redactor {
     fn default() -> Self {
         Self {
-            enabled: Enabled::all(),
+            enabled: EnabledRules::all(),
             state: Mutex::default(),
         }
     }

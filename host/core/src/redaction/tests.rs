@@ -3,8 +3,8 @@
 
 use proptest::prelude::*;
 
-use super::examples::{Example, drawn, example, expand};
-use super::rules::{Enabled, RULES, Rule, find, names};
+use super::examples::{RuleExample, drawn, example, expand};
+use super::rules::{EnabledRules, RULES, RedactionRule, find_keys, rule_names};
 use super::*;
 use crate::redaction::session::REDACTION_FILES_NAMED_MAX;
 
@@ -31,8 +31,8 @@ fn armoured(kind: &str) -> String {
 }
 
 /// Every example of the rules, with the name of its rule.
-fn examples() -> Vec<(&'static str, Example)> {
-    let of_rule = |rule: &'static Rule| {
+fn examples() -> Vec<(&'static str, RuleExample)> {
+    let of_rule = |rule: &'static RedactionRule| {
         let forms = rule.hit.iter().enumerate();
         forms.map(move |(at, form)| (rule.name.as_str(), example(form, at as u64 * 100 + 7)))
     };
@@ -41,13 +41,13 @@ fn examples() -> Vec<(&'static str, Example)> {
 
 #[test]
 fn every_rule_finds_its_keys_and_nothing_around_them() {
-    for (rule, Example { text, keys }) in examples() {
+    for (rule, RuleExample { text, keys }) in examples() {
         for frame in ["# a line\n{}\n# another", "{}"] {
             let text = frame.replace("{}", &text);
             let expected = keys.iter().fold(text.clone(), |text, key| {
                 text.replace(key, &format!("[redacted:{rule}]"))
             });
-            assert_eq!(mask(&text), expected, "{text}");
+            assert_eq!(mask_keys(&text), expected, "{text}");
         }
     }
 }
@@ -57,7 +57,7 @@ fn every_rule_keeps_what_only_looks_like_its_keys() {
     for rule in RULES.iter() {
         for (at, form) in rule.miss.iter().enumerate() {
             let text = format!("# a line\n{}\n", expand(form, at as u64 * 100 + 7));
-            assert_eq!(mask(&text), text, "{}: {form}", rule.name);
+            assert_eq!(mask_keys(&text), text, "{}: {form}", rule.name);
         }
     }
 }
@@ -115,9 +115,9 @@ fn recall(set: &str) -> (usize, usize, Vec<String>) {
                 .to_vec(),
         };
         for (at, text) in texts.iter().enumerate() {
-            let Example { text, keys } = example(text, (seed * 100 + at) as u64);
+            let RuleExample { text, keys } = example(text, (seed * 100 + at) as u64);
             all += 1;
-            let masked = mask(&text);
+            let masked = mask_keys(&text);
             if keys.iter().all(|key| !masked.contains(key.as_str())) {
                 found += 1;
             } else {
@@ -147,10 +147,10 @@ fn lines_that_are_hard_and_hold_no_secret_stay_as_they_are() {
         .enumerate()
         .map(|(at, line)| expand(line, at as u64 * 100))
         .collect();
-    let changed = lines.iter().filter(|line| mask(line) != line.as_str());
+    let changed = lines.iter().filter(|line| mask_keys(line) != line.as_str());
     assert_eq!(changed.collect::<Vec<_>>(), [""; 0]);
     let whole = lines.join("\n");
-    assert_eq!(mask(&whole), whole);
+    assert_eq!(mask_keys(&whole), whole);
 }
 
 #[test]
@@ -164,7 +164,11 @@ fn keys_are_found_in_escapes_json_diffs_and_numbered_lines() {
         format!("?next=%3D{key}&x"),
         format!("«{key}»"),
     ] {
-        assert_eq!(mask(&text), text.replace(&key, "[redacted:github-token]"), "{text}");
+        assert_eq!(
+            mask_keys(&text),
+            text.replace(&key, "[redacted:github-token]"),
+            "{text}"
+        );
     }
 }
 
@@ -234,7 +238,7 @@ fn what_is_no_key_is_kept() {
         "api_key = \"[redacted:generic-secret:1]\"",
         "postgres://app:[redacted:url-password:2]@db/x",
     ] {
-        assert_eq!(mask(text), text);
+        assert_eq!(mask_keys(text), text);
     }
 }
 
@@ -258,7 +262,7 @@ fn a_private_key_is_redacted_line_by_line_wherever_it_stands() {
         let quoted: String = plain.lines().map(|line| format!("    \"{line}\\n\" +\n")).collect();
         let indented: String = plain.lines().map(|line| format!("    {line}\n")).collect();
         for text in [&plain, &numbered, &added, &quoted, &indented] {
-            let masked = mask(text);
+            let masked = mask_keys(text);
             for line in key.lines().filter(|line| !line.starts_with('-')) {
                 assert!(!masked.contains(line), "{line} is left in\n{masked}");
             }
@@ -270,7 +274,7 @@ fn a_private_key_is_redacted_line_by_line_wherever_it_stands() {
             );
         }
         let windows = plain.replace('\n', "\r\n");
-        let masked = mask(&windows);
+        let masked = mask_keys(&windows);
         for line in key.lines().filter(|line| !line.starts_with('-')) {
             assert!(!masked.contains(line), "{line} is left in\n{masked}");
         }
@@ -281,7 +285,7 @@ fn a_private_key_is_redacted_line_by_line_wherever_it_stands() {
             "{masked}"
         );
         let escaped = format!("{{\"private_key\": \"{}\", \"a\": 1}}", key.replace('\n', "\\n"));
-        let masked = mask(&escaped);
+        let masked = mask_keys(&escaped);
         assert!(!masked.contains(&key.lines().nth(2).expect("a line")[..16]), "{masked}");
         assert!(masked.ends_with("\", \"a\": 1}"), "{masked}");
     }
@@ -290,7 +294,7 @@ fn a_private_key_is_redacted_line_by_line_wherever_it_stands() {
         drawn(1, 32, HEX).to_uppercase(),
         drawn(2, 64, BASE64)
     );
-    assert_eq!(mask(&with_headers).matches("[redacted:private-key]").count(), 1);
+    assert_eq!(mask_keys(&with_headers).matches("[redacted:private-key]").count(), 1);
 }
 
 #[test]
@@ -335,11 +339,11 @@ fn a_long_text_is_searched_like_a_short_one_and_only_while_somebody_wants_to_kno
     let key = format!("ghp_{}", drawn(1, 36, ALPHANUMERIC));
     let armoured = armoured("PRIVATE KEY");
     for found in [key.as_str(), &armoured] {
-        let alone: Vec<_> = find(found, Enabled::all());
+        let alone: Vec<_> = find_keys(found, EnabledRules::all());
         assert!(!alone.is_empty());
         for at in (64 * 1024 - found.len() - 2..64 * 1024 + 2).step_by(3) {
             let text = format!("{}\n{found}\n", " ".repeat(at));
-            let places: Vec<_> = find(&text, Enabled::all());
+            let places: Vec<_> = find_keys(&text, EnabledRules::all());
             let ranges = |places: &[super::rules::RuleMatch], from: usize| -> Vec<_> {
                 places
                     .iter()
@@ -396,9 +400,9 @@ fn rules_are_switched_off_by_name() {
             .hint
             .is_some_and(|hint| hint.starts_with("did you mean `github-token`? The rules are private-key, "))
     );
-    for name in names() {
+    for name in rule_names() {
         assert!(
-            Enabled::without(&[name.to_owned()]).is_ok_and(|enabled| enabled != Enabled::all()),
+            EnabledRules::without(&[name.to_owned()]).is_ok_and(|enabled| enabled != EnabledRules::all()),
             "{name}"
         );
     }
@@ -546,7 +550,7 @@ fn time_grows_with_the_text_and_not_with_what_it_holds() {
         let time = |bytes: usize| {
             let text = piece.repeat(bytes / piece.len());
             let started = std::time::Instant::now();
-            assert!(!mask(&text).is_empty());
+            assert!(!mask_keys(&text).is_empty());
             started.elapsed()
         };
         // A busy machine spoils a comparison, and not all of them.
@@ -567,7 +571,7 @@ proptest! {
         }
         let redactor = redactor();
         let once = redactor.text(&text, None).into_owned();
-        prop_assert_eq!(find(&once, Enabled::all()), []);
+        prop_assert_eq!(find_keys(&once, EnabledRules::all()), []);
         prop_assert_eq!(redactor.text(&once, None), once.as_str());
         // Everything comes back where the old file held it.
         let restored = redactor.restore(once.into_bytes(), Some(text.as_bytes()));
@@ -577,7 +581,7 @@ proptest! {
     #[test]
     fn places_are_in_order_apart_and_on_characters(text in "(\\PC|[a-z=:\"'/@_\\n-]|ghp_|token = \"|sk-|://|PRIVATE KEY|-----){0,60}") {
         let mut end = 0;
-        for found in find(&text, Enabled::all()) {
+        for found in find_keys(&text, EnabledRules::all()) {
             prop_assert!(found.range.start >= end && found.range.end > found.range.start);
             prop_assert!(text.get(found.range.clone()).is_some());
             end = found.range.end;
@@ -590,7 +594,7 @@ fn of_a_private_key_without_end_a_bounded_number_of_lines_is_taken() {
     let line = format!("{}\n", drawn(7, 64, ALPHANUMERIC));
     let lines = 2 * REDACTION_KEY_LINES_MAX;
     let text = format!("-----BEGIN RSA PRIVATE KEY-----\n{}", line.repeat(lines));
-    let ranges = super::pem::below(&text, text.find('\n').expect("there is one"));
+    let ranges = super::pem::find_lines_below(&text, text.find('\n').expect("there is one"));
     assert_eq!(ranges.len(), REDACTION_KEY_LINES_MAX);
 }
 

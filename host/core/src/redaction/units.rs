@@ -22,7 +22,7 @@ pub(super) enum TextUnits {
 
 impl TextUnits {
     /// The possible encodings of a content. UTF-16 has a NUL byte in each ASCII character.
-    pub(super) fn of(content: &[u8]) -> &'static [Self] {
+    pub(super) fn detect_units(content: &[u8]) -> &'static [Self] {
         match memchr::memchr(0, content) {
             None => &[Self::Bytes],
             Some(_) => &[Self::Bytes, Self::LittleEndian, Self::BigEndian],

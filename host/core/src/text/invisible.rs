@@ -35,14 +35,14 @@ pub fn is_invisible(character: char) -> bool {
 ///
 /// A carriage return that ends a line together with a line feed stays, and so do joiners and variation selectors where
 /// they shape what is seen: in an emoji, and between letters of Arabic, Indic and similar scripts.
-pub fn reveal(text: &str) -> Cow<'_, str> {
-    replaced(text, is_invisible, write_name)
+pub fn reveal_invisible(text: &str) -> Cow<'_, str> {
+    replace_unwanted(text, is_invisible, write_name)
 }
 
-/// Like [`reveal`], on one line: tabs and line ends are shown by name, too.
+/// Like [`reveal_invisible`], on one line: tabs and line ends are shown by name, too.
 pub fn reveal_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
-    for character in reveal(text).chars() {
+    for character in reveal_invisible(text).chars() {
         match character {
             '\t' | '\n' | '\r' => write_name(&mut line, character),
             other => line.push(other),
@@ -51,22 +51,22 @@ pub fn reveal_line(text: &str) -> String {
     line
 }
 
-/// Like [`reveal`], but leaves control characters alone: for a text from which [`super::clean`] removes them.
+/// Like [`reveal_invisible`], but leaves control characters alone: for a text from which [`super::clean_text`] removes them.
 pub fn reveal_marks(text: &str) -> Cow<'_, str> {
     let is_mark = |character: char| is_invisible(character) && !character.is_control();
-    replaced(text, is_mark, write_name)
+    replace_unwanted(text, is_mark, write_name)
 }
 
-/// A text without its invisible characters, except for those that [`reveal`] keeps.
+/// A text without its invisible characters, except for those that [`reveal_invisible`] keeps.
 pub fn without_invisible(text: &str) -> Cow<'_, str> {
-    replaced(text, is_invisible, |_, _| {})
+    replace_unwanted(text, is_invisible, |_, _| {})
 }
 
-/// Like [`reveal`], for bytes that may not be UTF-8: a byte outside of any character becomes `<0xFF>`.
+/// Like [`reveal_invisible`], for bytes that may not be UTF-8: a byte outside of any character becomes `<0xFF>`.
 pub fn reveal_bytes(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
-        shown.push_str(&reveal(chunk.valid()));
+        shown.push_str(&reveal_invisible(chunk.valid()));
         for byte in chunk.invalid() {
             let _ = write!(shown, "<0x{byte:02X}>");
         }
@@ -76,7 +76,7 @@ pub fn reveal_bytes(bytes: &[u8]) -> String {
 
 /// True where every character of a text can be seen, or is a tab or an end of a line.
 pub fn is_visible(text: &str) -> bool {
-    matches!(reveal(text), Cow::Borrowed(_))
+    matches!(reveal_invisible(text), Cow::Borrowed(_))
 }
 
 fn write_name(shown: &mut String, character: char) {
@@ -84,7 +84,11 @@ fn write_name(shown: &mut String, character: char) {
 }
 
 /// Applies `replace` to the unwanted characters that do not shape visible text.
-fn replaced(text: &str, is_unwanted: impl Fn(char) -> bool, replace: impl Fn(&mut String, char)) -> Cow<'_, str> {
+fn replace_unwanted(
+    text: &str,
+    is_unwanted: impl Fn(char) -> bool,
+    replace: impl Fn(&mut String, char),
+) -> Cow<'_, str> {
     // Start of the part that is not copied yet.
     let (mut shown, mut rest) = (String::new(), 0);
     let mut before = ' ';
@@ -151,7 +155,7 @@ mod tests {
             ("\u{627}\u{200c}\u{200c}\u{628}", "\u{627}<U+200C><U+200C>\u{628}"),
             ("🦀\u{fe0f}\u{fe0f}", "🦀\u{fe0f}<U+FE0F>"),
         ] {
-            assert_eq!(reveal(text), shown);
+            assert_eq!(reveal_invisible(text), shown);
         }
         assert_eq!(reveal_line("a\tb\r\n\u{200b}"), "a<U+0009>b<U+000D><U+000A><U+200B>");
         assert_eq!(without_invisible("a\u{200b}b\u{e0041}❤\u{fe0f}"), "ab❤\u{fe0f}");
@@ -166,7 +170,7 @@ mod tests {
             "می\u{200c}خواهم क\u{94d}\u{200d}ष",
             "a\tb\r\nc\n",
         ] {
-            assert!(is_visible(text), "{}", reveal(text));
+            assert!(is_visible(text), "{}", reveal_invisible(text));
         }
     }
 
@@ -175,7 +179,7 @@ mod tests {
         fn what_is_shown_can_be_seen_and_nothing_is_dropped(
             text in "([a-z\\n]|[\\x00-\\x1f\\x{9b}]|[\\x{200b}-\\x{200f}\\x{202a}-\\x{202e}\\x{e0041}]|❤|\\x{fe0f}|ی|\\PC){0,40}",
         ) {
-            let shown = reveal(&text);
+            let shown = reveal_invisible(&text);
             prop_assert!(is_visible(&shown), "{shown:?}");
             prop_assert_eq!(hidden_again(&shown), text);
         }

@@ -73,7 +73,7 @@ struct Masked<W>(W);
 impl<W: Write> Write for Masked<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match std::str::from_utf8(bytes) {
-            Ok(line) => self.0.write_all(redaction::mask(line).as_bytes())?,
+            Ok(line) => self.0.write_all(redaction::mask_keys(line).as_bytes())?,
             Err(_) => self.0.write_all(bytes)?,
         }
         Ok(bytes.len())

@@ -49,7 +49,7 @@ impl Record {
             address: listening.ip(),
             port: listening.port(),
             version,
-            started: api::now(),
+            started: api::current_time(),
             stopping: false,
         }
     }

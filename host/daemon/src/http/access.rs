@@ -58,7 +58,7 @@ impl Traffic {
         self.open.fetch_add(1, Ordering::SeqCst);
         AccessRecord {
             traffic: Arc::clone(self),
-            at: api::now(),
+            at: api::current_time(),
             begun: Instant::now(),
             peer,
             method: request.method().clone(),
@@ -75,7 +75,7 @@ impl Traffic {
 
     /// Writes the line of a connection that never sent a whole request.
     pub(super) fn no_request(&self, peer: PeerAddress, status: Option<u16>, kind: &ErrorKind) {
-        let (at, status) = (timestamp(api::now()), shown(status));
+        let (at, status) = (timestamp(api::current_time()), shown(status));
         self.write(&format!(
             "{at} - - status={status} bytes=0 ms=0 caller=- peer={peer} code={kind}\n"
         ));

@@ -94,7 +94,7 @@ impl Server {
             listening: "127.0.0.1:8000".parse().expect("an address"),
             live: Arc::new(Live::open(&world.home(), &Environment::default())),
             traffic: Arc::new(Traffic::new(std::io::sink())),
-            started: tool_core::api::now(),
+            started: tool_core::api::current_time(),
             home: world.home(),
             environment: Environment::default(),
         });

@@ -6,7 +6,7 @@ use rmcp::model::{ReadResourceResult, Resource, ResourceContents, ResourceTempla
 
 use super::McpSession;
 use tool_core::api::{ErrorKind, HistoryEntry, Problem};
-use tool_core::redaction::mask;
+use tool_core::redaction::mask_keys;
 use tool_core::text::clean_line;
 use tool_journal::history::Filter;
 use tool_session::Sessions;
@@ -77,7 +77,7 @@ fn describe_resource(entry: &HistoryEntry, text: SessionText) -> Resource {
         text.name(),
         entry.operation,
         entry.started.format("%Y-%m-%d %H:%M"),
-        mask(&clean_line(&entry.target))
+        mask_keys(&clean_line(&entry.target))
     );
     Resource::new(
         format!("{PREFIX}{}/{}", entry.id, text.name()),

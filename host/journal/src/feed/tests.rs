@@ -39,7 +39,7 @@ fn texts(events: &[Numbered]) -> String {
 async fn a_reader_who_comes_back_after_the_last_event_waits_for_nothing() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
-    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.end(complete(), api::current_time()).expect("it is durable");
     let seen = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
     let (last, _) = seen.last().expect("there is an end");
     assert!(all(Events::follow(Arc::clone(&recorder), "s", *last)).await.is_empty());
@@ -52,7 +52,7 @@ async fn a_reader_who_names_a_number_beyond_the_end_is_told_the_end() {
     recorder.notice("before", None);
     let early = [4, 1_000, u64::MAX].map(|after| Events::follow(Arc::clone(&recorder), "s", after));
     recorder.notice("after", None);
-    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.end(complete(), api::current_time()).expect("it is durable");
     for events in early {
         let numbers: Vec<u64> = all(events).await.iter().map(|(seq, _)| *seq).collect();
         assert_eq!(numbers, [3, 4]);
@@ -86,7 +86,7 @@ async fn a_journal_that_cannot_be_read_for_now_ends_a_reader_where_it_is() {
     let (journal, aside) = (recorder.folder().journal(), place.path().join("aside"));
     std::fs::rename(&journal, &aside).expect("it is there");
     std::fs::create_dir(&journal).expect("it can be made");
-    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.end(complete(), api::current_time()).expect("it is durable");
     assert_eq!(reader.next().await, None, "it says no end, so its client comes back");
     assert!(
         all(Events::replay(recorder.folder().clone(), "s", last))
@@ -118,7 +118,7 @@ async fn early_late_and_resumed_readers_see_the_same_events() {
             tokio::time::sleep(Duration::from_millis(8)).await;
         }
     }
-    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.end(complete(), api::current_time()).expect("it is durable");
     keeper.abort();
     let early = early.await.expect("it ends");
     let late = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
@@ -148,7 +148,7 @@ async fn a_reader_that_fell_behind_is_served_from_the_file() {
     recorder.flush().expect("it can be written");
     assert!(recorder.lock().tail.len() < count, "only the file holds all of it");
     let mut seen = reader.next().await.expect("there are events");
-    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.end(complete(), api::current_time()).expect("it is durable");
     seen.extend(all(reader).await);
     assert_eq!(seen.len(), count + 1);
     assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0));
@@ -159,10 +159,10 @@ async fn a_reader_that_fell_behind_is_served_from_the_file() {
 fn nothing_is_recorded_after_the_end() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
-    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.end(complete(), api::current_time()).expect("it is durable");
     recorder.notice("late", None);
     recorder.text("late");
-    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.end(complete(), api::current_time()).expect("it is durable");
     recorder.flush().expect("it can be written");
     let parsed = recorder.folder().read().expect("it can be read");
     assert_eq!(parsed.lines.len(), 2);
@@ -229,7 +229,7 @@ async fn a_journal_with_a_torn_tail_goes_on_after_its_last_whole_line() {
     let summary = summary.expect("it begins as a session");
     let second = Recorder::resume(folder.clone(), summary, extent).expect("it can go on");
     let reader = Events::follow(Arc::clone(&second), "s", 0);
-    second.end(complete(), api::now()).expect("it is durable");
+    second.end(complete(), api::current_time()).expect("it is durable");
     let parsed = folder.read().expect("it can be read");
     assert_eq!(parsed.damaged, 0);
     let last = 2 + JOURNAL_LOST_LINES_MAX;
@@ -252,7 +252,10 @@ async fn while_the_disk_is_full_readers_lose_nothing_and_the_journal_has_it_late
         recorder.notice(piece.clone(), None);
         recorder.flush().expect_err("the disk is full");
     }
-    assert!(recorder.end(complete(), api::now()).is_err(), "it is not durable");
+    assert!(
+        recorder.end(complete(), api::current_time()).is_err(),
+        "it is not durable"
+    );
     let seen = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
     assert_eq!(seen.len(), count + 1);
     assert!(seen.last().is_some_and(|(_, event)| event.is_terminal()));
@@ -294,7 +297,9 @@ fn of_a_disk_that_is_full_for_long_only_events_are_lost() {
     let error = recorder.prepare(&change("d")).expect_err("its line is not taken");
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     recorder.committed("c").expect_err("the disk is full");
-    recorder.end(complete(), api::now()).expect_err("the disk is full");
+    recorder
+        .end(complete(), api::current_time())
+        .expect_err("the disk is full");
     assert_eq!(recorder.summary().files_modified(), [""; 0]);
     drop(room);
     recorder.sync().expect("there is room");
@@ -336,7 +341,7 @@ async fn what_became_of_a_change_is_noted_after_the_end_and_is_no_part_of_the_st
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
     recorder.prepare(&change("c")).expect("it is durable");
-    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.end(complete(), api::current_time()).expect("it is durable");
     recorder.notice("Too late.", None);
     recorder.abandoned("c").expect("it is durable");
     let folder = recorder.folder().clone();
@@ -373,7 +378,7 @@ fn a_commit_after_the_end_is_refused() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
     recorder.prepare(&change("c")).expect("it is durable");
-    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.end(complete(), api::current_time()).expect("it is durable");
     assert!(
         recorder.committed("c").is_err(),
         "the next start would take it back in silence"
@@ -406,7 +411,7 @@ fn what_was_begun_is_closed_in_the_journal() {
         title: String::new(),
         detail: String::new(),
         left_out: None,
-        expires: api::now(),
+        expires: api::current_time(),
         scopes: Vec::new(),
     });
     recorder.close_open("interrupted", "nobody knows");
@@ -537,7 +542,7 @@ fn nothing_comes_after_an_end_that_fills_the_journal() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
     recorder.lock().journal_bytes = JOURNAL_BYTES_MAX - 1;
-    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.end(complete(), api::current_time()).expect("it is durable");
     let (last, _) = recorder
         .folder()
         .view(|lines| lines.last().map(|line| matches!(line.entry, JournalEntry::Ended(_))))
@@ -556,7 +561,7 @@ fn a_journal_that_is_full_takes_what_happens_and_no_more_words() {
         recorder.flush().expect("it can be written");
     }
     recorder.prepare(&change("c")).expect("it is durable");
-    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.end(complete(), api::current_time()).expect("it is durable");
     let written = recorder.folder().size_bytes();
     assert!(written < JOURNAL_BYTES_MAX + 2 * piece.len() as u64, "{written}");
     let output = recorder.output();
@@ -633,7 +638,7 @@ async fn an_old_file_that_is_kept_is_a_notice_of_the_session() {
         path: "a.txt".to_owned(),
         kept: ".tool-proposal-x-0".to_owned(),
     });
-    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.end(complete(), api::current_time()).expect("it is durable");
     let seen = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
     let is_told = |event: &Event| matches!(event, Event::Notice { message, hint: Some(_), .. } if message.contains("`.tool-proposal-x-0`"));
     assert!(seen.iter().any(|(_, event)| is_told(event)));
@@ -664,7 +669,7 @@ fn the_answer_so_far_is_whole_however_much_of_it_is_written_and_kept() {
     say("four ");
     drop(room);
     say("five");
-    recorder.end(complete(), api::now()).expect("it is durable");
+    recorder.end(complete(), api::current_time()).expect("it is durable");
     assert_eq!(recorder.output(), said);
     // Output in memory is returned even if the file cannot be read.
     std::fs::remove_file(recorder.folder().journal()).expect("it is there");

@@ -78,7 +78,7 @@ fn read_text(folder: &SessionFolder, digest: &str) -> Result<String, TextOmissio
     if text.contains('\0') {
         return Err(TextOmission::NotText);
     }
-    Ok(redaction::mask(&text).into_owned())
+    Ok(redaction::mask_keys(&text).into_owned())
 }
 
 #[cfg(test)]

@@ -86,7 +86,7 @@ fn a_request_is_stateless_flat_and_not_strict() {
                 origin: TextOrigin::Repository,
             }],
         },
-        Message::said("Done."),
+        Message::from_model("Done."),
     ];
     let tools = [ToolSpec {
         name: "read_file".into(),

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::Tools;
 use crate::limits;
 use crate::{TextOrigin, ToolCall, ToolResult, ToolSpec};
-use tool_core::text::nearest;
+use tool_core::text::nearest_name;
 
 /// The call that runs for a call of the model. `objection` says why it cannot run, in words for the model.
 pub(super) struct MeantCall<'c> {
@@ -81,7 +81,7 @@ fn kind(value: &Value) -> &'static str {
 
 fn unknown(name: &str, specs: &[ToolSpec]) -> String {
     let names: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
-    let suggestion = match nearest(&name.to_lowercase(), names.iter().map(String::as_str)) {
+    let suggestion = match nearest_name(&name.to_lowercase(), names.iter().map(String::as_str)) {
         Some(nearest) => format!(" Did you mean `{nearest}`?"),
         None => String::new(),
     };

@@ -192,7 +192,7 @@ mod tests {
             ..Usage::default()
         };
         let counted = CountedRequest::of(&request(&first), &usage);
-        let second = [first[0].clone(), Message::said("y".repeat(100))];
+        let second = [first[0].clone(), Message::from_model("y".repeat(100))];
         let next = bound(0.1).next(50_000_000, &request(&second), counted);
         let input = 2500 + 100 + FRAME_TOKENS as u64;
         assert_eq!(next.map(|next| next.input_tokens), Ok(input));

@@ -281,7 +281,7 @@ async fn a_round_of_parallel_calls_and_a_second_round() {
     assert_eq!(ran.report.steps, 2);
     assert_eq!(ran.asked[1].len(), 3);
     let mut report = ran.report;
-    assert_eq!(report.take_messages()[3], Message::said("It is a test."));
+    assert_eq!(report.take_messages()[3], Message::from_model("It is a test."));
 }
 
 #[tokio::test]
@@ -344,7 +344,7 @@ async fn sse_3_no_tool_runs_when_the_stream_ended_improperly() {
         assert!(ran.tools.ran().is_empty());
         // The text that came is kept, without the call that gets no answer.
         assert_eq!(*ran.report.text, "Let me");
-        assert_eq!(ran.report.take_messages()[1..], [Message::said("Let me")]);
+        assert_eq!(ran.report.take_messages()[1..], [Message::from_model("Let me")]);
     }
 }
 
@@ -473,7 +473,7 @@ async fn a_turn_goes_on_where_another_ended_and_counts_on() {
     let messages = second.take_messages();
     assert_eq!(
         (&messages[1], &messages[3]),
-        (&Message::said("One."), &Message::said("Two."))
+        (&Message::from_model("One."), &Message::from_model("Two."))
     );
     assert_eq!(messages.len(), 4);
     assert_eq!((second.end, second.text.as_str()), (Ok(TurnEnd::Complete), "Two."));

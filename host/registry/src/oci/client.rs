@@ -21,7 +21,7 @@ use super::artifact::{Artifact, MANIFEST};
 use super::credentials::{self, Credentials};
 use super::{DistributionError, RegistryReference, digest_of, reach, refused};
 use tool_config::Environment;
-use tool_core::text::{beginning, clean};
+use tool_core::text::{clean_text, truncate_text};
 use tool_provider::{missing_roots, use_crypto, use_roots};
 
 /// Redirects that one blob is followed through. Registries send once, to their storage.
@@ -385,7 +385,7 @@ async fn checked_realm(place: &RegistryReference, text: &str) -> Result<Realm, D
 fn realm_of(place: &RegistryReference, realm: &str) -> Result<Realm, DistributionError> {
     let foreign = |host: &str| DistributionError::Realm {
         place: place.to_string(),
-        realm: clean(beginning(host, 200)).into_owned(),
+        realm: clean_text(truncate_text(host, 200)).into_owned(),
     };
     let url = Url::parse(realm).map_err(|_| foreign(realm))?;
     let base = Url::parse(&place.base()).map_err(|_| foreign(realm))?;
@@ -459,7 +459,7 @@ fn unreachable(place: &RegistryReference, error: reqwest::Error) -> Distribution
     }
     DistributionError::Unreachable {
         place: place.to_string(),
-        reason: clean(beginning(&reason, WORDS_BYTES_MAX)).into_owned(),
+        reason: clean_text(truncate_text(&reason, WORDS_BYTES_MAX)).into_owned(),
     }
 }
 
@@ -468,7 +468,7 @@ const WORDS_BYTES_MAX: usize = 300;
 
 /// Converts an error of the client, and keeps one line of the registry's message.
 fn told(place: &RegistryReference, permission: &Permission, error: OciDistributionError) -> DistributionError {
-    let words = |text: &str| clean(beginning(text.trim(), WORDS_BYTES_MAX)).replace('\n', " ");
+    let words = |text: &str| clean_text(truncate_text(text.trim(), WORDS_BYTES_MAX)).replace('\n', " ");
     match error {
         OciDistributionError::RequestError(error) => unreachable(place, error),
         OciDistributionError::ImageManifestNotFoundError(_) | OciDistributionError::ServerError { code: 404, .. } => {

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use reqwest::Url;
 
 use super::{DistributionError, RegistryReference, refused};
-use tool_core::text::{beginning, clean};
+use tool_core::text::{clean_text, truncate_text};
 use tool_sandbox::proxy::is_public;
 
 /// Distance of a host from this machine.
@@ -64,7 +64,7 @@ pub(super) async fn check(place: &RegistryReference, to: &Url) -> Result<(), Dis
     }
     let own = Reach::of_host(&base).await;
     judge(own, to, Reach::of_host(to).await).map_err(|why| {
-        let named = clean(beginning(to.host_str().unwrap_or_default(), 200)).into_owned();
+        let named = clean_text(truncate_text(to.host_str().unwrap_or_default(), 200)).into_owned();
         refused(place, format!("it sends us to `{named}`, {why}"))
     })
 }

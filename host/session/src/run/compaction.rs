@@ -129,7 +129,7 @@ async fn summarise(
         Message::User {
             text: summary_message(op, past, turns, labelled(op, "summary", said, origin)),
         },
-        Message::said("I go on from this summary."),
+        Message::from_model("I go on from this summary."),
     ];
     recorder.record(JournalEntry::Conversation(ConversationEntry::Summarised {
         replaced,

@@ -22,7 +22,7 @@ const ONLY_CALL: &str = "1";
 /// Calls the skill. Its outcome is the session's answer.
 pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -> Result<SessionOutcome, Problem> {
     let context = job.call_context_with(seen_by_the_user(job, arguments).await, RunAsker::User);
-    let (started, clock) = (api::now(), Instant::now());
+    let (started, clock) = (api::current_time(), Instant::now());
     job.recorder.event(Event::Skill {
         name: name.to_owned(),
         args: cut_arguments(arguments),

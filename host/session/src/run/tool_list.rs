@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::limits;
 use tool_core::api::Operation;
-use tool_core::text::{estimated_tokens, nearest};
+use tool_core::text::{estimated_tokens, nearest_name};
 use tool_provider::{TextOrigin, ToolCall, ToolResult, ToolSpec};
 use tool_skill::{CALL_SKILL, FIND_SKILL, OfferedTools, SkillTool, drop_keywords};
 
@@ -166,7 +166,7 @@ impl ToolList {
     fn refuse_unknown(&self, name: &str) -> String {
         let hidden = self.hidden.iter().map(|tool| &tool.spec);
         let known = self.specs.iter().chain(hidden).map(|spec| spec.name.as_str());
-        let suggestion = nearest(&name.to_lowercase(), known);
+        let suggestion = nearest_name(&name.to_lowercase(), known);
         let suggestion = suggestion.map_or_else(String::new, |nearest| format!(" Did you mean `{nearest}`?"));
         format!(
             "There is no tool named `{name}`.{suggestion} `{FIND_SKILL}` finds the skills that your list of tools does not \

@@ -38,7 +38,7 @@ use tool_skill::{
 impl SessionRun {
     /// How the client of the session allows an effect, for hints.
     pub(super) fn grant_text(&self, effect: Effect) -> String {
-        let grant = api::PolicyRequest::allowing(&effect.to_string());
+        let grant = api::PolicyRequest::allowing_effect(&effect.to_string());
         self.plan.policy.grant_text(&grant)
     }
 
@@ -483,7 +483,7 @@ impl<'a> SessionTools<'a> {
 
     fn started(&self, call: &ToolCall) {
         let note = Note {
-            started: api::now(),
+            started: api::current_time(),
             clock: Instant::now(),
             end: None,
         };
@@ -503,7 +503,7 @@ impl<'a> SessionTools<'a> {
         let note = lock(&self.notes).remove(&call.id);
         let (started, duration_ms, end) = match note {
             Some(note) => (note.started, elapsed_ms(note.clock), note.end),
-            None => (api::now(), 0, None),
+            None => (api::current_time(), 0, None),
         };
         // The loop itself answered a call that never reached a skill, so there is no note of its end.
         let end = end.unwrap_or_else(|| {

@@ -55,7 +55,7 @@ impl Scene {
         }
         Self {
             place,
-            id: Ids::after([].into_iter()).next(api::now()),
+            id: Ids::after([].into_iter()).next(api::current_time()),
         }
     }
 
@@ -312,7 +312,7 @@ async fn what_a_later_session_has_changed_is_not_taken_back_with_an_older_change
     drop(scene.open());
     FAILING.set(None);
     // The user has the same made once more, and that is what there is.
-    let id = Ids::after([&scene.id].into_iter()).next(api::now());
+    let id = Ids::after([&scene.id].into_iter()).next(api::current_time());
     let mut start = fixtures::start(&id, Work::Operation(Operation::Refactor));
     start.repository = scene.root().to_string_lossy().into_owned();
     start.working_directory.clone_from(&start.repository);
@@ -341,7 +341,7 @@ async fn what_a_later_session_has_changed_is_not_taken_back_with_an_older_change
         report_path: String::new(),
         usage: None,
     };
-    recorder.end(end, api::now()).expect("it is durable");
+    recorder.end(end, api::current_time()).expect("it is durable");
     for _ in 0..2 {
         scene.open();
         assert_eq!(scene.tree()["a.txt"], "new a");

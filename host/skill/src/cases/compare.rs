@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Expected, Proposed};
 use crate::{CallError, CallReport};
-use tool_core::text::beginning;
+use tool_core::text::truncate_text;
 use tool_repository::diff::unified;
 
 /// Bytes of a text that are shown where a case fails: enough to see what differs.
@@ -132,7 +132,7 @@ fn diff(expected: &str, got: &str) -> String {
 
 /// Cuts a text to the limit for output.
 fn shown(text: &str) -> String {
-    let cut = beginning(text, CASE_SHOWN_BYTES_MAX);
+    let cut = truncate_text(text, CASE_SHOWN_BYTES_MAX);
     let dots = if cut.len() < text.len() { "…" } else { "" };
     format!("{cut}{dots}")
 }

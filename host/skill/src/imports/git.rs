@@ -40,7 +40,7 @@ use crate::task::{GitPerson, GitTask, HelperTask};
 use crate::{CallContext, Question};
 use tool_boundary::{Failure, FailureKind, cancelled, consent};
 use tool_core::api::{Effect, PolicyRequest};
-use tool_core::text::clean;
+use tool_core::text::clean_text;
 use tool_repository::Repository;
 use tool_sandbox::confine::{self, Helper, HelperError, Until, Walls};
 use tool_sandbox::scratch::ScratchFolder;
@@ -172,7 +172,7 @@ impl Git {
     /// Name of the current branch, with or without commits; `None` on a detached head.
     pub(super) fn branch(&mut self) -> Result<Option<String>, Failure> {
         match self.ask(&GitRequest::Branch)? {
-            GitAnswer::Branch(name) => Ok(name.map(|name| clean(&name).into_owned())),
+            GitAnswer::Branch(name) => Ok(name.map(|name| clean_text(&name).into_owned())),
             _ => Err(nonsense()),
         }
     }
@@ -497,7 +497,7 @@ fn told(kind: FailureKind, message: &str, hint: Option<&str>) -> Failure {
 
 fn shown(text: &str) -> String {
     let end = text.floor_char_boundary(GIT_MESSAGE_SHOWN_BYTES_MAX);
-    clean(&text[..end]).into_owned()
+    clean_text(&text[..end]).into_owned()
 }
 
 #[cfg(test)]

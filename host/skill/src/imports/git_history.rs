@@ -25,7 +25,7 @@ use tool_boundary::bindings::tool::skill::git_history::{
     Commit, CommitChange, CommitDiff, LogPage, LogQuery, ShowQuery,
 };
 use tool_core::authors::Team;
-use tool_core::text::{beginning, clean, clean_line};
+use tool_core::text::{clean_line, clean_text, truncate_text};
 use tool_repository::normalise;
 
 /// Commits on one page of a log.
@@ -66,7 +66,7 @@ impl HistoryCall<'_> {
     /// Taints the call if `HEAD` does not contain the commit that the answer begins with.
     fn note_standing(&self, git: &mut Git, commit: &Id) -> Result<(), Failure> {
         if !git.is_in_history(commit)? {
-            let id = beginning(commit.as_str(), 12);
+            let id = truncate_text(commit.as_str(), 12);
             self.call
                 .note_outside(format!("commit `{id}`, which is not in the history of `HEAD`"));
         }
@@ -82,7 +82,7 @@ impl HistoryCall<'_> {
         let own = git.user_emails()?;
         for commit in commits {
             if !self.team.includes(&commit.author_email, &own) {
-                let author = clean_line(beginning(&commit.author, AUTHOR_BYTES_MAX)).replace('`', "'");
+                let author = clean_line(truncate_text(&commit.author, AUTHOR_BYTES_MAX)).replace('`', "'");
                 self.call.note_outside(format!("a commit by `{author}`"));
             }
         }
@@ -337,7 +337,7 @@ fn check_revision(name: Option<&str>) -> Result<(), Failure> {
     }
     Err(Failure::invalid_arguments(format!(
         "`{}` does not name one commit.",
-        clean_line(beginning(name, 80))
+        clean_line(truncate_text(name, 80))
     ))
     .with_hint("name a branch, a tag or a commit's id, with `~N` for an ancestor: `main`, `v1.2`, `1a2b3c4`, `main~3`"))
 }
@@ -357,7 +357,7 @@ fn no_commits() -> Failure {
 
 /// Removes control characters from the texts of a commit.
 fn commit_out(commit: CommitRecord) -> Commit {
-    let text = |text: &str| clean(beginning(text, GIT_LOG_MESSAGE_BYTES_MAX)).into_owned();
+    let text = |text: &str| clean_text(truncate_text(text, GIT_LOG_MESSAGE_BYTES_MAX)).into_owned();
     Commit {
         id: commit.id.into(),
         parents: commit.parents.into_iter().map(String::from).collect(),

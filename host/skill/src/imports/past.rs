@@ -171,7 +171,7 @@ fn step_out(repository: &Repository, bounds: &PastBounds, step: PastStep) -> Pas
     PastCommitStep::Read(PastChanges {
         id: record.id.commit(),
         seconds: record.seconds,
-        message: tool_core::text::beginning(&record.message, bounds.message_bytes_max).to_owned(),
+        message: tool_core::text::truncate_text(&record.message, bounds.message_bytes_max).to_owned(),
         changed: changed.filter(|path| is_shown(path)).collect(),
         renamed: renamed.filter(|(from, to)| is_shown(from) && is_shown(to)).collect(),
     })

@@ -267,7 +267,7 @@ fn fallback() -> String {
 pub(super) fn unsandboxed(effect: Effect) -> PolicyRequest {
     PolicyRequest {
         unsandboxed: true,
-        ..PolicyRequest::allowing(effect.name())
+        ..PolicyRequest::allowing_effect(effect.name())
     }
 }
 

@@ -64,7 +64,7 @@ proptest::proptest! {
         } else {
             let mut shown = question.detail().to_owned();
             for character in ["\r", "\u{200b}", "\u{202e}", "\u{7}"] {
-                shown = shown.replace(&*tool_core::text::reveal(character), character);
+                shown = shown.replace(&*tool_core::text::reveal_invisible(character), character);
             }
             proptest::prop_assert_eq!(applied(&before, &shown), after.clone());
             // A commit shows the same.

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use tool_boundary::KeyValueStore;
-use tool_core::digest::{hexadecimal, sha256_hex};
+use tool_core::digest::{sha256_hex, to_hexadecimal};
 
 /// Limit for a value in bytes.
 const VALUE_BYTES_MAX: usize = 1024 * 1024;
@@ -60,7 +60,7 @@ impl FileStore {
     }
 
     fn file(&self, key: &str) -> PathBuf {
-        self.folder.join(hexadecimal(key.as_bytes()))
+        self.folder.join(to_hexadecimal(key.as_bytes()))
     }
 
     fn read(&self, key: &str) -> io::Result<Option<Vec<u8>>> {

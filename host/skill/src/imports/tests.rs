@@ -37,7 +37,7 @@ use tool_boundary::bindings::tool::skill::tests::{Counts, FailedTest, Request, R
 use tool_boundary::consent;
 use tool_boundary::{Failure, FailureKind};
 use tool_core::api::{Effect, RunPurpose, TestCounts, TestRun, UnknownCheck};
-use tool_core::text::nearest;
+use tool_core::text::nearest_name;
 use tool_repository::{FileList, OpenError, normalise};
 use tool_sandbox::contain::{Invocation, Sandbox, ToolAccess};
 use tool_sandbox::environment;
@@ -172,7 +172,7 @@ pub(super) fn run(context: &CallContext, request: &Request) -> Result<Vec<Suite>
 fn wanted(name: &str) -> Result<&'static TestRecipe, Failure> {
     recipes::find(name).ok_or_else(|| {
         let names: Vec<&str> = recipes::all().iter().map(|recipe| recipe.name.as_str()).collect();
-        let close = nearest(name, names.iter().copied()).map(|close| format!("did you mean `{close}`? "));
+        let close = nearest_name(name, names.iter().copied()).map(|close| format!("did you mean `{close}`? "));
         Failure::not_found(format!("There is no recipe `{}`.", name.escape_debug())).with_hint(format!(
             "{}the recipes are {}",
             close.unwrap_or_default(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::team::Inspection;
 use super::{Skill, SkillHost, Source, is_name, nothing_ran};
 use crate::{CallContext, CallError, CallReport, Descriptor, RawArguments, SkillHostError};
-use tool_core::text::{clean, nearest};
+use tool_core::text::{clean_text, nearest_name};
 
 /// A component that was checked, compiled and described, but is in no list of skills.
 pub struct Trial {
@@ -61,8 +61,8 @@ impl SkillHost {
         match trial.skill.function(function) {
             Some(function) => self.call_function(context, function, &arguments),
             None => nothing_ran(CallError::Unknown {
-                name: clean(function).into_owned(),
-                nearest: nearest(
+                name: clean_text(function).into_owned(),
+                nearest: nearest_name(
                     function,
                     trial.inspection.functions.iter().map(|known| known.name.as_str()),
                 )

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::Git;
 use super::talk::{Attributes, Id};
 use tool_boundary::Failure;
-use tool_core::digest::hexadecimal;
+use tool_core::digest::to_hexadecimal;
 use tool_core::lfs::{LfsPointer, POINTER_BYTES_MAX};
 
 /// True if a file of the work tree has the content that the stored pointer describes, or is that pointer.
@@ -57,5 +57,5 @@ fn compare(file: &mut File, stored: &[u8], pointer: &LfsPointer, cancel: &Cancel
         digest.update(&piece[..read]);
         left = left.saturating_sub(read as u64);
     }
-    Ok(left == 0 && hexadecimal(&digest.finalize()) == pointer.digest)
+    Ok(left == 0 && to_hexadecimal(&digest.finalize()) == pointer.digest)
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use super::format::Format;
 use super::lock::{Names, OpenedFolder, lock_of};
-use tool_core::digest::hexadecimal;
+use tool_core::digest::to_hexadecimal;
 use tool_repository::changes::{Publishing, crash_point};
 use tool_repository::reftable::{self, References};
 
@@ -58,7 +58,7 @@ fn settle_reference(left: &Publishing) -> io::Result<bool> {
             Some(branch) => (&left.common, format!("refs/heads/{branch}")),
         };
         let found = settle_tables(left, git, &names)?;
-        return Ok(found.resolve(&name).map(hexadecimal).as_ref() == Some(&left.commit));
+        return Ok(found.resolve(&name).map(to_hexadecimal).as_ref() == Some(&left.commit));
     }
     let (folder, name) = match &left.branch {
         None => (OpenedFolder::at(&left.git)?, "HEAD"),

@@ -13,7 +13,7 @@ use std::path::Path;
 use super::layout::Layout;
 use crate::task::StandInTask;
 use tool_boundary::Failure;
-use tool_core::digest::hexadecimal;
+use tool_core::digest::to_hexadecimal;
 use tool_repository::reftable::{self, Reference, References};
 use tool_sandbox::scratch::{self, ScratchFolder};
 
@@ -101,9 +101,9 @@ fn pack_references(task: &StandInTask, references: &BTreeMap<String, Reference>)
         }
         match value {
             Reference::Object { id, peeled } => {
-                let _ = writeln!(packed, "{} {name}", hexadecimal(id));
+                let _ = writeln!(packed, "{} {name}", to_hexadecimal(id));
                 if let Some(peeled) = peeled {
-                    let _ = writeln!(packed, "^{}", hexadecimal(peeled));
+                    let _ = writeln!(packed, "^{}", to_hexadecimal(peeled));
                 }
             }
             Reference::Symbolic(_) => {
@@ -118,7 +118,7 @@ fn pack_references(task: &StandInTask, references: &BTreeMap<String, Reference>)
 
 fn format_reference(value: &Reference) -> String {
     match value {
-        Reference::Object { id, .. } => format!("{}\n", hexadecimal(id)),
+        Reference::Object { id, .. } => format!("{}\n", to_hexadecimal(id)),
         Reference::Symbolic(target) => format!("ref: {}\n", target.replace(['\n', '\r'], " ")),
     }
 }

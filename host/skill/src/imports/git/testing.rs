@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{Approver, CallContext, Question, UserAnswer};
 use tool_boundary::policy::{Cause, Policy};
 use tool_core::api::{ChangeKind, Operation, PolicyRequest};
-use tool_core::digest::hexadecimal;
+use tool_core::digest::to_hexadecimal;
 use tool_repository::reftable::{self, Reference, References};
 use tool_repository::{Options, Repository};
 use tool_sandbox::contain;
@@ -172,7 +172,7 @@ impl Fixture {
         std::fs::remove_file(git.join("refs/heads")).expect("it is there");
         for (name, value) in &found.by_name {
             let text = match value {
-                Reference::Object { id, .. } => hexadecimal(id),
+                Reference::Object { id, .. } => to_hexadecimal(id),
                 Reference::Symbolic(target) => format!("ref: {target}"),
             };
             let place = git.join(name);

@@ -18,7 +18,7 @@ use crate::imports::git::patches::GIT_PATCH_BYTES_MAX;
 use crate::imports::git::talk::GIT_BLAME_LINES_MAX;
 use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::git_history::{BlameHunk, BlamePage, BlameQuery, Commit};
-use tool_core::text::beginning;
+use tool_core::text::truncate_text;
 use tool_repository::diff::is_binary;
 use tool_repository::normalise;
 
@@ -223,7 +223,7 @@ fn find_commits(reading: &HistoryCall<'_>, git: &mut Git, hunks: &[BlameHunk]) -
         };
         reading.note_authors(git, [&commit])?;
         let summary = commit.message.lines().next().unwrap_or_default();
-        let message = beginning(summary, SUMMARY_BYTES_MAX).to_owned();
+        let message = truncate_text(summary, SUMMARY_BYTES_MAX).to_owned();
         commits.push(commit_out(CommitRecord { message, ..commit }));
     }
     Ok(commits)

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use super::tree_state::TreeState;
 use crate::CallContext;
 use crate::{RunAsker, SeenSessions};
-use tool_core::digest::hexadecimal;
+use tool_core::digest::to_hexadecimal;
 use tool_repository::{FileEntry, FileList, REPORTS_FOLDER};
 use tool_sandbox::contain::{BuildFolder, BuildWrites, LAYER_FILES};
 use tool_sandbox::scratch;
@@ -550,7 +550,7 @@ fn digest_of(parts: &[String]) -> String {
         digest.update(part.len().to_le_bytes());
         digest.update(part.as_bytes());
     }
-    hexadecimal(&digest.finalize()[..16])
+    to_hexadecimal(&digest.finalize()[..16])
 }
 
 impl BuiltFile {
@@ -568,7 +568,7 @@ impl BuiltFile {
             .repository
             .read_within(&file.path, FILE_BYTES_MAX, &context.cancel);
         let content = match content {
-            Ok(content) => hexadecimal(&Sha256::digest(&content)),
+            Ok(content) => to_hexadecimal(&Sha256::digest(&content)),
             Err(_) => format!("{} bytes at {}", file.size, file.changed_ns),
         };
         Self {

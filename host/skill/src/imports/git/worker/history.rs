@@ -11,7 +11,7 @@ use crate::imports::git::talk::{CommitRecord, Id, LineOrigin, Lineage, Moment, W
 use crate::imports::git::talk::{GIT_BLAME_LINES_MAX, GIT_LOG_MESSAGE_BYTES_MAX, GIT_LOG_SKIP_MAX};
 use tool_boundary::Failure;
 use tool_core::authors::Team;
-use tool_core::text::beginning;
+use tool_core::text::truncate_text;
 
 /// Limit for the parents of a commit. An octopus merge has a handful.
 const PARENTS_MAX: usize = 64;
@@ -164,7 +164,7 @@ impl Git {
             if let Ok(email) = entry.value()
                 && emails.len() < USER_EMAILS_MAX
             {
-                emails.push(beginning(email, GIT_LOG_MESSAGE_BYTES_MAX).to_owned());
+                emails.push(truncate_text(email, GIT_LOG_MESSAGE_BYTES_MAX).to_owned());
             }
         }
         emails
@@ -334,7 +334,7 @@ fn record(commit: &Commit<'_>) -> Result<CommitRecord, Failure> {
     let when = author.when();
     let text = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);
-        beginning(&text, GIT_LOG_MESSAGE_BYTES_MAX).to_owned()
+        truncate_text(&text, GIT_LOG_MESSAGE_BYTES_MAX).to_owned()
     };
     let made = Moment {
         seconds: when.seconds(),

@@ -14,7 +14,7 @@ use super::history::CommitWalk;
 use super::{Git, git_failure, id, oid};
 use crate::imports::git::talk::{Id, PastBounds, PastPage, PastRecord, PastStep};
 use tool_boundary::Failure;
-use tool_core::text::beginning;
+use tool_core::text::truncate_text;
 
 /// Time after which a page ends early.
 const PAGE_TIME: Duration = Duration::from_secs(2);
@@ -97,7 +97,7 @@ impl<'a> PastWalk<'a> {
         Ok(PastRecord {
             id: id(commit.id())?,
             seconds: commit.time().seconds(),
-            message: beginning(&message, self.bounds.message_bytes_max).to_owned(),
+            message: truncate_text(&message, self.bounds.message_bytes_max).to_owned(),
             changed,
             renamed,
         })

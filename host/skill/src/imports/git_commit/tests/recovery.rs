@@ -223,7 +223,7 @@ fn a_commit_in_a_worktree_without_tables_for_its_log_is_finished() {
         git: git.clone(),
         common: common.clone(),
         branch: Some("main".to_owned()),
-        commit: tool_core::digest::hexadecimal(head),
+        commit: tool_core::digest::to_hexadecimal(head),
     };
     for (place, text) in [
         (common.join("reftable/tables.list.lock"), "tool-x-branch\n"),

@@ -9,7 +9,9 @@ use serde_json::{Map, Number, Value};
 const EXACT_MAX: f64 = 9_007_199_254_740_991.0;
 
 /// A whole number that is not negative; `None` for null.
-pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(deserializer: D) -> Result<Option<T>, D::Error> {
+pub(super) fn read_whole_number<'de, D: Deserializer<'de>, T: TryFrom<u64>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
     let Some(number) = Option::<Number>::deserialize(deserializer)? else {
         return Ok(None);
     };
@@ -25,7 +27,7 @@ pub(super) fn whole<'de, D: Deserializer<'de>, T: TryFrom<u64>>(deserializer: D)
     }
 }
 
-pub(super) fn object<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
+pub(super) fn read_object<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
     let fields = Map::deserialize(deserializer)?;
     T::deserialize(Value::Object(fields)).map_err(D::Error::custom)
 }
