@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use host::daemon;
 use serde_json::Value;
 use tool_config::{FileState, Inspection, Setting, ValueOrigin};
-use tool_repository::Narrowing;
+use tool_repository::RepositoryRules;
 use tool_session::preflight::preflight;
 
 use super::skill::agreed::{Finding, IDENTITIES, LOCK};
@@ -64,7 +64,7 @@ fn of_the_command_line(context: &Context) -> Result<[Setting; 1], Error> {
 }
 
 /// Settings that the repository's own file narrows; it cannot widen them.
-fn of_the_repository(place: &Path, narrowing: &Narrowing) -> Vec<Setting> {
+fn of_the_repository(place: &Path, narrowing: &RepositoryRules) -> Vec<Setting> {
     let origin = || ValueOrigin::File(place.to_owned());
     let mut settings: Vec<Setting> = narrowing
         .lists()

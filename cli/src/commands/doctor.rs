@@ -15,7 +15,7 @@ use tool_config::{Api, ProviderSettings};
 use tool_core::api::{BackendStatus, ErrorKind, Problem, SkillState};
 use tool_core::disk::{self, Disk};
 use tool_provider::{ProbeReport, ProbeVerdict, ServerReport};
-use tool_repository::Narrowing;
+use tool_repository::RepositoryRules;
 use tool_sandbox::confine;
 use tool_sandbox::contain::{self, Sandbox};
 use tool_sandbox::room::{self, FreeSpace};
@@ -241,7 +241,7 @@ fn configuration(settings: &Result<tool_config::Settings, Problem>, context: &Co
 }
 
 /// Checks the repository's own file and lists what it forbids.
-fn root_file(place: &Path, narrowing: Result<Narrowing, Problem>) -> Check {
+fn root_file(place: &Path, narrowing: Result<RepositoryRules, Problem>) -> Check {
     const NAME: &str = "repository file";
     let narrowing = match narrowing {
         Ok(narrowing) => narrowing,

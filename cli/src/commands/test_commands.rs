@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use tool_core::api::ErrorKind;
 use tool_core::text::clean_line;
-use tool_repository::path::inside;
+use tool_repository::path::normalise_inside;
 use tool_session::plan_tests;
 use tool_skill::{PlannedRun, clean_build_caches, read_form};
 
@@ -42,8 +42,8 @@ pub(super) fn run(arguments: TestsArguments, context: &Context) -> Result<ExitCo
 
 fn path_in(root: &Path, path: &Path) -> Result<String, Error> {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let inside = real.to_str().and_then(|text| inside(root, text));
-    inside
+    let inside = real.to_str().and_then(|text| normalise_inside(root, text));
+    normalise_inside
         .map(|path| if path.is_empty() { ".".to_owned() } else { path })
         .ok_or_else(|| {
             let message = format!("`{}` is not in the repository `{}`", path.display(), root.display());

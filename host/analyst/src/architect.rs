@@ -15,7 +15,7 @@ use super::task_focus::{focus_files, search_of_words, task_section};
 use super::text::{cited, code, prose};
 use super::{ImportCircle, NO_MODEL, Reply, call};
 use tool_provider::ToolCall;
-use tool_repository::file_role::{file_name, is_code, is_test, stem};
+use tool_repository::file_role::{file_name, file_stem, is_code, is_test};
 
 /// Sources larger than this are worth a look: some thousand lines.
 const LARGE_BYTES: f64 = 40_000.0;
@@ -286,7 +286,7 @@ fn untested(survey: &Survey, evidence: &Evidence<'_>) -> Option<Finding> {
         .collect();
     let (testable, others): (Vec<&Listed>, Vec<&Listed>) =
         own_sources(survey).partition(|file| file.bytes > 0.0 && has_behaviour(&file.path));
-    let is_tested = |path: &str| tested.contains(&plain_name(stem(path))) || inline.contains(path);
+    let is_tested = |path: &str| tested.contains(&plain_name(file_stem(path))) || inline.contains(path);
     let mut without: Vec<_> = testable.iter().filter(|file| !is_tested(&file.path)).collect();
     without.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
     let place = |file: &&&Listed| FindingPlace {
@@ -332,7 +332,7 @@ fn has_behaviour(path: &str) -> bool {
 /// Names that a tested source may have, by the name of a test file: `test_a.py`, `a_test.go`, `ATest.java`,
 /// `a.spec.ts`, `a_spec.rb` and `tests/a.rs` test `a`.
 fn test_subjects(path: &str) -> [String; 2] {
-    let name = stem(path).split('.').next().unwrap_or_default();
+    let name = file_stem(path).split('.').next().unwrap_or_default();
     let plain = plain_name(name.strip_suffix("IT").unwrap_or(name));
     let without_end = ["testcase", "tests", "test", "spec"]
         .iter()

@@ -13,8 +13,8 @@ use crate::survey::{Survey, beneath, is_aside_manifest, is_test_helper};
 use crate::text::{cited, code, cut_text};
 pub(super) use stated::documents as stating_documents;
 use stated::stated_command;
-use tool_repository::file_role::{file_name, parent};
-use tool_repository::path::join;
+use tool_repository::file_role::{file_name, parent_directory};
+use tool_repository::path::join_path;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum CommandPurpose {
@@ -90,7 +90,10 @@ pub(super) fn project_commands(
 ) -> Vec<ProjectCommand> {
     let root = build_root(target, survey);
     let folder = root.as_deref().unwrap_or(target);
-    let in_folder = files.iter().copied().filter(|file| parent(&file.path) == folder);
+    let in_folder = files
+        .iter()
+        .copied()
+        .filter(|file| parent_directory(&file.path) == folder);
     let own: Vec<&ReadFile> = in_folder.collect();
     let collector = Collector {
         target: folder,
@@ -105,7 +108,7 @@ pub(super) fn project_commands(
             command.command = format!("cd {root} && {}", command.command);
         }
     }
-    let in_target = files.iter().filter(|file| parent(&file.path) == target);
+    let in_target = files.iter().filter(|file| parent_directory(&file.path) == target);
     let readmes = in_target.copied().filter(|file| is_readme(&file.path));
     let documents: Vec<&ReadFile> = documents.iter().copied().chain(readmes).collect();
     for purpose in [CommandPurpose::Build, CommandPurpose::Test] {
@@ -124,7 +127,7 @@ pub(super) fn build_root(target: &str, survey: &Survey) -> Option<String> {
     let paths = survey.files.iter().map(|file| file.path.as_str());
     let folders: BTreeSet<&str> = paths
         .filter(|path| path.matches('/').count() < 2 && is_build_file(path) && !is_aside_manifest(path))
-        .map(parent)
+        .map(parent_directory)
         .collect();
     if !target.is_empty() || folders.contains(target) {
         return None;
@@ -171,7 +174,7 @@ struct Collector<'a> {
 
 impl Collector<'_> {
     fn has(&self, name: &str) -> bool {
-        self.survey.has(&join(self.target, name))
+        self.survey.has(&join_path(self.target, name))
     }
 
     fn of_file(&self, file: &ReadFile) -> Vec<ProjectCommand> {
@@ -190,7 +193,7 @@ impl Collector<'_> {
                     on_line(file, Build, &format!("cargo build{workspace}"), declared),
                     on_line(file, Test, &format!("cargo test{workspace}"), declared),
                 ];
-                let programs = join(self.target, "src/bin/");
+                let programs = join_path(self.target, "src/bin/");
                 let is_program = |path: &str| path.starts_with(&programs) && !is_test_helper(path);
                 let has_programs = self.survey.files.iter().any(|file| is_program(&file.path));
                 let has_declared = file
@@ -421,7 +424,7 @@ impl Collector<'_> {
     /// have it.
     fn workspace_script(&self, manager: &str, purpose: CommandPurpose) -> Option<ProjectCommand> {
         let is_member = |file: &&&ReadFile| {
-            let is_below = beneath(parent(&file.path), self.target).is_some_and(|inside| !inside.is_empty());
+            let is_below = beneath(parent_directory(&file.path), self.target).is_some_and(|inside| !inside.is_empty());
             file.name() == "package.json" && is_below && !is_aside_manifest(&file.path)
         };
         let members: Vec<&&ReadFile> = self.all.iter().filter(is_member).collect();
@@ -469,7 +472,7 @@ impl Collector<'_> {
                     script: String::new(),
                     evidence: String::new(),
                     line: None,
-                    path: join(self.target, name),
+                    path: join_path(self.target, name),
                 });
             }
         }

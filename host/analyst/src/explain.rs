@@ -13,8 +13,8 @@ use super::{Reply, call};
 use central::SymbolCandidate;
 use starts::{entry_points, main_pattern, public_header};
 use tool_provider::ToolCall;
-use tool_repository::file_role::{file_name, parent};
-use tool_repository::path::join;
+use tool_repository::file_role::{file_name, parent_directory};
+use tool_repository::path::join_path;
 
 mod central;
 mod endpoints;
@@ -185,14 +185,14 @@ fn documents_in(folder: &str, survey: &Survey) -> Vec<String> {
     let named = readme.into_iter().chain(package).map(|path| (*path).clone());
     let manifests = MANIFESTS
         .iter()
-        .map(|name| join(folder, name))
+        .map(|name| join_path(folder, name))
         .filter(|path| survey.has(path));
     named.chain(manifests).collect()
 }
 
 /// Files directly in the target folder, not in a folder below it.
 fn own_files<'f>(brief: &'f Brief, files: &'f [ReadFile]) -> impl Iterator<Item = &'f ReadFile> {
-    files.iter().filter(|file| parent(&file.path) == brief.target)
+    files.iter().filter(|file| parent_directory(&file.path) == brief.target)
 }
 
 /// Files that describe the target: its own, then those of the package with the name of the workspace.
@@ -200,7 +200,7 @@ fn speaking_files<'f>(brief: &'f Brief, survey: &Survey, files: &'f [ReadFile]) 
     let package = survey.main_package(&brief.repository);
     let packaged = files
         .iter()
-        .filter(|file| Some(parent(&file.path)) == package.as_deref());
+        .filter(|file| Some(parent_directory(&file.path)) == package.as_deref());
     own_files(brief, files).chain(packaged).collect()
 }
 
@@ -247,20 +247,20 @@ fn heads_of(directory: &str, part: &str, survey: &Survey) -> Vec<String> {
         "mod.ts",
     ];
     let Some(folder) = part.strip_suffix('/') else {
-        return vec![join(directory, part)];
+        return vec![join_path(directory, part)];
     };
     let name = file_name(folder);
-    let folder = join(directory, folder);
+    let folder = join_path(directory, folder);
     let first = |names: &[&str]| {
         names
             .iter()
-            .map(|name| join(&folder, name))
+            .map(|name| join_path(&folder, name))
             .find(|path| survey.has(path))
     };
     // In Go and Ruby the main file of a folder has the folder's name.
     let named = || {
         let paths = [
-            join(&folder, &format!("{name}.go")),
+            join_path(&folder, &format!("{name}.go")),
             format!("{folder}.rb"),
             format!("{folder}.rs"),
         ];

@@ -9,7 +9,7 @@ use regex::Regex;
 
 use crate::evidence::{NumberedLine, Quotation};
 use crate::text::{cut_text, first_sentence};
-use tool_repository::file_role::language;
+use tool_repository::file_role::detect_language;
 
 const PURPOSE_CHARACTERS_MAX: usize = 160;
 
@@ -48,7 +48,7 @@ const NOT_DOCUMENTATION: [&str; 29] = [
 
 /// Returns the first sentence of the documentation of a whole file, with its line.
 pub(super) fn file_purpose(path: &str, lines: &[NumberedLine]) -> Option<Quotation> {
-    let comment = match language(path) {
+    let comment = match detect_language(path) {
         Some("Python" | "Cython" | "Starlark") => python_docstring(lines),
         Some("Rust") => rust_inner_doc(lines),
         Some("Go") => comment_before(lines, r"^package\s+\w+"),
@@ -71,7 +71,7 @@ pub(super) fn file_purpose(path: &str, lines: &[NumberedLine]) -> Option<Quotati
     }?;
     // In C, a comment may hold the purpose and then a licence. In other languages such a comment begins with the name
     // of the project.
-    let may_end_with_licence = matches!(language(path), Some("C" | "C++" | "Shell" | "Lua" | "Perl"));
+    let may_end_with_licence = matches!(detect_language(path), Some("C" | "C++" | "Shell" | "Lua" | "Perl"));
     if !may_end_with_licence && comment.iter().any(|line| is_foreign(&line.text)) {
         return None;
     }

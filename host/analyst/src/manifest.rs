@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::evidence::{NumberedLine, Quotation};
 use crate::survey::is_test_helper;
 use crate::text::{cited, code};
-use tool_repository::file_role::{file_name, is_code, parent};
-use tool_repository::path::join;
+use tool_repository::file_role::{file_name, is_code, parent_directory};
+use tool_repository::path::join_path;
 
 /// Manifests and build files that are read, the most informative first.
 pub(super) const MANIFESTS: [&str; 30] = [
@@ -205,7 +205,7 @@ impl ReadFile {
 
     /// A path in the manifest, relative to the root of the repository.
     fn rooted(&self, path: &str) -> String {
-        join(parent(&self.path), path.trim_start_matches("./"))
+        join_path(parent_directory(&self.path), path.trim_start_matches("./"))
     }
 
     /// A file of the manifest, in backticks. `exists` takes a path from the root. A built file is named after its
@@ -233,7 +233,7 @@ impl ReadFile {
         while let Some((_, inside)) = stem.split_once('/') {
             stem = inside;
             let sources = FOLDERS.iter().flat_map(|folder| {
-                let file = join(folder, stem);
+                let file = join_path(folder, stem);
                 ENDS.iter().map(move |end| format!("{file}.{end}"))
             });
             if let Some(source) = sources.map(|source| self.rooted(&source)).find(|source| exists(source)) {

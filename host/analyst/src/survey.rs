@@ -8,8 +8,8 @@ use serde_json::json;
 use super::call;
 use super::evidence::{Brief, Dependency, Evidence, Listed, dependencies, hits, listed, size_text};
 use tool_provider::ToolCall;
-use tool_repository::file_role::{self, Role, file_name, is_code, is_test, parent, role};
-use tool_repository::path::join;
+use tool_repository::file_role::{self, Role, detect_role, file_name, is_code, is_test, parent_directory};
+use tool_repository::path::join_path;
 
 /// Pages of the file list that are requested: 20,000 files in all.
 const PAGES_MAX: usize = 10;
@@ -59,8 +59,9 @@ const NAMELESS_MAX: usize = 60;
 /// Files whose name does not show their type, and which may be scripts.
 fn nameless(evidence: &Evidence<'_>) -> Vec<String> {
     let files = evidence.of("list").flat_map(|page| listed(page.text()));
-    let is_nameless =
-        |file: &Listed| file.bytes > 0.0 && !file_name(&file.path).contains('.') && role(&file.path) == Role::Other;
+    let is_nameless = |file: &Listed| {
+        file.bytes > 0.0 && !file_name(&file.path).contains('.') && detect_role(&file.path) == Role::Other
+    };
     let mut paths: Vec<String> = files.filter(is_nameless).map(|file| file.path).collect();
     paths.sort_by_key(|path| path.matches('/').count());
     paths.truncate(NAMELESS_MAX);
@@ -182,17 +183,17 @@ impl Survey {
 
     /// True for code that people wrote for this repository: not a document, generated, minified or copied.
     pub(super) fn is_source(&self, path: &str) -> bool {
-        let is_aside = || self.is_aside && matches!(role(path), Role::Test | Role::Example);
+        let is_aside = || self.is_aside && matches!(detect_role(path), Role::Test | Role::Example);
         if self.scripts.contains_key(path) {
             self.is_aside || !is_test(path)
         } else {
-            is_code(path) && (role(path) == Role::Source || is_aside())
+            is_code(path) && (detect_role(path) == Role::Source || is_aside())
         }
     }
 
     /// The language of a file, by its name or by its interpreter line.
     pub(super) fn language(&self, path: &str) -> Option<&'static str> {
-        match file_role::language(path) {
+        match file_role::detect_language(path) {
             Some("C") if self.has_headers_of_cpp && path.ends_with(".h") => Some("C++"),
             language => language.or_else(|| self.scripts.get(path).copied()),
         }
@@ -200,7 +201,7 @@ impl Survey {
 
     /// Test files of the project itself.
     pub(super) fn tests(&self) -> impl Iterator<Item = &Listed> {
-        let is_copied = |path: &str| role(path) == Role::Vendored || is_copied_dependency(path);
+        let is_copied = |path: &str| detect_role(path) == Role::Vendored || is_copied_dependency(path);
         self.files
             .iter()
             .filter(move |file| is_code(&file.path) && is_test(&file.path) && !is_copied(&file.path))
@@ -240,7 +241,7 @@ impl Survey {
             let all: usize = parts.iter().map(|part| part.files).sum();
             match parts.first() {
                 Some(first) if first.name.ends_with('/') && first.files * 100 > all * DOMINANT_PERCENT => {
-                    directory = join(&directory, first.name.trim_end_matches('/'));
+                    directory = join_path(&directory, first.name.trim_end_matches('/'));
                 }
                 _ => return (directory, parts),
             }
@@ -290,8 +291,8 @@ impl Survey {
         const MARKS: [&str; 4] = ["Cargo.toml", "package.json", "pyproject.toml", "README.md"];
         PARENTS
             .iter()
-            .map(|parent| join(parent, repository))
-            .find(|folder| MARKS.iter().any(|mark| self.has(&join(folder, mark))))
+            .map(|parent| join_path(parent, repository))
+            .find(|folder| MARKS.iter().any(|mark| self.has(&join_path(folder, mark))))
             .filter(|_| !repository.is_empty())
     }
 
@@ -305,8 +306,8 @@ impl Survey {
 /// may be broken on purpose.
 pub(super) fn is_aside_manifest(path: &str) -> bool {
     // Code has the role of its folder. A manifest may count as text, or have no known type.
-    let code = join(parent(path), "main.c");
-    matches!(role(&code), Role::Test | Role::Example | Role::Vendored) || is_beside_project(path)
+    let code = join_path(parent_directory(path), "main.c");
+    matches!(detect_role(&code), Role::Test | Role::Example | Role::Vendored) || is_beside_project(path)
 }
 
 /// True for programs that only configure tools.
@@ -381,7 +382,7 @@ pub(super) fn is_beside_project(path: &str) -> bool {
                     | "legacy"
             )
     };
-    is_copied_dependency(path) || parent(path).split('/').any(is_beside)
+    is_copied_dependency(path) || parent_directory(path).split('/').any(is_beside)
 }
 
 /// The totals on the first line of a list: the text after its path, up to the first remark.

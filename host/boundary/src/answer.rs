@@ -9,7 +9,7 @@ use crate::bindings::tool::skill::answer as wit;
 use crate::budget::{CallBudget, Stop, mebibytes};
 use tool_core::api::{Citation, ErrorKind, Media};
 use tool_core::text::{clean_line, clean_text, truncate_text};
-use tool_repository::normalise;
+use tool_repository::normalise_path;
 
 /// Citations of one call. A reader follows a few of them.
 pub(crate) const CITATIONS_MAX: usize = 1000;
@@ -36,7 +36,7 @@ pub(crate) struct AnswerParts {
 impl AnswerParts {
     pub(crate) fn cite(&mut self, citation: &wit::Citation) -> Result<(), Failure> {
         let invalid = |message: String| Err(Failure::invalid_arguments(message));
-        let path = match normalise(&citation.path) {
+        let path = match normalise_path(&citation.path) {
             Ok(path) if !path.is_empty() && clean_line(&path) == path => path,
             _ => {
                 return invalid(format!(

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{CallReport, Limits};
 use tool_core::api::Effect;
-use tool_repository::path::split;
+use tool_repository::path::split_path;
 
 /// Paths of each kind that an audit keeps. A skill that touches more touches everything.
 const AUDIT_PATHS_MAX: usize = 10_000;
@@ -183,13 +183,13 @@ fn add(paths: &mut BTreeSet<String>, path: &str, is_cut: &mut bool) {
 fn globs(paths: &BTreeSet<String>) -> Vec<String> {
     let levels: [fn(&str) -> String; 5] = [
         ToOwned::to_owned,
-        |path| match split(path) {
+        |path| match split_path(path) {
             ("", name) => format!("*{}", extension(name)),
             (directory, name) => format!("{directory}/*{}", extension(name)),
         },
         |path| match path.split_once('/') {
             None => format!("*{}", extension(path)),
-            Some((top, rest)) => format!("{top}/**/*{}", extension(split(rest).1)),
+            Some((top, rest)) => format!("{top}/**/*{}", extension(split_path(rest).1)),
         },
         |path| match path.split_once('/') {
             None => "*".to_owned(),

@@ -22,7 +22,7 @@ use tool_core::api::{Effect, ErrorKind, HostName, RequestRecord, TestRun, TestSt
 use tool_core::digest::sha256_hex;
 use tool_core::text::{clean_text, truncate_text};
 use tool_repository::attributes::GeneratedFiles;
-use tool_repository::bulk::Names;
+use tool_repository::bulk::ListedNames;
 use tool_repository::foreign;
 use tool_repository::{FileList, SkippedIgnores};
 
@@ -117,11 +117,11 @@ pub struct CallBudget {
     pub(crate) files: Mutex<Option<Arc<FileList>>>,
     /// The last path of the call that the list leaves out, with the files below it: its pages and parts must come from
     /// the same walk.
-    pub(crate) named: Mutex<Option<(String, Names)>>,
+    pub(crate) named: Mutex<Option<(String, ListedNames)>>,
     /// Files that `.gitattributes` marks as generated.
     pub(crate) generated: OnceLock<GeneratedFiles>,
     /// File names for reading in bulk, for which the rest of the list is not needed.
-    pub(crate) names: Mutex<Option<Names>>,
+    pub(crate) names: Mutex<Option<ListedNames>>,
     /// The search that the parts of the call make, with the files that it leaves out.
     pub(crate) search: Mutex<Option<Arc<NarrowedSearch>>>,
     /// Globs that readers of the call hold.

@@ -32,7 +32,7 @@ use crate::taint::FOREIGN_PLACES_MAX;
 use tool_core::api::{Effect, ErrorKind, Receipt};
 use tool_core::digest::sha256_hex;
 use tool_core::text::{clean_line, clean_text, truncate_text};
-use tool_repository::{Likeness, fold, normalise};
+use tool_repository::{Likeness, fold_case, normalise_path};
 use tool_sandbox::scratch::{self, ScratchFolder};
 
 /// Bytes of the cursor of an answer, which the model repeats word by word. The longest of ours has a path and a number.
@@ -209,7 +209,7 @@ impl PreparedCall<'_> {
         // skill, every opened file counts.
         let names_sources = self.sources.is_some();
         let is_said = |path: &str| {
-            let is_in = |argument: &String| fold(argument).contains(&*fold(path));
+            let is_in = |argument: &String| fold_case(argument).contains(&*fold_case(path));
             !names_sources || !is_shown_as_it_is(path) || text.contains(path) || arguments.iter().any(is_in)
         };
         for (path, place) in call.places() {
@@ -611,7 +611,7 @@ fn first_failure<T>(results: Vec<Result<T, CallError>>) -> Result<Vec<T>, CallEr
 /// Collects the texts among arguments, normalised if they are paths.
 fn paths_in(arguments: &Value, paths: &mut Vec<String>) {
     match arguments {
-        Value::String(text) => paths.push(normalise(text).unwrap_or_else(|_| text.clone())),
+        Value::String(text) => paths.push(normalise_path(text).unwrap_or_else(|_| text.clone())),
         Value::Array(items) => items.iter().for_each(|item| paths_in(item, paths)),
         Value::Object(fields) => fields.values().for_each(|field| paths_in(field, paths)),
         _ => {}

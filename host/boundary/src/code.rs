@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use tool_repository::Identity;
+use tool_repository::FileIdentity;
 
 /// Compiled code in a sealed file: no process can change it any more.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl CodeFile {
         // Code is opened through this path, and `/proc` may not be the kernel's own.
         let opened = rustix::fs::stat(&path).ok()?;
         let own = rustix::fs::fstat(&file).ok()?;
-        let is_own = Identity::of(&opened) == Identity::of(&own);
+        let is_own = FileIdentity::from_stat(&opened) == FileIdentity::from_stat(&own);
         is_own.then_some(Self { path, _file: file })
     }
 

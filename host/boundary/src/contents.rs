@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tool_repository::bulk::Names;
+use tool_repository::bulk::ListedNames;
 use tool_repository::{FileList, Repository};
 
 /// Kind of a pattern of a search.
@@ -61,7 +61,7 @@ pub trait ContentIndex: Send + Sync {
 /// The search of a call: the current files, and which of them cannot match.
 pub(crate) struct NarrowedSearch {
     pub(crate) patterns: Vec<SoughtPattern>,
-    pub(crate) names: Names,
+    pub(crate) names: ListedNames,
     /// In the order of the list; absent if every file has to be read.
     pub(crate) verdicts: Option<Vec<FileVerdict>>,
     repository: Arc<Repository>,
@@ -73,7 +73,7 @@ impl NarrowedSearch {
     pub(crate) fn new(
         repository: &Arc<Repository>,
         index: Arc<dyn ContentIndex>,
-        (names, is_exact): (Names, bool),
+        (names, is_exact): (ListedNames, bool),
         patterns: Vec<SoughtPattern>,
     ) -> Self {
         let narrow = || index.narrow(repository, names.list(), &patterns);

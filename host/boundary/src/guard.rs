@@ -30,8 +30,8 @@ use crate::staging::{StageError, StageFile};
 use crate::store::StoreState;
 use crate::streams::{GuestOutput, Input};
 use tool_core::api::{Effect, ErrorKind};
-use tool_repository::path::{join, split};
-use tool_repository::{EntryKind, Identity, OpenError, Repository};
+use tool_repository::path::{join_path, split_path};
+use tool_repository::{EntryKind, FileIdentity, OpenError, Repository};
 
 pub(super) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     types::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)?;
@@ -347,14 +347,14 @@ fn stat_repository_link(repository: &Repository, path: &str, cancel: &Cancellati
 
 /// Metadata of a path that is not opened. Only its directory and its name have to be visible.
 fn stat_entry(repository: &Repository, path: &str, cancel: &CancellationToken) -> FsResult<Stat> {
-    let (parent, name) = split(path);
+    let (parent, name) = split_path(path);
     if name.is_empty() {
         return stat_repository(repository, path, cancel);
     }
     let parent = repository
         .open_within(parent, cancel)
         .map_err(|error| open_error(&error))?;
-    let path = join(&parent.path, name);
+    let path = join_path(&parent.path, name);
     let in_tree = || rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW);
     let found = repository.stat_layered(&path).unwrap_or_else(in_tree);
     let is_directory = found
@@ -369,14 +369,14 @@ fn stat_entry(repository: &Repository, path: &str, cancel: &CancellationToken) -
 
 /// The directory that holds a link, and the link's metadata; `None` if the path is not a link or is hidden.
 fn symlink(repository: &Repository, path: &str, cancel: &CancellationToken) -> Option<(OwnedFd, Stat)> {
-    let (parent, name) = split(path);
+    let (parent, name) = split_path(path);
     let parent = repository.open_within(parent, cancel).ok()?;
-    if repository.stat_layered(&join(&parent.path, name)).is_some() {
+    if repository.stat_layered(&join_path(&parent.path, name)).is_some() {
         return None;
     }
     let stat = rustix::fs::statat(&parent.handle, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_link = FileType::from_raw_mode(stat.st_mode) == FileType::Symlink;
-    let hidden = repository.hidden(&join(&parent.path, name), false).is_some();
+    let hidden = repository.hidden(&join_path(&parent.path, name), false).is_some();
     (is_link && !hidden).then_some((parent.handle, stat))
 }
 
@@ -415,7 +415,7 @@ fn descriptor_stat(stat: &Stat) -> DescriptorStat {
 
 /// A number that identifies a file without revealing device or inode.
 fn metadata_hash(stat: &Stat) -> MetadataHashValue {
-    let identity = Identity::of(stat);
+    let identity = FileIdentity::from_stat(stat);
     let half = |salt: u64| {
         let mut hasher = DefaultHasher::new();
         (
@@ -656,7 +656,7 @@ impl types::HostDescriptor for StoreState {
         let Some((parent, _)) = symlink(&context.repository, &asked.path, &self.call.token) else {
             return refuse(ErrorCode::Invalid);
         };
-        let (_, name) = split(&asked.path);
+        let (_, name) = split_path(&asked.path);
         let target = rustix::fs::readlinkat(&parent, name, Vec::new()).map_err(errno)?;
         target.into_string().map_err(|_| ErrorCode::IllegalByteSequence.into())
     }
@@ -694,7 +694,7 @@ impl types::HostDescriptor for StoreState {
         let (Ok(one), Ok(other)) = (self.stat_descriptor(&one), self.stat_descriptor(&other)) else {
             return Ok(false);
         };
-        Ok(Identity::of(&one) == Identity::of(&other))
+        Ok(FileIdentity::from_stat(&one) == FileIdentity::from_stat(&other))
     }
 
     fn metadata_hash(&mut self, handle: Resource<Handle>) -> FsResult<MetadataHashValue> {
@@ -763,7 +763,7 @@ impl StoreState {
                 kind => kind,
             };
             if let (Some(parent), Some(context)) = (&listing.repository, &context) {
-                let path = join(parent, name);
+                let path = join_path(parent, name);
                 let is_hidden = context.repository.hidden(&path, kind == FileType::Directory).is_some();
                 if is_hidden {
                     continue;
@@ -777,7 +777,7 @@ impl StoreState {
         while let Some((name, kind)) = listing.layered.get(listing.given).cloned() {
             listing.given += 1;
             let is_directory = kind == Some(EntryKind::Directory);
-            let path = join(listing.repository.as_deref().unwrap_or_default(), &name);
+            let path = join_path(listing.repository.as_deref().unwrap_or_default(), &name);
             let is_hidden = |context: &Arc<CallContext>| context.repository.hidden(&path, is_directory).is_some();
             if kind.is_none() || context.as_ref().is_none_or(is_hidden) {
                 continue;

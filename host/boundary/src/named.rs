@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::SessionFiles;
 use crate::limits;
 use tool_core::digest::sha256_hex;
-use tool_repository::{EntryKind, Likeness, Repository, Respelled, path};
+use tool_repository::{EntryKind, Likeness, Repository, RespelledPath, path};
 
 impl SessionFiles {
     /// Returns the current files that arguments of the user name, as seen. Blocks. If the session is cancelled, it
@@ -17,9 +17,9 @@ impl SessionFiles {
         let mut named = Vec::new();
         name_paths(arguments, &mut named);
         let digest_of = |path: String| {
-            let path = path::inside(repository.root(), &path)?;
+            let path = path::normalise_inside(repository.root(), &path)?;
             let path = match repository.respell(&path, Likeness::Look) {
-                Some(Respelled::Path(found)) => found,
+                Some(RespelledPath::Path(found)) => found,
                 _ => path,
             };
             let opened = repository.open_within(&path, cancel).ok()?;

@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::Limits;
 use crate::budget::CallBudget;
 use tool_core::text::visible_name;
-use tool_repository::normalise;
+use tool_repository::normalise_path;
 
 /// Statements of one call about existing files, by normal path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl ProposalTerms {
 }
 
 fn normal(path: &str) -> Result<String, Failure> {
-    match normalise(path) {
+    match normalise_path(path) {
         Ok(path) if !path.is_empty() => Ok(path),
         Ok(_) => Err(Failure::invalid_arguments("the repository root is no file")),
         Err(error) => {

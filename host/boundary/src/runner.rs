@@ -41,9 +41,9 @@ const STEMS: [&str; 7] = [
 /// these tests.
 pub fn is_configuration(file: &str) -> bool {
     let lower = file.to_lowercase();
-    let (directory, name) = path::split(&lower);
+    let (directory, name) = path::split_path(&lower);
     let replaces_runner = matches!(lower.split('/').next(), Some("pytest" | "_pytest")) && !directory.is_empty();
-    let is_outside = || !file_role::is_test(&path::join(directory, "file.py"));
+    let is_outside = || !file_role::is_test(&path::join_path(directory, "file.py"));
     NAMES.contains(&name)
         || STEMS.iter().any(|stem| name.starts_with(stem))
         || (name == "conftest.py" && is_outside())

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tool_core::text::visible_name;
-use tool_repository::{Likeness, Repository, Respelled};
+use tool_repository::{Likeness, Repository, RespelledPath};
 
 /// Result for the paths of a call that do not exist as written.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Spelling {
                 continue;
             };
             match repository.respell(path, likeness) {
-                Some(Respelled::Path(found)) => {
+                Some(RespelledPath::Path(found)) => {
                     spelling.replaced.push(format!(
                         "There is no `{}`; `{}` was taken, the one name that looks like it.",
                         visible_name(path),
@@ -31,7 +31,7 @@ impl Spelling {
                     ));
                     *path = found;
                 }
-                Some(Respelled::Meant(paths)) => spelling.meant.extend(paths),
+                Some(RespelledPath::Meant(paths)) => spelling.meant.extend(paths),
                 None => {}
             }
         }

@@ -78,7 +78,7 @@ pub fn commit(
         return Ok(MadeChange::default());
     }
     let lock = changes::write_lock(&context.repository);
-    let mut guard = lock_wait::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+    let mut guard = lock_wait::lock_unless_cancelled(&lock, &context.cancel).ok_or_else(cancelled)?;
     proposal.add_terms(context, terms)?;
     for (path, content) in &proposal.files {
         judge_path(context, path)?;
@@ -101,7 +101,7 @@ pub fn commit(
         // below.
         drop(guard);
         consent::obtain(context, &question(services, &change))?;
-        guard = lock_wait::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+        guard = lock_wait::lock_unless_cancelled(&lock, &context.cancel).ok_or_else(cancelled)?;
         if prepare(context, again, terms)?.files != change.files {
             let message = "A file has changed while the user was asked; nothing was changed";
             return Err(Failure::denied(message).with_hint("read the file again"));
@@ -157,7 +157,7 @@ fn question(services: &dyn Services, change: &PreparedChange) -> Question {
 /// See [`PreviewRefused`].
 pub fn commit_previewed(context: &CallContext, files: Vec<FileChange>) -> Result<Vec<String>, PreviewRefused> {
     let lock = changes::write_lock(&context.repository);
-    let _guard = lock_wait::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+    let _guard = lock_wait::lock_unless_cancelled(&lock, &context.cancel).ok_or_else(cancelled)?;
     let proposal = Proposal {
         files: files
             .iter()
@@ -199,7 +199,7 @@ pub fn commit_previewed(context: &CallContext, files: Vec<FileChange>) -> Result
 fn is_as_before(context: &CallContext, file: &FileChange, all: &[FileChange]) -> Result<bool, Failure> {
     let is_deleted = |above: &str| all.iter().any(|file| file.path == above && file.after.is_none());
     let current = match context.repository.current(&file.path, REPLACED_BYTES_MAX) {
-        Err(Obstacle::NoDirectory { .. }) if path::ancestors(&file.path).any(is_deleted) => None,
+        Err(Obstacle::NoDirectory { .. }) if path::list_ancestors(&file.path).any(is_deleted) => None,
         Err(Obstacle::Io { path, source }) => {
             return Err(refused(context, &file.path, &Obstacle::Io { path, source }));
         }
@@ -236,7 +236,7 @@ pub fn commit_manifests(context: &CallContext, files: Vec<FileChange>) -> Result
         return Ok(Vec::new());
     }
     let lock = changes::write_lock(&context.repository);
-    let _guard = lock_wait::lock(&lock, &context.cancel).ok_or_else(cancelled)?;
+    let _guard = lock_wait::lock_unless_cancelled(&lock, &context.cancel).ok_or_else(cancelled)?;
     for file in &files {
         judge_path(context, &file.path)?;
     }
@@ -300,7 +300,7 @@ struct Proposal {
 
 impl Proposal {
     fn delete(&mut self, path: &str) -> Result<(), Failure> {
-        let normal = path::normalise(path).map_err(|error| {
+        let normal = path::normalise_path(path).map_err(|error| {
             let message = format!("`{}` cannot be deleted: {error}", visible_name(path));
             Failure::denied(message)
         })?;
@@ -396,7 +396,7 @@ fn collect(stage: &Path) -> Result<Proposal, Failure> {
                 );
                 Failure::denied(message)
             })?;
-            let path = path::join(&directory, &name);
+            let path = path::join_path(&directory, &name);
             check_name(&path)?;
             let stat = rustix::fs::statat(&handle, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
             match FileType::from_raw_mode(stat.st_mode) {
@@ -540,7 +540,7 @@ fn judge_twins(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
         if let Some(twin) = context.repository.find_twin(path).filter(is_kept) {
             return refuse(&twin, "exists");
         }
-        let parts = path::ancestors(path).chain(std::iter::once(path.as_str()));
+        let parts = path::list_ancestors(path).chain(std::iter::once(path.as_str()));
         for part in parts.filter(|part| !context.repository.is_there(part)) {
             let other = *made.entry(folded_look(part)).or_insert(part);
             if other != part {
@@ -570,7 +570,7 @@ fn only_by(context: &CallContext, path: &str) -> String {
 fn is_allowed(context: &CallContext, path: &str) -> bool {
     let allowed = context.policy.allow_paths().iter();
     allowed
-        .filter_map(|allowed| path::normalise(allowed).ok())
+        .filter_map(|allowed| path::normalise_path(allowed).ok())
         .any(|allowed| allowed == path)
 }
 
@@ -583,21 +583,21 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
         .files
         .iter()
         .filter(|(_, content)| content.is_some())
-        .flat_map(|(path, _)| path::ancestors(path).chain(std::iter::once(path.as_str())))
+        .flat_map(|(path, _)| path::list_ancestors(path).chain(std::iter::once(path.as_str())))
         .map(|path| path.to_lowercase())
         .collect();
     for (path, _) in proposal.files.iter().filter(|(_, content)| content.is_some()) {
-        for part in path::ancestors(path).chain(std::iter::once(path.as_str())) {
-            let (directory, name) = path::split(part);
+        for part in path::list_ancestors(path).chain(std::iter::once(path.as_str())) {
+            let (directory, name) = path::split_path(part);
             let folded = name.to_lowercase();
             if SHAPES.iter().all(|shape| !shape.contains(&folded.as_str())) || is_allowed(context, path) {
                 continue;
             }
             // Compared without case: on some file systems `head` is `HEAD`.
             let exists = |name: &&str| {
-                let folded = path::join(&directory.to_lowercase(), name);
+                let folded = path::join_path(&directory.to_lowercase(), name);
                 let real = if *name == "head" { "HEAD" } else { name };
-                let real = path::join(directory, real);
+                let real = path::join_path(directory, real);
                 written.contains(&folded) || context.repository.is_there(&real)
             };
             if SHAPES.iter().any(|shape| shape.iter().all(exists)) {
@@ -625,7 +625,9 @@ fn prepare(context: &CallContext, proposal: Proposal, terms: &ProposalTerms) -> 
     for (path, content) in deleted.into_iter().chain(written) {
         let before = match context.repository.current(&path, left) {
             // The proposal deletes the file that has the directory's name.
-            Err(Obstacle::NoDirectory { .. }) if path::ancestors(&path).any(|above| deleted_paths.contains(above)) => {
+            Err(Obstacle::NoDirectory { .. })
+                if path::list_ancestors(&path).any(|above| deleted_paths.contains(above)) =>
+            {
                 None
             }
             before => before.map_err(|obstacle| refused(context, &path, &obstacle))?,

@@ -17,7 +17,7 @@ use crate::budget::{Stop, mebibytes};
 use crate::files::{HandlePermit, read_at};
 use tool_core::api::ErrorKind;
 use tool_core::disk;
-use tool_repository::path::split;
+use tool_repository::path::split_path;
 use tool_sandbox::scratch::{self, ScratchFolder};
 
 /// Flags of every open in a stage.
@@ -287,7 +287,7 @@ impl Stage {
 impl Root {
     /// Opens the directory above a path, and returns it with the last name.
     fn parent<'a>(&self, path: &'a str) -> Result<(OwnedFd, &'a str), Errno> {
-        let (parent, name) = split(path);
+        let (parent, name) = split_path(path);
         if name.is_empty() {
             return Err(Errno::INVAL);
         }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tool_repository::normalise;
+use tool_repository::normalise_path;
 use tool_repository::origins::{FileOrigin, FileOrigins};
 
 use crate::{CallContext, Conversation, SessionFiles};
@@ -130,7 +130,7 @@ impl VouchedFiles {
             return;
         }
         for place in [directory, ""] {
-            let Ok(path) = normalise(format!("{place}/{path}").trim_start_matches('/')) else {
+            let Ok(path) = normalise_path(format!("{place}/{path}").trim_start_matches('/')) else {
                 continue;
             };
             if may_be_directory && !path.is_empty() {
@@ -170,7 +170,7 @@ impl OutsideFiles {
     /// Reads what git tracks at present.
     pub fn of(context: &CallContext) -> Self {
         Self {
-            origins: FileOrigins::of(&context.repository),
+            origins: FileOrigins::read_tracked(&context.repository),
             files: Arc::clone(&context.files),
             conversation: Arc::clone(&context.conversation),
         }

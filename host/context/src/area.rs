@@ -5,7 +5,7 @@
 
 use super::words::{joined, split};
 #[cfg(test)]
-use tool_repository::file_role::{parent, stem};
+use tool_repository::file_role::{file_stem, parent_directory};
 
 /// A task that seems to name more parts does not list parts.
 const AREAS_MAX: usize = 6;
@@ -96,7 +96,10 @@ fn is_kind_of_change(step: &str) -> bool {
 /// The certainty, from 0 to 1, that a path belongs to an area, judged by the path alone.
 #[cfg(test)]
 pub(super) fn belongs(area: &Area, path: &str) -> f64 {
-    let of_step = |step: Step<'_>| step.in_name(stem(path)).max(step.in_folders(parent(path)));
+    let of_step = |step: Step<'_>| {
+        step.in_name(file_stem(path))
+            .max(step.in_folders(parent_directory(path)))
+    };
     area.weigh(&area.steps().map(of_step).collect::<Vec<_>>())
 }
 

@@ -21,7 +21,7 @@ use draw::{CallEnd, CallTally};
 use resolve::{CallSite, KnownDefinition, Qualifier, resolve};
 use tool_core::api::CallGraph;
 use tool_repository::Repository;
-use tool_repository::file_role::{self, Role, file_name, parent, stem};
+use tool_repository::file_role::{self, Role, file_name, file_stem, parent_directory};
 
 /// Definitions of the name that are drawn.
 const DRAWN_MAX: usize = 6;
@@ -89,7 +89,7 @@ impl CallReader<'_> {
         let (owner, name) = split_name(symbol);
         let (all, calls) = self.scan(name)?;
         let is_meant = |one: &KnownDefinition| {
-            let is_owned = owner.is_none_or(|owner| one.owner() == Some(owner) || stem(&one.path) == owner);
+            let is_owned = owner.is_none_or(|owner| one.owner() == Some(owner) || file_stem(&one.path) == owner);
             is_owned && is_under(&one.path, under)
         };
         let mut drawn: Vec<usize> = (0..all.len()).filter(|at| is_meant(&all[*at])).collect();
@@ -175,8 +175,8 @@ impl CallReader<'_> {
         for path in paths {
             let beside = self
                 .tree
-                .below(parent(path))
-                .filter(|at| parent(self.tree.paths[*at]) == parent(path));
+                .below(parent_directory(path))
+                .filter(|at| parent_directory(self.tree.paths[*at]) == parent_directory(path));
             near.extend(self.tree.find(path));
             near.extend(self.imports(path).iter().map(|at| *at as usize));
             near.extend(beside);
@@ -345,7 +345,9 @@ impl CallReader<'_> {
             places.sort_by_cached_key(|at| {
                 let path = self.tree.paths[*at];
                 let is_own = drawn.iter().any(|own| own.path == path);
-                let is_near = drawn.iter().any(|own| parent(&own.path) == parent(path));
+                let is_near = drawn
+                    .iter()
+                    .any(|own| parent_directory(&own.path) == parent_directory(path));
                 (!is_own, self.role_order(path), !is_near, *at)
             });
             places.dedup();

@@ -12,7 +12,7 @@ use crate::modules::file_imports;
 use crate::symbols::{self, Syntax};
 use crate::{ContextError, Indexes, SelectionTree, read_tree};
 use tool_repository::Repository;
-use tool_repository::file_role::{file_name, parent, stem};
+use tool_repository::file_role::{file_name, file_stem, parent_directory};
 
 /// Circles whose lines are looked up.
 const CIRCLES_MAX: usize = 100;
@@ -192,8 +192,8 @@ fn shortest_circle(start: usize, edges: &[Vec<usize>]) -> Option<Vec<usize>> {
 fn import_line(tree: &SelectionTree<'_>, from: usize, to: usize) -> u32 {
     let (path, imported) = (tree.paths[from], tree.paths[to]);
     let text = tree.text(path).unwrap_or_default();
-    let name = match stem(imported) {
-        "__init__" | "mod" | "lib" | "index" => file_name(parent(imported)),
+    let name = match file_stem(imported) {
+        "__init__" | "mod" | "lib" | "index" => file_name(parent_directory(imported)),
         name => name,
     };
     let mut first_named = None;

@@ -195,7 +195,7 @@ fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -
     let encloses = |lines: &(u32, u32)| owners.iter().any(|owner| owner.0 <= lines.0 && lines.1 <= owner.1);
     let inside: Vec<_> = members.iter().copied().filter(encloses).collect();
     // `cart.total` may also name a function by its module.
-    let is_module = file_role::stem(tree.paths[at]) == owner;
+    let is_module = file_role::file_stem(tree.paths[at]) == owner;
     if !inside.is_empty() || is_module && !members.is_empty() {
         let lines = if inside.is_empty() { members } else { inside };
         return Some(FileMatch {
@@ -226,7 +226,9 @@ fn find_path_alike<'t>(tree: &'t SelectionTree<'_>, typed: &str) -> Option<&'t s
     let names = tree.paths.iter().copied().take(NAMES_COMPARED_MAX);
     names
         .clone()
-        .find(|path| lower(file_role::file_name(path)) == lower(file) || lower(file_role::stem(path)) == lower(file))
+        .find(|path| {
+            lower(file_role::file_name(path)) == lower(file) || lower(file_role::file_stem(path)) == lower(file)
+        })
         .or_else(|| {
             let near = nearest_name(file, names.clone().map(file_role::file_name))?;
             names.clone().find(|path| file_role::file_name(path) == near)

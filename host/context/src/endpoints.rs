@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::symbols::{DetailedSymbol, SymbolForm, SymbolUse, SyntaxDetails, SyntaxParser, UseForm};
 use crate::{ContextError, Indexes, SelectionTree, read_tree};
 use tool_repository::Repository;
-use tool_repository::file_role::{Role, language};
+use tool_repository::file_role::{Role, detect_language};
 
 /// Files that are parsed.
 const PARSED_MAX: usize = 400;
@@ -86,7 +86,7 @@ pub fn find_endpoints(
 
 /// Words by language: a file that declares an endpoint holds at least one of them.
 fn markers(path: &str) -> &'static [&'static str] {
-    match language(path) {
+    match detect_language(path) {
         Some("Python") => &["flask", "fastapi", "django", "click", "typer", "argparse", ".route("],
         Some("JavaScript" | "TypeScript") => &["express"],
         Some("Go") => &[

@@ -73,10 +73,10 @@ fn imports(file: &InstructionFile) -> Vec<String> {
     if lines.len() > IMPORTS_MAX {
         return Vec::new();
     }
-    let (folder, _) = path::split(&file.path);
+    let (folder, _) = path::split_path(&file.path);
     let import = |line: &&str| {
         let path = line.strip_prefix('@').filter(|path| !path.starts_with('/'))?;
-        path::normalise(&path::join(folder, path)).ok()
+        path::normalise_path(&path::join_path(folder, path)).ok()
     };
     let paths: Option<Vec<String>> = lines.iter().map(import).collect();
     paths.unwrap_or_default()

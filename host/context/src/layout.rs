@@ -34,7 +34,7 @@ impl Layout {
     /// `text` reads manifests.
     pub(super) fn new(paths: &[&str], text: impl Fn(&str) -> Option<String>) -> Self {
         let generated = GeneratedFiles::read(paths.iter().copied(), &text);
-        let mut roles = file_role::roles(paths);
+        let mut roles = file_role::detect_roles(paths);
         for (path, role) in paths.iter().zip(&mut roles) {
             if *role != Role::Vendored && generated.holds(path) {
                 *role = Role::Generated;

@@ -201,13 +201,13 @@ pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanR
     let mut directory = ("", false);
     let counted = list.files.iter().map(|entry| entry.path.as_str()).filter(|path| {
         // Checked once for each directory: a large tree has some hundred thousand files.
-        let parent = file_role::parent(path);
+        let parent = file_role::parent_directory(path);
         if parent != directory.0 {
             directory = (parent, is_beyond_scan(path));
         }
         !directory.1
     });
-    let summary = file_role::summary(counted);
+    let summary = file_role::summarise_files(counted);
     if summary.files == 0 {
         return Err(ContextError::Empty);
     }
@@ -475,7 +475,7 @@ fn empty_target(target: &Target, list: &FileList) -> Option<String> {
 
 /// True for a task that is probably a mistyped path.
 fn looks_like_path(task: &str) -> bool {
-    !task.contains(char::is_whitespace) && (task.contains('/') || file_role::language(task).is_some())
+    !task.contains(char::is_whitespace) && (task.contains('/') || file_role::detect_language(task).is_some())
 }
 
 /// True for files that test-gen can write tests for.

@@ -14,7 +14,7 @@ use crate::symbols::{DetailedSymbol, SymbolForm, SymbolUse, SyntaxDetails, Synta
 use crate::text_of;
 use crate::{FileVerdict, Indexes, PatternKind, SearchPattern};
 use tool_core::limits::{FILE_READ_BYTES_MAX, RANKED_FILE_BYTES_MAX};
-use tool_repository::bulk::{Names, Read, Wanted};
+use tool_repository::bulk::{ListedNames, ReadBounds, ReadOutcome};
 use tool_repository::{EntryKind, OpenError, Repository, ScanError};
 
 /// Items after which a page ends. The current file is finished first.
@@ -277,7 +277,7 @@ impl SymbolReader<'_> {
     }
 
     /// The current files, and for each whether the index says that it can hold `name`.
-    fn candidates(&self, name: &str, under: &str) -> Result<(Names, Option<Vec<FileVerdict>>), LookupError> {
+    fn candidates(&self, name: &str, under: &str) -> Result<(ListedNames, Option<Vec<FileVerdict>>), LookupError> {
         let names = self.repository.names(self.cancel)?;
         if !names.list().has_walked(under) {
             return Ok((self.repository.names_beneath(under, self.cancel)?, None));
@@ -326,7 +326,7 @@ impl SymbolReader<'_> {
             let passed = list.files.partition_point(|file| file.path.as_str() <= after);
             left.start = left.start.max(passed);
         }
-        let wanted = Wanted {
+        let wanted = ReadBounds {
             bytes_max: SEARCHED_FILE_BYTES_MAX,
             text_only: true,
         };
@@ -346,7 +346,7 @@ impl SymbolReader<'_> {
                 .repository
                 .read_listed(&names, at, wanted, &mut content, self.cancel);
             bytes += content.len();
-            if matches!(read, Ok(Read::Whole)) && holds(&finder, &content) {
+            if matches!(read, Ok(ReadOutcome::Whole)) && holds(&finder, &content) {
                 trees += usize::from(visit(path, std::mem::take(&mut content), &mut items));
             }
             let is_full = items.len() >= PAGE_ITEMS || trees >= PAGE_TREES_MAX || bytes >= PAGE_BYTES_MAX;

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 
 use tool_core::api::{ModuleEdge, ModuleGraph, ModuleNode};
 use tool_repository::Repository;
-use tool_repository::file_role::parent;
-use tool_repository::path::join;
+use tool_repository::file_role::parent_directory;
+use tool_repository::path::join_path;
 
 use super::symbols::{Manifest, PackageEcosystem};
 use super::{ContextError, Indexes, ProfileLookup, SelectionTree, read_tree};
@@ -329,9 +329,9 @@ fn packages(
 ) -> (Vec<SourceModule>, Vec<(usize, usize)>) {
     let mut by_package: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for at in files {
-        let mut folder = parent(tree.paths[*at]);
+        let mut folder = parent_directory(tree.paths[*at]);
         while !folder.is_empty() && !is_package(tree, folder) {
-            folder = parent(folder);
+            folder = parent_directory(folder);
         }
         by_package.entry(folder).or_default().push(*at);
     }
@@ -354,7 +354,7 @@ fn declared_dependencies(tree: &SelectionTree<'_>, folders: &[&str]) -> Vec<(usi
     let manifests: Vec<Vec<Manifest>> = folders
         .iter()
         .map(|folder| {
-            let paths = MANIFESTS.iter().map(|name| join(folder, name));
+            let paths = MANIFESTS.iter().map(|name| join_path(folder, name));
             let paths = paths.filter(|path| tree.find(path).is_some());
             paths
                 .filter_map(|path| Manifest::read(&path, &tree.text(&path)?))
@@ -404,7 +404,7 @@ fn inherited_name(
     let mut folder = folder;
     loop {
         let renames = known.entry(folder.to_owned()).or_insert_with(|| {
-            let path = join(folder, "Cargo.toml");
+            let path = join_path(folder, "Cargo.toml");
             let text = tree.find(&path).and_then(|_| tree.text(&path));
             text.and_then(|text| Manifest::read(&path, &text))
                 .map(|one| one.renames)
@@ -416,12 +416,14 @@ fn inherited_name(
         if folder.is_empty() {
             return None;
         }
-        folder = parent(folder);
+        folder = parent_directory(folder);
     }
 }
 
 fn is_package(tree: &SelectionTree<'_>, folder: &str) -> bool {
-    MANIFESTS.iter().any(|name| tree.find(&join(folder, name)).is_some())
+    MANIFESTS
+        .iter()
+        .any(|name| tree.find(&join_path(folder, name)).is_some())
 }
 
 /// Keeps the largest modules, of equal ones those with most edges, and joins the rest if there are too many. `pairs`

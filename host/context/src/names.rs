@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use super::area::{Area, Step};
 use super::query::Query;
 use super::words::{each_identifier, hash, joined, split, stem};
-use tool_repository::file_role::{parent, stem as file_stem};
+use tool_repository::file_role::{file_stem, parent_directory};
 
 /// See the module. Numbers of files are those of the list.
 #[derive(Debug, Default)]
@@ -58,10 +58,10 @@ impl PathNames {
         let mut numbers: HashMap<&str, u32> = HashMap::new();
         for (at, path) in (0_u32..).zip(paths) {
             let next = numbers.len() as u32;
-            let folder = *numbers.entry(parent(path)).or_insert(next);
+            let folder = *numbers.entry(parent_directory(path)).or_insert(next);
             if folder == next {
                 names.examples.push(at);
-                names.add_folder(parent(path));
+                names.add_folder(parent_directory(path));
             }
             names.folders.push(folder);
             let own = file_stem(path);
@@ -130,7 +130,7 @@ impl PathNames {
         let steps: Vec<(Step<'_>, Vec<f64>)> = area
             .steps()
             .map(|step| {
-                let of_folder = |file: &u32| step.in_folders(parent(paths[*file as usize]));
+                let of_folder = |file: &u32| step.in_folders(parent_directory(paths[*file as usize]));
                 (step, self.examples.iter().map(of_folder).collect())
             })
             .collect();

@@ -220,7 +220,7 @@ fn is_name(typed: &str) -> bool {
         part.chars()
             .all(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | '-' | '?' | '!'))
     };
-    let is_path = bare.starts_with('-') || split_lines(bare).is_some() || file_role::language(bare).is_some();
+    let is_path = bare.starts_with('-') || split_lines(bare).is_some() || file_role::detect_language(bare).is_some();
     !is_path && bare.split(['.', ':', '#']).all(is_part) && bare.chars().any(char::is_alphabetic)
 }
 
@@ -279,7 +279,7 @@ const SIBLINGS_MAX: usize = 10_000;
 
 /// The path whose last name is nearest to that of a missing one, in the same folder.
 fn nearest_sibling(root: &Path, missing: &str) -> Option<String> {
-    let folder = file_role::parent(missing);
+    let folder = file_role::parent_directory(missing);
     let entries = std::fs::read_dir(root.join(folder)).ok()?.flatten().take(SIBLINGS_MAX);
     let names: Vec<String> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())

@@ -426,7 +426,7 @@ impl PreparedFile {
                 outer: definition.outer,
             };
             symbols::read(syntax, &text, |definition| entries.push(entry(definition)), |_| {});
-        } else if matches!(file_role::language(&self.path), Some("Markdown")) {
+        } else if matches!(file_role::detect_language(&self.path), Some("Markdown")) {
             let headings = self.lines.iter().enumerate().filter(|(_, line)| line.starts_with('#'));
             entries.extend(headings.map(|(at, _)| ShownLine {
                 line: at + 1,
@@ -585,7 +585,7 @@ impl<'a> KeptLines<'a> {
 
 /// Size, languages and top-level folders of the repository.
 fn overview(name: &str, paths: &[&str], bytes_max: usize) -> String {
-    let summary = file_role::summary(paths.iter().copied());
+    let summary = file_role::summarise_files(paths.iter().copied());
     let mut text = format!(
         "<overview repository=\"{}\">\n{} {} in {} {}\n",
         attribute(&bounded(name, 100)),
@@ -598,7 +598,7 @@ fn overview(name: &str, paths: &[&str], bytes_max: usize) -> String {
             "directories"
         }
     );
-    let languages = file_role::languages(paths.iter().copied());
+    let languages = file_role::count_languages(paths.iter().copied());
     let named: Vec<String> = languages
         .iter()
         .take(8)
@@ -655,7 +655,7 @@ fn directories(paths: &[&str]) -> Vec<(String, usize)> {
     let code = |directory: &str| {
         let prefix = format!("{directory}/");
         let of = paths.iter().filter(|path| path.starts_with(&prefix));
-        of.filter(|path| file_role::is_code(path) && file_role::role(path) == file_role::Role::Source)
+        of.filter(|path| file_role::is_code(path) && file_role::detect_role(path) == file_role::Role::Source)
             .count()
     };
     let main = all

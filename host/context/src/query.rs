@@ -8,8 +8,8 @@ use super::area::{Area, areas};
 use super::exact::each_exact;
 use super::weights::Weights;
 use super::words::{IDENTIFIER_BYTES_MAX, has_inner_capital, hash, is_common, is_function_word, joined, split, stem};
-use tool_repository::file_role::stem as file_stem;
-use tool_repository::file_role::{file_name, language};
+use tool_repository::file_role::file_stem;
+use tool_repository::file_role::{detect_language, file_name};
 
 /// A task, split into weighted words.
 #[derive(Debug, Clone, Default)]
@@ -110,7 +110,7 @@ impl Query {
     /// True if the task contains the language of a file, or its extension.
     pub(super) fn says_language_of(&self, path: &str) -> bool {
         let says = |word: &str| self.term(word.to_ascii_lowercase().as_bytes()).is_some();
-        language(path).is_some_and(says) || file_name(path).rsplit_once('.').is_some_and(|(_, end)| says(end))
+        detect_language(path).is_some_and(says) || file_name(path).rsplit_once('.').is_some_and(|(_, end)| says(end))
     }
 
     /// The term of a lower-case word, if the task contains it.
@@ -291,7 +291,7 @@ fn is_reference(token: &str) -> bool {
 }
 
 fn has_extension(token: &str) -> bool {
-    tool_repository::file_role::language(token).is_some()
+    tool_repository::file_role::detect_language(token).is_some()
         && token.rsplit_once('.').is_some_and(|(stem, _)| !stem.is_empty())
 }
 

@@ -28,7 +28,7 @@ pub use features::FEATURE_NAMES;
 pub(crate) use features::{Feature, FeatureVector};
 pub(crate) use sieve::{Sieve, Unread};
 #[cfg(test)]
-use tool_repository::file_role::stem as file_stem;
+use tool_repository::file_role::file_stem;
 use tool_repository::file_role::{self, Role};
 use windows::{WINDOW_BLOCKS, windows};
 
@@ -269,7 +269,7 @@ pub(crate) fn path_terms(query: &Query, path: &str) -> (Vec<u16>, Vec<u16>, u32)
         });
     });
     let mut directories = Vec::new();
-    each_identifier(file_role::parent(path).as_bytes(), |identifier| {
+    each_identifier(file_role::parent_directory(path).as_bytes(), |identifier| {
         split(identifier, |word, _| directories.extend(query.term(word)));
     });
     (name, directories, others)

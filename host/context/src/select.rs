@@ -17,7 +17,7 @@ use super::{ProfileLookup, SelectionTree};
 use super::{SymbolPlace, Target};
 use crate::limits::{SELECTED_FILES_MAX, SELECTED_FILES_MIN};
 use tool_core::api::Operation;
-use tool_repository::file_role::{self, Role, parent};
+use tool_repository::file_role::{self, Role, parent_directory};
 
 /// Files read to find the central ones where there is no task. Enough for what two or three steps of imports reach from
 /// an entry point, few enough to be read in some ten milliseconds.
@@ -111,7 +111,7 @@ impl WorkingPath {
     fn directory(&self) -> &str {
         match self {
             Self::Directory(path) => path,
-            Self::File(path) => parent(path),
+            Self::File(path) => parent_directory(path),
         }
     }
 }
@@ -351,7 +351,7 @@ impl<'t, 'a> Draft<'t, 'a> {
                 self.take(&path, score, reason);
             }
         }
-        self.fill(parent(path));
+        self.fill(parent_directory(path));
     }
 
     /// Indices of the listed files below a directory.
@@ -403,7 +403,7 @@ impl<'t, 'a> Draft<'t, 'a> {
                 return;
             }
             let path = self.tree.paths[at];
-            if file_role::language(path).is_some() || self.tree.text(path).is_some() {
+            if file_role::detect_language(path).is_some() || self.tree.text(path).is_some() {
                 self.take(path, 0.3, "in the target directory");
             }
         }
@@ -433,7 +433,7 @@ impl<'t, 'a> Draft<'t, 'a> {
             }
         }
         let mut others: Vec<(u8, usize, std::cmp::Reverse<u64>, &str)> = (0..self.tree.paths.len())
-            .filter(|at| self.tree.sizes[*at] > 0 && file_role::language(self.tree.paths[*at]).is_some())
+            .filter(|at| self.tree.sizes[*at] > 0 && file_role::detect_language(self.tree.paths[*at]).is_some())
             .filter_map(|at| Some((order_of_filling(self.tree.layout.roles[at])?, at)))
             .map(|(order, at)| {
                 let path = self.tree.paths[at];
@@ -480,11 +480,14 @@ const SYMBOL_USERS_MAX: usize = 3;
 /// The deepest directory that holds all paths; empty is the root.
 fn shared_directory(paths: &[String]) -> String {
     let mut shared: Vec<&str> = match paths.first() {
-        Some(first) => parent(first).split('/').collect(),
+        Some(first) => parent_directory(first).split('/').collect(),
         None => Vec::new(),
     };
     for path in paths {
-        let same = shared.iter().zip(parent(path).split('/')).take_while(|(a, b)| *a == b);
+        let same = shared
+            .iter()
+            .zip(parent_directory(path).split('/'))
+            .take_while(|(a, b)| *a == b);
         let count = same.count();
         shared.truncate(count);
     }
@@ -520,7 +523,7 @@ fn distance(directory: &str, path: &str) -> usize {
     fn parts(path: &str) -> impl Iterator<Item = &str> {
         path.split('/').filter(|part| !part.is_empty())
     }
-    let (from, to) = (|| parts(directory), || parts(parent(path)));
+    let (from, to) = (|| parts(directory), || parts(parent_directory(path)));
     let shared = from().zip(to()).take_while(|(a, b)| a == b).count();
     from().count() + to().count() - 2 * shared
 }

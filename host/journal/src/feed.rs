@@ -25,7 +25,7 @@ pub use events::Events;
 use events::Tail;
 use tool_core::api::{self, ApprovalOutcome, ApprovalScope, ChangedFile, Event, NoticeKind, Problem, Timestamp};
 use tool_core::redaction;
-use tool_repository::changes::{ChangeJournal, FileChange, PreparedChange, Publishing, WrittenLate, crash_point};
+use tool_repository::changes::{ChangeJournal, CommitInProgress, FileChange, PreparedChange, WrittenLate, crash_point};
 use tool_repository::diff::{FileDiff, first_lines};
 
 /// Limit for the journal of a session in bytes; beyond it, entries are recorded without their text. A long session
@@ -776,7 +776,7 @@ impl ChangeJournal for Recorder {
         self.lock().entered -= 1;
     }
 
-    fn publishing(&self, publication: &Publishing) -> io::Result<()> {
+    fn publishing(&self, publication: &CommitInProgress) -> io::Result<()> {
         {
             let mut state = self.lock();
             state.check_open()?;

@@ -22,7 +22,7 @@ use crate::limits;
 use tool_core::api::{Event, History, HistoryEntry, Problem, Status, TaskEntry, Timestamp};
 use tool_core::dialogue::Usage;
 use tool_core::digest::sha256_hex;
-use tool_repository::changes::{FileState, Publishing};
+use tool_repository::changes::{CommitInProgress, FileState};
 
 /// Limit for reading a history file, in bytes. A hundred entries take some 40 kB; a larger file is not ours.
 const HISTORY_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -57,7 +57,7 @@ pub struct Summary {
     pub open_changes: Vec<JournalChange>,
     /// Commits that are being published.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub open_commits: Vec<Publishing>,
+    pub open_commits: Vec<CommitInProgress>,
     /// State of each changed file before the first and after the last change. Changes of a preview exist in its layer
     /// only.
     pub files: BTreeMap<String, FileHistory>,

@@ -22,7 +22,7 @@ use tool_core::api::{
 };
 use tool_core::dialogue::Usage;
 use tool_core::redaction::KeyFingerprint;
-use tool_repository::changes::{ContentsFull, FileChange, FileState, PreparedChange, Publishing, crash_point};
+use tool_repository::changes::{CommitInProgress, ContentsFull, FileChange, FileState, PreparedChange, crash_point};
 
 pub use lines::{Extent, Lines, Parsed, parse};
 use tool_core::digest::sha256_hex;
@@ -97,7 +97,7 @@ pub enum JournalEntry {
         id: String,
     },
     /// A commit is about to be written to the git directory.
-    Publishing(Publishing),
+    Publishing(CommitInProgress),
     /// A commit is complete, or completely withdrawn.
     Published {
         /// Identifier of the publication.

@@ -3,7 +3,7 @@
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::file_role::{file_name, parent};
+use super::file_role::{file_name, parent_directory};
 
 /// Name of the files that this module reads.
 pub const GIT_ATTRIBUTES: &str = ".gitattributes";
@@ -23,7 +23,7 @@ impl GeneratedFiles {
         let files = paths.filter(|path| file_name(path) == GIT_ATTRIBUTES).take(FILES_MAX);
         let rules = files.filter_map(|path| {
             let rules = parse(&text(path)?);
-            (!rules.is_empty()).then(|| (parent(path).to_owned(), rules))
+            (!rules.is_empty()).then(|| (parent_directory(path).to_owned(), rules))
         });
         let mut rules: Vec<_> = rules.collect();
         rules.sort_by_key(|(directory, _)| (!directory.is_empty(), directory.matches('/').count()));

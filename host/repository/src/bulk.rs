@@ -13,14 +13,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::fingerprint;
 use super::walk::{FileList, Scan, ScanError};
-use super::{EntryKind, Identity, OpenError, Repository, io_error};
+use super::{EntryKind, FileIdentity, OpenError, Repository, io_error};
 use tool_core::text::decode_utf16;
 
 /// A list with the names of the files that exist now. Their sizes and times may be older.
 #[derive(Debug, Clone)]
-pub struct Names(Arc<Scan>);
+pub struct ListedNames(Arc<Scan>);
 
-impl Names {
+impl ListedNames {
     /// The list as the walk made it.
     pub fn list(&self) -> &Arc<FileList> {
         &self.0.list
@@ -29,7 +29,7 @@ impl Names {
 
 /// Result of reading one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Read {
+pub enum ReadOutcome {
     /// The content was appended.
     Whole,
     /// The file has more bytes than may be read.
@@ -40,7 +40,7 @@ pub enum Read {
 
 /// What is read of each file.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
+pub struct ReadBounds {
     /// Largest file in bytes; a larger one is left out.
     pub bytes_max: u64,
     /// True to leave binary files out, and to decode UTF-16 with a byte order mark.
@@ -60,7 +60,7 @@ impl Repository {
     /// # Errors
     ///
     /// A directory cannot be read, or the caller is cancelled.
-    pub fn names(&self, cancel: &CancellationToken) -> Result<Names, ScanError> {
+    pub fn names(&self, cancel: &CancellationToken) -> Result<ListedNames, ScanError> {
         let _turn = self.turn_to_scan(cancel)?;
         let outside = super::Ignores::files_outside(&self.path);
         let holds = |scan: &Arc<Scan>| {
@@ -68,10 +68,10 @@ impl Repository {
         };
         if let Some(scan) = self.last_scan().filter(holds) {
             self.keep(Arc::clone(&scan));
-            return Ok(Names(self.merge_scan(scan, cancel)));
+            return Ok(ListedNames(self.merge_scan(scan, cancel)));
         }
         let scan = self.walk(outside, cancel)?;
-        Ok(Names(self.merge_scan(scan, cancel)))
+        Ok(ListedNames(self.merge_scan(scan, cancel)))
     }
 
     /// The files that exist now, with their current sizes and times. Looks at each file.
@@ -79,15 +79,15 @@ impl Repository {
     /// # Errors
     ///
     /// As of [`Self::names`].
-    pub fn exact_names(&self, cancel: &CancellationToken) -> Result<Names, ScanError> {
+    pub fn exact_names(&self, cancel: &CancellationToken) -> Result<ListedNames, ScanError> {
         let list = self.list(cancel)?;
         let Some(scan) = self.last_scan() else {
             return self.names(cancel);
         };
         if Arc::ptr_eq(&list, &scan.list) {
-            return Ok(Names(scan));
+            return Ok(ListedNames(scan));
         }
-        Ok(Names(Arc::new(Scan {
+        Ok(ListedNames(Arc::new(Scan {
             list,
             hidden: scan.hidden.clone(),
             walked: scan.walked.clone(),
@@ -100,7 +100,7 @@ impl Repository {
     /// # Errors
     ///
     /// As of [`Self::names`].
-    pub fn names_beneath(&self, path: &str, cancel: &CancellationToken) -> Result<Names, ScanError> {
+    pub fn names_beneath(&self, path: &str, cancel: &CancellationToken) -> Result<ListedNames, ScanError> {
         let file = rustix::fs::statat(self.directory(), path, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
             .ok()
             .filter(|stat| !path.is_empty() && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile);
@@ -113,7 +113,7 @@ impl Repository {
                 }),
                 ..Scan::default()
             },
-            None => super::walk::scan(
+            None => super::walk::scan_tree(
                 &self.tree(cancel),
                 path,
                 self.bounds,
@@ -121,7 +121,7 @@ impl Repository {
                 cancel,
             )?,
         };
-        Ok(Names(Arc::new(scan)))
+        Ok(ListedNames(Arc::new(scan)))
     }
 
     /// A walk whose list also has the files of the layer.
@@ -145,12 +145,12 @@ impl Repository {
     /// The file is hidden or cannot be read.
     pub fn read_listed(
         &self,
-        names: &Names,
+        names: &ListedNames,
         at: usize,
-        wanted: Wanted,
+        wanted: ReadBounds,
         into: &mut Vec<u8>,
         cancel: &CancellationToken,
-    ) -> Result<Read, OpenError> {
+    ) -> Result<ReadOutcome, OpenError> {
         let entry = &names.0.list.files[at];
         let path = entry.path.as_str();
         let is_layered = self.layer().is_some_and(|layer| layer.find(path).is_some());
@@ -160,12 +160,12 @@ impl Repository {
         // Only a file with several names can have a hidden one, so most files need no search.
         let is_linked = stat.st_nlink > 1;
         if is_linked && self.is_hidden_link(names, at, &stat, cancel) {
-            return Err(denied(path, super::HARD_LINK));
+            return Err(denied_error(path, super::HARD_LINK));
         }
         if let Some(reason) = self.hidden_link_reason(&stat, cancel) {
-            return Err(denied(path, reason));
+            return Err(denied_error(path, reason));
         }
-        self.take(&handle, path, size(&stat), wanted, into)
+        self.take(&handle, path, stat_size(&stat), wanted, into)
     }
 
     fn open_regular(&self, path: &str) -> Option<(OwnedFd, Stat)> {
@@ -179,10 +179,10 @@ impl Repository {
     fn read_otherwise(
         &self,
         path: &str,
-        wanted: Wanted,
+        wanted: ReadBounds,
         into: &mut Vec<u8>,
         cancel: &CancellationToken,
-    ) -> Result<Read, OpenError> {
+    ) -> Result<ReadOutcome, OpenError> {
         let opened = self.open_within(path, cancel)?;
         match opened.kind {
             EntryKind::File => self.take(&opened.handle, &opened.path, opened.size, wanted, into),
@@ -192,13 +192,13 @@ impl Repository {
 
     /// True if a file with several names has a hidden one. The walk knows, unless a name was added since. That changes
     /// the file's time, and then there is another walk.
-    fn is_hidden_link(&self, names: &Names, at: usize, stat: &Stat, cancel: &CancellationToken) -> bool {
+    fn is_hidden_link(&self, names: &ListedNames, at: usize, stat: &Stat, cancel: &CancellationToken) -> bool {
         let entry = &names.0.list.files[at];
         let is_known = |list: &FileList| {
             let known = list.find(&entry.path);
             known.is_some_and(|known| known.changed_ns == fingerprint::changed_ns(stat))
         };
-        let identity = Identity::of(stat);
+        let identity = FileIdentity::from_stat(stat);
         if names.0.hidden.contains(&identity) {
             return true;
         }
@@ -221,31 +221,37 @@ impl Repository {
         handle: &OwnedFd,
         path: &str,
         size: u64,
-        wanted: Wanted,
+        wanted: ReadBounds,
         into: &mut Vec<u8>,
-    ) -> Result<Read, OpenError> {
+    ) -> Result<ReadOutcome, OpenError> {
         if size > wanted.bytes_max {
-            return Ok(Read::Large);
+            return Ok(ReadOutcome::Large);
         }
         let start = into.len();
         let read = self.take_bytes(handle, size, wanted, into);
         let read = match read {
             Err(errno) => Err(io_error(path, errno)),
-            Ok(Read::Whole) => self.judge_content(path, &into[start..]).map(|()| Read::Whole),
+            Ok(ReadOutcome::Whole) => self.judge_content(path, &into[start..]).map(|()| ReadOutcome::Whole),
             Ok(other) => Ok(other),
         };
-        if !matches!(read, Ok(Read::Whole)) {
+        if !matches!(read, Ok(ReadOutcome::Whole)) {
             into.truncate(start);
         }
         read
     }
 
-    fn take_bytes(&self, handle: &OwnedFd, size: u64, wanted: Wanted, into: &mut Vec<u8>) -> Result<Read, Errno> {
+    fn take_bytes(
+        &self,
+        handle: &OwnedFd,
+        size: u64,
+        wanted: ReadBounds,
+        into: &mut Vec<u8>,
+    ) -> Result<ReadOutcome, Errno> {
         if wanted.text_only && size > SNIFFED_APART_BYTES {
             let mut head = [0; SNIFF_BYTES];
             let head = super::open::read_head(handle, &mut head);
             if is_binary(head) && !has_utf16_mark(head) {
-                return Ok(Read::Binary);
+                return Ok(ReadOutcome::Binary);
             }
         }
         let start = into.len();
@@ -261,32 +267,32 @@ impl Repository {
             };
             let length = into.len() - start;
             if length as u64 > wanted.bytes_max {
-                return Ok(Read::Large);
+                return Ok(ReadOutcome::Large);
             }
             if read == 0 || length == expected {
                 break;
             }
         }
         if !wanted.text_only {
-            return Ok(Read::Whole);
+            return Ok(ReadOutcome::Whole);
         }
         match decode_utf16(&into[start..]) {
-            Some(text) if text.len() as u64 > wanted.bytes_max => return Ok(Read::Large),
+            Some(text) if text.len() as u64 > wanted.bytes_max => return Ok(ReadOutcome::Large),
             Some(text) => {
                 into.truncate(start);
                 into.extend(text.into_bytes());
             }
-            None if is_binary(&into[start..]) => return Ok(Read::Binary),
+            None if is_binary(&into[start..]) => return Ok(ReadOutcome::Binary),
             None => {}
         }
-        Ok(Read::Whole)
+        Ok(ReadOutcome::Whole)
     }
 
     /// Refuses content that begins like a secret.
     fn judge_content(&self, path: &str, content: &[u8]) -> Result<(), OpenError> {
         let reason = self.hidden_content(path, content);
         match reason {
-            Some(reason) => Err(denied(path, reason)),
+            Some(reason) => Err(denied_error(path, reason)),
             None => Ok(()),
         }
     }
@@ -302,11 +308,11 @@ pub fn is_binary(content: &[u8]) -> bool {
     memchr::memchr(0, &content[..content.len().min(SNIFF_BYTES)]).is_some()
 }
 
-fn size(stat: &Stat) -> u64 {
+fn stat_size(stat: &Stat) -> u64 {
     u64::try_from(stat.st_size).unwrap_or(0)
 }
 
-fn denied(path: &str, reason: &'static str) -> OpenError {
+fn denied_error(path: &str, reason: &'static str) -> OpenError {
     OpenError::Denied {
         path: path.to_owned(),
         reason,
@@ -342,17 +348,17 @@ mod tests {
         Repository::open_bounded(root, &Options::default(), bounds).expect("the folder is there")
     }
 
-    fn names(repository: &Repository) -> Names {
+    fn names(repository: &Repository) -> ListedNames {
         repository.names(&CancellationToken::new()).expect("it can be listed")
     }
 
-    const WANTED: Wanted = Wanted {
+    const WANTED: ReadBounds = ReadBounds {
         bytes_max: 100_000,
         text_only: true,
     };
 
     /// Returns each path with the content that was read.
-    fn read(repository: &Repository, names: &Names) -> Vec<(String, Result<Read, String>, usize)> {
+    fn read(repository: &Repository, names: &ListedNames) -> Vec<(String, Result<ReadOutcome, String>, usize)> {
         let all = names.list().files.iter().enumerate();
         all.map(|(at, file)| {
             let mut content = b"before".to_vec();
@@ -379,19 +385,19 @@ mod tests {
         write(root, "g.txt", "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n");
         let repository = open(root);
         let expected = [
-            ("a.txt", Ok(Read::Whole), 4),
-            ("b.bin", Ok(Read::Binary), 0),
-            ("c/empty", Ok(Read::Whole), 0),
-            ("d.txt", Ok(Read::Whole), 100_000),
-            ("e.txt", Ok(Read::Large), 0),
-            ("f.bin", Ok(Read::Binary), 0),
+            ("a.txt", Ok(ReadOutcome::Whole), 4),
+            ("b.bin", Ok(ReadOutcome::Binary), 0),
+            ("c/empty", Ok(ReadOutcome::Whole), 0),
+            ("d.txt", Ok(ReadOutcome::Whole), 100_000),
+            ("e.txt", Ok(ReadOutcome::Large), 0),
+            ("f.bin", Ok(ReadOutcome::Binary), 0),
             (
                 "g.txt",
                 Err("`g.txt` is not accessible: it is a private key".to_owned()),
                 0,
             ),
-            ("h.txt", Ok(Read::Whole), 4),
-            ("i.txt", Ok(Read::Binary), 0),
+            ("h.txt", Ok(ReadOutcome::Whole), 4),
+            ("i.txt", Ok(ReadOutcome::Binary), 0),
         ];
         assert_eq!(
             read(&repository, &names(&repository)),
@@ -414,9 +420,12 @@ mod tests {
         write(root, "a.txt", "longer than it was");
         let second = names(&repository);
         assert!(Arc::ptr_eq(&first.0, &second.0), "the names are as they were");
-        assert_eq!(read(&repository, &second)[0], ("a.txt".to_owned(), Ok(Read::Whole), 18));
+        assert_eq!(
+            read(&repository, &second)[0],
+            ("a.txt".to_owned(), Ok(ReadOutcome::Whole), 18)
+        );
         write(root, "b/d.txt", "three");
-        let paths = |names: &Names| -> Vec<String> {
+        let paths = |names: &ListedNames| -> Vec<String> {
             let files = names.list().files.iter();
             files.map(|file| file.path.clone()).collect()
         };
@@ -448,11 +457,11 @@ mod tests {
             .collect();
         let hidden = "it holds environment variables, which are often secrets".to_owned();
         let expected = [
-            Ok(Read::Whole),
+            Ok(ReadOutcome::Whole),
             Err(hidden),
             Err("it lies outside the repository".to_owned()),
             Err("`d` does not exist".to_owned()),
-            Ok(Read::Whole),
+            Ok(ReadOutcome::Whole),
         ];
         assert_eq!(read, expected);
     }
@@ -481,6 +490,6 @@ mod tests {
         let read = read(&repository, &names);
         let hidden = "`a.txt` is not accessible: it is another name of a hidden file".to_owned();
         assert_eq!(read[0].1, Err(hidden));
-        assert_eq!(read[1].1, Ok(Read::Whole));
+        assert_eq!(read[1].1, Ok(ReadOutcome::Whole));
     }
 }

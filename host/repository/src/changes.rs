@@ -17,18 +17,18 @@ use rustix::io::Errno;
 #[cfg(debug_assertions)]
 pub use crash_point::crash::{crash_at, interfere_at};
 pub use crash_point::{crash_point, has_crashed};
-use file::{
-    Done, discard_if, exchange, is_at, make_parents, open_parent, place, put_aside, remove_leftover, remove_made,
-    replace_back,
-};
 #[cfg(debug_assertions)]
-pub use file::{FAILING, Fail, WITHOUT_RENAME_FLAGS};
-pub use file::{ReadError, current, new_file_mode, read_bounded, rename_new};
-pub use journal::{ChangeJournal, ContentsFull, Entered, FileChange, FileState, PreparedChange, Publishing};
-pub use undo::{LaterEdits, MergeEdits, UndoError, UndoReport, undo, undo_beside};
-use undo::{Plan, plan};
+pub use file::{FAILING, FailingStep, WITHOUT_RENAME_FLAGS};
+use file::{
+    PlacedBy, discard_if, exchange_names, is_at, make_parents, open_parent, place_file, put_aside, remove_leftover,
+    remove_made, replace_back,
+};
+pub use file::{ReadError, new_file_mode, read_bounded, read_state, rename_new};
+pub use journal::{ChangeJournal, CommitInProgress, ContentsFull, FileChange, FileState, JournalGuard, PreparedChange};
+pub use undo::{LaterEdits, MergeEdits, UndoError, UndoReport, undo_beside, undo_changes};
+use undo::{UndoPlan, plan_undo};
 
-use crate::{Identity, Repository, Root, path};
+use crate::{FileIdentity, Repository, RootHandle, path};
 use tool_core::disk::Disk;
 
 /// Reason why a file cannot be read or replaced.
@@ -187,7 +187,7 @@ impl Recovery {
 
 /// Lock for everything that writes in one repository, for all sessions of this process.
 pub fn write_lock(repository: &Repository) -> Arc<Mutex<()>> {
-    static LOCKS: LazyLock<Mutex<HashMap<Identity, Arc<Mutex<()>>>>> = LazyLock::new(Mutex::default);
+    static LOCKS: LazyLock<Mutex<HashMap<FileIdentity, Arc<Mutex<()>>>>> = LazyLock::new(Mutex::default);
     let mut locks = LOCKS.lock().unwrap_or_else(PoisonError::into_inner);
     locks.retain(|_, lock| Arc::strong_count(lock) > 1);
     Arc::clone(locks.entry(repository.identity()).or_default())
@@ -198,13 +198,13 @@ pub fn write_lock(repository: &Repository) -> Arc<Mutex<()>> {
 /// It is rolled back even if every file is in place: no caller has learned that the change happened, the old contents
 /// are complete in the journal, and the user has seen the old state. A file that is neither old nor new was changed by
 /// another program and is left alone.
-pub fn recover(repository: &Repository, change: &PreparedChange) -> Recovery {
+pub fn recover_change(repository: &Repository, change: &PreparedChange) -> Recovery {
     let lock = write_lock(repository);
     let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
     recover_locked(repository, change)
 }
 
-/// [`recover`] for a caller that holds the [`write_lock`].
+/// [`recover_change`] for a caller that holds the [`write_lock`].
 pub fn recover_locked(repository: &Repository, change: &PreparedChange) -> Recovery {
     let mut recovery = Recovery::default();
     if let Some(layer) = repository.layer() {
@@ -223,7 +223,7 @@ pub fn recover_locked(repository: &Repository, change: &PreparedChange) -> Recov
     // In reverse order, as in every rollback: a file may have the name of a directory that has to be removed first.
     for (index, file) in change.files.iter().enumerate().rev() {
         crash_point();
-        let (taken, back) = (temporary(&change.id, index), returning(&change.id, index));
+        let (taken, back) = (temporary_name(&change.id, index), returning_name(&change.id, index));
         for temporary in [&taken, &back] {
             remove_leftover(repository.handle(), file, temporary);
         }
@@ -232,13 +232,13 @@ pub fn recover_locked(repository: &Repository, change: &PreparedChange) -> Recov
             reason,
             hint: None,
         };
-        match restore(repository, file, &back) {
-            Ok((Plan::Nothing, _)) => {}
-            Ok((Plan::Restore { .. }, late)) => {
+        match restore_file(repository, file, &back) {
+            Ok((UndoPlan::Nothing, _)) => {}
+            Ok((UndoPlan::Restore { .. }, late)) => {
                 recovery.restored.push(file.path.clone());
                 recovery.written_late.extend(late);
             }
-            Ok((Plan::LeaveAlone, _)) => recovery.left_alone.push(kept(format!(
+            Ok((UndoPlan::LeaveAlone, _)) => recovery.left_alone.push(kept(format!(
                 "`{}` is neither what it was before the interrupted change nor what it was to become",
                 file.path
             ))),
@@ -249,7 +249,7 @@ pub fn recover_locked(repository: &Repository, change: &PreparedChange) -> Recov
         let made = change.directories.iter().map(String::as_str);
         remove_directories(
             repository.handle(),
-            made.filter(|made| path::ancestors(&file.path).any(|above| above == *made)),
+            made.filter(|made| path::list_ancestors(&file.path).any(|above| above == *made)),
         );
     }
     recovery.restored.sort_unstable();
@@ -260,11 +260,11 @@ pub fn recover_locked(repository: &Repository, change: &PreparedChange) -> Recov
 }
 
 /// Missing directories that the files of a change need, outermost first.
-pub fn missing_directories(root: &Root, files: &[FileChange]) -> Vec<String> {
+pub fn missing_directories(root: &RootHandle, files: &[FileChange]) -> Vec<String> {
     let needed: BTreeSet<&str> = files
         .iter()
         .filter(|file| file.after.is_some())
-        .flat_map(|file| path::ancestors(&file.path))
+        .flat_map(|file| path::list_ancestors(&file.path))
         .collect();
     let is_missing = |directory: &&str| matches!(root.open_directory(directory), Err(Errno::NOENT | Errno::NOTDIR));
     let missing = needed.into_iter().filter(is_missing);
@@ -272,7 +272,7 @@ pub fn missing_directories(root: &Root, files: &[FileChange]) -> Vec<String> {
 }
 
 /// Removes directories that changes made, innermost first, if they are empty.
-fn remove_directories<'a>(root: &Root, directories: impl Iterator<Item = &'a str>) {
+fn remove_directories<'a>(root: &RootHandle, directories: impl Iterator<Item = &'a str>) {
     let directories: BTreeSet<&str> = directories.collect();
     // A directory sorts before everything beneath it.
     for directory in directories.into_iter().rev() {
@@ -282,25 +282,25 @@ fn remove_directories<'a>(root: &Root, directories: impl Iterator<Item = &'a str
 }
 
 /// Takes back one file of a change.
-fn restore<'a>(
+fn restore_file<'a>(
     repository: &Repository,
     file: &'a FileChange,
     temporary: &str,
-) -> Result<(Plan<'a>, Vec<WrittenLate>), Obstacle> {
+) -> Result<(UndoPlan<'a>, Vec<WrittenLate>), Obstacle> {
     let root = repository.handle();
-    let PresentFile::Comparable(current) = found(root, &[file])? else {
-        return Ok((Plan::LeaveAlone, Vec::new()));
+    let PresentFile::Comparable(current) = find_present(root, &[file])? else {
+        return Ok((UndoPlan::LeaveAlone, Vec::new()));
     };
     let mut late = Vec::new();
-    let plan = plan(&[file], content(current.as_ref()));
-    if let Plan::Restore { to, .. } = plan {
+    let plan = plan_undo(&[file], content_of(current.as_ref()));
+    if let UndoPlan::Restore { to, .. } = plan {
         let inverse = FileChange {
             path: file.path.clone(),
             before: current,
             after: to.cloned(),
         };
         let step = AppliedChange::take(root, &inverse, temporary.to_owned())?;
-        late = finish(root, &[step]);
+        late = finish_steps(root, &[step]);
     }
     Ok((plan, late))
 }
@@ -314,11 +314,11 @@ enum PresentFile {
 }
 
 /// Reads the file of a history.
-fn found(root: &Root, history: &[&FileChange]) -> Result<PresentFile, Obstacle> {
+fn find_present(root: &RootHandle, history: &[&FileChange]) -> Result<PresentFile, Obstacle> {
     let states = history.iter().flat_map(|change| [&change.before, &change.after]);
     let largest = states.flatten().map(|state| state.content.len() as u64).max();
     let path = history.first().map_or("", |change| change.path.as_str());
-    match current(root, path, largest.unwrap_or(0)) {
+    match read_state(root, path, largest.unwrap_or(0)) {
         Err(Obstacle::TooLarge { .. }) => Ok(PresentFile::Larger),
         // The directory is gone, or a file has its name: the file does not exist.
         Err(Obstacle::NoDirectory { .. }) => Ok(PresentFile::Comparable(None)),
@@ -326,16 +326,16 @@ fn found(root: &Root, history: &[&FileChange]) -> Result<PresentFile, Obstacle> 
     }
 }
 
-fn content(state: Option<&FileState>) -> Option<&[u8]> {
+fn content_of(state: Option<&FileState>) -> Option<&[u8]> {
     state.map(|state| state.content.as_slice())
 }
 
 /// Puts a whole change into the tree, or into the private layer if there is one, or nothing of it. Returns the old
-/// files that are kept, as [`apply`] does.
+/// files that are kept, as [`apply_change`] does.
 ///
 /// # Errors
 ///
-/// As of [`apply`].
+/// As of [`apply_change`].
 pub fn put_in_place(
     repository: &Repository,
     change: &PreparedChange,
@@ -345,7 +345,7 @@ pub fn put_in_place(
             .put(&change.files)
             .map(|()| Vec::new())
             .map_err(|obstacle| (obstacle, RolledBack::Wholly)),
-        None => apply(repository.handle(), change),
+        None => apply_change(repository.handle(), change),
     }
 }
 
@@ -354,12 +354,12 @@ pub fn put_in_place(
 /// # Errors
 ///
 /// The obstacle, after everything was rolled back. If another program changed a file meanwhile and the rollback failed,
-/// the second value says so; the change then stays open for [`recover`].
-pub fn apply(root: &Root, change: &PreparedChange) -> Result<Vec<WrittenLate>, (Obstacle, RolledBack)> {
+/// the second value says so; the change then stays open for [`recover_change`].
+pub fn apply_change(root: &RootHandle, change: &PreparedChange) -> Result<Vec<WrittenLate>, (Obstacle, RolledBack)> {
     let mut steps: Vec<AppliedChange<'_>> = Vec::new();
     for (index, file) in change.files.iter().enumerate() {
         crash_point();
-        match AppliedChange::take(root, file, temporary(&change.id, index)) {
+        match AppliedChange::take(root, file, temporary_name(&change.id, index)) {
             Ok(step) => steps.push(step),
             Err(obstacle) => {
                 // Every step is taken back, even if another one could not be.
@@ -375,7 +375,7 @@ pub fn apply(root: &Root, change: &PreparedChange) -> Result<Vec<WrittenLate>, (
         }
     }
     crash_point();
-    Ok(finish(root, &steps))
+    Ok(finish_steps(root, &steps))
 }
 
 /// Result of a rollback.
@@ -389,11 +389,11 @@ pub enum RolledBack {
 
 /// Removes the old files and makes the names durable. Everything is in place already, so an error leaves at most a file
 /// behind, which recovery removes. Returns the old files that another program still wrote to.
-fn finish(root: &Root, steps: &[AppliedChange<'_>]) -> Vec<WrittenLate> {
+fn finish_steps(root: &RootHandle, steps: &[AppliedChange<'_>]) -> Vec<WrittenLate> {
     let mut late = Vec::new();
     let mut by_directory: BTreeMap<&str, Vec<&AppliedChange<'_>>> = BTreeMap::new();
     for step in steps {
-        let (directory, _) = path::split(&step.file.path);
+        let (directory, _) = path::split_path(&step.file.path);
         by_directory.entry(directory).or_default().push(step);
     }
     for (directory, steps) in by_directory {
@@ -401,13 +401,13 @@ fn finish(root: &Root, steps: &[AppliedChange<'_>]) -> Vec<WrittenLate> {
             continue;
         };
         for step in steps {
-            if matches!(step.done, Done::Exchanged | Done::Removed) {
+            if matches!(step.done, PlacedBy::Exchanged | PlacedBy::Removed) {
                 crash_point();
                 // A program that has the old file open may have written to it since.
                 if !discard_if(&handle, &step.temporary, step.file.before.as_ref()) {
                     late.push(WrittenLate {
                         path: step.file.path.clone(),
-                        kept: path::join(directory, &step.temporary),
+                        kept: path::join_path(directory, &step.temporary),
                     });
                 }
             }
@@ -420,14 +420,14 @@ fn finish(root: &Root, steps: &[AppliedChange<'_>]) -> Vec<WrittenLate> {
 
 /// Name of the temporary of a change's file. It is derived from the change, so that recovery finds it, and the rules
 /// hide it.
-fn temporary(id: &str, index: usize) -> String {
+fn temporary_name(id: &str, index: usize) -> String {
     format!(".tool-proposal-{id}-{index}")
 }
 
 /// Name of the temporary of a recovery. A recovery may be interrupted too, and the file under the first name may be a
 /// user's work.
-fn returning(id: &str, index: usize) -> String {
-    format!("{}-back", temporary(id, index))
+fn returning_name(id: &str, index: usize) -> String {
+    format!("{}-back", temporary_name(id, index))
 }
 
 /// One file that is in place, and what is needed to take it back. It holds no handle: a large proposal would need more
@@ -437,18 +437,18 @@ struct AppliedChange<'a> {
     temporary: String,
     /// Directories that did not exist before, outermost first.
     made: Vec<String>,
-    done: Done,
+    done: PlacedBy,
 }
 
 impl<'a> AppliedChange<'a> {
     /// Changes one file, if it still has the state in which it was when the change was prepared.
-    fn take(root: &Root, file: &'a FileChange, temporary: String) -> Result<Self, Obstacle> {
+    fn take(root: &RootHandle, file: &'a FileChange, temporary: String) -> Result<Self, Obstacle> {
         let mut made = Vec::new();
         let parent = match file.after {
             Some(_) => make_parents(root, &file.path, &mut made),
             None => open_parent(root, &file.path),
         };
-        match parent.and_then(|parent| place(&parent, file, &temporary)) {
+        match parent.and_then(|parent| place_file(&parent, file, &temporary)) {
             Ok(done) => Ok(Self {
                 file,
                 temporary,
@@ -463,9 +463,9 @@ impl<'a> AppliedChange<'a> {
     }
 
     /// Takes the step back, if the file still has the state that the step gave it.
-    fn take_back(&self, root: &Root) -> Result<(), Obstacle> {
+    fn take_back(&self, root: &RootHandle) -> Result<(), Obstacle> {
         let parent = &open_parent(root, &self.file.path)?;
-        let (_, name) = path::split(&self.file.path);
+        let (_, name) = path::split_path(&self.file.path);
         let failed = |errno| Obstacle::from_errno(&self.file.path, errno);
         if !is_at(parent, name, self.file.after.as_ref()) {
             return Err(Obstacle::Changed {
@@ -474,18 +474,18 @@ impl<'a> AppliedChange<'a> {
         }
         crash_point();
         match self.done {
-            Done::Created => replace_back(parent, self.file, &self.temporary, (put_aside, rename_new))?,
-            Done::Exchanged => replace_back(parent, self.file, &self.temporary, (exchange, exchange))?,
-            Done::Replaced => {
+            PlacedBy::Created => replace_back(parent, self.file, &self.temporary, (put_aside, rename_new))?,
+            PlacedBy::Exchanged => replace_back(parent, self.file, &self.temporary, (exchange_names, exchange_names))?,
+            PlacedBy::Replaced => {
                 let inverse = FileChange {
                     path: self.file.path.clone(),
                     before: self.file.after.clone(),
                     after: self.file.before.clone(),
                 };
-                place(parent, &inverse, &self.temporary)?;
+                place_file(parent, &inverse, &self.temporary)?;
             }
-            Done::Removed => rename_new(parent, &self.temporary, name).map_err(failed)?,
-            Done::Nothing => {}
+            PlacedBy::Removed => rename_new(parent, &self.temporary, name).map_err(failed)?,
+            PlacedBy::Nothing => {}
         }
         // After the change is recorded as abandoned, no recovery looks at it again, so the rollback must be durable
         // first.

@@ -60,13 +60,13 @@ impl FileDiff {
             _ => ChangeKind::Modified,
         };
         let (old, new) = (
-            side(&file.path, file.before.as_ref()),
-            side(&file.path, file.after.as_ref()),
+            side_of(&file.path, file.before.as_ref()),
+            side_of(&file.path, file.after.as_ref()),
         );
         let mut unified = Unified::new(CONTEXT_LINES, usize::MAX);
-        unified.text = header(old.as_ref(), new.as_ref());
-        let (old_content, new_content) = (content(old.as_ref()), content(new.as_ref()));
-        let (old_name, new_name) = names(old.as_ref(), new.as_ref());
+        unified.text = format_header(old.as_ref(), new.as_ref());
+        let (old_content, new_content) = (content_of(old.as_ref()), content_of(new.as_ref()));
+        let (old_name, new_name) = format_names(old.as_ref(), new.as_ref());
         // The patch is a `String`, and one with replaced bytes would not apply.
         let is_utf8 = |content| std::str::from_utf8(content).is_ok();
         let what_differs = if old_content == new_content {
@@ -108,7 +108,7 @@ pub fn describe_changes(files: &[FileChange]) -> String {
 }
 
 /// Compares two texts, each with its name, as a unified diff.
-pub fn unified((old_name, old): (&str, &str), (new_name, new): (&str, &str)) -> String {
+pub fn unified_diff((old_name, old): (&str, &str), (new_name, new): (&str, &str)) -> String {
     let mut unified = Unified::new(CONTEXT_LINES, usize::MAX);
     unified.compare((old_name, old.as_bytes()), (new_name, new.as_bytes()));
     unified.text
@@ -157,7 +157,7 @@ fn split_lines(content: &[u8]) -> Vec<&[u8]> {
 
 /// One side of a change: an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Side<'a> {
+pub struct DiffSide<'a> {
     /// Relative to the root.
     path: &'a str,
     /// git's mode, such as 0o100644.
@@ -166,7 +166,7 @@ pub struct Side<'a> {
     content: &'a [u8],
 }
 
-impl<'a> Side<'a> {
+impl<'a> DiffSide<'a> {
     /// A side with git's mode, such as 0o100644.
     pub fn new(path: &'a str, mode: u32, content: &'a [u8]) -> Self {
         Self { path, mode, content }
@@ -190,8 +190,8 @@ pub struct BoundedDiff {
 
 impl BoundedDiff {
     /// Compares `old` and `new`; an absent side is a file that does not exist. Bytes that are not UTF-8 are replaced.
-    pub fn new(old: Option<&Side<'_>>, new: Option<&Side<'_>>, context_lines: u32, bytes_max: usize) -> Self {
-        let (old_content, new_content) = (content(old), content(new));
+    pub fn new(old: Option<&DiffSide<'_>>, new: Option<&DiffSide<'_>>, context_lines: u32, bytes_max: usize) -> Self {
+        let (old_content, new_content) = (content_of(old), content_of(new));
         if is_binary(old_content) || is_binary(new_content) {
             return Self {
                 is_binary: true,
@@ -199,9 +199,9 @@ impl BoundedDiff {
             };
         }
         let mut unified = Unified::new(context_lines as usize, bytes_max);
-        unified.text = header(old, new);
+        unified.text = format_header(old, new);
         if old_content != new_content {
-            let (old_name, new_name) = names(old, new);
+            let (old_name, new_name) = format_names(old, new);
             unified.compare((&old_name, old_content), (&new_name, new_content));
         }
         if unified.left_out > 0 {
@@ -259,8 +259,8 @@ impl Unified {
             let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else {
                 continue;
             };
-            let old_range = range(first.old_range().start, last.old_range().end);
-            let new_range = range(first.new_range().start, last.new_range().end);
+            let old_range = format_range(first.old_range().start, last.old_range().end);
+            let new_range = format_range(first.new_range().start, last.new_range().end);
             self.push(&format!("@@ -{old_range} +{new_range} @@\n"));
             for op in hunk {
                 self.lines(op, &old, &new);
@@ -309,7 +309,7 @@ pub fn first_lines(text: &str, bytes_max: usize) -> &str {
 }
 
 /// Formats lines of a side, counted from 1, as `first,count`. An empty side names the line before it.
-fn range(start: usize, end: usize) -> String {
+fn format_range(start: usize, end: usize) -> String {
     match end - start {
         0 => format!("{start},0"),
         1 => format!("{}", start + 1),
@@ -318,12 +318,16 @@ fn range(start: usize, end: usize) -> String {
 }
 
 /// The lines that git writes before the names, without the `index` line, whose object ids help no reader.
-fn header(old: Option<&Side<'_>>, new: Option<&Side<'_>>) -> String {
+fn format_header(old: Option<&DiffSide<'_>>, new: Option<&DiffSide<'_>>) -> String {
     let Some(either) = old.or(new) else {
         return String::new();
     };
     let (before, after) = (old.unwrap_or(either), new.unwrap_or(either));
-    let mut header = format!("diff --git {} {}\n", name("a", before.path), name("b", after.path));
+    let mut header = format!(
+        "diff --git {} {}\n",
+        format_name("a", before.path),
+        format_name("b", after.path)
+    );
     if old.is_none() {
         let _ = writeln!(header, "new file mode {:06o}", after.mode);
     } else if new.is_none() {
@@ -332,26 +336,27 @@ fn header(old: Option<&Side<'_>>, new: Option<&Side<'_>>) -> String {
         let _ = writeln!(header, "old mode {:06o}\nnew mode {:06o}", before.mode, after.mode);
     }
     if before.path != after.path {
-        let (from, to) = (quoted(before.path), quoted(after.path));
+        let (from, to) = (quote_path(before.path), quote_path(after.path));
         let _ = writeln!(header, "rename from {from}\nrename to {to}");
     }
     header
 }
 
 /// The names of both sides for the lines `---` and `+++`.
-fn names(old: Option<&Side<'_>>, new: Option<&Side<'_>>) -> (String, String) {
-    let shown =
-        |side: Option<&Side<'_>>, prefix| side.map_or_else(|| "/dev/null".to_owned(), |side| name(prefix, side.path));
+fn format_names(old: Option<&DiffSide<'_>>, new: Option<&DiffSide<'_>>) -> (String, String) {
+    let shown = |side: Option<&DiffSide<'_>>, prefix| {
+        side.map_or_else(|| "/dev/null".to_owned(), |side| format_name(prefix, side.path))
+    };
     (shown(old, "a"), shown(new, "b"))
 }
 
 /// A path with the prefix of its side, as git writes it.
-fn name(side: &str, path: &str) -> String {
-    quoted(&format!("{side}/{path}"))
+fn format_name(side: &str, path: &str) -> String {
+    quote_path(&format!("{side}/{path}"))
 }
 
 /// Quotes a path as git does: in double quotes with escapes if it holds characters that would confuse a reader.
-pub fn quoted(path: &str) -> String {
+pub fn quote_path(path: &str) -> String {
     if !path
         .chars()
         .any(|character| character.is_control() || matches!(character, '"' | '\\'))
@@ -377,12 +382,12 @@ pub fn quoted(path: &str) -> String {
     quoted
 }
 
-fn content<'a>(side: Option<&Side<'a>>) -> &'a [u8] {
+fn content_of<'a>(side: Option<&DiffSide<'a>>) -> &'a [u8] {
     side.map_or(&[], |side| side.content)
 }
 
-fn side<'a>(path: &'a str, state: Option<&'a FileState>) -> Option<Side<'a>> {
-    state.map(|state| Side::new(path, git_mode(state), &state.content))
+fn side_of<'a>(path: &'a str, state: Option<&'a FileState>) -> Option<DiffSide<'a>> {
+    state.map(|state| DiffSide::new(path, git_mode(state), &state.content))
 }
 
 /// git has only two modes of files.
@@ -509,14 +514,14 @@ mod tests {
     fn a_carriage_return_tears_no_line_and_a_name_stays_on_its_line() {
         let text = diff(Some(b"a\rb\r\n"), Some(b"a\rc\r\n")).text;
         assert!(text.ends_with("@@ -1 +1 @@\n-a\rb\r\n+a\rc\r\n"), "{text:?}");
-        assert_eq!(name("a", "two\nlines"), r#""a/two\nlines""#);
-        assert_eq!(name("b", "ein Gruß.txt"), "b/ein Gruß.txt");
+        assert_eq!(format_name("a", "two\nlines"), r#""a/two\nlines""#);
+        assert_eq!(format_name("b", "ein Gruß.txt"), "b/ein Gruß.txt");
     }
 
     #[test]
     fn a_name_that_would_not_stay_on_its_line_is_quoted_as_git_reads_it() {
-        assert_eq!(name("a", "src/é.py"), "a/src/é.py");
-        assert_eq!(name("b", "é\t\u{7}\".py"), r#""b/é\t\007\".py""#);
+        assert_eq!(format_name("a", "src/é.py"), "a/src/é.py");
+        assert_eq!(format_name("b", "é\t\u{7}\".py"), r#""b/é\t\007\".py""#);
     }
 
     #[test]
@@ -533,11 +538,11 @@ mod tests {
         assert!(added > 50_000, "{added}");
     }
 
-    fn text<'a>(path: &'a str, content: &'a str) -> Side<'a> {
-        Side::new(path, 0o100_644, content.as_bytes())
+    fn text<'a>(path: &'a str, content: &'a str) -> DiffSide<'a> {
+        DiffSide::new(path, 0o100_644, content.as_bytes())
     }
 
-    fn patch(old: Option<&Side<'_>>, new: Option<&Side<'_>>) -> BoundedDiff {
+    fn patch(old: Option<&DiffSide<'_>>, new: Option<&DiffSide<'_>>) -> BoundedDiff {
         BoundedDiff::new(old, new, 1, usize::MAX)
     }
 
@@ -584,7 +589,7 @@ mod tests {
 
     #[test]
     fn a_pure_rename_and_a_new_mode_have_a_header_only() {
-        let new = Side::new("to \"b\".sh", 0o100_755, b"text\n");
+        let new = DiffSide::new("to \"b\".sh", 0o100_755, b"text\n");
         insta::assert_snapshot!(patch(Some(&text("from.sh", "text\n")), Some(&new)).patch, @r#"
         diff --git a/from.sh "b/to \"b\".sh"
         old mode 100644

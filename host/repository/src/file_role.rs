@@ -11,7 +11,7 @@ use crate::rules::is_beyond_scan;
 
 /// Kind of a language. A scan names languages of prose and data only if there are no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
+enum LanguageClass {
     /// Languages for programs.
     Programming,
     /// Markup, styles and build recipes written by hand.
@@ -23,113 +23,121 @@ enum Class {
 }
 
 /// Name, class, and file extensions.
-type Row = (&'static str, Class, &'static [&'static str]);
+type LanguageRow = (&'static str, LanguageClass, &'static [&'static str]);
 
 /// Languages by extension. An extension that several languages share belongs to the most common of them.
-const LANGUAGES: &[Row] = &[
-    ("Ada", Class::Programming, &["adb", "ads"]),
-    ("AsciiDoc", Class::Prose, &["adoc", "asciidoc"]),
-    ("Assembly", Class::Programming, &["asm", "s"]),
-    ("Astro", Class::Markup, &["astro"]),
-    ("Awk", Class::Programming, &["awk"]),
-    ("Batchfile", Class::Programming, &["bat", "cmd"]),
-    ("C", Class::Programming, &["c", "h"]),
-    ("C#", Class::Programming, &["cs", "csx"]),
+const LANGUAGES: &[LanguageRow] = &[
+    ("Ada", LanguageClass::Programming, &["adb", "ads"]),
+    ("AsciiDoc", LanguageClass::Prose, &["adoc", "asciidoc"]),
+    ("Assembly", LanguageClass::Programming, &["asm", "s"]),
+    ("Astro", LanguageClass::Markup, &["astro"]),
+    ("Awk", LanguageClass::Programming, &["awk"]),
+    ("Batchfile", LanguageClass::Programming, &["bat", "cmd"]),
+    ("C", LanguageClass::Programming, &["c", "h"]),
+    ("C#", LanguageClass::Programming, &["cs", "csx"]),
     (
         "C++",
-        Class::Programming,
+        LanguageClass::Programming,
         &["cpp", "cc", "cxx", "hpp", "hh", "hxx", "ipp", "inl"],
     ),
-    ("CMake", Class::Programming, &["cmake"]),
-    ("COBOL", Class::Programming, &["cob", "cbl"]),
-    ("CSS", Class::Markup, &["css"]),
-    ("CSV", Class::Data, &["csv", "tsv"]),
-    ("Clojure", Class::Programming, &["clj", "cljs", "cljc", "edn"]),
-    ("CoffeeScript", Class::Programming, &["coffee"]),
-    ("Common Lisp", Class::Programming, &["lisp", "lsp"]),
-    ("Crystal", Class::Programming, &["cr"]),
-    ("Cuda", Class::Programming, &["cu", "cuh"]),
-    ("Cython", Class::Programming, &["pyx", "pxd", "pxi"]),
-    ("D", Class::Programming, &["d"]),
-    ("Dart", Class::Programming, &["dart"]),
-    ("Elixir", Class::Programming, &["ex", "exs"]),
-    ("Elm", Class::Programming, &["elm"]),
-    ("Emacs Lisp", Class::Programming, &["el"]),
-    ("Erlang", Class::Programming, &["erl", "hrl"]),
-    ("F#", Class::Programming, &["fs", "fsi", "fsx"]),
-    ("Fish", Class::Programming, &["fish"]),
-    ("Fortran", Class::Programming, &["f", "f77", "f90", "f95", "f03", "for"]),
-    ("GLSL", Class::Programming, &["glsl", "vert", "frag"]),
-    ("Gettext Catalog", Class::Prose, &["po", "pot"]),
-    ("Gherkin", Class::Programming, &["feature"]),
-    ("Go", Class::Programming, &["go"]),
-    ("GraphQL", Class::Data, &["graphql", "gql"]),
-    ("Groovy", Class::Programming, &["groovy", "gradle"]),
-    ("HCL", Class::Programming, &["hcl", "tf", "tfvars"]),
-    ("HTML", Class::Markup, &["html", "htm", "xhtml"]),
-    ("Handlebars", Class::Markup, &["hbs", "handlebars", "mustache"]),
-    ("Haskell", Class::Programming, &["hs", "lhs"]),
-    ("INI", Class::Data, &["ini", "cfg", "conf", "properties"]),
-    ("JSON", Class::Data, &["json", "jsonl", "json5", "jsonc", "geojson"]),
-    ("Java", Class::Programming, &["java"]),
-    ("JavaScript", Class::Programming, &["js", "mjs", "cjs", "jsx"]),
-    ("Jinja", Class::Markup, &["j2", "jinja", "jinja2"]),
-    ("Julia", Class::Programming, &["jl"]),
-    ("Jupyter Notebook", Class::Markup, &["ipynb"]),
-    ("Kotlin", Class::Programming, &["kt", "kts"]),
-    ("Less", Class::Markup, &["less"]),
-    ("Lua", Class::Programming, &["lua"]),
-    ("MDX", Class::Prose, &["mdx"]),
-    ("Makefile", Class::Programming, &["mk", "mak"]),
-    ("Markdown", Class::Prose, &["md", "markdown"]),
-    ("Meson", Class::Programming, &["meson"]),
-    ("Nim", Class::Programming, &["nim"]),
-    ("Nix", Class::Programming, &["nix"]),
-    ("OCaml", Class::Programming, &["ml", "mli"]),
-    ("Objective-C", Class::Programming, &["m"]),
-    ("Objective-C++", Class::Programming, &["mm"]),
-    ("PHP", Class::Programming, &["php", "phtml"]),
-    ("Pascal", Class::Programming, &["pas", "dpr"]),
-    ("Perl", Class::Programming, &["pl", "pm"]),
-    ("PowerShell", Class::Programming, &["ps1", "psm1", "psd1"]),
-    ("Prolog", Class::Programming, &["pro"]),
-    ("Protocol Buffer", Class::Data, &["proto"]),
-    ("Pug", Class::Markup, &["pug"]),
-    ("Python", Class::Programming, &["py", "pyi", "pyw"]),
-    ("QML", Class::Programming, &["qml"]),
-    ("R", Class::Programming, &["r"]),
-    ("Racket", Class::Programming, &["rkt"]),
-    ("Ruby", Class::Programming, &["rb", "rake", "gemspec", "erb"]),
-    ("Rust", Class::Programming, &["rs"]),
-    ("SCSS", Class::Markup, &["scss", "sass"]),
-    ("SQL", Class::Programming, &["sql"]),
-    ("SVG", Class::Data, &["svg"]),
-    ("Scala", Class::Programming, &["scala", "sc"]),
-    ("Scheme", Class::Programming, &["scm", "ss"]),
-    ("Shell", Class::Programming, &["sh", "bash", "zsh", "ksh"]),
-    ("Solidity", Class::Programming, &["sol"]),
-    ("Starlark", Class::Programming, &["bzl", "star"]),
-    ("Svelte", Class::Markup, &["svelte"]),
-    ("Swift", Class::Programming, &["swift"]),
-    ("SystemVerilog", Class::Programming, &["sv", "svh"]),
-    ("TOML", Class::Data, &["toml"]),
-    ("Tcl", Class::Programming, &["tcl"]),
-    ("TeX", Class::Markup, &["tex", "sty", "cls"]),
-    ("Text", Class::Prose, &["txt"]),
-    ("Thrift", Class::Programming, &["thrift"]),
-    ("Twig", Class::Markup, &["twig"]),
-    ("TypeScript", Class::Programming, &["ts", "tsx", "mts", "cts"]),
-    ("VHDL", Class::Programming, &["vhd", "vhdl"]),
-    ("Verilog", Class::Programming, &["v"]),
-    ("Vim Script", Class::Programming, &["vim"]),
-    ("Visual Basic", Class::Programming, &["vb", "vbs"]),
-    ("Vue", Class::Markup, &["vue"]),
-    ("WebAssembly", Class::Programming, &["wat", "wast"]),
-    ("WebAssembly Interface Type", Class::Data, &["wit"]),
-    ("XML", Class::Data, &["xml", "xsd", "xsl", "xslt", "plist"]),
-    ("YAML", Class::Data, &["yml", "yaml"]),
-    ("Zig", Class::Programming, &["zig"]),
-    ("reStructuredText", Class::Prose, &["rst", "rest"]),
+    ("CMake", LanguageClass::Programming, &["cmake"]),
+    ("COBOL", LanguageClass::Programming, &["cob", "cbl"]),
+    ("CSS", LanguageClass::Markup, &["css"]),
+    ("CSV", LanguageClass::Data, &["csv", "tsv"]),
+    ("Clojure", LanguageClass::Programming, &["clj", "cljs", "cljc", "edn"]),
+    ("CoffeeScript", LanguageClass::Programming, &["coffee"]),
+    ("Common Lisp", LanguageClass::Programming, &["lisp", "lsp"]),
+    ("Crystal", LanguageClass::Programming, &["cr"]),
+    ("Cuda", LanguageClass::Programming, &["cu", "cuh"]),
+    ("Cython", LanguageClass::Programming, &["pyx", "pxd", "pxi"]),
+    ("D", LanguageClass::Programming, &["d"]),
+    ("Dart", LanguageClass::Programming, &["dart"]),
+    ("Elixir", LanguageClass::Programming, &["ex", "exs"]),
+    ("Elm", LanguageClass::Programming, &["elm"]),
+    ("Emacs Lisp", LanguageClass::Programming, &["el"]),
+    ("Erlang", LanguageClass::Programming, &["erl", "hrl"]),
+    ("F#", LanguageClass::Programming, &["fs", "fsi", "fsx"]),
+    ("Fish", LanguageClass::Programming, &["fish"]),
+    (
+        "Fortran",
+        LanguageClass::Programming,
+        &["f", "f77", "f90", "f95", "f03", "for"],
+    ),
+    ("GLSL", LanguageClass::Programming, &["glsl", "vert", "frag"]),
+    ("Gettext Catalog", LanguageClass::Prose, &["po", "pot"]),
+    ("Gherkin", LanguageClass::Programming, &["feature"]),
+    ("Go", LanguageClass::Programming, &["go"]),
+    ("GraphQL", LanguageClass::Data, &["graphql", "gql"]),
+    ("Groovy", LanguageClass::Programming, &["groovy", "gradle"]),
+    ("HCL", LanguageClass::Programming, &["hcl", "tf", "tfvars"]),
+    ("HTML", LanguageClass::Markup, &["html", "htm", "xhtml"]),
+    ("Handlebars", LanguageClass::Markup, &["hbs", "handlebars", "mustache"]),
+    ("Haskell", LanguageClass::Programming, &["hs", "lhs"]),
+    ("INI", LanguageClass::Data, &["ini", "cfg", "conf", "properties"]),
+    (
+        "JSON",
+        LanguageClass::Data,
+        &["json", "jsonl", "json5", "jsonc", "geojson"],
+    ),
+    ("Java", LanguageClass::Programming, &["java"]),
+    ("JavaScript", LanguageClass::Programming, &["js", "mjs", "cjs", "jsx"]),
+    ("Jinja", LanguageClass::Markup, &["j2", "jinja", "jinja2"]),
+    ("Julia", LanguageClass::Programming, &["jl"]),
+    ("Jupyter Notebook", LanguageClass::Markup, &["ipynb"]),
+    ("Kotlin", LanguageClass::Programming, &["kt", "kts"]),
+    ("Less", LanguageClass::Markup, &["less"]),
+    ("Lua", LanguageClass::Programming, &["lua"]),
+    ("MDX", LanguageClass::Prose, &["mdx"]),
+    ("Makefile", LanguageClass::Programming, &["mk", "mak"]),
+    ("Markdown", LanguageClass::Prose, &["md", "markdown"]),
+    ("Meson", LanguageClass::Programming, &["meson"]),
+    ("Nim", LanguageClass::Programming, &["nim"]),
+    ("Nix", LanguageClass::Programming, &["nix"]),
+    ("OCaml", LanguageClass::Programming, &["ml", "mli"]),
+    ("Objective-C", LanguageClass::Programming, &["m"]),
+    ("Objective-C++", LanguageClass::Programming, &["mm"]),
+    ("PHP", LanguageClass::Programming, &["php", "phtml"]),
+    ("Pascal", LanguageClass::Programming, &["pas", "dpr"]),
+    ("Perl", LanguageClass::Programming, &["pl", "pm"]),
+    ("PowerShell", LanguageClass::Programming, &["ps1", "psm1", "psd1"]),
+    ("Prolog", LanguageClass::Programming, &["pro"]),
+    ("Protocol Buffer", LanguageClass::Data, &["proto"]),
+    ("Pug", LanguageClass::Markup, &["pug"]),
+    ("Python", LanguageClass::Programming, &["py", "pyi", "pyw"]),
+    ("QML", LanguageClass::Programming, &["qml"]),
+    ("R", LanguageClass::Programming, &["r"]),
+    ("Racket", LanguageClass::Programming, &["rkt"]),
+    ("Ruby", LanguageClass::Programming, &["rb", "rake", "gemspec", "erb"]),
+    ("Rust", LanguageClass::Programming, &["rs"]),
+    ("SCSS", LanguageClass::Markup, &["scss", "sass"]),
+    ("SQL", LanguageClass::Programming, &["sql"]),
+    ("SVG", LanguageClass::Data, &["svg"]),
+    ("Scala", LanguageClass::Programming, &["scala", "sc"]),
+    ("Scheme", LanguageClass::Programming, &["scm", "ss"]),
+    ("Shell", LanguageClass::Programming, &["sh", "bash", "zsh", "ksh"]),
+    ("Solidity", LanguageClass::Programming, &["sol"]),
+    ("Starlark", LanguageClass::Programming, &["bzl", "star"]),
+    ("Svelte", LanguageClass::Markup, &["svelte"]),
+    ("Swift", LanguageClass::Programming, &["swift"]),
+    ("SystemVerilog", LanguageClass::Programming, &["sv", "svh"]),
+    ("TOML", LanguageClass::Data, &["toml"]),
+    ("Tcl", LanguageClass::Programming, &["tcl"]),
+    ("TeX", LanguageClass::Markup, &["tex", "sty", "cls"]),
+    ("Text", LanguageClass::Prose, &["txt"]),
+    ("Thrift", LanguageClass::Programming, &["thrift"]),
+    ("Twig", LanguageClass::Markup, &["twig"]),
+    ("TypeScript", LanguageClass::Programming, &["ts", "tsx", "mts", "cts"]),
+    ("VHDL", LanguageClass::Programming, &["vhd", "vhdl"]),
+    ("Verilog", LanguageClass::Programming, &["v"]),
+    ("Vim Script", LanguageClass::Programming, &["vim"]),
+    ("Visual Basic", LanguageClass::Programming, &["vb", "vbs"]),
+    ("Vue", LanguageClass::Markup, &["vue"]),
+    ("WebAssembly", LanguageClass::Programming, &["wat", "wast"]),
+    ("WebAssembly Interface Type", LanguageClass::Data, &["wit"]),
+    ("XML", LanguageClass::Data, &["xml", "xsd", "xsl", "xslt", "plist"]),
+    ("YAML", LanguageClass::Data, &["yml", "yaml"]),
+    ("Zig", LanguageClass::Programming, &["zig"]),
+    ("reStructuredText", LanguageClass::Prose, &["rst", "rest"]),
 ];
 
 /// Languages by whole file name, lower case.
@@ -214,27 +222,34 @@ pub enum Role {
 }
 
 /// The language of a file by its name, if it is known.
-pub fn language(path: &str) -> Option<&'static str> {
-    row(path).map(|(name, _)| name)
+pub fn detect_language(path: &str) -> Option<&'static str> {
+    find_row(path).map(|(name, _)| name)
 }
 
-fn row(path: &str) -> Option<(&'static str, Class)> {
+fn find_row(path: &str) -> Option<(&'static str, LanguageClass)> {
     let name = file_name(path).to_ascii_lowercase();
     if let Some((_, language)) = NAMES.iter().find(|(known, _)| *known == name) {
         let class = LANGUAGES
             .iter()
             .find(|row| row.0 == *language)
-            .map_or(Class::Programming, |row| row.1);
-        return Some((language, if *language == "Go Module" { Class::Data } else { class }));
+            .map_or(LanguageClass::Programming, |row| row.1);
+        return Some((
+            language,
+            if *language == "Go Module" {
+                LanguageClass::Data
+            } else {
+                class
+            },
+        ));
     }
     if name.starts_with("dockerfile.") || name.ends_with(".dockerfile") {
-        return Some(("Dockerfile", Class::Programming));
+        return Some(("Dockerfile", LanguageClass::Programming));
     }
     by_extension().get(name.rsplit_once('.')?.1).copied()
 }
 
-fn by_extension() -> &'static HashMap<&'static str, (&'static str, Class)> {
-    static TABLE: OnceLock<HashMap<&'static str, (&'static str, Class)>> = OnceLock::new();
+fn by_extension() -> &'static HashMap<&'static str, (&'static str, LanguageClass)> {
+    static TABLE: OnceLock<HashMap<&'static str, (&'static str, LanguageClass)>> = OnceLock::new();
     TABLE.get_or_init(|| {
         let rows = LANGUAGES.iter();
         rows.flat_map(|(language, class, extensions)| extensions.iter().map(|e| (*e, (*language, *class))))
@@ -248,12 +263,12 @@ pub fn file_name(path: &str) -> &str {
 }
 
 /// The directory of a path; empty for the root.
-pub fn parent(path: &str) -> &str {
+pub fn parent_directory(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
 /// The file name without its extensions: `client` for `src/client.test.ts`. A leading dot belongs to the name.
-pub fn stem(path: &str) -> &str {
+pub fn file_stem(path: &str) -> &str {
     let name = file_name(path);
     let dots = name.match_indices('.').map(|(at, _)| at);
     dots.into_iter().find(|at| *at > 0).map_or(name, |at| &name[..at])
@@ -261,7 +276,7 @@ pub fn stem(path: &str) -> &str {
 
 /// What the directories above a file say about it.
 #[derive(Debug, Clone, Copy, Default)]
-struct Above {
+struct DirectoryRole {
     is_vendored: bool,
     is_generated: bool,
     is_changelog: bool,
@@ -273,8 +288,8 @@ struct Above {
     is_test_of_python: bool,
 }
 
-impl Above {
-    fn of(directory: &str) -> Self {
+impl DirectoryRole {
+    fn from_directory(directory: &str) -> Self {
         let mut above = Self::default();
         let lower = directory.to_ascii_lowercase();
         // Folders of a Java package are parts of a name: many programs are in `com.example.demo`.
@@ -351,19 +366,19 @@ fn is_folder_of_tests(name: &str) -> bool {
 }
 
 /// The role of a file by its path.
-pub fn role(path: &str) -> Role {
-    role_below(Above::of(parent(path)), path)
+pub fn detect_role(path: &str) -> Role {
+    role_below(DirectoryRole::from_directory(parent_directory(path)), path)
 }
 
 /// Roles of many files. Files of one directory should follow each other, as in a sorted list: then each directory is
 /// judged once.
-pub fn roles(paths: &[&str]) -> Vec<Role> {
-    let (mut directory, mut above) = ("", Above::default());
+pub fn detect_roles(paths: &[&str]) -> Vec<Role> {
+    let (mut directory, mut above) = ("", DirectoryRole::default());
     let mut roles = Vec::with_capacity(paths.len());
     for path in paths {
-        if parent(path) != directory {
-            directory = parent(path);
-            above = Above::of(directory);
+        if parent_directory(path) != directory {
+            directory = parent_directory(path);
+            above = DirectoryRole::from_directory(directory);
         }
         roles.push(role_below(above, path));
     }
@@ -377,16 +392,21 @@ const BUILD_FOLDERS: [&str; 7] = ["build", "bundle", "bundles", "min", "out", "r
 /// Marks committed builds for the web as generated, unless the package has no other code.
 fn mark_build_output(paths: &[&str], roles: &mut [Role]) {
     let is_minified =
-        |path: &&&str| file_name(path).contains(".min.") && BUILD_FOLDERS.contains(&file_name(parent(path)));
-    let builds: HashSet<&str> = paths.iter().filter(is_minified).map(|path| parent(path)).collect();
+        |path: &&&str| file_name(path).contains(".min.") && BUILD_FOLDERS.contains(&file_name(parent_directory(path)));
+    let builds: HashSet<&str> = paths
+        .iter()
+        .filter(is_minified)
+        .map(|path| parent_directory(path))
+        .collect();
     let is_built = |path: &str| {
         let ends = [".js", ".mjs", ".cjs", ".css", ".d.ts"];
         ends.iter().any(|end| path.ends_with(end))
-            && (builds.contains(parent(path)) || parent(path).split('/').any(|folder| folder == "dist"))
+            && (builds.contains(parent_directory(path))
+                || parent_directory(path).split('/').any(|folder| folder == "dist"))
     };
     let is_web = |path: &str| {
         matches!(
-            language(path),
+            detect_language(path),
             Some("JavaScript" | "TypeScript" | "CSS" | "SCSS" | "Vue" | "Svelte")
         )
     };
@@ -400,9 +420,9 @@ fn mark_build_output(paths: &[&str], roles: &mut [Role]) {
     }
 }
 
-fn role_below(above: Above, path: &str) -> Role {
+fn role_below(above: DirectoryRole, path: &str) -> Role {
     let lower = file_name(path).to_ascii_lowercase();
-    let class = row(path).map(|(_, class)| class);
+    let class = find_row(path).map(|(_, class)| class);
     if above.is_vendored {
         return Role::Vendored;
     }
@@ -413,8 +433,8 @@ fn role_below(above: Above, path: &str) -> Role {
         return Role::Changelog;
     }
     match class {
-        Some(Class::Prose) if above.is_test_text => return Role::Test,
-        Some(Class::Prose) => return Role::Documentation,
+        Some(LanguageClass::Prose) if above.is_test_text => return Role::Test,
+        Some(LanguageClass::Prose) => return Role::Documentation,
         None if lower.contains('.') => return Role::Other,
         None => return named_prose(&lower),
         _ => {}
@@ -424,7 +444,7 @@ fn role_below(above: Above, path: &str) -> Role {
     }
     match class {
         _ if above.is_example => Role::Example,
-        Some(Class::Data) => Role::Configuration,
+        Some(LanguageClass::Data) => Role::Configuration,
         _ => Role::Source,
     }
 }
@@ -473,7 +493,7 @@ fn is_changelog(name: &str) -> bool {
     matches!(
         stem,
         "changelog" | "changes" | "history" | "news" | "releases" | "release_notes" | "authors" | "contributors"
-    ) && (row(name).is_none_or(|(_, class)| class == Class::Prose))
+    ) && (find_row(name).is_none_or(|(_, class)| class == LanguageClass::Prose))
 }
 
 /// True for tests, and for files that exist only for tests.
@@ -482,11 +502,11 @@ fn is_changelog(name: &str) -> bool {
 /// others. That is product code, so these names count only at the top.
 pub fn is_test(path: &str) -> bool {
     let lower = file_name(path).to_ascii_lowercase();
-    is_test_below(Above::of(parent(path)), path, &lower)
+    is_test_below(DirectoryRole::from_directory(parent_directory(path)), path, &lower)
 }
 
 /// `lower` is the file's name in lower case.
-fn is_test_below(above: Above, path: &str, lower: &str) -> bool {
+fn is_test_below(above: DirectoryRole, path: &str, lower: &str) -> bool {
     let is_below = if lower.ends_with(".py") {
         above.is_test_of_python
     } else {
@@ -496,7 +516,7 @@ fn is_test_below(above: Above, path: &str, lower: &str) -> bool {
 }
 
 fn is_test_by_name(path: &str, lower: &str) -> bool {
-    let stem = stem(lower);
+    let stem = file_stem(lower);
     let suffixed = |text: &str| {
         let between = lower
             .match_indices(text)
@@ -509,7 +529,7 @@ fn is_test_by_name(path: &str, lower: &str) -> bool {
         || suffixed("spec")
         || stem.ends_with("-test")
         || matches!(stem, "conftest" | "tests")
-        || (stem == "test" && parent(path).is_empty())
+        || (stem == "test" && parent_directory(path).is_empty())
         || is_camel_test(file_name(path))
 }
 
@@ -550,7 +570,7 @@ pub fn is_key_file(path: &str) -> bool {
 /// Scores how likely a path is a program's entry point; higher is more likely. `None` if it does not look like one, or
 /// is in a directory that scans skip.
 pub fn entry_point_by_path(path: &str) -> Option<u32> {
-    entry_point_of_source(path).filter(|_| role(path) == Role::Source)
+    entry_point_of_source(path).filter(|_| detect_role(path) == Role::Source)
 }
 
 /// Like [`entry_point_by_path`], for a path that is known to be a source.
@@ -559,16 +579,18 @@ pub fn entry_point_of_source(path: &str) -> Option<u32> {
         return None;
     }
     let name = file_name(path);
-    let directory = parent(path);
+    let directory = parent_directory(path);
     let last_directory = file_name(directory);
     let root_or = |names: &[&str]| directory.is_empty() || names.contains(&directory);
     match name {
         "main.rs" if last_directory == "src" => Some(9),
-        "main.go" => Some(if directory.is_empty() || parent(directory).ends_with("cmd") {
-            9
-        } else {
-            5
-        }),
+        "main.go" => Some(
+            if directory.is_empty() || parent_directory(directory).ends_with("cmd") {
+                9
+            } else {
+                5
+            },
+        ),
         "__main__.py" => Some(9),
         "manage.py" => Some(8),
         "main.py" | "app.py" => Some(if root_or(&["src", "app"]) { 9 } else { 4 }),
@@ -585,8 +607,8 @@ pub fn entry_point_of_source(path: &str) -> Option<u32> {
         "lib.rs" if last_directory == "src" => Some(7),
         "Main.java" | "Application.java" | "App.java" | "Main.kt" | "Program.cs" => Some(8),
         _ if name.ends_with("Application.java") || name.ends_with("Application.kt") => Some(7),
-        _ if last_directory == "bin" && matches!(parent(directory), "src" | "") => Some(6),
-        "__init__.py" if matches!(parent(directory), "" | "src" | "lib") && !directory.is_empty() => Some(5),
+        _ if last_directory == "bin" && matches!(parent_directory(directory), "src" | "") => Some(6),
+        "__init__.py" if matches!(parent_directory(directory), "" | "src" | "lib") && !directory.is_empty() => Some(5),
         _ => None,
     }
 }
@@ -594,29 +616,29 @@ pub fn entry_point_of_source(path: &str) -> Option<u32> {
 /// Counts files, directories with files, and languages, the most frequent first.
 ///
 /// Prose and data count as languages only if there is nothing else.
-pub fn summary<'a>(paths: impl Iterator<Item = &'a str>) -> ScanResult {
+pub fn summarise_files<'a>(paths: impl Iterator<Item = &'a str>) -> ScanResult {
     let mut files = 0;
     let mut directories = std::collections::BTreeSet::new();
-    let mut counts: BTreeMap<&'static str, (Class, u64)> = BTreeMap::new();
+    let mut counts: BTreeMap<&'static str, (LanguageClass, u64)> = BTreeMap::new();
     let mut last = "";
     for path in paths {
         files += 1;
-        let mut directory = parent(path);
+        let mut directory = parent_directory(path);
         // Consecutive files mostly share a directory.
         if std::mem::replace(&mut last, directory) == directory {
             directory = "";
         }
         while !directory.is_empty() && directories.insert(directory) {
-            directory = parent(directory);
+            directory = parent_directory(directory);
         }
-        if let Some((language, class)) = row(path) {
+        if let Some((language, class)) = find_row(path) {
             counts.entry(language).or_insert((class, 0)).1 += 1;
         }
     }
     ScanResult {
         files,
         directories: directories.len() as u64,
-        languages: order(&counts)
+        languages: order_languages(&counts)
             .into_iter()
             .map(|(language, _)| language.to_owned())
             .collect(),
@@ -626,16 +648,16 @@ pub fn summary<'a>(paths: impl Iterator<Item = &'a str>) -> ScanResult {
 }
 
 /// Languages with their numbers of files, the most frequent first, ties sorted by name.
-pub fn languages<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<(&'static str, u64)> {
-    let mut counts: BTreeMap<&'static str, (Class, u64)> = BTreeMap::new();
-    for (language, class) in paths.filter_map(row) {
+pub fn count_languages<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<(&'static str, u64)> {
+    let mut counts: BTreeMap<&'static str, (LanguageClass, u64)> = BTreeMap::new();
+    for (language, class) in paths.filter_map(find_row) {
         counts.entry(language).or_insert((class, 0)).1 += 1;
     }
-    order(&counts)
+    order_languages(&counts)
 }
 
-fn order(counts: &BTreeMap<&'static str, (Class, u64)>) -> Vec<(&'static str, u64)> {
-    let written = |class: Class| matches!(class, Class::Programming | Class::Markup);
+fn order_languages(counts: &BTreeMap<&'static str, (LanguageClass, u64)>) -> Vec<(&'static str, u64)> {
+    let written = |class: LanguageClass| matches!(class, LanguageClass::Programming | LanguageClass::Markup);
     let any_written = counts.values().any(|(class, _)| written(*class));
     let mut order: Vec<(&'static str, u64)> = counts
         .iter()
@@ -649,15 +671,16 @@ fn order(counts: &BTreeMap<&'static str, (Class, u64)>) -> Vec<(&'static str, u6
 
 /// True for files with program code, for which tests could be written.
 pub fn is_code(path: &str) -> bool {
-    row(path).is_some_and(|(language, class)| {
-        class == Class::Programming && !matches!(language, "Makefile" | "Dockerfile" | "CMake" | "Just" | "Procfile")
+    find_row(path).is_some_and(|(language, class)| {
+        class == LanguageClass::Programming
+            && !matches!(language, "Makefile" | "Dockerfile" | "CMake" | "Just" | "Procfile")
             || matches!(language, "Vue" | "Svelte" | "Astro")
     })
 }
 
 /// True for files whose words are worth ranking.
 pub fn is_written(path: &str) -> bool {
-    row(path).is_some_and(|(_, class)| matches!(class, Class::Programming | Class::Markup))
+    find_row(path).is_some_and(|(_, class)| matches!(class, LanguageClass::Programming | LanguageClass::Markup))
 }
 
 #[cfg(test)]
@@ -677,14 +700,14 @@ mod tests {
 
     #[test]
     fn a_package_of_java_that_is_called_example_is_none() {
-        let of = |folder: &str| role(&format!("{folder}/src/main/java/com/example/demo/Shop.java"));
+        let of = |folder: &str| detect_role(&format!("{folder}/src/main/java/com/example/demo/Shop.java"));
         assert_eq!((of("app"), of("examples/app")), (Role::Source, Role::Example));
-        assert_eq!(role("app/src/jvmTest/kotlin/com/shop/Cart.kt"), Role::Test);
+        assert_eq!(detect_role("app/src/jvmTest/kotlin/com/shop/Cart.kt"), Role::Test);
     }
 
     #[test]
     fn languages_by_extension_and_by_name() {
-        let of = |path| language(path).unwrap_or("-");
+        let of = |path| detect_language(path).unwrap_or("-");
         let shown = [
             "a.py",
             "b/C.TSX",
@@ -723,18 +746,18 @@ mod tests {
             "f.json",
             "docs/g.md",
         ];
-        let summary = summary(paths.into_iter());
+        let summary = summarise_files(paths.into_iter());
         assert_eq!(summary.languages, ["CSS", "Python", "JavaScript"]);
         assert_eq!((summary.files, summary.directories), (8, 1));
         assert_eq!(
-            super::summary(["README.md", "x/y/a.json"].into_iter()).languages,
+            super::summarise_files(["README.md", "x/y/a.json"].into_iter()).languages,
             ["JSON", "Markdown"]
         );
-        assert_eq!(super::summary(["x/y/a.json"].into_iter()).directories, 2);
+        assert_eq!(super::summarise_files(["x/y/a.json"].into_iter()).directories, 2);
     }
 
     #[test]
-    fn roles() {
+    fn detect_roles() {
         use Role::{Changelog, Configuration, Documentation, Example, Generated, Other, Source, Test, Vendored};
         let table = [
             ("src/client.py", Source),
@@ -784,10 +807,10 @@ mod tests {
             ("logo.png", Other),
         ];
         for (path, expected) in table {
-            assert_eq!(role(path), expected, "{path}");
+            assert_eq!(detect_role(path), expected, "{path}");
         }
         let (paths, expected): (Vec<_>, Vec<_>) = table.into_iter().unzip();
-        assert_eq!(super::roles(&paths), expected);
+        assert_eq!(super::detect_roles(&paths), expected);
     }
 
     #[test]
@@ -804,9 +827,9 @@ mod tests {
             ("lib/shop.min.js", Generated),
         ];
         let (paths, expected): (Vec<_>, Vec<_>) = table.into_iter().unzip();
-        assert_eq!(super::roles(&paths), expected);
+        assert_eq!(super::detect_roles(&paths), expected);
         assert_eq!(
-            super::roles(&["dist/index.js"]),
+            super::detect_roles(&["dist/index.js"]),
             [Source],
             "there is nothing else to read"
         );
@@ -849,11 +872,16 @@ mod tests {
     #[test]
     fn parts_of_paths() {
         assert_eq!(
-            (file_name("a/b.c"), parent("a/b.c"), stem("a/b.test.c")),
+            (file_name("a/b.c"), parent_directory("a/b.c"), file_stem("a/b.test.c")),
             ("b.c", "a", "b")
         );
         assert_eq!(
-            (file_name("b"), parent("b"), stem(".env.local"), stem("é")),
+            (
+                file_name("b"),
+                parent_directory("b"),
+                file_stem(".env.local"),
+                file_stem("é")
+            ),
             ("b", "", ".env", "é")
         );
     }

@@ -9,25 +9,25 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, CWD, Stat};
 
-use super::open::Identity;
+use super::open::FileIdentity;
 use super::path;
 use super::tracked::AskedIndex;
 
 /// State of a directory or a file when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ScanFingerprint {
-    pub(super) identity: Identity,
+    pub(super) identity: FileIdentity,
     size: i64,
     /// Time of the last change of content or attributes, in nanoseconds since 1970. No program can set it back.
     changed_ns: i128,
 }
 
 impl ScanFingerprint {
-    pub(super) fn of(stat: &Stat) -> Self {
+    pub(super) fn from_stat(stat: &Stat) -> Self {
         #[allow(clippy::unnecessary_cast, reason = "the types differ between platforms")]
         let size = stat.st_size as i64;
         Self {
-            identity: Identity::of(stat),
+            identity: FileIdentity::from_stat(stat),
             size,
             changed_ns: changed_ns(stat),
         }
@@ -44,11 +44,11 @@ impl ScanFingerprint {
     }
 
     /// The fingerprint of a path; `None` if nothing exists there.
-    pub(super) fn at(directory: BorrowedFd<'_>, path: &str) -> Option<Self> {
+    pub(super) fn read_at(directory: BorrowedFd<'_>, path: &str) -> Option<Self> {
         // The kernel refuses an empty path.
         let path = if path.is_empty() { "." } else { path };
         let stat = rustix::fs::statat(directory, path, AtFlags::SYMLINK_NOFOLLOW);
-        stat.ok().map(|stat| Self::of(&stat))
+        stat.ok().map(|stat| Self::from_stat(&stat))
     }
 }
 
@@ -74,7 +74,7 @@ impl ScanBasis {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             inside: Vec::new(),
-            outside: outside.into_iter().map(fingerprinted).collect(),
+            outside: outside.into_iter().map(with_fingerprint).collect(),
             indexes: Vec::new(),
             began_ns: i128::try_from(since.as_nanos()).unwrap_or(0),
         }
@@ -103,12 +103,12 @@ pub(super) fn fingerprint_ignore_files(
     for name in IGNORE_FILES {
         let first = name.split('/').next().unwrap_or(name);
         if has(first) {
-            into.push((path::join(path, name), ScanFingerprint::at(directory, name)));
+            into.push((path::join_path(path, name), ScanFingerprint::read_at(directory, name)));
         }
     }
 }
 
-fn fingerprinted(path: PathBuf) -> (PathBuf, Option<ScanFingerprint>) {
+fn with_fingerprint(path: PathBuf) -> (PathBuf, Option<ScanFingerprint>) {
     let fingerprint = fingerprint_outside(&path);
     (path, fingerprint)
 }
@@ -116,7 +116,7 @@ fn fingerprinted(path: PathBuf) -> (PathBuf, Option<ScanFingerprint>) {
 /// The fingerprint of a file outside the root; links are followed.
 pub(super) fn fingerprint_outside(path: &Path) -> Option<ScanFingerprint> {
     let stat = rustix::fs::statat(CWD, path, AtFlags::empty());
-    stat.ok().map(|stat| ScanFingerprint::of(&stat))
+    stat.ok().map(|stat| ScanFingerprint::from_stat(&stat))
 }
 
 /// Time of the last modification in nanoseconds since 1970.

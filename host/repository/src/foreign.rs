@@ -2,7 +2,7 @@
 //!
 //! A conversation that has read such a file contains untrusted text. `origins` decides what names do not say.
 
-use crate::fold;
+use crate::fold_case;
 
 /// Names of directories with files of other people, at any depth; lower case.
 const DIRECTORIES: [&str; 28] = [
@@ -79,7 +79,7 @@ pub fn find_place(path: &str) -> Option<&str> {
 }
 
 fn has_foreign_name(spelling: &str) -> bool {
-    let name = fold(spelling);
+    let name = fold_case(spelling);
     is_log(&name) || is_lock_file(&name) || JULIA_LOCK_FILES.contains(&spelling)
 }
 
@@ -87,7 +87,7 @@ fn has_foreign_name(spelling: &str) -> bool {
 pub fn find_directory(path: &str) -> Option<&str> {
     let mut start = 0;
     path.match_indices('/').find_map(|(end, _)| {
-        let (name, is_at_root) = (fold(&path[start..end]), start == 0);
+        let (name, is_at_root) = (fold_case(&path[start..end]), start == 0);
         start = end + 1;
         let is_foreign = DIRECTORIES.contains(&&*name) || is_at_root && ROOT_DIRECTORIES.contains(&&*name);
         is_foreign.then_some(&path[..=end])

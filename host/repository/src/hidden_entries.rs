@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
 use super::walk::secret_at;
-use super::{Identity, Repository, rules, secrets};
+use super::{FileIdentity, Repository, rules, secrets};
 use crate::walk::HIDDEN_ENTRIES_MAX;
 use tool_core::limits::CONTAIN_ENTRIES_MAX;
 
@@ -84,7 +84,7 @@ type Entries = [(DirEntry, FileType)];
 struct HiddenSearch<'a> {
     repository: &'a Repository,
     cancel: &'a CancellationToken,
-    state: Option<Identity>,
+    state: Option<FileIdentity>,
     entries: u64,
     entries_max: u64,
     hidden: Vec<PathBuf>,
@@ -155,9 +155,9 @@ impl HiddenSearch<'_> {
         if has("HEAD") && (has("commondir") || has("objects") && has("refs")) {
             return true;
         }
-        let is_state = |state: Identity| {
+        let is_state = |state: FileIdentity| {
             let stat = rustix::fs::stat(self.repository.root().join(folder));
-            stat.is_ok_and(|stat| Identity::of(&stat) == state)
+            stat.is_ok_and(|stat| FileIdentity::from_stat(&stat) == state)
         };
         self.state.is_some_and(is_state)
     }
@@ -167,7 +167,7 @@ impl HiddenSearch<'_> {
             return true;
         }
         let shown = path.to_string_lossy();
-        let folded = rules::fold(&shown);
+        let folded = rules::fold_case(&shown);
         let rules = self.repository.rules();
         if rules.hidden_entry(&folded, kind.is_dir()).is_some() {
             return true;

@@ -13,7 +13,7 @@ use rustix::fs::Stat;
 use tokio_util::sync::CancellationToken;
 
 use super::hidden_entries::HiddenEntriesError;
-use super::open::Identity;
+use super::open::FileIdentity;
 use super::{HARD_LINK, Repository, fingerprint};
 use crate::lock_wait;
 use tool_core::limits::SCAN_SETTLING_MS;
@@ -57,7 +57,7 @@ impl HiddenLinks {
         entries_max: u64,
         cancel: &CancellationToken,
     ) -> Option<&'static str> {
-        let Some(mut known) = lock_wait::lock(&self.0, cancel) else {
+        let Some(mut known) = lock_wait::lock_unless_cancelled(&self.0, cancel) else {
             return Some(UNKNOWN);
         };
         // A new link changes the change time of the file itself.
@@ -72,7 +72,9 @@ impl HiddenLinks {
             *known = Some(HiddenInodes { begun_ns, inodes });
         }
         match known.as_ref().and_then(|known| known.inodes.as_ref()) {
-            Some(inodes) => inodes.contains(&Identity::of(stat).inode).then_some(HARD_LINK),
+            Some(inodes) => inodes
+                .contains(&FileIdentity::from_stat(stat).inode)
+                .then_some(HARD_LINK),
             None => Some(UNKNOWN),
         }
     }

@@ -297,7 +297,7 @@ impl<'a> IgnoreReader<'a> {
                 let size = u64::try_from(stat.st_size).unwrap_or(u64::MAX);
                 let is_in_bounds = level < IGNORE_LEVELS_MAX && self.take_bytes(size, owner);
                 is_in_bounds
-                    .then(|| self.compiled_of(file, &ScanFingerprint::of(&stat), size, owner))
+                    .then(|| self.compiled_of(file, &ScanFingerprint::from_stat(&stat), size, owner))
                     .flatten()
             }
             // A device or a directory has no rules.
@@ -355,7 +355,7 @@ impl<'a> IgnoreReader<'a> {
             return None;
         }
         self.spent().compiled += 1;
-        let rules = compile(&patterns);
+        let rules = compile_patterns(&patterns);
         is_whole &= rules.is_some();
         let compiled = Arc::new(CompiledIgnores {
             patterns: patterns.len(),
@@ -387,11 +387,11 @@ fn patterns_of(text: &str, is_cut: bool) -> (Vec<&str>, bool) {
 }
 
 /// Compiles patterns; `None` if they are together too costly for the library.
-fn compile(patterns: &[&str]) -> Option<Gitignore> {
+fn compile_patterns(patterns: &[&str]) -> Option<Gitignore> {
     let mut builder = GitignoreBuilder::new("");
     for pattern in patterns {
         // A line that is not a pattern is skipped, as by git.
-        if let Some(pattern) = translate(pattern) {
+        if let Some(pattern) = translate_pattern(pattern) {
             drop(builder.add_line(None, &pattern));
         }
     }
@@ -405,7 +405,7 @@ fn compile(patterns: &[&str]) -> Option<Gitignore> {
 ///
 /// Other classes are left to `globset`: a backslash in a class is literal, and a `[` without an end is an ordinary
 /// character. Nothing is escaped in a class.
-fn translate(pattern: &str) -> Option<String> {
+fn translate_pattern(pattern: &str) -> Option<String> {
     let pattern = keep_last_space(pattern);
     let mut translated = String::with_capacity(pattern.len());
     let mut rest = pattern.as_str();
@@ -527,9 +527,9 @@ mod tests {
             ("log\\\t  ", "log[\t]"),
             ("log\t\\ ", "log\t\\ "),
         ] {
-            assert_eq!(translate(pattern).as_deref(), Some(translated), "{pattern}");
+            assert_eq!(translate_pattern(pattern).as_deref(), Some(translated), "{pattern}");
         }
-        assert_eq!(translate("[[:digits:]]"), None);
+        assert_eq!(translate_pattern("[[:digits:]]"), None);
     }
 
     #[test]

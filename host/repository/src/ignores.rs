@@ -20,7 +20,7 @@ use super::path;
 use super::root::is_work_tree;
 
 /// The directories above the root that belong to its work tree, from the inside outwards.
-fn above(root: &Path) -> Vec<&Path> {
+fn directories_above(root: &Path) -> Vec<&Path> {
     let above = || root.ancestors().skip(1);
     match above()
         .find(|directory| is_work_tree(directory))
@@ -65,16 +65,16 @@ impl Ignores {
     /// The rules for the root: the user's global file and, inside a git work tree, the files of the directories above
     /// the root.
     pub(super) fn at_root(root: &Path, reader: &IgnoreReader<'_>) -> Arc<Self> {
-        let mut ignores = Arc::new(Self::global(reader));
-        for directory in above(root).into_iter().rev() {
-            ignores = Arc::new(Self::above(ignores, directory, root, reader));
+        let mut ignores = Arc::new(Self::read_global(reader));
+        for directory in directories_above(root).into_iter().rev() {
+            ignores = Arc::new(Self::read_above(ignores, directory, root, reader));
         }
         ignores
     }
 
     /// Files outside the root on which [`Self::at_root`] depends.
     pub(super) fn files_outside(root: &Path) -> Vec<PathBuf> {
-        let above = above(root).into_iter();
+        let above = directories_above(root).into_iter();
         let above = above.flat_map(|directory| IGNORE_FILES.map(|name| directory.join(name)));
         ignore::gitignore::gitconfig_excludes_path()
             .into_iter()
@@ -98,7 +98,7 @@ impl Ignores {
     }
 
     /// The user's global excludes, which apply everywhere and are the outermost of the excludes.
-    fn global(reader: &IgnoreReader<'_>) -> Self {
+    fn read_global(reader: &IgnoreReader<'_>) -> Self {
         let exclude = ignore::gitignore::gitconfig_excludes_path().and_then(|path| {
             let file = rustix::fs::open(&path, READ, Mode::empty()).ok()?;
             Some(reader.read(file, 0, IgnoreOwner::Root, || path.to_string_lossy().into_owned()))
@@ -110,7 +110,7 @@ impl Ignores {
     }
 
     /// The rules of a directory above the root, in the root's work tree.
-    fn above(outer: Arc<Self>, directory: &Path, root: &Path, reader: &IgnoreReader<'_>) -> Self {
+    fn read_above(outer: Arc<Self>, directory: &Path, root: &Path, reader: &IgnoreReader<'_>) -> Self {
         let rest = root
             .strip_prefix(directory)
             .ok()
@@ -122,7 +122,7 @@ impl Ignores {
             |_| Self::empty(),
             |handle| {
                 let owner = IgnoreOwner::Root;
-                Self::of(handle, is_work_tree(directory), owner, outer.levels, &place, reader)
+                Self::read_directory(handle, is_work_tree(directory), owner, outer.levels, &place, reader)
             },
         );
         Self {
@@ -147,7 +147,7 @@ impl Ignores {
             return Arc::clone(outer);
         }
         let owner = outer.owner_of(path, is_work_tree);
-        let files = Self::of(handle, is_work_tree, owner, outer.levels, path, reader);
+        let files = Self::read_directory(handle, is_work_tree, owner, outer.levels, path, reader);
         if !is_work_tree && !files.is_left_out && !files.has_rules() {
             return Arc::clone(outer);
         }
@@ -175,7 +175,7 @@ impl Ignores {
     }
 
     /// Reads the ignore files of the directory `path`. `levels` is the number of directories with rules above it.
-    fn of(
+    fn read_directory(
         handle: impl AsFd,
         is_work_tree: bool,
         owner: IgnoreOwner,
@@ -185,7 +185,7 @@ impl Ignores {
     ) -> Self {
         let read = |name: &str| {
             let file = rustix::fs::openat(handle.as_fd(), name, READ | OFlags::NOFOLLOW, Mode::empty());
-            let read = file.map(|file| reader.read(file, levels, owner, || path::join(path, name)));
+            let read = file.map(|file| reader.read(file, levels, owner, || path::join_path(path, name)));
             read.unwrap_or_else(|_| ReadIgnores::none())
         };
         let (search, git) = (read(".ignore"), read(".gitignore"));
@@ -278,7 +278,7 @@ impl Ignores {
         let answer = if self.above.is_empty() {
             rules.matched(&path[self.prefix..], is_directory)
         } else {
-            rules.matched(path::join(self.above.trim_end_matches('/'), path), is_directory)
+            rules.matched(path::join_path(self.above.trim_end_matches('/'), path), is_directory)
         };
         match answer {
             Match::None => None,

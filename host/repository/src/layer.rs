@@ -72,7 +72,7 @@ impl Layer {
     ///
     /// The system's error.
     pub fn create(folder: &Path) -> io::Result<Arc<Self>> {
-        remove(folder)?;
+        remove_layer(folder)?;
         let private = |path: &Path| fs::DirBuilder::new().mode(0o700).create(path);
         private(folder)?;
         private(&folder.join(EMPTY))?;
@@ -173,7 +173,7 @@ impl Layer {
     /// True if a directory above this path is a file of the tree that the layer removes.
     fn is_beneath_removed(&self, path: &str) -> bool {
         let contents = self.contents();
-        path::ancestors(path).any(|above| contents.files.get(above) == Some(&None))
+        path::list_ancestors(path).any(|above| contents.files.get(above) == Some(&None))
     }
 
     fn open(&self, number: u64) -> Result<OwnedFd, Errno> {
@@ -197,7 +197,7 @@ impl Layer {
         let content = read_bounded(handle, bytes_max).map_err(|error| Obstacle::from_read(path, error))?;
         Ok(FileState {
             content,
-            mode: open::mode(&stat),
+            mode: open::permission_bits(&stat),
         })
     }
 
@@ -227,7 +227,7 @@ impl LayerContents {
 impl Drop for Layer {
     fn drop(&mut self) {
         // A folder that stays is removed with its session, or by the session's next layer.
-        let _ = remove(&self.folder);
+        let _ = remove_layer(&self.folder);
     }
 }
 
@@ -236,7 +236,7 @@ impl Drop for Layer {
 /// # Errors
 ///
 /// The system's error.
-pub fn remove(folder: &Path) -> io::Result<()> {
+pub fn remove_layer(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,

@@ -59,18 +59,18 @@ pub use ignore_files::SkippedIgnores;
 use ignore_files::{IgnoreCache, IgnoreReader};
 use ignores::Ignores;
 use layer::{Layer, LayerEntry, LayeredList};
-pub use lookalikes::{Likeness, Respelled, folded_look};
-pub use open::Identity;
-use open::Unresolved;
-pub use open::{Root, mode};
-pub use path::{PathError, normalise};
+pub use lookalikes::{Likeness, RespelledPath, folded_look};
+pub use open::FileIdentity;
+use open::PathObstacle;
+pub use open::{RootHandle, permission_bits};
+pub use path::{PathError, normalise_path};
 pub use private::{check_private, open_private};
 pub use root::find_root;
 pub use root::system_directory;
 pub use root_file::{HINT as ROOT_FILE_HINT, NAME as ROOT_FILE};
-pub use root_file::{Narrowing, RootFileError};
-pub use rules::{Covers, HIDDEN, PROTECTED, PatternError, REPORTS_FOLDER, Rule, Rules, SKIPPED};
-pub use rules::{fold, is_beyond_scan};
+pub use root_file::{RepositoryRules, RootFileError};
+pub use rules::{HIDDEN, PROTECTED, PatternError, REPORTS_FOLDER, Rule, RuleScope, Rules, SKIPPED};
+pub use rules::{fold_case, is_beyond_scan};
 pub use scan_cache::RepositoryKey;
 pub use scan_cache::ScanCache;
 use tracked::{TrackedCache, TrackedPaths, TrackedTree, TrackedWithin};
@@ -121,7 +121,7 @@ pub enum RepositoryError {
     #[error("`/` is the whole machine and is refused as a repository")]
     WholeMachine,
     /// A directory of the system, such as `/etc`, `/usr` or `/tmp` itself.
-    #[error("`{}` {} and is refused as a repository: no project lives there", root.display(), within(root, system))]
+    #[error("`{}` {} and is refused as a repository: no project lives there", root.display(), describe_system(root, system))]
     System {
         /// The real path.
         root: PathBuf,
@@ -162,7 +162,7 @@ pub enum RepositoryError {
     RootFile(RootFileError),
 }
 
-fn within(root: &Path, system: &str) -> String {
+fn describe_system(root: &Path, system: &str) -> String {
     if root == Path::new(system) {
         "is a directory of the system".to_owned()
     } else {
@@ -232,7 +232,7 @@ pub enum EntryKind {
 
 /// A file or directory that was opened, after its real path was judged.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenedEntry {
     /// Handle for reading; non-blocking.
     pub handle: OwnedFd,
     /// Real path from the root, after following links.
@@ -244,7 +244,7 @@ pub struct Opened {
     /// Time of the last modification in nanoseconds since 1970.
     pub modified_ns: i128,
     /// Device and inode.
-    pub identity: Identity,
+    pub identity: FileIdentity,
     /// Permission bits.
     pub mode: u32,
     /// True if the last walk listed it as one of the user's files: neither ignored nor in a skipped directory.
@@ -255,10 +255,10 @@ pub struct Opened {
 #[derive(Debug)]
 pub struct Repository {
     path: PathBuf,
-    root: Root,
-    identity: Identity,
+    root: RootHandle,
+    identity: FileIdentity,
     rules: Rules,
-    narrowing: Narrowing,
+    narrowing: RepositoryRules,
     state_directory: Option<PathBuf>,
     bounds: WalkBounds,
     key: RepositoryKey,
@@ -295,18 +295,18 @@ impl Repository {
 
     fn open_bounded(root: &Path, options: &Options, mut bounds: WalkBounds) -> Result<Self, RepositoryError> {
         let mut rules = Rules::new(&options.hide, &options.reveal, &options.protect)?;
-        let (path, handle) = root::open(root, options)?;
+        let (path, handle) = root::open_root(root, options)?;
         let stat = rustix::fs::fstat(&handle).map_err(|errno| RepositoryError::Open {
             root: path.clone(),
             source: errno.into(),
         })?;
-        let identity = Identity::of(&stat);
-        let root = Root::new(handle);
+        let identity = FileIdentity::from_stat(&stat);
+        let root = RootHandle::new(handle);
         rules.on_file_system(root.has_aliases());
         if options.distrust_times || !root.has_reliable_times() {
             bounds.settling = Duration::MAX;
         }
-        let state_directory = options.state_directory.as_deref().map(root::canonical);
+        let state_directory = options.state_directory.as_deref().map(root::canonical_path);
         let key = RepositoryKey {
             root: path.clone(),
             identity,
@@ -322,7 +322,7 @@ impl Repository {
             root,
             identity,
             rules,
-            narrowing: Narrowing::default(),
+            narrowing: RepositoryRules::default(),
             state_directory,
             bounds,
             key,
@@ -340,7 +340,8 @@ impl Repository {
             tracked,
         };
         if !options.ignore_root_file {
-            repository.narrowing = root_file::read(&repository, &options.cancel).map_err(RepositoryError::RootFile)?;
+            repository.narrowing =
+                root_file::read_root_file(&repository, &options.cancel).map_err(RepositoryError::RootFile)?;
             repository.rules.narrow(&repository.narrowing, "")?;
             repository.key.narrowed.clone_from(&repository.narrowing.hide);
             repository.narrow_as_around(&options.cancel)?;
@@ -366,7 +367,7 @@ impl Repository {
             ..Options::default()
         };
         let around = Self::open_bounded(&around, &options, self.bounds)?;
-        let narrowing = root_file::read(&around, cancel).map_err(RepositoryError::RootFile)?;
+        let narrowing = root_file::read_root_file(&around, cancel).map_err(RepositoryError::RootFile)?;
         if self.rules.narrow(&narrowing, &below)? {
             return Err(RepositoryError::Hidden {
                 root: self.path.clone(),
@@ -381,7 +382,7 @@ impl Repository {
 
     /// Restrictions of the repository's `.tool.toml` and of the one in the work tree around it, without names. Hidden
     /// and protected names are applied already.
-    pub fn narrowing(&self) -> &Narrowing {
+    pub fn narrowing(&self) -> &RepositoryRules {
         &self.narrowing
     }
 
@@ -425,7 +426,7 @@ impl Repository {
     }
 
     /// Device and inode of the root.
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> FileIdentity {
         self.identity
     }
 
@@ -460,7 +461,7 @@ impl Repository {
     /// The outermost virtual environment of Python or conda that contains `path`. The root does not count: nothing in
     /// such a repository could be changed.
     fn find_environment<'a>(&self, path: &'a str) -> Option<&'a str> {
-        path::ancestors(path)
+        path::list_ancestors(path)
             .filter(|directory| !directory.is_empty())
             .find(|directory| self.is_environment(directory))
     }
@@ -471,7 +472,7 @@ impl Repository {
     }
 
     fn holds(&self, directory: &str, name: &str) -> bool {
-        self.is_there(&path::join(directory, name))
+        self.is_there(&path::join_path(directory, name))
     }
 
     /// True if anything exists at `path`, of any kind.
@@ -488,11 +489,11 @@ impl Repository {
     pub fn find_made_directory<'a>(&self, path: &'a str) -> Option<&'a str> {
         let tracked = TrackedTree::at_root(&self.path, &self.tracked);
         let is_skipped = |directory: &str| {
-            let name = path::split(directory).1;
+            let name = path::split_path(directory).1;
             let is_source = || rules::may_hold_sources(name) && tracked.within(directory) == TrackedWithin::Files;
             rules::is_skipped(name) && !is_source()
         };
-        path::ancestors(path)
+        path::list_ancestors(path)
             .filter(|directory| !directory.is_empty())
             .find(|directory| {
                 is_skipped(directory) || self.is_environment(directory) || self.holds(directory, "CACHEDIR.TAG")
@@ -521,7 +522,7 @@ impl Repository {
     }
 
     /// The root's handle, with the functions that open beneath it.
-    pub fn handle(&self) -> &Root {
+    pub fn handle(&self) -> &RootHandle {
         &self.root
     }
 
@@ -534,12 +535,12 @@ impl Repository {
     /// # Errors
     ///
     /// See [`OpenError`].
-    pub fn open_within(&self, path: &str, cancel: &CancellationToken) -> Result<Opened, OpenError> {
+    pub fn open_within(&self, path: &str, cancel: &CancellationToken) -> Result<OpenedEntry, OpenError> {
         let denied = |reason| OpenError::Denied {
             path: path.to_owned(),
             reason,
         };
-        let asked = match path::normalise(path) {
+        let asked = match path::normalise_path(path) {
             Ok(asked) => asked,
             Err(PathError::Nul | PathError::TooLong) => return Err(OpenError::NotFound { path: path.to_owned() }),
             Err(_) => return Err(denied(OUTSIDE)),
@@ -581,7 +582,7 @@ impl Repository {
         };
         match self.judge(&handle, &real, kind, &stat, cancel) {
             Some(reason) => Err(denied(reason)),
-            None => Ok(opened(handle, real, kind, &stat, false)),
+            None => Ok(build_opened(handle, real, kind, &stat, false)),
         }
     }
 
@@ -662,7 +663,7 @@ impl Repository {
         let outside = Ignores::files_outside(&self.path);
         if let Some(scan) = self.last_scan()
             && let Some(list) =
-                revalidate::refresh(&scan, (&self.root, &self.path), &outside, self.bounds.settling, cancel)
+                revalidate::refresh_list(&scan, (&self.root, &self.path), &outside, self.bounds.settling, cancel)
         {
             self.keep(scan);
             return Ok(self.merge_list(list, cancel));
@@ -689,7 +690,7 @@ impl Repository {
 
     /// Walks the tree. The caller holds the lock.
     fn walk(&self, outside: Vec<PathBuf>, cancel: &CancellationToken) -> Result<Arc<Scan>, ScanError> {
-        let scan = walk::scan(&self.tree(cancel), "", self.bounds, ScanBasis::begin(outside), cancel)?;
+        let scan = walk::scan_tree(&self.tree(cancel), "", self.bounds, ScanBasis::begin(outside), cancel)?;
         let scan = Arc::new(scan);
         self.keep(Arc::clone(&scan));
         Ok(scan)
@@ -704,7 +705,7 @@ impl Repository {
 
     /// Waits until no other thread walks.
     fn turn_to_scan(&self, cancel: &CancellationToken) -> Result<MutexGuard<'_, ()>, ScanError> {
-        let turn = lock_wait::lock(&self.scanning, cancel).ok_or(ScanError::Cancelled)?;
+        let turn = lock_wait::lock_unless_cancelled(&self.scanning, cancel).ok_or(ScanError::Cancelled)?;
         if cancel.is_cancelled() {
             Err(ScanError::Cancelled)
         } else {
@@ -740,14 +741,14 @@ impl Repository {
     /// above it. `is_directory` says what it is or would be.
     pub fn hidden(&self, path: &str, is_directory: bool) -> Option<&'static str> {
         let named = self.rules.hidden(path, is_directory);
-        named.or_else(|| self.hidden_place(&path::normalise(path).ok()?, is_directory))
+        named.or_else(|| self.hidden_place(&path::normalise_path(path).ok()?, is_directory))
     }
 
     /// Reason why content without a file, such as a blob of git, is hidden under this path.
     pub fn hidden_content(&self, path: &str, content: &[u8]) -> Option<&'static str> {
         let head = &content[..content.len().min(secrets::bytes_wanted(path))];
-        let reason = secrets::reason(path, head)?;
-        (!self.rules.revealed(&rules::fold(path))).then_some(reason)
+        let reason = secrets::find_reason(path, head)?;
+        (!self.rules.revealed(&rules::fold_case(path))).then_some(reason)
     }
 
     fn tree<'a>(&'a self, cancel: &'a CancellationToken) -> WalkedTree<'a> {
@@ -763,14 +764,19 @@ impl Repository {
     }
 
     /// Identity of the state directory, if it exists.
-    fn state(&self) -> Option<Identity> {
+    fn state(&self) -> Option<FileIdentity> {
         let directory = self.state_directory.as_deref();
         let stat = rustix::fs::stat(directory?).ok()?;
-        Some(Identity::of(&stat))
+        Some(FileIdentity::from_stat(&stat))
     }
 
     /// Opens a path that the last walk listed as a file and judged by its name; `None` if it is not a file any more.
-    fn open_listed(&self, path: &str, asked: &str, cancel: &CancellationToken) -> Result<Option<Opened>, OpenError> {
+    fn open_listed(
+        &self,
+        path: &str,
+        asked: &str,
+        cancel: &CancellationToken,
+    ) -> Result<Option<OpenedEntry>, OpenError> {
         let is_listed = |scan: Arc<Scan>| scan.list.find(asked).is_some();
         if !self.scanned().is_some_and(is_listed) {
             return Ok(None);
@@ -787,7 +793,13 @@ impl Repository {
                 path: path.to_owned(),
                 reason,
             }),
-            None => Ok(Some(opened(handle, asked.to_owned(), EntryKind::File, &stat, true))),
+            None => Ok(Some(build_opened(
+                handle,
+                asked.to_owned(),
+                EntryKind::File,
+                &stat,
+                true,
+            ))),
         }
     }
 
@@ -818,8 +830,8 @@ impl Repository {
         };
         let place = match self.root.resolve(asked) {
             Ok(place) => place,
-            Err(Unresolved::Errno(errno)) => return Err(io_error(path, errno)),
-            Err(Unresolved::Outside) => return Err(denied(OUTSIDE)),
+            Err(PathObstacle::Errno(errno)) => return Err(io_error(path, errno)),
+            Err(PathObstacle::Outside) => return Err(denied(OUTSIDE)),
         };
         // The name at the end of the links decides.
         let real = &place.path;
@@ -863,24 +875,24 @@ impl Repository {
     fn hidden_place(&self, path: &str, is_directory: bool) -> Option<&'static str> {
         let scan = self.scanned();
         let is_walked = |directory: &str| scan.as_ref().is_some_and(|scan| scan.walked.contains(directory));
-        let (parent, _) = path::split(path);
+        let (parent, _) = path::split_path(path);
         let itself = Some(path).filter(|path| is_directory && !path.is_empty());
         if is_walked(itself.unwrap_or(parent)) {
             return None;
         }
         let state = self.state();
-        path::ancestors(path)
+        path::list_ancestors(path)
             .chain(itself)
             .filter(|directory| !is_walked(directory))
             .find_map(|directory| self.hidden_directory(directory, state))
     }
 
-    fn hidden_directory(&self, directory: &str, state: Option<Identity>) -> Option<&'static str> {
+    fn hidden_directory(&self, directory: &str, state: Option<FileIdentity>) -> Option<&'static str> {
         if open::is_git_directory(self.root.handle(), directory) {
             return Some(GIT);
         }
         let stat = rustix::fs::statat(self.root.handle(), directory, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        (state == Some(Identity::of(&stat))).then_some(STATE)
+        (state == Some(FileIdentity::from_stat(&stat))).then_some(STATE)
     }
 
     /// Reason why a file is hidden by its kind, its links or its content.
@@ -892,7 +904,7 @@ impl Repository {
         cancel: &CancellationToken,
     ) -> Option<&'static str> {
         let is_linked = stat.st_nlink > 1;
-        if is_linked && self.is_hidden_identity(Identity::of(stat), cancel) {
+        if is_linked && self.is_hidden_identity(FileIdentity::from_stat(stat), cancel) {
             return Some(HARD_LINK);
         }
         if let Some(reason) = self.hidden_link_reason(stat, cancel) {
@@ -907,13 +919,13 @@ impl Repository {
             large.resize(wanted, 0);
             &mut large[..]
         };
-        let reason = secrets::reason(path, open::read_head(handle, buffer))?;
-        (!self.rules.revealed(&rules::fold(path))).then_some(reason)
+        let reason = secrets::find_reason(path, open::read_head(handle, buffer))?;
+        (!self.rules.revealed(&rules::fold_case(path))).then_some(reason)
     }
 
     /// True if a file is known to have a hidden name elsewhere. Files with several names are so rare that the first of
     /// them may cost a walk.
-    fn is_hidden_identity(&self, identity: Identity, cancel: &CancellationToken) -> bool {
+    fn is_hidden_identity(&self, identity: FileIdentity, cancel: &CancellationToken) -> bool {
         if self.scanned().is_none() {
             // A walk that fails or is cut short knows less; what it knows still counts.
             drop(self.list(cancel));
@@ -926,15 +938,15 @@ impl Repository {
     }
 }
 
-fn opened(handle: OwnedFd, path: String, kind: EntryKind, stat: &Stat, listed: bool) -> Opened {
-    Opened {
+fn build_opened(handle: OwnedFd, path: String, kind: EntryKind, stat: &Stat, listed: bool) -> OpenedEntry {
+    OpenedEntry {
         handle,
         path,
         kind,
         size: u64::try_from(stat.st_size).unwrap_or(0),
         modified_ns: fingerprint::modified_ns(stat),
-        identity: Identity::of(stat),
-        mode: open::mode(stat),
+        identity: FileIdentity::from_stat(stat),
+        mode: open::permission_bits(stat),
         listed,
     }
 }
@@ -954,7 +966,7 @@ fn io_error(path: &str, errno: Errno) -> OpenError {
 #[cfg(any(test, fuzzing))]
 impl Repository {
     /// Opens a path without cancellation.
-    pub fn open_at(&self, path: &str) -> Result<Opened, OpenError> {
+    pub fn open_at(&self, path: &str) -> Result<OpenedEntry, OpenError> {
         self.open_within(path, &CancellationToken::new())
     }
 

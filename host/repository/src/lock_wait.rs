@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 const SLICE: Duration = Duration::from_millis(1);
 
 /// Takes the lock; `None` if the caller is cancelled first. A poisoned lock is taken.
-pub fn lock<'m, T>(mutex: &'m Mutex<T>, cancel: &CancellationToken) -> Option<MutexGuard<'m, T>> {
+pub fn lock_unless_cancelled<'m, T>(mutex: &'m Mutex<T>, cancel: &CancellationToken) -> Option<MutexGuard<'m, T>> {
     loop {
         match mutex.try_lock() {
             Ok(guard) => return Some(guard),
@@ -29,9 +29,9 @@ mod tests {
     #[test]
     fn who_waits_for_a_lock_is_let_go_by_the_end_of_its_session() {
         let (mutex, cancel) = (Mutex::new(()), CancellationToken::new());
-        let held = lock(&mutex, &cancel).expect("nobody holds it");
+        let held = lock_unless_cancelled(&mutex, &cancel).expect("nobody holds it");
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| lock(&mutex, &cancel).is_none());
+            let waiting = scope.spawn(|| lock_unless_cancelled(&mutex, &cancel).is_none());
             std::thread::sleep(Duration::from_millis(20));
             assert!(!waiting.is_finished(), "it waits");
             let since = Instant::now();
@@ -41,6 +41,6 @@ mod tests {
         });
         drop(held);
         // One that is free is taken all the same: what was begun is brought to its end.
-        assert!(lock(&mutex, &cancel).is_some());
+        assert!(lock_unless_cancelled(&mutex, &cancel).is_some());
     }
 }

@@ -7,7 +7,7 @@ use rustix::fs::Dir;
 use tool_core::text::is_ignorable;
 use unicode_normalization::UnicodeNormalization;
 
-use crate::{Repository, fold, path};
+use crate::{Repository, fold_case, path};
 
 /// Entries of a directory that are compared.
 const ENTRIES_MAX: usize = 100_000;
@@ -23,7 +23,7 @@ pub enum Likeness {
 
 /// Answer for a path that does not exist as written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Respelled {
+pub enum RespelledPath {
     /// For each missing name, exactly one existing name looks the same. What is below it may still be missing.
     Path(String),
     /// Existing paths that the path may mean.
@@ -32,46 +32,49 @@ pub enum Respelled {
 
 impl Repository {
     /// Finds the existing path that `path` may mean. `None` if the path exists, and if no name looks the same.
-    pub fn respell(&self, path: &str, likeness: Likeness) -> Option<Respelled> {
-        let asked = path::normalise(path).ok()?;
+    pub fn respell(&self, path: &str, likeness: Likeness) -> Option<RespelledPath> {
+        let asked = path::normalise_path(path).ok()?;
         let mut found = String::new();
         let mut parts = asked.split('/');
         while let Some(part) = parts.next() {
-            let exact = path::join(&found, part);
+            let exact = path::join_path(&found, part);
             if self.is_there(&exact) {
                 found = exact;
                 continue;
             }
             let alike = self.names_alike(&found, part);
             let same: Vec<&String> = match likeness {
-                Likeness::Look => alike.iter().filter(|name| look(name) == look(part)).collect(),
+                Likeness::Look => alike
+                    .iter()
+                    .filter(|name| visible_form(name) == visible_form(part))
+                    .collect(),
                 Likeness::Case => alike.iter().collect(),
             };
             found = match (same.as_slice(), alike.as_slice()) {
-                ([name], _) => path::join(&found, name),
+                ([name], _) => path::join_path(&found, name),
                 // No name looks the same: the rest stays as written.
                 (_, []) => {
-                    return Some(parts.fold(exact, |above, part| path::join(&above, part)))
+                    return Some(parts.fold(exact, |above, part| path::join_path(&above, part)))
                         .filter(|found| *found != asked)
-                        .map(Respelled::Path);
+                        .map(RespelledPath::Path);
                 }
                 _ => {
-                    let meant = alike.iter().map(|name| path::join(&found, name));
-                    return Some(Respelled::Meant(meant.collect()));
+                    let meant = alike.iter().map(|name| path::join_path(&found, name));
+                    return Some(RespelledPath::Meant(meant.collect()));
                 }
             };
         }
-        (found != asked).then_some(Respelled::Path(found))
+        (found != asked).then_some(RespelledPath::Path(found))
     }
 
     /// The existing path from which a reader could not tell a new file at `path` apart.
     pub fn find_twin(&self, path: &str) -> Option<String> {
-        let missing = path::ancestors(path)
+        let missing = path::list_ancestors(path)
             .chain(std::iter::once(path))
             .find(|prefix| !self.is_there(prefix))?;
-        let (directory, name) = path::split(missing);
+        let (directory, name) = path::split_path(missing);
         let twin = self.names_alike(directory, name).into_iter().next()?;
-        Some(path::join(directory, &twin))
+        Some(path::join_path(directory, &twin))
     }
 
     /// Names in a directory that look like `name`, in any case, sorted and without hidden ones.
@@ -85,7 +88,7 @@ impl Repository {
             .chain(layered)
             .filter(|entry| entry != name && folded_look(entry) == wanted)
             .filter(|entry| {
-                let path = path::join(directory, entry);
+                let path = path::join_path(directory, entry);
                 self.is_there(&path) && self.hidden(&path, false).is_none()
             })
             .collect();
@@ -96,7 +99,7 @@ impl Repository {
 }
 
 /// Visible form of a name: one Unicode form, one kind of space and none at an end, no characters without width.
-fn look(name: &str) -> String {
+fn visible_form(name: &str) -> String {
     let spaced = |character: char| if character.is_whitespace() { ' ' } else { character };
     name.trim()
         .chars()
@@ -109,7 +112,7 @@ fn look(name: &str) -> String {
 /// Visible form of a path in lower case: equal for two paths that are easily confused.
 pub fn folded_look(name: &str) -> String {
     // Case folding can decompose a composed character.
-    fold(&look(name)).nfc().collect()
+    fold_case(&visible_form(name)).nfc().collect()
 }
 
 #[cfg(test)]
@@ -138,7 +141,7 @@ mod tests {
     fn a_path_stands_for_the_one_name_that_looks_like_it() {
         let (_folder, repository) =
             repository(&[NFD, "nb\u{a0}sp.py", "README.md", "Src/A.py", "b.py", "B.py", ".env"]);
-        let is = |path: &str| Some(Respelled::Path(path.to_owned()));
+        let is = |path: &str| Some(RespelledPath::Path(path.to_owned()));
         for (asked, look, case) in [
             ("caf\u{e9}.py", is(NFD), is(NFD)),
             ("nb sp.py", is("nb\u{a0}sp.py"), is("nb\u{a0}sp.py")),
@@ -146,12 +149,12 @@ mod tests {
             ("none.py", None, None),
             (
                 "src/a.py",
-                Some(Respelled::Meant(vec!["Src".to_owned()])),
+                Some(RespelledPath::Meant(vec!["Src".to_owned()])),
                 is("Src/A.py"),
             ),
             (
                 "src/new.py",
-                Some(Respelled::Meant(vec!["Src".to_owned()])),
+                Some(RespelledPath::Meant(vec!["Src".to_owned()])),
                 is("Src/new.py"),
             ),
             (".ENV", None, None),
@@ -167,7 +170,7 @@ mod tests {
         let meant = ["AB.py", "aB.py", "ab.py"].map(str::to_owned).to_vec();
         assert_eq!(
             repository.respell("Ab.py", Likeness::Case),
-            Some(Respelled::Meant(meant))
+            Some(RespelledPath::Meant(meant))
         );
         assert_eq!(repository.respell("ab.py", Likeness::Case), None);
     }

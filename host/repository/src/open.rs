@@ -22,16 +22,16 @@ const LEVELS_MAX: usize = 256;
 
 /// Device and inode: identifies a file independent of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Identity {
+pub struct FileIdentity {
     /// The device.
     pub device: u64,
     /// The inode.
     pub inode: u64,
 }
 
-impl Identity {
+impl FileIdentity {
     /// Device and inode of a file.
-    pub fn of(stat: &Stat) -> Self {
+    pub fn from_stat(stat: &Stat) -> Self {
         #[allow(
             clippy::useless_conversion,
             clippy::unnecessary_cast,
@@ -46,13 +46,13 @@ impl Identity {
 
 /// Reason why a path leads to no place beneath the root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unresolved {
+pub(super) enum PathObstacle {
     /// A link or `..` leads out of the root.
     Outside,
     Errno(Errno),
 }
 
-impl From<Errno> for Unresolved {
+impl From<Errno> for PathObstacle {
     fn from(errno: Errno) -> Self {
         Self::Errno(errno)
     }
@@ -69,7 +69,7 @@ pub(super) struct ResolvedPath {
 
 /// The root's handle.
 #[derive(Debug)]
-pub struct Root {
+pub struct RootHandle {
     handle: OwnedFd,
     /// False once the kernel has reported that it has no `openat2`.
     has_openat2: AtomicBool,
@@ -91,7 +91,7 @@ const THROUGH: OFlags = OFlags::PATH
 #[cfg(not(target_os = "linux"))]
 const THROUGH: OFlags = OFlags::DIRECTORY.union(COMMON);
 
-impl Root {
+impl RootHandle {
     pub(super) fn new(handle: OwnedFd) -> Self {
         Self {
             handle,
@@ -189,7 +189,7 @@ impl Root {
             }
         }
         let mut directory: Option<OwnedFd> = None;
-        let (parents, name) = path::split(path);
+        let (parents, name) = path::split_path(path);
         for part in parents.split('/').filter(|part| !part.is_empty()) {
             let next = rustix::fs::openat(self.at(directory.as_ref()), part, THROUGH, Mode::empty());
             directory = Some(next.map_err(|errno| link_or(errno, self.at(directory.as_ref()), part))?);
@@ -223,7 +223,7 @@ impl Root {
     }
 
     /// Follows links to the real place of a normal path. The entry at the end is not opened.
-    pub(super) fn resolve(&self, path: &str) -> Result<ResolvedPath, Unresolved> {
+    pub(super) fn resolve(&self, path: &str) -> Result<ResolvedPath, PathObstacle> {
         let mut todo: VecDeque<String> = path.split('/').map(str::to_owned).collect();
         let mut done: Vec<(String, OwnedFd)> = Vec::new();
         let mut links = 0;
@@ -232,7 +232,7 @@ impl Root {
                 continue;
             }
             if part == ".." {
-                done.pop().ok_or(Unresolved::Outside)?;
+                done.pop().ok_or(PathObstacle::Outside)?;
                 continue;
             }
             let here = self.at(done.last().map(|(_, handle)| handle));
@@ -257,7 +257,7 @@ impl Root {
                 return Err(Errno::LOOP.into());
             }
             if target.starts_with('/') {
-                return Err(Unresolved::Outside);
+                return Err(PathObstacle::Outside);
             }
             for part in target.rsplit('/') {
                 todo.push_front(part.to_owned());
@@ -318,7 +318,7 @@ fn link_or(errno: Errno, directory: BorrowedFd<'_>, name: &str) -> Errno {
 }
 
 /// The permission bits.
-pub fn mode(stat: &Stat) -> u32 {
+pub fn permission_bits(stat: &Stat) -> u32 {
     #[allow(clippy::useless_conversion, reason = "the types differ between platforms")]
     let mode = u32::from(stat.st_mode);
     mode & 0o7777

@@ -45,7 +45,7 @@ struct DirectoryOrigin {
 
 impl FileOrigins {
     /// Reads what git tracks at present.
-    pub fn of(repository: &Arc<Repository>) -> Self {
+    pub fn read_tracked(repository: &Arc<Repository>) -> Self {
         let tracked = repository.tracked();
         Self {
             is_unknown: tracked.is_none() && repository.tracks_unknown(),
@@ -57,7 +57,7 @@ impl FileOrigins {
 
     /// Whose text the file at `path` is, or would be.
     pub fn of_file(&self, path: &str) -> FileOrigin {
-        let (directory, _) = path::split(path);
+        let (directory, _) = path::split_path(path);
         let around = self.directory(directory);
         if let Some(place) = &around.place {
             return FileOrigin::Foreign(place.as_ref().to_owned());
@@ -91,7 +91,7 @@ impl FileOrigins {
     fn directory(&self, directory: &str) -> DirectoryOrigin {
         let mut known = self.directories.lock().unwrap_or_else(PoisonError::into_inner);
         let mut origin = DirectoryOrigin::default();
-        for end in ends(directory) {
+        for end in directory_ends(directory) {
             let directory = &directory[..end];
             if let Some(found) = known.get(directory) {
                 origin = found.clone();
@@ -115,7 +115,7 @@ impl FileOrigins {
         };
         if foreign::find_directory(&place).is_some() || is_gitlink() {
             origin.place = Some(place.into());
-        } else if self.repository.is_there(&path::join(directory, ".git")) {
+        } else if self.repository.is_there(&path::join_path(directory, ".git")) {
             origin.is_linked = self.is_linked(directory);
             origin.place = (!origin.is_linked).then(|| place.into());
         } else if let Some(tracked) = &self.tracked
@@ -133,7 +133,7 @@ impl FileOrigins {
 }
 
 /// Ends of a directory's path and of those above it, from the outermost on.
-fn ends(directory: &str) -> impl Iterator<Item = usize> {
+fn directory_ends(directory: &str) -> impl Iterator<Item = usize> {
     let inner = directory.match_indices('/').map(|(end, _)| end);
     inner.chain((!directory.is_empty()).then_some(directory.len()))
 }

@@ -30,7 +30,7 @@ pub enum PathError {
 /// # Errors
 ///
 /// See [`PathError`].
-pub fn normalise(path: &str) -> Result<String, PathError> {
+pub fn normalise_path(path: &str) -> Result<String, PathError> {
     if path.len() > limits::PATH_BYTES_MAX {
         return Err(PathError::TooLong);
     }
@@ -55,11 +55,11 @@ pub fn normalise(path: &str) -> Result<String, PathError> {
 }
 
 /// The normal form of a path that is relative, or absolute and below `root`. `None` if it is outside.
-pub fn inside(root: &Path, path: &str) -> Option<String> {
+pub fn normalise_inside(root: &Path, path: &str) -> Option<String> {
     let Some(absolute) = path.strip_prefix('/') else {
-        return normalise(path).ok();
+        return normalise_path(path).ok();
     };
-    let absolute = normalise(absolute.trim_start_matches('/')).ok()?;
+    let absolute = normalise_path(absolute.trim_start_matches('/')).ok()?;
     let root = root.to_str()?.trim_matches('/');
     match absolute.strip_prefix(root)? {
         "" => Some(String::new()),
@@ -68,7 +68,7 @@ pub fn inside(root: &Path, path: &str) -> Option<String> {
     }
 }
 
-/// True if [`normalise`] would change nothing, as for nearly all paths.
+/// True if [`normalise_path`] would change nothing, as for nearly all paths.
 fn is_normal(path: &str) -> bool {
     path.is_empty() || path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }
@@ -100,7 +100,7 @@ pub fn with_literal_brackets(glob: &str) -> Option<String> {
 }
 
 /// `directory/name`; the root is the empty string.
-pub fn join(directory: &str, name: &str) -> String {
+pub fn join_path(directory: &str, name: &str) -> String {
     if directory.is_empty() {
         return name.to_owned();
     }
@@ -112,12 +112,12 @@ pub fn join(directory: &str, name: &str) -> String {
 }
 
 /// Directory and name of a normal path; the directory of a name alone is the root.
-pub fn split(path: &str) -> (&str, &str) {
+pub fn split_path(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
 /// Every directory above a normal path, from the outermost inwards, without the root: `a`, `a/b` for `a/b/c`.
-pub fn ancestors(path: &str) -> impl Iterator<Item = &str> {
+pub fn list_ancestors(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
 }
 
@@ -129,8 +129,8 @@ mod tests {
     #[test]
     fn what_is_longer_than_any_path_is_none() {
         let longest = "a/".repeat(limits::PATH_BYTES_MAX / 2);
-        assert!(normalise(&longest).is_ok());
-        assert_eq!(normalise(&format!("{longest}bc")), Err(PathError::TooLong));
+        assert!(normalise_path(&longest).is_ok());
+        assert_eq!(normalise_path(&format!("{longest}bc")), Err(PathError::TooLong));
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
             ("..a/b..", "..a/b.."),
             ("...", "..."),
         ] {
-            assert_eq!(normalise(given).as_deref(), Ok(normal), "{given:?}");
+            assert_eq!(normalise_path(given).as_deref(), Ok(normal), "{given:?}");
         }
     }
 
@@ -165,15 +165,15 @@ mod tests {
 
     #[test]
     fn what_lies_outside_is_no_path() {
-        assert_eq!(normalise("/etc/passwd"), Err(PathError::Absolute));
-        assert_eq!(normalise(".."), Err(PathError::Outside));
-        assert_eq!(normalise("a/../../b"), Err(PathError::Outside));
-        assert_eq!(normalise("a\0b"), Err(PathError::Nul));
+        assert_eq!(normalise_path("/etc/passwd"), Err(PathError::Absolute));
+        assert_eq!(normalise_path(".."), Err(PathError::Outside));
+        assert_eq!(normalise_path("a/../../b"), Err(PathError::Outside));
+        assert_eq!(normalise_path("a\0b"), Err(PathError::Nul));
     }
 
     #[test]
     fn an_absolute_path_counts_where_it_lies_below_the_root() {
-        let inside = |path: &str| inside(Path::new("/home/ada/shop"), path);
+        let inside = |path: &str| normalise_inside(Path::new("/home/ada/shop"), path);
         for (given, normal) in [
             ("/home/ada/shop/src/a.py", "src/a.py"),
             ("/home/ada/../ada/shop//src/./a.py", "src/a.py"),
@@ -197,23 +197,23 @@ mod tests {
 
     #[test]
     fn ancestors_come_from_the_outside() {
-        assert_eq!(ancestors("a/b/c").collect::<Vec<_>>(), ["a", "a/b"]);
-        assert_eq!(ancestors("a").count(), 0);
+        assert_eq!(list_ancestors("a/b/c").collect::<Vec<_>>(), ["a", "a/b"]);
+        assert_eq!(list_ancestors("a").count(), 0);
     }
 
     proptest! {
         #[test]
         fn a_normal_path_never_escapes(path in "[./a-c\0]{0,24}") {
-            if let Ok(normal) = normalise(&path) {
+            if let Ok(normal) = normalise_path(&path) {
                 prop_assert!(!normal.starts_with('/') && !normal.ends_with('/'));
                 prop_assert!(normal.is_empty() || normal.split('/').all(|part| !matches!(part, "" | "." | "..")));
-                prop_assert_eq!(normalise(&normal), Ok(normal));
+                prop_assert_eq!(normalise_path(&normal), Ok(normal));
             }
         }
 
         #[test]
         fn a_path_stays_itself_behind_a_dot(path in "([.a-c][./a-c]{0,23})?") {
-            prop_assert_eq!(normalise(&format!("./{path}")), normalise(&path));
+            prop_assert_eq!(normalise_path(&format!("./{path}")), normalise_path(&path));
         }
     }
 }

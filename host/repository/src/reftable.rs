@@ -91,18 +91,18 @@ impl References {
 
     fn read_once(folder: &Path) -> io::Result<Self> {
         let list = read_file(&folder.join(LIST), LIST_BYTES_MAX)?;
-        let list = String::from_utf8(list).map_err(|_| damaged(LIST))?;
+        let list = String::from_utf8(list).map_err(|_| damaged_table(LIST))?;
         let mut found = Self::default();
         let (mut bytes_left, mut kept_left) = (TABLES_BYTES_MAX, KEPT_BYTES_MAX);
         for name in list.lines() {
             let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
             let is_name = !name.is_empty() && !name.starts_with('.') && name.bytes().all(is_plain);
             if !is_name || found.tables.len() == TABLES_MAX {
-                return Err(damaged(LIST));
+                return Err(damaged_table(LIST));
             }
             let table = read_file(&folder.join(name), bytes_left)?;
             bytes_left -= table.len() as u64;
-            found.add(&table, &mut kept_left).ok_or_else(|| damaged(name))?;
+            found.add(&table, &mut kept_left).ok_or_else(|| damaged_table(name))?;
             found.tables.push(name.to_owned());
         }
         Ok(found)
@@ -291,10 +291,10 @@ fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     path.symlink_metadata()?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let read = open_file(path).and_then(|(file, _)| read_bounded(file, bytes_max));
-    read.ok_or_else(|| damaged(&name))
+    read.ok_or_else(|| damaged_table(&name))
 }
 
-fn damaged(name: &str) -> io::Error {
+fn damaged_table(name: &str) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
         format!("the references in `{FOLDER}/{name}` cannot be read"),
@@ -320,7 +320,7 @@ pub struct LogLine<'a> {
 
 /// Encodes a table with one change. `update` is its number, `references` are the references that it sets, and `logs`
 /// the lines of their logs, both sorted by name. A log that is too long is left out.
-pub fn table(update: u64, is_sha256: bool, references: &[(&str, Reference)], logs: &[LogLine<'_>]) -> Vec<u8> {
+pub fn encode_table(update: u64, is_sha256: bool, references: &[(&str, Reference)], logs: &[LogLine<'_>]) -> Vec<u8> {
     let mut header = b"REFT".to_vec();
     header.push(if is_sha256 { 2 } else { 1 });
     header.extend(&BLOCK_BYTES.to_be_bytes()[1..]);
@@ -348,7 +348,7 @@ pub fn table(update: u64, is_sha256: bool, references: &[(&str, Reference)], log
         let mut block = Vec::new();
         put_block(&mut block, b'g', before + 4 + records.len() + 5, before, &records);
         bytes.extend(&block[..4]);
-        bytes.extend(stored(&block[4..]));
+        bytes.extend(store_zlib(&block[4..]));
     }
     let mut footer = header;
     footer.extend([0; 24]);
@@ -430,7 +430,7 @@ fn put_varint(into: &mut Vec<u8>, mut number: u64) {
 }
 
 /// A zlib stream with one stored (uncompressed) block. `bytes` are fewer than 64 KiB.
-fn stored(bytes: &[u8]) -> Vec<u8> {
+fn store_zlib(bytes: &[u8]) -> Vec<u8> {
     let length = bytes.len() as u16;
     let mut made = vec![0x78, 0x01, 0x01];
     made.extend(length.to_le_bytes());
@@ -509,7 +509,10 @@ mod tests {
                 ("refs/tags/v1", tag.clone()),
             ];
             let new = [("refs/heads/main", object(2, bytes))];
-            let folder = folder(&[table(1, is_sha256, &old, &[]), table(7, is_sha256, &new, &[])]);
+            let folder = folder(&[
+                encode_table(1, is_sha256, &old, &[]),
+                encode_table(7, is_sha256, &new, &[]),
+            ]);
             let read = References::read(folder.path()).expect("both are whole");
             assert_eq!(read.resolve("HEAD"), Some([2].repeat(bytes).as_slice()));
             assert_eq!(read.by_name.get("refs/tags/v1"), Some(&tag));
@@ -536,7 +539,7 @@ mod tests {
             records.extend([0, 0]);
             before = name;
         }
-        let whole = table(1, false, &[], &[]);
+        let whole = encode_table(1, false, &[], &[]);
         let mut bytes = whole[..24].to_vec();
         put_block(&mut bytes, b'r', 24 + 4 + records.len() + 5, 24, &records);
         bytes.extend(&whole[24..]);
@@ -562,7 +565,7 @@ mod tests {
     fn names_of_a_table_ascend() {
         let of = |names: &[&str]| {
             let references: Vec<_> = names.iter().map(|name| (*name, object(1, 20))).collect();
-            read_one(table(1, false, &references, &[]))
+            read_one(encode_table(1, false, &references, &[]))
         };
         of(&["a", "b"]).expect("they ascend");
         for names in [["b", "a"], ["a", "a"], ["", "a"]] {
@@ -572,7 +575,7 @@ mod tests {
 
     #[test]
     fn a_list_names_a_bounded_number_of_tables() {
-        let folder = folder(&[table(1, false, &[("HEAD", object(1, 20))], &[])]);
+        let folder = folder(&[encode_table(1, false, &[("HEAD", object(1, 20))], &[])]);
         let read = |count: usize| {
             std::fs::write(folder.path().join(LIST), "0.ref\n".repeat(count)).expect("the folder is writable");
             References::read(folder.path())
@@ -583,14 +586,14 @@ mod tests {
 
     #[test]
     fn the_last_number_of_a_change_is_refused() {
-        let newest = |update| read_one(table(update, false, &[], &[])).map(|read| read.newest_update);
+        let newest = |update| read_one(encode_table(update, false, &[], &[])).map(|read| read.newest_update);
         assert_eq!(newest(u64::MAX - 1).ok(), Some(u64::MAX - 1));
         assert_eq!(newest(u64::MAX).ok(), None);
     }
 
     #[test]
     fn a_cut_table_and_a_changed_header_or_footer_are_errors_and_no_answer() {
-        let whole = table(1, false, &[("refs/heads/main", object(1, 20))], &[]);
+        let whole = encode_table(1, false, &[("refs/heads/main", object(1, 20))], &[]);
         read_one(whole.clone()).expect("it is whole");
         for at in 0..whole.len() {
             read_one(whole[..at].to_vec()).expect_err("it is cut");
@@ -609,7 +612,7 @@ mod tests {
     /// Without a checksum over it, another name or another object is a whole table, too.
     #[test]
     fn a_changed_block_is_read_without_a_panic() {
-        let whole = table(1, false, &[("refs/heads/main", object(1, 20))], &[]);
+        let whole = encode_table(1, false, &[("refs/heads/main", object(1, 20))], &[]);
         let header = Header::parse(&whole).expect("it has one");
         for at in header.bytes..whole.len() - header.footer_bytes() {
             for bits in [0x01, 0x80, 0xff] {
@@ -639,6 +642,6 @@ mod tests {
             assert_eq!(Reader(&bytes).varint(), Some(number));
         }
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-        assert_eq!(stored(b"a"), b"\x78\x01\x01\x01\x00\xfe\xffa\x00\x62\x00\x62");
+        assert_eq!(store_zlib(b"a"), b"\x78\x01\x01\x01\x00\xfe\xffa\x00\x62\x00\x62");
     }
 }

@@ -1,7 +1,7 @@
 //! Revalidates a cached list of files, which costs a fraction of a new walk.
 //!
 //! A list depends on the directories that the walk read, on the ignore files that it applied, and on git's index. If
-//! none of them has changed, only sizes and times of files can have changed, and [`refresh`] updates those. The result
+//! none of them has changed, only sizes and times of files can have changed, and [`refresh_list`] updates those. The result
 //! does not depend on the age of the list.
 
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use tokio_util::sync::CancellationToken;
 
 use super::fingerprint::{ScanFingerprint, fingerprint_outside};
-use super::open::Root;
+use super::open::RootHandle;
 use super::walk::{FileEntry, FileList, Scan, file_entry};
 use super::{path, secrets};
 
@@ -25,9 +25,9 @@ const FILES_BETWEEN_CHECKS: usize = 64;
 /// The list of an earlier walk with current sizes and times; `None` if a new walk is needed.
 ///
 /// `outside` are the ignore files outside the root that apply now.
-pub(super) fn refresh(
+pub(super) fn refresh_list(
     scan: &Scan,
-    (root, root_path): (&Root, &Path),
+    (root, root_path): (&RootHandle, &Path),
     outside: &[PathBuf],
     settling: Duration,
     cancel: &CancellationToken,
@@ -58,7 +58,7 @@ pub(super) fn refresh(
     })?;
     if changed
         .iter()
-        .any(|file| secrets::is_suspect(path::split(&file.path).1))
+        .any(|file| secrets::is_suspect(path::split_path(&file.path).1))
     {
         return None;
     }
@@ -76,7 +76,7 @@ pub(super) fn refresh(
 /// True if a new walk would find the same names. Sizes and times of files may have changed.
 pub(super) fn has_same_names(
     scan: &Scan,
-    (root, root_path): (&Root, &Path),
+    (root, root_path): (&RootHandle, &Path),
     outside: &[PathBuf],
     settling: Duration,
     cancel: &CancellationToken,
@@ -99,9 +99,11 @@ fn may_be_valid(scan: &Scan, root: &Path, outside: &[PathBuf], settling: Duratio
     scan.list.complete && basis.is_settled(settling) && same_outside() && same_indexes()
 }
 
-fn are_unchanged(inside: &[(String, Option<ScanFingerprint>)], root: &Root, cancel: &CancellationToken) -> bool {
+fn are_unchanged(inside: &[(String, Option<ScanFingerprint>)], root: &RootHandle, cancel: &CancellationToken) -> bool {
     let mut inside = inside.iter();
-    inside.all(|(path, fingerprint)| !cancel.is_cancelled() && ScanFingerprint::at(root.handle(), path) == *fingerprint)
+    inside.all(|(path, fingerprint)| {
+        !cancel.is_cancelled() && ScanFingerprint::read_at(root.handle(), path) == *fingerprint
+    })
 }
 
 /// Compares a file with its current state, without copying its path: a large tree would need a hundred thousand copies.
@@ -112,7 +114,7 @@ fn is_same(file: &FileEntry, stat: &Stat) -> bool {
 }
 
 /// The current state of a listed file; `None` if it is not a file any more.
-fn stat_file(root: &Root, file: &FileEntry) -> Option<Stat> {
+fn stat_file(root: &RootHandle, file: &FileEntry) -> Option<Stat> {
     let stat = rustix::fs::statat(root.handle(), file.path.as_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     is_file.then_some(stat)
@@ -125,12 +127,12 @@ fn in_parallel<A: Sync, B: Sync, T: Send>(
     second: &[B],
     work: impl Fn(&[A], &[B]) -> Option<Vec<T>> + Sync,
 ) -> Option<Vec<T>> {
-    let threads = super::walk::threads(std::thread::available_parallelism().map_or(1, usize::from));
+    let threads = super::walk::thread_count(std::thread::available_parallelism().map_or(1, usize::from));
     let parts = threads
         .min((first.len() + second.len()) / ENTRIES_PER_THREAD_MIN)
         .max(1);
     let shares: Vec<_> = (0..parts)
-        .map(|part| (share(first, part, parts), share(second, part, parts)))
+        .map(|part| (slice_share(first, part, parts), slice_share(second, part, parts)))
         .collect();
     std::thread::scope(|scope| {
         let work = &work;
@@ -150,7 +152,7 @@ fn in_parallel<A: Sync, B: Sync, T: Send>(
     })
 }
 
-fn share<T>(whole: &[T], part: usize, parts: usize) -> &[T] {
+fn slice_share<T>(whole: &[T], part: usize, parts: usize) -> &[T] {
     &whole[whole.len() * part / parts..whole.len() * (part + 1) / parts]
 }
 

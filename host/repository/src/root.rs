@@ -18,11 +18,11 @@ pub fn find_root(start: &Path) -> PathBuf {
     let start = std::path::absolute(start).unwrap_or_else(|_| start.to_owned());
     let start = start.canonicalize().unwrap_or(start);
     let user = rustix::process::geteuid().as_raw();
-    let of_start = owner(&start);
+    let of_start = read_owner(&start);
     let is_trusted = |directory: &Path| {
         // The user named this folder, so its `.git` counts, even if another user owns it.
         directory == start
-            || owner(&directory.join(".git")).is_some_and(|owner| is_trusted_owner(owner, of_start, user))
+            || read_owner(&directory.join(".git")).is_some_and(|owner| is_trusted_owner(owner, of_start, user))
     };
     start
         .ancestors()
@@ -36,7 +36,7 @@ pub(super) fn is_trusted_owner(owner: u32, of_start: Option<u32>, user: u32) -> 
 }
 
 /// Owner of a path; of a link, the link's own.
-fn owner(path: &Path) -> Option<u32> {
+fn read_owner(path: &Path) -> Option<u32> {
     path.symlink_metadata().ok().map(|metadata| metadata.uid())
 }
 
@@ -51,7 +51,7 @@ pub(super) fn is_work_tree(directory: &Path) -> bool {
 /// # Errors
 ///
 /// The root cannot be opened, or no operation should run on it.
-pub(super) fn open(root: &Path, options: &Options) -> Result<(PathBuf, OwnedFd), RepositoryError> {
+pub(super) fn open_root(root: &Path, options: &Options) -> Result<(PathBuf, OwnedFd), RepositoryError> {
     let failed = |source| RepositoryError::Open {
         root: root.to_owned(),
         source,
@@ -60,7 +60,7 @@ pub(super) fn open(root: &Path, options: &Options) -> Result<(PathBuf, OwnedFd),
     if canonical.to_str().is_none() {
         return Err(RepositoryError::NotUtf8 { root: canonical });
     }
-    refuse(&canonical, options)?;
+    refuse_root(&canonical, options)?;
     // A canonical path does not end in a link; if it does now, it was replaced after the checks above.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let handle = rustix::fs::open(&canonical, flags, Mode::empty()).map_err(|errno| failed(errno.into()))?;
@@ -74,7 +74,7 @@ pub(super) fn open(root: &Path, options: &Options) -> Result<(PathBuf, OwnedFd),
 }
 
 /// Refuses roots by their names.
-fn refuse(root: &Path, options: &Options) -> Result<(), RepositoryError> {
+fn refuse_root(root: &Path, options: &Options) -> Result<(), RepositoryError> {
     let root_buf = || root.to_owned();
     if root.parent().is_none() {
         return Err(RepositoryError::WholeMachine);
@@ -83,7 +83,7 @@ fn refuse(root: &Path, options: &Options) -> Result<(), RepositoryError> {
         let root = root_buf();
         return Err(RepositoryError::System { root, system });
     }
-    let state = options.state_directory.as_deref().map(canonical);
+    let state = options.state_directory.as_deref().map(canonical_path);
     if state.as_deref().is_some_and(|state| root.starts_with(state)) {
         return Err(RepositoryError::StateDirectory { root: root_buf() });
     }
@@ -91,7 +91,7 @@ fn refuse(root: &Path, options: &Options) -> Result<(), RepositoryError> {
         .home
         .clone()
         .or_else(std::env::home_dir)
-        .map(|home| canonical(&home));
+        .map(|home| canonical_path(&home));
     if !options.home_confirmed && home.is_some_and(|home| home.starts_with(root)) {
         return Err(RepositoryError::Home { root: root_buf() });
     }
@@ -161,7 +161,7 @@ fn hidden_component(root: &Path) -> Option<&'static str> {
 }
 
 /// The real path; for a path that does not exist, its absolute form.
-pub(super) fn canonical(path: &Path) -> PathBuf {
+pub(super) fn canonical_path(path: &Path) -> PathBuf {
     path.canonicalize()
         .or_else(|_| std::path::absolute(path))
         .unwrap_or_else(|_| path.to_owned())

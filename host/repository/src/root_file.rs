@@ -27,7 +27,7 @@ pub const HINT: &str = "a repository may only narrow: `[policy]` of its `.tool.t
 /// Restrictions that a repository requests. The default requests none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Narrowing {
+pub struct RepositoryRules {
     /// Effects that are denied, whatever the user allows.
     pub deny: Vec<String>,
     /// Globs that are hidden in addition to the tables.
@@ -40,7 +40,7 @@ pub struct Narrowing {
     pub untrusted: bool,
 }
 
-impl Narrowing {
+impl RepositoryRules {
     /// Adds what another file denies and requires. Its globs belong to another root.
     pub(super) fn join(&mut self, other: Self) {
         self.deny.extend(other.deny);
@@ -85,26 +85,29 @@ pub enum RootFileError {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct RootFile {
-    policy: Narrowing,
+    policy: RepositoryRules,
 }
 
 /// Reads the file through the guarded opening of the repository. Without a file there are no restrictions.
-pub(super) fn read(repository: &Repository, cancel: &CancellationToken) -> Result<Narrowing, RootFileError> {
+pub(super) fn read_root_file(
+    repository: &Repository,
+    cancel: &CancellationToken,
+) -> Result<RepositoryRules, RootFileError> {
     let content = match repository.read_within(NAME, limits::ROOT_FILE_BYTES_MAX, cancel) {
         Ok(content) => content,
-        Err(OpenError::NotFound { .. }) => return Ok(Narrowing::default()),
+        Err(OpenError::NotFound { .. }) => return Ok(RepositoryRules::default()),
         Err(error) => return Err(RootFileError::Unreadable(error.to_string())),
     };
     let text = String::from_utf8(content);
     parse(&text.map_err(|_| RootFileError::Unreadable(format!("`{NAME}` is not UTF-8")))?)
 }
 
-fn parse(text: &str) -> Result<Narrowing, RootFileError> {
+fn parse(text: &str) -> Result<RepositoryRules, RootFileError> {
     let file: RootFile = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start.min(text.len()));
         RootFileError::Line {
             line: text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1,
-            reason: reason(error.message()),
+            reason: describe_error(error.message()),
         }
     })?;
     let narrowing = file.policy;
@@ -127,7 +130,7 @@ fn parse(text: &str) -> Result<Narrowing, RootFileError> {
 }
 
 /// The parser's error; a key that a repository may not set is reported as such.
-fn reason(message: &str) -> String {
+fn describe_error(message: &str) -> String {
     let key = message
         .strip_prefix("unknown field `")
         .and_then(|rest| rest.split_once('`'));
@@ -152,7 +155,7 @@ mod tests {
             (vec!["secret/**".to_owned()], vec!["deploy/".to_owned()])
         );
         assert!(narrowing.require_sandbox && narrowing.untrusted);
-        assert_eq!(parse("# nothing\n"), Ok(Narrowing::default()));
+        assert_eq!(parse("# nothing\n"), Ok(RepositoryRules::default()));
     }
 
     #[test]
@@ -217,7 +220,7 @@ mod tests {
         std::fs::write(folder.path().join(NAME), long).expect("the folder is writable");
         let repository = Repository::open(folder.path(), &crate::Options::default());
         let unread = match repository {
-            Ok(repository) => read(&repository, &CancellationToken::new()).is_err(),
+            Ok(repository) => read_root_file(&repository, &CancellationToken::new()).is_err(),
             Err(_) => true,
         };
         assert!(unread, "nobody knows what it forbids");

@@ -14,7 +14,7 @@ use globset::{GlobBuilder, GlobSet};
 use tool_core::text::is_ignorable;
 
 use super::path::{self, PathError};
-use super::root_file::Narrowing;
+use super::root_file::RepositoryRules;
 pub(crate) use tables::INSTALLED;
 use tables::{COPIES, ENVIRONMENT, EXAMPLES, HARMLESS_DOT_FILES, PERHAPS_SOURCES};
 pub use tables::{HIDDEN, PROTECTED, REPORTS_FOLDER, SKIPPED};
@@ -28,14 +28,14 @@ pub struct Rule {
     /// Pattern in lower case.
     pub pattern: &'static str,
     /// Names that the rule covers.
-    pub covers: Covers,
+    pub covers: RuleScope,
     /// Completes the sentence "`path` is hidden: it …" or "`path` is protected: it …".
     pub reason: &'static str,
 }
 
 /// Kinds of entries that a rule covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Covers {
+pub enum RuleScope {
     /// Files and directories, and everything in a directory.
     All,
     /// Everything but directories.
@@ -78,9 +78,9 @@ impl Rules {
     /// A glob is not valid.
     pub fn new(hide: &[String], reveal: &[String], protect: &[String]) -> Result<Self, PatternError> {
         Ok(Self {
-            hide: globs("hide", hide, USER_HIDES)?,
-            reveal: globs("reveal", reveal, "")?,
-            protect: globs("protect", protect, USER_PROTECTS)?,
+            hide: compile_globs("hide", hide, USER_HIDES)?,
+            reveal: compile_globs("reveal", reveal, "")?,
+            protect: compile_globs("protect", protect, USER_PROTECTS)?,
             has_aliases: false,
         })
     }
@@ -103,10 +103,10 @@ impl Rules {
 
     /// Adds the repository's own restrictions. What the user reveals stays revealed. `below` is the path of the root in
     /// the work tree that holds the file, empty if it is the work tree's root. True if the file hides the root itself.
-    pub(super) fn narrow(&mut self, narrowing: &Narrowing, below: &str) -> Result<bool, PatternError> {
-        let below = fold(below).into_owned();
+    pub(super) fn narrow(&mut self, narrowing: &RepositoryRules, below: &str) -> Result<bool, PatternError> {
+        let below = fold_case(below).into_owned();
         let globs = |key, patterns, reason| {
-            let globs = globs(key, patterns, reason).map_err(|error| PatternError {
+            let globs = compile_globs(key, patterns, reason).map_err(|error| PatternError {
                 of_repository: true,
                 ..error
             })?;
@@ -117,7 +117,7 @@ impl Rules {
             Ok::<Vec<_>, PatternError>(placed.collect())
         };
         let hide = globs("hide", &narrowing.hide, REPOSITORY_HIDES)?;
-        let hides_root = prefixes(&below).any(|prefix| hide.iter().any(|glob| glob.matches_whole(prefix)));
+        let hides_root = list_prefixes(&below).any(|prefix| hide.iter().any(|glob| glob.matches_whole(prefix)));
         self.hide.extend(hide);
         self.protect
             .extend(globs("protect", &narrowing.protect, REPOSITORY_PROTECTS)?);
@@ -128,29 +128,29 @@ impl Rules {
     ///
     /// The reason completes "it …". A path that leads out of the root is hidden too.
     pub fn hidden(&self, path: &str, is_directory: bool) -> Option<&'static str> {
-        let path = match path::normalise(path) {
+        let path = match path::normalise_path(path) {
             Ok(path) => path,
-            Err(error) => return Some(outside(error)),
+            Err(error) => return Some(describe_path_error(error)),
         };
-        let folded = fold(&path);
-        prefixes(&folded).find_map(|prefix| {
+        let folded = fold_case(&path);
+        list_prefixes(&folded).find_map(|prefix| {
             let is_directory = is_directory || prefix.len() < folded.len();
             self.hidden_entry(prefix, is_directory)
         })
     }
 
-    /// Reason why one entry is hidden; its directory is known not to be. `folded` is its path after [`fold`].
+    /// Reason why one entry is hidden; its directory is known not to be. `folded` is its path after [`fold_case`].
     pub fn hidden_entry(&self, folded: &str, is_directory: bool) -> Option<&'static str> {
         self.judged(folded, |folded| {
             let user = || reason_of(&self.hide, folded);
             let table = || HIDDEN_TABLE.find_copy(folded, is_directory);
-            let may_be_short = self.has_aliases && is_short(path::split(folded).1);
+            let may_be_short = self.has_aliases && is_short(path::split_path(folded).1);
             let reason = table().or_else(user).or(may_be_short.then_some(SHORT))?;
             (!self.revealed(folded)).then_some(reason)
         })
     }
 
-    /// True if the user's configuration reveals this entry. `folded` is a path after [`fold`].
+    /// True if the user's configuration reveals this entry. `folded` is a path after [`fold_case`].
     pub fn revealed(&self, folded: &str) -> bool {
         self.reveal.iter().any(|glob| glob.matches(folded))
     }
@@ -160,12 +160,12 @@ impl Rules {
     /// A path that `[policy] reveal` lets a model read is still protected: reading and changing are different
     /// permissions.
     pub fn protected(&self, path: &str) -> Option<&'static str> {
-        let path = match path::normalise(path) {
+        let path = match path::normalise_path(path) {
             Ok(path) => path,
-            Err(error) => return Some(outside(error)),
+            Err(error) => return Some(describe_path_error(error)),
         };
-        let folded = fold(&path);
-        prefixes(&folded).find_map(|prefix| {
+        let folded = fold_case(&path);
+        list_prefixes(&folded).find_map(|prefix| {
             let is_directory = prefix.len() < folded.len();
             self.hidden_entry(prefix, is_directory).or_else(|| {
                 self.judged(prefix, |prefix| {
@@ -184,8 +184,8 @@ impl Rules {
 /// The path is normal. `.gitignore` is harmless as a file, but not as a folder.
 pub(super) fn find_unlisted_dot_name(path: &str) -> Option<&str> {
     let name = path.split('/').next()?;
-    let is_dot_name = fold(name).starts_with('.');
-    (is_dot_name && !HARMLESS_DOT_FILES.contains(&fold(path).as_ref())).then_some(name)
+    let is_dot_name = fold_case(name).starts_with('.');
+    (is_dot_name && !HARMLESS_DOT_FILES.contains(&fold_case(path).as_ref())).then_some(name)
 }
 
 const SHORT: &str = "may be the short name of something hidden, on this file system";
@@ -194,7 +194,7 @@ const USER_PROTECTS: &str = "is protected by `[policy] protect` in the configura
 pub(super) const REPOSITORY_HIDES: &str = "is hidden by the repository's `.tool.toml`";
 const REPOSITORY_PROTECTS: &str = "is protected by the repository's `.tool.toml`";
 
-fn globs(key: &'static str, patterns: &[String], reason: &'static str) -> Result<Vec<UserGlob>, PatternError> {
+fn compile_globs(key: &'static str, patterns: &[String], reason: &'static str) -> Result<Vec<UserGlob>, PatternError> {
     patterns.iter().map(|text| UserGlob::new(key, text, reason)).collect()
 }
 
@@ -210,7 +210,7 @@ pub(crate) fn may_hold_sources(name: &str) -> bool {
 /// True for a path in a directory that the specification's scanner skips, whatever git tracks there: `POST /scan` does
 /// not count it, and it is never a key file or an entry point.
 pub fn is_beyond_scan(path: &str) -> bool {
-    path::ancestors(path).any(|directory| SKIPPED.contains(&path::split(directory).1))
+    path::list_ancestors(path).any(|directory| SKIPPED.contains(&path::split_path(directory).1))
 }
 
 /// True if lists leave out a directory of this name, unless git tracks a file in it. Such a directory is not hidden.
@@ -219,11 +219,11 @@ pub(crate) fn is_skipped(name: &str) -> bool {
         return true;
     }
     // A directory with the name of an environment file is a virtual environment.
-    let folded = fold(name);
+    let folded = fold_case(name);
     HIDDEN_TABLE.find(&folded, false) == Some(ENVIRONMENT)
 }
 
-fn outside(error: PathError) -> &'static str {
+fn describe_path_error(error: PathError) -> &'static str {
     match error {
         PathError::Absolute | PathError::Outside => "lies outside the repository",
         PathError::Nul => "contains a NUL character",
@@ -248,8 +248,8 @@ fn is_short(name: &str) -> bool {
 }
 
 /// Every directory above a normal path, then the path itself.
-fn prefixes(path: &str) -> impl Iterator<Item = &str> {
-    path::ancestors(path).chain(std::iter::once(path).filter(|path| !path.is_empty()))
+fn list_prefixes(path: &str) -> impl Iterator<Item = &str> {
+    path::list_ancestors(path).chain(std::iter::once(path).filter(|path| !path.is_empty()))
 }
 
 /// One form for all spellings that a case-folding file system treats as the same name.
@@ -257,7 +257,7 @@ fn prefixes(path: &str) -> impl Iterator<Item = &str> {
 /// Characters are converted to upper case, because some share an upper case (`ſ` and `s`). Before that they are
 /// converted to lower case, because some (`ẞ`) have a lower case whose upper case differs (`SS`). Characters that such
 /// file systems ignore are removed (`.g\u{200c}it` is `.git` on some).
-pub fn fold(path: &str) -> Cow<'_, str> {
+pub fn fold_case(path: &str) -> Cow<'_, str> {
     if path.is_ascii() {
         if path.bytes().any(|byte| byte.is_ascii_uppercase()) {
             return Cow::Owned(path.to_ascii_lowercase());
@@ -307,7 +307,7 @@ impl RuleTable {
 
     /// Reason why an entry is in the table.
     fn find(&self, path: &str, is_directory: bool) -> Option<&'static str> {
-        let (_, name) = path::split(path);
+        let (_, name) = path::split_path(path);
         let applies = |rule: &&Rule| rule.applies(name, is_directory);
         let by_name = || self.exact.get(name).filter(applies);
         let by_tail = || {
@@ -333,7 +333,7 @@ impl RuleTable {
     fn find_copy(&self, path: &str, is_directory: bool) -> Option<&'static str> {
         let original = || {
             let original = COPIES.iter().find_map(|ending| path.strip_suffix(ending))?;
-            let (_, name) = path::split(original);
+            let (_, name) = path::split_path(original);
             let undotted = name.strip_prefix('.').unwrap_or(name);
             self.find(original, false).or_else(|| self.find(undotted, false))
         };
@@ -345,9 +345,9 @@ impl RuleTable {
 impl Rule {
     fn applies(&self, name: &str, is_directory: bool) -> bool {
         match self.covers {
-            Covers::All => true,
-            Covers::Files => !is_directory,
-            Covers::Environment => !is_directory && !EXAMPLES.iter().any(|ending| name.ends_with(ending)),
+            RuleScope::All => true,
+            RuleScope::Files => !is_directory,
+            RuleScope::Environment => !is_directory && !EXAMPLES.iter().any(|ending| name.ends_with(ending)),
         }
     }
 }
@@ -357,7 +357,7 @@ impl Rule {
 struct UserGlob {
     matcher: GlobSet,
     whole_path: bool,
-    /// Path of the root from the base of whole paths, after [`fold`]; empty if they start at the root.
+    /// Path of the root from the base of whole paths, after [`fold_case`]; empty if they start at the root.
     below: String,
     /// Reason why matching paths are hidden or protected.
     reason: &'static str,
@@ -377,7 +377,7 @@ impl UserGlob {
         if pattern.is_empty() {
             return Err(error("it is empty".to_owned()));
         }
-        let glob = GlobBuilder::new(&fold(pattern))
+        let glob = GlobBuilder::new(&fold_case(pattern))
             .literal_separator(true)
             .case_insensitive(true)
             .build()
@@ -394,7 +394,7 @@ impl UserGlob {
 
     fn matches(&self, folded: &str) -> bool {
         if self.whole_path && !self.below.is_empty() {
-            self.matches_whole(&path::join(&self.below, folded))
+            self.matches_whole(&path::join_path(&self.below, folded))
         } else {
             self.matches_whole(folded)
         }
@@ -402,7 +402,7 @@ impl UserGlob {
 
     /// Matches a path that begins at the base of the patterns.
     fn matches_whole(&self, folded: &str) -> bool {
-        let (_, name) = path::split(folded);
+        let (_, name) = path::split_path(folded);
         self.matcher.is_match(if self.whole_path { folded } else { name })
     }
 }

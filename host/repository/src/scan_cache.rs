@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sha2::{Digest, Sha256};
 
 use super::ignore_files::IgnoreCache;
-use super::open::Identity;
+use super::open::FileIdentity;
 use super::tracked::TrackedCache;
 use super::walk::Scan;
 use tool_core::digest::to_hexadecimal;
@@ -25,7 +25,7 @@ const SCANS_KEPT_ENTRIES_MAX: usize = 200_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepositoryKey {
     pub(super) root: PathBuf,
-    pub(super) identity: Identity,
+    pub(super) identity: FileIdentity,
     pub(super) state_directory: Option<PathBuf>,
     pub(super) hide: Vec<String>,
     pub(super) reveal: Vec<String>,
@@ -35,7 +35,7 @@ pub struct RepositoryKey {
 
 impl RepositoryKey {
     /// Device and inode of the root.
-    pub fn identity(&self) -> Identity {
+    pub fn identity(&self) -> FileIdentity {
         self.identity
     }
 
@@ -111,7 +111,7 @@ mod tests {
     fn key(root: &str, hide: &[&str]) -> RepositoryKey {
         RepositoryKey {
             root: PathBuf::from(root),
-            identity: Identity { device: 1, inode: 2 },
+            identity: FileIdentity { device: 1, inode: 2 },
             state_directory: None,
             hide: hide.iter().map(|pattern| (*pattern).to_owned()).collect(),
             reveal: Vec::new(),

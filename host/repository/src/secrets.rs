@@ -11,9 +11,9 @@ pub(super) const HEAD_BYTES: usize = 512;
 /// Bytes that are examined if the name suggests several certificates with a key.
 pub(super) const BUNDLE_BYTES: usize = 64 * 1024;
 
-/// Bytes at the beginning of the file that [`reason`] needs.
+/// Bytes at the beginning of the file that [`find_reason`] needs.
 pub(super) fn bytes_wanted(path: &str) -> usize {
-    let (_, name) = path::split(path);
+    let (_, name) = path::split_path(path);
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
     let is_bundle = ["pem", "crt", "cer", "cert", "chain", "bundle"]
         .iter()
@@ -42,8 +42,8 @@ fn holds_settings(name: &str) -> bool {
 }
 
 /// Reason why the file with this path and beginning is hidden.
-pub(super) fn reason(path: &str, head: &[u8]) -> Option<&'static str> {
-    let (_, name) = path::split(path);
+pub(super) fn find_reason(path: &str, head: &[u8]) -> Option<&'static str> {
+    let (_, name) = path::split_path(path);
     if holds_settings(name) && redaction::holds_secret(&String::from_utf8_lossy(head).replace('\0', "")) {
         return Some("holds a secret");
     }
@@ -75,16 +75,16 @@ fn is_key(head: &[u8]) -> bool {
 fn is_key_line(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     line.starts_with(b"----")
-        && contains(line, b"BEGIN ")
-        && (contains(line, b"PRIVATE KEY-----")
-            || contains(line, b"PRIVATE KEY ----")
-            || contains(line, b"PRIVATE KEY BLOCK"))
+        && contains_bytes(line, b"BEGIN ")
+        && (contains_bytes(line, b"PRIVATE KEY-----")
+            || contains_bytes(line, b"PRIVATE KEY ----")
+            || contains_bytes(line, b"PRIVATE KEY BLOCK"))
 }
 
 /// `"type": "service_account"` with any spaces.
 fn is_service_account(head: &[u8]) -> bool {
     let mut rest = head;
-    while let Some(at) = find(rest, b"\"type\"") {
+    while let Some(at) = find_bytes(rest, b"\"type\"") {
         rest = &rest[at + b"\"type\"".len()..];
         let value = rest.trim_ascii_start().strip_prefix(b":").map(<[u8]>::trim_ascii_start);
         if value.is_some_and(|value| value.starts_with(b"\"service_account\"")) {
@@ -94,11 +94,11 @@ fn is_service_account(head: &[u8]) -> bool {
     false
 }
 
-fn contains(text: &[u8], wanted: &[u8]) -> bool {
-    find(text, wanted).is_some()
+fn contains_bytes(text: &[u8], wanted: &[u8]) -> bool {
+    find_bytes(text, wanted).is_some()
 }
 
-fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+fn find_bytes(text: &[u8], wanted: &[u8]) -> Option<usize> {
     text.windows(wanted.len()).position(|window| window == wanted)
 }
 

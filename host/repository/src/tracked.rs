@@ -353,7 +353,7 @@ impl TrackedCache {
 
     fn read_index(&self, layout: &GitLayout) -> Option<Arc<TrackedPaths>> {
         let (index, metadata) = open_file(&layout.git.join("index"))?;
-        let stamp = stamp(&metadata);
+        let stamp = file_stamp(&metadata);
         let mut kept = self.index.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((known, tracked)) = kept.as_ref()
             && *known == stamp
@@ -487,7 +487,7 @@ impl AskedIndex {
     }
 }
 
-fn stamp(metadata: &Metadata) -> FileStamp {
+fn file_stamp(metadata: &Metadata) -> FileStamp {
     (
         metadata.dev(),
         metadata.ino(),
@@ -551,7 +551,7 @@ impl GitLayout {
             vec![self.common.join(PACKED_REFS)]
         };
         // Taken before the files are read: if git replaces one meanwhile, the next call reads it again.
-        let stamp_of = |path: &PathBuf| path.symlink_metadata().ok().map(|metadata| stamp(&metadata));
+        let stamp_of = |path: &PathBuf| path.symlink_metadata().ok().map(|metadata| file_stamp(&metadata));
         let stamps: Option<Vec<FileStamp>> = asked.iter().map(stamp_of).collect();
         let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = kept.as_ref()
@@ -602,7 +602,7 @@ impl GitLayout {
         let config = open_file(&self.common.join("config"));
         let config = config.and_then(|(file, _)| read_bounded(file, GIT_CONFIG_BYTES_MAX));
         let mut is_sha256 = false;
-        git_settings::each(
+        git_settings::visit_settings(
             &String::from_utf8_lossy(&config.unwrap_or_default()),
             |section, key, value| {
                 // The last setting counts.

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::fingerprint::{self, ScanBasis, ScanFingerprint, changed_ns, modified_ns};
 use super::ignore_files::{IgnoreReader, SkippedIgnores};
 use super::ignores::{IgnoredBy, Ignores};
-use super::open::{self, Identity, Root};
+use super::open::{self, FileIdentity, RootHandle};
 use super::rules::{self, Rules};
 use super::tracked::{TrackedPaths, TrackedTree, TrackedWithin, count_below};
 use super::{EntryKind, path, secrets};
@@ -181,7 +181,7 @@ pub enum ScanError {
 const IGNORED_KEPT_MAX: usize = 10_000;
 
 /// Threads of a walk on a machine with this number of cores.
-pub(super) fn threads(cores: usize) -> usize {
+pub(super) fn thread_count(cores: usize) -> usize {
     cores.min(SCAN_THREADS_MAX)
 }
 
@@ -209,7 +209,7 @@ impl Default for WalkBounds {
 pub(super) struct Scan {
     pub(super) list: Arc<FileList>,
     /// Identities of hidden files, independent of their names.
-    pub(super) hidden: HashSet<Identity>,
+    pub(super) hidden: HashSet<FileIdentity>,
     /// Directories that were entered: neither they nor directories above them are hidden or git directories.
     pub(super) walked: HashSet<String>,
     /// Fingerprints by which the list is revalidated.
@@ -225,7 +225,7 @@ impl Scan {
 
 /// Root of a walk and its rules.
 pub(super) struct WalkedTree<'a> {
-    pub(super) root: &'a Root,
+    pub(super) root: &'a RootHandle,
     pub(super) rules: &'a Rules,
     /// Rules from outside of the root.
     pub(super) ignores: Arc<Ignores>,
@@ -233,11 +233,11 @@ pub(super) struct WalkedTree<'a> {
     /// What git tracks in the root's work tree.
     pub(super) tracked: Arc<TrackedTree>,
     /// The state directory, if it exists.
-    pub(super) state: Option<Identity>,
+    pub(super) state: Option<FileIdentity>,
 }
 
 /// Walks the whole tree, or what is below the directory `start`, which is entered whatever its name is.
-pub(super) fn scan(
+pub(super) fn scan_tree(
     tree: &WalkedTree<'_>,
     start: &str,
     bounds: WalkBounds,
@@ -247,7 +247,7 @@ pub(super) fn scan(
     drop(
         tree.root
             .open_directory(start)
-            .map_err(|errno| unreadable(start, errno))?,
+            .map_err(|errno| unreadable_error(start, errno))?,
     );
     let scope = tree.scope_around(start, bounds.entries)?;
     let walk = TreeWalk {
@@ -259,10 +259,10 @@ pub(super) fn scan(
         entries: AtomicU64::new(0),
         hidden_entries: AtomicU64::new(0),
         cut: AtomicBool::new(false),
-        queue: Mutex::new(Queue::starting_at(start, scope)),
+        queue: Mutex::new(DirectoryQueue::starting_at(start, scope)),
         changed: Condvar::new(),
     };
-    let threads = threads(std::thread::available_parallelism().map_or(1, usize::from));
+    let threads = thread_count(std::thread::available_parallelism().map_or(1, usize::from));
     let parts: Vec<WalkResult> = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(|| walk.work())).collect();
         let own = walk.work();
@@ -279,7 +279,7 @@ pub(super) fn scan(
         return Err(ScanError::Cancelled);
     }
     let complete = !walk.cut.load(Ordering::Relaxed);
-    let mut scan = merge(parts, basis, complete, tree.reader.skipped());
+    let mut scan = merge_parts(parts, basis, complete, tree.reader.skipped());
     if let Some(sparse) = tree.tracked.sparse() {
         Arc::make_mut(&mut scan.list).sparse = Some(sparse);
     }
@@ -287,7 +287,7 @@ pub(super) fn scan(
     Ok(scan)
 }
 
-fn unreadable(path: &str, errno: rustix::io::Errno) -> ScanError {
+fn unreadable_error(path: &str, errno: rustix::io::Errno) -> ScanError {
     ScanError::Unreadable {
         path: if path.is_empty() {
             ".".to_owned()
@@ -298,7 +298,7 @@ fn unreadable(path: &str, errno: rustix::io::Errno) -> ScanError {
     }
 }
 
-fn merge(parts: Vec<WalkResult>, mut basis: ScanBasis, complete: bool, skipped_ignores: SkippedIgnores) -> Scan {
+fn merge_parts(parts: Vec<WalkResult>, mut basis: ScanBasis, complete: bool, skipped_ignores: SkippedIgnores) -> Scan {
     let mut whole = WalkResult::default();
     for part in parts {
         whole.list.files.extend(part.list.files);
@@ -333,7 +333,7 @@ fn merge(parts: Vec<WalkResult>, mut basis: ScanBasis, complete: bool, skipped_i
 #[derive(Default)]
 struct WalkResult {
     list: FileList,
-    hidden: Vec<Identity>,
+    hidden: Vec<FileIdentity>,
     /// Directories that were read, and ignore files in them, with their fingerprints.
     basis: Vec<(String, Option<ScanFingerprint>)>,
     /// Work trees below that of the root.
@@ -357,7 +357,7 @@ enum WalkJob {
     Hidden { path: String, depth: usize },
 }
 
-struct Queue {
+struct DirectoryQueue {
     jobs: Vec<WalkJob>,
     /// True once a thread has taken the root. A walk without time then has at least the root's files.
     begun: bool,
@@ -365,7 +365,7 @@ struct Queue {
     busy: usize,
 }
 
-impl Queue {
+impl DirectoryQueue {
     fn starting_at(start: &str, scope: WalkScope) -> Self {
         Self {
             jobs: vec![WalkJob::Visible {
@@ -388,22 +388,22 @@ struct TreeWalk<'a> {
     entries: AtomicU64,
     hidden_entries: AtomicU64,
     cut: AtomicBool,
-    queue: Mutex<Queue>,
+    queue: Mutex<DirectoryQueue>,
     changed: Condvar,
 }
 
 /// A thread that works on one directory. It is dropped even if the thread panics, so that the others do not wait for
 /// it.
-struct Busy<'a>(&'a TreeWalk<'a>);
+struct BusyThread<'a>(&'a TreeWalk<'a>);
 
-impl Busy<'_> {
+impl BusyThread<'_> {
     fn give(self, jobs: &mut Vec<WalkJob>) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.jobs.append(jobs);
     }
 }
 
-impl Drop for Busy<'_> {
+impl Drop for BusyThread<'_> {
     fn drop(&mut self) {
         let mut queue = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.busy -= 1;
@@ -427,7 +427,7 @@ impl TreeWalk<'_> {
         found
     }
 
-    fn take(&self) -> Option<(WalkJob, Busy<'_>)> {
+    fn take(&self) -> Option<(WalkJob, BusyThread<'_>)> {
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if queue.begun && self.is_over() {
@@ -436,7 +436,7 @@ impl TreeWalk<'_> {
             if let Some(job) = queue.jobs.pop() {
                 queue.begun = true;
                 queue.busy += 1;
-                return Some((job, Busy(self)));
+                return Some((job, BusyThread(self)));
             }
             if queue.busy == 0 {
                 return None;
@@ -507,36 +507,36 @@ impl TreeWalk<'_> {
         found: &mut WalkResult,
         more: &mut Vec<WalkJob>,
     ) {
-        let path = path::join(parent, &entry.name);
+        let path = path::join_path(parent, &entry.name);
         let kind = entry.kind(directory);
         // Recorded before the content is judged: if the content changes, the list may change.
         if kind == FileType::RegularFile && secrets::is_suspect(&entry.name) {
             let stat = stat_at(directory, &entry.name);
             found
                 .basis
-                .push((path.clone(), stat.ok().map(|stat| ScanFingerprint::of(&stat))));
+                .push((path.clone(), stat.ok().map(|stat| ScanFingerprint::from_stat(&stat))));
         }
         match self.tree.judge(directory, &path, entry, kind, scope) {
-            Verdict::Hidden => {
+            EntryVerdict::Hidden => {
                 found.list.hidden += 1;
                 if kind == FileType::Directory {
                     more.push(WalkJob::Hidden { path, depth: 0 });
                 } else if let Ok(stat) = stat_at(directory, &entry.name) {
-                    found.hidden.push(Identity::of(&stat));
+                    found.hidden.push(FileIdentity::from_stat(&stat));
                 }
             }
-            Verdict::Skipped => found.list.skipped.push(path),
-            Verdict::Ignored if found.list.ignored.len() < IGNORED_KEPT_MAX => found.list.ignored.push(path),
-            Verdict::Ignored => {}
-            verdict @ (Verdict::Listed | Verdict::TrackedOnly) if kind == FileType::Directory => {
+            EntryVerdict::Skipped => found.list.skipped.push(path),
+            EntryVerdict::Ignored if found.list.ignored.len() < IGNORED_KEPT_MAX => found.list.ignored.push(path),
+            EntryVerdict::Ignored => {}
+            verdict @ (EntryVerdict::Listed | EntryVerdict::TrackedOnly) if kind == FileType::Directory => {
                 let scope = scope.enter(verdict);
                 more.push(WalkJob::Visible { path, scope });
             }
-            Verdict::Listed if kind == FileType::RegularFile => match stat_at(directory, &entry.name) {
+            EntryVerdict::Listed if kind == FileType::RegularFile => match stat_at(directory, &entry.name) {
                 Ok(stat) => found.list.files.push(file_entry(path, &stat)),
                 Err(_) => found.list.unreadable += 1,
             },
-            Verdict::Listed | Verdict::TrackedOnly => {}
+            EntryVerdict::Listed | EntryVerdict::TrackedOnly => {}
         }
     }
 
@@ -553,12 +553,14 @@ impl TreeWalk<'_> {
             }
             match entry.kind(handle) {
                 FileType::RegularFile => {
-                    found
-                        .hidden
-                        .extend(stat_at(handle, &entry.name).ok().map(|stat| Identity::of(&stat)));
+                    found.hidden.extend(
+                        stat_at(handle, &entry.name)
+                            .ok()
+                            .map(|stat| FileIdentity::from_stat(&stat)),
+                    );
                 }
                 FileType::Directory if !is_git && depth < 8 => more.push(WalkJob::Hidden {
-                    path: path::join(path, &entry.name),
+                    path: path::join_path(path, &entry.name),
                     depth: depth + 1,
                 }),
                 _ => {}
@@ -566,9 +568,9 @@ impl TreeWalk<'_> {
         }
     }
 
-    fn list(&self, path: &str) -> Option<Listing> {
+    fn list(&self, path: &str) -> Option<DirectoryListing> {
         let handle = self.tree.root.open_directory(path).ok()?;
-        let listing = Listing::read(handle, self.entries_max, || self.is_over()).ok()?;
+        let listing = DirectoryListing::read(handle, self.entries_max, || self.is_over()).ok()?;
         if listing.is_cut {
             self.cut.store(true, Ordering::Relaxed);
         }
@@ -582,7 +584,7 @@ const ENTRIES_BETWEEN_CHECKS: usize = 16;
 
 /// Verdict on one entry of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum EntryVerdict {
     Hidden,
     /// Left out by the name of a directory.
     Skipped,
@@ -595,9 +597,9 @@ enum Verdict {
 
 impl WalkScope {
     /// The rules inside of a directory, before its own ignore files, for the verdict on it.
-    fn enter(&self, verdict: Verdict) -> Self {
+    fn enter(&self, verdict: EntryVerdict) -> Self {
         Self {
-            tracked_only: verdict == Verdict::TrackedOnly,
+            tracked_only: verdict == EntryVerdict::TrackedOnly,
             ..self.clone()
         }
     }
@@ -613,20 +615,24 @@ impl WalkScope {
 
     /// Judges an entry by its name, ignore rules, and what git tracks. The index is asked only about entries that would
     /// be left out.
-    fn judge(&self, path: &str, is_directory: bool) -> Verdict {
-        let name = path::split(path).1;
+    fn judge(&self, path: &str, is_directory: bool) -> EntryVerdict {
+        let name = path::split_path(path).1;
         let is_skipped = is_directory && rules::is_skipped(name);
         let ignored_by = self.ignores.ignored_by(path, is_directory);
         if !is_skipped && ignored_by.is_none() && !self.tracked_only {
-            return Verdict::Listed;
+            return EntryVerdict::Listed;
         }
-        let dropped = if is_skipped { Verdict::Skipped } else { Verdict::Ignored };
+        let dropped = if is_skipped {
+            EntryVerdict::Skipped
+        } else {
+            EntryVerdict::Ignored
+        };
         if ignored_by == Some(IgnoredBy::Search) {
             return dropped;
         }
         if !is_directory {
             return if self.tracked.holds(path) {
-                Verdict::Listed
+                EntryVerdict::Listed
             } else {
                 dropped
             };
@@ -634,9 +640,9 @@ impl WalkScope {
         let is_plain = ignored_by.is_none() && !self.tracked_only && rules::may_hold_sources(name);
         match self.tracked.within(path) {
             TrackedWithin::Nothing => dropped,
-            TrackedWithin::OtherTree => Verdict::Listed,
-            TrackedWithin::Files if is_plain => Verdict::Listed,
-            TrackedWithin::Files => Verdict::TrackedOnly,
+            TrackedWithin::OtherTree => EntryVerdict::Listed,
+            TrackedWithin::Files if is_plain => EntryVerdict::Listed,
+            TrackedWithin::Files => EntryVerdict::TrackedOnly,
         }
     }
 }
@@ -659,49 +665,49 @@ impl WalkedTree<'_> {
         entry: &DirectoryEntry,
         kind: FileType,
         scope: &WalkScope,
-    ) -> Verdict {
+    ) -> EntryVerdict {
         let is_directory = kind == FileType::Directory;
-        let folded = rules::fold(path);
+        let folded = rules::fold_case(path);
         let is_hidden = self.rules.hidden_entry(&folded, is_directory).is_some();
         if is_hidden {
-            return Verdict::Hidden;
+            return EntryVerdict::Hidden;
         }
         let verdict = scope.judge(path, is_directory);
-        if !matches!(verdict, Verdict::Listed | Verdict::TrackedOnly) {
+        if !matches!(verdict, EntryVerdict::Listed | EntryVerdict::TrackedOnly) {
             return verdict;
         }
         let is_suspect = kind == FileType::RegularFile && secrets::is_suspect(&entry.name);
         if is_suspect && !self.rules.revealed(&folded) && secret_at(directory, &entry.name) {
-            return Verdict::Hidden;
+            return EntryVerdict::Hidden;
         }
         verdict
     }
 
     /// Judges a directory by its entries, which [`Self::judge`] leaves to the walk that will read it.
-    fn judge_directory(&self, directory: BorrowedFd<'_>, path: &str, scope: &WalkScope) -> Verdict {
-        let name = path::split(path).1;
-        let identity = stat_at(directory, name).map(|stat| Identity::of(&stat)).ok();
+    fn judge_directory(&self, directory: BorrowedFd<'_>, path: &str, scope: &WalkScope) -> EntryVerdict {
+        let name = path::split_path(path).1;
+        let identity = stat_at(directory, name).map(|stat| FileIdentity::from_stat(&stat)).ok();
         if open::is_git_directory(directory, name) || (self.state.is_some() && self.state == identity) {
-            return Verdict::Hidden;
+            return EntryVerdict::Hidden;
         }
         let environment = stat_at(directory, &format!("{name}/pyvenv.cfg"));
         if environment.is_ok() && scope.tracked.within(path) != TrackedWithin::Files {
-            Verdict::Skipped
+            EntryVerdict::Skipped
         } else {
-            Verdict::Listed
+            EntryVerdict::Listed
         }
     }
 
     /// True for a file that a walk would leave out if it existed: by a hidden or skipped name, or by an ignore rule.
     pub(super) fn leaves_out(&self, path: &str) -> bool {
         let judge = |scope: &WalkScope, path: &str, is_directory: bool| {
-            let is_hidden = self.rules.hidden_entry(&rules::fold(path), is_directory).is_some();
+            let is_hidden = self.rules.hidden_entry(&rules::fold_case(path), is_directory).is_some();
             let verdict = scope.judge(path, is_directory);
-            let is_in = !is_hidden && matches!(verdict, Verdict::Listed | Verdict::TrackedOnly);
+            let is_in = !is_hidden && matches!(verdict, EntryVerdict::Listed | EntryVerdict::TrackedOnly);
             is_in.then(|| scope.enter(verdict))
         };
         let mut scope = self.scope();
-        for directory in std::iter::once("").chain(path::ancestors(path)) {
+        for directory in std::iter::once("").chain(path::list_ancestors(path)) {
             if self.reader.is_over() {
                 return true;
             }
@@ -732,7 +738,7 @@ impl WalkedTree<'_> {
     ) -> Result<(), ScanError> {
         if directory.is_empty() {
             let listing = self.listing(directory, handle, entries_max)?;
-            let handle = listing.directory.fd().map_err(|errno| unreadable("", errno))?;
+            let handle = listing.directory.fd().map_err(|errno| unreadable_error("", errno))?;
             scope.ignores = listing.ignores(&scope.ignores, handle, "", &self.reader);
             return Ok(());
         }
@@ -744,12 +750,12 @@ impl WalkedTree<'_> {
         Ok(())
     }
 
-    fn listing(&self, path: &str, handle: OwnedFd, entries_max: u64) -> Result<Listing, ScanError> {
-        let listing = Listing::read(handle, entries_max, || self.reader.is_over());
-        let listing = listing.map_err(|errno| unreadable(path, errno))?;
+    fn listing(&self, path: &str, handle: OwnedFd, entries_max: u64) -> Result<DirectoryListing, ScanError> {
+        let listing = DirectoryListing::read(handle, entries_max, || self.reader.is_over());
+        let listing = listing.map_err(|errno| unreadable_error(path, errno))?;
         match listing.is_cut {
             true if self.reader.is_over() => Err(ScanError::Cancelled),
-            true => Err(unreadable(path, rustix::io::Errno::FBIG)),
+            true => Err(unreadable_error(path, rustix::io::Errno::FBIG)),
             false => Ok(listing),
         }
     }
@@ -757,7 +763,7 @@ impl WalkedTree<'_> {
     /// The rules in the directory that contains `path`, which the caller has judged.
     fn scope_around(&self, path: &str, entries_max: u64) -> Result<WalkScope, ScanError> {
         let mut scope = self.scope();
-        for directory in std::iter::once("").chain(path::ancestors(path)) {
+        for directory in std::iter::once("").chain(path::list_ancestors(path)) {
             if directory == path {
                 break;
             }
@@ -765,7 +771,7 @@ impl WalkedTree<'_> {
                 return Err(ScanError::Cancelled);
             }
             let handle = self.root.open_directory(directory);
-            let handle = handle.map_err(|errno| unreadable(directory, errno))?;
+            let handle = handle.map_err(|errno| unreadable_error(directory, errno))?;
             self.enter(&mut scope, directory, handle, entries_max)?;
         }
         Ok(scope)
@@ -775,8 +781,12 @@ impl WalkedTree<'_> {
     pub(super) fn entries(&self, path: &str, entries_max: u64) -> Result<DirectoryList, ScanError> {
         let mut scope = self.scope_around(path, entries_max)?;
         let handle = self.root.open_directory(path);
-        let listing = self.listing(path, handle.map_err(|errno| unreadable(path, errno))?, entries_max)?;
-        let handle = listing.directory.fd().map_err(|errno| unreadable(path, errno))?;
+        let listing = self.listing(
+            path,
+            handle.map_err(|errno| unreadable_error(path, errno))?,
+            entries_max,
+        )?;
+        let handle = listing.directory.fd().map_err(|errno| unreadable_error(path, errno))?;
         if listing.has(".git") && !path.is_empty() {
             scope = scope.enter_tree(path);
         }
@@ -815,12 +825,12 @@ impl WalkedTree<'_> {
             FileType::Symlink => EntryKind::Symlink,
             _ => return None,
         };
-        let path = path::join(parent, &entry.name);
+        let path = path::join_path(parent, &entry.name);
         let mut verdict = self.judge(directory, &path, entry, kind, scope);
-        if matches!(verdict, Verdict::Listed | Verdict::TrackedOnly) && kind == FileType::Directory {
+        if matches!(verdict, EntryVerdict::Listed | EntryVerdict::TrackedOnly) && kind == FileType::Directory {
             verdict = self.judge_directory(directory, &path, scope);
         }
-        matches!(verdict, Verdict::Listed | Verdict::TrackedOnly).then(|| ListedEntry {
+        matches!(verdict, EntryVerdict::Listed | EntryVerdict::TrackedOnly).then(|| ListedEntry {
             size: size_of(directory, &entry.name, listed_kind),
             path,
             kind: listed_kind,
@@ -855,7 +865,7 @@ pub struct ListedEntry {
 const NAMES_BETWEEN_CHECKS: u64 = 1_024;
 
 /// The content of a directory as the system lists it.
-struct Listing {
+struct DirectoryListing {
     directory: Dir,
     entries: Vec<DirectoryEntry>,
     not_utf8: u64,
@@ -880,10 +890,10 @@ impl DirectoryEntry {
     }
 }
 
-impl Listing {
+impl DirectoryListing {
     /// Reads at most `entries_max` entries, and fewer once `is_over` is true.
     fn read(handle: OwnedFd, entries_max: u64, is_over: impl Fn() -> bool) -> Result<Self, rustix::io::Errno> {
-        let stamp = ScanFingerprint::of(&rustix::fs::fstat(&handle)?);
+        let stamp = ScanFingerprint::from_stat(&rustix::fs::fstat(&handle)?);
         let mut listing = Self {
             directory: Dir::new(handle)?,
             entries: Vec::new(),
@@ -958,7 +968,7 @@ pub(super) fn secret_at(directory: BorrowedFd<'_>, name: &str) -> bool {
         return false;
     };
     let mut buffer = vec![0; secrets::bytes_wanted(name)];
-    secrets::reason(name, open::read_head(file.as_fd(), &mut buffer)).is_some()
+    secrets::find_reason(name, open::read_head(file.as_fd(), &mut buffer)).is_some()
 }
 
 pub(super) fn file_entry(path: String, stat: &Stat) -> FileEntry {
@@ -967,6 +977,6 @@ pub(super) fn file_entry(path: String, stat: &Stat) -> FileEntry {
         size: u64::try_from(stat.st_size).unwrap_or(0),
         modified_ns: modified_ns(stat),
         changed_ns: changed_ns(stat),
-        inode: Identity::of(stat).inode,
+        inode: FileIdentity::from_stat(stat).inode,
     }
 }

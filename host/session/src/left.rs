@@ -24,7 +24,7 @@ impl SessionChanges for JournalChanges {
         let here = summaries.values().filter(|summary| summary.start.repository == root);
         let (newest, touched) = touched(here, seen);
         let is_left = |(path, before): &(&str, Option<&FileMark>)| {
-            let current = changes::current(repository.handle(), path, limits::REPLACED_BYTES_MAX);
+            let current = changes::read_state(repository.handle(), path, limits::REPLACED_BYTES_MAX);
             // A file that cannot be read may have changed.
             current.map_or(true, |current| current.as_ref().map(FileMark::from).as_ref() != *before)
         };

@@ -12,7 +12,7 @@ use tool_core::api::Grant;
 use tool_core::api::{ErrorKind, Problem};
 use tool_core::authors::Team;
 use tool_core::redaction::Redactor;
-use tool_repository::{Narrowing, Repository, RepositoryError, Rules};
+use tool_repository::{Repository, RepositoryError, RepositoryRules, Rules};
 
 /// Findings of the preflight.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Preflight {
     /// Reason why no session works in the directory.
     pub refused: Option<Problem>,
     /// Path of the repository's own file, if it has one, with its settings or the error in it.
-    pub root_file: Option<(PathBuf, Result<Narrowing, Problem>)>,
+    pub root_file: Option<(PathBuf, Result<RepositoryRules, Problem>)>,
 }
 
 /// Returns the error in the user's configuration, without examining any repository.
@@ -65,7 +65,7 @@ pub fn preflight(home: &Path, environment: &Environment, root: &Path) -> Preflig
     }
 }
 
-fn narrowing(home: &Path, policy: &PolicySettings, root: &Path, place: &Path) -> Result<Narrowing, Problem> {
+fn narrowing(home: &Path, policy: &PolicySettings, root: &Path, place: &Path) -> Result<RepositoryRules, Problem> {
     let options = super::repository_options(policy, home);
     if let Err(error @ RepositoryError::Pattern(_)) = Repository::open(root, &options) {
         let text = std::fs::read_to_string(place).unwrap_or_default();

@@ -24,7 +24,7 @@ use tool_journal::journal::{SessionFolder, Start, TurnBinding, Work};
 use tool_repository::Repository;
 use tool_repository::changes::{FileChange, FileState};
 use tool_repository::layer::{self, Layer};
-use tool_repository::normalise;
+use tool_repository::normalise_path;
 use tool_skill::policy::{Cause, Policy};
 use tool_skill::stage::{PreviewRefused, commit_previewed};
 use tool_skill::{CallContext, Failure};
@@ -37,7 +37,7 @@ const FILES_NAMED_MAX: usize = 12;
 
 /// Removes the layers of a dead daemon. Its sessions are closed, and their journals hold the proposals.
 pub(super) fn remove_layers(home: &Path) {
-    if let Err(error) = layer::remove(&home.join(LAYERS_FOLDER)) {
+    if let Err(error) = layer::remove_layer(&home.join(LAYERS_FOLDER)) {
         tracing::warn!(%error, "the layers of earlier previews could not be removed");
     }
 }
@@ -109,7 +109,7 @@ impl InheritedLayer {
 
 /// True if the tree without the layer is what a proposal began with.
 fn is_in_tree(repository: &Repository, file: &FileChange) -> bool {
-    let current = tool_repository::changes::current(repository.handle(), &file.path, limits::REPLACED_BYTES_MAX);
+    let current = tool_repository::changes::read_state(repository.handle(), &file.path, limits::REPLACED_BYTES_MAX);
     current.is_ok_and(|current| mark(current.as_ref()) == mark(file.before.as_ref()))
 }
 
@@ -350,7 +350,7 @@ fn choose(proposed: Vec<FileChange>, paths: &[String]) -> Result<(Vec<FileChange
             let message = format!("`{}` {why}", visible_name(path));
             Problem::new(ErrorKind::InvalidRequest, message).with_action(Action::ShowPreview)
         };
-        let normal = normalise(path).map_err(|error| invalid(&error))?;
+        let normal = normalise_path(path).map_err(|error| invalid(&error))?;
         if !proposed.iter().any(|file| lies_at(&file.path, &normal)) {
             return Err(invalid(&"is not among the proposed files"));
         }

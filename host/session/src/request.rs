@@ -15,7 +15,7 @@ use tool_core::api::Grant;
 use tool_core::api::ProviderName;
 use tool_core::api::{Action, BudgetRequest, ErrorKind, ExecuteRequest, Operation, PolicyRequest, Problem};
 use tool_journal::journal::Start;
-use tool_repository::{Narrowing, Repository, RepositoryError};
+use tool_repository::{Repository, RepositoryError, RepositoryRules};
 use tool_sandbox::contain;
 use tool_skill::lock::{self, Difference, Lock};
 use tool_skill::policy::{Cause, GrantPlace, Policy};
@@ -191,7 +191,7 @@ pub(super) async fn read_lock(
 pub(super) fn merge_policies(
     settings: &PolicySettings,
     request: &PolicyRequest,
-    repository: &Narrowing,
+    repository: &RepositoryRules,
 ) -> PolicyRequest {
     let is_allowed = |denied: &String| request.allow.iter().any(|allowed| covers(allowed, denied));
     let configured = settings.deny.iter().filter(|denied| !is_allowed(denied));
@@ -371,7 +371,7 @@ mod tests {
             deny: list(&["commit-git"]),
             ..PolicyRequest::default()
         };
-        let repository = Narrowing::default();
+        let repository = RepositoryRules::default();
         let merged = merge_policies(&settings, &request, &repository);
         assert_eq!(merged.allow, ["commit-git", "run-process"]);
         assert_eq!(merged.deny, ["install", "commit-git"]);
@@ -388,10 +388,10 @@ mod tests {
             deny: list(&["install", "install:tainted", "commit-git:tainted"]),
             ..PolicySettings::default()
         };
-        let repository = Narrowing {
+        let repository = RepositoryRules {
             deny: list(&["commit-git"]),
             untrusted: true,
-            ..Narrowing::default()
+            ..RepositoryRules::default()
         };
         let merged = merge_policies(&settings, &request, &repository);
         assert_eq!(merged.allow, ["commit-git", "install:tainted"]);

@@ -601,7 +601,7 @@ fn settle(recorder: &Recorder, open: &JournalChange, home: &Path) -> Result<Opti
         Err(error) => return Err(error.to_string()),
     };
     let repository = reopen(&open.root, home).map_err(|error| error.to_string())?;
-    let recovery = changes::recover(&repository, &change);
+    let recovery = changes::recover_change(&repository, &change);
     let late = recovery.written_late.iter();
     late.for_each(|late| recorder.written_late(late));
     match (recovery.is_settled(), recovery.is_whole()) {

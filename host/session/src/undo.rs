@@ -189,7 +189,7 @@ fn explained(
     repository: &Repository,
 ) -> LeftFile {
     let LeftAlone { path, mut reason, hint } = left;
-    if let Ok(current) = changes::current(repository.handle(), &path, limits::REPLACED_BYTES_MAX) {
+    if let Ok(current) = changes::read_state(repository.handle(), &path, limits::REPLACED_BYTES_MAX) {
         let current = current.as_ref().map(FileMark::from);
         let is_its = |later: &&Summary| {
             let is_here =
@@ -300,7 +300,7 @@ fn since(change: &FileChange, repository: Option<&Repository>) -> Option<String>
         .flatten()
         .map(|state| state.content.len() as u64)
         .max();
-    let current = changes::current(repository.handle(), &change.path, size_max.unwrap_or(0));
+    let current = changes::read_state(repository.handle(), &change.path, size_max.unwrap_or(0));
     let is = |state: &Option<FileState>| {
         let mark = |state: &Option<FileState>| state.as_ref().map(FileMark::from);
         current.as_ref().is_ok_and(|current| mark(current) == mark(state))

@@ -544,7 +544,7 @@ impl SkillHost {
             return Ok(loaded);
         }
         // The holder of the lock may compile for minutes, so the wait can be cancelled.
-        let Some(_loading) = lock_wait::lock(&skill.loading, cancel) else {
+        let Some(_loading) = lock_wait::lock_unless_cancelled(&skill.loading, cancel) else {
             return Err("it was being loaded when the call was cancelled".to_owned());
         };
         if let Some(loaded) = skill.loaded.get() {

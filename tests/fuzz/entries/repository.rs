@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock};
 
 use tokio_util::sync::CancellationToken;
 
-use super::rules::fold;
-use super::{EntryKind, Options, Repository, Rules, normalise, path, secrets};
+use super::rules::fold_case;
+use super::{EntryKind, Options, Repository, Rules, normalise_path, path, secrets};
 use input::Input;
 
 #[path = "../input.rs"]
@@ -24,18 +24,18 @@ pub fn paths(bytes: &[u8]) {
     let asked = input.text();
     let lines = |text: String| text.lines().map(str::to_owned).collect::<Vec<_>>();
     let (hide, reveal, protect) = (lines(input.text()), lines(input.text()), lines(input.text()));
-    if let Ok(normal) = normalise(&asked) {
+    if let Ok(normal) = normalise_path(&asked) {
         let is_plain = |part: &str| !matches!(part, "" | "." | "..");
         assert!(normal.is_empty() || normal.split('/').all(is_plain), "{normal:?}");
         assert!(!normal.contains('\0') && !normal.starts_with('/'));
-        assert_eq!(normalise(&normal).as_deref(), Ok(normal.as_str()));
-        let (directory, name) = path::split(&normal);
-        assert_eq!(path::join(directory, name), normal);
-        assert!(path::ancestors(&normal).all(|above| normal.starts_with(&format!("{above}/"))));
+        assert_eq!(normalise_path(&normal).as_deref(), Ok(normal.as_str()));
+        let (directory, name) = path::split_path(&normal);
+        assert_eq!(path::join_path(directory, name), normal);
+        assert!(path::list_ancestors(&normal).all(|above| normal.starts_with(&format!("{above}/"))));
     }
-    let folded = fold(&asked).into_owned();
-    assert_eq!(fold(&folded), folded, "folding is done once");
-    assert_eq!(fold(&asked.to_uppercase()), folded);
+    let folded = fold_case(&asked).into_owned();
+    assert_eq!(fold_case(&folded), folded, "folding is done once");
+    assert_eq!(fold_case(&asked.to_uppercase()), folded);
     spelled(&Rules::default(), &asked);
     if let Ok(rules) = Rules::new(&hide, &reveal, &protect) {
         spelled(&rules, &asked);
@@ -46,20 +46,20 @@ pub fn paths(bytes: &[u8]) {
         );
     }
     let _ = (
-        secrets::reason(&asked, asked.as_bytes()),
+        secrets::find_reason(&asked, asked.as_bytes()),
         secrets::is_suspect(&asked),
         secrets::bytes_wanted(&asked),
     );
 }
 
 fn spelled(rules: &Rules, asked: &str) {
-    let outside = normalise(asked).is_err();
+    let outside = normalise_path(asked).is_err();
     for is_directory in [false, true] {
         let hidden = rules.hidden(asked, is_directory);
         assert!(!outside || hidden.is_some(), "what lies outside is hidden");
         for spelling in [format!("./{asked}"), asked.to_uppercase(), asked.to_lowercase()] {
             // A dot before an absolute path makes another one of it.
-            if normalise(&spelling).is_ok() && !outside {
+            if normalise_path(&spelling).is_ok() && !outside {
                 assert_eq!(
                     rules.hidden(&spelling, is_directory),
                     hidden,
@@ -99,7 +99,7 @@ pub fn opening(bytes: &[u8]) {
         );
         return;
     };
-    assert_eq!(normalise(&opened.path).as_deref(), Ok(opened.path.as_str()));
+    assert_eq!(normalise_path(&opened.path).as_deref(), Ok(opened.path.as_str()));
     let is_directory = opened.kind == EntryKind::Directory;
     assert_eq!(
         repository.hidden(&opened.path, is_directory),

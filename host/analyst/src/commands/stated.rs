@@ -12,7 +12,7 @@ use crate::evidence::NumberedLine;
 use crate::manifest::ReadFile;
 use crate::readme::is_readme;
 use crate::survey::{Survey, beneath};
-use tool_repository::file_role::{Role, file_name, parent, role, stem};
+use tool_repository::file_role::{Role, detect_role, file_name, file_stem, parent_directory};
 
 /// Documents that are read for commands, besides the README.
 const DOCUMENTS_MAX: usize = 4;
@@ -73,13 +73,13 @@ fn whole(patterns: &[&str]) -> Regex {
 /// Documents that may contain commands, best first.
 pub(crate) fn documents(target: &str, survey: &Survey) -> Vec<String> {
     let rank = |path: &str| {
-        let folder = beneath(parent(path), target).filter(|_| beneath(path, target).is_some());
-        let is_near = parent(path) == target || matches!(folder, Some("docs" | "doc" | ".github"));
+        let folder = beneath(parent_directory(path), target).filter(|_| beneath(path, target).is_some());
+        let is_near = parent_directory(path) == target || matches!(folder, Some("docs" | "doc" | ".github"));
         let is_document = [".md", ".rst", ".adoc", ".txt", ".markdown"]
             .iter()
             .any(|end| path.ends_with(end))
             || !file_name(path).contains('.');
-        let name = stem(path).to_ascii_lowercase();
+        let name = file_stem(path).to_ascii_lowercase();
         let rank = DOCUMENT_STEMS.iter().position(|stem| name == *stem);
         rank.filter(|_| is_near && is_document)
     };
@@ -168,7 +168,10 @@ fn developer_lines(file: &ReadFile) -> Vec<&NumberedLine> {
 fn place_script(words: &str, script: &str, target: &str, survey: &Survey) -> Option<String> {
     let path = script.trim_start_matches("./");
     let inside = |path: &str| beneath(path, target).map(str::to_owned);
-    let files = survey.files.iter().filter(|file| role(&file.path) != Role::Example);
+    let files = survey
+        .files
+        .iter()
+        .filter(|file| detect_role(&file.path) != Role::Example);
     let files = files.filter_map(|file| inside(&file.path));
     let mut found: Vec<String> = files
         .filter(|file| file == path || file.ends_with(&format!("/{path}")))

@@ -11,7 +11,7 @@ use crate::manifest::ReadFile;
 use crate::readme::is_readme;
 use crate::survey::{Survey, beneath, is_beside_project};
 use crate::text::{cited, code, cut_text, paragraph};
-use tool_repository::file_role::{file_name, language, parent, stem};
+use tool_repository::file_role::{detect_language, file_name, file_stem, parent_directory};
 
 /// Symbols whose uses one call counts: the most that it takes.
 pub(super) const COUNTED_MAX: usize = 32;
@@ -139,7 +139,7 @@ pub(super) fn rank_definitions(
     let Some(first) = hits.first() else {
         return Vec::new();
     };
-    let searched = survey.map_or_else(|| language(&first.path), Survey::main_language);
+    let searched = survey.map_or_else(|| detect_language(&first.path), Survey::main_language);
     let reader = DefinitionReader::new(searched);
     let judge = CandidateJudge::new(files, survey);
     let mut methods: BTreeMap<String, i32> = BTreeMap::new();
@@ -313,7 +313,7 @@ impl CandidateJudge {
             Regex::new(r"^  (def self\.\w|[cm]attr_accessor |mattr_\w+ )").expect("the expression is a constant");
         let face = files
             .iter()
-            .filter(|file| file.path.ends_with(".rb") && parent(&file.path) == "lib");
+            .filter(|file| file.path.ends_with(".rb") && parent_directory(&file.path) == "lib");
         let methods = face
             .flat_map(|file| &file.lines)
             .filter(|line| method.is_match(&line.text));
@@ -389,7 +389,7 @@ impl CandidateJudge {
         };
         // Names of generated parsers begin with `yy`.
         let is_internal = hit.text.starts_with("static ") || hit.text.starts_with("pub(");
-        let is_standard = language(&hit.path) == Some("Rust") && STANDARD_NAMES.contains(&name);
+        let is_standard = detect_language(&hit.path) == Some("Rust") && STANDARD_NAMES.contains(&name);
         if is_internal || is_standard || matches!(name, "Error" | "Result") || lower.starts_with("yy") {
             points -= 4;
         }
@@ -419,8 +419,8 @@ pub(super) fn exports_names(path: &str) -> bool {
 /// A file's name for comparison with names in code: lower case, letters and digits only. The main file of a folder has
 /// the name of the folder.
 fn plain_stem(path: &str) -> String {
-    let name = match stem(path) {
-        "index" | "mod" | "__init__" if !parent(path).is_empty() => file_name(parent(path)),
+    let name = match file_stem(path) {
+        "index" | "mod" | "__init__" if !parent_directory(path).is_empty() => file_name(parent_directory(path)),
         stem => stem,
     };
     name.to_ascii_lowercase().replace(['-', '_'], "")
@@ -449,7 +449,7 @@ impl CentralSymbol<'_> {
         let spread = uses.saturating_mul(self.uses.files.min(uses)).isqrt();
         // A name with many definitions belongs to many symbols. In Ruby and C++ the definitions are parts of one.
         let is_reopened = matches!(
-            language(&self.candidate.hit.path),
+            detect_language(&self.candidate.hit.path),
             Some("Ruby" | "C" | "C++" | "PHP" | "Elixir")
         );
         let spread = if is_reopened {
@@ -461,7 +461,7 @@ impl CentralSymbol<'_> {
         let weight = spread.saturating_mul(10_000 * points * points).isqrt();
         // In C, a function may have the name of any word.
         let is_word = self.candidate.name.chars().all(|c| c.is_ascii_lowercase());
-        let is_plain = is_word && language(&self.candidate.hit.path) != Some("C");
+        let is_plain = is_word && detect_language(&self.candidate.hit.path) != Some("C");
         if is_plain { weight / 4 } else { weight }
     }
 
@@ -672,7 +672,7 @@ mod tests {
                 Some("Application"),
             ),
         ] {
-            let name = DefinitionReader::new(language(path)).defined_name(text);
+            let name = DefinitionReader::new(detect_language(path)).defined_name(text);
             assert_eq!(name.as_deref(), expected, "{text}");
         }
     }

@@ -16,8 +16,8 @@ use crate::text::{cited, code, cut_text, paragraph};
 use crate::{FileDefinition, NO_MODEL, Reply, TargetSymbol, call};
 use tool_core::api::CallGraph;
 use tool_provider::ToolCall;
-use tool_repository::file_role::{file_name, language, parent, stem};
-use tool_repository::path::join;
+use tool_repository::file_role::{detect_language, file_name, file_stem, parent_directory};
+use tool_repository::path::join_path;
 
 mod part;
 
@@ -106,7 +106,7 @@ fn search_of_importers(path: &str) -> Option<ToolCall> {
         return None;
     }
     let (pattern, globs) = match import_pattern(path, &regex::escape(name)) {
-        Some(pattern) => (pattern, globs_of(language(path))),
+        Some(pattern) => (pattern, globs_of(detect_language(path))),
         // A path without a folder is not searched for: any sentence may contain such a word.
         None if path.contains('/') => (
             format!(r"(^|[^\w./-])(\./)?{}($|[^\w/-])", regex::escape(path)),
@@ -120,8 +120,8 @@ fn search_of_importers(path: &str) -> Option<ToolCall> {
 
 /// Name of a file in an import: its own name, or that of its folder for the main file of a folder.
 fn import_name(path: &str) -> &str {
-    match stem(path) {
-        "__init__" | "mod" | "index" => file_name(parent(path)),
+    match file_stem(path) {
+        "__init__" | "mod" | "index" => file_name(parent_directory(path)),
         "lib" | "main" if path.ends_with(".rs") => "",
         stem => stem,
     }
@@ -129,7 +129,7 @@ fn import_name(path: &str) -> &str {
 
 /// Pattern of an import of this name in the file's language; `None` if lines do not show the language's imports.
 fn import_pattern(path: &str, name: &str) -> Option<String> {
-    Some(match language(path)? {
+    Some(match detect_language(path)? {
         "Python" => format!(
             r"^\s*(from\s+\S*\b{name}(\.\S+)?\s+import\b|from\s+\S+\s+import\b.*\b{name}\b|import\s+([\w.]+,\s*)*([\w.]+\.)?{name}\b(\.\w+)*(\s+as\s+\w+)?\s*(,|;|#|$))"
         ),
@@ -146,7 +146,7 @@ fn import_pattern(path: &str, name: &str) -> Option<String> {
 
 /// True if an import line of another file resolves to this file, as far as the line alone tells.
 fn leads_to(hit: &Hit, path: &str) -> bool {
-    if !matches!(language(path), Some("JavaScript" | "TypeScript")) {
+    if !matches!(detect_language(path), Some("JavaScript" | "TypeScript")) {
         return true;
     }
     let quoted = hit.text.split(['"', '\'']).skip(1).step_by(2);
@@ -155,7 +155,7 @@ fn leads_to(hit: &Hit, path: &str) -> bool {
         // For an alias or a package, only the end of the path can be compared.
         return true;
     }
-    relative.any(|said| is_module(&resolved(parent(&hit.path), said), path))
+    relative.any(|said| is_module(&resolved(parent_directory(&hit.path), said), path))
 }
 
 /// Resolves a relative path from a folder.
@@ -175,10 +175,15 @@ fn resolved(folder: &str, relative: &str) -> String {
 
 /// True if a module path means a file. The path may lack the extension, or name the folder of a main file.
 fn is_module(module: &str, path: &str) -> bool {
-    let without = join(parent(path), stem(path)).trim_start_matches('/').to_owned();
+    let without = join_path(parent_directory(path), file_stem(path))
+        .trim_start_matches('/')
+        .to_owned();
     // TypeScript imports the compiled name: `./a.js` is `a.ts`.
     let compiled = module.rsplit_once('.').map_or(module, |(before, _)| before);
-    module == path || module == without || compiled == without || stem(path) == "index" && module == parent(path)
+    module == path
+        || module == without
+        || compiled == without
+        || file_stem(path) == "index" && module == parent_directory(path)
 }
 
 fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> String {
@@ -287,7 +292,7 @@ fn what_it_is(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine])
         return "Its content is not shown: it is empty or binary.\n".to_owned();
     };
     let script = read.first().filter(|line| line.text.starts_with("#!"));
-    let kind = match (language(path), script) {
+    let kind = match (detect_language(path), script) {
         (Some(language), _) => format!("A file in {language}"),
         (None, Some(line)) => format!("A script that begins with {}", code(line.text.trim())),
         (None, None) => "A text file".to_owned(),
@@ -403,7 +408,7 @@ fn imports(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine]) ->
 /// Lines of a file that look like imports.
 fn import_lines<'r>(path: &str, read: &'r [NumberedLine]) -> Vec<&'r NumberedLine> {
     let starts = ["import ", "from ", "use ", "#include", "require "];
-    let has_imports = match language(path) {
+    let has_imports = match detect_language(path) {
         Some("Go") => return go_import_lines(read),
         Some("Swift" | "Scala" | "PHP" | "Dart") => true,
         name => !globs_of(name).is_empty(),

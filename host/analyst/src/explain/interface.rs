@@ -14,8 +14,8 @@ use crate::evidence::{Brief, Evidence, NumberedLine};
 use crate::manifest::ReadFile;
 use crate::survey::{Survey, beneath, is_beside_project};
 use crate::text::code;
-use tool_repository::file_role::{file_name, language, parent};
-use tool_repository::path::join;
+use tool_repository::file_role::{detect_language, file_name, parent_directory};
+use tool_repository::path::join_path;
 
 const NAMES_MAX: usize = 10;
 /// Lines of one list of names. A longer one is generated.
@@ -99,7 +99,7 @@ pub(super) fn root_file(brief: &Brief, survey: &Survey) -> Option<String> {
     let paths = package
         .iter()
         .chain([&brief.target])
-        .flat_map(|folder| faces.iter().map(|face| join(folder, face)));
+        .flat_map(|folder| faces.iter().map(|face| join_path(folder, face)));
     paths.into_iter().find(|path| survey.has(path))
 }
 
@@ -107,11 +107,15 @@ pub(super) fn root_file(brief: &Brief, survey: &Survey) -> Option<String> {
 fn python_package(brief: &Brief, survey: &Survey) -> Option<String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
     let repository = plain(&brief.repository);
-    let is_outermost = |folder: &str| folder.is_empty() || !survey.has(&join(parent(folder), "__init__.py"));
-    let packages = survey.sources().map(|file| parent(&file.path)).filter(|folder| {
-        let face = join(folder, "__init__.py");
-        survey.has(&face) && !is_beside_project(&face) && (is_outermost(folder) || *folder == brief.target)
-    });
+    let is_outermost =
+        |folder: &str| folder.is_empty() || !survey.has(&join_path(parent_directory(folder), "__init__.py"));
+    let packages = survey
+        .sources()
+        .map(|file| parent_directory(&file.path))
+        .filter(|folder| {
+            let face = join_path(folder, "__init__.py");
+            survey.has(&face) && !is_beside_project(&face) && (is_outermost(folder) || *folder == brief.target)
+        });
     let packages: BTreeSet<&str> = packages.collect();
     let sources_below = |folder: &str| {
         survey
@@ -124,13 +128,13 @@ fn python_package(brief: &Brief, survey: &Survey) -> Option<String> {
         .into_iter()
         .rev()
         .max_by_key(|folder| (plain(file_name(folder)) == repository, sources_below(folder)))?;
-    Some(join(best, "__init__.py"))
+    Some(join_path(best, "__init__.py"))
 }
 
 /// The exported names of a file: first those whose definitions rank highest, then in the order of the file.
 fn exported_by(file: &ReadFile, definitions: &[SymbolCandidate]) -> Vec<ExportedName> {
-    let names = match language(&file.path) {
-        Some("Python") => exported_in_python(&file.lines, file_name(parent(&file.path))),
+    let names = match detect_language(&file.path) {
+        Some("Python") => exported_in_python(&file.lines, file_name(parent_directory(&file.path))),
         Some("Rust") => exported_in_rust(&file.lines),
         Some("C") => exported_in_c(&file.lines),
         Some("Ruby") => exported_in_ruby(&file.lines),
@@ -161,7 +165,7 @@ fn exported_in_go(
     evidence: &Evidence<'_>,
     definitions: &[SymbolCandidate],
 ) -> Vec<ExportedName> {
-    let is_here = |path: &str| parent(path) == brief.target;
+    let is_here = |path: &str| parent_directory(path) == brief.target;
     if mains(evidence)
         .iter()
         .any(|hit| is_here(&hit.path) && survey.is_source(&hit.path))
@@ -180,11 +184,11 @@ fn exported_in_java(
     definitions: &[SymbolCandidate],
 ) -> Vec<ExportedName> {
     // Of several modules, the one with the name of the repository.
-    let named = join(&brief.target, &brief.repository);
+    let named = join_path(&brief.target, &brief.repository);
     let has_own = !brief.repository.is_empty() && survey.sources().any(|file| beneath(&file.path, &named).is_some());
     let folder = if has_own { &named } else { &brief.target };
     let is_here = |path: &str| {
-        let folders = || parent(path).split('/');
+        let folders = || parent_directory(path).split('/');
         let is_internal = folders().any(|folder| matches!(folder, "internal" | "impl"));
         beneath(path, folder).is_some()
             && folders().any(|folder| folder == "src")
@@ -201,7 +205,7 @@ fn exported_in_java(
         let text = candidate.hit.text.as_str();
         let (head, _) = text.split_once(&candidate.name).unwrap_or((text, ""));
         let mut words = head.split_whitespace();
-        match language(&candidate.hit.path) {
+        match detect_language(&candidate.hit.path) {
             Some("Java") => head.starts_with("public "),
             _ => !head.starts_with(' ') && !words.any(|word| matches!(word, "internal" | "private")),
         }
@@ -227,7 +231,7 @@ fn exported_in_php(
     files: &[ReadFile],
     definitions: &[SymbolCandidate],
 ) -> Vec<ExportedName> {
-    let manifest = join(&brief.target, "composer.json");
+    let manifest = join_path(&brief.target, "composer.json");
     let is_program = pattern(r#"^\s*"type"\s*:\s*"project"|^\s*"bin"\s*:"#);
     let manifest = files.iter().find(|file| file.path == manifest);
     if manifest.is_none_or(|file| file.lines.iter().any(|line| is_program.is_match(&line.text))) {

@@ -17,8 +17,8 @@ use crate::readme::{Readme, is_readme, is_remark};
 use crate::survey::{Survey, is_aside_manifest};
 use crate::text::{code, cut_text, in_table, paragraph, prose};
 use tool_core::api::ModuleGraph;
-use tool_repository::file_role::{parent, stem};
-use tool_repository::path::join;
+use tool_repository::file_role::{file_stem, parent_directory};
+use tool_repository::path::join_path;
 
 /// Edges of a diagram, which is read as text.
 const PICTURE_EDGES_MAX: usize = 30;
@@ -363,7 +363,7 @@ fn words_of_module(directory: &str, part: &str, survey: &Survey, files: &[ReadFi
 
 /// The names that a module defines, each with its place; for a module that states no purpose.
 fn names_of_module(directory: &str, part: &str, definitions: &[SymbolCandidate]) -> String {
-    let module = join(directory, part.trim_end_matches('/'));
+    let module = join_path(directory, part.trim_end_matches('/'));
     let named: Vec<String> = definitions_of(definitions, &module, part.ends_with('/'))
         .into_iter()
         .map(|candidate| format!("`{}` ({})", candidate.name, candidate.hit.place()))
@@ -388,7 +388,7 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
         by_manifest.entry(&dependency.manifest).or_default().push(dependency);
     }
     // Lists the manifests of the target, or else of the root, and only counts the others.
-    let is_near = |path: &str| parent(path) == brief.target || parent(path).is_empty();
+    let is_near = |path: &str| parent_directory(path) == brief.target || parent_directory(path).is_empty();
     // A gem's manifest has dependencies for run time and for development.
     let mut near: Vec<_> = by_manifest.iter().filter(|(path, _)| is_near(path)).collect();
     near.sort_by_key(|(_, dependencies)| dependencies.first().is_none_or(|first| !first.is_runtime()));
@@ -415,7 +415,11 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
     let is_own = |path: &str| survey.is_aside || !is_aside_manifest(path);
     let others = by_manifest.iter().filter(|(path, _)| !is_near(path) && is_own(path));
     let mut others: Vec<_> = others.collect();
-    let is_named = |path: &str| parent(path).split('/').any(|folder| folder == brief.repository);
+    let is_named = |path: &str| {
+        parent_directory(path)
+            .split('/')
+            .any(|folder| folder == brief.repository)
+    };
     others.sort_by_key(|(path, _)| !is_named(path));
     for (path, dependencies) in others.iter().take(ROWS_MAX) {
         let first = dependencies.first().map_or_else(String::new, |first| first.place());
@@ -455,15 +459,15 @@ fn tests(survey: &Survey) -> String {
     let tests: Vec<_> = survey.tests().filter(|file| file.bytes > 0.0).collect();
     let mut folders: BTreeMap<&str, usize> = BTreeMap::new();
     for file in &tests {
-        *folders.entry(parent(&file.path)).or_default() += 1;
+        *folders.entry(parent_directory(&file.path)).or_default() += 1;
     }
     // Cites a test in the folder with most tests, not a helper.
     let main = survey.main_language();
     let first = tests.iter().min_by_key(|file| {
-        let name = stem(&file.path).to_ascii_lowercase();
+        let name = file_stem(&file.path).to_ascii_lowercase();
         let is_test = (name.contains("test") || name.contains("spec")) && name != "conftest";
         let is_fixture = file.path.to_ascii_lowercase().contains("fixture") || survey.language(&file.path) != main;
-        let in_folder = folders[parent(&file.path)];
+        let in_folder = folders[parent_directory(&file.path)];
         (is_fixture, std::cmp::Reverse(in_folder), !is_test, &file.path)
     });
     let Some(first) = first else {

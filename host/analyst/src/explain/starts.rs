@@ -12,8 +12,10 @@ use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
 use crate::survey::{Survey, beneath, is_beside_project, is_test_helper};
 use crate::text::{cited, code, prose};
-use tool_repository::file_role::{Role, entry_point_by_path, file_name, is_code, is_test, parent, role, stem};
-use tool_repository::path::join;
+use tool_repository::file_role::{
+    Role, detect_role, entry_point_by_path, file_name, file_stem, is_code, is_test, parent_directory,
+};
+use tool_repository::path::join_path;
 
 /// Entry points that are read and listed.
 const ENTRY_POINTS_MAX: usize = 5;
@@ -63,8 +65,8 @@ fn declared(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> Vec<String> {
 fn programs(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> Vec<Hit> {
     // A `main` in a source with a header is the test of a component.
     let is_part = |path: &str| {
-        let header = join(parent(path), &format!("{}.h", stem(path)));
-        let is_named = [brief.repository.as_str(), "main", "server", "client", "cli"].contains(&stem(path));
+        let header = join_path(parent_directory(path), &format!("{}.h", file_stem(path)));
+        let is_named = [brief.repository.as_str(), "main", "server", "client", "cli"].contains(&file_stem(path));
         !is_named && path.ends_with(".c") && survey.has(&header)
     };
     let declared: Vec<String> = files.iter().flat_map(ReadFile::cargo_program_paths).collect();
@@ -79,13 +81,13 @@ fn programs(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evide
 /// Rust: `fn main` also occurs in examples of documentation comments, but Cargo builds programs in certain folders
 /// only.
 fn is_cargo_program(path: &str) -> bool {
-    file_name(path) == "main.rs" || file_name(parent(path)) == "bin"
+    file_name(path) == "main.rs" || file_name(parent_directory(path)) == "bin"
 }
 
 /// True unless the file is a build script, a sample, a check of a build system or a benchmark.
 fn is_program(path: &str) -> bool {
     is_code(path)
-        && role(path) == Role::Source
+        && detect_role(path) == Role::Source
         && file_name(path) != "build.rs"
         && !is_beside_project(path)
         && !is_test_helper(path)
@@ -96,7 +98,7 @@ fn is_program(path: &str) -> bool {
 /// True below a folder of samples, of a tool's files (`.mvn`), or, in C, of checks that configure a build.
 fn is_in_sample(path: &str) -> bool {
     let is_c = matches!(path.rsplit_once('.'), Some((_, "c" | "cc" | "cpp" | "cxx")));
-    parent(path).split('/').any(|folder| {
+    parent_directory(path).split('/').any(|folder| {
         folder.starts_with('.')
             || matches!(folder, "sample" | "samples" | "demo" | "demos")
             || is_c && matches!(folder, "cmake" | "config" | "m4" | "benchmark" | "benchmarks")
@@ -106,7 +108,7 @@ fn is_in_sample(path: &str) -> bool {
 /// True for a program that the authors run, or that shows how to use the project.
 fn is_tool_of_authors(path: &str) -> bool {
     const ENDS: [&str; 4] = ["-demo", "_demo", "-example", "-examples"];
-    parent(path).split('/').any(|folder| {
+    parent_directory(path).split('/').any(|folder| {
         matches!(folder, "ci" | "xtask" | "tools" | "scripts" | "utils") || ENDS.iter().any(|end| folder.ends_with(end))
     })
 }
@@ -143,10 +145,10 @@ fn by_path(brief: &Brief, survey: &Survey, files: &[ReadFile], programs: &[Hit])
 
 /// A Go module whose root package is a library: other modules import that package.
 fn go_package(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> Option<String> {
-    let manifest = join(&brief.target, "go.mod");
+    let manifest = join_path(&brief.target, "go.mod");
     let manifest = files.iter().find(|file| file.path == manifest)?;
     let module = manifest.find(r"^module\s+\S+")?;
-    let is_here = |path: &str| parent(path) == brief.target && path.ends_with(".go");
+    let is_here = |path: &str| parent_directory(path) == brief.target && path.ends_with(".go");
     // `tools.go` only lists programs that the authors use.
     let has_package = survey
         .sources()
@@ -171,13 +173,13 @@ fn headers(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Eviden
     else {
         return Vec::new();
     };
-    let include = join(&brief.target, "include");
+    let include = join_path(&brief.target, "include");
     let mut folders: Vec<&str> = survey
         .files
         .iter()
         .filter(|file| file.path.ends_with(".h") || file.path.ends_with(".hpp"))
-        .map(|file| parent(&file.path))
-        .filter(|folder| parent(folder) == include)
+        .map(|file| parent_directory(&file.path))
+        .filter(|folder| parent_directory(folder) == include)
         .collect();
     folders.sort_unstable();
     folders.dedup();
@@ -196,7 +198,7 @@ fn library_declaration(brief: &Brief, files: &[ReadFile]) -> Option<String> {
         ("meson.build", r"\b(shared_|static_|both_)?(library|libraries)\s*\("),
     ];
     DECLARED.iter().find_map(|(name, pattern)| {
-        let path = join(&brief.target, name);
+        let path = join_path(&brief.target, name);
         let file = files.iter().find(|file| file.path == path)?;
         Some(file.place(file.find(pattern)?.number))
     })
@@ -253,7 +255,7 @@ pub(super) fn entry_points(brief: &Brief, survey: &Survey) -> Vec<String> {
         .into_iter()
         .filter(|&(rank, _, path)| rank >= SURE_RANK && !is_beside_project(path))
         // A site that exists for the tests of a framework is not an entry point.
-        .filter(|(_, _, path)| !is_test(path) && !parent(path).split('/').any(|folder| folder == "test"))
+        .filter(|(_, _, path)| !is_test(path) && !parent_directory(path).split('/').any(|folder| folder == "test"))
         // A package of npm declares its commands in `package.json`. Other files in `bin` are tools for its authors.
         .filter(|(_, _, path)| !(path.starts_with("bin/") && survey.has("package.json")))
         .filter(|(_, _, path)| !is_test_helper(path) && !is_adapter(path, survey) && !is_in_sample(path))
@@ -265,14 +267,14 @@ pub(super) fn entry_points(brief: &Brief, survey: &Survey) -> Vec<String> {
 
 /// True for the root of a Python package that contains mostly tests.
 fn is_test_package(path: &str, survey: &Survey) -> bool {
-    let inside = |file: &&Listed| beneath(&file.path, parent(path)).is_some() && is_code(&file.path);
+    let inside = |file: &&Listed| beneath(&file.path, parent_directory(path)).is_some() && is_code(&file.path);
     let (tests, sources): (Vec<_>, Vec<_>) = survey.files.iter().filter(inside).partition(|file| is_test(&file.path));
     file_name(path) == "__init__.py" && tests.len() > sources.len()
 }
 
 /// True for a module with the name of a site's gateway that belongs to no site: it is part of a library.
 fn is_adapter(path: &str, survey: &Survey) -> bool {
-    let is_site = || survey.has("manage.py") || survey.has(&join(parent(path), "settings.py"));
+    let is_site = || survey.has("manage.py") || survey.has(&join_path(parent_directory(path), "settings.py"));
     matches!(file_name(path), "wsgi.py" | "asgi.py") && path.matches('/').count() > 1 && !is_site()
 }
 
@@ -284,7 +286,7 @@ pub(super) fn public_header(brief: &Brief, survey: &Survey) -> Option<String> {
         .filter(|short| !short.is_empty())
         .unwrap_or(&name);
     let is_named = |path: &str| {
-        let stem = stem(path).to_ascii_lowercase();
+        let stem = file_stem(path).to_ascii_lowercase();
         matches!(path.rsplit_once('.'), Some((_, "h" | "hpp"))) && (stem == name || stem == short)
     };
     let mut headers: Vec<&str> = survey
@@ -292,7 +294,7 @@ pub(super) fn public_header(brief: &Brief, survey: &Survey) -> Option<String> {
         .map(|file| file.path.as_str())
         .filter(|path| is_named(path))
         .collect();
-    headers.sort_by_key(|path| (stem(path).to_ascii_lowercase() != name, path.matches('/').count()));
+    headers.sort_by_key(|path| (file_stem(path).to_ascii_lowercase() != name, path.matches('/').count()));
     let header = headers.first().map(|path| (*path).to_owned());
     header.or_else(|| header_of_folder(brief, survey))
 }
@@ -302,10 +304,12 @@ fn header_of_folder(brief: &Brief, survey: &Survey) -> Option<String> {
     let package = survey.main_package(&brief.repository);
     let is_named = |path: &str| {
         let (folder, extension) = (
-            parent(path),
+            parent_directory(path),
             path.rsplit_once('.').map_or("", |(_, extension)| extension),
         );
-        matches!(extension, "h" | "hpp") && file_name(parent(folder)) == "include" && stem(path) == file_name(folder)
+        matches!(extension, "h" | "hpp")
+            && file_name(parent_directory(folder)) == "include"
+            && file_stem(path) == file_name(folder)
     };
     let headers = survey
         .sources()
@@ -320,7 +324,9 @@ fn header_of_folder(brief: &Brief, survey: &Survey) -> Option<String> {
 /// The public header, unless the source with its name is a program: `tmux.h` next to a `tmux.c` with a `main`.
 pub(super) fn library_header(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> Option<String> {
     let header = public_header(brief, survey)?;
-    let is_beside = |hit: &Hit| parent(&hit.path) == parent(&header) && stem(&hit.path) == stem(&header);
+    let is_beside = |hit: &Hit| {
+        parent_directory(&hit.path) == parent_directory(&header) && file_stem(&hit.path) == file_stem(&header)
+    };
     (!mains(evidence).iter().any(is_beside)).then_some(header)
 }
 
@@ -335,7 +341,7 @@ pub(super) fn named_library(brief: &Brief, survey: &Survey) -> Option<String> {
         "Elixir" => "ex",
         _ => return None,
     };
-    let path = join(&brief.target, &format!("lib/{}.{extension}", brief.repository));
+    let path = join_path(&brief.target, &format!("lib/{}.{extension}", brief.repository));
     (survey.has(&path) && !brief.repository.is_empty()).then_some(path)
 }
 

@@ -210,7 +210,7 @@ impl<'a> LenientReader<'a> {
         if !place.starts_with('/') && !place.split('/').any(|name| name == "..") {
             return;
         }
-        let Some(mut inside) = path::inside(self.root, place) else {
+        let Some(mut inside) = path::normalise_inside(self.root, place) else {
             return;
         };
         if inside.is_empty() {

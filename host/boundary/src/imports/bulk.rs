@@ -12,7 +12,7 @@ use crate::budget::{CallBudget, Stop};
 use crate::globs::Globs;
 use crate::{CallContext, Failure, ImportError, Limits};
 use tool_core::api::ErrorKind;
-use tool_repository::bulk::{Names, Read, Wanted};
+use tool_repository::bulk::{ListedNames, ReadBounds, ReadOutcome};
 use tool_repository::{EntryKind, FileEntry};
 
 /// Different lists of globs that the readers of one call hold at a time. Each is compiled in the memory of the host, where
@@ -40,16 +40,16 @@ const FILES_BETWEEN_CHECKS: usize = 64;
 pub(crate) struct SelectionReader {
     call: Arc<CallBudget>,
     context: Arc<CallContext>,
-    names: Names,
+    names: ListedNames,
     globs: Arc<Globs>,
-    wanted: Wanted,
+    wanted: ReadBounds,
     left: Range<usize>,
     /// False for files that the list from the root leaves out.
     is_listed: bool,
 }
 
 /// The current files, the same for every part of the call.
-pub(super) fn names(call: &CallBudget, context: &CallContext) -> Result<Names, Failure> {
+pub(super) fn names(call: &CallBudget, context: &CallContext) -> Result<ListedNames, Failure> {
     // Locked during the walk: another part that asks now waits for this answer.
     let mut known = call.names.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(names) = &*known {
@@ -66,8 +66,8 @@ pub(super) fn names_below(
     call: &CallBudget,
     context: &CallContext,
     under: &str,
-    names: Names,
-) -> Result<(Names, bool), Failure> {
+    names: ListedNames,
+) -> Result<(ListedNames, bool), Failure> {
     let opened = context.repository.open_within(&path_of(under)?, &call.token);
     let opened = opened.map_err(|error| refusal(&error))?;
     if is_listed(names.list(), &opened) {
@@ -77,7 +77,7 @@ pub(super) fn names_below(
 }
 
 /// The files below a path that the list from the root leaves out. One path is walked only once for a call.
-pub(super) fn named(call: &CallBudget, context: &CallContext, path: &str) -> Result<Names, Failure> {
+pub(super) fn named(call: &CallBudget, context: &CallContext, path: &str) -> Result<ListedNames, Failure> {
     // Locked during the walk: another part that asks now waits for this answer.
     let mut known = call.named.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, names)) = known.as_ref().filter(|(named, _)| named == path) {
@@ -120,7 +120,7 @@ impl SelectionReader {
 
     /// Starts to read files of a list that the call has already.
     pub(super) fn over(
-        (names, is_listed): (Names, bool),
+        (names, is_listed): (ListedNames, bool),
         globs: Arc<Globs>,
         call: &Arc<CallBudget>,
         context: &Arc<CallContext>,
@@ -129,7 +129,7 @@ impl SelectionReader {
         Ok(Self {
             left: range(call, &names, context, selection)?,
             globs,
-            wanted: Wanted {
+            wanted: ReadBounds {
                 bytes_max: selection.file_bytes_max.min(Limits::DEFAULT.host_call_bytes as u64),
                 text_only: selection.text_only,
             },
@@ -176,17 +176,17 @@ impl SelectionReader {
         let path = &self.names.list().files[at].path;
         let start = batch.contents.len();
         let room = Limits::DEFAULT.host_call_bytes.saturating_sub(start) as u64;
-        let wanted = Wanted {
+        let wanted = ReadBounds {
             bytes_max: self.wanted.bytes_max.min(room),
             ..self.wanted
         };
         let repository = &self.context.repository;
         let read = repository.read_listed(&self.names, at, wanted, &mut batch.contents, &self.call.token);
-        if matches!(read, Ok(Read::Large)) && wanted.bytes_max < self.wanted.bytes_max {
+        if matches!(read, Ok(ReadOutcome::Large)) && wanted.bytes_max < self.wanted.bytes_max {
             return false;
         }
         let left_out = match read {
-            Ok(Read::Whole) => {
+            Ok(ReadOutcome::Whole) => {
                 let redactor = &self.context.conversation.redactor;
                 let content = &batch.contents[start..];
                 if let Some(shown) = redactor.searchable(content, self.call.may_write()) {
@@ -201,8 +201,8 @@ impl SelectionReader {
                 }
                 None
             }
-            Ok(Read::Large) => Some("large"),
-            Ok(Read::Binary) => Some("binary"),
+            Ok(ReadOutcome::Large) => Some("large"),
+            Ok(ReadOutcome::Binary) => Some("binary"),
             Err(_) => Some("unreadable"),
         };
         batch.paths.push_str(path);
@@ -223,7 +223,7 @@ fn bytes(length: usize) -> u32 {
 /// Range of the selection in the list, without regard to globs.
 fn range(
     call: &CallBudget,
-    names: &Names,
+    names: &ListedNames,
     context: &CallContext,
     selection: &Selection,
 ) -> Result<Range<usize>, Failure> {

@@ -8,7 +8,7 @@ use crate::globs::Globs;
 use crate::proposal::is_digest;
 use crate::{CallContext, Failure, FailureKind};
 use tool_repository::attributes::{GIT_ATTRIBUTES, GeneratedFiles};
-use tool_repository::{EntryKind, FileList, OpenError, Opened, ScanError, normalise};
+use tool_repository::{EntryKind, FileList, OpenError, OpenedEntry, ScanError, normalise_path};
 
 /// Entries of one page of the file list. A page of typical paths is half a megabyte, and a Linux kernel tree ten pages.
 const LIST_PAGE_ENTRIES_MAX: usize = 8_192;
@@ -66,7 +66,7 @@ pub(super) fn list_wanted(
 
 /// The normal form of a path that a guest wants listed.
 pub(super) fn path_of(path: &str) -> Result<String, Failure> {
-    normalise(path).map_err(|error| {
+    normalise_path(path).map_err(|error| {
         let message = format!("`{path}` cannot be listed: {error}");
         Failure::invalid_arguments(message)
     })
@@ -98,7 +98,7 @@ fn file_list(call: &CallBudget, context: &CallContext) -> Result<Arc<FileList>, 
 }
 
 /// False for an entry that the caller named and the list from the root leaves out.
-pub(super) fn is_listed(list: &FileList, opened: &Opened) -> bool {
+pub(super) fn is_listed(list: &FileList, opened: &OpenedEntry) -> bool {
     match opened.kind {
         EntryKind::Directory => list.has_walked(&opened.path),
         _ => list.find(&opened.path).is_some(),
@@ -218,7 +218,7 @@ fn entry(path: &str, kind: EntryKind, size: u64) -> Entry {
 /// Notes that the guest says its answer shows a file with this content. The end of the call decides whether that is
 /// true, when there is an answer.
 pub(super) fn shown(call: &CallBudget, context: &CallContext, path: &str, sha256: String) {
-    let Ok(path) = normalise(path) else { return };
+    let Ok(path) = normalise_path(path) else { return };
     // A file that cannot be opened cannot have been read. The check also keeps the notes from growing without bound.
     if !is_digest(&sha256) || context.repository.open_file_within(&path, &call.token).is_err() {
         return;

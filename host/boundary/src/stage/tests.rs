@@ -20,7 +20,7 @@ use super::*;
 use crate::NoServices;
 use crate::policy::{Cause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
-use tool_repository::changes::{ChangeJournal, LeftAlone, UndoReport, WrittenLate, recover, undo};
+use tool_repository::changes::{ChangeJournal, LeftAlone, UndoReport, WrittenLate, recover_change, undo_changes};
 use tool_repository::{Options, Repository};
 
 /// Records its calls, fails where a test says so, and may do something between `prepare` and the change.
@@ -146,7 +146,7 @@ impl Bench {
     /// Takes changes back, journalled apart from them. Gives that journal, too.
     fn undo(&self, changes: &[PreparedChange]) -> (UndoReport, Journal) {
         let journal = Journal::default();
-        let report = undo(&self.context.repository, changes, &journal).expect("it is journalled");
+        let report = undo_changes(&self.context.repository, changes, &journal).expect("it is journalled");
         (report, journal)
     }
 

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::SelectionTree;
 use crate::symbols::{DetailedSymbol, SymbolForm};
-use tool_repository::file_role::{file_name, language, parent, stem};
+use tool_repository::file_role::{detect_language, file_name, file_stem, parent_directory};
 
 use super::last_part;
 
@@ -125,7 +125,7 @@ enum Scoping {
 }
 
 fn scoping(path: &str) -> Scoping {
-    match language(path) {
+    match detect_language(path) {
         Some("Python" | "Cython" | "JavaScript" | "TypeScript" | "Rust") => Scoping::Explicit,
         Some("Java" | "Kotlin" | "C#" | "Ruby" | "C++" | "Scala" | "Elixir") => Scoping::ImplicitOwn,
         Some("Go") => Scoping::Package,
@@ -135,7 +135,7 @@ fn scoping(path: &str) -> Scoping {
 
 /// One name for languages that call each other's functions.
 fn family(path: &str) -> Option<&'static str> {
-    Some(match language(path)? {
+    Some(match detect_language(path)? {
         "TypeScript" | "Vue" | "Svelte" => "JavaScript",
         "C++" => "C",
         "Kotlin" => "Java",
@@ -180,8 +180,8 @@ pub(super) fn resolve(site: &CallSite<'_>, known: &[KnownDefinition]) -> Option<
             let owned = of(&|one| one.owner() == Some(name.as_str()));
             let in_module = || {
                 let is_module = |one: &KnownDefinition| {
-                    let folder = file_name(parent(&one.path));
-                    !one.is_method() && (stem(&one.path) == name.as_str() || folder == name.as_str())
+                    let folder = file_name(parent_directory(&one.path));
+                    !one.is_method() && (file_stem(&one.path) == name.as_str() || folder == name.as_str())
                 };
                 sure(of(&is_module))
             };
@@ -209,7 +209,9 @@ fn bare(
     let is_own =
         |one: &KnownDefinition| scoping == Scoping::ImplicitOwn && one.owner().is_some() && one.owner() == site.owner;
     let is_free = |one: &KnownDefinition| !one.is_method();
-    let is_near = |one: &KnownDefinition| scoping == Scoping::Package && parent(&one.path) == parent(site.path);
+    let is_near = |one: &KnownDefinition| {
+        scoping == Scoping::Package && parent_directory(&one.path) == parent_directory(site.path)
+    };
     let found = sure(of(&is_own))
         .or_else(|| sure(of(&|one| is_local(one) && is_free(one))))
         .or_else(|| sure(of(&|one| is_near(one) && is_free(one))))

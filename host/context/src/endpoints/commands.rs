@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::literal::{arguments, enclosed, named, text};
 use super::{Endpoint, Receiver, SourceFile, Variables, assigned_variable, shared_names};
 use crate::symbols::{SymbolForm, SymbolUse, UseForm};
-use tool_repository::file_role::language;
+use tool_repository::file_role::detect_language;
 
 /// Longest words about a command.
 const HELP_BYTES_MAX: usize = 160;
@@ -13,7 +13,7 @@ const HELP_BYTES_MAX: usize = 160;
 pub(super) fn find_commands(files: &[SourceFile]) -> Vec<Endpoint> {
     let groups: Vec<Variables<String>> = files.iter().map(click_groups).collect();
     let shared = shared_names(&groups);
-    let of_file = |(file, own): (&SourceFile, &Variables<String>)| match language(&file.path) {
+    let of_file = |(file, own): (&SourceFile, &Variables<String>)| match detect_language(&file.path) {
         Some("Python") => {
             let mut commands = click_commands(file, own, &shared);
             commands.extend(argparse_commands(file));
@@ -189,7 +189,7 @@ fn without_comments(field: &str) -> &str {
 
 /// Functions that are groups of click, and applications of Typer, each with the prefix of its commands.
 fn click_groups(file: &SourceFile) -> Variables<String> {
-    if language(&file.path) != Some("Python") || !mentions_click(file) {
+    if detect_language(&file.path) != Some("Python") || !mentions_click(file) {
         return Variables::new();
     }
     let mut groups = Variables::new();

@@ -6,14 +6,14 @@ use std::ops::Range;
 use super::literal::{arguments, enclosed, named, path, text, texts};
 use super::{Endpoint, Receiver, SourceFile, Variables, assigned_variable, shared_names};
 use crate::symbols::{SymbolForm, SymbolUse, UseForm};
-use tool_repository::file_role::language;
+use tool_repository::file_role::detect_language;
 
 const METHODS: [&str; 7] = ["get", "post", "put", "delete", "patch", "head", "options"];
 
 pub(super) fn find_routes(files: &[SourceFile]) -> Vec<Endpoint> {
     let python: Vec<Variables<String>> = files.iter().map(python_variables).collect();
     let shared = shared_names(&python);
-    let of_file = |(file, own): (&SourceFile, &Variables<String>)| match language(&file.path) {
+    let of_file = |(file, own): (&SourceFile, &Variables<String>)| match detect_language(&file.path) {
         Some("Python") => {
             let mut routes = python_routes(file, own, &shared);
             routes.extend(django_routes(file));
@@ -44,7 +44,7 @@ fn endpoint(file: &SourceFile, line: u32, methods: String, name: &str, handler: 
 /// Apps, blueprints and routers of Flask and FastAPI, with their prefix.
 fn python_variables(file: &SourceFile) -> Variables<String> {
     const CONSTRUCTORS: [&str; 4] = ["Flask", "Blueprint", "FastAPI", "APIRouter"];
-    if language(&file.path) != Some("Python") || !file.mentions("flask") && !file.mentions("fastapi") {
+    if detect_language(&file.path) != Some("Python") || !file.mentions("flask") && !file.mentions("fastapi") {
         return Variables::new();
     }
     let made = file.calls().filter(|(name, _)| CONSTRUCTORS.contains(name));

@@ -2,7 +2,7 @@
 
 use super::{HISTORY_COMMITS_MAX, HISTORY_PATHS_MAX, History, KeptCommit};
 use crate::codec;
-use tool_repository::Identity;
+use tool_repository::FileIdentity;
 
 /// First bytes. The number changes with the form, and with anything that changes the data of a commit.
 pub(super) const FORMAT: &[u8; 16] = b"tool history 04\n";
@@ -11,12 +11,12 @@ pub(super) const FORMAT: &[u8; 16] = b"tool history 04\n";
 pub(crate) const HISTORY_BYTES_MAX: u64 = 32 * 1024 * 1024;
 
 impl History {
-    pub(crate) fn encode(&self, root: Identity) -> Vec<u8> {
+    pub(crate) fn encode(&self, root: FileIdentity) -> Vec<u8> {
         codec::encode_file(FORMAT, &([root.device, root.inode], &self.paths, &self.commits))
     }
 
     /// Reads a history; nothing where it is damaged, foreign, or that of another directory.
-    pub(crate) fn decode(bytes: &[u8], root: Identity) -> Option<Self> {
+    pub(crate) fn decode(bytes: &[u8], root: FileIdentity) -> Option<Self> {
         let (its_root, paths, commits): ([u64; 2], Vec<Box<str>>, Vec<KeptCommit>) = codec::decode_file(FORMAT, bytes)?;
         let is_valid = its_root == [root.device, root.inode]
             && paths.len() <= HISTORY_PATHS_MAX

@@ -8,9 +8,9 @@ use super::*;
 use crate::query::Query;
 use crate::weights::WEIGHTS;
 use crate::{Indexes, Source};
-use tool_repository::{Identity, Options};
+use tool_repository::{FileIdentity, Options};
 
-const ROOT: Identity = Identity { device: 1, inode: 2 };
+const ROOT: FileIdentity = FileIdentity { device: 1, inode: 2 };
 
 fn id(number: u8) -> CommitId {
     CommitId::of_bytes(&[number; 20]).expect("it is one")
@@ -218,7 +218,7 @@ fn a_history_is_read_as_it_was_written_and_damage_is_none() {
     let bytes = written.encode(ROOT);
     let read = History::decode(&bytes, ROOT).expect("it is whole");
     assert_eq!((read.commits, read.paths), (written.commits, written.paths));
-    assert!(History::decode(&bytes, Identity { device: 1, inode: 3 }).is_none());
+    assert!(History::decode(&bytes, FileIdentity { device: 1, inode: 3 }).is_none());
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 1;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::codec::{self, checksum};
 use crate::profile::Profile;
-use tool_repository::{FileEntry, Identity};
+use tool_repository::{FileEntry, FileIdentity};
 
 /// First bytes of a catalogue. Raise the number when the format changes, or when a text gets another profile than
 /// before: stored profiles are not computed again.
@@ -136,13 +136,13 @@ impl Catalogue {
         }
     }
 
-    pub(super) fn encode(&self, root: Identity) -> Vec<u8> {
+    pub(super) fn encode(&self, root: FileIdentity) -> Vec<u8> {
         let numbers = [root.device, root.inode, self.generation, self.records_bytes];
         codec::encode_file(FORMAT, &(numbers, &self.entries))
     }
 
     /// Reads a catalogue, without its records; `None` if it is damaged, foreign, or belongs to another directory.
-    pub(super) fn decode(bytes: &[u8], root: Identity) -> Option<Self> {
+    pub(super) fn decode(bytes: &[u8], root: FileIdentity) -> Option<Self> {
         let (numbers, entries): ([u64; 4], Vec<FileRecord>) = codec::decode_file(FORMAT, bytes)?;
         let [device, inode, generation, records_bytes] = numbers;
         let is_sorted = entries.is_sorted_by(|a, b| a.path < b.path);
@@ -157,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    const ROOT: Identity = Identity { device: 3, inode: 4 };
+    const ROOT: FileIdentity = FileIdentity { device: 3, inode: 4 };
 
     fn entry(path: &str) -> FileRecord {
         FileRecord {
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_catalogue_of_another_directory_or_out_of_order_is_none() {
-        assert!(Catalogue::decode(&encoded(), Identity { device: 3, inode: 5 }).is_none());
+        assert!(Catalogue::decode(&encoded(), FileIdentity { device: 3, inode: 5 }).is_none());
         let unsorted = Catalogue::new(vec![entry("b"), entry("a")], 1, 1, None).encode(ROOT);
         assert!(Catalogue::decode(&unsorted, ROOT).is_none());
         assert!(Catalogue::decode(b"", ROOT).is_none());

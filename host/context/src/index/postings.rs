@@ -22,7 +22,7 @@ use super::catalogue::ContentDigest;
 use super::pattern::TrigramQuery;
 use super::store::{DiskVersion, Store};
 use crate::codec;
-use tool_repository::{Identity, check_private, open_private};
+use tool_repository::{FileIdentity, check_private, open_private};
 
 pub(super) use segment::{PostedDocument, PostingKey, Segment};
 
@@ -214,11 +214,11 @@ impl Store {
 
     fn decode_list(&self, bytes: &[u8]) -> Option<Vec<u64>> {
         let ([device, inode], generations) = codec::decode_file::<([u64; 2], _)>(FORMAT, bytes)?;
-        (self.root() == Identity { device, inode }).then_some(generations)
+        (self.root() == FileIdentity { device, inode }).then_some(generations)
     }
 
     fn write_list(&self, kind: PostingsKind, segments: &[Arc<Segment>]) -> io::Result<DiskVersion> {
-        let Identity { device, inode } = self.root();
+        let FileIdentity { device, inode } = self.root();
         let generations: Vec<u64> = segments.iter().map(|segment| segment.generation).collect();
         let bytes = codec::encode_file(FORMAT, &([device, inode], generations));
         let mut file = tempfile::NamedTempFile::new_in(self.folder())?;

@@ -21,7 +21,7 @@ use super::catalogue::{Catalogue, ContentDigest, FileRecord, RecordExtent};
 use super::postings::{self, PostedDocument};
 use crate::codec::checksum;
 use crate::history::{HISTORY_BYTES_MAX, History};
-use tool_repository::{Identity, check_private, open_private};
+use tool_repository::{FileIdentity, check_private, open_private};
 
 const CATALOGUE: &str = "catalogue";
 const LOCK: &str = "lock";
@@ -35,7 +35,7 @@ const CATALOGUE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 pub(super) struct Store {
     folder: PathBuf,
     /// Identity of the repository's root. An index of another directory at the same path is not used.
-    root: Identity,
+    root: FileIdentity,
 }
 
 /// Version of a catalogue, or of a list of postings, when it was loaded or written. If the version on disk differs,
@@ -95,7 +95,7 @@ fn is_wasteful(base: &Catalogue, kept: &[IndexedFile], added: &[IndexedFile]) ->
 }
 
 impl Store {
-    pub(super) fn new(indexes: &Path, name: &str, root: Identity) -> Self {
+    pub(super) fn new(indexes: &Path, name: &str, root: FileIdentity) -> Self {
         Self {
             folder: indexes.join(name),
             root,
@@ -106,7 +106,7 @@ impl Store {
         &self.folder
     }
 
-    pub(super) fn root(&self) -> Identity {
+    pub(super) fn root(&self) -> FileIdentity {
         self.root
     }
 

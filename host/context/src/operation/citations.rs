@@ -264,7 +264,7 @@ fn plain(path: &str) -> String {
 fn is_doubtful(path: &str) -> bool {
     let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
     let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
-    let is_known = file_role::language(path).is_some() || is_document(name);
+    let is_known = file_role::detect_language(path).is_some() || is_document(name);
     if folder.is_empty() {
         // In prose `self.f:10` is a slice more often than a file in Fortran.
         !is_known || (extension.len() == 1 && !matches!(extension, "c" | "h"))

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::citations::{self, Citation};
 use super::claims::{CitedClaims, CitedText, ClaimVerdict, claims_of};
 use tool_core::text::{clean_line, truncate_text as beginning_of};
-use tool_repository::{EntryKind, OpenError, Repository, ScanError, normalise};
+use tool_repository::{EntryKind, OpenError, Repository, ScanError, normalise_path};
 
 /// Bytes of cited files that are read: a hundred files of the largest size that is written by hand, in some ten
 /// milliseconds.
@@ -117,7 +117,7 @@ fn is_a_file(path: &str, resolved: &Result<String, Missing>) -> bool {
     match resolved {
         Ok(_) | Err(Missing::NotRegular | Missing::Unread) => true,
         // A hidden name is refused even if no file has it, but it has the form of a file name.
-        Err(Missing::Denied(_)) => normalise(path).is_ok(),
+        Err(Missing::Denied(_)) => normalise_path(path).is_ok(),
         Err(Missing::Nothing | Missing::Directory | Missing::Ambiguous { .. }) => false,
     }
 }
@@ -284,7 +284,7 @@ impl<'r> Files<'r> {
             Ok(_) => Missing::Directory,
             Err(error) => missing(error),
         };
-        let suffix = match (&found, normalise(cited)) {
+        let suffix = match (&found, normalise_path(cited)) {
             (Missing::Denied(_), _) | (_, Err(_)) => return Ok(Err(found)),
             (_, Ok(suffix)) => suffix,
         };

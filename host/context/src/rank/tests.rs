@@ -25,7 +25,7 @@ fn parts(identifier: &str) -> Vec<String> {
 /// Ranks files for a task: paths, best first.
 fn ranking(task: &str, files: &[(&str, &str)]) -> Vec<(String, Ranked)> {
     let paths: Vec<&str> = files.iter().map(|file| file.0).collect();
-    let roles: Vec<Role> = paths.iter().map(|path| file_role::role(path)).collect();
+    let roles: Vec<Role> = paths.iter().map(|path| file_role::detect_role(path)).collect();
     let resolver = Resolver::new(&paths, Packages::default());
     let query = Query::new(task, &WEIGHTS);
     let matches: Vec<Option<FileMatch>> = files

@@ -7,7 +7,7 @@ use super::{Draft, NEAR_MISSES_MAX, distance};
 use crate::ProfileLookup;
 use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
 use crate::select::CENTRAL_FILES_READ_MAX;
-use tool_repository::file_role::{Role, parent, stem};
+use tool_repository::file_role::{Role, file_stem, parent_directory};
 
 impl Draft<'_, '_> {
     /// Sources below a directory by centrality, as seen from `starts` if there are any.
@@ -86,7 +86,7 @@ impl Draft<'_, '_> {
         files.sort_by_cached_key(|at| {
             (
                 self.tree.paths[*at] != path,
-                distance(parent(path), self.tree.paths[*at]),
+                distance(parent_directory(path), self.tree.paths[*at]),
                 *at,
             )
         });
@@ -139,7 +139,7 @@ fn is_plumbing(path: &str) -> bool {
     ];
     let plain = |name: &str| NAMES.contains(&name.trim_matches('_').to_ascii_lowercase().as_str());
     let declares = path.ends_with(".d.ts") || path.ends_with(".pyi");
-    declares || plain(stem(path)) || parent(path).split('/').any(plain)
+    declares || plain(file_stem(path)) || parent_directory(path).split('/').any(plain)
 }
 
 #[derive(Debug, Default)]

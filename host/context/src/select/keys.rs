@@ -6,7 +6,7 @@ use super::{Draft, distance};
 use crate::entry;
 use crate::limits::RANKED_FILE_BYTES_MAX;
 use crate::symbols::Syntax;
-use tool_repository::file_role::{self, Role, file_name, parent, stem};
+use tool_repository::file_role::{self, Role, file_name, file_stem, parent_directory};
 use tool_repository::is_beyond_scan;
 
 impl Draft<'_, '_> {
@@ -24,11 +24,16 @@ impl Draft<'_, '_> {
                 let code = if distance == 0 {
                     0
                 } else {
-                    usize::MAX - self.sources_below(parent(path))
+                    usize::MAX - self.sources_below(parent_directory(path))
                 };
                 (distance, order, code, rank, path)
             })
-            .filter(|(_, _, _, _, path)| !matches!(file_role::role(path), Role::Test | Role::Example | Role::Vendored))
+            .filter(|(_, _, _, _, path)| {
+                !matches!(
+                    file_role::detect_role(path),
+                    Role::Test | Role::Example | Role::Vendored
+                )
+            })
             .collect();
         found.sort_unstable();
         // One README is enough, and one manifest of each ecosystem.
@@ -70,7 +75,7 @@ impl Draft<'_, '_> {
                 && let Some(score) = file_role::entry_point_of_source(path)
             {
                 // If there are several programs or libraries, the one with most code is probably meant.
-                let size = (1.0 + self.sources_below(parent(path)) as f64).ln() / 2.0;
+                let size = (1.0 + self.sources_below(parent_directory(path)) as f64).ln() / 2.0;
                 note(
                     &mut found,
                     at,
@@ -182,7 +187,7 @@ fn note(found: &mut Entries, at: usize, score: f64, reason: &str) {
 
 /// True for a file in a directory whose name marks it as private. Such a file is not an entry point.
 fn is_private(directory: &str, path: &str) -> bool {
-    let inside = parent(path).strip_prefix(directory).unwrap_or_default();
+    let inside = parent_directory(path).strip_prefix(directory).unwrap_or_default();
     inside.split('/').any(|part| part.starts_with('_'))
 }
 
@@ -227,7 +232,7 @@ fn kind_of_key(path: &str) -> String {
 fn is_head(directory: &str, path: &str) -> bool {
     let own = file_name(directory);
     !directory.is_empty()
-        && parent(path) == directory
+        && parent_directory(path) == directory
         && file_role::is_code(path)
-        && (matches!(stem(path), "__init__" | "mod" | "lib" | "index" | "main") || stem(path) == own)
+        && (matches!(file_stem(path), "__init__" | "mod" | "lib" | "index" | "main") || file_stem(path) == own)
 }

@@ -6,7 +6,7 @@ use super::{Draft, NEAR_MISSES_MAX, distance};
 use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
 use crate::query::Query;
 use crate::symbols::Syntax;
-use tool_repository::file_role::{file_name, parent, stem};
+use tool_repository::file_role::{file_name, file_stem, parent_directory};
 
 impl Draft<'_, '_> {
     /// The target, its nearest exemplar test, the configuration of the tests, then untested neighbours.
@@ -38,7 +38,7 @@ impl Draft<'_, '_> {
         for (neighbour, reason) in self.untested(path, &tests) {
             self.take(&neighbour, 0.6, reason);
         }
-        self.fill(parent(path));
+        self.fill(parent_directory(path));
     }
 
     /// Fixtures and settings of the tests that show how tests are written here.
@@ -49,9 +49,10 @@ impl Draft<'_, '_> {
             let Some((order, marker)) = test_settings(target, path) else {
                 continue;
             };
-            let near = distance(parent(path), exemplar);
-            let above =
-                parent(path).is_empty() || exemplar.starts_with(parent(path)) || target.starts_with(parent(path));
+            let near = distance(parent_directory(path), exemplar);
+            let above = parent_directory(path).is_empty()
+                || exemplar.starts_with(parent_directory(path))
+                || target.starts_with(parent_directory(path));
             if above && self.tree.sizes[at] <= RANKED_FILE_BYTES_MAX {
                 found.push((order, near, path, marker));
             }
@@ -87,13 +88,13 @@ impl Draft<'_, '_> {
             .map(|at| {
                 (
                     !imports.contains(&at),
-                    distance(parent(target), self.tree.paths[at]),
+                    distance(parent_directory(target), self.tree.paths[at]),
                     self.tree.paths[at],
                 )
             })
             .filter(|(_, _, path)| *path != target && Syntax::of(path) == syntax)
             .filter(|(_, _, path)| {
-                !names_as_subject(path).iter().any(|name| tested.contains(name)) && stem(path) != "__init__"
+                !names_as_subject(path).iter().any(|name| tested.contains(name)) && file_stem(path) != "__init__"
             })
             .collect();
         files.sort_unstable();
@@ -114,12 +115,12 @@ impl Draft<'_, '_> {
 
 /// Subject of a test, by its name: `test_client.py`, `client.test.ts` and `ClientTest.java` are about `client`.
 fn subject(test: &str) -> String {
-    let stem = stem(test).to_ascii_lowercase();
-    let stem = stem
+    let stem = file_stem(test).to_ascii_lowercase();
+    let stem = file_stem
         .strip_prefix("test_")
-        .or_else(|| stem.strip_prefix("test-"))
-        .unwrap_or(&stem);
-    let mut name = stem;
+        .or_else(|| file_stem.strip_prefix("test-"))
+        .unwrap_or(&file_stem);
+    let mut name = file_stem;
     for suffix in ["_tests", "_test", "-test", "_spec", "tests", "test", "spec"] {
         if let Some(rest) = name.strip_suffix(suffix).filter(|rest| !rest.is_empty()) {
             name = rest;
@@ -136,9 +137,9 @@ pub(super) fn is_test_of(test: &str, target: &str) -> bool {
 /// Names that tests may use for a source: `client`, or with the directories above it, `http_client` for
 /// `src/http/client.py`.
 fn names_as_subject(source: &str) -> Vec<String> {
-    let mut name = stem(source).to_ascii_lowercase();
+    let mut name = file_stem(source).to_ascii_lowercase();
     let mut names = vec![name.clone()];
-    for directory in parent(source).rsplit('/').filter(|part| !part.is_empty()) {
+    for directory in parent_directory(source).rsplit('/').filter(|part| !part.is_empty()) {
         name = format!("{}_{name}", directory.to_ascii_lowercase());
         names.push(name.clone());
     }
@@ -159,14 +160,14 @@ fn exemplar_score(target: &str, test: &str) -> f64 {
             .map(str::to_owned)
             .collect()
     };
-    let parts = |path: &str| -> BTreeSet<String> { parent(path).split('/').map(str::to_owned).collect() };
+    let parts = |path: &str| -> BTreeSet<String> { parent_directory(path).split('/').map(str::to_owned).collect() };
     score += 1.0 + words(target).intersection(&words(test)).count() as f64 * 0.5;
     score += parts(target).intersection(&parts(test)).count() as f64 * 0.3;
-    score -= distance(parent(target), test) as f64 * 0.05;
+    score -= distance(parent_directory(target), test) as f64 * 0.05;
     if is_test_of(test, target) {
         score += 10.0;
     }
-    let own_name = stem(test).to_ascii_lowercase();
+    let own_name = file_stem(test).to_ascii_lowercase();
     if matches!(
         own_name.as_str(),
         "conftest" | "__init__" | "setup" | "helpers" | "utils" | "util" | "common"

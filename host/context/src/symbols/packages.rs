@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use super::manifest::Manifest;
-use tool_repository::file_role::{file_name, parent};
+use tool_repository::file_role::{file_name, parent_directory};
 
 /// Manifests that are read: a monorepo has some hundred.
 const MANIFESTS_MAX: usize = 500;
@@ -40,7 +40,7 @@ impl Packages {
             .iter()
             .filter(|path| matches!(file_name(path), "Cargo.toml" | "package.json"));
         for manifest in manifests.take(MANIFESTS_MAX) {
-            let folder = parent(manifest);
+            let folder = parent_directory(manifest);
             let read = || Manifest::read(manifest, &text(manifest)?);
             if file_name(manifest) == "package.json" {
                 if let Some(name) = read().and_then(|manifest| manifest.name) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::packages::Packages;
 use super::{Import, Syntax};
-use tool_repository::file_role::{self, file_name, parent};
+use tool_repository::file_role::{self, file_name, parent_directory};
 
 /// Resolves imports to files, for one list of files.
 #[derive(Debug)]
@@ -50,10 +50,12 @@ impl Resolver {
         }
         for (at, path) in (0..).zip(paths) {
             let (table, key) = match Syntax::of(path) {
-                Some(Syntax::Java) => (&mut resolver.java, file_role::stem(path)),
-                Some(Syntax::Go) if !path.ends_with("_test.go") => (&mut resolver.go, file_name(parent(path))),
+                Some(Syntax::Java) => (&mut resolver.java, file_role::file_stem(path)),
+                Some(Syntax::Go) if !path.ends_with("_test.go") => {
+                    (&mut resolver.go, file_name(parent_directory(path)))
+                }
                 Some(Syntax::C) => (&mut resolver.headers, file_name(path)),
-                Some(Syntax::Ruby) => (&mut resolver.ruby, file_role::stem(path)),
+                Some(Syntax::Ruby) => (&mut resolver.ruby, file_role::file_stem(path)),
                 _ => continue,
             };
             table.entry(key.into()).or_default().push(at);
@@ -72,7 +74,7 @@ impl Resolver {
             Import::Go(path) => self.go(path),
             Import::Java(name) => self.java(name).into_iter().collect(),
             Import::Ruby(path) => self.ruby(path).into_iter().collect(),
-            Import::RubyRelative(path) => normalise(parent(from), path)
+            Import::RubyRelative(path) => normalise(parent_directory(from), path)
                 .and_then(|base| self.at(&format!("{}.rb", base.trim_end_matches(".rb"))))
                 .into_iter()
                 .collect(),
@@ -87,7 +89,7 @@ impl Resolver {
     /// The main file of the project with this name: its package, or a file with this name next to the manifest.
     pub fn package(&self, manifest: &str, name: &str) -> Option<u32> {
         let module = name.to_ascii_lowercase().replace('-', "_");
-        let beside = |end: &str| self.at(&join(parent(manifest), &format!("{name}.{end}")));
+        let beside = |end: &str| self.at(&join(parent_directory(manifest), &format!("{name}.{end}")));
         self.module(&module)
             .or_else(|| ["go", "js", "ts", "py"].into_iter().find_map(beside))
     }
@@ -95,7 +97,7 @@ impl Resolver {
     /// The file that a manifest names by a path relative to itself, with or without extension.
     pub fn file_from(&self, manifest: &str, path: &str) -> Option<u32> {
         let relative = path.trim_start_matches("./");
-        self.at(&normalise(parent(manifest), relative)?)
+        self.at(&normalise(parent_directory(manifest), relative)?)
             .or_else(|| self.script(manifest, &format!("./{relative}")))
     }
 
@@ -108,9 +110,9 @@ impl Resolver {
             let named = name.and_then(|name| self.python.get(&format!("{module}.{name}")));
             return named.or_else(|| self.python.get(module)).copied();
         }
-        let mut directory = parent(from);
+        let mut directory = parent_directory(from);
         for _ in 1..level {
-            directory = parent(directory);
+            directory = parent_directory(directory);
         }
         let base = join(directory, &module.replace('.', "/"));
         let file = |base: &str| {
@@ -137,7 +139,7 @@ impl Resolver {
             };
             return within("src").or_else(|| within(""));
         }
-        let base = normalise(parent(from), specifier)?;
+        let base = normalise(parent_directory(from), specifier)?;
         // TypeScript names the file that will be compiled to: `./a.js` is `a.ts`.
         let compiled = || {
             base.strip_suffix(".js")
@@ -157,7 +159,7 @@ impl Resolver {
     }
 
     fn include(&self, from: &str, path: &str) -> Vec<u32> {
-        if let Some(found) = normalise(parent(from), path).and_then(|path| self.at(&path)) {
+        if let Some(found) = normalise(parent_directory(from), path).and_then(|path| self.at(&path)) {
             return vec![found];
         }
         let candidates = self.headers.get(file_name(path)).map_or(&[][..], Vec::as_slice);
@@ -185,7 +187,7 @@ impl Resolver {
         let mut directory = match first {
             "crate" => rust_root(from).to_owned(),
             "self" => rust_directory(from),
-            "super" => parent(&rust_directory(from)).to_owned(),
+            "super" => parent_directory(&rust_directory(from)).to_owned(),
             // A child of this module hides a crate with the same name.
             name => match self.rust_module(&rust_directory(from), name) {
                 Some(_) => join(&rust_directory(from), name),
@@ -201,7 +203,7 @@ impl Resolver {
         for part in parts {
             let part = part.split(" as ").next().unwrap_or(part);
             if part == "super" {
-                directory = parent(&directory).to_owned();
+                directory = parent_directory(&directory).to_owned();
                 continue;
             }
             let Some(next) = self.rust_module(&directory, part) else {
@@ -223,7 +225,7 @@ impl Resolver {
     /// Files of the package directory whose path is the longest suffix of the import path.
     fn go(&self, import: &str) -> Vec<u32> {
         let candidates = self.go.get(file_name(import)).map_or(&[][..], Vec::as_slice);
-        let of_directory = |at: &u32| parent(&self.list[*at as usize]);
+        let of_directory = |at: &u32| parent_directory(&self.list[*at as usize]);
         let fits = |directory: &str| {
             !directory.is_empty() && (import == directory || import.ends_with(&format!("/{directory}")))
         };
@@ -278,7 +280,7 @@ pub(super) fn join(directory: &str, name: &str) -> String {
 
 /// `path` relative to `directory`; `None` if it leaves the repository.
 fn normalise(directory: &str, path: &str) -> Option<String> {
-    tool_repository::normalise(&join(directory, path)).ok()
+    tool_repository::normalise_path(&join(directory, path)).ok()
 }
 
 /// Dotted module names: from the topmost directory that is a package, and also from the root and `src` for code without
@@ -298,10 +300,10 @@ fn python_modules(paths: &[&str], index: &HashMap<Arc<str>, u32>) -> HashMap<Str
         let mut top = if path.ends_with("__init__.py") {
             base
         } else {
-            parent(base)
+            parent_directory(base)
         };
         while !top.is_empty() && index.contains_key(join(top, "__init__.py").as_str()) {
-            top = parent(top);
+            top = parent_directory(top);
         }
         let relative = base.strip_prefix(top).unwrap_or(base).trim_start_matches('/');
         modules.entry(relative.replace('/', ".")).or_insert(at);
@@ -317,7 +319,7 @@ fn rust_roots(paths: &[&str]) -> HashMap<String, String> {
         .filter_map(|path| path.strip_suffix("/lib.rs"))
         .map(|source| {
             let package = if file_name(source) == "src" {
-                parent(source)
+                parent_directory(source)
             } else {
                 source
             };
@@ -331,13 +333,13 @@ fn rust_root(from: &str) -> &str {
     match from.rfind("/src/") {
         Some(at) => &from[..at + 4],
         None if from.starts_with("src/") => "src",
-        None => parent(from),
+        None => parent_directory(from),
     }
 }
 
 /// Directory that holds the child modules of a file.
 pub(crate) fn rust_directory(from: &str) -> String {
-    let directory = parent(from);
+    let directory = parent_directory(from);
     match file_name(from) {
         "lib.rs" | "main.rs" | "mod.rs" => directory.to_owned(),
         name => join(directory, name.trim_end_matches(".rs")),

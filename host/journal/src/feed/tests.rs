@@ -594,7 +594,7 @@ fn a_journal_that_is_full_takes_what_happens_and_no_more_words() {
 fn the_end_waits_for_what_is_being_put_in_place_and_lets_nothing_begin() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
-    let publication = Publishing {
+    let publication = CommitInProgress {
         id: "p".into(),
         git: "/r/.git".into(),
         common: "/r/.git".into(),

@@ -8,7 +8,7 @@
 #[inline]
 pub fn crash_point() {
     #[cfg(debug_assertions)]
-    crash::pass();
+    crash::reach_point();
 }
 
 /// True after a simulated crash: destructors must then leave all files as they are.
@@ -39,7 +39,7 @@ pub(super) mod crash {
 
     struct SimulatedCrash;
 
-    pub(super) fn pass() {
+    pub(super) fn reach_point() {
         match INTERFERENCE.take() {
             None => {}
             Some((0, act)) => act(),

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RawMode, RenameFlags, Sta
 use rustix::io::Errno;
 
 use super::{FileChange, FileState, Obstacle, crash_point};
-use crate::{Root, mode, path};
+use crate::{RootHandle, path, permission_bits};
 
 /// Returns the state of a path; `None` if there is nothing.
 ///
@@ -21,8 +21,8 @@ use crate::{Root, mode, path};
 /// # Errors
 ///
 /// The path is not a regular file, is too large, or cannot be read.
-pub fn current(root: &Root, path: &str, bytes_max: u64) -> Result<Option<FileState>, Obstacle> {
-    let (parent, name) = path::split(path);
+pub fn read_state(root: &RootHandle, path: &str, bytes_max: u64) -> Result<Option<FileState>, Obstacle> {
+    let (parent, name) = path::split_path(path);
     let failed = |errno| Obstacle::from_errno(path, errno);
     let parent = match root.open_directory(parent) {
         Ok(parent) => parent,
@@ -50,7 +50,7 @@ fn check_regular(path: &str, stat: &Stat) -> Result<(), Obstacle> {
 fn state_at(parent: &OwnedFd, name: &str, path: &str, bytes_max: u64) -> Result<FileState, Obstacle> {
     let failed = |errno| Obstacle::from_errno(path, errno);
     #[cfg(debug_assertions)]
-    if let Some((Fail::Reading, errno)) = FAILING.get() {
+    if let Some((FailingStep::Reading, errno)) = FAILING.get() {
         return Err(failed(errno));
     }
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -60,7 +60,7 @@ fn state_at(parent: &OwnedFd, name: &str, path: &str, bytes_max: u64) -> Result<
     let content = read_bounded(handle, bytes_max).map_err(|error| Obstacle::from_read(path, error))?;
     Ok(FileState {
         content,
-        mode: mode(&stat),
+        mode: permission_bits(&stat),
     })
 }
 
@@ -101,7 +101,7 @@ pub fn read_bounded(handle: OwnedFd, bytes_max: u64) -> Result<Vec<u8>, ReadErro
 
 /// How a file got its new state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Done {
+pub(super) enum PlacedBy {
     Created,
     /// The old file has the temporary's name now.
     Exchanged,
@@ -114,14 +114,14 @@ pub(super) enum Done {
 }
 
 /// Moves names in a directory: that of the temporary and that of the file, in this order.
-pub(super) type Swap = fn(&OwnedFd, &str, &str) -> Result<(), Errno>;
+pub(super) type SwapNames = fn(&OwnedFd, &str, &str) -> Result<(), Errno>;
 
 /// Brings one file from `before` to `after` in an open directory. After an error it is as it was.
-pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Result<Done, Obstacle> {
-    let (_, name) = path::split(&file.path);
+pub(super) fn place_file(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Result<PlacedBy, Obstacle> {
+    let (_, name) = path::split_path(&file.path);
     let failed = |errno| Obstacle::from_errno(&file.path, errno);
     let given_up = |obstacle| {
-        discard(parent, temporary);
+        discard_temporary(parent, temporary);
         Err(obstacle)
     };
     let changed = || Obstacle::Changed {
@@ -138,19 +138,19 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
         Err(obstacle) => return given_up(obstacle),
     }
     crash_point();
-    let (swap, done): (Swap, _) = match (&file.before, &file.after) {
-        (None, None) => return Ok(Done::Nothing),
-        (None, Some(_)) => (rename_new, Done::Created),
-        (Some(_), Some(_)) => (exchange, Done::Exchanged),
-        (Some(_), None) => (put_aside, Done::Removed),
+    let (swap, done): (SwapNames, _) = match (&file.before, &file.after) {
+        (None, None) => return Ok(PlacedBy::Nothing),
+        (None, Some(_)) => (rename_new, PlacedBy::Created),
+        (Some(_), Some(_)) => (exchange_names, PlacedBy::Exchanged),
+        (Some(_), None) => (put_aside, PlacedBy::Removed),
     };
     // The system call is atomic; the check above only avoids an exchange that would have to be reversed.
     match swap(parent, temporary, name) {
         Ok(()) => {}
         Err(Errno::EXIST | Errno::NOENT) => return given_up(changed()),
-        Err(errno) if done == Done::Exchanged && is_unsupported(errno) => {
+        Err(errno) if done == PlacedBy::Exchanged && is_unsupported(errno) => {
             return match rustix::fs::renameat(parent, temporary, parent, name) {
-                Ok(()) => Ok(Done::Replaced),
+                Ok(()) => Ok(PlacedBy::Replaced),
                 Err(errno) => given_up(failed(errno)),
             };
         }
@@ -158,10 +158,10 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
     }
     // The file that was taken out may be newer than the check above. It then gets its name back; if even that fails, it
     // keeps the temporary name, because it is a user's work.
-    let back: Swap = match done {
-        Done::Exchanged => exchange,
-        Done::Removed => rename_new,
-        Done::Created | Done::Replaced | Done::Nothing => return Ok(done),
+    let back: SwapNames = match done {
+        PlacedBy::Exchanged => exchange_names,
+        PlacedBy::Removed => rename_new,
+        PlacedBy::Created | PlacedBy::Replaced | PlacedBy::Nothing => return Ok(done),
     };
     crash_point();
     let obstacle = match looks_like(parent, temporary, &file.path, file.before.as_ref()) {
@@ -170,7 +170,7 @@ pub(super) fn place(parent: &OwnedFd, file: &FileChange, temporary: &str) -> Res
         Err(obstacle) => obstacle,
     };
     back(parent, temporary, name).map_err(failed)?;
-    if done == Done::Exchanged {
+    if done == PlacedBy::Exchanged {
         discard_if(parent, temporary, file.after.as_ref());
     }
     Err(obstacle)
@@ -182,9 +182,9 @@ pub(super) fn replace_back(
     parent: &OwnedFd,
     file: &FileChange,
     temporary: &str,
-    (out, back): (Swap, Swap),
+    (out, back): (SwapNames, SwapNames),
 ) -> Result<(), Obstacle> {
-    let (_, name) = path::split(&file.path);
+    let (_, name) = path::split_path(&file.path);
     let failed = |errno| Obstacle::from_errno(&file.path, errno);
     out(parent, temporary, name).map_err(failed)?;
     crash_point();
@@ -201,13 +201,13 @@ pub(super) fn replace_back(
 pub(super) fn discard_if(parent: &OwnedFd, temporary: &str, expected: Option<&FileState>) -> bool {
     let is_expected = expected.is_some() && is_at(parent, temporary, expected);
     if is_expected {
-        discard(parent, temporary);
+        discard_temporary(parent, temporary);
     }
     is_expected
 }
 
 /// Removes our temporary, if there is one.
-pub(super) fn discard(parent: &OwnedFd, temporary: &str) {
+pub(super) fn discard_temporary(parent: &OwnedFd, temporary: &str) {
     let _ = rustix::fs::unlinkat(parent, temporary, AtFlags::empty());
 }
 
@@ -241,7 +241,7 @@ fn looks_like(parent: &OwnedFd, name: &str, path: &str, expected: Option<&FileSt
 /// file that it replaces or of the directory.
 fn write_temporary(parent: &OwnedFd, temporary: &str, state: &FileState, name: &str) -> Result<(), Errno> {
     #[cfg(debug_assertions)]
-    if let Some((Fail::Writing, errno)) = FAILING.get() {
+    if let Some((FailingStep::Writing, errno)) = FAILING.get() {
         return Err(errno);
     }
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -251,7 +251,7 @@ fn write_temporary(parent: &OwnedFd, temporary: &str, state: &FileState, name: &
     file.write_all(&state.content)
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     let model = stat_at(parent, name).or_else(|_| rustix::fs::fstat(parent))?;
-    adopt(&file, &model)?;
+    adopt_owner(&file, &model)?;
     // After the owner, because changing the owner clears the set-user-id bits.
     rustix::fs::fchmod(&file, Mode::from_raw_mode(state.mode as RawMode))?;
     rustix::fs::fsync(&file)
@@ -259,7 +259,7 @@ fn write_temporary(parent: &OwnedFd, temporary: &str, state: &FileState, name: &
 
 /// Gives a new file or directory the owner of `model`. Only root may do that; for other users the process's own user is
 /// right.
-fn adopt(handle: impl AsFd, model: &Stat) -> Result<(), Errno> {
+fn adopt_owner(handle: impl AsFd, model: &Stat) -> Result<(), Errno> {
     let own = rustix::fs::fstat(handle.as_fd())?;
     if !rustix::process::geteuid().is_root() || (own.st_uid, own.st_gid) == (model.st_uid, model.st_gid) {
         return Ok(());
@@ -272,7 +272,7 @@ fn adopt(handle: impl AsFd, model: &Stat) -> Result<(), Errno> {
     }
 }
 
-pub(super) fn exchange(parent: &OwnedFd, a: &str, b: &str) -> Result<(), Errno> {
+pub(super) fn exchange_names(parent: &OwnedFd, a: &str, b: &str) -> Result<(), Errno> {
     rename_with(parent, a, b, RenameFlags::EXCHANGE)
 }
 
@@ -310,7 +310,7 @@ fn rename_with(parent: &OwnedFd, from: &str, to: &str, flags: RenameFlags) -> Re
 /// The step of a change that a test lets fail.
 #[cfg(debug_assertions)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fail {
+pub enum FailingStep {
     /// Reading a file.
     Reading,
     /// Writing a temporary file.
@@ -320,28 +320,28 @@ pub enum Fail {
 #[cfg(debug_assertions)]
 thread_local! {
     /// The step that fails on this thread, and its error.
-    pub static FAILING: std::cell::Cell<Option<(Fail, Errno)>> = const { std::cell::Cell::new(None) };
+    pub static FAILING: std::cell::Cell<Option<(FailingStep, Errno)>> = const { std::cell::Cell::new(None) };
 
     /// True if renames on this thread support no flags, as on some network file systems.
     pub static WITHOUT_RENAME_FLAGS: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-pub(super) fn open_parent(root: &Root, path: &str) -> Result<OwnedFd, Obstacle> {
-    let (parent, _) = path::split(path);
+pub(super) fn open_parent(root: &RootHandle, path: &str) -> Result<OwnedFd, Obstacle> {
+    let (parent, _) = path::split_path(path);
     root.open_directory(parent)
         .map_err(|errno| Obstacle::from_errno(path, errno))
 }
 
 /// Opens the directory of a path, and creates missing parts of it.
-pub(super) fn make_parents(root: &Root, path: &str, made: &mut Vec<String>) -> Result<OwnedFd, Obstacle> {
+pub(super) fn make_parents(root: &RootHandle, path: &str, made: &mut Vec<String>) -> Result<OwnedFd, Obstacle> {
     let failed = |errno| Obstacle::from_errno(path, errno);
     match open_parent(root, path) {
         Err(Obstacle::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
         answer => return answer,
     }
     let mut here = root.open_directory("").map_err(failed)?;
-    for directory in path::ancestors(path) {
-        let (_, name) = path::split(directory);
+    for directory in path::list_ancestors(path) {
+        let (_, name) = path::split_path(directory);
         match rustix::fs::mkdirat(&here, name, Mode::from_raw_mode(0o777)) {
             Ok(()) => {
                 made.push(directory.to_owned());
@@ -353,7 +353,7 @@ pub(super) fn make_parents(root: &Root, path: &str, made: &mut Vec<String>) -> R
         let next = root.open_directory(directory).map_err(failed)?;
         if made.last().is_some_and(|last| last == directory) {
             let model = rustix::fs::fstat(&here).map_err(failed)?;
-            adopt(&next, &model).map_err(failed)?;
+            adopt_owner(&next, &model).map_err(failed)?;
             let _ = rustix::fs::fsync(&here);
         }
         here = next;
@@ -362,14 +362,14 @@ pub(super) fn make_parents(root: &Root, path: &str, made: &mut Vec<String>) -> R
 }
 
 /// Removes directories that a step created, if they are empty.
-pub(super) fn remove_made(root: &Root, made: &[String]) {
+pub(super) fn remove_made(root: &RootHandle, made: &[String]) {
     for directory in made.iter().rev() {
         remove_directory(root, directory);
     }
 }
 
-pub(super) fn remove_directory(root: &Root, directory: &str) -> bool {
-    let (parent, name) = path::split(directory);
+pub(super) fn remove_directory(root: &RootHandle, directory: &str) -> bool {
+    let (parent, name) = path::split_path(directory);
     let removed = root
         .open_directory(parent)
         .and_then(|parent| rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR));
@@ -378,7 +378,7 @@ pub(super) fn remove_directory(root: &Root, directory: &str) -> bool {
 
 /// Removes what an interrupted change or recovery left beside a file: the old or the new content, or a beginning of it.
 /// Anything else under that name is a user's work.
-pub(super) fn remove_leftover(root: &Root, file: &FileChange, temporary: &str) {
+pub(super) fn remove_leftover(root: &RootHandle, file: &FileChange, temporary: &str) {
     let Ok(parent) = open_parent(root, &file.path) else {
         return;
     };
@@ -392,7 +392,7 @@ pub(super) fn remove_leftover(root: &Root, file: &FileChange, temporary: &str) {
     };
     let states = [&file.before, &file.after].into_iter().flatten();
     if states.into_iter().any(|state| state.content.starts_with(&left.content)) {
-        discard(&parent, temporary);
+        discard_temporary(&parent, temporary);
     }
 }
 

@@ -42,7 +42,7 @@ pub trait ChangeJournal: Send + Sync {
     /// # Errors
     ///
     /// The session is ending, or the disk failed.
-    fn publishing(&self, _publication: &Publishing) -> std::io::Result<()> {
+    fn publishing(&self, _publication: &CommitInProgress) -> std::io::Result<()> {
         Ok(())
     }
 
@@ -51,9 +51,9 @@ pub trait ChangeJournal: Send + Sync {
 }
 
 /// Work for which the session's end waits while this value lives.
-pub struct Entered<'a>(&'a dyn ChangeJournal);
+pub struct JournalGuard<'a>(&'a dyn ChangeJournal);
 
-impl<'a> Entered<'a> {
+impl<'a> JournalGuard<'a> {
     /// Begins the work.
     ///
     /// # Errors
@@ -65,7 +65,7 @@ impl<'a> Entered<'a> {
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for JournalGuard<'_> {
     fn drop(&mut self) {
         self.0.leave();
     }
@@ -124,7 +124,7 @@ impl FileState {
 
 /// A commit that is being put in place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Publishing {
+pub struct CommitInProgress {
     /// Unique identifier.
     pub id: String,
     /// The git directory of the work tree, with `HEAD` and the index.

@@ -9,14 +9,15 @@ use std::sync::PoisonError;
 
 use super::{
     ChangeJournal, FileChange, FileState, LeftAlone, Obstacle, PreparedChange, PresentFile, Recovery, RolledBack,
-    apply, content, current, found, missing_directories, recover_locked, remove_directories, write_lock,
+    apply_change, content_of, find_present, missing_directories, read_state, recover_locked, remove_directories,
+    write_lock,
 };
 use crate::{Repository, path};
 use tool_core::digest::sha256_hex;
 use tool_core::disk::Disk;
 use tool_core::limits::REPLACED_BYTES_MAX;
 
-/// Result of [`undo`].
+/// Result of [`undo_changes`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UndoReport {
     /// Paths that have the state from before the changes again, sorted.
@@ -100,7 +101,7 @@ impl UndoError {
 /// # Errors
 ///
 /// See [`UndoError`].
-pub fn undo(
+pub fn undo_changes(
     repository: &Repository,
     changes: &[PreparedChange],
     journal: &dyn ChangeJournal,
@@ -112,7 +113,7 @@ pub fn undo(
     undo_beside(repository, changes, journal, &later)
 }
 
-/// Like [`undo`], but keeps later edits of other lines in a file if the user agrees.
+/// Like [`undo_changes`], but keeps later edits of other lines in a file if the user agrees.
 ///
 /// # Errors
 ///
@@ -125,7 +126,7 @@ pub fn undo_beside(
 ) -> Result<UndoReport, UndoError> {
     let lock = write_lock(repository);
     let _guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut work = Undo {
+    let mut work = UndoRun {
         repository,
         journal,
         later,
@@ -134,7 +135,7 @@ pub fn undo_beside(
     };
     let (vanishing, returning) = work.inverse(changes);
     // A directory of the vanishing files may have the name of a file that comes back; then it has to be removed first.
-    let is_in_the_way = |file: &FileChange| path::ancestors(&file.path).any(|above| names(&returning, above));
+    let is_in_the_way = |file: &FileChange| path::list_ancestors(&file.path).any(|above| names_path(&returning, above));
     let parts = if vanishing.iter().any(is_in_the_way) {
         vec![vanishing, returning]
     } else {
@@ -151,11 +152,11 @@ pub fn undo_beside(
     Ok(report)
 }
 
-fn names(files: &[FileChange], path: &str) -> bool {
+fn names_path(files: &[FileChange], path: &str) -> bool {
     files.iter().any(|file| file.path == path)
 }
 
-struct Undo<'a> {
+struct UndoRun<'a> {
     repository: &'a Repository,
     journal: &'a dyn ChangeJournal,
     later: &'a LaterEdits<'a>,
@@ -164,13 +165,13 @@ struct Undo<'a> {
     report: UndoReport,
 }
 
-impl Undo<'_> {
+impl UndoRun<'_> {
     /// Returns the changes that lead back: of files that vanish, and of those that come back or change. Reports files
     /// that cannot go back.
     fn inverse(&mut self, changes: &[PreparedChange]) -> (Vec<FileChange>, Vec<FileChange>) {
         let mut inverse = Vec::new();
-        for (path, history) in histories(changes) {
-            let current = match found(self.repository.handle(), &history) {
+        for (path, history) in group_by_path(changes) {
+            let current = match find_present(self.repository.handle(), &history) {
                 // A directory that the session created, which is removed first.
                 Err(Obstacle::NotRegular { path }) if self.made.contains(path.as_str()) => {
                     Ok(PresentFile::Comparable(None))
@@ -178,15 +179,15 @@ impl Undo<'_> {
                 found => found,
             };
             match current.map(|current| inverse_of(path, &history, current)) {
-                Ok(Inverse::Nothing) => self.report.unchanged.push(path.to_owned()),
-                Ok(Inverse::Whole(change)) => inverse.push(change),
-                Ok(Inverse::Broken(change)) => {
+                Ok(InverseChange::Nothing) => self.report.unchanged.push(path.to_owned()),
+                Ok(InverseChange::Whole(change)) => inverse.push(change),
+                Ok(InverseChange::Broken(change)) => {
                     let reason =
                         format!("`{path}` has again the content that another program gave it during the session");
                     self.leave(path, reason, None);
                     inverse.push(change);
                 }
-                Ok(Inverse::LeaveAlone) => match self.merged(path, &history) {
+                Ok(InverseChange::LeaveAlone) => match self.merged(path, &history) {
                     Some(change) if self.is_agreed(&change) => inverse.push(change),
                     merged => {
                         self.report.mergeable.extend(merged);
@@ -206,13 +207,13 @@ impl Undo<'_> {
 
     /// The change that takes a file's history back and keeps what another program has edited since.
     fn merged(&self, path: &str, history: &[&FileChange]) -> Option<FileChange> {
-        let is_chain = |pair: &[&FileChange]| content(pair[0].after.as_ref()) == content(pair[1].before.as_ref());
+        let is_chain = |pair: &[&FileChange]| content_of(pair[0].after.as_ref()) == content_of(pair[1].before.as_ref());
         if !history.windows(2).all(is_chain) {
             return None;
         }
         let before = history.first()?.before.as_ref()?;
         let after = history.last()?.after.as_ref()?;
-        let current = current(self.repository.handle(), path, REPLACED_BYTES_MAX).ok()??;
+        let current = read_state(self.repository.handle(), path, REPLACED_BYTES_MAX).ok()??;
         let content = (self.later.merge)(&after.content, &current.content, &before.content)?;
         let mode = current.mode;
         let merged = FileChange {
@@ -234,7 +235,7 @@ impl Undo<'_> {
                 files,
             };
             self.journal.prepare(&change).map_err(UndoError::Journal)?;
-            let (obstacle, rolled_back) = match apply(self.repository.handle(), &change) {
+            let (obstacle, rolled_back) = match apply_change(self.repository.handle(), &change) {
                 Ok(late) => {
                     late.iter().for_each(|late| self.journal.written_late(late));
                     // Before the change is recorded as committed: after that, no recovery removes them.
@@ -343,7 +344,7 @@ impl Undo<'_> {
 }
 
 /// Steps that take the changes of one file back.
-enum Inverse {
+enum InverseChange {
     Nothing,
     Whole(FileChange),
     /// The change leads back only in part: another program changed the file in between.
@@ -351,14 +352,14 @@ enum Inverse {
     LeaveAlone,
 }
 
-fn inverse_of(path: &str, history: &[&FileChange], found: PresentFile) -> Inverse {
+fn inverse_of(path: &str, history: &[&FileChange], found: PresentFile) -> InverseChange {
     let PresentFile::Comparable(current) = found else {
-        return Inverse::LeaveAlone;
+        return InverseChange::LeaveAlone;
     };
-    let (to, broken) = match plan(history, content(current.as_ref())) {
-        Plan::Nothing => return Inverse::Nothing,
-        Plan::LeaveAlone => return Inverse::LeaveAlone,
-        Plan::Restore { to, broken } => (to, broken),
+    let (to, broken) = match plan_undo(history, content_of(current.as_ref())) {
+        UndoPlan::Nothing => return InverseChange::Nothing,
+        UndoPlan::LeaveAlone => return InverseChange::LeaveAlone,
+        UndoPlan::Restore { to, broken } => (to, broken),
     };
     let newest = history.last().and_then(|change| change.after.as_ref());
     let after = to.map(|to| FileState {
@@ -375,11 +376,11 @@ fn inverse_of(path: &str, history: &[&FileChange], found: PresentFile) -> Invers
     };
     if change.before == change.after {
         // The changes were only of the mode, and the user has set another one since.
-        Inverse::Nothing
+        InverseChange::Nothing
     } else if broken {
-        Inverse::Broken(change)
+        InverseChange::Broken(change)
     } else {
-        Inverse::Whole(change)
+        InverseChange::Whole(change)
     }
 }
 
@@ -392,7 +393,7 @@ fn made_by(changes: &[PreparedChange]) -> impl Iterator<Item = &str> {
 }
 
 /// The changes of each file, oldest first.
-fn histories(changes: &[PreparedChange]) -> BTreeMap<&str, Vec<&FileChange>> {
+fn group_by_path(changes: &[PreparedChange]) -> BTreeMap<&str, Vec<&FileChange>> {
     let mut by_path: BTreeMap<&str, Vec<&FileChange>> = BTreeMap::new();
     for file in changes.iter().flat_map(|change| &change.files) {
         by_path.entry(&file.path).or_default().push(file);
@@ -402,7 +403,7 @@ fn histories(changes: &[PreparedChange]) -> BTreeMap<&str, Vec<&FileChange>> {
 
 /// Result of taking back the history of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Plan<'a> {
+pub(super) enum UndoPlan<'a> {
     /// The file has the state from before the oldest change.
     Nothing,
     /// The file becomes `to`. `broken` is true if another program's change between two of ours ends the way back.
@@ -412,29 +413,29 @@ pub(super) enum Plan<'a> {
 }
 
 /// Goes back through the changes of one file (oldest first), as long as each left what the next one found.
-pub(super) fn plan<'a>(history: &[&'a FileChange], current: Option<&[u8]>) -> Plan<'a> {
+pub(super) fn plan_undo<'a>(history: &[&'a FileChange], current: Option<&[u8]>) -> UndoPlan<'a> {
     let mut reached = current;
     let mut to = None;
     let mut undone = 0;
     for change in history.iter().rev() {
-        if content(change.after.as_ref()) != reached {
+        if content_of(change.after.as_ref()) != reached {
             break;
         }
-        reached = content(change.before.as_ref());
+        reached = content_of(change.before.as_ref());
         to = change.before.as_ref();
         undone += 1;
     }
     let oldest = history.first().and_then(|change| change.before.as_ref());
-    if undone == 0 && content(oldest) != current {
-        return Plan::LeaveAlone;
+    if undone == 0 && content_of(oldest) != current {
+        return UndoPlan::LeaveAlone;
     }
     // A change may be only of the mode.
     let newest = history.last().and_then(|change| change.after.as_ref());
     let is_same_mode = to.zip(newest).is_none_or(|(to, newest)| to.mode == newest.mode);
     if reached == current && (undone == 0 || undone == history.len() && is_same_mode) {
-        return Plan::Nothing;
+        return UndoPlan::Nothing;
     }
-    Plan::Restore {
+    UndoPlan::Restore {
         to,
         broken: undone < history.len(),
     }
@@ -464,26 +465,32 @@ mod tests {
     fn one_change_is_taken_back() {
         let change = change(Some("old"), Some("new"));
         let (old, broken) = (state("old"), false);
-        assert_eq!(plan(&[&change], Some(b"new")), Plan::Restore { to: Some(&old), broken });
-        assert_eq!(plan(&[&change], Some(b"old")), Plan::Nothing);
-        assert_eq!(plan(&[&change], Some(b"other")), Plan::LeaveAlone);
-        assert_eq!(plan(&[&change], None), Plan::LeaveAlone);
+        assert_eq!(
+            plan_undo(&[&change], Some(b"new")),
+            UndoPlan::Restore { to: Some(&old), broken }
+        );
+        assert_eq!(plan_undo(&[&change], Some(b"old")), UndoPlan::Nothing);
+        assert_eq!(plan_undo(&[&change], Some(b"other")), UndoPlan::LeaveAlone);
+        assert_eq!(plan_undo(&[&change], None), UndoPlan::LeaveAlone);
     }
 
     #[test]
     fn creation_and_deletion_are_taken_back() {
         let (created, deleted) = (change(None, Some("x")), change(Some("x"), None));
         let broken = false;
-        assert_eq!(plan(&[&created], Some(b"x")), Plan::Restore { to: None, broken });
-        assert_eq!(plan(&[&created], None), Plan::Nothing);
         assert_eq!(
-            plan(&[&deleted], None),
-            Plan::Restore {
+            plan_undo(&[&created], Some(b"x")),
+            UndoPlan::Restore { to: None, broken }
+        );
+        assert_eq!(plan_undo(&[&created], None), UndoPlan::Nothing);
+        assert_eq!(
+            plan_undo(&[&deleted], None),
+            UndoPlan::Restore {
                 to: Some(&state("x")),
                 broken
             }
         );
-        assert_eq!(plan(&[&created, &deleted], None), Plan::Nothing);
+        assert_eq!(plan_undo(&[&created, &deleted], None), UndoPlan::Nothing);
     }
 
     #[test]
@@ -492,15 +499,15 @@ mod tests {
         let history: Vec<_> = history.iter().collect();
         let (oldest, broken) = (state("1"), false);
         assert_eq!(
-            plan(&history, Some(b"3")),
-            Plan::Restore {
+            plan_undo(&history, Some(b"3")),
+            UndoPlan::Restore {
                 to: Some(&oldest),
                 broken
             }
         );
         assert_eq!(
-            plan(&history, Some(b"2")),
-            Plan::LeaveAlone,
+            plan_undo(&history, Some(b"2")),
+            UndoPlan::LeaveAlone,
             "the newest change is not what is there"
         );
     }
@@ -511,8 +518,8 @@ mod tests {
         let history: Vec<_> = history.iter().collect();
         let theirs = state("theirs");
         assert_eq!(
-            plan(&history, Some(b"3")),
-            Plan::Restore {
+            plan_undo(&history, Some(b"3")),
+            UndoPlan::Restore {
                 to: Some(&theirs),
                 broken: true
             }
@@ -533,14 +540,14 @@ mod tests {
             let history: Vec<_> = changes.iter().collect();
             let (first, last) = (states[0].as_deref(), states[states.len() - 1].as_deref());
             let current = current.as_deref();
-            match plan(&history, current.map(str::as_bytes)) {
-                Plan::Restore { to, broken } => {
+            match plan_undo(&history, current.map(str::as_bytes)) {
+                UndoPlan::Restore { to, broken } => {
                     prop_assert!(!broken);
                     prop_assert_eq!(current, last);
-                    prop_assert_eq!(content(to), first.map(str::as_bytes));
+                    prop_assert_eq!(content_of(to), first.map(str::as_bytes));
                 }
-                Plan::Nothing => prop_assert_eq!(current, first),
-                Plan::LeaveAlone => prop_assert!(current != last && current != first),
+                UndoPlan::Nothing => prop_assert_eq!(current, first),
+                UndoPlan::LeaveAlone => prop_assert!(current != last && current != first),
             }
         }
     }

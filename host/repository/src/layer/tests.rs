@@ -5,7 +5,7 @@ use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::bulk::{Read, Wanted};
+use crate::bulk::{ReadBounds, ReadOutcome};
 use crate::{EntryKind, OpenError, Options, Repository};
 
 struct Preview {
@@ -110,14 +110,14 @@ fn a_bulk_read_takes_the_content_of_the_layer() {
     preview.put("c.py", Some("made"));
     let cancel = CancellationToken::new();
     let names = preview.repository.names(&cancel).expect("it can be listed");
-    let wanted = Wanted {
+    let wanted = ReadBounds {
         bytes_max: 1_000,
         text_only: true,
     };
     let mut all = Vec::new();
     for at in 0..names.list().files.len() {
         let read = preview.repository.read_listed(&names, at, wanted, &mut all, &cancel);
-        assert_eq!(read.expect("it can be read"), Read::Whole);
+        assert_eq!(read.expect("it can be read"), ReadOutcome::Whole);
     }
     assert_eq!(String::from_utf8(all).expect("it is text"), "newkeptmade");
 }

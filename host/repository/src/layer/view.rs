@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Layer, LayerEntry};
 use crate::changes::{self, FileState, Obstacle};
 use crate::walk::{FileEntry, FileList, ListedEntry, file_entry};
-use crate::{DirectoryList, EntryKind, OpenError, Opened, Repository, io_error, opened, path};
+use crate::{DirectoryList, EntryKind, OpenError, OpenedEntry, Repository, build_opened, io_error, path};
 
 /// The list of tree and layer, with what it was made from.
 #[derive(Debug, Default)]
@@ -36,14 +36,14 @@ impl Repository {
     /// The path is not a regular file, is too large, or cannot be read.
     pub fn current(&self, path: &str, bytes_max: u64) -> Result<Option<FileState>, Obstacle> {
         let Some(layer) = self.layer() else {
-            return changes::current(&self.root, path, bytes_max);
+            return changes::read_state(&self.root, path, bytes_max);
         };
         match layer.find(path) {
             Some(LayerEntry::File(number)) => layer.read(number, path, bytes_max).map(Some),
             Some(LayerEntry::Directory) => Err(Obstacle::NotRegular { path: path.to_owned() }),
             Some(LayerEntry::Removed) => Ok(None),
             None if layer.is_beneath_removed(path) => Ok(None),
-            None => changes::current(&self.root, path, bytes_max),
+            None => changes::read_state(&self.root, path, bytes_max),
         }
     }
 
@@ -90,7 +90,7 @@ impl Repository {
         path: &str,
         real: &str,
         cancel: &CancellationToken,
-    ) -> Option<Result<Opened, OpenError>> {
+    ) -> Option<Result<OpenedEntry, OpenError>> {
         let layer = self.layer()?;
         let (handle, kind) = match layer.find(real)? {
             LayerEntry::File(number) => (layer.open(number), EntryKind::File),
@@ -108,7 +108,7 @@ impl Repository {
         handle: Result<std::os::fd::OwnedFd, Errno>,
         kind: EntryKind,
         cancel: &CancellationToken,
-    ) -> Result<Opened, OpenError> {
+    ) -> Result<OpenedEntry, OpenError> {
         let denied = |reason| OpenError::Denied {
             path: path.to_owned(),
             reason,
@@ -123,21 +123,21 @@ impl Repository {
             Some(reason) => Err(denied(reason)),
             None => {
                 let listed = kind == EntryKind::File && self.layered_list.holds(real);
-                Ok(opened(handle, real.to_owned(), kind, &stat, listed))
+                Ok(build_opened(handle, real.to_owned(), kind, &stat, listed))
             }
         }
     }
 
     /// The real name of a path whose directory may be behind a link of the tree; otherwise the path itself.
     pub(crate) fn real_name(&self, path: &str) -> String {
-        let (parent, name) = path::split(path);
+        let (parent, name) = path::split_path(path);
         let is_layered = self.layer().is_some_and(|layer| !layer.is_empty());
         let is_behind_link = || matches!(self.root.open_directory(parent), Err(Errno::LOOP));
         if !is_layered || parent.is_empty() || !is_behind_link() {
             return path.to_owned();
         }
         let resolved = self.root.resolve(parent);
-        resolved.map_or_else(|_| path.to_owned(), |parent| path::join(&parent.path, name))
+        resolved.map_or_else(|_| path.to_owned(), |parent| path::join_path(&parent.path, name))
     }
 
     /// The list of the tree, with the files of the layer.
@@ -180,7 +180,7 @@ impl Repository {
         };
         let mut directories: BTreeSet<&str> = tree.directories.iter().map(String::as_str).collect();
         for file in &merged.files {
-            directories.extend(path::ancestors(&file.path));
+            directories.extend(path::list_ancestors(&file.path));
         }
         let directories = directories.into_iter().map(str::to_owned).collect();
         let kept = tree.files.iter().filter(|file| !files.contains_key(&file.path));
@@ -203,7 +203,7 @@ impl Repository {
         }
         let walked = self.tree(cancel);
         for (name, kind) in names {
-            let path = path::join(directory, &name);
+            let path = path::join_path(directory, &name);
             let known = tree.entries.iter().position(|entry| entry.path == path);
             let known = known.map(|at| tree.entries.remove(at));
             let Some(kind) = kind else { continue };

@@ -1,7 +1,7 @@
 //! The tables of hidden and protected names. To hide or protect one more name, add a row here, and the name to
 //! `tests/protected.rs`.
 
-use super::{Covers, Rule};
+use super::{Rule, RuleScope};
 
 /// Endings of environment files that are meant to be read.
 pub(super) const EXAMPLES: [&str; 3] = [".example", ".sample", ".template"];
@@ -24,7 +24,7 @@ const TEMPORARY: &str = "is a temporary file of a proposal";
 const fn all(pattern: &'static str, reason: &'static str) -> Rule {
     Rule {
         pattern,
-        covers: Covers::All,
+        covers: RuleScope::All,
         reason,
     }
 }
@@ -32,15 +32,15 @@ const fn all(pattern: &'static str, reason: &'static str) -> Rule {
 const fn file(pattern: &'static str, reason: &'static str) -> Rule {
     Rule {
         pattern,
-        covers: Covers::Files,
+        covers: RuleScope::Files,
         reason,
     }
 }
 
-const fn environment(pattern: &'static str) -> Rule {
+const fn environment_file(pattern: &'static str) -> Rule {
     Rule {
         pattern,
-        covers: Covers::Environment,
+        covers: RuleScope::Environment,
         reason: ENVIRONMENT,
     }
 }
@@ -50,9 +50,9 @@ pub const HIDDEN: &[Rule] = &[
     all(".git", GIT),
     // Other names of `.git` on FAT and NTFS.
     all("git~1", GIT),
-    environment(".env"),
-    environment(".env.*"),
-    environment("*.env"),
+    environment_file(".env"),
+    environment_file(".env.*"),
+    environment_file("*.env"),
     file("id_rsa", KEY),
     file("id_dsa", KEY),
     file("id_ecdsa", KEY),

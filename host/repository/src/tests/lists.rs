@@ -526,8 +526,8 @@ fn the_bounds_of_a_walk_are_those_of_limits() {
 
 #[test]
 fn a_large_machine_walks_with_few_threads() {
-    assert_eq!(walk::threads(1), 1);
-    assert_eq!(walk::threads(96), tool_core::limits::SCAN_THREADS_MAX);
+    assert_eq!(walk::thread_count(1), 1);
+    assert_eq!(walk::thread_count(96), tool_core::limits::SCAN_THREADS_MAX);
 }
 
 #[test]

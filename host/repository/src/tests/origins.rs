@@ -6,7 +6,7 @@ use crate::reftable::{self, Reference};
 
 #[track_caller]
 fn check(repository: &Arc<Repository>, own: &[&str], foreign: &[(&str, &str)], untracked: &[(&str, &str)]) {
-    let origins = FileOrigins::of(repository);
+    let origins = FileOrigins::read_tracked(repository);
     for path in own {
         assert_eq!(origins.of_file(path), FileOrigin::Own, "{path}");
     }
@@ -69,7 +69,7 @@ fn files_of_other_repositories_and_untracked_ones_are_not_the_users_own() {
             ("raw/z.md", "raw/"),
         ],
     );
-    let origins = FileOrigins::of(&repository);
+    let origins = FileOrigins::read_tracked(&repository);
     for (directory, origin) in [
         ("", FileOrigin::Own),
         ("src", FileOrigin::Own),
@@ -114,7 +114,7 @@ fn use_table(root: &Path, references: &[(&str, Reference)]) {
     write(root, ".git/HEAD", "ref: refs/heads/.invalid\n");
     write(root, ".git/reftable/new", "0.ref\n");
     let folder = root.join(".git/reftable");
-    fs::write(folder.join("0.ref"), reftable::table(1, false, references, &[])).expect("it is written");
+    fs::write(folder.join("0.ref"), reftable::encode_table(1, false, references, &[])).expect("it is written");
     // Git puts another list in its place, too.
     fs::rename(folder.join("new"), folder.join("tables.list")).expect("it is renamed");
 }

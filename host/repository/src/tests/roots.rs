@@ -196,7 +196,7 @@ fn a_folder_of_a_work_tree_is_narrowed_by_the_file_at_its_root() {
     let open = |folder: &str| Repository::open(&around.path().join(folder), &Options::default());
     let own = |folder: &str| open(folder).expect("it is a root").narrowing().clone();
     // Without a work tree around it, it is a folder like any other.
-    assert_eq!(own("app"), Narrowing::default());
+    assert_eq!(own("app"), RepositoryRules::default());
 
     git_directory(around.path(), ".git");
     let app = open("app").expect("it is a root");
@@ -221,5 +221,5 @@ fn a_folder_of_a_work_tree_is_narrowed_by_the_file_at_its_root() {
     fs::create_dir(around.path().join("app/.git")).expect("the folder is ours");
     assert!(open("app").is_err(), "an empty folder of that name makes no work tree");
     git_directory(around.path(), "app/.git");
-    assert_eq!(own("app"), Narrowing::default());
+    assert_eq!(own("app"), RepositoryRules::default());
 }

@@ -327,8 +327,8 @@ fn check_random(repository: &RandomRepository) {
     // Of what git does not track, the directories of the specification's list do not count, unless they hold sources.
     let counts = |path: &String| {
         tracked.contains(path)
-            || path::ancestors(path).all(|directory| {
-                let name = path::split(directory).1;
+            || path::list_ancestors(path).all(|directory| {
+                let name = path::split_path(directory).1;
                 let is_source = || tracked.iter().any(|file| file.starts_with(&format!("{directory}/")));
                 !SKIPPED.contains(&name) || name != "node_modules" && is_source()
             })
@@ -412,6 +412,6 @@ fn a_damaged_index_tracks_nothing() {
         (repository.tracked_links(), repository.tracks_unknown()),
         (vec![String::new()], true)
     );
-    let origin = crate::origins::FileOrigins::of(&repository).of_file("main.ts");
+    let origin = crate::origins::FileOrigins::read_tracked(&repository).of_file("main.ts");
     assert_eq!(origin, crate::origins::FileOrigin::Untracked("main.ts".to_owned()));
 }

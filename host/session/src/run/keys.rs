@@ -116,7 +116,7 @@ fn learned(
             break;
         }
         // A file larger than the rest of the limit is skipped; a smaller one after it may fit.
-        let inside = path::inside(repository.root(), &path);
+        let inside = path::normalise_inside(repository.root(), &path);
         let Some(Ok(content)) = inside.map(|inside| repository.read_within(&inside, bytes_left, cancel)) else {
             continue;
         };

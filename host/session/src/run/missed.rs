@@ -173,7 +173,7 @@ impl Missed {
 /// The path within `root` that arguments name, even if they are cut off after it.
 pub(super) fn path_of(root: &Path, arguments: &str) -> Option<String> {
     let found = text_field(arguments, "path")?;
-    Some(path::inside(root, &found).unwrap_or(found))
+    Some(path::normalise_inside(root, &found).unwrap_or(found))
 }
 
 /// A text field of a call's arguments. Also reads JSON that is cut off after the field.

@@ -11,7 +11,7 @@ use super::*;
 use tool_core::api::{ErrorKind, NoticeKind};
 use tool_core::digest::sha256_hex;
 use tool_journal::journal::JournalEntry;
-use tool_repository::changes::{ChangeJournal, Publishing, crash_at};
+use tool_repository::changes::{ChangeJournal, CommitInProgress, crash_at};
 use tool_repository::{Options, Repository};
 use tool_skill::{CallContext, NoServices, SessionFiles, stage};
 
@@ -275,13 +275,13 @@ fn notices(scene: &Scene) -> Vec<String> {
 #[tokio::test]
 async fn what_the_disk_does_not_let_a_start_take_back_is_taken_back_by_a_later_one() {
     use rustix::io::Errno;
-    use tool_repository::changes::{FAILING, Fail};
+    use tool_repository::changes::{FAILING, FailingStep};
 
     for failing in [
-        (Fail::Writing, Errno::NOSPC),
-        (Fail::Writing, Errno::ROFS),
-        (Fail::Reading, Errno::IO),
-        (Fail::Reading, Errno::MFILE),
+        (FailingStep::Writing, Errno::NOSPC),
+        (FailingStep::Writing, Errno::ROFS),
+        (FailingStep::Reading, Errno::IO),
+        (FailingStep::Reading, Errno::MFILE),
     ] {
         let scene = all_but_committed();
         for _ in 0..2 {
@@ -305,10 +305,10 @@ async fn what_the_disk_does_not_let_a_start_take_back_is_taken_back_by_a_later_o
 
 #[tokio::test]
 async fn what_a_later_session_has_changed_is_not_taken_back_with_an_older_change() {
-    use tool_repository::changes::{ChangeJournal, FAILING, Fail, FileChange, FileState, PreparedChange};
+    use tool_repository::changes::{ChangeJournal, FAILING, FailingStep, FileChange, FileState, PreparedChange};
 
     let scene = all_but_committed();
-    FAILING.set(Some((Fail::Writing, rustix::io::Errno::NOSPC)));
+    FAILING.set(Some((FailingStep::Writing, rustix::io::Errno::NOSPC)));
     drop(scene.open());
     FAILING.set(None);
     // The user has the same made once more, and that is what there is.
@@ -690,7 +690,7 @@ fn a_commit_that_a_daemon_left_half_done_is_settled_at_the_next_start() {
     start.working_directory.clone_from(&start.repository);
     let folder = tool_journal::journal::SessionFolder::new(scene.home().join("sessions").join(&scene.id));
     let recorder = Recorder::create(folder, start).expect("it can be made");
-    let publication = Publishing {
+    let publication = CommitInProgress {
         id: "p".into(),
         git: git.clone(),
         common: git.clone(),

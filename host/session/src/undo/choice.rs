@@ -68,6 +68,6 @@ fn is_in_place(summary: &Summary, repository: &Repository) -> bool {
 
 /// The present state of a file, if it exists; `None` if it cannot be read.
 fn current(path: &str, repository: &Repository) -> Option<Option<FileMark>> {
-    let current = changes::current(repository.handle(), path, limits::REPLACED_BYTES_MAX).ok()?;
+    let current = changes::read_state(repository.handle(), path, limits::REPLACED_BYTES_MAX).ok()?;
     Some(current.as_ref().map(FileMark::from))
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Expected, Proposed};
 use crate::{CallError, CallReport};
 use tool_core::text::truncate_text;
-use tool_repository::diff::unified;
+use tool_repository::diff::unified_diff;
 
 /// Bytes of a text that are shown where a case fails: enough to see what differs.
 pub(crate) const CASE_SHOWN_BYTES_MAX: usize = 4 * 1024;
@@ -126,7 +126,7 @@ fn files(case: &Expected, came: &Came) -> Vec<String> {
 fn diff(expected: &str, got: &str) -> String {
     let (expected, got) = (shown(expected), shown(got));
     let (expected, got) = (format!("{expected}\n"), format!("{got}\n"));
-    let unified = unified(("expected", &expected), ("got", &got));
+    let unified = unified_diff(("expected", &expected), ("got", &got));
     unified.trim_end().to_owned()
 }
 

@@ -272,7 +272,7 @@ pub(super) fn layout_at(context: &CallContext, place: Option<&str>) -> Result<La
 
 /// Accepts a path of a helper's answer only in normal form. Other paths are ignored.
 pub(super) fn plain(path: &str) -> Option<&str> {
-    let normal = tool_repository::normalise(path).ok()?;
+    let normal = tool_repository::normalise_path(path).ok()?;
     (normal == path && !path.is_empty()).then_some(path)
 }
 

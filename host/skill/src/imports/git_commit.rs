@@ -36,8 +36,8 @@ use tool_boundary::cancelled;
 use tool_boundary::consent;
 use tool_core::api::Effect;
 use tool_core::text::{is_invisible, is_visible};
-use tool_repository::changes::{ChangeJournal, Publishing, has_crashed};
-use tool_repository::diff::{BoundedDiff, quoted};
+use tool_repository::changes::{ChangeJournal, CommitInProgress, has_crashed};
+use tool_repository::diff::{BoundedDiff, quote_path};
 use tool_repository::{OpenError, Repository};
 
 /// A piece of a file on its way into git's objects.
@@ -554,7 +554,7 @@ impl Preparation<'_> {
         match committed {
             Some((_, mode)) if !self.trusts_modes && [FILE, PROGRAM].contains(mode) => *mode,
             _ if !self.trusts_modes => FILE,
-            _ if tool_repository::mode(stat) & 0o100 != 0 => PROGRAM,
+            _ if tool_repository::permission_bits(stat) & 0o100 != 0 => PROGRAM,
             _ => FILE,
         }
     }
@@ -577,7 +577,7 @@ impl Preparation<'_> {
         let branch = branch.map_or_else(|| "a detached head".to_owned(), |branch| format!("branch {branch}"));
         let place = self
             .place
-            .map(|place| format!(" of the submodule {}", quoted(place)))
+            .map(|place| format!(" of the submodule {}", quote_path(place)))
             .unwrap_or_default();
         let mut persons = start.author.clone();
         if start.committer != start.author {
@@ -660,7 +660,7 @@ impl Preparation<'_> {
 
 /// A line for a change without a diff. It names the new content by its digest.
 fn unshown(chosen: &Chosen, why: &str) -> String {
-    let path = quoted(&chosen.entry.path);
+    let path = quote_path(&chosen.entry.path);
     match &chosen.entry.new {
         Some(new) => format!("changed: {path} ({why}; it becomes the blob {})\n", new.id),
         None => format!("removed: {path} ({why})\n"),
@@ -812,12 +812,12 @@ fn parse_date(text: &str) -> Option<Moment> {
 /// A publication in the journal, until it is complete or withdrawn.
 struct Noted<'a> {
     journal: &'a dyn ChangeJournal,
-    publishing: Publishing,
+    publishing: CommitInProgress,
 }
 
 impl<'a> Noted<'a> {
     fn new(context: &'a CallContext, layout: &Layout, branch: Option<&str>, commit: &Id) -> Result<Self, Failure> {
-        let publishing = Publishing {
+        let publishing = CommitInProgress {
             id: uuid::Uuid::now_v7().simple().to_string(),
             git: layout.git.clone(),
             common: layout.common.clone(),

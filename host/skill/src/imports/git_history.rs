@@ -26,7 +26,7 @@ use tool_boundary::bindings::tool::skill::git_history::{
 };
 use tool_core::authors::Team;
 use tool_core::text::{clean_line, clean_text, truncate_text};
-use tool_repository::normalise;
+use tool_repository::normalise_path;
 
 /// Commits on one page of a log.
 const GIT_LOG_COMMITS_MAX: usize = 200;
@@ -199,7 +199,7 @@ pub(super) fn note_places(call: &CallBudget, context: &CallContext, diff: &Commi
 
 /// Taints the call if the file is in a place of other people.
 pub(super) fn note_place(call: &CallBudget, context: &CallContext, path: &str) {
-    let Ok(path) = &normalise(path) else { return };
+    let Ok(path) = &normalise_path(path) else { return };
     let repository = &context.repository;
     let is_listed = || repository.list(&call.token).is_ok_and(|list| list.find(path).is_some());
     call.note_stored_place(path, !repository.is_there(path) || is_listed());

@@ -20,7 +20,7 @@ use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::git_read::{Diff, DiffQuery, FileChange};
 use tool_repository::diff::BoundedDiff;
 use tool_repository::layer::LayeredPath;
-use tool_repository::{Repository, normalise};
+use tool_repository::{Repository, normalise_path};
 
 /// Files of one diff. A change that touches more is no change to read but a move or a reformatting.
 pub(crate) const GIT_CHANGES_MAX: usize = 5_000;
@@ -99,7 +99,7 @@ pub(super) fn normal_paths(paths: &[String]) -> Result<Vec<String>, Failure> {
         return Err(Failure::limit(message).with_hint("name a directory instead"));
     }
     let normal = |path: &String| {
-        normalise(path).map_err(|error| {
+        normalise_path(path).map_err(|error| {
             let message = format!("`{path}` is no path in this repository: {error}.");
             Failure::invalid_arguments(message).with_hint("paths are relative to the repository root")
         })
@@ -297,7 +297,7 @@ impl DiffReader<'_> {
     /// Mode of a layered file as git would store it; 0 if it is removed.
     fn mode_of(&self, path: &str) -> u32 {
         match self.repository.stat_layered(path) {
-            Some(Ok(stat)) if tool_repository::mode(&stat) & 0o100 != 0 => 0o100_755,
+            Some(Ok(stat)) if tool_repository::permission_bits(&stat) & 0o100 != 0 => 0o100_755,
             Some(Ok(_)) => 0o100_644,
             _ => 0,
         }

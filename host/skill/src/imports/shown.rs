@@ -4,7 +4,7 @@ use tool_boundary::Question;
 use tool_core::api::Effect;
 use tool_core::digest::sha256_hex;
 use tool_repository::changes::{FileChange, FileState};
-use tool_repository::diff::{BoundedDiff, Side, describe_changes};
+use tool_repository::diff::{BoundedDiff, DiffSide, describe_changes};
 
 fn state(content: &[u8]) -> FileState {
     FileState {
@@ -68,7 +68,7 @@ proptest::proptest! {
             }
             proptest::prop_assert_eq!(applied(&before, &shown), after.clone());
             // A commit shows the same.
-            let sides = [&before, &after].map(|content| Side::new("src/a.py", 0o100_644, content.as_bytes()));
+            let sides = [&before, &after].map(|content| DiffSide::new("src/a.py", 0o100_644, content.as_bytes()));
             let commit = BoundedDiff::new(Some(&sides[0]), Some(&sides[1]), 3, usize::MAX);
             proptest::prop_assert_eq!(commit.patch, asked);
         }

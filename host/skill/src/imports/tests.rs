@@ -38,7 +38,7 @@ use tool_boundary::consent;
 use tool_boundary::{Failure, FailureKind};
 use tool_core::api::{Effect, RunPurpose, TestCounts, TestRun, UnknownCheck};
 use tool_core::text::nearest_name;
-use tool_repository::{FileList, OpenError, normalise};
+use tool_repository::{FileList, OpenError, normalise_path};
 use tool_sandbox::contain::{Invocation, Sandbox, ToolAccess};
 use tool_sandbox::environment;
 
@@ -215,7 +215,7 @@ fn path(context: &CallContext, path: &str) -> Result<String, Failure> {
     if path.chars().any(char::is_control) {
         return Err(invalid("contains a control character"));
     }
-    let clean = normalise(path).map_err(|error| invalid(&format!("is no path in this repository: {error}")))?;
+    let clean = normalise_path(path).map_err(|error| invalid(&format!("is no path in this repository: {error}")))?;
     if clean.split('/').any(|part| part.starts_with('-')) {
         return Err(invalid("begins like an option"));
     }

@@ -10,7 +10,7 @@ use crate::explain::central::explained;
 use crate::text::code;
 use crate::{FileDefinition, NO_MODEL, Reply, call};
 use tool_provider::ToolCall;
-use tool_repository::file_role::language;
+use tool_repository::file_role::detect_language;
 
 /// Definitions that are listed, and those that are looked up.
 const DEFINITIONS_MAX: usize = 30;
@@ -55,7 +55,8 @@ fn overview(brief: &Brief, (first, last): (usize, usize), evidence: &Evidence<'_
         return text;
     }
     let total = evidence.of("read").find_map(|answer| extent(answer.text()));
-    let kind = language(path).map_or_else(|| "a text file".to_owned(), |language| format!("a file in {language}"));
+    let kind =
+        detect_language(path).map_or_else(|| "a text file".to_owned(), |language| format!("a file in {language}"));
     let length = total.map_or_else(String::new, |(total, _)| format!(" of {total} lines"));
     let part = if first == last {
         format!("Line {first}")

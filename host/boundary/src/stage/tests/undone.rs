@@ -99,7 +99,7 @@ fn undo_leaves_alone_what_is_changed_at_the_last_moment() {
     let journal = Journal::default();
     let late = bench.root("b.txt");
     *journal.meanwhile.lock().expect("not poisoned") = Some(Box::new(move || write(&late, "late")));
-    let report = undo(&bench.context.repository, &bench.journal.changes(), &journal).expect("it is journalled");
+    let report = undo_changes(&bench.context.repository, &bench.journal.changes(), &journal).expect("it is journalled");
     assert_eq!(report.restored, ["a.txt"]);
     assert_eq!(report.left_alone.len(), 1);
     assert_eq!(
@@ -120,7 +120,7 @@ fn an_undo_that_cannot_be_journalled_changes_nothing() {
             .expect("committed");
         let journal = Journal::default();
         *journal.fail.lock().expect("not poisoned") = Some(word);
-        undo(&bench.context.repository, &bench.journal.changes(), &journal).expect_err("the disk is full");
+        undo_changes(&bench.context.repository, &bench.journal.changes(), &journal).expect_err("the disk is full");
         assert_eq!(
             (bench.text("a.txt"), bench.text("d/n.txt")),
             ("A".into(), "N".into()),
@@ -154,7 +154,8 @@ fn an_undo_that_cannot_be_journalled_says_what_it_could_not_take_back() {
         }
     }
     let journal = Full(Journal::default(), bench.root("a.txt"));
-    let error = undo(&bench.context.repository, &bench.journal.changes(), &journal).expect_err("the disk is full");
+    let error =
+        undo_changes(&bench.context.repository, &bench.journal.changes(), &journal).expect_err("the disk is full");
     assert_eq!(
         error.to_string(),
         "the undo cannot be journalled (the disk is full); it was taken back, but not everywhere: `a.txt` is neither \
@@ -190,7 +191,8 @@ fn an_undo_that_stops_between_its_steps_says_what_stays_restored() {
         }
     }
     let changes = bench.journal.changes();
-    let error = undo(&bench.context.repository, &changes, &Full(Journal::default())).expect_err("the disk is full");
+    let error =
+        undo_changes(&bench.context.repository, &changes, &Full(Journal::default())).expect_err("the disk is full");
     assert_eq!(
         error.to_string(),
         "the undo cannot be journalled (the disk is full); it was taken back; what had been restored before stays: \
@@ -280,11 +282,11 @@ fn recovery_makes_an_interrupted_change_nothing() {
         if done > 2 {
             write(&bench.root("new/c.txt"), "C");
         }
-        let recovery = recover(&bench.context.repository, &change);
+        let recovery = recover_change(&bench.context.repository, &change);
         assert!(recovery.is_whole());
         assert_eq!(recovery.restored, names[..done]);
         assert_eq!(bench.tree(), before);
-        assert!(recover(&bench.context.repository, &change).restored.is_empty());
+        assert!(recover_change(&bench.context.repository, &change).restored.is_empty());
     }
 }
 
@@ -300,7 +302,7 @@ fn recovery_shows_what_is_neither_old_nor_new() {
     write(&bench.root("a.txt.tmp"), "somebody's");
     let change = &bench.journal.changes()[0];
     write(&bench.root(&format!(".tool-proposal-{}-1", change.id)), "somebody's");
-    let recovery = recover(&bench.context.repository, change);
+    let recovery = recover_change(&bench.context.repository, change);
     assert_eq!(recovery.restored, ["a.txt"]);
     assert!(!recovery.is_whole());
     assert_eq!(

@@ -15,7 +15,7 @@ const BYTES_MAX: u64 = 1 << 30;
 const KIND: PostingsKind = PostingsKind::Trigrams;
 
 fn store(folder: &Path) -> Store {
-    let store = Store::new(folder, "one", Identity { device: 1, inode: 2 });
+    let store = Store::new(folder, "one", FileIdentity { device: 1, inode: 2 });
     drop(store.lock().expect("the folder is ours"));
     store
 }
@@ -101,7 +101,7 @@ fn documents_are_found_by_this_process_and_the_next() {
         let place = postings.place_of(&digest(3)).expect("it is there");
         assert!(postings.attribute(place) == 1 && postings.place_of(&digest(9)).is_none());
     }
-    let other = Store::new(folder.path(), "one", Identity { device: 1, inode: 3 });
+    let other = Store::new(folder.path(), "one", FileIdentity { device: 1, inode: 3 });
     assert!(
         other.load_postings(KIND).segments.is_empty(),
         "the root is another directory"

@@ -300,7 +300,7 @@ proptest! {
         let text = format!("at {hour:02}:{minute:02} {host}:{port} http://{host}:{port}/a.py:3 v1.{hour}.{minute}:{port}");
         let (citations, _) = parse(&text);
         // A host may have the name of a well-known file.
-        prop_assume!(file_role::language(&host).is_none() && !is_document(&host));
+        prop_assume!(file_role::detect_language(&host).is_none() && !is_document(&host));
         prop_assert!(citations.iter().all(|citation| citation.is_doubtful), "{text}: {citations:?}");
     }
 }

@@ -96,7 +96,7 @@ fn has_file_ending(text: &str) -> bool {
     let has_ending = text
         .rsplit_once('.')
         .is_some_and(|(stem, ending)| !stem.is_empty() && ends_small(ending));
-    has_ending && file_role::language(text).is_some()
+    has_ending && file_role::detect_language(text).is_some()
 }
 
 fn of_number(text: &str, at: Range<usize>) -> Option<Claim> {

@@ -55,7 +55,7 @@ pub(in crate::imports) fn entry(
             _ => Ok(WorkTreeEntry::Absent),
         };
     }
-    let (parent, name) = path::split(path);
+    let (parent, name) = path::split_path(path);
     let directory = match repository.handle().open_directory(parent) {
         Ok(directory) => directory,
         Err(errno) => return absent(path, errno),

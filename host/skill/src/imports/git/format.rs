@@ -24,7 +24,7 @@ impl Format {
 
     fn parse(text: &str) -> Self {
         let mut format = Self::default();
-        git_settings::each(text, |section, key, value| match (section, key) {
+        git_settings::visit_settings(text, |section, key, value| match (section, key) {
             ("core", "repositoryformatversion") => format.version = value.parse().unwrap_or_default(),
             ("extensions", _) => format.extensions.push((key.to_owned(), value.to_owned())),
             _ => {}

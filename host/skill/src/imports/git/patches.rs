@@ -6,7 +6,7 @@ use super::talk::{Delta, GitRequest, Id, Status};
 use super::{Git, plain};
 use tool_boundary::Failure;
 use tool_repository::Repository;
-use tool_repository::diff::{BoundedDiff, Side};
+use tool_repository::diff::{BoundedDiff, DiffSide};
 
 /// Patch of one file: some thousand lines, more than fits any conversation.
 pub(crate) const GIT_PATCH_BYTES_MAX: usize = 256 * 1024;
@@ -74,11 +74,11 @@ pub(in crate::imports) fn binary() -> BoundedDiff {
     }
 }
 
-pub(in crate::imports) fn side<'a>((path, mode, content): (&'a str, u32, &'a SideContent)) -> Option<Side<'a>> {
+pub(in crate::imports) fn side<'a>((path, mode, content): (&'a str, u32, &'a SideContent)) -> Option<DiffSide<'a>> {
     let SideContent::Bytes(content) = content else {
         return None;
     };
-    Some(Side::new(path, mode, content))
+    Some(DiffSide::new(path, mode, content))
 }
 
 /// A path in normal form that is not hidden. A path that ends in `/` is a nested repository.

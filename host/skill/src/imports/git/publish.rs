@@ -22,7 +22,7 @@ use tool_boundary::Failure;
 use tool_boundary::cancelled;
 use tool_core::digest::CommitId;
 use tool_core::text::clean_line;
-use tool_repository::changes::{Publishing, crash_point, has_crashed};
+use tool_repository::changes::{CommitInProgress, crash_point, has_crashed};
 use tool_repository::reftable::{self, LogLine, Reference, References};
 use tool_sandbox::scratch;
 
@@ -109,7 +109,7 @@ pub(in crate::imports) struct Publication<'a> {
     index: Lock,
     /// For reftable: the new table, which the list does not name yet.
     table: Option<NewTable>,
-    notes: &'a Publishing,
+    notes: &'a CommitInProgress,
 }
 
 /// A new table that the list does not name yet. Drop removes it unless it is in use.
@@ -126,7 +126,7 @@ impl NewTable {
         lock: &mut Lock,
         place: &Path,
         before: &References,
-        notes: &Publishing,
+        notes: &CommitInProgress,
         (value, logged): (Option<(&str, Reference)>, &[&str]),
         movement: Movement<'_>,
     ) -> io::Result<Self> {
@@ -144,7 +144,7 @@ impl NewTable {
         let logs: Vec<LogLine<'_>> = logged.iter().map(line).collect();
         // The reader refuses tables that have used the last number.
         let update = before.newest_update + 1;
-        let bytes = reftable::table(update, new.as_bytes().len() == 32, value.as_slice(), &logs);
+        let bytes = reftable::encode_table(update, new.as_bytes().len() == 32, value.as_slice(), &logs);
         let name = format!("0x{update:012x}-0x{update:012x}-{}.ref", table_mark(notes));
         let list = before.tables.iter().chain([&name]);
         let list: String = list.map(|name| format!("{name}\n")).collect();
@@ -176,7 +176,7 @@ impl<'a> Publication<'a> {
         layout: &'a Layout,
         scratch: &'a Scratch,
         branch: Option<&'a str>,
-        notes: &'a Publishing,
+        notes: &'a CommitInProgress,
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::failed(format!("The git directory cannot be written to: {error}."));
         let index = Lock::take(

@@ -11,7 +11,7 @@ use std::path::Path;
 use super::format::Format;
 use super::lock::{Names, OpenedFolder, lock_of};
 use tool_core::digest::to_hexadecimal;
-use tool_repository::changes::{Publishing, crash_point};
+use tool_repository::changes::{CommitInProgress, crash_point};
 use tool_repository::reftable::{self, References};
 
 /// Locked part of a publication.
@@ -24,7 +24,7 @@ pub(super) enum Part {
 }
 
 /// Names for the lock of one part. Only this publication uses them.
-pub(super) fn lock_names(publication: &Publishing, part: Part) -> Names {
+pub(super) fn lock_names(publication: &CommitInProgress, part: Part) -> Names {
     let part = match part {
         Part::Index => "index",
         Part::Reference => "branch",
@@ -39,13 +39,13 @@ pub(super) fn lock_names(publication: &Publishing, part: Part) -> Names {
 }
 
 /// End of the name of a publication's table, where git has eight random digits.
-pub(super) fn table_mark(publication: &Publishing) -> &str {
+pub(super) fn table_mark(publication: &CommitInProgress) -> &str {
     let id = publication.id.as_str();
     id.get(id.len().saturating_sub(8)..).unwrap_or(id)
 }
 
 /// Removes what a publication left beside its reference. True if the reference has moved to the commit.
-fn settle_reference(left: &Publishing) -> io::Result<bool> {
+fn settle_reference(left: &CommitInProgress) -> io::Result<bool> {
     let names = lock_names(left, Part::Reference);
     if Format::of(&left.common).has_tables() {
         if left.branch.is_some() && left.git != left.common {
@@ -74,7 +74,7 @@ fn settle_reference(left: &Publishing) -> io::Result<bool> {
 
 /// Removes our lock on the tables of a git directory, and our table unless the list names it. Returns the references
 /// in the tables.
-fn settle_tables(left: &Publishing, git: &Path, names: &Names) -> io::Result<References> {
+fn settle_tables(left: &CommitInProgress, git: &Path, names: &Names) -> io::Result<References> {
     let place = git.join(reftable::FOLDER);
     let folder = OpenedFolder::at(&place)?;
     clear(&folder, reftable::LIST, names);
@@ -96,7 +96,7 @@ fn settle_tables(left: &Publishing, git: &Path, names: &Names) -> io::Result<Ref
 /// # Errors
 ///
 /// The git directory cannot be reached.
-pub fn settle_commit(left: &Publishing) -> io::Result<Option<(String, Option<String>)>> {
+pub fn settle_commit(left: &CommitInProgress) -> io::Result<Option<(String, Option<String>)>> {
     let git = OpenedFolder::at(&left.git)?;
     let names = lock_names(left, Part::Index);
     let is_ours = git.line(&lock_of("index")).is_some_and(|line| line == names.mark);

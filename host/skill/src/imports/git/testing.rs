@@ -150,7 +150,7 @@ impl Fixture {
         for (name, content) in [
             ("HEAD", b"ref: refs/heads/.invalid\n".to_vec()),
             ("refs/heads", b"this repository uses the reftable format\n".to_vec()),
-            ("reftable/1.ref", reftable::table(1, is_sha256, &all, &[])),
+            ("reftable/1.ref", reftable::encode_table(1, is_sha256, &all, &[])),
             ("reftable/tables.list", b"1.ref\n".to_vec()),
         ] {
             std::fs::write(git.join(name), content).expect("files can be written");

@@ -24,7 +24,7 @@ use tool_boundary::Failure;
 use tool_config::{Environment, HookRuns};
 use tool_core::api::Effect;
 use tool_core::text::{quote_names, reveal_line};
-use tool_repository::normalise;
+use tool_repository::normalise_path;
 use tool_sandbox::contain::{self, Sandbox, WrittenFile};
 
 /// Time limit for the hooks of a commit in seconds, enough for linters and the tests of a small project.
@@ -351,7 +351,7 @@ fn quote_hooks(names: &[&str]) -> String {
 /// Path of a folder of hooks within the run; `None` if it is outside of the tree or hidden.
 fn folder_in(context: &CallContext, place: &Path) -> Option<String> {
     let inside = place.strip_prefix(context.repository.root()).ok()?;
-    let inside = normalise(inside.to_str()?).ok()?;
+    let inside = normalise_path(inside.to_str()?).ok()?;
     let is_hidden = context.repository.hidden(&inside, true).is_some();
     (!is_hidden).then(|| format!("./{inside}"))
 }

@@ -20,7 +20,7 @@ use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::git_history::{BlameHunk, BlamePage, BlameQuery, Commit};
 use tool_core::text::truncate_text;
 use tool_repository::diff::is_binary;
-use tool_repository::normalise;
+use tool_repository::normalise_path;
 
 /// Time limit for matching the lines of the work tree with those of the last commit. After it, lines count as
 /// changed.
@@ -32,7 +32,7 @@ const SUMMARY_BYTES_MAX: usize = 200;
 /// Finds the commit of each line.
 pub(in super::super) fn read(reading: &HistoryCall<'_>, query: &BlameQuery) -> Result<BlamePage, Failure> {
     let context = reading.context;
-    let path = normalise(&query.path).map_err(|error| {
+    let path = normalise_path(&query.path).map_err(|error| {
         Failure::invalid_arguments(format!("`{}` is no path in this repository: {error}.", query.path))
             .with_hint("paths are relative to the repository root")
     })?;

@@ -19,7 +19,7 @@ use crate::limits::REPLACED_BYTES_MAX;
 use crate::{CallContext, stage};
 use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::tests::Report;
-use tool_repository::changes::{self, Entered, FileChange, FileState};
+use tool_repository::changes::{self, FileChange, FileState, JournalGuard};
 use tool_sandbox::contain::{Installation, LeftTrees, Sandbox};
 use tool_sandbox::{self, RunLimits};
 
@@ -131,7 +131,7 @@ fn keep(
     before: Vec<(&'static str, Option<FileState>)>,
 ) -> Result<(Vec<String>, Vec<FileChange>), Failure> {
     // The end of the session waits for this from here on; after the end it does not begin.
-    let entered = Entered::new(&*context.changes);
+    let entered = JournalGuard::new(&*context.changes);
     let _entered = entered.map_err(|error| Failure::failed(format!("Nothing was changed: {error}.")))?;
     let placed = packages(context, folder, masked, left)?;
     let changes = differences(before, |name| manifest(&left.repository, name));

@@ -84,7 +84,7 @@ fn lock(context: &CallContext) -> std::sync::MutexGuard<'_, crate::SessionFiles>
 /// True for every file that npm may read as a manifest, a lock file, a packed package or an installed package.
 fn may_be_record(path: &str) -> bool {
     let path = path.to_lowercase();
-    let name = path::split(&path).1;
+    let name = path::split_path(&path).1;
     OF_ROOT.contains(&name)
         || name == ".npmrc"
         || [".tgz", ".tar", ".tar.gz"].iter().any(|end| name.ends_with(end))
@@ -93,7 +93,7 @@ fn may_be_record(path: &str) -> bool {
 
 /// Digest of the parts of a record that affect installations.
 fn essence(record: &str, content: &[u8]) -> String {
-    let is_manifest = path::split(record).1 == MANIFEST;
+    let is_manifest = path::split_path(record).1 == MANIFEST;
     let parsed = Some(content).filter(|content| is_manifest && content.len() <= INSTALL_MANIFEST_BYTES_MAX);
     let parsed = parsed.and_then(|content| serde_json::from_slice::<serde_json::Map<_, _>>(content).ok());
     let Some(mut manifest) = parsed else {

@@ -186,7 +186,7 @@ impl SuiteFinder<'_> {
             .collect();
         let mut found = BTreeSet::new();
         for file in &self.files.files {
-            let (parent, name) = path::split(&file.path);
+            let (parent, name) = path::split_path(&file.path);
             if depth(parent) > DEPTH_MAX + 1 || is_passed_over(parent) {
                 continue;
             }
@@ -244,7 +244,7 @@ impl SuiteFinder<'_> {
     fn find_of_path(&self, asked: &str) -> Vec<FoundSuite> {
         let (file, node) = asked.split_once("::").unwrap_or((asked, ""));
         let is_file = self.files.find(file).is_some();
-        let start = if is_file { path::split(file).0 } else { file };
+        let start = if is_file { path::split_path(file).0 } else { file };
         let is_new = !is_file && self.files.beneath(file).is_empty();
         let endings: BTreeSet<&str> = if is_file || is_new {
             [ending(file)].into()
@@ -304,8 +304,9 @@ impl SuiteFinder<'_> {
         if !sign.anywhere.is_empty() {
             let globs: Vec<GlobMatcher> = sign.anywhere.iter().filter_map(|name| matcher(name)).collect();
             let beneath = self.files.beneath(directory).iter();
-            let mut tests = beneath.filter(|file| globs.iter().any(|glob| glob.is_match(path::split(&file.path).1)));
-            let test = tests.find(|file| self.suite_root(recipe, path::split(&file.path).0) == directory)?;
+            let mut tests =
+                beneath.filter(|file| globs.iter().any(|glob| glob.is_match(path::split_path(&file.path).1)));
+            let test = tests.find(|file| self.suite_root(recipe, path::split_path(&file.path).0) == directory)?;
             return Some(FoundSign {
                 reason: relative(&test.path, directory).to_owned(),
                 value: None,
@@ -322,7 +323,7 @@ impl SuiteFinder<'_> {
             return found(name.to_owned(), None);
         }
         let name = sign.file.as_deref()?;
-        let place = path::join(directory, name);
+        let place = path::join_path(directory, name);
         self.files.find(&place)?;
         if let Some(start) = &sign.line {
             let text = recipe::small_file(self.repository, self.cancel, &place)?;
@@ -344,7 +345,7 @@ impl SuiteFinder<'_> {
             if recipe.interpreter != recipes::Interpreter::Script {
                 let name = key.rsplit('.').next().unwrap_or(key);
                 return found(
-                    format!("the script `{name}` in {file}", file = path::split(&place).1),
+                    format!("the script `{name}` in {file}", file = path::split_path(&place).1),
                     Some(name.to_owned()),
                 );
             }
@@ -363,7 +364,7 @@ impl SuiteFinder<'_> {
 
     /// True if the folder contains this file or folder.
     fn has(&self, directory: &str, name: &str) -> bool {
-        let place = path::join(directory, name);
+        let place = path::join_path(directory, name);
         self.files.find(&place).is_some() || !self.files.beneath(&place).is_empty()
     }
 }
@@ -386,7 +387,7 @@ pub(super) fn has_target(makefile: &str, target: &str) -> bool {
 /// A folder and the folders above it, up to the root.
 fn upwards(directory: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(directory), |folder| {
-        (!folder.is_empty()).then(|| path::split(folder).0)
+        (!folder.is_empty()).then(|| path::split_path(folder).0)
     })
 }
 
@@ -421,7 +422,10 @@ fn without_end<'p>(path: &'p str, marker: &str) -> Option<&'p str> {
 }
 
 fn ending(path: &str) -> &str {
-    path::split(path).1.rsplit_once('.').map_or("", |(_, ending)| ending)
+    path::split_path(path)
+        .1
+        .rsplit_once('.')
+        .map_or("", |(_, ending)| ending)
 }
 
 /// Compiles a glob of a recipe. A test compiles all of them.

@@ -105,7 +105,7 @@ fn open(context: &CallContext) -> Result<Git, Failure> {
 
 /// True if a file is as in the commit; `None` if that cannot be read.
 fn is_committed(git: &mut Git, head: &Id, context: &CallContext, path: &str) -> Option<bool> {
-    let current = changes::current(context.repository.handle(), path, COMPARED_BYTES_MAX).ok()?;
+    let current = changes::read_state(context.repository.handle(), path, COMPARED_BYTES_MAX).ok()?;
     let request = GitRequest::FileOf {
         commit: head.clone(),
         path: path.to_owned(),

@@ -42,7 +42,7 @@ fn a_session_that_ends_while_it_is_asked_commits_nothing() {
 /// Ends the session at the last moment at which something could still be done for it, and remembers publications.
 #[derive(Default)]
 struct Notes {
-    open: std::sync::Mutex<Vec<Publishing>>,
+    open: std::sync::Mutex<Vec<CommitInProgress>>,
     ends: Option<tokio_util::sync::CancellationToken>,
     is_over: bool,
 }
@@ -60,7 +60,7 @@ impl ChangeJournal for Notes {
         Ok(())
     }
 
-    fn publishing(&self, publication: &Publishing) -> std::io::Result<()> {
+    fn publishing(&self, publication: &CommitInProgress) -> std::io::Result<()> {
         if self.is_over {
             return Err(std::io::Error::other("the session has ended"));
         }
@@ -180,7 +180,7 @@ fn what_somebody_else_has_locked_or_changed_since_is_left_alone() {
         .and_then(|head| head.peel_to_commit())
         .expect("a commit")
         .id();
-    let left = Publishing {
+    let left = CommitInProgress {
         id: "x".to_owned(),
         git: git.clone(),
         common: git.clone(),
@@ -199,7 +199,7 @@ fn what_somebody_else_has_locked_or_changed_since_is_left_alone() {
     );
     assert_eq!(leftovers(&fixture), ["index.lock"]);
     assert_eq!(std::fs::read(git.join("index.lock")).expect("it is there"), b"");
-    let gone = Publishing {
+    let gone = CommitInProgress {
         git: fixture.outside("nowhere"),
         ..left
     };
@@ -218,7 +218,7 @@ fn a_commit_in_a_worktree_without_tables_for_its_log_is_finished() {
     let common = fixture.git.path().to_owned();
     let tables = tool_repository::reftable::References::read(&common.join("reftable")).expect("they are whole");
     let head = tables.resolve("refs/heads/main").expect("there is a commit");
-    let left = Publishing {
+    let left = CommitInProgress {
         id: "x".to_owned(),
         git: git.clone(),
         common: common.clone(),
@@ -243,7 +243,7 @@ fn tables_with_the_last_of_all_numbers_take_no_commit() {
     let fixture = started();
     fixture.use_tables();
     let tables = fixture.git.path().join("reftable");
-    let last = tool_repository::reftable::table(u64::MAX, false, &[], &[]);
+    let last = tool_repository::reftable::encode_table(u64::MAX, false, &[], &[]);
     std::fs::write(tables.join("2.ref"), last).expect("it can be written");
     std::fs::write(tables.join("tables.list"), "1.ref\n2.ref\n").expect("it can be written");
     fixture.write("a.txt", "2\n");
