@@ -23,7 +23,7 @@ use tower::{BoxError, Layer, Service};
 use crate::limits;
 use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem};
-use tool_socket::{Receivers, receivers};
+use tool_socket::{Receivers, find_receivers};
 
 /// Longest wait for a connection. After it the address is wrong, or a firewall drops the packets.
 pub(crate) const PROVIDER_CONNECT_SECONDS_MAX: u64 = 15;
@@ -62,7 +62,7 @@ impl AllowedUsers {
 impl ReceiverCheck {
     /// Creates the check for these settings. Fails if the user that they trust does not exist.
     pub(super) fn new(settings: &ProviderSettings) -> Result<Self, Problem> {
-        Self::with_lookup(settings, receivers)
+        Self::with_lookup(settings, find_receivers)
     }
 
     pub(super) fn with_lookup(settings: &ProviderSettings, lookup: ReceiverLookup) -> Result<Self, Problem> {

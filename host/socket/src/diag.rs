@@ -53,7 +53,7 @@ pub enum OwnerAnswer {
 /// Asks for the owner of the socket at `local` that is connected to `remote`.
 pub fn find_owner(local: SocketAddr, remote: SocketAddr) -> OwnerAnswer {
     let mut answer = [0; 1024];
-    match exchange(&question(local, remote), &mut answer) {
+    match exchange_message(&encode_question(local, remote), &mut answer) {
         Ok(count) => read_answer(&answer[..count], local, remote),
         Err(_) => OwnerAnswer::Refused,
     }
@@ -61,7 +61,7 @@ pub fn find_owner(local: SocketAddr, remote: SocketAddr) -> OwnerAnswer {
 
 /// Sends a question and receives its answer. Returns the number of bytes received.
 #[cfg(target_os = "linux")]
-fn exchange(question: &[u8], answer: &mut [u8]) -> rustix::io::Result<usize> {
+fn exchange_message(question: &[u8], answer: &mut [u8]) -> rustix::io::Result<usize> {
     use rustix::net::netlink::{self, SocketAddrNetlink};
     use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recvfrom, sendto, socket_with};
 
@@ -89,10 +89,10 @@ fn exchange(_question: &[u8], _answer: &mut [u8]) -> rustix::io::Result<usize> {
     Err(rustix::io::Errno::NOTSUP)
 }
 
-pub(crate) fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
+pub(crate) fn encode_question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
     let (family, local_ip, remote_ip) = match (local.ip().to_canonical(), remote.ip().to_canonical()) {
-        (IpAddr::V4(local), IpAddr::V4(remote)) => (IPV4, padded(local), padded(remote)),
-        (local, remote) => (IPV6, octets(local), octets(remote)),
+        (IpAddr::V4(local), IpAddr::V4(remote)) => (IPV4, pad_ipv4(local), pad_ipv4(remote)),
+        (local, remote) => (IPV6, mapped_octets(local), mapped_octets(remote)),
     };
     let mut body = vec![family, TCP, 0, 0];
     // Asks for all states; the answer says which one the socket has.
@@ -116,9 +116,9 @@ pub(crate) fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
 
 /// Reads an answer. Without an exact match the kernel may answer with a listener, so the addresses are compared.
 fn read_answer(answer: &[u8], local: SocketAddr, remote: SocketAddr) -> OwnerAnswer {
-    match bytes(answer, 4).map(u16::from_ne_bytes) {
+    match read_bytes(answer, 4).map(u16::from_ne_bytes) {
         Some(BY_FAMILY) => read_owner(answer, local, remote).map_or(OwnerAnswer::NoOwner, OwnerAnswer::Owner),
-        Some(ERROR) if bytes(answer, HEAD).map(i32::from_ne_bytes) == Some(NO_ENTRY) => OwnerAnswer::NoEntry,
+        Some(ERROR) if read_bytes(answer, HEAD).map(i32::from_ne_bytes) == Some(NO_ENTRY) => OwnerAnswer::NoEntry,
         _ => OwnerAnswer::Refused,
     }
 }
@@ -126,42 +126,42 @@ fn read_answer(answer: &[u8], local: SocketAddr, remote: SocketAddr) -> OwnerAns
 fn read_owner(answer: &[u8], local: SocketAddr, remote: SocketAddr) -> Option<SocketOwner> {
     let socket = answer.get(HEAD..).filter(|_| answer.len() >= ANSWER)?;
     let (family, state) = (socket[0], socket[1]);
-    let found_local = address(family, bytes(socket, 4)?, bytes(socket, 8)?)?;
-    let found_remote = address(family, bytes(socket, 6)?, bytes(socket, 24)?)?;
-    let uid = u32::from_ne_bytes(bytes(socket, 64)?);
-    let inode = u32::from_ne_bytes(bytes(socket, 68)?);
-    let is_it = found_local == canonical(local) && found_remote == canonical(remote);
+    let found_local = decode_address(family, read_bytes(socket, 4)?, read_bytes(socket, 8)?)?;
+    let found_remote = decode_address(family, read_bytes(socket, 6)?, read_bytes(socket, 24)?)?;
+    let uid = u32::from_ne_bytes(read_bytes(socket, 64)?);
+    let inode = u32::from_ne_bytes(read_bytes(socket, 68)?);
+    let is_it = found_local == canonical_address(local) && found_remote == canonical_address(remote);
     (is_it && state == ESTABLISHED && inode != 0).then_some(SocketOwner { uid, inode })
 }
 
-pub(crate) fn address(family: u8, port: [u8; 2], ip: [u8; 16]) -> Option<SocketAddr> {
+pub(crate) fn decode_address(family: u8, port: [u8; 2], ip: [u8; 16]) -> Option<SocketAddr> {
     let ip = match family {
         IPV4 => IpAddr::from(*ip.first_chunk::<4>()?),
         IPV6 => IpAddr::from(Ipv6Addr::from(ip)),
         _ => return None,
     };
-    Some(canonical(SocketAddr::new(ip, u16::from_be_bytes(port))))
+    Some(canonical_address(SocketAddr::new(ip, u16::from_be_bytes(port))))
 }
 
 /// Turns an IPv4 address that is mapped into IPv6 into the IPv4 address.
-pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
+pub(crate) fn canonical_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-fn padded(ip: Ipv4Addr) -> [u8; 16] {
+fn pad_ipv4(ip: Ipv4Addr) -> [u8; 16] {
     let mut padded = [0; 16];
     padded[..4].copy_from_slice(&ip.octets());
     padded
 }
 
-fn octets(ip: IpAddr) -> [u8; 16] {
+fn mapped_octets(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
         IpAddr::V6(ip) => ip.octets(),
     }
 }
 
-pub(crate) fn bytes<const N: usize>(message: &[u8], at: usize) -> Option<[u8; N]> {
+pub(crate) fn read_bytes<const N: usize>(message: &[u8], at: usize) -> Option<[u8; N]> {
     message.get(at..at + N)?.try_into().ok()
 }
 
@@ -179,7 +179,7 @@ mod tests {
 
     /// An answer about a socket of IPv4.
     fn answer(peer: SocketAddr, ours: SocketAddr, state: u8, uid: u32, inode: u32) -> Vec<u8> {
-        let mut message = question(peer, ours);
+        let mut message = encode_question(peer, ours);
         let body = message.split_off(HEAD);
         message.extend([IPV4, state, 0, 0]);
         message.extend(&body[8..56]);

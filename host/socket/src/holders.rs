@@ -34,7 +34,7 @@ fn are_like_self(proc: &Path, inode: u32) -> bool {
     let Some(proc) = open_folder(CWD, proc) else {
         return false;
     };
-    let own = open_folder(&proc, "self").and_then(|this| Some((namespaces(&this)?, limits(&this)?)));
+    let own = open_folder(&proc, "self").and_then(|this| Some((read_namespaces(&this)?, read_limits(&this)?)));
     let Some((own_namespaces, own_limits)) = own else {
         return false;
     };
@@ -50,11 +50,12 @@ fn are_like_self(proc: &Path, inode: u32) -> bool {
         }
         // The descriptor stays bound to the process: if the process ends and its number is reused, reads through it
         // fail.
-        let Some(process) = open_folder(&proc, name).filter(|process| holds(process, link.as_bytes())) else {
+        let Some(process) = open_folder(&proc, name).filter(|process| holds_link(process, link.as_bytes())) else {
             continue;
         };
-        let is_as_free = namespaces(&process).is_some_and(|namespaces| namespaces == own_namespaces)
-            && limits(&process).is_some_and(|limits| limits.iter().zip(own_limits).all(|(limit, own)| *limit <= own));
+        let is_as_free = read_namespaces(&process).is_some_and(|namespaces| namespaces == own_namespaces)
+            && read_limits(&process)
+                .is_some_and(|limits| limits.iter().zip(own_limits).all(|(limit, own)| *limit <= own));
         if !is_as_free {
             return false;
         }
@@ -69,14 +70,14 @@ fn open_folder(at: impl AsFd, name: impl Arg) -> Option<OwnedFd> {
 }
 
 /// The namespaces of a process, in the order of [`NAMESPACES`].
-fn namespaces(process: &OwnedFd) -> Option<Vec<Vec<u8>>> {
+fn read_namespaces(process: &OwnedFd) -> Option<Vec<Vec<u8>>> {
     let read = |name| Some(readlinkat(process, name, Vec::new()).ok()?.into_bytes());
     NAMESPACES.into_iter().map(read).collect()
 }
 
 /// The limits of a process, in the order of [`LIMITS`]. A missing line counts as 0: kernels before 5.9 have no
 /// `Seccomp_filters`.
-fn limits(process: &OwnedFd) -> Option<[u32; 3]> {
+fn read_limits(process: &OwnedFd) -> Option<[u32; 3]> {
     let file = openat(process, "status", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
     let status = std::io::read_to_string(std::fs::File::from(file)).ok()?;
     let value = |name| {
@@ -88,7 +89,7 @@ fn limits(process: &OwnedFd) -> Option<[u32; 3]> {
 }
 
 /// True if a descriptor of the process leads to `link`.
-fn holds(process: &OwnedFd, link: &[u8]) -> bool {
+fn holds_link(process: &OwnedFd, link: &[u8]) -> bool {
     let Some(descriptors) = open_folder(process, "fd") else {
         return false;
     };

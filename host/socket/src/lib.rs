@@ -48,10 +48,10 @@ struct ListedSocket {
 
 /// Looks up the users that receive what is sent from `ours` to `server`.
 #[cfg(target_os = "linux")]
-pub fn receivers(server: SocketAddr, ours: SocketAddr) -> Receivers {
+pub fn find_receivers(server: SocketAddr, ours: SocketAddr) -> Receivers {
     let find_end = || other_end(server, ours);
     if is_of_this_machine(server) {
-        return combine(server, find_end, || listed_end(server, ours), || listeners(server));
+        return combine_owners(server, find_end, || listed_end(server, ours), || find_listeners(server));
     }
     // A server on another machine is not reached through a listener here, even if the ports are equal.
     match find_end().filter(|end| end.is_held) {
@@ -80,14 +80,14 @@ pub fn receivers(_server: SocketAddr, _ours: SocketAddr) -> Receivers {
 /// `find_end` asks about one connection, and does not find a socket that its process has bound to a device, for which
 /// no privilege is needed. `list_end` finds it but costs more.
 #[cfg(target_os = "linux")]
-fn combine(
+fn combine_owners(
     server: SocketAddr,
     mut find_end: impl FnMut() -> Option<ListedSocket>,
     list_end: impl FnOnce() -> Option<ListedSocket>,
     listeners: impl FnOnce() -> Vec<ListedSocket>,
 ) -> Receivers {
     let mut end = find_end();
-    let listeners = reachable(&listeners(), server);
+    let listeners = select_reachable(&listeners(), server);
     if !end.is_some_and(|end| end.is_held) {
         // The connection may have been accepted meanwhile, and its listener closed. An end that is still not accepted
         // proves that its listener was open when the listeners were read.
@@ -109,7 +109,7 @@ fn combine(
 /// The listeners that a connection to `server` can reach: those of its address and those of the unspecified address.
 /// The kernel gives IPv4 connections to a listener of all IPv6 addresses only if no IPv4 listener exists.
 #[cfg(target_os = "linux")]
-fn reachable(listeners: &[ListedSocket], server: SocketAddr) -> Vec<ListedSocket> {
+fn select_reachable(listeners: &[ListedSocket], server: SocketAddr) -> Vec<ListedSocket> {
     let of_port = listeners.iter().filter(|socket| socket.local.port() == server.port());
     let (direct, other): (Vec<ListedSocket>, Vec<ListedSocket>) = of_port
         .filter(|socket| socket.local.ip() == server.ip().to_canonical() || socket.local.ip().is_unspecified())
@@ -120,10 +120,10 @@ fn reachable(listeners: &[ListedSocket], server: SocketAddr) -> Vec<ListedSocket
 /// Finds the server's end of a connection.
 #[cfg(target_os = "linux")]
 fn other_end(server: SocketAddr, ours: SocketAddr) -> Option<ListedSocket> {
-    let (server, ours) = (diag::canonical(server), diag::canonical(ours));
+    let (server, ours) = (diag::canonical_address(server), diag::canonical_address(ours));
     let is_it = |socket: &ListedSocket| socket.local == server && socket.remote == ours;
     // If the connection does not exist, the kernel may answer with the listener.
-    let found = netlink::ask(&diag::question(server, ours)).unwrap_or_else(|_| in_tables());
+    let found = netlink::ask_kernel(&diag::encode_question(server, ours)).unwrap_or_else(|_| in_tables());
     found.into_iter().find(is_it)
 }
 
@@ -131,8 +131,8 @@ fn other_end(server: SocketAddr, ours: SocketAddr) -> Option<ListedSocket> {
 /// devices may have the same addresses; one that a process holds is preferred.
 #[cfg(target_os = "linux")]
 fn listed_end(server: SocketAddr, ours: SocketAddr) -> Option<ListedSocket> {
-    let (server, ours) = (diag::canonical(server), diag::canonical(ours));
-    let found = netlink::connections(server.port(), ours.port()).unwrap_or_else(|_| in_tables());
+    let (server, ours) = (diag::canonical_address(server), diag::canonical_address(ours));
+    let found = netlink::list_connections(server.port(), ours.port()).unwrap_or_else(|_| in_tables());
     let ends = found
         .into_iter()
         .filter(|socket| socket.local == server && socket.remote == ours);
@@ -141,8 +141,8 @@ fn listed_end(server: SocketAddr, ours: SocketAddr) -> Option<ListedSocket> {
 
 /// All listeners of the server's port.
 #[cfg(target_os = "linux")]
-fn listeners(server: SocketAddr) -> Vec<ListedSocket> {
-    netlink::listeners(server.port()).unwrap_or_else(|_| {
+fn find_listeners(server: SocketAddr) -> Vec<ListedSocket> {
+    netlink::find_listeners(server.port()).unwrap_or_else(|_| {
         let is_listener = |socket: &ListedSocket| socket.remote.port() == 0;
         in_tables().into_iter().filter(is_listener).collect()
     })
@@ -155,16 +155,16 @@ fn in_tables() -> Vec<ListedSocket> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|place| read_to_string(place).unwrap_or_default());
     tables
         .iter()
-        .flat_map(|table| table::rows(table))
-        .filter_map(listed)
+        .flat_map(|table| table::parse_rows(table))
+        .filter_map(parse_row)
         .collect()
 }
 
 #[cfg(target_os = "linux")]
-fn listed(row: table::TableRow<'_>) -> Option<ListedSocket> {
+fn parse_row(row: table::TableRow<'_>) -> Option<ListedSocket> {
     Some(ListedSocket {
-        local: table::address(row.local)?,
-        remote: table::address(row.remote)?,
+        local: table::parse_address(row.local)?,
+        remote: table::parse_address(row.remote)?,
         uid: row.uid,
         is_held: row.is_held(),
     })
@@ -198,31 +198,32 @@ mod netlink {
     const DATAGRAMS_MAX: usize = 64;
 
     /// All listeners of a port, IPv4 and IPv6.
-    pub(super) fn listeners(port: u16) -> io::Result<Vec<ListedSocket>> {
-        list(port, 0, LISTENING)
+    pub(super) fn find_listeners(port: u16) -> io::Result<Vec<ListedSocket>> {
+        list_sockets(port, 0, LISTENING)
     }
 
     /// All connections from a local port to a remote one, IPv4 and IPv6, of every device.
-    pub(super) fn connections(local_port: u16, remote_port: u16) -> io::Result<Vec<ListedSocket>> {
-        list(local_port, remote_port, CONNECTED)
+    pub(super) fn list_connections(local_port: u16, remote_port: u16) -> io::Result<Vec<ListedSocket>> {
+        list_sockets(local_port, remote_port, CONNECTED)
     }
 
     /// Lists the sockets of these ports in these states. When it lists, the kernel ignores addresses, and the remote
     /// port if it is 0.
-    fn list(local_port: u16, remote_port: u16, states: u32) -> io::Result<Vec<ListedSocket>> {
+    fn list_sockets(local_port: u16, remote_port: u16, states: u32) -> io::Result<Vec<ListedSocket>> {
         let mut found = Vec::new();
         for any in [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()] {
-            let mut message = diag::question(SocketAddr::new(any, local_port), SocketAddr::new(any, remote_port));
-            // // The flags of `nlmsghdr` and the states of `inet_diag_req_v2`, which `question` has set for one socket.
+            let mut message =
+                diag::encode_question(SocketAddr::new(any, local_port), SocketAddr::new(any, remote_port));
+            // // The flags of `nlmsghdr` and the states of `inet_diag_req_v2`, which `encode_question` has set for one socket.
             message[6..8].copy_from_slice(&DUMP.to_ne_bytes());
             message[HEAD + 4..HEAD + 8].copy_from_slice(&states.to_ne_bytes());
-            found.extend(ask(&message)?);
+            found.extend(ask_kernel(&message)?);
         }
         Ok(found)
     }
 
     /// Sends one question and reads its answer. Fails if the kernel does not answer such questions.
-    pub(super) fn ask(message: &[u8]) -> io::Result<Vec<ListedSocket>> {
+    pub(super) fn ask_kernel(message: &[u8]) -> io::Result<Vec<ListedSocket>> {
         let kind = Some(netlink::SOCK_DIAG);
         let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, kind)?;
         sendto(&socket, message, SendFlags::DONTWAIT, &SocketAddrNetlink::new(0, 0))?;
@@ -234,31 +235,37 @@ mod netlink {
             let (count, _, from) = recvfrom(&socket, buffer.as_mut_slice(), RecvFlags::DONTWAIT)?;
             let is_kernel =
                 from.is_some_and(|from| SocketAddrNetlink::try_from(from).is_ok_and(|from| from.pid() == 0));
-            let datagram = buffer.get(..count).filter(|_| is_kernel).ok_or_else(invalid)?;
-            if read(datagram, &mut found)? {
+            let datagram = buffer.get(..count).filter(|_| is_kernel).ok_or_else(invalid_data)?;
+            if read_datagram(datagram, &mut found)? {
                 return Ok(found);
             }
         }
-        Err(invalid())
+        Err(invalid_data())
     }
 
     /// Reads the messages of a datagram. True if the answer ends with it.
-    pub(super) fn read(mut datagram: &[u8], found: &mut Vec<ListedSocket>) -> io::Result<bool> {
+    pub(super) fn read_datagram(mut datagram: &[u8], found: &mut Vec<ListedSocket>) -> io::Result<bool> {
         while !datagram.is_empty() {
-            let length = diag::bytes(datagram, 0).map(u32::from_ne_bytes).ok_or_else(invalid)? as usize;
-            let kind = diag::bytes(datagram, 4).map(u16::from_ne_bytes).ok_or_else(invalid)?;
-            let flags = diag::bytes(datagram, 6).map(u16::from_ne_bytes).ok_or_else(invalid)?;
+            let length = diag::read_bytes(datagram, 0)
+                .map(u32::from_ne_bytes)
+                .ok_or_else(invalid_data)? as usize;
+            let kind = diag::read_bytes(datagram, 4)
+                .map(u16::from_ne_bytes)
+                .ok_or_else(invalid_data)?;
+            let flags = diag::read_bytes(datagram, 6)
+                .map(u16::from_ne_bytes)
+                .ok_or_else(invalid_data)?;
             let message = datagram.get(..length).filter(|message| message.len() >= HEAD);
-            let message = message.ok_or_else(invalid)?;
+            let message = message.ok_or_else(invalid_data)?;
             match kind {
                 // A kernel that cannot list such sockets ends the list with an error number.
-                DONE if diag::bytes(message, HEAD).is_some_and(|code| i32::from_ne_bytes(code) < 0) => {
-                    return Err(invalid());
+                DONE if diag::read_bytes(message, HEAD).is_some_and(|code| i32::from_ne_bytes(code) < 0) => {
+                    return Err(invalid_data());
                 }
                 DONE => return Ok(true),
-                ERROR => return refusal(message),
-                BY_FAMILY => found.push(socket(message).ok_or_else(invalid)?),
-                _ => return Err(invalid()),
+                ERROR => return read_refusal(message),
+                BY_FAMILY => found.push(parse_socket(message).ok_or_else(invalid_data)?),
+                _ => return Err(invalid_data()),
             }
             // Without `NLM_F_MULTI` the message is the whole answer; with it more follow, until `NLMSG_DONE`.
             if flags & 2 == 0 {
@@ -272,8 +279,10 @@ mod netlink {
     }
 
     /// `ENOENT` is an answer, an empty one. After every other refusal the caller reads the tables.
-    fn refusal(message: &[u8]) -> io::Result<bool> {
-        let code = diag::bytes(message, HEAD).map(i32::from_ne_bytes).ok_or_else(invalid)?;
+    fn read_refusal(message: &[u8]) -> io::Result<bool> {
+        let code = diag::read_bytes(message, HEAD)
+            .map(i32::from_ne_bytes)
+            .ok_or_else(invalid_data)?;
         let error = io::Error::from_raw_os_error(code.wrapping_neg());
         match error.kind() {
             io::ErrorKind::NotFound => Ok(true),
@@ -281,17 +290,17 @@ mod netlink {
         }
     }
 
-    fn socket(message: &[u8]) -> Option<ListedSocket> {
+    fn parse_socket(message: &[u8]) -> Option<ListedSocket> {
         let body = message.get(HEAD..ANSWER)?;
         Some(ListedSocket {
-            local: diag::address(body[0], diag::bytes(body, 4)?, diag::bytes(body, 8)?)?,
-            remote: diag::address(body[0], diag::bytes(body, 6)?, diag::bytes(body, 24)?)?,
-            uid: u32::from_ne_bytes(diag::bytes(body, 64)?),
-            is_held: u32::from_ne_bytes(diag::bytes(body, 68)?) != 0,
+            local: diag::decode_address(body[0], diag::read_bytes(body, 4)?, diag::read_bytes(body, 8)?)?,
+            remote: diag::decode_address(body[0], diag::read_bytes(body, 6)?, diag::read_bytes(body, 24)?)?,
+            uid: u32::from_ne_bytes(diag::read_bytes(body, 64)?),
+            is_held: u32::from_ne_bytes(diag::read_bytes(body, 68)?) != 0,
         })
     }
 
-    fn invalid() -> io::Error {
+    fn invalid_data() -> io::Error {
         io::Error::from(io::ErrorKind::InvalidData)
     }
 }

@@ -2,15 +2,15 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use crate::diag::{SocketOwner, canonical};
+use crate::diag::{SocketOwner, canonical_address};
 
 /// Finds the owner of the peer's end of a connection in a table. Only an established socket that a process holds has an
 /// owner.
 pub fn find_owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<SocketOwner> {
-    let (peer, ours) = (canonical(peer), canonical(ours));
+    let (peer, ours) = (canonical_address(peer), canonical_address(ours));
     held_rows(table)
         .filter(|socket| socket.state == ESTABLISHED)
-        .find(|socket| address(socket.local) == Some(peer) && address(socket.remote) == Some(ours))
+        .find(|socket| parse_address(socket.local) == Some(peer) && parse_address(socket.remote) == Some(ours))
         .map(|socket| SocketOwner {
             uid: socket.uid,
             inode: socket.inode,
@@ -21,7 +21,7 @@ pub fn find_owner(table: &str, peer: SocketAddr, ours: SocketAddr) -> Option<Soc
 pub fn find_listener(table: &str, port: u16) -> Option<u32> {
     held_rows(table)
         .filter(|socket| socket.state == LISTENING)
-        .find(|socket| address(socket.local).is_some_and(|local| local.port() == port))
+        .find(|socket| parse_address(socket.local).is_some_and(|local| local.port() == port))
         .map(|socket| socket.uid)
 }
 
@@ -46,11 +46,11 @@ impl TableRow<'_> {
 
 /// The rows of sockets that a process holds.
 fn held_rows(table: &str) -> impl Iterator<Item = TableRow<'_>> {
-    rows(table).filter(TableRow::is_held)
+    parse_rows(table).filter(TableRow::is_held)
 }
 
 /// All rows that can be parsed; others are skipped.
-pub(crate) fn rows(table: &str) -> impl Iterator<Item = TableRow<'_>> {
+pub(crate) fn parse_rows(table: &str) -> impl Iterator<Item = TableRow<'_>> {
     table.lines().skip(1).filter_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let [_, local, remote, state, _, _, _, uid, _, inode, ..] = fields[..] else {
@@ -68,7 +68,7 @@ pub(crate) fn rows(table: &str) -> impl Iterator<Item = TableRow<'_>> {
 
 /// Parses an address of the tables. The kernel prints the bytes of the IP as 32-bit words in the machine's byte order,
 /// but the port as a number.
-pub(crate) fn address(text: &str) -> Option<SocketAddr> {
+pub(crate) fn parse_address(text: &str) -> Option<SocketAddr> {
     let (words, port) = text.split_once(':')?;
     let port = u16::from_str_radix(port, 16).ok()?;
     let mut bytes = Vec::with_capacity(16);
@@ -81,7 +81,7 @@ pub(crate) fn address(text: &str) -> Option<SocketAddr> {
         16 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
         _ => return None,
     };
-    Some(canonical(SocketAddr::new(ip, port)))
+    Some(canonical_address(SocketAddr::new(ip, port)))
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ fn users(users: &[u32]) -> Receivers {
 /// The answers of the kernel before and after the listeners are read.
 fn combined(first: Option<ListedSocket>, listeners: &[ListedSocket], second: Option<ListedSocket>) -> Receivers {
     let mut ends = [first, second].into_iter();
-    combine(
+    combine_owners(
         at("127.0.0.1:1234"),
         || ends.next().flatten(),
         || None,
@@ -80,11 +80,17 @@ fn a_server_that_is_not_of_this_machine_has_no_known_receivers() {
 fn an_end_that_only_the_list_of_connections_shows_counts() {
     let server = at("127.0.0.1:1234");
     let stranger = || end(1001, true);
-    assert_eq!(combine(server, || None, stranger, Vec::new), users(&[1001]));
-    assert_eq!(combine(server, || end(0, false), stranger, Vec::new), users(&[1001]));
+    assert_eq!(combine_owners(server, || None, stranger, Vec::new), users(&[1001]));
+    assert_eq!(
+        combine_owners(server, || end(0, false), stranger, Vec::new),
+        users(&[1001])
+    );
     let mine = listener("127.0.0.1:1234", 1000);
-    assert_eq!(combine(server, || None, stranger, || vec![mine]), users(&[1000, 1001]));
-    let closed = combine(server, || None, || end(0, false), Vec::new);
+    assert_eq!(
+        combine_owners(server, || None, stranger, || vec![mine]),
+        users(&[1000, 1001])
+    );
+    let closed = combine_owners(server, || None, || end(0, false), Vec::new);
     assert_eq!(closed, Receivers::Closed);
 }
 
@@ -108,10 +114,10 @@ fn a_server_that_is_bound_to_a_device_is_found() {
     let ours = client.local_addr().expect("it is connected");
     let accepted = listener.accept().expect("it is there");
     drop(listener);
-    assert_eq!(receivers(server, ours), users(&[us]));
+    assert_eq!(find_receivers(server, ours), users(&[us]));
     drop(accepted);
     assert!(matches!(
-        receivers(server, ours),
+        find_receivers(server, ours),
         Receivers::Closed | Receivers::NotHere
     ));
 }
@@ -123,10 +129,10 @@ fn a_listener_here_says_nothing_about_a_server_elsewhere() {
     // An address of documentation, which no machine has.
     let elsewhere = SocketAddr::new(at("192.0.2.1:0").ip(), port);
     assert!(!is_of_this_machine(elsewhere) && is_of_this_machine(at("127.9.9.9:80")));
-    assert_eq!(receivers(elsewhere, at("192.0.2.2:40000")), Receivers::NotHere);
+    assert_eq!(find_receivers(elsewhere, at("192.0.2.2:40000")), Receivers::NotHere);
     let us = rustix::process::geteuid().as_raw();
     let here = SocketAddr::new(at("127.0.0.1:0").ip(), port);
-    assert_eq!(receivers(here, at("127.0.0.1:1")), users(&[us]));
+    assert_eq!(find_receivers(here, at("127.0.0.1:1")), users(&[us]));
 }
 
 #[test]
@@ -137,7 +143,7 @@ fn a_list_that_ends_with_an_error_is_no_empty_list() {
         message.extend(2_u16.to_ne_bytes());
         message.extend([0; 8]);
         message.extend(code.to_ne_bytes());
-        netlink::read(&message, &mut Vec::new()).ok()
+        netlink::read_datagram(&message, &mut Vec::new()).ok()
     };
     assert_eq!((done(0), done(-2)), (Some(true), None));
 }
@@ -153,7 +159,7 @@ fn a_listener_of_all_addresses_counts() {
         users(&[1001]),
         "one that takes IPv6 alone blocks nothing"
     );
-    let over_v6 = combine(at("[::1]:1234"), || None, || None, || vec![v4, v6]);
+    let over_v6 = combine_owners(at("[::1]:1234"), || None, || None, || vec![v4, v6]);
     assert_eq!(over_v6, users(&[1002]));
 }
 
@@ -175,18 +181,18 @@ fn the_kernel_tells_the_owner_before_and_after_a_connection_is_accepted() {
             client.peer_addr().expect("connected"),
             client.local_addr().expect("connected"),
         );
-        assert_eq!(receivers(server, ours), users(&[us]), "{address}: it waits");
+        assert_eq!(find_receivers(server, ours), users(&[us]), "{address}: it waits");
         let accepted = listener.accept().expect("it is there");
-        assert_eq!(receivers(server, ours), users(&[us]), "{address}: it is accepted");
+        assert_eq!(find_receivers(server, ours), users(&[us]), "{address}: it is accepted");
         drop(listener);
         assert_eq!(
-            receivers(server, ours),
+            find_receivers(server, ours),
             users(&[us]),
             "{address}: the listener has gone"
         );
         drop(accepted);
         assert!(
-            matches!(receivers(server, ours), Receivers::Closed | Receivers::NotHere),
+            matches!(find_receivers(server, ours), Receivers::Closed | Receivers::NotHere),
             "{address}: it is closed"
         );
     }
@@ -202,7 +208,7 @@ fn rows_of_the_socket_tables_are_read() {
    2: 0100007F:04D2 0100007F:9C41 05 00000000:00000000 00:00000000 00000000  1001        0 22222 1 0000000000000000
    3: wrong
 ";
-    let rows: Vec<ListedSocket> = table::rows(TABLE).filter_map(listed).collect();
+    let rows: Vec<ListedSocket> = table::parse_rows(TABLE).filter_map(parse_row).collect();
     assert_eq!(rows[0], listener("127.0.0.1:1234", 1001));
     assert_eq!(Some(rows[1]), end(0, false));
     assert!(rows[2].is_held, "a peer that has closed one direction still reads");
@@ -213,8 +219,8 @@ proptest! {
     #[test]
     fn any_answer_can_be_read(bytes in prop::collection::vec(any::<u8>(), 0..300), table in ".{0,300}") {
         let mut found = Vec::new();
-        let _ = netlink::read(&bytes, &mut found);
+        let _ = netlink::read_datagram(&bytes, &mut found);
         prop_assert!(found.len() < 4);
-        prop_assert_eq!(table::rows(&table).filter_map(listed).count(), 0);
+        prop_assert_eq!(table::parse_rows(&table).filter_map(parse_row).count(), 0);
     }
 }
