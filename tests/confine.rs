@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tool_core::api::{Operation, PolicyRequest, SkillState};
 use tool_proof::{ProbeVerdict, helpers};
 use tool_repository::{Options, Repository};
-use tool_sandbox::confine;
+use tool_sandbox::helper_process;
 use tool_skill::policy::{Cause, Policy};
 use tool_skill::{CallContext, Limits, RawArguments, SkillHost};
 
@@ -22,7 +22,7 @@ use crate::support::{Home, folder, git, holds, tree};
 
 /// A host of skills whose helper is the real binary.
 fn host_with(limits: Limits, home: &Path) -> Arc<SkillHost> {
-    confine::offer_helper_at(env!("CARGO_BIN_EXE_tool").into());
+    helper_process::offer_helper_at(env!("CARGO_BIN_EXE_tool").into());
     SkillHost::with_limits(&[], home, limits).expect("the engine starts")
 }
 
@@ -107,7 +107,7 @@ fn helpers() -> BTreeSet<u32> {
         let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
         let named = line
             .split(|&byte| byte == 0)
-            .any(|word| word == confine::HELPER_COMMAND.as_bytes());
+            .any(|word| word == helper_process::HELPER_COMMAND.as_bytes());
         (parent == own && named).then_some(pid)
     };
     let all = fs::read_dir("/proc").expect("it is there").flatten();
@@ -130,7 +130,7 @@ fn a_helper_cannot_get_out() {
     host();
     let results = helpers::probe();
     assert_eq!(results.len(), helpers::ATTEMPTS.len());
-    let stays_in = |verdict| verdict == ProbeVerdict::Pass || !confine::available().is_full();
+    let stays_in = |verdict| verdict == ProbeVerdict::Pass || !helper_process::detect_confinement().is_full();
     for result in results {
         assert!(stays_in(result.verdict), "{result:?}");
         assert_ne!(result.verdict, ProbeVerdict::Fail, "{result:?}");

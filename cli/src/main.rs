@@ -15,7 +15,7 @@ use clap::Parser;
 use host::daemon;
 use tool_config::Environment;
 use tool_core::api::ErrorKind;
-use tool_sandbox::contain;
+use tool_sandbox::program_sandbox;
 
 use args::{CliArguments, Command};
 use client::Backend;
@@ -61,11 +61,11 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: CliArguments, environment: Environment, output: Output) -> Result<ExitCode, Error> {
-    contain::offer_helper();
+    program_sandbox::offer_helper();
     // These commands need no home and no configuration.
     match &arguments.command {
         Command::Contain { nothing: true, .. } => return Ok(ExitCode::SUCCESS),
-        Command::Contain { inner, .. } => return Ok(contain::helper(*inner)),
+        Command::Contain { inner, .. } => return Ok(program_sandbox::run_helper(*inner)),
         Command::Confine => return Ok(tool_skill::helper::run()),
         Command::ConfineAttempts => return Ok(tool_proof::helpers::serve()),
         Command::SandboxProbes(probes) => return commands::sandbox::probe(probes, output),

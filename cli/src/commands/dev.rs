@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use tool_core::api::{ErrorKind, Problem};
 use tool_model_server::{EXAMPLE, ModelServer, Script};
 #[cfg(target_os = "linux")]
-use tool_sandbox::contain::calls;
+use tool_sandbox::program_sandbox::calls;
 
 use super::ending::Ending;
 use crate::args::Dev;
@@ -39,7 +39,7 @@ pub(crate) fn run(dev: &Dev, output: Output) -> Result<ExitCode, Error> {
 fn name_calls(command: &[String], output: Output) -> Result<ExitCode, Error> {
     let (program, arguments) = command.split_first().unzip();
     let tell = |name: &str| output.notice(&format!("refused: {name}"), None);
-    let status = calls::run(program.map_or("", String::as_str), arguments.unwrap_or_default(), tell);
+    let status = calls::run_listing_calls(program.map_or("", String::as_str), arguments.unwrap_or_default(), tell);
     let status = status.map_err(|error| Error::new(ErrorKind::Runtime, format!("`{}`: {error}", command.join(" "))))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))

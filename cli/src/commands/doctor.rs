@@ -16,9 +16,9 @@ use tool_core::api::{BackendStatus, ErrorKind, Problem, SkillState};
 use tool_core::disk::{self, Disk};
 use tool_provider::{ProbeReport, ProbeVerdict, ServerReport};
 use tool_repository::RepositoryRules;
-use tool_sandbox::confine;
-use tool_sandbox::contain::{self, Sandbox};
-use tool_sandbox::room::{self, FreeSpace};
+use tool_sandbox::disk_space::{self, FreeSpace};
+use tool_sandbox::helper_process;
+use tool_sandbox::program_sandbox::{self, Sandbox};
 use tool_sandbox::toolchain;
 use tool_session::preflight::preflight;
 use tool_skill::SkillHost;
@@ -137,7 +137,10 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
         ("repository disk", &root, Disk::Repository),
     ];
     for (name, path, disk) in disks {
-        if let Some(check) = room::left(existing(path)).ok().map(|left| disk_check(name, disk, left)) {
+        if let Some(check) = disk_space::read_free_space(existing(path))
+            .ok()
+            .map(|left| disk_check(name, disk, left))
+        {
             checks.add(check)?;
         }
     }
@@ -539,7 +542,7 @@ fn surroundings(context: &Context, refused: Option<Problem>) -> Result<Vec<Check
             "git init",
         ),
     };
-    let python = match toolchain::python(&root, &environment) {
+    let python = match toolchain::find_python(&root, &environment) {
         Ok(python) => {
             let version = python
                 .version
@@ -552,7 +555,7 @@ fn surroundings(context: &Context, refused: Option<Problem>) -> Result<Vec<Check
             missing.hint,
         ),
     };
-    let node = match toolchain::program("node", &root, &environment) {
+    let node = match toolchain::find_program("node", &root, &environment) {
         Some(node) => Check::ok("node", format!("{} ({})", node.version, node.path.display())),
         None => Check::warn(
             "node",
@@ -566,7 +569,7 @@ fn surroundings(context: &Context, refused: Option<Problem>) -> Result<Vec<Check
 /// Checks the sandbox for test runs.
 fn sandbox() -> Check {
     const NAME: &str = "sandbox";
-    let available = contain::available();
+    let available = program_sandbox::detect_sandbox();
     let refused = available.refused.join("; ");
     match available.sandbox {
         Sandbox::Namespaces => Check::ok(NAME, "namespaces: tests run contained"),
@@ -586,7 +589,7 @@ fn sandbox() -> Check {
 /// Checks the confinement of the processes that read git repositories and compile components.
 fn helpers() -> Check {
     const NAME: &str = "helpers";
-    match confine::available().missing() {
+    match helper_process::detect_confinement().missing() {
         None => Check::ok(
             NAME,
             "confined: git is read and components are compiled in processes of their own",

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tool_core::api::{ErrorKind, Problem};
 use tool_proof::{ProbeResult, ProbeVerdict, attacks, helpers, installs, probes};
-use tool_sandbox::contain::{self, Sandbox};
+use tool_sandbox::program_sandbox::{self, Sandbox};
 use unicode_width::UnicodeWidthStr;
 
 use super::ending::Ending;
@@ -42,7 +42,7 @@ struct Proof {
 /// Runs every attempt, and prints a table or JSON. Fails if something escaped.
 pub(crate) fn doctor(json: bool, output: Output) -> Result<ExitCode, Error> {
     check_room()?;
-    let sandbox = contain::available().sandbox;
+    let sandbox = program_sandbox::detect_sandbox().sandbox;
     let mut table = AttemptTable::new(json, sandbox, output);
     make(
         sandbox,
@@ -87,7 +87,7 @@ pub(crate) fn probe(wanted: &Probes, output: Output) -> Result<ExitCode, Error> 
     let sandbox = if wanted.fallback {
         Sandbox::Landlock
     } else {
-        contain::available().sandbox
+        program_sandbox::detect_sandbox().sandbox
     };
     let mut results = Vec::new();
     let is_wanted = |name: &str| wanted.names.is_empty() || wanted.names.iter().any(|wanted| wanted == name);
@@ -259,7 +259,7 @@ impl AttemptTable {
             all.filter(|result| result.verdict == verdict).count()
         };
         Proof {
-            kernel: contain::kernel(),
+            kernel: program_sandbox::describe_kernel(),
             sandbox: self.sandbox.name(),
             held: count(ProbeVerdict::Pass),
             failed: count(ProbeVerdict::Fail),

@@ -391,7 +391,7 @@ impl PreparedCall<'_> {
 
     /// Failure for a full disk. The host names it, because the guest only gets an error number and no path of the host.
     fn no_room(&self) -> CallError {
-        let disk = scratch::disk(self.context.repository.state_directory());
+        let disk = scratch::choose_disk(self.context.repository.state_directory());
         let message = format!("The change could not be prepared: no space is left on {disk}; nothing was changed");
         self.failure(Failure::failed(message).with_hint(disk.hint()))
     }
@@ -505,11 +505,11 @@ impl PreparedCall<'_> {
             Some(stage) => stage,
             None => {
                 let home = self.context.repository.state_directory();
-                scratch::folder(home, "tool-stage-").map_err(|error| CallError::Failure {
+                scratch::create_folder(home, "tool-stage-").map_err(|error| CallError::Failure {
                     skill: self.name.to_owned(),
                     kind: ErrorKind::Failed,
                     message: format!("the proposal could not be made: {error}"),
-                    hint: scratch::disk(home).hint_for(&error),
+                    hint: scratch::choose_disk(home).hint_for(&error),
                 })?
             }
         };

@@ -265,7 +265,7 @@ impl SessionBuilds {
     pub fn folder(&self, home: &Path) -> Option<PathBuf> {
         let mut folder = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if folder.is_none() {
-            *folder = scratch::folder(Some(home), "tool-session-").ok();
+            *folder = scratch::create_folder(Some(home), "tool-session-").ok();
         }
         folder.as_ref().map(|folder| folder.path().to_owned())
     }

@@ -1,7 +1,7 @@
 //! Effects, and who may cause them: pure functions from an operation and flags to a decision on each effect.
 
 use tool_core::api::{Effect, ErrorKind, Grant, Operation, PolicyRequest, Problem};
-use tool_sandbox::contain::{Available, Sandbox};
+use tool_sandbox::program_sandbox::{AvailableSandbox, Sandbox};
 
 /// Decision on an effect that a skill causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -218,7 +218,7 @@ impl Policy {
     /// # Errors
     ///
     /// A full sandbox is required, and tests could run without one.
-    pub fn contained<'a>(mut self, available: impl FnOnce() -> &'a Available) -> Result<Self, Problem> {
+    pub fn contained<'a>(mut self, available: impl FnOnce() -> &'a AvailableSandbox) -> Result<Self, Problem> {
         let [run, install] = CONTAINED.map(|effect| self.decision(effect));
         if run == Decision::Deny && install == Decision::Deny {
             return Ok(self);
@@ -363,7 +363,7 @@ fn unsandboxed(allow: &[String], require_sandbox: bool) -> Result<Vec<Effect>, P
     }
 }
 
-fn sandbox_missing(available: &Available) -> Problem {
+fn sandbox_missing(available: &AvailableSandbox) -> Problem {
     let why = available.refused.join("; ");
     Problem::new(
         ErrorKind::SandboxUnavailable,
@@ -600,8 +600,8 @@ mod tests {
         }
     }
 
-    fn machine(sandbox: Sandbox) -> &'static Available {
-        Box::leak(Box::new(Available {
+    fn machine(sandbox: Sandbox) -> &'static AvailableSandbox {
+        Box::leak(Box::new(AvailableSandbox {
             sandbox,
             refused: vec!["namespaces: entering new namespaces: Operation not permitted".to_owned()],
         }))

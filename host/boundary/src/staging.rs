@@ -111,7 +111,7 @@ impl Stage {
 
     fn root(&mut self) -> Result<&Root, StageError> {
         if self.root.is_none() {
-            let directory = scratch::folder(self.home.as_deref(), "tool-stage-").map_err(StageError::Io)?;
+            let directory = scratch::create_folder(self.home.as_deref(), "tool-stage-").map_err(StageError::Io)?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | COMMON;
             let handle = rustix::fs::openat(CWD, directory.path(), flags, Mode::empty())?;
             self.root = Some(Root { directory, handle });

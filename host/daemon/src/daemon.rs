@@ -156,7 +156,8 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
         lock_inode,
     } = parts;
     // Examining every process of the machine takes a while, and only the sessions depend on it.
-    let leftovers = scratch::open(&home).map_err(|error| start_failure("the folder `tmp` of", &home, &error))?;
+    let leftovers =
+        scratch::open_scratch(&home).map_err(|error| start_failure("the folder `tmp` of", &home, &error))?;
     let orphans = tokio::task::spawn_blocking(tool_sandbox::end_orphans);
     let bind = |port| port::bind(SocketAddr::new(live.current().server.address, port));
     let port = port.map(bind).transpose()?;

@@ -15,8 +15,8 @@ use rustix::process::{Pid, Resource, Rlimit, Signal};
 use tokio_util::sync::CancellationToken;
 use tool_proof::attacks::{ATTACKS, Play};
 use tool_proof::{ProbeOutcome, ProbeVerdict, helpers, installs, probes};
-use tool_sandbox::confine;
-use tool_sandbox::contain::{self, Sandbox};
+use tool_sandbox::helper_process;
+use tool_sandbox::program_sandbox::{self, Sandbox};
 use tool_skill::Builtin;
 use tool_skill::embedded::{Packed, base_of};
 
@@ -29,13 +29,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    contain::offer_helper();
+    program_sandbox::offer_helper();
     match arguments.as_slice() {
-        [contain::HELPER_COMMAND] => contain::helper(false),
-        [contain::HELPER_COMMAND, "--inner"] => contain::helper(true),
+        [program_sandbox::HELPER_COMMAND] => program_sandbox::run_helper(false),
+        [program_sandbox::HELPER_COMMAND, "--inner"] => program_sandbox::run_helper(true),
         // A program that does nothing.
-        [contain::HELPER_COMMAND, "--nothing"] | ["--version"] => ExitCode::SUCCESS,
-        [confine::HELPER_COMMAND] => tool_skill::helper::run(),
+        [program_sandbox::HELPER_COMMAND, "--nothing"] | ["--version"] => ExitCode::SUCCESS,
+        [helper_process::HELPER_COMMAND] => tool_skill::helper::run(),
         [helpers::HELPER_COMMAND] => helpers::serve(),
         ["one", name] => make_one(name),
         names => make_all(names),

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use tool_core::limits;
-use tool_sandbox::confine::{self, Confinement, Helper, HelperError, HelperStart, Until, Walls};
+use tool_sandbox::helper_process::{self, Confinement, Helper, HelperDeadline, HelperError, HelperRights, HelperStart};
 
 use crate::{ProbeResult, ProbeVerdict};
 
@@ -81,7 +81,7 @@ pub const ATTEMPTS: [Attempt; 15] = [
 
 /// The helper mode: makes every attempt once it is confined, and reports for each whether it succeeded.
 pub fn serve() -> ExitCode {
-    confine::serve(|door: HelperStart<Attempts>| {
+    helper_process::serve_helper(|door: HelperStart<Attempts>| {
         let (mut connection, attempts) = door.close()?;
         connection.send(&make(&attempts), &[]).map_err(|_| ExitCode::FAILURE)
     })
@@ -261,7 +261,7 @@ mod system {
 
 /// Makes every attempt in a helper on this machine. Takes about ten milliseconds.
 pub fn probe() -> Vec<ProbeResult> {
-    if let Err(why) = confine::has_helper() {
+    if let Err(why) = helper_process::has_helper() {
         let unavailable = |attempt: &Attempt| result(attempt, ProbeVerdict::NotAvailable, why.to_owned());
         return ATTEMPTS.iter().map(unavailable).collect();
     }
@@ -324,14 +324,14 @@ fn scene() -> io::Result<Scene> {
 
 fn run(scene: &Scene) -> Result<(Confinement, Vec<bool>), HelperError> {
     let time = Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX);
-    let until = Until::within(time, &CancellationToken::new());
+    let until = HelperDeadline::within(time, &CancellationToken::new());
     let inside = scene.folder.path().join("inside");
-    let walls = Walls {
+    let walls = HelperRights {
         read: vec![inside.clone()],
         memory_bytes: limits::CONFINE_PROBE_BYTES_MAX,
         address_bytes: 4 * limits::CONFINE_PROBE_BYTES_MAX,
         cpu_seconds: limits::CONTAIN_PROBE_SECONDS_MAX,
-        ..Walls::default()
+        ..HelperRights::default()
     };
     let attempts = Attempts {
         inside,

@@ -6,7 +6,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use tool_sandbox::contain::{self, Sandbox};
+use tool_sandbox::program_sandbox::{self, Sandbox};
 
 use crate::{ProbeOutcome, ProbeResult};
 
@@ -71,7 +71,7 @@ pub fn probe(is_wanted: impl Fn(&str) -> bool, cancel: &CancellationToken, mut e
 impl Attempt {
     /// Makes the attempt in the sandbox of this machine.
     pub fn make(&self, cancel: &CancellationToken) -> ProbeOutcome {
-        let available = contain::available();
+        let available = program_sandbox::detect_sandbox();
         match available.sandbox {
             Sandbox::Namespaces => make(self, cancel),
             _ => ProbeOutcome::NotAvailable(available.refused.join("; ")),
@@ -112,8 +112,8 @@ mod scene {
     use tokio_util::sync::CancellationToken;
 
     use tool_core::limits;
-    use tool_sandbox::contain::{Enclosure, Installation, LeftTrees, Sandbox, ToolAccess};
-    use tool_sandbox::proxy::{RegistryHost, Way};
+    use tool_sandbox::program_sandbox::{Enclosure, Installation, LeftTrees, Sandbox, ToolAccess};
+    use tool_sandbox::proxy::{ProxyRoute, RegistryHost};
     use tool_sandbox::{CommandSpec, EndedRun, RunEnd, RunLimits};
     use tool_skill::package_folder::{self, PackageFolder, Placed};
 
@@ -198,9 +198,9 @@ mod scene {
                 is_plain: false,
                 is_own,
             };
-            let way = Way {
+            let way = ProxyRoute {
                 places: vec![registry("127.0.0.1", 1, true), registry("localhost", stranger, false)],
-                ..Way::default()
+                ..ProxyRoute::default()
             };
             let enclosure = Enclosure {
                 sandbox: Sandbox::Namespaces,

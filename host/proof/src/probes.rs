@@ -9,7 +9,7 @@ mod scene;
 mod table;
 
 use tokio_util::sync::CancellationToken;
-use tool_sandbox::contain::{self, Sandbox};
+use tool_sandbox::program_sandbox::{self, Sandbox};
 
 use crate::{ProbeOutcome, ProbeResult};
 #[cfg(target_os = "linux")]
@@ -59,7 +59,7 @@ impl Attempt {
     /// Makes the attempt in a sandbox of this kind.
     pub fn make(&self, sandbox: Sandbox, cancel: &CancellationToken) -> ProbeOutcome {
         match sandbox {
-            Sandbox::None => ProbeOutcome::NotAvailable(contain::available().refused.join("; ")),
+            Sandbox::None => ProbeOutcome::NotAvailable(program_sandbox::detect_sandbox().refused.join("; ")),
             Sandbox::Landlock | Sandbox::Namespaces => make(self, sandbox, cancel),
         }
     }

@@ -23,10 +23,12 @@ use tokio_util::sync::CancellationToken;
 use copied::CopyPlan;
 use credential::Credential;
 use tool_core::text::clean_line;
-use tool_sandbox::contain::{self, Enclosure, Installation, LeftTrees, RunBounds, Sandbox, ToolAccess, WrittenFile};
 use tool_sandbox::environment::{CERTIFICATES, find_programs};
-use tool_sandbox::proxy::{RegistryHost, Way};
-use tool_sandbox::{CommandSpec, ProcessError, RunEnd, RunLimits, run, run_handing_back};
+use tool_sandbox::program_sandbox::{
+    self, Enclosure, Installation, LeftTrees, RunBounds, Sandbox, ToolAccess, WrittenFile,
+};
+use tool_sandbox::proxy::{ProxyRoute, RegistryHost};
+use tool_sandbox::{CommandSpec, ProcessError, RunEnd, RunLimits, run_command, run_handing_back};
 
 /// Time limit for a clone in seconds. A shallow clone of the largest public repositories takes some minutes.
 const CLONE_SECONDS_MAX: u64 = 30 * 60;
@@ -360,7 +362,7 @@ const FETCH: [&str; 9] = [
 
 /// Fails if git cannot run in a sandbox.
 fn check_sandbox(url: &CloneUrl) -> Result<(), CloneError> {
-    let available = contain::available();
+    let available = program_sandbox::detect_sandbox();
     if available.sandbox != Sandbox::Namespaces {
         return Err(CloneError::NoSandbox {
             why: available.refused.join("; "),
@@ -418,9 +420,12 @@ impl Git<'_> {
     /// disturb the user.
     fn fetch(&mut self, starter: &BTreeMap<String, String>) -> Result<LeftTrees, CloneError> {
         let arguments = self.fetching();
-        let way = Way {
+        let way = ProxyRoute {
             takes_posts: true,
-            ..Way::to(RegistryHost::of(&self.url.text, true).into_iter().collect(), starter)
+            ..ProxyRoute::to_hosts(
+                RegistryHost::from_url(&self.url.text, true).into_iter().collect(),
+                starter,
+            )
         };
         let fetched = match self.run(&arguments, Some(way.clone())) {
             Err(CloneError::Failed { url, said }) => {
@@ -458,7 +463,7 @@ impl Git<'_> {
     }
 
     /// Runs git in the folder. A sandbox gives it `way`, a connection to one host.
-    fn run(&self, arguments: &[String], way: Option<Way>) -> Result<GitRun, CloneError> {
+    fn run(&self, arguments: &[String], way: Option<ProxyRoute>) -> Result<GitRun, CloneError> {
         let limits = RunLimits {
             output_kept_bytes: CLONE_LIST_BYTES_MAX,
             output_bytes_max: CLONE_LIST_BYTES_MAX as u64,
@@ -471,7 +476,7 @@ impl Git<'_> {
             environment: self.environment.clone(),
         };
         let (ended, left) = match self.walls {
-            CloneWalls::None => (run(&command, &limits, self.cancel, &|_| {})?, None),
+            CloneWalls::None => (run_command(&command, &limits, self.cancel, &|_| {})?, None),
             CloneWalls::Sandbox => {
                 let ended = run_handing_back(&command, &self.enclosure(way), &limits, self.cancel, &|_| {})?;
                 (ended.run, ended.left)
@@ -519,7 +524,7 @@ impl Git<'_> {
         settings.map(str::to_owned).collect::<Vec<_>>().into_iter()
     }
 
-    fn enclosure(&self, way: Option<Way>) -> Enclosure {
+    fn enclosure(&self, way: Option<ProxyRoute>) -> Enclosure {
         let certificates = CERTIFICATES.iter().filter_map(|name| self.environment.get(*name));
         let home = self.environment.get("HOME");
         let credential = self

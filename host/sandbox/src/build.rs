@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{CommandSpec, ProcessError, RunLimits, RunOutput, environment, run};
+use super::{CommandSpec, ProcessError, RunLimits, RunOutput, environment, run_command};
 use crate::limits;
 
 /// Time for a compiler or an installer that `tool skill build` runs: a crate with all that it depends on takes minutes on
@@ -16,7 +16,7 @@ use crate::limits;
 const SKILL_BUILD_SECONDS_MAX: u64 = 1800;
 
 /// Finds the first program called `name` on the `PATH` of `environment`.
-pub fn find(name: &str, environment: &BTreeMap<String, String>) -> Option<PathBuf> {
+pub fn find_program(name: &str, environment: &BTreeMap<String, String>) -> Option<PathBuf> {
     environment::find_programs(environment, name).into_iter().next()
 }
 
@@ -31,7 +31,7 @@ pub fn run_builder(
     progress: &dyn Fn(&str),
 ) -> Result<RunOutput, ProcessError> {
     let time = limits::seconds(SKILL_BUILD_SECONDS_MAX);
-    run(command, &RunLimits::within(time), cancel, progress)
+    run_command(command, &RunLimits::within(time), cancel, progress)
 }
 
 #[cfg(test)]
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn programs_are_those_of_the_path() {
         let environment = shell("").environment;
-        assert!(find("sh", &environment).is_some_and(|path| path.ends_with("sh")));
-        assert_eq!(find("no-such-program-anywhere", &environment), None);
+        assert!(find_program("sh", &environment).is_some_and(|path| path.ends_with("sh")));
+        assert_eq!(find_program("no-such-program-anywhere", &environment), None);
     }
 }

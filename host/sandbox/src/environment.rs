@@ -66,7 +66,7 @@ pub const CERTIFICATES: [&str; 5] = [
 
 /// The environment of a run that needs no network.
 pub fn for_run(starter: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let mut environment = pick(starter, &COMMON);
+    let mut environment = pick_variables(starter, &COMMON);
     // With these, tools leave out colours and cursor movement.
     for (name, value) in [("TERM", "dumb"), ("NO_COLOR", "1")] {
         environment.insert(name.to_owned(), value.to_owned());
@@ -80,12 +80,12 @@ pub fn for_run(starter: &BTreeMap<String, String>) -> BTreeMap<String, String> {
 /// The environment of an installer.
 pub fn for_install(starter: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut environment = for_run(starter);
-    environment.extend(pick(starter, &NETWORK));
+    environment.extend(pick_variables(starter, &NETWORK));
     environment
 }
 
 /// Selects variables by their names.
-pub fn pick(starter: &BTreeMap<String, String>, names: &[&str]) -> BTreeMap<String, String> {
+pub fn pick_variables(starter: &BTreeMap<String, String>, names: &[&str]) -> BTreeMap<String, String> {
     starter
         .iter()
         .filter(|(name, _)| names.contains(&name.as_str()))
@@ -101,7 +101,7 @@ pub fn find_programs(starter: &BTreeMap<String, String>, name: &str) -> Vec<Path
         .map(Path::new)
         .filter(|directory| directory.is_absolute())
         .map(|directory| directory.join(name))
-        .filter(|candidate| executable(candidate))
+        .filter(|candidate| is_executable(candidate))
         .collect()
 }
 
@@ -120,7 +120,7 @@ pub fn find_programs_outside(starter: &BTreeMap<String, String>, name: &str, roo
 }
 
 /// True for a regular file that may be executed, through links.
-pub fn executable(path: &Path) -> bool {
+pub fn is_executable(path: &Path) -> bool {
     use rustix::fs::Access;
     path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }

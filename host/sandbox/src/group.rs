@@ -72,7 +72,7 @@ impl Group {
     /// Kills what left the group but still carries the run's mark.
     pub(super) fn kill_strays(&self) {
         #[cfg(target_os = "linux")]
-        strays::kill(&self.mark);
+        strays::kill_marked(&self.mark);
         #[cfg(not(target_os = "linux"))]
         let _ = &self.mark;
     }
@@ -100,13 +100,13 @@ mod strays {
     use crate::orphans::PROCESS_STRAY_ROUNDS_MAX;
 
     /// Kills them, in several rounds: a process that is just starting another may be missed in one.
-    pub(super) fn kill(mark: &RunMark) {
+    pub(super) fn kill_marked(mark: &RunMark) {
         let mark = format!("{}={}", RunMark::VARIABLE, mark.value()).into_bytes();
-        repeat(|| list_processes().filter(|&pid| kill_one(pid, &mark)).count());
+        repeat_rounds(|| list_processes().filter(|&pid| kill_one(pid, &mark)).count());
     }
 
     /// Repeats until a round has found nothing, or up to the limit.
-    fn repeat(mut round: impl FnMut() -> usize) {
+    fn repeat_rounds(mut round: impl FnMut() -> usize) {
         for _ in 0..PROCESS_STRAY_ROUNDS_MAX {
             if round() == 0 {
                 return;
@@ -117,17 +117,17 @@ mod strays {
     /// Kills a process with this mark. The handle is opened before the mark is checked for good, so that the id cannot
     /// pass to another process in between. The first check avoids a handle for every process of the machine.
     fn kill_one(pid: Pid, mark: &[u8]) -> bool {
-        if !carries(pid, mark) {
+        if !carries_mark(pid, mark) {
             return false;
         }
         let Ok(handle) = rustix::process::pidfd_open(pid, PidfdFlags::empty()) else {
             return false;
         };
-        carries(pid, mark) && rustix::process::pidfd_send_signal(&handle, Signal::KILL).is_ok()
+        carries_mark(pid, mark) && rustix::process::pidfd_send_signal(&handle, Signal::KILL).is_ok()
     }
 
     /// True if the process was started with the mark in its environment.
-    fn carries(pid: Pid, mark: &[u8]) -> bool {
+    fn carries_mark(pid: Pid, mark: &[u8]) -> bool {
         read_environment(pid).is_ok_and(|text| text.split(|&byte| byte == 0).any(|variable| variable == mark))
     }
 
@@ -138,7 +138,7 @@ mod strays {
         #[test]
         fn strays_that_come_back_are_ended_a_bounded_number_of_times() {
             let mut rounds = 0;
-            repeat(|| {
+            repeat_rounds(|| {
                 rounds += 1;
                 usize::from(rounds < 10_000)
             });

@@ -3,7 +3,7 @@
 //!
 //! This is the only crate of the engine that starts processes. It knows neither recipes nor policy: `skill::imports`
 //! decides who may run which program. However a run ends (by itself, by its time limit, by cancellation), everything
-//! that it started ends with it. [`run`] is not a sandbox: the program has the user's rights. [`run_contained`] is one.
+//! that it started ends with it. [`run_command`] is not a sandbox: the program has the user's rights. [`run_contained`] is one.
 
 #![cfg_attr(
     not(target_os = "linux"),
@@ -11,18 +11,18 @@
 )]
 
 pub mod build;
-pub mod confine;
-pub mod contain;
+pub mod disk_space;
 pub mod environment;
 mod group;
 mod handles;
 pub mod heap;
+pub mod helper_process;
+mod key_command;
 mod mark;
 mod orphans;
 mod output;
-mod printed;
+pub mod program_sandbox;
 pub mod proxy;
-pub mod room;
 pub mod scratch;
 pub mod toolchain;
 
@@ -38,15 +38,15 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use tokio_util::sync::CancellationToken;
 
-use contain::{Control, Enclosure, LeftTrees, Message};
 use group::Group;
+pub use key_command::{PrintError, read_printed};
 use mark::RunMark;
 pub use mark::start_ticks;
 pub use orphans::end_orphans;
 pub use output::keep_ends;
 use output::{CapturedOutput, LiveLines};
-pub use printed::{PrintError, read_printed};
-use proxy::{Proxy, Way};
+use program_sandbox::{Enclosure, HelperMessage, LeftTrees, RunControl};
+use proxy::{Proxy, ProxyRoute};
 
 /// Sends without `SIGPIPE` if the other end is closed. On other systems the program ignores that signal from its start.
 pub(crate) const NO_SIGNAL: rustix::net::SendFlags = {
@@ -201,18 +201,18 @@ const HELPER_PATIENCE: Duration = Duration::from_secs(20);
 /// # Errors
 ///
 /// The program could not be started or watched.
-pub fn run(
+pub fn run_command(
     command: &CommandSpec,
     limits: &RunLimits,
     cancel: &CancellationToken,
     progress: &dyn Fn(&str),
 ) -> Result<RunOutput, ProcessError> {
     let started = Instant::now();
-    let leader = start(command).map_err(|source| not_started(command, source))?;
-    follow(command, leader, started, limits, cancel, progress).map(|ended| ended.run)
+    let leader = start_command(command).map_err(|source| not_started(command, source))?;
+    follow_run(command, leader, started, limits, cancel, progress).map(|ended| ended.run)
 }
 
-/// Runs a program like [`run`], in a sandbox. When this returns, everything inside is gone.
+/// Runs a program like [`run_command`], in a sandbox. When this returns, everything inside is gone.
 ///
 /// The program sees the repository at its own path and may write there; nothing of that reaches the real tree. Beside
 /// the repository it sees only the system's directories and what it was installed with, and can change none of that.
@@ -220,7 +220,7 @@ pub fn run(
 ///
 /// # Errors
 ///
-/// As of [`run`], or the sandbox could not be set up.
+/// As of [`run_command`], or the sandbox could not be set up.
 pub fn run_contained(
     command: &CommandSpec,
     enclosure: &Enclosure,
@@ -230,7 +230,7 @@ pub fn run_contained(
 ) -> Result<RunOutput, ProcessError> {
     let started = Instant::now();
     let leader = start_contained(command, enclosure).map_err(|source| not_started(command, source))?;
-    follow(command, leader, started, limits, cancel, progress).map(|ended| ended.run)
+    follow_run(command, leader, started, limits, cancel, progress).map(|ended| ended.run)
 }
 
 /// Runs a program like [`run_contained`], and hands the trees back that the enclosure asks for. An installation may
@@ -248,7 +248,7 @@ pub fn run_handing_back(
 ) -> Result<EndedRun, ProcessError> {
     let started = Instant::now();
     let leader = start_contained(command, enclosure).map_err(|source| not_started(command, source))?;
-    follow(command, leader, started, limits, cancel, progress)
+    follow_run(command, leader, started, limits, cancel, progress)
 }
 
 /// Result of a run with the trees that it handed back.
@@ -268,31 +268,31 @@ fn not_started(command: &CommandSpec, source: io::Error) -> ProcessError {
 }
 
 /// A started process: the program, or the helper that runs it.
-struct Leader {
+struct StartedRun {
     child: Child,
     reader: PipeReader,
     group: Group,
-    control: Option<Control>,
+    control: Option<RunControl>,
     /// Destinations that an installation may reach.
-    way: Way,
+    way: ProxyRoute,
 }
 
-fn follow(
+fn follow_run(
     command: &CommandSpec,
-    leader: Leader,
+    leader: StartedRun,
     started: Instant,
     limits: &RunLimits,
     cancel: &CancellationToken,
     progress: &dyn Fn(&str),
 ) -> Result<EndedRun, ProcessError> {
-    let Leader {
+    let StartedRun {
         mut child,
         reader,
         group,
         mut control,
         way,
     } = leader;
-    let mut run = Running {
+    let mut run = ActiveRun {
         reader,
         end_of_output: false,
         output: CapturedOutput::new(limits.output_kept_bytes),
@@ -308,7 +308,7 @@ fn follow(
     }
     // Kills the group before the child is reaped: afterwards the id may belong to another group.
     group.kill();
-    let status = reap(&mut child);
+    let status = reap_child(&mut child);
     group.kill_strays();
     let watch = |source| ProcessError::Watch {
         program: command.program.display().to_string(),
@@ -316,7 +316,7 @@ fn follow(
     };
     let (end, left) = match (stopped.map_err(watch)?, control) {
         (Some(end), control) => {
-            control.into_iter().for_each(Control::abandon);
+            control.into_iter().for_each(RunControl::abandon);
             (end, None)
         }
         (None, None) => (own_end(status), None),
@@ -337,7 +337,7 @@ fn follow(
 /// Reads how the program ended, and the trees handed back, from the helper's message.
 fn contained_end(
     command: &CommandSpec,
-    said: io::Result<(Message, Option<LeftTrees>)>,
+    said: io::Result<(HelperMessage, Option<LeftTrees>)>,
 ) -> Result<(RunEnd, Option<LeftTrees>), ProcessError> {
     let failed = |reason| ProcessError::Contain {
         program: command.program.display().to_string(),
@@ -345,20 +345,20 @@ fn contained_end(
     };
     let (message, left) = said.map_err(|error| failed(error.to_string()))?;
     let end = match message {
-        Message::Exited(code) => RunEnd::Exited(code),
-        Message::Signalled(signal) => RunEnd::Signalled(signal),
-        Message::Tasks => RunEnd::TaskLimit,
-        Message::Memory => RunEnd::MemoryLimit,
-        Message::Full { bytes } => RunEnd::StorageLimit { bytes },
-        Message::NotStarted(errno) => return Err(not_started(command, io::Error::from_raw_os_error(errno))),
-        Message::Failed { step, reason } => return Err(failed(format!("{step}: {reason}"))),
-        Message::Listening => return Err(failed("the sandbox ended without saying why".to_owned())),
+        HelperMessage::Exited(code) => RunEnd::Exited(code),
+        HelperMessage::Signalled(signal) => RunEnd::Signalled(signal),
+        HelperMessage::Tasks => RunEnd::TaskLimit,
+        HelperMessage::Memory => RunEnd::MemoryLimit,
+        HelperMessage::Full { bytes } => RunEnd::StorageLimit { bytes },
+        HelperMessage::NotStarted(errno) => return Err(not_started(command, io::Error::from_raw_os_error(errno))),
+        HelperMessage::Failed { step, reason } => return Err(failed(format!("{step}: {reason}"))),
+        HelperMessage::Listening => return Err(failed("the sandbox ended without saying why".to_owned())),
     };
     Ok((end, left))
 }
 
 /// Starts the program with one pipe for both outputs, so that their order is kept.
-fn start(command: &CommandSpec) -> io::Result<Leader> {
+fn start_command(command: &CommandSpec) -> io::Result<StartedRun> {
     #[allow(
         clippy::disallowed_methods,
         reason = "the one place that starts a process for a skill"
@@ -370,7 +370,7 @@ fn start(command: &CommandSpec) -> io::Result<Leader> {
         .env_clear()
         .envs(&command.environment)
         .stdin(Stdio::null());
-    lead(builder, RunMark::new(), None, Way::default())
+    start_group(builder, RunMark::new(), None, ProxyRoute::default())
 }
 
 /// Starts the daemon, which is not sandboxed and outlives its starter. It runs in `/` with only this environment,
@@ -398,14 +398,14 @@ pub fn start_detached(
 
 /// Starts the helper, which reads from its standard input what to run. Its working directory always exists, and its
 /// environment holds only the mark of the run.
-fn start_contained(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<Leader> {
+fn start_contained(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<StartedRun> {
     let mark = RunMark::new();
     let mut marked = command.clone();
     marked
         .environment
         .insert(RunMark::VARIABLE.to_owned(), mark.value().to_owned());
-    let (control, helpers) = Control::new(&marked, enclosure)?;
-    let (program, argument) = contain::helper_program();
+    let (control, helpers) = RunControl::new(&marked, enclosure)?;
+    let (program, argument) = program_sandbox::helper_program();
     #[allow(
         clippy::disallowed_methods,
         reason = "the one place that starts a process for a skill"
@@ -418,21 +418,26 @@ fn start_contained(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<L
         .env_clear();
     let installation = enclosure.installation.as_ref();
     let way = installation.map(|installation| installation.way.clone());
-    lead(builder, mark, Some(control), way.unwrap_or_default())
+    start_group(builder, mark, Some(control), way.unwrap_or_default())
 }
 
 /// Starts a process group with one pipe for both outputs.
-fn lead(mut builder: Command, mark: RunMark, control: Option<Control>, way: Way) -> io::Result<Leader> {
+fn start_group(
+    mut builder: Command,
+    mark: RunMark,
+    control: Option<RunControl>,
+    way: ProxyRoute,
+) -> io::Result<StartedRun> {
     let (reader, writer) = io::pipe()?;
     builder
         .env(RunMark::VARIABLE, mark.value())
         .stdout(writer.try_clone()?)
         .stderr(writer)
         .process_group(0);
-    let child = spawn(&mut builder)?;
+    let child = spawn_retrying(&mut builder)?;
     let group = Group::new(&child, mark);
     group.limit();
-    Ok(Leader {
+    Ok(StartedRun {
         child,
         reader,
         group,
@@ -443,7 +448,7 @@ fn lead(mut builder: Command, mark: RunMark, control: Option<Control>, way: Way)
 
 /// Starts the program, with a few attempts while its file is open for writing: a child of another thread inherits every
 /// handle between its fork and its exec, also one that has just written this file.
-fn spawn(builder: &mut Command) -> io::Result<Child> {
+fn spawn_retrying(builder: &mut Command) -> io::Result<Child> {
     for _ in 0..PROCESS_BUSY_RETRIES_MAX {
         match builder.spawn() {
             Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => std::thread::sleep(TICK),
@@ -454,7 +459,7 @@ fn spawn(builder: &mut Command) -> io::Result<Child> {
 }
 
 /// A run under way.
-struct Running<'a> {
+struct ActiveRun<'a> {
     reader: PipeReader,
     end_of_output: bool,
     output: CapturedOutput,
@@ -462,16 +467,16 @@ struct Running<'a> {
     deadline: Instant,
     output_bytes_max: u64,
     /// Destinations that the proxy will serve, once it runs.
-    way: Option<Way>,
+    way: Option<ProxyRoute>,
     proxy: Option<Proxy>,
 }
 
-impl Running<'_> {
+impl ActiveRun<'_> {
     /// Reads until the leader has exited (`None`), or until something ends the run early.
     fn follow(
         &mut self,
         group: &Group,
-        control: &mut Option<Control>,
+        control: &mut Option<RunControl>,
         cancel: &CancellationToken,
     ) -> io::Result<Option<RunEnd>> {
         loop {
@@ -496,7 +501,7 @@ impl Running<'_> {
     }
 
     /// Starts the proxy of an installation when its listener has arrived, and reports what it refuses.
-    fn serve(&mut self, control: &mut Control) -> io::Result<()> {
+    fn serve(&mut self, control: &mut RunControl) -> io::Result<()> {
         if let Some(listener) = control.listener()?
             && let Some(way) = self.way.take()
         {
@@ -510,7 +515,7 @@ impl Running<'_> {
 
     /// Asks the group to end, and reads on for a moment: last output is kept, and a full pipe does not keep the program
     /// from ending.
-    fn stop(&mut self, group: &Group, control: Option<&Control>) {
+    fn stop(&mut self, group: &Group, control: Option<&RunControl>) {
         match control {
             Some(control) => control.terminate(),
             None => group.terminate(),
@@ -552,7 +557,7 @@ impl Running<'_> {
             std::thread::sleep(wait.min(Duration::from_millis(2)));
             return Ok(false);
         }
-        if !readable(&self.reader, wait)? {
+        if !wait_readable(&self.reader, wait)? {
             return Ok(false);
         }
         let mut buffer = [0; 64 * 1024];
@@ -567,7 +572,7 @@ impl Running<'_> {
     }
 }
 
-fn readable(reader: &PipeReader, wait: Duration) -> io::Result<bool> {
+fn wait_readable(reader: &PipeReader, wait: Duration) -> io::Result<bool> {
     let timeout = Timespec::try_from(wait).map_err(io::Error::other)?;
     let mut polled = [PollFd::new(reader, PollFlags::IN)];
     match rustix::event::poll(&mut polled, Some(&timeout)) {
@@ -579,7 +584,7 @@ fn readable(reader: &PipeReader, wait: Duration) -> io::Result<bool> {
 
 /// Reaps the child, so that no zombie stays. One that a kill does not end, because it hangs in the kernel, is left to a
 /// thread.
-fn reap(child: &mut Child) -> Option<ExitStatus> {
+fn reap_child(child: &mut Child) -> Option<ExitStatus> {
     let patience = Instant::now() + Duration::from_millis(PROCESS_REAP_MS);
     while Instant::now() < patience {
         match child.try_wait() {

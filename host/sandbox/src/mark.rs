@@ -48,13 +48,13 @@ pub(super) fn name_own_process() -> String {
     format!(
         "{pid}-{}-{}",
         start_ticks(pid).unwrap_or_default(),
-        namespace().unwrap_or_default()
+        read_namespace().unwrap_or_default()
     )
 }
 
 /// Number of the process namespace in which this process has its id. No other namespace has this number while a process
 /// lives in it.
-pub(super) fn namespace() -> Option<u64> {
+pub(super) fn read_namespace() -> Option<u64> {
     Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
 }
 

@@ -6,14 +6,14 @@
 
 use rustix::process::Pid;
 
-use crate::mark::{RunMark, list_processes, namespace, start_ticks};
+use crate::mark::{RunMark, list_processes, read_namespace, start_ticks};
 
 /// Rounds that look for the processes that left a run's group. Each round ends those that the round before missed.
 pub(crate) const PROCESS_STRAY_ROUNDS_MAX: u32 = 5;
 
 /// Kills the processes of runs whose daemon is gone. Returns how many there were.
 pub fn end_orphans() -> usize {
-    let Some(namespace) = namespace() else {
+    let Some(namespace) = read_namespace() else {
         return 0;
     };
     let mut ended = 0;
@@ -75,7 +75,7 @@ mod tests {
 
     fn is(mark: &str) -> bool {
         let environment = format!("PATH=/bin\0TOOL_RUN={mark}\0HOME=/");
-        is_of_the_dead(environment.as_bytes(), namespace().expect("there is a /proc"))
+        is_of_the_dead(environment.as_bytes(), read_namespace().expect("there is a /proc"))
     }
 
     #[test]

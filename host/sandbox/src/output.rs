@@ -140,7 +140,7 @@ impl<'a> LiveLines<'a> {
     }
 
     fn show(&mut self) {
-        let line = plain(&String::from_utf8_lossy(&self.partial));
+        let line = strip_controls(&String::from_utf8_lossy(&self.partial));
         self.partial.clear();
         self.shown_bytes += line.len() + 1;
         if self.shown_bytes > limits::PROCESS_LIVE_BYTES_MAX {
@@ -153,7 +153,7 @@ impl<'a> LiveLines<'a> {
 }
 
 /// Removes terminal control sequences and other control characters from a line; tabs stay.
-fn plain(line: &str) -> String {
+fn strip_controls(line: &str) -> String {
     let mut plain = String::with_capacity(line.len());
     let mut characters = line.chars().peekable();
     while let Some(character) = characters.next() {

@@ -5,7 +5,7 @@
 //! machine. It compares names and ports with the list, resolves names itself, and requires a public address unless the
 //! user's own configuration names the host. It does not see what TLS carries. The list of hosts is decided elsewhere.
 
-mod places;
+mod registry_hosts;
 mod request;
 
 use std::collections::BTreeSet;
@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::limits;
-pub use places::{RegistryHost, Upstream, Way, is_public};
-use request::{Head, ProxyRequest};
+pub use registry_hosts::{ProxyRoute, RegistryHost, Upstream, is_public};
+use request::{ProxyRequest, ProxyRequestHead};
 
 /// Open connections of an installation. npm opens 15, pip fewer.
 const PROXY_OPEN_MAX: usize = 64;
@@ -58,7 +58,7 @@ pub(super) struct Proxy {
 
 #[derive(Debug)]
 struct ProxyShared {
-    way: Way,
+    way: ProxyRoute,
     ended: AtomicBool,
     open: AtomicUsize,
     connections: AtomicU64,
@@ -78,7 +78,7 @@ struct Refusals {
 
 impl Proxy {
     /// Serves connections of the listener, which is in the run's own network.
-    pub(super) fn start(listener: TcpListener, way: Way) -> io::Result<Self> {
+    pub(super) fn start(listener: TcpListener, way: ProxyRoute) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let shared = Arc::new(ProxyShared {
             way,
@@ -90,7 +90,7 @@ impl Proxy {
             refused: Mutex::default(),
         });
         let own = Arc::clone(&shared);
-        spawn(move || accept(&listener, &own))?;
+        spawn_thread(move || accept_connections(&listener, &own))?;
         Ok(Self { shared })
     }
 
@@ -114,24 +114,24 @@ impl Drop for Proxy {
     }
 }
 
-fn spawn(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+fn spawn_thread(work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     std::thread::Builder::new()
         .name("proxy".to_owned())
         .spawn(work)
         .map(drop)
 }
 
-fn accept(listener: &TcpListener, shared: &Arc<ProxyShared>) {
+fn accept_connections(listener: &TcpListener, shared: &Arc<ProxyShared>) {
     while !shared.has_ended() {
         match listener.accept() {
-            Ok((client, _)) => serve(client, shared),
+            Ok((client, _)) => serve_connection(client, shared),
             Err(_) => std::thread::sleep(Duration::from_millis(5)),
         }
     }
 }
 
 /// Serves a connection on a thread, unless there are too many.
-fn serve(client: TcpStream, shared: &Arc<ProxyShared>) {
+fn serve_connection(client: TcpStream, shared: &Arc<ProxyShared>) {
     let is_open = shared.open.fetch_add(1, Ordering::Relaxed) < PROXY_OPEN_MAX;
     let is_allowed = shared.connections.fetch_add(1, Ordering::Relaxed) < PROXY_CONNECTIONS_MAX;
     // Before the check, so that dropping it also takes back the count of a refused connection.
@@ -141,9 +141,9 @@ fn serve(client: TcpStream, shared: &Arc<ProxyShared>) {
         return;
     }
     // Without a thread the connection is closed, and the installer tries again.
-    let _ = spawn(move || {
+    let _ = spawn_thread(move || {
         let shared = &place.0;
-        if let Err(error) = exchange(&client, shared) {
+        if let Err(error) = exchange_request(&client, shared) {
             tracing::debug!(%error, "a connection of an installation ended early");
         }
         let _ = client.shutdown(Shutdown::Both);
@@ -187,12 +187,12 @@ impl Refusal {
     }
 }
 
-fn exchange(client: &TcpStream, shared: &Arc<ProxyShared>) -> io::Result<()> {
+fn exchange_request(client: &TcpStream, shared: &Arc<ProxyShared>) -> io::Result<()> {
     client.set_nonblocking(false)?;
     client.set_read_timeout(Some(TICK))?;
     client.set_write_timeout(Some(Duration::from_secs(PROXY_IDLE_SECONDS_MAX)))?;
     let head = read_head(client, shared)?;
-    match open(&head, shared) {
+    match open_upstream(&head, shared) {
         Ok((server, plain)) => {
             match plain {
                 Some(request) => {
@@ -206,7 +206,7 @@ fn exchange(client: &TcpStream, shared: &Arc<ProxyShared>) -> io::Result<()> {
                     shared.send(&server, &head.rest)?;
                 }
             }
-            relay(client, &server, plain_of(&head) && !has_body(&head), shared)
+            relay_bytes(client, &server, plain_of(&head) && !has_body(&head), shared)
         }
         Err(refusal) => {
             if let Some(tried) = &refusal.tried {
@@ -223,19 +223,19 @@ fn exchange(client: &TcpStream, shared: &Arc<ProxyShared>) -> io::Result<()> {
     }
 }
 
-fn plain_of(head: &Head) -> bool {
+fn plain_of(head: &ProxyRequestHead) -> bool {
     matches!(head.request, Ok(ProxyRequest::Plain { .. }))
 }
 
-fn has_body(head: &Head) -> bool {
+fn has_body(head: &ProxyRequestHead) -> bool {
     head.request.as_ref().is_ok_and(ProxyRequest::has_body)
 }
 
-fn read_head(client: &TcpStream, shared: &ProxyShared) -> io::Result<Head> {
+fn read_head(client: &TcpStream, shared: &ProxyShared) -> io::Result<ProxyRequestHead> {
     let until = Instant::now() + limits::seconds(PROXY_CONNECT_SECONDS_MAX);
     let mut bytes = Vec::new();
     loop {
-        if let Some(head) = Head::parse(&mut bytes) {
+        if let Some(head) = ProxyRequestHead::parse(&mut bytes) {
             return Ok(head);
         }
         let mut buffer = [0; 4096];
@@ -256,7 +256,7 @@ fn read_head(client: &TcpStream, shared: &ProxyShared) -> io::Result<Head> {
 }
 
 /// Connects to the target of a request. For a plain request it also returns the bytes to send there.
-fn open(head: &Head, shared: &ProxyShared) -> Result<(TcpStream, Option<Vec<u8>>), Refusal> {
+fn open_upstream(head: &ProxyRequestHead, shared: &ProxyShared) -> Result<(TcpStream, Option<Vec<u8>>), Refusal> {
     let unserved = |what: &str| {
         Refusal::forbidden(
             format!("installation tried {what}"),
@@ -268,7 +268,7 @@ fn open(head: &Head, shared: &ProxyShared) -> Result<(TcpStream, Option<Vec<u8>>
         return Err(unserved("the method `POST`"));
     }
     let (host, port) = request.target();
-    let tried = || format!("installation tried to reach {}", shown(host, port));
+    let tried = || format!("installation tried to reach {}", format_host(host, port));
     let is_plain = matches!(request, ProxyRequest::Plain { .. });
     let place = shared
         .way
@@ -280,20 +280,20 @@ fn open(head: &Head, shared: &ProxyShared) -> Result<(TcpStream, Option<Vec<u8>>
         return Ok((server, plain));
     }
     // Checked on the addresses that are then connected to: a name could resolve to another address the second time.
-    let addresses = resolve(host, port)?;
+    let addresses = resolve_host(host, port)?;
     let allowed: Vec<SocketAddr> = addresses
         .into_iter()
-        .filter(|address| place.is_own || places::is_public(address.ip()))
+        .filter(|address| place.is_own || registry_hosts::is_public(address.ip()))
         .collect();
     if allowed.is_empty() {
         let reason = "its name leads to an address that is not public, and no configuration of the user's names it";
         return Err(Refusal::forbidden(tried(), reason));
     }
-    let server = connect(&allowed)?;
+    let server = connect_any(&allowed)?;
     Ok((server, is_plain.then(|| head.forwarded(None))))
 }
 
-fn shown(host: &str, port: u16) -> String {
+fn format_host(host: &str, port: u16) -> String {
     // The text comes from inside the sandbox and is shown on terminals and in reports.
     let plain: String = host.chars().filter(char::is_ascii_graphic).take(253).collect();
     match port {
@@ -302,7 +302,7 @@ fn shown(host: &str, port: u16) -> String {
     }
 }
 
-fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Refusal> {
+fn resolve_host(host: &str, port: u16) -> Result<Vec<SocketAddr>, Refusal> {
     let addresses = (host, port).to_socket_addrs();
     addresses
         .map(Iterator::collect)
@@ -313,7 +313,7 @@ fn resolve(host: &str, port: u16) -> Result<Vec<SocketAddr>, Refusal> {
     clippy::disallowed_methods,
     reason = "the way to the package registries: one of the two places that may"
 )]
-fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
+fn connect_any(addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
     let patience = limits::seconds(PROXY_CONNECT_SECONDS_MAX);
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for address in addresses.iter().take(PROXY_ADDRESSES_MAX) {
@@ -327,7 +327,7 @@ fn connect(addresses: &[SocketAddr]) -> Result<TcpStream, Refusal> {
 
 /// Connects through the proxy of the user's own environment, which resolves the name itself.
 fn connect_upstream(upstream: &Upstream, host: &str, port: u16, is_plain: bool) -> Result<TcpStream, Refusal> {
-    let server = connect(&resolve(&upstream.host, upstream.port)?)?;
+    let server = connect_any(&resolve_host(&upstream.host, upstream.port)?)?;
     if is_plain {
         return Ok(server);
     }
@@ -354,17 +354,17 @@ fn connect_upstream(upstream: &Upstream, host: &str, port: u16, is_plain: bool) 
 
 /// Copies bytes until one side has ended. After a plain request without a body only the answer is copied: a second
 /// request on the same connection could name another host. A host that takes bodies is the only host of its run.
-fn relay(client: &TcpStream, server: &TcpStream, is_plain: bool, shared: &Arc<ProxyShared>) -> io::Result<()> {
+fn relay_bytes(client: &TcpStream, server: &TcpStream, is_plain: bool, shared: &Arc<ProxyShared>) -> io::Result<()> {
     server.set_read_timeout(Some(TICK))?;
     server.set_write_timeout(Some(Duration::from_secs(PROXY_IDLE_SECONDS_MAX)))?;
     if !is_plain {
         let (from, to, own) = (client.try_clone()?, server.try_clone()?, Arc::clone(shared));
-        spawn(move || {
-            let _ = pass(&from, &to, &own, |shared| (&shared.sent, PROXY_SENT_BYTES_MAX));
+        spawn_thread(move || {
+            let _ = pass_bytes(&from, &to, &own, |shared| (&shared.sent, PROXY_SENT_BYTES_MAX));
             let _ = to.shutdown(Shutdown::Write);
         })?;
     }
-    let passed = pass(server, client, shared, |shared| {
+    let passed = pass_bytes(server, client, shared, |shared| {
         (&shared.received, PROXY_RECEIVED_BYTES_MAX)
     });
     // Ends the thread of the other direction too.
@@ -373,7 +373,7 @@ fn relay(client: &TcpStream, server: &TcpStream, is_plain: bool, shared: &Arc<Pr
 }
 
 /// Copies bytes in one direction, within the limit for all connections together.
-fn pass(
+fn pass_bytes(
     from: &TcpStream,
     to: &TcpStream,
     shared: &ProxyShared,

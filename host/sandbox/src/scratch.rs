@@ -37,7 +37,7 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        remove(&self.0);
+        remove_path(&self.0);
     }
 }
 
@@ -46,8 +46,8 @@ impl Drop for ScratchFolder {
 /// # Errors
 ///
 /// The system's error.
-pub fn folder(home: Option<&Path>, prefix: &str) -> io::Result<ScratchFolder> {
-    ScratchFolder::new(&place(home).unwrap_or_else(std::env::temp_dir), prefix)
+pub fn create_folder(home: Option<&Path>, prefix: &str) -> io::Result<ScratchFolder> {
+    ScratchFolder::new(&find_parent_folder(home).unwrap_or_else(std::env::temp_dir), prefix)
 }
 
 /// Makes a private folder at its real path, for a copy of a repository whose programs have to run. If the file system
@@ -62,16 +62,16 @@ pub fn folder_for_programs(home: Option<&Path>, prefix: &str) -> io::Result<Scra
     ScratchFolder::new(&place.canonicalize()?, prefix)
 }
 
-/// The disk on which [`folder`] makes its folders.
-pub fn disk(home: Option<&Path>) -> Disk {
-    match place(home) {
+/// The disk on which [`create_folder`] makes its folders.
+pub fn choose_disk(home: Option<&Path>) -> Disk {
+    match find_parent_folder(home) {
         Some(_) => Disk::Home,
         None => Disk::Temporary,
     }
 }
 
 /// The parent of private folders, if a daemon maintains one.
-fn place(home: Option<&Path>) -> Option<PathBuf> {
+fn find_parent_folder(home: Option<&Path>) -> Option<PathBuf> {
     let place = home?.join(NAME);
     // Behind a link the next daemon would not look.
     let is_folder = place.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
@@ -80,7 +80,7 @@ fn place(home: Option<&Path>) -> Option<PathBuf> {
 
 /// The parent of private folders, if programs may run there.
 fn place_for_programs(home: Option<&Path>) -> Option<PathBuf> {
-    place(home).filter(|place| runs_programs(place))
+    find_parent_folder(home).filter(|place| runs_programs(place))
 }
 
 #[cfg(target_os = "linux")]
@@ -101,7 +101,7 @@ fn runs_programs(_place: &Path) -> bool {
 /// # Errors
 ///
 /// The system's error, also if something else has that name.
-pub fn open(home: &Path) -> io::Result<Leftovers> {
+pub fn open_scratch(home: &Path) -> io::Result<Leftovers> {
     let place = home.join(NAME);
     match fs::DirBuilder::new().mode(0o700).create(&place) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -122,13 +122,13 @@ impl Leftovers {
     /// Removes them. The copy of a repository may have many files, so no caller should wait for this.
     pub fn remove(self) {
         for path in self.0 {
-            remove(&path);
+            remove_path(&path);
         }
     }
 }
 
 /// Removes a folder with its content, or a file.
-pub fn remove(path: &Path) {
+pub fn remove_path(path: &Path) {
     let is_folder = path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
     let removed = if is_folder {
         remove_folder(path)
@@ -314,10 +314,10 @@ mod tests {
     #[test]
     fn what_a_killed_daemon_left_is_removed_and_nothing_that_it_points_at() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let made = folder(Some(home.path()), "tool-x-").expect("there is room");
+        let made = create_folder(Some(home.path()), "tool-x-").expect("there is room");
         assert!(!made.path().starts_with(home.path()), "there is no daemon");
-        open(home.path()).expect("it can be made");
-        let left = folder(Some(home.path()), "tool-x-").expect("there is room");
+        open_scratch(home.path()).expect("it can be made");
+        let left = create_folder(Some(home.path()), "tool-x-").expect("there is room");
         let left = std::mem::ManuallyDrop::new(left).path().to_owned();
         assert_eq!(left.parent(), Some(home.path().join("tmp").as_path()));
         let outside = home.path().join("outside");
@@ -327,8 +327,8 @@ mod tests {
         std::os::unix::fs::symlink(&outside, left.join("link")).expect("links can be made");
         std::os::unix::fs::symlink(&outside, home.path().join("tmp/link")).expect("links can be made");
         fs::set_permissions(left.join("locked"), PermissionsExt::from_mode(0o000)).expect("modes can be set");
-        let leftovers = open(home.path()).expect("it is there");
-        let new = folder(Some(home.path()), "tool-x-").expect("there is room");
+        let leftovers = open_scratch(home.path()).expect("it is there");
+        let new = create_folder(Some(home.path()), "tool-x-").expect("there is room");
         leftovers.remove();
         let names = fs::read_dir(home.path().join("tmp")).expect("it is there").flatten();
         assert_eq!(names.map(|entry| entry.path()).collect::<Vec<_>>(), [new.path()]);
@@ -339,8 +339,8 @@ mod tests {
     fn a_folder_is_removed_however_deep_it_is_and_whatever_rights_are_left() {
         use rustix::fs::{mkdirat, openat, unlinkat};
         let home = tempfile::tempdir().expect("a temporary folder");
-        open(home.path()).expect("it can be made");
-        let made = folder(Some(home.path()), "tool-x-").expect("there is room");
+        open_scratch(home.path()).expect("it can be made");
+        let made = create_folder(Some(home.path()), "tool-x-").expect("there is room");
         // Deeper than the longest path, and than handles that a process has by default.
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut deep = rustix::fs::open(made.path(), flags, Mode::empty()).expect("it is there");
@@ -362,8 +362,8 @@ mod tests {
     #[test]
     fn a_folder_is_removed_where_there_is_no_room_for_anything_beside_it() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        open(home.path()).expect("it can be made");
-        let made = folder(Some(home.path()), "tool-x-").expect("there is room");
+        open_scratch(home.path()).expect("it can be made");
+        let made = create_folder(Some(home.path()), "tool-x-").expect("there is room");
         fs::create_dir_all(made.path().join("a/b/c")).expect("folders can be made");
         fs::write(made.path().join("a/b/c/file"), "").expect("files can be written");
         fs::create_dir_all(made.path().join("deep/".repeat(HANDLES_MAX + 1))).expect("folders can be made");
@@ -377,8 +377,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn what_cannot_be_removed_deep_inside_costs_no_more_than_a_few_passes() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        open(home.path()).expect("it can be made");
-        let made = folder(Some(home.path()), "tool-x-").expect("there is room");
+        open_scratch(home.path()).expect("it can be made");
+        let made = create_folder(Some(home.path()), "tool-x-").expect("there is room");
         let deep = made.path().join("d/".repeat(HANDLES_MAX - 2));
         fs::create_dir_all(&deep).expect("folders can be made");
         let begun = std::time::Instant::now();
@@ -409,13 +409,13 @@ mod tests {
         use rustix::fs::{CWD, RenameFlags, renameat_with};
         use std::sync::atomic::{AtomicBool, Ordering};
         let home = tempfile::tempdir().expect("a temporary folder");
-        open(home.path()).expect("it can be made");
+        open_scratch(home.path()).expect("it can be made");
         let outside = home.path().join("outside");
         fs::create_dir_all(outside.join("kept")).expect("folders can be made");
         fs::write(outside.join("kept/file"), "").expect("files can be written");
         fs::set_permissions(&outside, PermissionsExt::from_mode(0o755)).expect("modes can be set");
         for _ in 0..20 {
-            let made = folder(Some(home.path()), "tool-x-").expect("there is room");
+            let made = create_folder(Some(home.path()), "tool-x-").expect("there is room");
             let place = |number: usize, kind: &str| made.path().join(format!("{kind}-{number}"));
             for number in 0..300 {
                 fs::create_dir(place(number, "folder")).expect("folders can be made");
@@ -434,7 +434,7 @@ mod tests {
                         }
                     }
                 });
-                remove(&path);
+                remove_path(&path);
                 is_over.store(true, Ordering::Relaxed);
             });
             std::mem::forget(made);
@@ -450,12 +450,12 @@ mod tests {
         let place = home.path().join("tmp");
         fs::create_dir(&place).expect("folders can be made");
         fs::set_permissions(&place, PermissionsExt::from_mode(0o755)).expect("modes can be set");
-        open(home.path()).expect("it is there");
+        open_scratch(home.path()).expect("it is there");
         let mode = fs::metadata(&place).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o700);
         fs::remove_dir(&place).expect("it is empty");
         std::os::unix::fs::symlink("/", &place).expect("links can be made");
-        assert!(open(home.path()).is_err());
+        assert!(open_scratch(home.path()).is_err());
         assert_eq!(place_for_programs(Some(home.path())), None);
     }
 }

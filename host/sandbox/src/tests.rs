@@ -17,7 +17,7 @@ fn script(text: &str) -> CommandSpec {
 
 fn run_for(seconds: u64, text: &str) -> RunOutput {
     let limits = RunLimits::within(Duration::from_secs(seconds));
-    run(&script(text), &limits, &CancellationToken::new(), &|_| {}).expect("the shell starts")
+    run_command(&script(text), &limits, &CancellationToken::new(), &|_| {}).expect("the shell starts")
 }
 
 /// True where a process of this id is alive (a zombie is not).
@@ -76,7 +76,7 @@ fn a_program_that_does_not_exist_is_an_error_that_names_it() {
     let mut command = script("");
     command.program = PathBuf::from("/nowhere/python");
     let limits = RunLimits::within(Duration::from_secs(1));
-    let error = run(&command, &limits, &CancellationToken::new(), &|_| {}).expect_err("there is none");
+    let error = run_command(&command, &limits, &CancellationToken::new(), &|_| {}).expect_err("there is none");
     assert_eq!(error.to_string(), "`/nowhere/python` could not be started");
 }
 
@@ -95,7 +95,7 @@ fn lines_are_shown_while_the_program_runs() {
         "echo first; until [ -e '{}' ]; do sleep 0.01; done; echo second",
         seen.display()
     );
-    let output = run(&script(&text), &limits, &CancellationToken::new(), &progress).expect("the shell starts");
+    let output = run_command(&script(&text), &limits, &CancellationToken::new(), &progress).expect("the shell starts");
     assert_eq!(output.end, RunEnd::Exited(0));
     assert_eq!(shown.into_inner().expect("not poisoned"), ["first", "second"]);
 }
@@ -125,7 +125,7 @@ fn time_to_end() -> Duration {
         }
     };
     let text = "trap '' TERM; sleep 60 & echo pid $!; echo pid $$; echo ready; wait; sleep 60";
-    let output = run(&script(text), &limits, &cancel, &progress).expect("the shell starts");
+    let output = run_command(&script(text), &limits, &cancel, &progress).expect("the shell starts");
     let elapsed = cancelled.get().expect("it was cancelled").elapsed();
     assert_eq!(output.end, RunEnd::Cancelled);
     assert!(pids_in(&output.output).iter().all(|&pid| gone(pid)));
@@ -173,7 +173,7 @@ fn endless_output_is_kept_within_its_bound_and_ended() {
         output_bytes_max: 1024 * 1024,
     };
     let output =
-        run(&script("echo first; yes"), &limits, &CancellationToken::new(), &|_| {}).expect("the shell starts");
+        run_command(&script("echo first; yes"), &limits, &CancellationToken::new(), &|_| {}).expect("the shell starts");
     assert_eq!(output.end, RunEnd::OutputLimit);
     assert!(output.output_cut);
     assert!(output.output.starts_with("first\ny\n"));
@@ -244,12 +244,12 @@ fn a_program_that_is_being_written_is_tried_again_and_not_for_ever() {
         .open(&place)
         .expect("it is ours");
     let started = Instant::now();
-    let refused = run(&command, &bounds, &CancellationToken::new(), &|_| {});
+    let refused = run_command(&command, &bounds, &CancellationToken::new(), &|_| {});
     assert!(matches!(refused, Err(ProcessError::Start { .. })), "{refused:?}");
     let patience = TICK * PROCESS_BUSY_RETRIES_MAX;
     assert!(started.elapsed() >= patience && started.elapsed() < patience + Duration::from_secs(15));
     drop(held);
-    let ran = run(&command, &bounds, &CancellationToken::new(), &|_| {}).expect("nobody writes it");
+    let ran = run_command(&command, &bounds, &CancellationToken::new(), &|_| {}).expect("nobody writes it");
     assert_eq!(ran.end, RunEnd::Exited(0));
 }
 
@@ -257,7 +257,7 @@ fn a_program_that_is_being_written_is_tried_again_and_not_for_ever() {
 fn what_a_survivor_writes_is_not_read_for_ever() {
     let (reader, mut writer) = io::pipe().expect("pipes can be made");
     std::thread::spawn(move || while io::Write::write_all(&mut writer, &[b'x'; 64 * 1024]).is_ok() {});
-    let mut running = Running {
+    let mut running = ActiveRun {
         reader,
         end_of_output: false,
         output: CapturedOutput::new(1024),
@@ -281,7 +281,7 @@ fn a_child_that_does_not_end_is_left_to_others() {
         .expect("there is a program");
     let pid = i32::try_from(child.id()).expect("it is an id");
     let started = Instant::now();
-    assert_eq!(reap(&mut child), None);
+    assert_eq!(reap_child(&mut child), None);
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     let process = rustix::process::Pid::from_raw(pid).expect("it is an id");
     rustix::process::kill_process(process, rustix::process::Signal::KILL).expect("it runs");
@@ -302,7 +302,7 @@ fn a_process_with_a_large_environment_is_found_as_well() {
         command.environment.insert(format!("A{number}"), large.clone());
     }
     let limits = RunLimits::within(Duration::from_secs(30));
-    let output = run(&command, &limits, &CancellationToken::new(), &|_| {}).expect("the shell starts");
+    let output = run_command(&command, &limits, &CancellationToken::new(), &|_| {}).expect("the shell starts");
     let pids = pids_in(&output.output);
     assert_eq!(pids.len(), 1, "{}", output.output);
     assert!(gone(pids[0]));

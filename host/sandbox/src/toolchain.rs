@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{CommandSpec, RunEnd, RunLimits, environment, run};
+use super::{CommandSpec, RunEnd, RunLimits, environment, run_command};
 use crate::limits;
-pub use python::{Home, Missing, Python, python};
-pub use python::{choose, choose_in, pythons_on_path};
+pub use python::{MissingPython, PackageHome, Python, find_python};
+pub use python::{choose_in, choose_python, pythons_on_path};
 
 /// A program that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,12 +27,12 @@ pub struct Program {
 
 /// Finds the first program called `name` on the `PATH` outside of `root`; `None` if it does not answer `--version`.
 /// Blocks.
-pub fn program(name: &str, root: &Path, starter: &BTreeMap<String, String>) -> Option<Program> {
+pub fn find_program(name: &str, root: &Path, starter: &BTreeMap<String, String>) -> Option<Program> {
     let found = environment::find_programs_outside(starter, name, root);
-    found.into_iter().next().and_then(|path| ask(path, starter))
+    found.into_iter().next().and_then(|path| ask_version(path, starter))
 }
 
-fn ask(path: PathBuf, starter: &BTreeMap<String, String>) -> Option<Program> {
+fn ask_version(path: PathBuf, starter: &BTreeMap<String, String>) -> Option<Program> {
     ask_within(path, starter, limits::seconds(limits::PROBE_SECONDS_MAX))
 }
 
@@ -43,7 +43,7 @@ fn ask_within(path: PathBuf, starter: &BTreeMap<String, String>, time: Duration)
         directory: PathBuf::from("/"),
         environment: environment::for_run(starter),
     };
-    let answer = run(&command, &RunLimits::within(time), &CancellationToken::new(), &|_| ()).ok()?;
+    let answer = run_command(&command, &RunLimits::within(time), &CancellationToken::new(), &|_| ()).ok()?;
     if answer.end != RunEnd::Exited(0) {
         return None;
     }
@@ -62,12 +62,12 @@ mod testing {
 
     use super::*;
 
-    pub(super) struct Machine {
+    pub(super) struct ToolchainMachine {
         folder: tempfile::TempDir,
         pub(super) starter: BTreeMap<String, String>,
     }
 
-    impl Machine {
+    impl ToolchainMachine {
         /// A repository, and a `PATH` with nothing on it.
         pub(super) fn new() -> Self {
             let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -108,7 +108,7 @@ mod testing {
             let folder = self.root().join(place).canonicalize().expect("it is there");
             let record = format!("home = /usr/bin\nversion = {version}\n");
             fs::write(folder.join("pyvenv.cfg"), record).expect("files can be written");
-            program(&folder.join("bin/python"), script);
+            find_program(&folder.join("bin/python"), script);
             folder
         }
 
@@ -121,16 +121,16 @@ mod testing {
 
         /// A program on the `PATH`.
         pub(super) fn tool(&self, name: &str, script: &str) {
-            program(&self.outside("bin").join(name), script);
+            find_program(&self.outside("bin").join(name), script);
         }
 
         /// A program inside the repository.
         pub(super) fn repository_program(&self, path: &str, script: &str) {
-            program(&self.root().join(path), script);
+            find_program(&self.root().join(path), script);
         }
     }
 
-    fn program(path: &Path, script: &str) {
+    fn find_program(path: &Path, script: &str) {
         fs::create_dir_all(path.parent().expect("it has a parent")).expect("folders can be made");
         fs::write(path, format!("#!/bin/sh\n{script}\n")).expect("files can be written");
         fs::set_permissions(path, PermissionsExt::from_mode(0o755)).expect("modes can be set");
@@ -139,44 +139,44 @@ mod testing {
 
 #[cfg(test)]
 mod tests {
-    use super::testing::Machine;
+    use super::testing::ToolchainMachine;
     use super::*;
 
     #[test]
     fn the_projects_environment_says_its_version_and_is_not_run() {
-        let machine = Machine::new();
+        let machine = ToolchainMachine::new();
         let marker = machine.outside("ran");
         machine.environment(".venv", "3.12.3", &format!("touch '{}'", marker.display()));
-        let found = python(&machine.root(), &machine.starter).expect("it is there");
+        let found = find_python(&machine.root(), &machine.starter).expect("it is there");
         assert_eq!(found.version.as_deref(), Some("3.12.3"));
         assert!(!marker.exists());
     }
 
     #[test]
     fn a_program_of_the_repository_is_never_asked() {
-        let mut machine = Machine::new();
+        let mut machine = ToolchainMachine::new();
         machine.repository_program("bin/node", "echo v22.1.0");
         machine.set("PATH", &machine.root().join("bin").to_string_lossy());
-        assert_eq!(program("node", &machine.root(), &machine.starter), None);
+        assert_eq!(find_program("node", &machine.root(), &machine.starter), None);
         let elsewhere = machine.outside("bin");
-        let found = program("node", &elsewhere, &machine.starter).expect("it is there");
+        let found = find_program("node", &elsewhere, &machine.starter).expect("it is there");
         assert_eq!(found.version, "22.1.0");
     }
 
     #[test]
     fn a_program_that_never_says_its_version_is_given_up() {
-        let machine = Machine::new();
+        let machine = ToolchainMachine::new();
         machine.tool("node", "PATH=/usr/bin:/bin; exec sleep 30");
         let _hurried = limits::pace::hurried(20);
         let started = std::time::Instant::now();
-        assert_eq!(program("node", &machine.root(), &machine.starter), None);
+        assert_eq!(find_program("node", &machine.root(), &machine.starter), None);
         assert!(started.elapsed() < Duration::from_secs(limits::PROBE_SECONDS_MAX));
     }
 
     /// `PROBE_SECONDS_MAX`.
     #[test]
     fn a_program_that_does_not_say_its_version_is_not_waited_for() {
-        let machine = Machine::new();
+        let machine = ToolchainMachine::new();
         machine.tool("node", "PATH=/usr/bin:/bin; echo v22.1.0; sleep 600");
         let started = std::time::Instant::now();
         let asked = ask_within(

@@ -16,7 +16,7 @@ use tool_core::api::ProviderName;
 use tool_core::api::{Action, BudgetRequest, ErrorKind, ExecuteRequest, Operation, PolicyRequest, Problem};
 use tool_journal::journal::Start;
 use tool_repository::{Repository, RepositoryError, RepositoryRules};
-use tool_sandbox::contain;
+use tool_sandbox::program_sandbox;
 use tool_skill::lock::{self, Difference, Lock};
 use tool_skill::policy::{Cause, GrantPlace, Policy};
 
@@ -139,7 +139,7 @@ impl Prepared {
             .unsandboxed_by(case.request)?
             .asking(case.asked, case.is_interactive)?
             .granted_in(case.grants);
-        let policy = blocking(move || policy.contained(contain::available)).await?;
+        let policy = blocking(move || policy.contained(program_sandbox::detect_sandbox)).await?;
         Ok(Self {
             repository,
             locked,

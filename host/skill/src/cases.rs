@@ -27,7 +27,7 @@ use tool_core::api::{Effect, ErrorKind, Grant};
 use tool_core::api::{PolicyRequest, Problem, Receipt};
 use tool_core::text::{nearest_key, nearest_name};
 use tool_repository::{Options, Repository};
-use tool_sandbox::contain;
+use tool_sandbox::program_sandbox;
 
 /// Bytes of a skill's file of cases. Texts of answers are in it; what is longer belongs into the fixture.
 const CASES_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -500,7 +500,7 @@ impl Case {
         };
         let repository = Repository::open(copy.root(), &Options::default());
         let repository = repository.map_err(|error| no_repository(error.to_string()))?;
-        let policy = self.policy.clone().contained(contain::available);
+        let policy = self.policy.clone().contained(program_sandbox::detect_sandbox);
         let policy = policy.map_err(|problem| no_repository(in_one(&problem)))?;
         let mut context = CallContext::unattended(repository, policy);
         // As with `tool skill call`, the call may change files that the author names without reading them first.

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use crate::limits;
 use crate::task::HelperTask;
 use tool_boundary::{Compiler, Runtime};
-use tool_sandbox::confine::{self, Helper, HelperConnection, HelperError, Until, Walls};
+use tool_sandbox::helper_process::{self, Helper, HelperConnection, HelperDeadline, HelperError, HelperRights};
 
 /// Limits of a compilation.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +41,7 @@ static COMPILING: AtomicBool = AtomicBool::new(false);
 struct CompilePermit;
 
 impl CompilePermit {
-    fn take(until: &Until) -> Result<Self, String> {
+    fn take(until: &HelperDeadline) -> Result<Self, String> {
         while COMPILING.swap(true, Ordering::AcqRel) {
             if until.cancel.is_cancelled() {
                 return Err(cancelled());
@@ -68,10 +68,10 @@ pub(super) fn compile(
     bounds: CompileBounds,
     cancel: &CancellationToken,
 ) -> Result<Vec<u8>, String> {
-    let turn = CompilePermit::take(&Until::within(bounds.time, cancel))?;
-    let until = Until::within(bounds.time, cancel);
+    let turn = CompilePermit::take(&HelperDeadline::within(bounds.time, cancel))?;
+    let until = HelperDeadline::within(bounds.time, cancel);
     let explain = |error| explain(error, bounds);
-    if confine::has_helper().is_err() {
+    if helper_process::has_helper().is_err() {
         let compiler = runtime.compiler();
         let work = move |connection| {
             let _turn = turn;
@@ -98,16 +98,16 @@ fn code_bytes_max() -> usize {
     usize::try_from(limits::COMPILED_BYTES_MAX).unwrap_or(usize::MAX)
 }
 
-fn walls(bounds: CompileBounds) -> Walls {
-    let system_bytes = confine::machine_memory_bytes();
+fn walls(bounds: CompileBounds) -> HelperRights {
+    let system_bytes = helper_process::machine_memory_bytes();
     let memory_bytes = bounds.memory_bytes.min(system_bytes / 2);
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
-    Walls {
+    HelperRights {
         memory_bytes,
         // Address space for the program itself, and for what allocators reserve per thread without using it.
         address_bytes: memory_bytes.saturating_mul(2) + processors * 256 * 1024 * 1024,
         cpu_seconds: bounds.time.as_secs().max(1) * processors,
-        ..Walls::default()
+        ..HelperRights::default()
     }
 }
 

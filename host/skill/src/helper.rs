@@ -6,11 +6,11 @@ use std::process::ExitCode;
 
 use super::{compile, imports};
 use crate::task::HelperTask;
-use tool_sandbox::confine;
+use tool_sandbox::helper_process;
 
 /// Runs this binary as a helper: reads its task from standard input and exits.
 pub fn run() -> ExitCode {
-    confine::serve(|mut door| {
+    helper_process::serve_helper(|mut door| {
         if let HelperTask::Git(task) = &door.task {
             imports::prepare_git(task, &mut door.walls);
         }

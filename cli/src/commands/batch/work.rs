@@ -9,7 +9,7 @@ use tool_core::api::{
     self, Dollars, ErrorKind, ExecuteRequest, PolicyRequest, Problem, SessionDiff, SessionResult, Status, Timestamp,
 };
 use tool_registry::clone::{CloneError, CloneWalls, clone_repository};
-use tool_sandbox::contain::{self, Sandbox};
+use tool_sandbox::program_sandbox::{self, Sandbox};
 
 use super::list::{BatchItem, RepositorySource};
 use super::results::BatchResult;
@@ -256,7 +256,7 @@ fn capitalised(error: &CloneError) -> String {
 /// A URL may serve another repository today than when it was listed. So the clone is not trusted, and its tests run in
 /// the full sandbox or not at all, whatever else was allowed.
 async fn narrow_for_clone(policy: &mut PolicyRequest) {
-    let available = tokio::task::spawn_blocking(contain::available).await;
+    let available = tokio::task::spawn_blocking(program_sandbox::detect_sandbox).await;
     let has_sandbox = available.is_ok_and(|available| available.sandbox == Sandbox::Namespaces);
     policy.untrusted = true;
     policy.unsandboxed = false;

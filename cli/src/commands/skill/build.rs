@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tool_core::api::{ErrorKind, Problem};
-use tool_sandbox::build::{find, run_builder};
+use tool_sandbox::build::{find_program, run_builder};
 use tool_sandbox::{CommandSpec, RunEnd, RunOutput};
 use tool_skill::{Inspection, SkillHost, SkillHostError};
 
@@ -222,7 +222,7 @@ impl Builder {
     }
 
     fn program(&self, name: &str, hint: &str) -> Result<PathBuf, Error> {
-        find(name, &self.environment).ok_or_else(|| {
+        find_program(name, &self.environment).ok_or_else(|| {
             Problem::new(ErrorKind::Build, format!("`{name}` is not there"))
                 .with_hint(hint)
                 .into()

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::state::{private_folder, start_failure};
 use tool_core::api::{ErrorKind, Problem};
-use tool_sandbox::contain;
+use tool_sandbox::program_sandbox;
 
 const STICKY: u32 = 0o1000;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
@@ -33,7 +33,7 @@ pub fn check_home(home: &Path) -> Result<(), Problem> {
         viewer.check_way(&file.path.clone(), &[file])?;
     }
     // A test run sees the system's directories, and could connect to the socket there.
-    if contain::shows_to_runs(&path.target) {
+    if program_sandbox::shows_to_runs(&path.target) {
         let hint = format!(
             "`{}` lies in a directory of the system, which test runs can see: set TOOL_HOME to a folder elsewhere",
             home.display()

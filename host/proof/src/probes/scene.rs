@@ -14,7 +14,9 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use tokio_util::sync::CancellationToken;
 
 use tool_core::limits;
-use tool_sandbox::contain::{BuildFolder, BuildWrites, Enclosure, LayeredFolder, RunBounds, Sandbox, ToolAccess};
+use tool_sandbox::program_sandbox::{
+    BuildFolder, BuildWrites, Enclosure, LayeredFolder, RunBounds, Sandbox, ToolAccess,
+};
 use tool_sandbox::{CommandSpec, RunEnd, RunLimits, RunOutput, environment, run_contained};
 
 use super::{Attempt, Expected};

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{CloneUrl, CloneWalls, Transport, environment};
 use tool_core::text::percent_encode;
-use tool_sandbox::{CommandSpec, RunEnd, RunLimits, run};
+use tool_sandbox::{CommandSpec, RunEnd, RunLimits, run_command};
 
 /// Time limit for a helper in seconds. A helper may ask a server.
 const HELPER_SECONDS_MAX: u64 = 60;
@@ -53,7 +53,7 @@ pub(super) fn ask(
         environment: environment(url, CloneWalls::None, starter),
     };
     let limits = RunLimits::within(Duration::from_secs(HELPER_SECONDS_MAX));
-    let ended = run(&command, &limits, cancel, &|_| {}).ok()?;
+    let ended = run_command(&command, &limits, cancel, &|_| {}).ok()?;
     let value = |name: &str| {
         let mut values = ended.output.lines().filter_map(|line| line.split_once('='));
         values.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())

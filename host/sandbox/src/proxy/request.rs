@@ -2,11 +2,11 @@
 
 use url::Url;
 
-use super::places::{self, Upstream};
+use super::registry_hosts::{self, Upstream};
 
 /// A complete head of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct ProxyRequestHead {
     /// The request, or a description of one that is not served.
     pub(super) request: Result<ProxyRequest, String>,
     /// The header lines, without the first line.
@@ -76,7 +76,7 @@ impl ProxyRequest {
     }
 }
 
-impl Head {
+impl ProxyRequestHead {
     /// Takes a head off the beginning of `bytes`; `None` if it is not complete.
     pub(super) fn parse(bytes: &mut Vec<u8>) -> Option<Self> {
         let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
@@ -101,8 +101,10 @@ impl Head {
             return Vec::new();
         };
         let authority = match port {
-            80 => places::authority(host, 80).trim_end_matches(":80").to_owned(),
-            port => places::authority(host, *port),
+            80 => registry_hosts::format_authority(host, 80)
+                .trim_end_matches(":80")
+                .to_owned(),
+            port => registry_hosts::format_authority(host, *port),
         };
         let target = match upstream {
             Some(_) => format!("http://{authority}{path}"),
@@ -144,8 +146,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn head(text: &str) -> Head {
-        Head::parse(&mut text.as_bytes().to_vec()).expect("it is whole")
+    fn head(text: &str) -> ProxyRequestHead {
+        ProxyRequestHead::parse(&mut text.as_bytes().to_vec()).expect("it is whole")
     }
 
     #[test]
@@ -158,7 +160,7 @@ mod tests {
         );
         let v6 = ProxyRequest::parse("CONNECT [::1]:443 HTTP/1.1").expect("it is one");
         assert_eq!(v6.target(), ("::1", 443));
-        assert!(Head::parse(&mut b"CONNECT a:1 HTTP/1.1\r\nHost".to_vec()).is_none());
+        assert!(ProxyRequestHead::parse(&mut b"CONNECT a:1 HTTP/1.1\r\nHost".to_vec()).is_none());
     }
 
     #[test]
@@ -173,7 +175,7 @@ mod tests {
         Accept: text/html
         Connection: close
         ");
-        let upstream = Upstream::of("http://a:b@proxy.example:1");
+        let upstream = Upstream::from_url("http://a:b@proxy.example:1");
         insta::assert_snapshot!(String::from_utf8_lossy(&head.forwarded(upstream.as_ref())).replace('\r', ""), @r"
         GET http://mirror.example:8080/simple/x/?a=b HTTP/1.1
         Host: mirror.example:8080
@@ -202,7 +204,7 @@ mod tests {
         #[test]
         fn any_bytes_are_a_request_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
             let mut bytes = [&bytes[..], b"\r\n\r\n"].concat();
-            let head = Head::parse(&mut bytes).expect("it has an end");
+            let head = ProxyRequestHead::parse(&mut bytes).expect("it has an end");
             let forwarded = String::from_utf8_lossy(&head.forwarded(None)).into_owned();
             prop_assert!(forwarded.is_empty() || forwarded.matches("\r\n\r\n").count() == 1);
         }

@@ -40,16 +40,16 @@ impl Echo {
     }
 }
 
-fn proxy(way: Way) -> (Proxy, u16) {
+fn proxy(way: ProxyRoute) -> (Proxy, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a port");
     let port = listener.local_addr().expect("it has one").port();
     (Proxy::start(listener, way).expect("it starts"), port)
 }
 
-fn own(url: &str) -> Way {
-    Way {
-        places: vec![RegistryHost::of(url, true).expect("it is a place")],
-        ..Way::default()
+fn own(url: &str) -> ProxyRoute {
+    ProxyRoute {
+        places: vec![RegistryHost::from_url(url, true).expect("it is a place")],
+        ..ProxyRoute::default()
     }
 }
 
@@ -115,9 +115,9 @@ fn a_registry_whose_name_leads_to_this_machine_is_not_reached() {
         is_plain: false,
         is_own: false,
     };
-    let way = Way {
+    let way = ProxyRoute {
         places: vec![place],
-        ..Way::default()
+        ..ProxyRoute::default()
     };
     let (proxy, port) = proxy(way);
     let answer = say(port, &format!("CONNECT localhost:{} HTTP/1.1\r\n\r\n", server.port));
@@ -158,10 +158,10 @@ fn the_proxy_of_the_environment_is_on_the_way() {
             .expect("it is taken");
         String::from_utf8_lossy(&head).into_owned()
     });
-    let way = Way {
-        places: vec![RegistryHost::host("registry.example").expect("it is one")],
-        upstream_tls: Upstream::of(&format!("http://{address}")),
-        ..Way::default()
+    let way = ProxyRoute {
+        places: vec![RegistryHost::from_host("registry.example").expect("it is one")],
+        upstream_tls: Upstream::from_url(&format!("http://{address}")),
+        ..ProxyRoute::default()
     };
     let (_proxy, port) = proxy(way);
     let answer = say(port, "CONNECT registry.example:443 HTTP/1.1\r\n\r\n");
@@ -176,7 +176,7 @@ fn the_proxy_of_the_environment_is_on_the_way() {
 /// `PROXY_HEAD_BYTES_MAX`.
 #[test]
 fn a_request_without_an_end_is_cut_off() {
-    let (proxy, port) = proxy(Way::default());
+    let (proxy, port) = proxy(ProxyRoute::default());
     let endless = "x".repeat(PROXY_HEAD_BYTES_MAX + 10);
     assert_eq!(say(port, &format!("CONNECT {endless}")), "");
     assert_eq!(
@@ -188,7 +188,7 @@ fn a_request_without_an_end_is_cut_off() {
 /// `PROXY_REFUSALS_NAMED_MAX`.
 #[test]
 fn places_without_end_are_named_up_to_a_bound() {
-    let (proxy, port) = proxy(Way::default());
+    let (proxy, port) = proxy(ProxyRoute::default());
     for number in 0..PROXY_REFUSALS_NAMED_MAX + 5 {
         say(port, &format!("CONNECT evil{number}.example:443 HTTP/1.1\r\n\r\n"));
     }
@@ -199,7 +199,7 @@ fn places_without_end_are_named_up_to_a_bound() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the test is the client")]
 fn connections_without_end_are_cut_off() {
-    let (proxy, port) = proxy(Way::default());
+    let (proxy, port) = proxy(ProxyRoute::default());
     let held: Vec<TcpStream> = (0..PROXY_OPEN_MAX + 8)
         .map(|_| TcpStream::connect(("127.0.0.1", port)).expect("the proxy listens"))
         .collect();
@@ -261,7 +261,7 @@ fn pair() -> (TcpStream, TcpStream) {
 
 #[test]
 fn whoever_says_nothing_is_given_up() {
-    let (proxy, _port) = proxy(Way::default());
+    let (proxy, _port) = proxy(ProxyRoute::default());
     let _hurried = limits::pace::hurried(100);
     let started = Instant::now();
     let (_client, server) = pair();
@@ -270,7 +270,7 @@ fn whoever_says_nothing_is_given_up() {
     assert!(read_head(&server, &proxy.shared).is_err());
     // `PROXY_IDLE_SECONDS_MAX`: nothing more passes.
     let (_other, to) = pair();
-    let ended = pass(&server, &to, &proxy.shared, |shared| {
+    let ended = pass_bytes(&server, &to, &proxy.shared, |shared| {
         (&shared.sent, PROXY_SENT_BYTES_MAX)
     });
     assert_eq!(ended.expect_err("nothing comes").kind(), io::ErrorKind::TimedOut);
@@ -282,6 +282,6 @@ fn of_the_addresses_of_a_name_the_first_few_are_tried() {
     let server = Echo::start();
     let open = SocketAddr::from(([127, 0, 0, 1], server.port));
     let closed = SocketAddr::from(([127, 0, 0, 1], 1));
-    let tried = |before: usize| connect(&[vec![closed; before], vec![open]].concat()).is_ok();
+    let tried = |before: usize| connect_any(&[vec![closed; before], vec![open]].concat()).is_ok();
     assert!(tried(PROXY_ADDRESSES_MAX - 1) && !tried(PROXY_ADDRESSES_MAX));
 }

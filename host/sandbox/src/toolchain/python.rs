@@ -34,7 +34,7 @@ pub struct Python {
     /// Arguments before those of the interpreter.
     pub prefix: Vec<String>,
     /// Place of its packages.
-    pub home: Home,
+    pub home: PackageHome,
     /// Version; absent if a tool chooses the interpreter.
     pub version: Option<String>,
 }
@@ -42,14 +42,14 @@ pub struct Python {
 /// No Python is new enough.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("Python 3.10+ required but not found")]
-pub struct Missing {
+pub struct MissingPython {
     /// Advice for the user.
     pub hint: String,
 }
 
 /// Inputs for the choice.
 #[derive(Debug, Clone, Copy)]
-struct Surroundings<'a> {
+struct PythonSearch<'a> {
     root: &'a Path,
     starter: &'a BTreeMap<String, String>,
     cancel: &'a CancellationToken,
@@ -57,7 +57,7 @@ struct Surroundings<'a> {
 
 /// Where an interpreter keeps its packages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Home {
+pub enum PackageHome {
     /// In this virtual environment.
     Environment(PathBuf),
     /// Wherever this tool (uv or Poetry) puts them.
@@ -76,7 +76,7 @@ impl Python {
     /// Adapts the environment of a run to the interpreter.
     pub fn enter(&self, environment: &mut BTreeMap<String, String>) {
         environment.remove("VIRTUAL_ENV");
-        if let Home::Environment(folder) = &self.home {
+        if let PackageHome::Environment(folder) = &self.home {
             environment.insert("VIRTUAL_ENV".to_owned(), folder.to_string_lossy().into_owned());
             environment::prepend_path(environment, &folder.join("bin"));
         }
@@ -88,8 +88,8 @@ impl Python {
 /// # Errors
 ///
 /// No Python is new enough.
-pub fn python(root: &Path, starter: &BTreeMap<String, String>) -> Result<Python, Missing> {
-    choose(root, starter, &CancellationToken::new())
+pub fn find_python(root: &Path, starter: &BTreeMap<String, String>) -> Result<Python, MissingPython> {
+    choose_python(root, starter, &CancellationToken::new())
 }
 
 /// Chooses a Python: `.venv` or `venv` in the root, the starter's virtual environment, uv or Poetry if the project uses
@@ -98,11 +98,15 @@ pub fn python(root: &Path, starter: &BTreeMap<String, String>) -> Result<Python,
 /// # Errors
 ///
 /// No Python is new enough.
-pub fn choose(root: &Path, starter: &BTreeMap<String, String>, cancel: &CancellationToken) -> Result<Python, Missing> {
+pub fn choose_python(
+    root: &Path,
+    starter: &BTreeMap<String, String>,
+    cancel: &CancellationToken,
+) -> Result<Python, MissingPython> {
     choose_in(root, root, starter, cancel)
 }
 
-/// Chooses like [`choose`] for a folder of the repository, whose environment and manifest come before those of the
+/// Chooses like [`choose_python`] for a folder of the repository, whose environment and manifest come before those of the
 /// root. Blocks.
 ///
 /// # Errors
@@ -113,7 +117,7 @@ pub fn choose_in(
     directory: &Path,
     starter: &BTreeMap<String, String>,
     cancel: &CancellationToken,
-) -> Result<Python, Missing> {
+) -> Result<Python, MissingPython> {
     let folders = if directory == root {
         vec![root]
     } else {
@@ -128,7 +132,7 @@ pub fn choose_in(
     if let Some(folder) = own.into_iter().chain(starters).find(|folder| is_environment(folder)) {
         return in_environment(folder);
     }
-    let surroundings = Surroundings { root, starter, cancel };
+    let surroundings = PythonSearch { root, starter, cancel };
     let managed = folders.into_iter().find_map(|folder| surroundings.managed(folder));
     match managed {
         Some(python) => Ok(python),
@@ -138,28 +142,28 @@ pub fn choose_in(
 
 /// True for a virtual environment with an interpreter. One that was copied from another machine has a dead link.
 fn is_environment(folder: &Path) -> bool {
-    folder.join("pyvenv.cfg").is_file() && environment::executable(&folder.join("bin/python"))
+    folder.join("pyvenv.cfg").is_file() && environment::is_executable(&folder.join("bin/python"))
 }
 
-fn in_environment(folder: PathBuf) -> Result<Python, Missing> {
+fn in_environment(folder: PathBuf) -> Result<Python, MissingPython> {
     let declared = environment::venv_record(&folder).and_then(|record| declared_version(&record));
-    let known = declared.as_deref().and_then(version);
+    let known = declared.as_deref().and_then(parse_version);
     if let Some((major, minor)) = known.filter(|&version| version < OLDEST) {
         let place = folder.display();
-        return Err(missing(&format!(
+        return Err(missing_python(&format!(
             "the virtual environment `{place}` has Python {major}.{minor}: make it anew with a newer one"
         )));
     }
     Ok(Python {
         program: folder.join("bin/python"),
         prefix: Vec::new(),
-        home: Home::Environment(folder),
+        home: PackageHome::Environment(folder),
         version: declared.filter(|_| known.is_some()),
     })
 }
 
-fn missing(hint: &str) -> Missing {
-    Missing { hint: hint.to_owned() }
+fn missing_python(hint: &str) -> MissingPython {
+    MissingPython { hint: hint.to_owned() }
 }
 
 /// Reads the version in `pyvenv.cfg`, so that no program of the repository has to be asked.
@@ -171,12 +175,12 @@ fn declared_version(record: &str) -> Option<String> {
 }
 
 /// Parses `3.12.1` or `3.12.1.final.0`.
-fn version(text: &str) -> Option<(u32, u32)> {
+fn parse_version(text: &str) -> Option<(u32, u32)> {
     let mut numbers = text.split('.');
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-impl Surroundings<'_> {
+impl PythonSearch<'_> {
     /// uv or Poetry, if the project uses it and it is installed. Neither may use the network.
     fn managed(&self, directory: &Path) -> Option<Python> {
         let manifest = environment::small_file(&directory.join("pyproject.toml"));
@@ -191,7 +195,7 @@ impl Surroundings<'_> {
             Some(Python {
                 program: programs.into_iter().next()?,
                 prefix: prefix.iter().map(|part| (*part).to_owned()).collect(),
-                home: Home::Managed(name),
+                home: PackageHome::Managed(name),
                 version: None,
             })
         };
@@ -209,25 +213,25 @@ impl Surroundings<'_> {
     }
 
     /// The first interpreter of the `PATH` that is new enough.
-    fn on_path(&self) -> Result<Python, Missing> {
+    fn on_path(&self) -> Result<Python, MissingPython> {
         let mut too_old = None;
         for program in pythons_on_path(self.root, self.starter) {
             let Some((text, packages)) = self.ask(&program) else {
                 continue;
             };
-            let Some(version) = version(&text) else { continue };
+            let Some(version) = parse_version(&text) else { continue };
             if version >= OLDEST {
                 return Ok(Python {
                     program,
                     prefix: Vec::new(),
-                    home: Home::Machine(packages),
+                    home: PackageHome::Machine(packages),
                     version: Some(text),
                 });
             }
             too_old.get_or_insert((program, version));
         }
         let found = too_old.map(|(program, (major, minor))| format!("; `{}` is {major}.{minor}", program.display()));
-        Err(missing(&format!(
+        Err(missing_python(&format!(
             "install Python 3.10 or newer, or make a virtual environment `.venv` with it{}",
             found.unwrap_or_default()
         )))
@@ -245,7 +249,7 @@ impl Surroundings<'_> {
             environment: environment::for_run(self.starter),
         };
         let limits = RunLimits::within(Duration::from_secs(limits::PROBE_SECONDS_MAX));
-        let run = crate::run(&command, &limits, self.cancel, &|_| {}).ok()?;
+        let run = crate::run_command(&command, &limits, self.cancel, &|_| {}).ok()?;
         let mut lines = run.output.lines();
         let version = lines.next()?.trim().to_owned();
         let packages = lines.next().map(PathBuf::from).unwrap_or_default();
@@ -265,14 +269,14 @@ pub fn pythons_on_path<'a>(
 #[cfg(test)]
 mod unit {
     use super::*;
-    use crate::toolchain::testing::Machine;
+    use crate::toolchain::testing::ToolchainMachine;
 
     fn told(record: &str) -> Option<(u32, u32)> {
-        version(&declared_version(record)?)
+        parse_version(&declared_version(record)?)
     }
 
-    fn choose(machine: &Machine) -> Result<Python, Missing> {
-        python(&machine.root(), &machine.starter)
+    fn choose_python(machine: &ToolchainMachine) -> Result<Python, MissingPython> {
+        find_python(&machine.root(), &machine.starter)
     }
 
     #[test]
@@ -288,13 +292,13 @@ mod unit {
 
     #[test]
     fn the_projects_environment_comes_before_the_starters_and_the_machines() {
-        let mut machine = Machine::new();
+        let mut machine = ToolchainMachine::new();
         let elsewhere = machine.environment("../elsewhere", "3.12.0", "");
         machine.python("python3", "3.11", "");
-        let chosen = |machine: &Machine| choose(machine).expect("there is one");
+        let chosen = |machine: &ToolchainMachine| choose_python(machine).expect("there is one");
         assert_eq!(
             chosen(&machine).home,
-            Home::Machine(PathBuf::from("/machine/site-packages"))
+            PackageHome::Machine(PathBuf::from("/machine/site-packages"))
         );
         machine.set("VIRTUAL_ENV", &elsewhere.to_string_lossy());
         assert_eq!(chosen(&machine).program, elsewhere.join("bin/python"));
@@ -311,28 +315,34 @@ mod unit {
 
     #[test]
     fn a_dead_environment_is_passed_over() {
-        let machine = Machine::new();
+        let machine = ToolchainMachine::new();
         machine.python("python3", "3.11", "");
         let venv = machine.environment(".venv", "3.12.0", "");
         std::fs::remove_file(venv.join("bin/python")).expect("it was there");
         std::os::unix::fs::symlink("/nowhere/python", venv.join("bin/python")).expect("links can be made");
-        let chosen = choose(&machine).expect("there is one");
-        assert_eq!(chosen.home, Home::Machine(PathBuf::from("/machine/site-packages")));
+        let chosen = choose_python(&machine).expect("there is one");
+        assert_eq!(
+            chosen.home,
+            PackageHome::Machine(PathBuf::from("/machine/site-packages"))
+        );
     }
 
     #[test]
     fn uv_and_poetry_are_used_where_the_project_is_theirs_and_they_are_there() {
-        let machine = Machine::new();
+        let machine = ToolchainMachine::new();
         machine.python("python3", "3.11", "");
         machine.write("pyproject.toml", "[tool.poetry]\nname = \"x\"\n");
-        let home = |machine: &Machine| choose(machine).expect("there is one").home;
-        assert!(matches!(home(&machine), Home::Machine(_)), "Poetry is not installed");
+        let home = |machine: &ToolchainMachine| choose_python(machine).expect("there is one").home;
+        assert!(
+            matches!(home(&machine), PackageHome::Machine(_)),
+            "Poetry is not installed"
+        );
         machine.tool("poetry", "");
-        assert_eq!(home(&machine), Home::Managed("poetry"));
+        assert_eq!(home(&machine), PackageHome::Managed("poetry"));
         machine.write("uv.lock", "");
         machine.tool("uv", "");
-        assert_eq!(home(&machine), Home::Managed("uv"));
-        let chosen = choose(&machine).expect("there is one");
+        assert_eq!(home(&machine), PackageHome::Managed("uv"));
+        let chosen = choose_python(&machine).expect("there is one");
         assert_eq!(
             chosen.arguments(&["-m", "x"]),
             ["run", "--no-sync", "--offline", "python", "-m", "x"]
@@ -341,16 +351,16 @@ mod unit {
 
     #[test]
     fn old_interpreters_are_passed_over_and_then_named() {
-        let machine = Machine::new();
+        let machine = ToolchainMachine::new();
         machine.python("python3", "3.9", "");
-        let failure = choose(&machine).expect_err("3.9 is too old");
+        let failure = choose_python(&machine).expect_err("3.9 is too old");
         assert_eq!(failure.to_string(), "Python 3.10+ required but not found");
         assert!(failure.hint.ends_with("/bin/python3` is 3.9"));
         machine.python("python3.12", "3.12", "");
-        let chosen = choose(&machine).expect("there is one");
+        let chosen = choose_python(&machine).expect("there is one");
         assert!(chosen.program.ends_with("python3.12"));
         machine.environment(".venv", "3.8.1", "");
-        let failure = choose(&machine).expect_err("3.8 is too old");
+        let failure = choose_python(&machine).expect_err("3.8 is too old");
         assert!(
             failure.hint.contains("has Python 3.8: make it anew"),
             "{}",
@@ -360,7 +370,7 @@ mod unit {
 
     #[test]
     fn an_interpreter_of_the_repository_is_never_asked() {
-        let mut machine = Machine::new();
+        let mut machine = ToolchainMachine::new();
         let marker = machine.outside("marker");
         machine.repository_program(
             "bin/python3",
@@ -371,7 +381,7 @@ mod unit {
         let own = machine.path().to_owned();
         for folder in [machine.root().join("bin"), linked] {
             machine.set("PATH", &format!("{}:{own}", folder.display()));
-            choose(&machine).expect_err("there is no other");
+            choose_python(&machine).expect_err("there is no other");
             assert!(!marker.exists());
         }
     }

@@ -40,7 +40,7 @@ pub(super) fn copy(of: &Path) -> Result<Copy, CasesError> {
         action: "copied",
         source: source_of,
     };
-    let folder = scratch::folder(None, "tool-case-").map_err(made)?;
+    let folder = scratch::create_folder(None, "tool-case-").map_err(made)?;
     // The system's temporary folder itself is not a place for a project, so use a folder in it.
     let root = folder.path().canonicalize().map_err(made)?.join("repository");
     fs::create_dir(&root).map_err(made)?;

@@ -42,7 +42,7 @@ use tool_boundary::{Failure, FailureKind, cancelled, consent};
 use tool_core::api::{Effect, PolicyRequest};
 use tool_core::text::clean_text;
 use tool_repository::Repository;
-use tool_sandbox::confine::{self, Helper, HelperError, Until, Walls};
+use tool_sandbox::helper_process::{self, Helper, HelperDeadline, HelperError, HelperRights};
 use tool_sandbox::scratch::ScratchFolder;
 
 /// Longest that a question to git may take. Hashing a large tree whose index is stale takes seconds, not minutes; the
@@ -71,7 +71,7 @@ const GIT_MESSAGE_SHOWN_BYTES_MAX: usize = 2 * 1024;
 /// A helper with the repository open.
 pub(super) struct Git {
     helper: Helper,
-    until: Until,
+    until: HelperDeadline,
     pub(super) layout: Layout,
     /// Folder that libgit2 reads instead of a git directory with reference tables.
     _stand_in: Option<ScratchFolder>,
@@ -101,7 +101,7 @@ impl Git {
     ) -> Result<Self, Failure> {
         layout.format.check()?;
         let counted = Counted::new(&OPERATIONS)?;
-        let until = Until::within(longest(), &context.cancel);
+        let until = HelperDeadline::within(longest(), &context.cancel);
         let (stand_in, stand_in_task) = if layout.format.has_tables() {
             let (folder, task) = stand_in::prepare(&layout, context.repository.state_directory())?;
             (Some(folder), Some(task))
@@ -113,7 +113,7 @@ impl Git {
             ..task(context, &layout, place, scratch)
         };
         let written = [scratch, stand_in.as_ref().map(ScratchFolder::path)];
-        if let Err(why) = confine::has_helper() {
+        if let Err(why) = helper_process::has_helper() {
             require(context, why)?;
             let work = move |connection| {
                 let _counted = counted;
@@ -428,9 +428,9 @@ fn person(context: &CallContext, role: &str) -> GitPerson {
     }
 }
 
-fn walls(layout: &Layout, written: [Option<&Path>; 2]) -> Walls {
+fn walls(layout: &Layout, written: [Option<&Path>; 2]) -> HelperRights {
     let write: Vec<PathBuf> = written.into_iter().flatten().map(Path::to_owned).collect();
-    Walls {
+    HelperRights {
         read: layout.readable(),
         memory_bytes: GIT_MEMORY_BYTES_MAX,
         address_bytes: GIT_ADDRESS_BYTES_MAX,

@@ -29,10 +29,10 @@ use tool_boundary::bindings::tool::skill::tests::Report;
 use tool_boundary::consent;
 use tool_boundary::policy::Decision;
 use tool_core::api::Effect;
-use tool_sandbox::contain::ToolAccess;
-use tool_sandbox::contain::{self, Sandbox};
 use tool_sandbox::environment;
-use tool_sandbox::toolchain::{Home, Python};
+use tool_sandbox::program_sandbox::ToolAccess;
+use tool_sandbox::program_sandbox::{self, Sandbox};
+use tool_sandbox::toolchain::{PackageHome, Python};
 
 /// Longest package name with its constraint. npm allows 214 bytes for the name alone.
 const RECIPE_PACKAGE_BYTES_MAX: usize = 300;
@@ -73,7 +73,7 @@ fn sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
     if sandbox != Sandbox::None || is_asked || policy.is_unsandboxed(effect) || policy.requires_sandbox() {
         return Ok(sandbox);
     }
-    let why = contain::available().refused.join("; ");
+    let why = program_sandbox::detect_sandbox().refused.join("; ");
     Err(
         Failure::denied(format!("This machine has no sandbox for installations ({why}).")).with_hint(format!(
             "the user can install with their own rights, with {}",
@@ -157,9 +157,9 @@ fn pip(context: &CallContext, names: &[String]) -> Result<Report, Failure> {
     let mut environment = installers(context, sandbox);
     python.enter(&mut environment);
     let note = match &python.home {
-        Home::Environment(folder) => format!("into the virtual environment {}", folder.display()),
-        Home::Managed(tool) => format!("into the environment that {tool} keeps for the project"),
-        Home::Machine(folder) => format!("into the Python of this machine, in {}", folder.display()),
+        PackageHome::Environment(folder) => format!("into the virtual environment {}", folder.display()),
+        PackageHome::Managed(tool) => format!("into the environment that {tool} keeps for the project"),
+        PackageHome::Machine(folder) => format!("into the Python of this machine, in {}", folder.display()),
     };
     let recipe = Recipe {
         effect: Effect::Install,
@@ -192,7 +192,10 @@ fn installers(context: &CallContext, sandbox: Sandbox) -> BTreeMap<String, Strin
         return environment::for_install(&context.environment);
     }
     let mut environment = environment::for_run(&context.environment);
-    environment.extend(environment::pick(&context.environment, &environment::CERTIFICATES));
+    environment.extend(environment::pick_variables(
+        &context.environment,
+        &environment::CERTIFICATES,
+    ));
     environment
 }
 
@@ -200,9 +203,9 @@ fn installers(context: &CallContext, sandbox: Sandbox) -> BTreeMap<String, Strin
 /// active one of the user who started the session. Nothing else on this machine is changed from inside.
 fn environment_folder(context: &CallContext, python: &Python) -> Result<PathBuf, Failure> {
     let folder = match &python.home {
-        Home::Environment(folder) => folder,
-        Home::Machine(folder) => return Err(not_permitted(&folder.to_string_lossy())),
-        Home::Managed(tool) => return Err(unmanaged(tool)),
+        PackageHome::Environment(folder) => folder,
+        PackageHome::Machine(folder) => return Err(not_permitted(&folder.to_string_lossy())),
+        PackageHome::Managed(tool) => return Err(unmanaged(tool)),
     };
     let real = |path: &Path| path.canonicalize().ok();
     let starters = context
@@ -241,10 +244,10 @@ fn unmanaged(tool: &str) -> Failure {
 /// Real path of the folder of packages, if it is known. Only uv changes an environment that uv manages.
 fn packages_of(python: &Python) -> Result<Option<PathBuf>, Failure> {
     match &python.home {
-        Home::Managed("uv") => Err(unmanaged("uv")),
-        Home::Managed(_) => Ok(None),
-        Home::Machine(folder) => Ok(Some(folder.clone())),
-        Home::Environment(folder) => Ok(Some(site_packages(folder).unwrap_or_else(|| folder.join("lib")))),
+        PackageHome::Managed("uv") => Err(unmanaged("uv")),
+        PackageHome::Managed(_) => Ok(None),
+        PackageHome::Machine(folder) => Ok(Some(folder.clone())),
+        PackageHome::Environment(folder) => Ok(Some(site_packages(folder).unwrap_or_else(|| folder.join("lib")))),
     }
 }
 
@@ -264,7 +267,8 @@ fn pip_command(
     place: Option<&Path>,
     names: &[String],
 ) -> Result<(PathBuf, Vec<String>), Failure> {
-    let has_pip = place.is_none_or(|place| !matches!(python.home, Home::Environment(_)) || place.join("pip").is_dir());
+    let has_pip =
+        place.is_none_or(|place| !matches!(python.home, PackageHome::Environment(_)) || place.join("pip").is_dir());
     let only_built = ["--only-binary", ":all:"];
     let (program, start) = if has_pip {
         let start = [

@@ -20,7 +20,7 @@ use tool_boundary::consent;
 use tool_core::api::{Effect, PolicyRequest};
 use tool_core::text::reveal_line;
 use tool_repository::{HiddenEntriesError, Repository};
-use tool_sandbox::contain::{self, Enclosure, ProposedFile, RunBounds, Sandbox, ToolAccess};
+use tool_sandbox::program_sandbox::{self, Enclosure, ProposedFile, RunBounds, Sandbox, ToolAccess};
 use tool_sandbox::toolchain::{self, Python};
 use tool_sandbox::{self, CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, environment};
 
@@ -109,12 +109,12 @@ impl Recipe {
             });
             let run_all = || {
                 for before in commands {
-                    let run = tool_sandbox::run(&before, &limits, cancel, &progress)?;
+                    let run = tool_sandbox::run_command(&before, &limits, cancel, &progress)?;
                     if run.end != RunEnd::Exited(0) {
                         return Ok(run);
                     }
                 }
-                tool_sandbox::run(command, &limits, cancel, &progress)
+                tool_sandbox::run_command(command, &limits, cancel, &progress)
             };
             let run = without_turn(context, run_all)?.map_err(|error| not_run(&error))?;
             let tree = self
@@ -174,7 +174,9 @@ impl Recipe {
         let progress = |line: &str| (context.progress)(line);
         let (command, cancel) = (&self.command, &context.cancel);
         let run = if sandbox == Sandbox::None {
-            without_turn(context, || tool_sandbox::run(command, &limits, cancel, &progress))?
+            without_turn(context, || {
+                tool_sandbox::run_command(command, &limits, cancel, &progress)
+            })?
         } else {
             if sandbox == Sandbox::Landlock {
                 progress(&fallback());
@@ -259,7 +261,7 @@ pub(super) fn not_run(error: &ProcessError) -> Failure {
 
 /// Note on the limits of the fallback sandbox.
 fn fallback() -> String {
-    let why = contain::available().refused.join("; ");
+    let why = program_sandbox::detect_sandbox().refused.join("; ");
     format!("[this machine refuses namespaces: the run gets a copy of the repository and no network at all ({why})]")
 }
 

@@ -39,8 +39,8 @@ use tool_boundary::{Failure, FailureKind};
 use tool_core::api::{Effect, RunPurpose, TestCounts, TestRun, UnknownCheck};
 use tool_core::text::nearest_name;
 use tool_repository::{FileList, OpenError, normalise_path};
-use tool_sandbox::contain::{Invocation, Sandbox, ToolAccess};
 use tool_sandbox::environment;
+use tool_sandbox::program_sandbox::{Invocation, Sandbox, ToolAccess};
 
 /// Longest filter expression of a test run.
 const RECIPE_FILTER_BYTES_MAX: usize = 2048;
@@ -536,7 +536,7 @@ impl SuiteRunner<'_> {
             return Ok(chosen);
         }
         let own = data.own_program.as_ref().map(|name| self.root().join(name));
-        if let Some(own) = own.filter(|own| environment::executable(own)) {
+        if let Some(own) = own.filter(|own| environment::is_executable(own)) {
             chosen.program = own;
             return Ok(chosen);
         }
@@ -564,7 +564,7 @@ impl SuiteRunner<'_> {
         let folders = suite.ancestors().take_while(|folder| folder.starts_with(root));
         folders
             .map(|folder| folder.join(name))
-            .find(|place| environment::executable(place))
+            .find(|place| environment::is_executable(place))
     }
 }
 

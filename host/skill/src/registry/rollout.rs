@@ -102,7 +102,7 @@ impl SkillHost {
     /// The file cannot be written.
     pub fn hold(&self, component: &[u8]) -> Result<Held, SkillHostError> {
         let home = self.folder.parent();
-        let folder = scratch::folder(home, "tool-skill-").map_err(|source| io(&self.folder, "made", source))?;
+        let folder = scratch::create_folder(home, "tool-skill-").map_err(|source| io(&self.folder, "made", source))?;
         let path = folder.path().join("pulled.wasm");
         fs::write(&path, component).map_err(|source| io(&path, "written", source))?;
         Ok(Held { path, _folder: folder })

@@ -68,7 +68,7 @@ pub(super) const JAVASCRIPT: Maker = Maker {
 impl Maker {
     /// The program; installs it if it is missing.
     pub(super) fn ready(&self, builder: &Builder) -> Result<PathBuf, Error> {
-        if let Some(program) = tool_sandbox::build::find(self.name, &builder.environment)
+        if let Some(program) = tool_sandbox::build::find_program(self.name, &builder.environment)
             && self.is_right(builder, &program)
         {
             return Ok(program);

@@ -45,7 +45,7 @@ impl Scratch {
                 "The path of the git directory holds characters that git cannot note.",
             ));
         }
-        let folder = scratch::folder(home, "tool-git-").map_err(failed)?;
+        let folder = scratch::create_folder(home, "tool-git-").map_err(failed)?;
         let scratch = Self(folder);
         scratch.fill(&objects, layout.format.is_sha256()).map_err(failed)?;
         Ok(scratch)

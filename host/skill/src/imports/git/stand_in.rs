@@ -39,7 +39,7 @@ const STATES: [&str; 2] = ["CHERRY_PICK_HEAD", "REVERT_HEAD"];
 /// Prepares a stand-in. `home` is the program's own directory.
 pub(super) fn prepare(layout: &Layout, home: Option<&Path>) -> Result<(ScratchFolder, StandInTask), Failure> {
     let make = || -> io::Result<_> {
-        let folder = scratch::folder(home, "tool-refs-")?;
+        let folder = scratch::create_folder(home, "tool-refs-")?;
         let place = folder.path();
         for (from, names) in [(&layout.common, COMMON.as_slice()), (&layout.git, OWN.as_slice())] {
             for name in names {

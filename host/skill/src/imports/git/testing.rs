@@ -14,7 +14,7 @@ use tool_core::api::{ChangeKind, Operation, PolicyRequest};
 use tool_core::digest::to_hexadecimal;
 use tool_repository::reftable::{self, Reference, References};
 use tool_repository::{Options, Repository};
-use tool_sandbox::contain;
+use tool_sandbox::program_sandbox;
 
 /// Answers every question the same way, after doing something, and remembers what it was asked.
 pub(in crate::imports) struct ScriptedApproval {
@@ -64,7 +64,11 @@ pub(in crate::imports) fn context(root: &Path, allowed: &[&str], approver: Arc<d
         ..PolicyRequest::default()
     };
     let policy = Policy::new(Cause::Operation(Operation::Refactor), &request);
-    let policy = policy.and_then(|policy| policy.unsandboxed_by(&request)?.contained(contain::available));
+    let policy = policy.and_then(|policy| {
+        policy
+            .unsandboxed_by(&request)?
+            .contained(program_sandbox::detect_sandbox)
+    });
     let policy = policy.expect("the effects are known");
     CallContext {
         approver,

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::testing::{Fixture, ScriptedApproval as User, context};
 use super::*;
-use tool_sandbox::confine::HelperConnection;
+use tool_sandbox::helper_process::HelperConnection;
 
 fn open(root: &Path, user: &Arc<User>) -> Result<Option<String>, Failure> {
     let root = root.canonicalize().expect("it is there");
@@ -378,7 +378,7 @@ fn taken_over(fixture: &Fixture, answer: &'static str, body: &'static [u8]) -> G
     };
     Git {
         helper: Helper::on_thread(work).expect("threads can be started"),
-        until: Until::within(Duration::from_secs(20), &CancellationToken::new()),
+        until: HelperDeadline::within(Duration::from_secs(20), &CancellationToken::new()),
         layout: Layout::find(&fixture.root().canonicalize().expect("it is there")).expect("it is a repository"),
         _stand_in: None,
         _counted: None,
@@ -435,7 +435,7 @@ fn work_that_hangs_is_given_up_at_once_when_the_session_is_cancelled() {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let cancel = CancellationToken::new();
     let mut git = taken_over(&fixture, "null", b"");
-    git.until = Until::within(Duration::from_secs(60), &cancel);
+    git.until = HelperDeadline::within(Duration::from_secs(60), &cancel);
     git.helper = Helper::on_thread(move |connection| {
         let _ = released.recv();
         drop(connection);
@@ -459,7 +459,7 @@ fn work_that_hangs_is_given_up_when_its_time_is_over() {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let mut git = taken_over(&fixture, "null", b"");
     let _hurried = limits::pace::hurried(600);
-    git.until = Until::within(longest(), &CancellationToken::new());
+    git.until = HelperDeadline::within(longest(), &CancellationToken::new());
     git.helper = Helper::on_thread(move |connection| {
         let _ = released.recv_timeout(Duration::from_secs(20));
         drop(connection);

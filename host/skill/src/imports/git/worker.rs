@@ -31,7 +31,7 @@ use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, Id, LineEnds, 
 use crate::imports::git::talk::GIT_PAGE;
 use crate::task::{GitPerson, GitTask, StandInTask};
 use tool_boundary::Failure;
-use tool_sandbox::confine::HelperConnection;
+use tool_sandbox::helper_process::HelperConnection;
 
 /// Answers requests until the connection is closed.
 pub(crate) fn serve(mut connection: HelperConnection, task: &GitTask) {

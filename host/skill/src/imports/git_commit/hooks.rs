@@ -25,7 +25,7 @@ use tool_config::{Environment, HookRuns};
 use tool_core::api::Effect;
 use tool_core::text::{quote_names, reveal_line};
 use tool_repository::normalise_path;
-use tool_sandbox::contain::{self, Sandbox, WrittenFile};
+use tool_sandbox::program_sandbox::{self, Sandbox, WrittenFile};
 
 /// Time limit for the hooks of a commit in seconds, enough for linters and the tests of a small project.
 const HOOKS_SECONDS_MAX: u64 = 5 * 60;
@@ -403,7 +403,7 @@ pub(super) fn shown_text(content: Option<&[u8]>, room: &mut usize) -> String {
 pub(super) const SHOWN_BYTES_MAX: usize = FILES_BYTES_MAX;
 
 fn find_sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
-    let available = contain::available();
+    let available = program_sandbox::detect_sandbox();
     let is_enough = match available.sandbox {
         Sandbox::Namespaces => true,
         Sandbox::Landlock => !context.policy.requires_sandbox(),

@@ -20,7 +20,7 @@ use crate::{CallContext, stage};
 use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::tests::Report;
 use tool_repository::changes::{self, FileChange, FileState, JournalGuard};
-use tool_sandbox::contain::{Installation, LeftTrees, Sandbox};
+use tool_sandbox::program_sandbox::{Installation, LeftTrees, Sandbox};
 use tool_sandbox::{self, RunLimits};
 
 pub(super) struct InstallerRun<'a> {

@@ -16,14 +16,14 @@ use serde_json::Value;
 use crate::CallContext;
 use crate::limits;
 use tool_boundary::Failure;
-use tool_sandbox::proxy::{RegistryHost, Upstream, Way};
+use tool_sandbox::proxy::{ProxyRoute, RegistryHost, Upstream};
 use tool_sandbox::{self, CommandSpec, RunEnd, RunLimits, environment, toolchain};
 
 /// Access that an installation needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Sources {
     /// Hosts that it may reach.
-    pub(super) way: Way,
+    pub(super) way: ProxyRoute,
     /// Files and folders of the user that it may read.
     pub(super) shown: Vec<PathBuf>,
     /// Variables of its environment.
@@ -49,7 +49,7 @@ impl Sources {
             shown.extend(starter.get(name).map(PathBuf::from).filter(|path| path.is_absolute()));
         }
         Self {
-            way: Way::to(places, starter),
+            way: ProxyRoute::to_hosts(places, starter),
             shown,
             settings: BTreeMap::new(),
         }
@@ -80,14 +80,14 @@ fn ask(
         environment,
     };
     let limits = RunLimits::within(Duration::from_secs(limits::PROBE_SECONDS_MAX));
-    let run = tool_sandbox::run(&command, &limits, &context.cancel, &|_| {}).ok()?;
+    let run = tool_sandbox::run_command(&command, &limits, &context.cancel, &|_| {}).ok()?;
     (run.end == RunEnd::Exited(0)).then_some(run.output)
 }
 
 /// The environment in which an installer finds the user's settings.
 fn starters(context: &CallContext, variables: &[&str]) -> BTreeMap<String, String> {
     let mut environment = environment::for_run(&context.environment);
-    environment.extend(environment::pick(&context.environment, variables));
+    environment.extend(environment::pick_variables(&context.environment, variables));
     // The settings of an active virtual environment belong to a project, not to the user.
     environment.remove("VIRTUAL_ENV");
     environment
@@ -127,16 +127,16 @@ impl PipAnswer {
         let has_index = !self.get("no-index").is_some_and(is_true);
         if has_index {
             match self.get("index-url") {
-                Some(url) => places.extend(RegistryHost::of(url, true)),
-                None => places.extend(RegistryHost::host(&self.index)),
+                Some(url) => places.extend(RegistryHost::from_url(url, true)),
+                None => places.extend(RegistryHost::from_host(&self.index)),
             }
             // Mirrors redirect to this host as well.
-            places.extend(RegistryHost::host(&self.files));
-            places.extend(words("extra-index-url").filter_map(|url| RegistryHost::of(url, true)));
+            places.extend(RegistryHost::from_host(&self.files));
+            places.extend(words("extra-index-url").filter_map(|url| RegistryHost::from_url(url, true)));
         }
-        places.extend(words("find-links").filter_map(|url| RegistryHost::of(url, true)));
+        places.extend(words("find-links").filter_map(|url| RegistryHost::from_url(url, true)));
         let mut sources = Sources::of(starter, places);
-        if let Some(proxy) = self.get("proxy").and_then(Upstream::of) {
+        if let Some(proxy) = self.get("proxy").and_then(Upstream::from_url) {
             sources.way.upstream_plain = Some(proxy.clone());
             sources.way.upstream_tls = Some(proxy);
         }
@@ -250,12 +250,14 @@ fn npm_sources(
         .iter()
         .any(|name| starter.contains_key(*name));
     let is_own = |url: &str| is_set || usual_registry.as_deref().map(bare) != Some(bare(url));
-    let places: Vec<RegistryHost> = urls.filter_map(|url| RegistryHost::of(url, is_own(url))).collect();
+    let places: Vec<RegistryHost> = urls
+        .filter_map(|url| RegistryHost::from_url(url, is_own(url)))
+        .collect();
     let has_own = places.iter().any(|place| place.is_own);
     let mut sources = Sources::of(starter, places);
     for (name, plain) in [("https-proxy", false), ("proxy", true)] {
         // npm uses `proxy` for both if the other is not set.
-        if let Some(proxy) = text(user, name).as_deref().and_then(Upstream::of) {
+        if let Some(proxy) = text(user, name).as_deref().and_then(Upstream::from_url) {
             if plain {
                 sources.way.upstream_plain = Some(proxy.clone());
             }

@@ -29,7 +29,7 @@ use crate::CallContext;
 use crate::{RunAsker, SeenSessions};
 use tool_core::digest::to_hexadecimal;
 use tool_repository::{FileEntry, FileList, REPORTS_FOLDER};
-use tool_sandbox::contain::{BuildFolder, BuildWrites, LAYER_FILES};
+use tool_sandbox::program_sandbox::{BuildFolder, BuildWrites, LAYER_FILES};
 use tool_sandbox::scratch;
 use usage::{Usage, clamp_times, is_disk_full, measure};
 
@@ -374,7 +374,7 @@ impl BuildCache {
     /// Deletes the cache, because it is too large or its state is unknown.
     pub(super) fn delete(&mut self) {
         if let Some(kept) = self.kept.take().filter(|_| self.kind == RunKind::Own) {
-            scratch::remove(&kept.folder);
+            scratch::remove_path(&kept.folder);
         }
         if let Some(layer) = self.layer.take() {
             layer.empty(0);
@@ -390,7 +390,7 @@ impl KeptCache {
         if let Some(found) = found {
             let lock = hold(found, FlockOperation::NonBlockingLockExclusive)?;
             if found.join(DROPPED).exists() || Record::read(found).is_none() {
-                scratch::remove(found);
+                scratch::remove_path(found);
             } else {
                 // The cache follows the work tree to its new commit.
                 fs::rename(found, own).ok()?;
@@ -454,7 +454,7 @@ impl SessionLayer {
     fn empty(&self, places: usize) {
         for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
             if entry.file_name() != "lock" {
-                scratch::remove(&entry.path());
+                scratch::remove_path(&entry.path());
             }
         }
         for number in 0..places {
@@ -618,7 +618,7 @@ fn delete_free(folder: &Path) -> bool {
     if lock.as_ref().is_some_and(is_held) {
         return false;
     }
-    scratch::remove(folder);
+    scratch::remove_path(folder);
     !folder.exists()
 }
 

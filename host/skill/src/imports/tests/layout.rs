@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use tool_sandbox::environment::small_file;
-use tool_sandbox::toolchain::Home;
+use tool_sandbox::toolchain::PackageHome;
 
 /// An installed copy of the project that hides its sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,11 +35,11 @@ impl Copy {
 }
 
 /// Finds the copy, if there is one and the project has a `src` folder.
-pub(super) fn sources(root: &Path, home: &Home) -> Option<Copy> {
+pub(super) fn sources(root: &Path, home: &PackageHome) -> Option<Copy> {
     let packages = match home {
-        Home::Environment(folder) => site_packages(folder)?,
-        Home::Machine(folder) => folder.clone(),
-        Home::Managed(_) => return None,
+        PackageHome::Environment(folder) => site_packages(folder)?,
+        PackageHome::Machine(folder) => folder.clone(),
+        PackageHome::Managed(_) => return None,
     };
     let sources = root.join("src");
     let modules = modules(&sources);
@@ -140,7 +140,7 @@ mod unit {
 
     fn found(files: &[(&str, &str)]) -> Option<String> {
         let folder = project(files);
-        let copy = sources(folder.path(), &Home::Environment(folder.path().join(".venv")))?;
+        let copy = sources(folder.path(), &PackageHome::Environment(folder.path().join(".venv")))?;
         assert_eq!(copy.sources, folder.path().join("src"));
         Some(copy.distribution)
     }
@@ -172,8 +172,8 @@ mod unit {
             (vec![SOURCE, COPY, INFO, NAME], false),
         ] {
             let folder = project(&files);
-            let copy =
-                sources(folder.path(), &Home::Environment(folder.path().join(".venv"))).expect("there is a copy");
+            let copy = sources(folder.path(), &PackageHome::Environment(folder.path().join(".venv")))
+                .expect("there is a copy");
             assert_eq!(copy.note().contains("pip install -e ."), is_said);
         }
     }

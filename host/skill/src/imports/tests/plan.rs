@@ -116,7 +116,9 @@ fn planned(repository: &Repository, environment: &BTreeMap<String, String>, suit
     let data = suite.recipe;
     let folder = repository.root().join(&suite.directory);
     let own = data.own_program.iter().chain(&data.wrapper);
-    let has_own = own.into_iter().any(|name| environment::executable(&folder.join(name)));
+    let has_own = own
+        .into_iter()
+        .any(|name| environment::is_executable(&folder.join(name)));
     let is_chosen_later = matches!(data.interpreter, Interpreter::Python | Interpreter::PythonTool);
     let is_there = || !environment::find_programs_outside(environment, &data.program, repository.root()).is_empty();
     let is_missing = !has_own && !is_chosen_later && !is_there();

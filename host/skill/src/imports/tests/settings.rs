@@ -12,7 +12,7 @@ use quick_xml::{Reader, Writer};
 use toml::{Table, Value};
 
 use crate::recipes::CopiedSettings;
-use tool_sandbox::contain::WrittenFile;
+use tool_sandbox::program_sandbox::WrittenFile;
 
 /// Limit for a file of settings in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;

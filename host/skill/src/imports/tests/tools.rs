@@ -11,7 +11,7 @@ use crate::CallContext;
 use crate::imports::recipe;
 use crate::recipes::{self, TestRecipe, ToolHome};
 use tool_core::api::RunPurpose;
-use tool_sandbox::contain::{LayeredFolder, ToolAccess};
+use tool_sandbox::program_sandbox::{LayeredFolder, ToolAccess};
 
 /// The places that a recipe needs for its program.
 pub(super) fn access(context: &CallContext, data: &TestRecipe, program: &Path) -> ToolAccess {

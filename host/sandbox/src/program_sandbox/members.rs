@@ -5,7 +5,7 @@ use std::fs;
 
 use rustix::process::{Pid, Signal, WaitOptions};
 
-use super::spec::Message;
+use super::spec::HelperMessage;
 use super::{RunBounds, Sandbox, memory};
 
 /// Rounds of looking for the processes of a run without a namespace, at its end.
@@ -18,17 +18,17 @@ pub(super) struct Members {
 }
 
 impl Members {
-    pub(super) fn of(sandbox: Sandbox) -> Self {
+    pub(super) fn in_sandbox(sandbox: Sandbox) -> Self {
         Self { sandbox }
     }
 
     /// In a process namespace, all processes of `/proc`; otherwise the descendants of this process.
     fn pids(self) -> Vec<u32> {
         match self.sandbox {
-            Sandbox::Namespaces => all().collect(),
+            Sandbox::Namespaces => list_pids().collect(),
             Sandbox::Landlock | Sandbox::None => {
                 let mut found = Vec::new();
-                descendants(&mut |pid| found.push(pid));
+                visit_descendants(&mut |pid| found.push(pid));
                 found
             }
         }
@@ -38,32 +38,32 @@ impl Members {
     ///
     /// The quick measurement counts shared memory once for each process. Only if it exceeds the limit, the kernel is
     /// asked for exact shares, which takes it longer.
-    pub(super) fn over(self, bounds: RunBounds) -> Option<Message> {
+    pub(super) fn over(self, bounds: RunBounds) -> Option<HelperMessage> {
         let pids = self.pids();
         let segments = self.segments();
         let (mut tasks, mut memory) = (0, segments);
         for &pid in &pids {
-            let (threads, bytes) = memory::roughly(pid).unwrap_or((1, 0));
+            let (threads, bytes) = memory::estimate_memory(pid).unwrap_or((1, 0));
             tasks += threads;
             memory += bytes;
         }
         if tasks > bounds.tasks {
-            return Some(Message::Tasks);
+            return Some(HelperMessage::Tasks);
         }
         if memory <= bounds.memory_bytes {
             return None;
         }
         // A process whose exact share cannot be read counts with the quick measurement.
-        let exactly = |&pid: &u32| memory::exactly(pid).or_else(|| Some(memory::roughly(pid)?.1));
+        let exactly = |&pid: &u32| memory::measure_memory(pid).or_else(|| Some(memory::estimate_memory(pid)?.1));
         let exact: u64 = pids.iter().filter_map(exactly).sum();
-        (exact + segments > bounds.memory_bytes).then_some(Message::Memory)
+        (exact + segments > bounds.memory_bytes).then_some(HelperMessage::Memory)
     }
 
     /// System V segments of the run's namespace. In the fallback the segments are the machine's, and the filter refuses
     /// them.
     fn segments(self) -> u64 {
         match self.sandbox {
-            Sandbox::Namespaces => memory::segments(),
+            Sandbox::Namespaces => memory::read_segment_bytes(),
             Sandbox::Landlock | Sandbox::None => 0,
         }
     }
@@ -84,20 +84,20 @@ pub(super) fn within_machine(bounds: RunBounds) -> RunBounds {
 pub(super) fn end_descendants() {
     // Each is stopped as soon as it is found: one that runs on would start others faster than this process finds them.
     let mut stopped = HashSet::new();
-    repeat(|| {
+    repeat_rounds(|| {
         let before = stopped.len();
-        descendants(&mut |pid| {
+        visit_descendants(&mut |pid| {
             if stopped.insert(pid) {
-                signal(pid, Signal::STOP);
+                send_signal(pid, Signal::STOP);
             }
         });
         stopped.len() == before
     });
-    repeat(|| {
+    repeat_rounds(|| {
         let mut is_any_left = false;
-        descendants(&mut |pid| {
+        visit_descendants(&mut |pid| {
             is_any_left = true;
-            signal(pid, Signal::KILL);
+            send_signal(pid, Signal::KILL);
         });
         while matches!(rustix::process::wait(WaitOptions::NOHANG), Ok(Some(_))) {}
         !is_any_left
@@ -106,14 +106,14 @@ pub(super) fn end_descendants() {
 
 /// Signals a process. An error means that it has just ended. Its id cannot be reused before it is reaped, and its
 /// parent is this process or a stopped one.
-fn signal(pid: u32, signal: Signal) {
+fn send_signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
 /// Repeats until a round has found nothing, or up to the limit.
-fn repeat(mut is_done: impl FnMut() -> bool) {
+fn repeat_rounds(mut is_done: impl FnMut() -> bool) {
     for _ in 0..CONTAIN_ROUNDS_MAX {
         if is_done() {
             return;
@@ -123,33 +123,33 @@ fn repeat(mut is_done: impl FnMut() -> bool) {
 }
 
 /// All processes that `/proc` shows.
-fn all() -> impl Iterator<Item = u32> {
+fn list_pids() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// Visits every descendant of this process as soon as it is found. The kernel lists the children of each thread; a
 /// kernel without these lists makes it necessary to read the parent of every process.
-fn descendants(tell: &mut dyn FnMut(u32)) {
+fn visit_descendants(tell: &mut dyn FnMut(u32)) {
     let own = std::process::id();
-    match children(own) {
-        Some(children) => followed(children, tell),
+    match list_children(own) {
+        Some(children) => visit_children(children, tell),
         None => descendants_by_parent(own).into_iter().for_each(tell),
     }
 }
 
-fn followed(mut todo: Vec<u32>, tell: &mut dyn FnMut(u32)) {
+fn visit_children(mut todo: Vec<u32>, tell: &mut dyn FnMut(u32)) {
     todo.iter().for_each(|&pid| tell(pid));
     while let Some(pid) = todo.pop() {
         // A process that has ended has no children.
-        let found = children(pid).unwrap_or_default();
+        let found = list_children(pid).unwrap_or_default();
         found.iter().for_each(|&pid| tell(pid));
         todo.extend(found);
     }
 }
 
 /// Reads the children of all threads of a process.
-fn children(pid: u32) -> Option<Vec<u32>> {
+fn list_children(pid: u32) -> Option<Vec<u32>> {
     let mut found = Vec::new();
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
         let list = fs::read_to_string(task.path().join("children")).ok()?;
@@ -159,8 +159,8 @@ fn children(pid: u32) -> Option<Vec<u32>> {
 }
 
 fn descendants_by_parent(own: u32) -> Vec<u32> {
-    let parents = all()
-        .filter_map(|pid| Some((pid, parent(pid)?)))
+    let parents = list_pids()
+        .filter_map(|pid| Some((pid, find_parent(pid)?)))
         .collect::<HashMap<_, _>>();
     let mut found = HashSet::from([own]);
     loop {
@@ -181,13 +181,13 @@ fn descendants_by_parent(own: u32) -> Vec<u32> {
 
 /// Returns the fields after the name in `/proc/PID/stat`. The name may hold blanks and brackets, so the last bracket
 /// ends it.
-fn fields(pid: u32) -> Option<String> {
+fn read_stat(pid: u32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Some(stat.rsplit_once(')')?.1.to_owned())
 }
 
-fn parent(pid: u32) -> Option<u32> {
-    fields(pid)?.split_ascii_whitespace().nth(1)?.parse().ok()
+fn find_parent(pid: u32) -> Option<u32> {
+    read_stat(pid)?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn descendants_that_do_not_end_are_looked_for_a_bounded_number_of_times() {
         let mut rounds = 0;
-        repeat(|| {
+        repeat_rounds(|| {
             rounds += 1;
             rounds >= 10_000
         });
@@ -217,9 +217,9 @@ mod tests {
         let mut ready = [0; 6];
         std::io::Read::read_exact(child.stdout.as_mut().expect("it is piped"), &mut ready).expect("it speaks");
         let mut listed = Vec::new();
-        descendants(&mut |pid| listed.push(pid));
+        visit_descendants(&mut |pid| listed.push(pid));
         let searched = descendants_by_parent(std::process::id());
-        let grandchildren = children(child.id()).expect("this kernel has the list");
+        let grandchildren = list_children(child.id()).expect("this kernel has the list");
         assert_eq!(grandchildren.len(), 1);
         for found in [&listed, &searched] {
             assert!(

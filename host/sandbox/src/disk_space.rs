@@ -17,7 +17,7 @@ pub struct FreeSpace {
 /// # Errors
 ///
 /// The system's error, for example for a path that does not exist.
-pub fn left(path: &Path) -> io::Result<FreeSpace> {
+pub fn read_free_space(path: &Path) -> io::Result<FreeSpace> {
     let system = rustix::fs::statvfs(path)?;
     Ok(FreeSpace {
         bytes: system.f_bavail.saturating_mul(system.f_frsize),
@@ -32,7 +32,7 @@ mod tests {
     #[test]
     fn room_is_counted_where_a_path_lies() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        assert!(left(folder.path()).expect("it is there").bytes > 0);
-        assert!(left(&folder.path().join("missing")).is_err());
+        assert!(read_free_space(folder.path()).expect("it is there").bytes > 0);
+        assert!(read_free_space(&folder.path().join("missing")).is_err());
     }
 }

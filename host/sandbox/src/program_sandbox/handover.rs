@@ -25,7 +25,7 @@ const RECEIVING: RecvFlags = RecvFlags::DONTWAIT.union(RecvFlags::CMSG_CLOEXEC);
 const RECEIVING: RecvFlags = RecvFlags::DONTWAIT;
 
 /// Sends bytes with handles. If the socket takes only some of the bytes, the rest follows without handles.
-pub(super) fn send(socket: &UnixStream, bytes: &[u8], handles: &[BorrowedFd<'_>]) -> io::Result<()> {
+pub(super) fn send_handles(socket: &UnixStream, bytes: &[u8], handles: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDLES_MAX))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !handles.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(handles)) {
@@ -37,12 +37,12 @@ pub(super) fn send(socket: &UnixStream, bytes: &[u8], handles: &[BorrowedFd<'_>]
 
 /// Bytes and handles received so far.
 #[derive(Debug, Default)]
-pub(super) struct Inbox {
+pub(super) struct SocketInbox {
     pub(super) bytes: Vec<u8>,
     pub(super) handles: VecDeque<OwnedFd>,
 }
 
-impl Inbox {
+impl SocketInbox {
     /// Takes what can be read now. Returns false after the other end has closed the socket.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Inbox {
         }
         let handles: Vec<OwnedFd> = self.handles.drain(..).collect();
         let borrowed: Vec<BorrowedFd<'_>> = handles.iter().map(AsFd::as_fd).collect();
-        send(to, &std::mem::take(&mut self.bytes), &borrowed)
+        send_handles(to, &std::mem::take(&mut self.bytes), &borrowed)
     }
 }
 
@@ -97,13 +97,13 @@ mod tests {
         let (one, two) = UnixStream::pair().expect("there are sockets");
         let (three, four) = UnixStream::pair().expect("there are sockets");
         let file = tempfile::tempfile().expect("there is room for a file");
-        send(&one, b"hello", &[file.as_fd()]).expect("it is sent");
-        send(&one, b" world", &[]).expect("it is sent");
-        let mut inbox = Inbox::default();
+        send_handles(&one, b"hello", &[file.as_fd()]).expect("it is sent");
+        send_handles(&one, b" world", &[]).expect("it is sent");
+        let mut inbox = SocketInbox::default();
         assert!(inbox.receive(&two).expect("it can be read"));
         inbox.pass_on(&three).expect("it is sent");
         drop((one, three));
-        let mut inbox = Inbox::default();
+        let mut inbox = SocketInbox::default();
         assert!(
             !inbox.receive(&four).expect("it can be read"),
             "nobody is left to say more"
@@ -116,7 +116,7 @@ mod tests {
     fn a_helper_that_does_not_stop_talking_is_not_listened_to() {
         let (one, two) = UnixStream::pair().expect("there are sockets");
         let talker = std::thread::spawn(move || while (&one).write_all(&[b'x'; 4096]).is_ok() {});
-        let mut inbox = Inbox::default();
+        let mut inbox = SocketInbox::default();
         let error = loop {
             match inbox.receive(&two) {
                 Ok(_) => std::thread::yield_now(),
@@ -134,9 +134,9 @@ mod tests {
         let (one, two) = UnixStream::pair().expect("there are sockets");
         let file = tempfile::tempfile().expect("there is room for a file");
         for _ in 0..2 {
-            send(&one, b"x", &[file.as_fd(); 3]).expect("it is sent");
+            send_handles(&one, b"x", &[file.as_fd(); 3]).expect("it is sent");
         }
-        Inbox::default().receive(&two).expect_err("six are too many");
-        send(&one, b"x", &[file.as_fd(); 16]).expect_err("sixteen are too many for one message");
+        SocketInbox::default().receive(&two).expect_err("six are too many");
+        send_handles(&one, b"x", &[file.as_fd(); 16]).expect_err("sixteen are too many for one message");
     }
 }

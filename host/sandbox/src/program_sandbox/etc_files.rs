@@ -62,13 +62,13 @@ const ETC: &[&str] = &[
 const PHP_FILE_BYTES_MAX: u64 = 16 << 10;
 
 /// Entries that are mounted.
-pub(super) fn shown() -> impl Iterator<Item = PathBuf> {
+pub(super) fn list_mounted() -> impl Iterator<Item = PathBuf> {
     ETC.iter().map(|name| Path::new("/etc").join(name))
 }
 
 /// Everything of `/etc` that may be read where nothing can be mounted. A folder of PHP's settings is among it only if
 /// all of its files may be shown.
-pub(super) fn places() -> impl Iterator<Item = PathBuf> {
+pub(super) fn list_readable() -> impl Iterator<Item = PathBuf> {
     let beside = ["passwd", "group", "hosts", "hostname"];
     let whole = php_settings(Path::new("/etc"))
         .into_iter()
@@ -78,7 +78,7 @@ pub(super) fn places() -> impl Iterator<Item = PathBuf> {
         let real = files.filter_map(|file| file.path().canonicalize().ok());
         real.chain([settings.folder.clone()]).collect::<Vec<_>>()
     });
-    shown()
+    list_mounted()
         .chain(beside.map(|name| Path::new("/etc").join(name)))
         .chain(php)
 }

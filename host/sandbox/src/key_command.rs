@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::group::Group;
 use crate::mark::RunMark;
-use crate::{CommandSpec, ProcessError, not_started, spawn};
+use crate::{CommandSpec, ProcessError, not_started, spawn_retrying};
 
 /// Time between two checks of the program.
 const LOOK: Duration = Duration::from_millis(10);
@@ -44,7 +44,7 @@ pub enum PrintError {
 /// See [`PrintError`].
 pub fn read_printed(command: &CommandSpec, time: Duration, bytes_max: usize) -> Result<Vec<u8>, PrintError> {
     let until = Instant::now() + time;
-    let (mut child, group) = start(command).map_err(|source| not_started(command, source))?;
+    let (mut child, group) = start_printer(command).map_err(|source| not_started(command, source))?;
     let mut stdout = child.stdout.take().expect("it is piped");
     let reader = thread::spawn(move || {
         let mut output = Vec::new();
@@ -53,7 +53,7 @@ pub fn read_printed(command: &CommandSpec, time: Duration, bytes_max: usize) -> 
         let read = stdout.by_ref().take(bound).read_to_end(&mut output);
         read.map(|_| output)
     });
-    let ended = wait(&group, until, &|| reader.is_finished());
+    let ended = wait_for_end(&group, until, &|| reader.is_finished());
     // The leader is not reaped yet, so its id is still the group's.
     group.kill();
     let closed_until = Instant::now() + CLOSED_TIME;
@@ -85,7 +85,7 @@ pub fn read_printed(command: &CommandSpec, time: Duration, bytes_max: usize) -> 
     }
 }
 
-fn start(command: &CommandSpec) -> io::Result<(Child, Group)> {
+fn start_printer(command: &CommandSpec) -> io::Result<(Child, Group)> {
     #[allow(
         clippy::disallowed_methods,
         reason = "the one place that starts a program that prints a key"
@@ -102,14 +102,14 @@ fn start(command: &CommandSpec) -> io::Result<(Child, Group)> {
         .process_group(0);
     let mark = RunMark::new();
     builder.env(RunMark::VARIABLE, mark.value());
-    let child = spawn(&mut builder)?;
+    let child = spawn_retrying(&mut builder)?;
     let group = Group::new(&child, mark);
     Ok((child, group))
 }
 
 /// Waits for the program to end. False if its time was over first, or if it still ran a second after its output was
 /// closed or full.
-fn wait(group: &Group, until: Instant, is_closed: &dyn Fn() -> bool) -> io::Result<bool> {
+fn wait_for_end(group: &Group, until: Instant, is_closed: &dyn Fn() -> bool) -> io::Result<bool> {
     let mut until = until;
     let mut was_closed = false;
     loop {

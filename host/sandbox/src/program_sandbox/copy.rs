@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
-use super::spec::{Spec, Visible};
+use super::spec::{RunSpec, VisiblePath};
 use super::{ProposedFile, RunBounds};
 
 /// Large directories of installed files, whose content refers to its own absolute path: linked, not copied.
@@ -24,7 +24,7 @@ pub(super) struct CopiedTree<'a> {
     pub(super) bounds: RunBounds,
 }
 
-impl Spec {
+impl RunSpec {
     pub(super) fn tree(&self) -> CopiedTree<'_> {
         CopiedTree {
             root: &self.root,
@@ -37,14 +37,14 @@ impl Spec {
 
 /// Copies the repository into the folder of a run in the fallback, beside a home and a folder for temporary files, and
 /// points the specification to the copy. Nothing runs yet; `is_wanted` says whether the run has not been stopped.
-pub(super) fn stand_in(spec: &mut Spec, folder: &Path, is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
+pub(super) fn stand_in(spec: &mut RunSpec, folder: &Path, is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
     let place = folder.join("tree");
-    tree(&spec.tree(), &place, &LINKED, is_wanted)?;
+    copy_tree(&spec.tree(), &place, &LINKED, is_wanted)?;
     let linked = LINKED.map(|name| spec.root.join(name));
     // A directory that is itself a link was copied as a link. It may lead anywhere, so it is not made visible.
     let is_folder = |path: &PathBuf| path.symlink_metadata().is_ok_and(|metadata| metadata.is_dir());
     spec.visible
-        .extend(linked.into_iter().filter(is_folder).map(Visible::Place));
+        .extend(linked.into_iter().filter(is_folder).map(VisiblePath::Place));
     if let Ok(inside) = spec.directory.strip_prefix(&spec.root) {
         spec.directory = place.join(inside);
     }
@@ -68,7 +68,7 @@ pub(super) fn stand_in(spec: &mut Spec, folder: &Path, is_wanted: &dyn Fn() -> b
 
 /// Makes package caches available in the fallback: links in the private home lead to them, for reading. The run's own
 /// files are written beside them.
-fn stand_in_layers(spec: &mut Spec, folder: &Path) -> io::Result<()> {
+fn stand_in_layers(spec: &mut RunSpec, folder: &Path) -> io::Result<()> {
     for layer in &spec.layers {
         let inside = spec.home.as_ref().and_then(|home| layer.place.strip_prefix(home).ok());
         for part in &layer.parts {
@@ -78,7 +78,7 @@ fn stand_in_layers(spec: &mut Spec, folder: &Path) -> io::Result<()> {
                 fs::create_dir_all(link.parent().unwrap_or(folder))?;
                 symlink(&real, link)?;
             }
-            spec.visible.push(Visible::Place(real));
+            spec.visible.push(VisiblePath::Place(real));
         }
     }
     for file in &spec.files {
@@ -95,7 +95,12 @@ fn stand_in_layers(spec: &mut Spec, folder: &Path) -> io::Result<()> {
 
 /// Copies files, directories and links, without hidden entries. Directories of the root named in `linked` become links
 /// to the real ones.
-pub(super) fn tree(tree: &CopiedTree<'_>, to: &Path, linked: &[&str], is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
+pub(super) fn copy_tree(
+    tree: &CopiedTree<'_>,
+    to: &Path,
+    linked: &[&str],
+    is_wanted: &dyn Fn() -> bool,
+) -> io::Result<()> {
     let from = tree.root;
     let hidden = tree.hidden.iter().map(|path| from.join(path)).collect::<HashSet<_>>();
     let mut room = CopyBudget {
@@ -118,7 +123,7 @@ pub(super) fn tree(tree: &CopiedTree<'_>, to: &Path, linked: &[&str], is_wanted:
             if hidden.contains(&real) {
                 continue;
             }
-            check(is_wanted)?;
+            check_wanted(is_wanted)?;
             room.take(0)?;
             let is_linked = source == from && linked.iter().any(|name| entry.file_name() == *name);
             if kind.is_dir() && is_linked {
@@ -219,7 +224,7 @@ fn copy_file(real: &Path, place: &Path, is_wanted: &dyn Fn() -> bool) -> io::Res
     };
     let mut to = fs::File::create_new(place)?;
     while io::copy(&mut (&from).take(PIECE_BYTES), &mut to)? > 0 {
-        check(is_wanted)?;
+        check_wanted(is_wanted)?;
     }
     let metadata = from.metadata()?;
     to.set_permissions(metadata.permissions())?;
@@ -230,7 +235,7 @@ fn copy_file(real: &Path, place: &Path, is_wanted: &dyn Fn() -> bool) -> io::Res
 /// Bytes that are copied between two checks whether the run is still wanted: some tens of milliseconds.
 const PIECE_BYTES: u64 = 16 * 1024 * 1024;
 
-fn check(is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
+fn check_wanted(is_wanted: &dyn Fn() -> bool) -> io::Result<()> {
     if is_wanted() {
         Ok(())
     } else {
@@ -275,10 +280,10 @@ mod tests {
             proposed: &[],
             bounds: RunBounds::default(),
         };
-        let refused = tree(&from, &to, &LINKED, &|| false).expect_err("nobody wants it");
+        let refused = copy_tree(&from, &to, &LINKED, &|| false).expect_err("nobody wants it");
         assert_eq!(refused.to_string(), "the run was stopped");
-        crate::scratch::remove(&to);
-        tree(&from, &to, &LINKED, &|| true).expect("it is small");
+        crate::scratch::remove_path(&to);
+        copy_tree(&from, &to, &LINKED, &|| true).expect("it is small");
         assert_eq!(fs::read_to_string(to.join("link/one.txt")).expect("it is there"), "one");
         assert!(!to.join("a/.env").exists());
         assert_eq!(
@@ -287,7 +292,7 @@ mod tests {
         );
         let mode = fs::metadata(to.join("a/b")).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o555);
-        crate::scratch::remove(folder.path());
+        crate::scratch::remove_path(folder.path());
     }
 
     #[test]
@@ -312,7 +317,7 @@ mod tests {
                 proposed: files,
                 bounds: RunBounds::default(),
             };
-            tree(&from, &place(to), &LINKED, &|| true)
+            copy_tree(&from, &place(to), &LINKED, &|| true)
         };
         let files = [
             proposed("src/a.py", true),
@@ -350,12 +355,12 @@ mod tests {
         // Wanted before the file and after its first piece.
         let looks = std::cell::Cell::new(0);
         let is_wanted = || looks.replace(looks.get() + 1) < 2;
-        let stopped = tree(&from, &to, &LINKED, &is_wanted).expect_err("nobody wants it");
+        let stopped = copy_tree(&from, &to, &LINKED, &is_wanted).expect_err("nobody wants it");
         assert_eq!(stopped.to_string(), "the run was stopped");
         let copied = fs::metadata(to.join("large")).expect("it was begun").len();
         assert_eq!(copied, 2 * PIECE_BYTES);
         fs::remove_dir_all(&to).expect("it can be removed");
-        tree(&from, &to, &LINKED, &|| true).expect("it is small enough");
+        copy_tree(&from, &to, &LINKED, &|| true).expect("it is small enough");
         assert_eq!(
             fs::metadata(to.join("large")).expect("it is there").len(),
             3 * PIECE_BYTES

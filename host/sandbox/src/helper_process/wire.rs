@@ -13,7 +13,7 @@ use rustix::net::RecvFlags;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{HelperError, Until};
+use super::{HelperDeadline, HelperError};
 use crate::{NO_SIGNAL, limits};
 
 /// Largest JSON part of a frame: a page of changes whose paths are as long as paths can be.
@@ -25,7 +25,7 @@ const CONFINE_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Two lengths of four bytes each.
 const PREFIX_BYTES: usize = 8;
 
-fn prefix(head: &[u8], body: &[u8]) -> io::Result<[u8; PREFIX_BYTES]> {
+fn encode_prefix(head: &[u8], body: &[u8]) -> io::Result<[u8; PREFIX_BYTES]> {
     let mut prefix = [0; PREFIX_BYTES];
     let length = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(io::Error::other);
     prefix[..4].copy_from_slice(&length(head)?.to_le_bytes());
@@ -38,7 +38,7 @@ fn prefix(head: &[u8], body: &[u8]) -> io::Result<[u8; PREFIX_BYTES]> {
 /// # Errors
 ///
 /// A length above its limit.
-fn lengths(prefix: [u8; PREFIX_BYTES], body_bytes_max: usize) -> Result<(usize, usize), &'static str> {
+fn decode_prefix(prefix: [u8; PREFIX_BYTES], body_bytes_max: usize) -> Result<(usize, usize), &'static str> {
     let [a, b, c, d, e, f, g, h] = prefix;
     let head = u32::from_le_bytes([a, b, c, d]) as usize;
     let body = u32::from_le_bytes([e, f, g, h]) as usize;
@@ -70,7 +70,7 @@ impl HelperConnection {
     /// The engine has closed the socket, or the message cannot be encoded.
     pub fn send(&mut self, head: &impl Serialize, body: &[u8]) -> io::Result<()> {
         let head = serde_json::to_vec(head).map_err(io::Error::other)?;
-        let mut frame = prefix(&head, body)?.to_vec();
+        let mut frame = encode_prefix(&head, body)?.to_vec();
         frame.extend(head);
         self.0.write_all(&frame)?;
         self.0.write_all(body)
@@ -87,7 +87,7 @@ impl HelperConnection {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             other => other?,
         }
-        let (head, body) = lengths(prefix, CONFINE_BODY_BYTES_MAX).map_err(io::Error::other)?;
+        let (head, body) = decode_prefix(prefix, CONFINE_BODY_BYTES_MAX).map_err(io::Error::other)?;
         let (mut text, mut bytes) = (vec![0; head], vec![0; body]);
         self.0.read_exact(&mut text)?;
         self.0.read_exact(&mut bytes)?;
@@ -97,24 +97,29 @@ impl HelperConnection {
 }
 
 /// Sends a frame from the engine's end.
-pub(super) fn send(stream: &UnixStream, head: &impl Serialize, body: &[u8], until: &Until) -> Result<(), HelperError> {
+pub(super) fn send_frame(
+    stream: &UnixStream,
+    head: &impl Serialize,
+    body: &[u8],
+    until: &HelperDeadline,
+) -> Result<(), HelperError> {
     let head = serde_json::to_vec(head).map_err(|error| HelperError::Nonsense(error.to_string()))?;
-    let mut frame = prefix(&head, body).map_err(HelperError::Socket)?.to_vec();
+    let mut frame = encode_prefix(&head, body).map_err(HelperError::Socket)?.to_vec();
     frame.extend(head);
-    write(stream, &frame, until)?;
-    write(stream, body, until)
+    write_bytes(stream, &frame, until)?;
+    write_bytes(stream, body, until)
 }
 
 /// Receives a frame at the engine's end, whose second part has at most `body_bytes_max` bytes.
-pub(super) fn receive<T: DeserializeOwned>(
+pub(super) fn receive_frame<T: DeserializeOwned>(
     stream: &UnixStream,
     body_bytes_max: usize,
-    until: &Until,
+    until: &HelperDeadline,
 ) -> Result<(T, Vec<u8>), HelperError> {
     let nonsense = |reason: &str| HelperError::Nonsense(reason.to_owned());
     let mut prefix = [0; PREFIX_BYTES];
-    read(stream, &mut prefix, until)?;
-    let (head, body) = lengths(prefix, body_bytes_max).map_err(nonsense)?;
+    read_bytes(stream, &mut prefix, until)?;
+    let (head, body) = decode_prefix(prefix, body_bytes_max).map_err(nonsense)?;
     let text = read_growing(stream, head, until)?;
     let bytes = read_growing(stream, body, until)?;
     let head = serde_json::from_slice(&text).map_err(|error| nonsense(&error.to_string()))?;
@@ -123,23 +128,23 @@ pub(super) fn receive<T: DeserializeOwned>(
 
 /// Allocates as bytes arrive, not as the frame announces them: a helper that was taken over could announce the maximum
 /// and send nothing.
-fn read_growing(stream: &UnixStream, length: usize, until: &Until) -> Result<Vec<u8>, HelperError> {
+fn read_growing(stream: &UnixStream, length: usize, until: &HelperDeadline) -> Result<Vec<u8>, HelperError> {
     const STEP_BYTES: usize = 1024 * 1024;
     let mut bytes = Vec::new();
     while bytes.len() < length {
         let from = bytes.len();
         bytes.resize(length.min(from + STEP_BYTES), 0);
-        read(stream, &mut bytes[from..], until)?;
+        read_bytes(stream, &mut bytes[from..], until)?;
     }
     Ok(bytes)
 }
 
-fn write(stream: &UnixStream, mut bytes: &[u8], until: &Until) -> Result<(), HelperError> {
+fn write_bytes(stream: &UnixStream, mut bytes: &[u8], until: &HelperDeadline) -> Result<(), HelperError> {
     while !bytes.is_empty() {
         until.check()?;
         match rustix::net::send(stream, bytes, NO_SIGNAL) {
             Ok(count) => bytes = &bytes[count..],
-            Err(rustix::io::Errno::AGAIN) => wait(stream, PollFlags::OUT)?,
+            Err(rustix::io::Errno::AGAIN) => wait_ready(stream, PollFlags::OUT)?,
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(HelperError::Socket(error.into())),
         }
@@ -147,13 +152,13 @@ fn write(stream: &UnixStream, mut bytes: &[u8], until: &Until) -> Result<(), Hel
     Ok(())
 }
 
-fn read(stream: &UnixStream, mut bytes: &mut [u8], until: &Until) -> Result<(), HelperError> {
+fn read_bytes(stream: &UnixStream, mut bytes: &mut [u8], until: &HelperDeadline) -> Result<(), HelperError> {
     while !bytes.is_empty() {
         until.check()?;
         match rustix::net::recv(stream, &mut *bytes, RecvFlags::empty()) {
             Ok((_, 0)) => return Err(HelperError::Socket(io::ErrorKind::UnexpectedEof.into())),
             Ok((_, count)) => bytes = &mut bytes[count..],
-            Err(rustix::io::Errno::AGAIN) => wait(stream, PollFlags::IN)?,
+            Err(rustix::io::Errno::AGAIN) => wait_ready(stream, PollFlags::IN)?,
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(HelperError::Socket(error.into())),
         }
@@ -161,7 +166,7 @@ fn read(stream: &UnixStream, mut bytes: &mut [u8], until: &Until) -> Result<(), 
     Ok(())
 }
 
-fn wait(stream: &UnixStream, for_what: PollFlags) -> Result<(), HelperError> {
+fn wait_ready(stream: &UnixStream, for_what: PollFlags) -> Result<(), HelperError> {
     let tick = Duration::from_millis(limits::CONFINE_TICK_MS);
     let tick = Timespec::try_from(tick).map_err(|error| HelperError::Socket(io::Error::other(error)))?;
     match rustix::event::poll(&mut [PollFd::new(stream, for_what)], Some(&tick)) {
@@ -193,8 +198,8 @@ mod unit {
             prefix
         };
         let (head, body) = (CONFINE_HEAD_BYTES_MAX, CONFINE_BODY_BYTES_MAX);
-        assert_eq!(lengths(prefix(head, body), body), Ok((head, body)));
-        assert!(lengths(prefix(head + 1, 0), body).is_err());
+        assert_eq!(decode_prefix(prefix(head, body), body), Ok((head, body)));
+        assert!(decode_prefix(prefix(head + 1, 0), body).is_err());
         let (own, theirs) = UnixStream::pair().expect("sockets can be made");
         let mut theirs = theirs;
         theirs.write_all(&prefix(0, body + 1)).expect("it is taken");

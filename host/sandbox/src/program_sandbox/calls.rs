@@ -48,14 +48,14 @@ const NAMES: &[(&str, libc::c_long)] = names! {
 /// # Errors
 ///
 /// The kernel has no listener for a filter (before Linux 5.0), or the program cannot be started.
-pub fn run(program: &str, arguments: &[String], mut tell: impl FnMut(&str)) -> io::Result<ExitStatus> {
+pub fn run_listing_calls(program: &str, arguments: &[String], mut tell: impl FnMut(&str)) -> io::Result<ExitStatus> {
     let (send, listeners) = mpsc::channel();
     // A filter holds for the thread that applies it and what it starts. On a thread of its own, it does not hold for
     // the thread that answers.
     let runner = {
         let (program, arguments) = (program.to_owned(), arguments.to_vec());
         std::thread::spawn(move || {
-            let listener = filter::listen()?;
+            let listener = filter::install_listener()?;
             send.send(listener).map_err(io::Error::other)?;
             #[expect(
                 clippy::disallowed_methods,
@@ -67,7 +67,7 @@ pub fn run(program: &str, arguments: &[String], mut tell: impl FnMut(&str)) -> i
     if let Ok(listener) = listeners.recv() {
         let mut told = BTreeSet::new();
         while !runner.is_finished() {
-            if let Some(call) = answer(&listener)?
+            if let Some(call) = answer_call(&listener)?
                 && told.insert(call)
             {
                 let name = NAMES.iter().find(|(_, number)| *number == libc::c_long::from(call));
@@ -88,7 +88,7 @@ const WAIT: Timespec = Timespec {
 
 /// Waits for a call, and answers it with `ENOSYS`.
 #[expect(unsafe_code, reason = "no safe crate has the calls")]
-fn answer(listener: &OwnedFd) -> io::Result<Option<i32>> {
+fn answer_call(listener: &OwnedFd) -> io::Result<Option<i32>> {
     let mut ready = [PollFd::new(listener, PollFlags::IN)];
     if poll(&mut ready, Some(&WAIT))? == 0 || !ready[0].revents().contains(PollFlags::IN) {
         return Ok(None);
@@ -117,7 +117,7 @@ const NOTIF_SEND: libc::c_ulong = 0xc018_2101;
 
 /// Takes ownership of a listener's handle that the kernel has returned.
 #[expect(unsafe_code, reason = "a number becomes a handle")]
-pub(super) fn owned(listener: libc::c_long) -> io::Result<OwnedFd> {
+pub(super) fn own_handle(listener: libc::c_long) -> io::Result<OwnedFd> {
     let number = i32::try_from(listener).map_err(io::Error::other)?;
     if number < 0 {
         return Err(io::Error::last_os_error());
@@ -135,7 +135,7 @@ mod tests {
         let script = "import ctypes, os, sys; libc = ctypes.CDLL(None, use_errno=True)\n\
                       result = libc.unshare(0x10000000); sys.exit(0 if result < 0 and ctypes.get_errno() == 38 else 1)";
         let mut told = Vec::new();
-        let status = run("python3", &["-c".to_owned(), script.to_owned()], |name| {
+        let status = run_listing_calls("python3", &["-c".to_owned(), script.to_owned()], |name| {
             told.push(name.to_owned())
         });
         assert!(status.expect("there is Python").success());

@@ -5,7 +5,7 @@
 
 use seccompiler::{BpfProgram, SeccompCmpOp};
 
-use super::{Rules, errno, program, rule};
+use super::{Rules, build_program, build_rule, errno};
 
 /// Number of `fchmodat2`, the same on every architecture. The crate `libc` lacks it for musl on aarch64.
 const SYS_FCHMODAT2: libc::c_long = 452;
@@ -88,39 +88,39 @@ const OWNERS: &[(i64, u8, u8)] = &[
 const FILE_SYSTEMS: [u64; 6] = [0x66, 0x58, 0x76, 0x94, 0xf5, 0xbc];
 
 /// Applies the filters to this process and everything that it starts.
-pub(super) fn apply() -> Result<(), seccompiler::Error> {
-    programs()?
+pub(super) fn apply_filters() -> Result<(), seccompiler::Error> {
+    build_filters()?
         .iter()
         .try_for_each(|program| seccompiler::apply_filter(program))
 }
 
-fn whatever(calls: &[i64]) -> Rules {
+fn any_arguments(calls: &[i64]) -> Rules {
     calls.iter().map(|&call| (call, Vec::new())).collect()
 }
 
 /// Builds the filters. If two refuse the same call, the later one decides the error.
-pub(super) fn programs() -> Result<[BpfProgram; 5], seccompiler::Error> {
+pub(super) fn build_filters() -> Result<[BpfProgram; 5], seccompiler::Error> {
     let owners = OWNERS.iter().map(|&(call, ..)| call).collect::<Vec<_>>();
-    let commands = FILE_SYSTEMS.map(|kind| rule(&[(1, SeccompCmpOp::MaskedEq(0xff00), kind << 8)]));
+    let commands = FILE_SYSTEMS.map(|kind| build_rule(&[(1, SeccompCmpOp::MaskedEq(0xff00), kind << 8)]));
     let commands = commands.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok([
         // Archivers that run as root set the owner that a file has already. Every file here belongs to the user, so
         // success is reported.
-        program(whatever(&owners), errno::DONE)?,
-        program(whatever(MODES_AND_TIMES), errno::DONE)?,
-        program(whatever(ATTRIBUTES), errno::NOTSUP)?,
-        program(vec![(libc::SYS_ioctl, commands)], errno::NOTTY)?,
-        program(refused(whatever(REFUSED))?, errno::PERM)?,
+        build_program(any_arguments(&owners), errno::DONE)?,
+        build_program(any_arguments(MODES_AND_TIMES), errno::DONE)?,
+        build_program(any_arguments(ATTRIBUTES), errno::NOTSUP)?,
+        build_program(vec![(libc::SYS_ioctl, commands)], errno::NOTTY)?,
+        build_program(refuse_others(any_arguments(REFUSED))?, errno::PERM)?,
     ])
 }
 
-fn refused(mut rules: Rules) -> Result<Rules, seccompiler::Error> {
+fn refuse_others(mut rules: Rules) -> Result<Rules, seccompiler::Error> {
     for &call in OTHERS {
-        rules.push((call, vec![rule(&[(0, SeccompCmpOp::Ne, 0)])?]));
+        rules.push((call, vec![build_rule(&[(0, SeccompCmpOp::Ne, 0)])?]));
     }
     for (call, [one, group]) in PRIORITIES {
-        let is_other = rule(&[(1, SeccompCmpOp::Ne, 0)])?;
-        let is_wide = rule(&[(0, SeccompCmpOp::Ne, one), (0, SeccompCmpOp::Ne, group)])?;
+        let is_other = build_rule(&[(1, SeccompCmpOp::Ne, 0)])?;
+        let is_wide = build_rule(&[(0, SeccompCmpOp::Ne, one), (0, SeccompCmpOp::Ne, group)])?;
         rules.push((call, vec![is_other, is_wide]));
     }
     let user = u64::from(rustix::process::getuid().as_raw());
@@ -128,7 +128,7 @@ fn refused(mut rules: Rules) -> Result<Rules, seccompiler::Error> {
     // An id of -1 leaves it unchanged.
     let unchanged = u64::from(u32::MAX);
     for &(call, at_user, at_group) in OWNERS {
-        let is_other = |at: u8, own: u64| rule(&[(at, SeccompCmpOp::Ne, own), (at, SeccompCmpOp::Ne, unchanged)]);
+        let is_other = |at: u8, own: u64| build_rule(&[(at, SeccompCmpOp::Ne, own), (at, SeccompCmpOp::Ne, unchanged)]);
         rules.push((call, vec![is_other(at_user, user)?, is_other(at_group, group)?]));
     }
     Ok(rules)

@@ -21,7 +21,7 @@ pub(super) const TERMINATE: u8 = b't';
 /// Everything that a helper has to know about a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Spec {
+pub(super) struct RunSpec {
     pub(super) sandbox: Sandbox,
     pub(super) program: PathBuf,
     pub(super) arguments: Vec<String>,
@@ -31,14 +31,14 @@ pub(super) struct Spec {
     /// Entries that the run does not see, relative to the repository.
     pub(super) hidden: Vec<OsString>,
     /// Paths of the machine that the run sees, apart from the system's directories.
-    pub(super) visible: Vec<Visible>,
+    pub(super) visible: Vec<VisiblePath>,
     /// Path of a private, empty home that replaces the user's.
     pub(super) home: Option<PathBuf>,
     pub(super) bounds: RunBounds,
     /// Empty folder for the copy of the repository in the fallback.
     pub(super) folder: Option<PathBuf>,
     /// Set for an installation.
-    pub(super) installation: Option<Install>,
+    pub(super) installation: Option<InstallSpec>,
     /// Folders with a private layer that takes the run's writes.
     pub(super) layers: Vec<LayeredFolder>,
     /// Files that are written for the run.
@@ -58,7 +58,7 @@ pub(super) struct Spec {
 /// Settings of an installation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Install {
+pub(super) struct InstallSpec {
     /// The folder of packages if it is outside of the repository.
     pub(super) outside: Option<PathBuf>,
     /// Variables that get the address of the proxy.
@@ -68,7 +68,7 @@ pub(super) struct Install {
 /// A path of the machine that the run sees as well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Visible {
+pub(super) enum VisiblePath {
     /// A file or directory, for reading.
     Place(PathBuf),
     Link {
@@ -79,7 +79,7 @@ pub(super) enum Visible {
     },
 }
 
-impl Visible {
+impl VisiblePath {
     pub(super) fn path(&self) -> &PathBuf {
         match self {
             Self::Place(path) | Self::Link { path, .. } => path,
@@ -90,7 +90,7 @@ impl Visible {
 /// Message from a helper.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Message {
+pub(crate) enum HelperMessage {
     /// Carries the handle of the listener on which an installation finds its proxy.
     Listening,
     /// The program exited. If an installation did so with 0, handles of the trees follow.
@@ -113,14 +113,14 @@ pub(crate) enum Message {
 }
 
 /// Writes a text after its length.
-pub(super) fn send(writer: &mut impl Write, text: &[u8]) -> io::Result<()> {
+pub(super) fn send_text(writer: &mut impl Write, text: &[u8]) -> io::Result<()> {
     let length = u32::try_from(text.len()).map_err(io::Error::other)?;
     writer.write_all(&length.to_le_bytes())?;
     writer.write_all(text)
 }
 
-/// Reads a text that [`send`] wrote, and nothing beyond it.
-pub(super) fn receive(reader: &mut impl Read) -> io::Result<Vec<u8>> {
+/// Reads a text that [`send_text`] wrote, and nothing beyond it.
+pub(super) fn receive_text(reader: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut length = [0; 4];
     reader.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length) as usize;
@@ -133,14 +133,14 @@ pub(super) fn receive(reader: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// Encodes a message as one line.
-pub(super) fn line(message: &Message) -> io::Result<Vec<u8>> {
+pub(super) fn encode_line(message: &HelperMessage) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
     line.push(b'\n');
     Ok(line)
 }
 
 /// Decodes the last message of a helper's output.
-pub(super) fn last_message(said: &[u8]) -> io::Result<Message> {
+pub(super) fn last_message(said: &[u8]) -> io::Result<HelperMessage> {
     let last = said.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty());
     let last = last.ok_or_else(|| io::Error::other("the sandbox ended without saying why"))?;
     serde_json::from_slice(last).map_err(io::Error::other)
@@ -153,27 +153,27 @@ mod tests {
     #[test]
     fn what_is_sent_is_received_and_nothing_beyond_it() {
         let mut wire = Vec::new();
-        send(&mut wire, b"one").expect("a vector takes it");
+        send_text(&mut wire, b"one").expect("a vector takes it");
         wire.push(TERMINATE);
         let mut reader = wire.as_slice();
-        assert_eq!(receive(&mut reader).expect("it is whole"), b"one");
+        assert_eq!(receive_text(&mut reader).expect("it is whole"), b"one");
         assert_eq!(reader, [TERMINATE]);
-        receive(&mut [255u8; 8].as_slice()).expect_err("nobody sends four gigabytes");
+        receive_text(&mut [255u8; 8].as_slice()).expect_err("nobody sends four gigabytes");
     }
 
     /// `CONTAIN_SPEC_BYTES_MAX`.
     #[test]
     fn a_specification_without_end_is_refused_before_it_is_read() {
         let length = u32::try_from(CONTAIN_SPEC_BYTES_MAX + 1).expect("it fits");
-        let error = receive(&mut length.to_le_bytes().as_slice()).expect_err("it is too long");
+        let error = receive_text(&mut length.to_le_bytes().as_slice()).expect_err("it is too long");
         assert_eq!(error.to_string(), "the specification is too large");
     }
 
     #[test]
     fn the_last_message_counts() {
-        let line = |message| line(&message).expect("it can be written down");
-        let wire = [line(Message::Memory), line(Message::Exited(3))].concat();
-        assert_eq!(last_message(&wire).expect("it is whole"), Message::Exited(3));
+        let line = |message| encode_line(&message).expect("it can be written down");
+        let wire = [line(HelperMessage::Memory), line(HelperMessage::Exited(3))].concat();
+        assert_eq!(last_message(&wire).expect("it is whole"), HelperMessage::Exited(3));
         last_message(&[]).expect_err("nothing was said");
         last_message(b"{\"exi").expect_err("it is not whole");
     }

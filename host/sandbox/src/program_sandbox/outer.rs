@@ -13,67 +13,67 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
-use super::handover::{self, Inbox};
-use super::spec::{self, Message, Spec};
+use super::handover::{self, SocketInbox};
+use super::spec::{self, HelperMessage, RunSpec};
 use super::{Sandbox, copy, helper_program, members, namespaces};
 use crate::handles::close_inherited;
 use crate::scratch;
 
 /// Runs to the end of the run.
 pub(super) fn main() -> ExitCode {
-    let Ok(mut daemon) = control() else {
+    let Ok(mut daemon) = open_control() else {
         return ExitCode::FAILURE;
     };
-    match run(&mut daemon) {
+    match supervise_inner(&mut daemon) {
         Ok(()) => ExitCode::SUCCESS,
         Err((step, error)) => {
-            let message = Message::Failed {
+            let message = HelperMessage::Failed {
                 step: step.to_owned(),
                 reason: error.to_string(),
             };
             // An error means that the daemon is gone.
-            let _ = say(&daemon, &message, &[]);
+            let _ = send_message(&daemon, &message, &[]);
             ExitCode::FAILURE
         }
     }
 }
 
 /// Sends a message with handles.
-pub(super) fn say(to: &UnixStream, message: &Message, handles: &[BorrowedFd<'_>]) -> io::Result<()> {
-    handover::send(to, &spec::line(message)?, handles)
+pub(super) fn send_message(to: &UnixStream, message: &HelperMessage, handles: &[BorrowedFd<'_>]) -> io::Result<()> {
+    handover::send_handles(to, &spec::encode_line(message)?, handles)
 }
 
 /// The socket on standard input.
-pub(super) fn control() -> io::Result<UnixStream> {
+pub(super) fn open_control() -> io::Result<UnixStream> {
     let handle: OwnedFd = io::stdin().as_fd().try_clone_to_owned()?;
     Ok(UnixStream::from(handle))
 }
 
 /// Result that names the failed step.
-pub(super) type Step<T> = Result<T, (&'static str, io::Error)>;
+pub(super) type StepResult<T> = Result<T, (&'static str, io::Error)>;
 
 /// Names the step that an error belongs to.
-pub(super) trait At<T> {
-    fn at(self, step: &'static str) -> Step<T>;
+pub(super) trait StepContext<T> {
+    fn at(self, step: &'static str) -> StepResult<T>;
 }
 
-impl<T, E: Into<io::Error>> At<T> for Result<T, E> {
-    fn at(self, step: &'static str) -> Step<T> {
+impl<T, E: Into<io::Error>> StepContext<T> for Result<T, E> {
+    fn at(self, step: &'static str) -> StepResult<T> {
         self.map_err(|error| (step, error.into()))
     }
 }
 
-fn run(daemon: &mut UnixStream) -> Step<()> {
+fn supervise_inner(daemon: &mut UnixStream) -> StepResult<()> {
     close_inherited().at("closing what it inherited")?;
-    let text = spec::receive(daemon).at("reading the specification")?;
-    let mut spec: Spec = serde_json::from_slice(&text).at("reading the specification")?;
+    let text = spec::receive_text(daemon).at("reading the specification")?;
+    let mut spec: RunSpec = serde_json::from_slice(&text).at("reading the specification")?;
     match (spec.sandbox, spec.folder.clone()) {
         (Sandbox::Namespaces, _) => {
             die_with_starter(daemon).at(TYING)?;
-            namespaces::enter().at("entering new namespaces")?;
+            namespaces::enter_namespaces().at("entering new namespaces")?;
             // The kernel clears the signal when credentials change, as in a new user namespace.
             die_with_starter(daemon).at(TYING)?;
-            listen(&mut spec, daemon).at("opening the way to the registries")?;
+            listen_loopback(&mut spec, daemon).at("opening the way to the registries")?;
             start_and_follow(daemon, &spec)
         }
         (Sandbox::Landlock, Some(folder)) if spec.installation.is_none() => {
@@ -85,7 +85,7 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
             // The starter removes the folder, because it may have killed this helper half-way. If the starter is gone,
             // this helper does it.
             if still_there(daemon).is_err() {
-                scratch::remove(&folder);
+                scratch::remove_path(&folder);
             }
             followed
         }
@@ -94,13 +94,13 @@ fn run(daemon: &mut UnixStream) -> Step<()> {
 }
 
 /// Starts the inner helper and waits until it has ended.
-fn start_and_follow(daemon: &mut UnixStream, spec: &Spec) -> Step<()> {
+fn start_and_follow(daemon: &mut UnixStream, spec: &RunSpec) -> StepResult<()> {
     still_there(daemon).at(TYING)?;
     let (mut own, inners) = UnixStream::pair().at("starting the inner helper")?;
     let mut child = start_inner(inners).at("starting the inner helper")?;
     let text = serde_json::to_vec(spec).at("starting the inner helper")?;
-    spec::send(&mut own, &text).at("starting the inner helper")?;
-    let followed = follow(daemon, &mut own, &child);
+    spec::send_text(&mut own, &text).at("starting the inner helper")?;
+    let followed = follow_inner(daemon, &mut own, &child);
     // An error means that the process has ended already.
     let _ = child.kill();
     let _ = child.wait();
@@ -109,7 +109,7 @@ fn start_and_follow(daemon: &mut UnixStream, spec: &Spec) -> Step<()> {
 
 /// Listens on the loopback device of the run's own network and sends the listener to the daemon, which is outside and
 /// serves the connections.
-fn listen(spec: &mut Spec, daemon: &UnixStream) -> io::Result<()> {
+fn listen_loopback(spec: &mut RunSpec, daemon: &UnixStream) -> io::Result<()> {
     let Some(installation) = &spec.installation else {
         return Ok(());
     };
@@ -119,7 +119,7 @@ fn listen(spec: &mut Spec, daemon: &UnixStream) -> io::Result<()> {
     for name in &installation.proxy_variables {
         spec.environment.insert(name.clone(), url.clone());
     }
-    say(daemon, &Message::Listening, &[listener.as_fd()])
+    send_message(daemon, &HelperMessage::Listening, &[listener.as_fd()])
 }
 
 /// Name of the step of [`die_with_starter`].
@@ -138,7 +138,7 @@ fn still_there(starter: &UnixStream) -> io::Result<()> {
     let mut polled = [PollFd::new(starter, PollFlags::empty())];
     rustix::event::poll(&mut polled, Some(&Timespec::default()))?;
     if polled[0].revents().contains(PollFlags::HUP) {
-        Err(gone())
+        Err(starter_gone())
     } else {
         Ok(())
     }
@@ -151,7 +151,7 @@ fn is_ordered(daemon: &UnixStream) -> bool {
     looked.is_ok() && !polled[0].revents().is_empty()
 }
 
-pub(super) fn gone() -> io::Error {
+pub(super) fn starter_gone() -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, "the starter is gone")
 }
 
@@ -170,8 +170,8 @@ fn start_inner(control: UnixStream) -> io::Result<Child> {
 }
 
 /// Forwards orders and messages until the inner helper has ended or the daemon is gone.
-fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child) -> io::Result<()> {
-    let mut inbox = Inbox::default();
+fn follow_inner(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child) -> io::Result<()> {
+    let mut inbox = SocketInbox::default();
     let pid = Pid::from_child(child);
     let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
     loop {
@@ -193,14 +193,14 @@ fn follow(daemon: &mut UnixStream, inner: &mut UnixStream, child: &Child) -> io:
         if is_over {
             return Ok(());
         }
-        if has_order && !obey(daemon, pid)? {
+        if has_order && !obey_order(daemon, pid)? {
             return Ok(());
         }
     }
 }
 
 /// Carries out an order; false if the run is to end.
-fn obey(daemon: &mut UnixStream, inner: Pid) -> io::Result<bool> {
+fn obey_order(daemon: &mut UnixStream, inner: Pid) -> io::Result<bool> {
     let mut order = [0];
     match daemon.read(&mut order)? {
         0 => Ok(false),

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use super::spec::{Install, Spec, Visible};
+use super::spec::{InstallSpec, RunSpec, VisiblePath};
 use super::{Enclosure, LayeredFolder, Sandbox, WrittenFile};
 use crate::CommandSpec;
 use crate::environment;
@@ -153,13 +153,13 @@ const PROXY_VARIABLES: [&str; 6] = [
 const LINKS_MAX: usize = 40;
 
 /// Builds the specification of a run. `folder` is the working folder of a run in the fallback.
-pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<&Path>) -> Spec {
+pub(super) fn build_spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<&Path>) -> RunSpec {
     let mut environment = command.environment.clone();
     environment.retain(|name, _| !DROPPED.contains(&name.as_str()));
     let home = home_of(&environment);
     let path = environment.get("PATH").map_or("", String::as_str);
     let path = path.split(':').map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let mut sight = Sight {
+    let mut sight = RunView {
         root: &enclosure.root,
         home: home.as_deref(),
         path: path.collect(),
@@ -192,7 +192,7 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
         // Mounted separately, as a whole and for writing.
         sight.visible.retain(|path, _| !path.starts_with(outside));
     }
-    Spec {
+    RunSpec {
         sandbox: enclosure.sandbox,
         program: command.program.clone(),
         arguments: command.arguments.clone(),
@@ -204,7 +204,7 @@ pub(super) fn spec(command: &CommandSpec, enclosure: &Enclosure, folder: Option<
         environment,
         bounds: enclosure.bounds,
         folder: folder.map(Path::to_owned),
-        installation: installation.map(|_| Install {
+        installation: installation.map(|_| InstallSpec {
             outside,
             proxy_variables: PROXY_VARIABLES.map(str::to_owned).to_vec(),
         }),
@@ -258,17 +258,17 @@ pub(super) fn is_system(path: &Path) -> bool {
 }
 
 /// Visible paths of a run.
-struct Sight<'a> {
+struct RunView<'a> {
     root: &'a Path,
     home: Option<&'a Path>,
     /// Folders of the user's `PATH`.
     path: Vec<PathBuf>,
     state: Option<&'a Path>,
     tracked_links: &'a [String],
-    visible: BTreeMap<PathBuf, Visible>,
+    visible: BTreeMap<PathBuf, VisiblePath>,
 }
 
-impl Sight<'_> {
+impl RunView<'_> {
     /// Makes a program visible, with everything that it was installed with.
     fn program(&mut self, program: &Path) {
         // `bin/python` of a virtual environment is often a link; the environment around the link matters too.
@@ -468,15 +468,15 @@ impl Sight<'_> {
     fn show_parts(&mut self, path: &Path, strict: usize) -> bool {
         let mut settings = Vec::new();
         find_settings(path, strict, strict + SETTINGS_DEPTH, &mut settings);
-        let parts = without(path, &settings);
+        let parts = exclude_paths(path, &settings);
         for part in &parts {
             // The target of a link is visible for another reason, or not at all.
             let visible = match std::fs::read_link(part) {
-                Ok(target) => Visible::Link {
+                Ok(target) => VisiblePath::Link {
                     path: part.clone(),
                     target,
                 },
-                Err(_) => Visible::Place(part.clone()),
+                Err(_) => VisiblePath::Place(part.clone()),
             };
             self.visible.insert(part.clone(), visible);
         }
@@ -519,12 +519,12 @@ impl Sight<'_> {
     fn link(&mut self, path: PathBuf, target: PathBuf) {
         let is_there = is_system(&path) || path.starts_with(self.root) || self.is_covered(&path);
         if !is_there {
-            self.visible.insert(path.clone(), Visible::Link { path, target });
+            self.visible.insert(path.clone(), VisiblePath::Link { path, target });
         }
     }
 
     fn is_covered(&self, path: &Path) -> bool {
-        let shown = |folder: &Path| matches!(self.visible.get(folder), Some(Visible::Place(_)));
+        let shown = |folder: &Path| matches!(self.visible.get(folder), Some(VisiblePath::Place(_)));
         path.ancestors().any(shown)
     }
 }
@@ -546,7 +546,7 @@ fn find_settings(folder: &Path, strict: usize, depth: usize, found: &mut Vec<Pat
 }
 
 /// Returns the folder itself, or its parts without `left_out`; nothing if it does not exist.
-fn without(path: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
+fn exclude_paths(path: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
     if !left_out.iter().any(|left| left.starts_with(path)) {
         return if path.symlink_metadata().is_ok() {
             vec![path.to_owned()]
@@ -558,7 +558,9 @@ fn without(path: &Path, left_out: &[PathBuf]) -> Vec<PathBuf> {
         return Vec::new();
     }
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    entries.flat_map(|entry| without(&entry.path(), left_out)).collect()
+    entries
+        .flat_map(|entry| exclude_paths(&entry.path(), left_out))
+        .collect()
 }
 
 /// Settings of package managers that exist in the system's directories.
@@ -570,7 +572,7 @@ pub(super) fn system_settings() -> impl Iterator<Item = &'static Path> {
 pub(super) fn system_parts() -> Vec<PathBuf> {
     let settings: Vec<PathBuf> = system_settings().map(Path::to_owned).collect();
     let system = SYSTEM.iter().map(Path::new);
-    system.flat_map(|system| without(system, &settings)).collect()
+    system.flat_map(|system| exclude_paths(system, &settings)).collect()
 }
 
 /// Folder of the npm package that a program belongs to. The program loads further files of the package.
@@ -599,14 +601,14 @@ fn is_prefix(folder: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contain::{RunBounds, ToolAccess};
+    use crate::program_sandbox::{RunBounds, ToolAccess};
 
-    struct Machine {
+    struct PlannedMachine {
         folder: tempfile::TempDir,
         tracked: Vec<String>,
     }
 
-    impl Machine {
+    impl PlannedMachine {
         fn new() -> Self {
             Self {
                 folder: tempfile::tempdir().expect("there is room for a folder"),
@@ -649,10 +651,10 @@ mod tests {
                 installation: None,
                 tools: ToolAccess::default(),
             };
-            let spec = spec(&command, &enclosure, None);
+            let spec = build_spec(&command, &enclosure, None);
             let shown = spec.visible.iter().map(|visible| match visible {
-                Visible::Place(path) => format!("{}\n", path.display()),
-                Visible::Link { path, target } => format!("{} -> {}\n", path.display(), target.display()),
+                VisiblePath::Place(path) => format!("{}\n", path.display()),
+                VisiblePath::Link { path, target } => format!("{} -> {}\n", path.display(), target.display()),
             });
             let all = shown.collect::<String>();
             all.replace(&format!("{}/", self.at("").display()).replace("//", "/"), "")
@@ -661,7 +663,7 @@ mod tests {
 
     #[test]
     fn a_virtual_environment_shows_the_python_that_it_was_made_with() {
-        let machine = Machine::new();
+        let machine = PlannedMachine::new();
         machine.file("home/.local/share/uv/python/cpython-3.12.1/bin/python3.12", "");
         machine.file("home/.local/share/uv/python/cpython-3.12.1/lib/python3.12/os.py", "");
         machine.file("home/.local/share/keyrings/login.keyring", "secret");
@@ -678,7 +680,7 @@ mod tests {
 
     #[test]
     fn a_version_manager_is_visible_with_its_versions_and_a_users_programs_one_by_one() {
-        let machine = Machine::new();
+        let machine = PlannedMachine::new();
         machine.file("home/.pyenv/shims/python3", "");
         machine.file("home/.pyenv/versions/3.12.1/bin/python3", "");
         machine.file("home/bin/uv", "");
@@ -697,7 +699,7 @@ mod tests {
 
     #[test]
     fn settings_and_data_of_a_version_manager_are_not_visible() {
-        let machine = Machine::new();
+        let machine = PlannedMachine::new();
         for name in [
             "bin/node",
             "etc/npmrc",
@@ -764,13 +766,13 @@ mod tests {
 
     #[test]
     fn an_environment_in_the_repository_shows_no_other_projects() {
-        let mut machine = Machine::new();
+        let mut machine = PlannedMachine::new();
         machine.file("other/.venv/pyvenv.cfg", "home = /usr/bin\n");
         machine.file("other/.venv/lib/python3.12/os.py", "");
         machine.file("other/.venv/bin/python3", "");
         machine.file("python/lib/python3.12/os.py", "");
         machine.file("python/bin/python3", "");
-        let of = |machine: &Machine, base: &str, path: &str| {
+        let of = |machine: &PlannedMachine, base: &str, path: &str| {
             let text = format!("home = {}\n", machine.at(base).display());
             machine.file("root/.venv/pyvenv.cfg", &text);
             machine.visible(path)
@@ -821,7 +823,7 @@ mod tests {
 
     #[test]
     fn a_program_that_npm_installed_is_visible_with_its_package() {
-        let machine = Machine::new();
+        let machine = PlannedMachine::new();
         machine.file("home/.npm-global/lib/node_modules/pnpm/bin/pnpm.cjs", "");
         machine.link("home/.npm-global/bin/pnpm", "../lib/node_modules/pnpm/bin/pnpm.cjs");
         machine.file("home/.npm-global/lib/node_modules/@yarnpkg/cli/bin/yarn.js", "");
@@ -839,7 +841,7 @@ mod tests {
 
     #[test]
     fn a_repository_cannot_make_anything_else_visible() {
-        let machine = Machine::new();
+        let machine = PlannedMachine::new();
         machine.file("home/.ssh/bin/id", "secret");
         machine.file("home/.tool/token", "secret");
         machine.file("home/.tool/lib/python3.12/os.py", "");

@@ -5,8 +5,8 @@ use std::os::unix::net::UnixStream;
 
 use super::*;
 
-fn soon() -> Until {
-    Until::within(Duration::from_secs(20), &CancellationToken::new())
+fn soon() -> HelperDeadline {
+    HelperDeadline::within(Duration::from_secs(20), &CancellationToken::new())
 }
 
 /// A helper whose words are these bytes, after which it hangs up.
@@ -56,7 +56,7 @@ fn a_helper_that_says_nothing_is_given_up_at_its_time_or_at_once_when_cancelled(
         drop(connection);
     };
     let mut helper = Helper::on_thread(silent).expect("threads can be started");
-    let short = Until::within(Duration::from_millis(30), &CancellationToken::new());
+    let short = HelperDeadline::within(Duration::from_millis(30), &CancellationToken::new());
     assert!(matches!(helper.hear::<()>(0, &short), Err(HelperError::TooLate)));
 
     let cancel = CancellationToken::new();
@@ -66,7 +66,7 @@ fn a_helper_that_says_nothing_is_given_up_at_its_time_or_at_once_when_cancelled(
         trigger.cancel();
     });
     // Its time would end it, too, with another error.
-    let long = Until::within(Duration::from_secs(60), &cancel);
+    let long = HelperDeadline::within(Duration::from_secs(60), &cancel);
     assert!(matches!(helper.hear::<()>(0, &long), Err(HelperError::Cancelled)));
     drop(release);
 }
@@ -75,8 +75,8 @@ fn a_helper_that_says_nothing_is_given_up_at_its_time_or_at_once_when_cancelled(
 fn a_program_that_does_not_offer_the_mode_has_no_helper_and_says_so() {
     let why = "this program does not offer the helper".to_owned();
     if cfg!(target_os = "linux") {
-        assert_eq!(*available(), Confinement::InProcess(why));
-        assert!(!available().is_full());
+        assert_eq!(*detect_confinement(), Confinement::InProcess(why));
+        assert!(!detect_confinement().is_full());
     }
 }
 

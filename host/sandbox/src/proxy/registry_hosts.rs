@@ -22,7 +22,7 @@ pub struct RegistryHost {
 
 impl RegistryHost {
     /// The host of an address such as `https://mirror.example/simple/`; `None` if the address is not `http` or `https`.
-    pub fn of(url: &str, is_own: bool) -> Option<Self> {
+    pub fn from_url(url: &str, is_own: bool) -> Option<Self> {
         let url = Url::parse(url.trim()).ok()?;
         let is_plain = match url.scheme() {
             "http" => true,
@@ -30,7 +30,7 @@ impl RegistryHost {
             _ => return None,
         };
         let place = Self {
-            host: folded(url.host_str()?),
+            host: fold_host(url.host_str()?),
             port: url.port_or_known_default()?,
             is_plain,
             is_own,
@@ -40,8 +40,8 @@ impl RegistryHost {
     }
 
     /// A host by its name, reached with TLS.
-    pub fn host(name: &str) -> Option<Self> {
-        Self::of(&format!("https://{name}/"), false)
+    pub fn from_host(name: &str) -> Option<Self> {
+        Self::from_url(&format!("https://{name}/"), false)
     }
 
     /// Text for the user: the host, and the port unless it is the default.
@@ -53,7 +53,7 @@ impl RegistryHost {
     }
 }
 
-fn folded(host: &str) -> String {
+fn fold_host(host: &str) -> String {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host.trim_end_matches('.').to_ascii_lowercase()
 }
@@ -71,7 +71,7 @@ pub struct Upstream {
 
 impl Upstream {
     /// A proxy that is reached without TLS; others are not supported.
-    pub fn of(url: &str) -> Option<Self> {
+    pub fn from_url(url: &str) -> Option<Self> {
         let text = if url.contains("://") {
             url.trim().to_owned()
         } else {
@@ -81,11 +81,11 @@ impl Upstream {
         let password = url.password().unwrap_or_default();
         let has_user = !url.username().is_empty() || !password.is_empty();
         let authorization = has_user.then(|| {
-            let pair = format!("{}:{}", decoded(url.username()), decoded(password));
+            let pair = format!("{}:{}", decode_percent(url.username()), decode_percent(password));
             format!("Basic {}", BASE64.encode(pair.as_bytes()))
         });
         Some(Self {
-            host: folded(url.host_str()?),
+            host: fold_host(url.host_str()?),
             port: url.port_or_known_default()?,
             authorization,
         })
@@ -93,7 +93,7 @@ impl Upstream {
 
     /// Returns the `CONNECT` request for it.
     pub(super) fn connect_request(&self, host: &str, port: u16) -> String {
-        let target = authority(host, port);
+        let target = format_authority(host, port);
         let authorization = self.header();
         format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n")
     }
@@ -106,7 +106,7 @@ impl Upstream {
 }
 
 /// `host:port`, with brackets around an IPv6 address.
-pub(super) fn authority(host: &str, port: u16) -> String {
+pub(super) fn format_authority(host: &str, port: u16) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")
     } else {
@@ -114,7 +114,7 @@ pub(super) fn authority(host: &str, port: u16) -> String {
     }
 }
 
-fn decoded(text: &str) -> String {
+fn decode_percent(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut plain = Vec::with_capacity(bytes.len());
     let mut at = 0;
@@ -138,7 +138,7 @@ fn decoded(text: &str) -> String {
 
 /// Everything that an installation may reach.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct ProxyRoute {
     /// The registries.
     pub places: Vec<RegistryHost>,
     /// Proxy of the user's environment for connections without TLS.
@@ -151,9 +151,9 @@ pub struct Way {
     pub takes_posts: bool,
 }
 
-impl Way {
+impl ProxyRoute {
     /// A route to these hosts, through the proxies that the user's environment names.
-    pub fn to(places: Vec<RegistryHost>, starter: &BTreeMap<String, String>) -> Self {
+    pub fn to_hosts(places: Vec<RegistryHost>, starter: &BTreeMap<String, String>) -> Self {
         // Programs look at the lower-case name first.
         let value = |names: &[&str]| {
             let spelled = names
@@ -164,8 +164,8 @@ impl Way {
         };
         Self {
             places,
-            upstream_plain: value(&["http_proxy", "all_proxy"]).and_then(Upstream::of),
-            upstream_tls: value(&["https_proxy", "all_proxy"]).and_then(Upstream::of),
+            upstream_plain: value(&["http_proxy", "all_proxy"]).and_then(Upstream::from_url),
+            upstream_tls: value(&["https_proxy", "all_proxy"]).and_then(Upstream::from_url),
             direct: value(&["no_proxy"]).unwrap_or_default().to_owned(),
             takes_posts: false,
         }
@@ -173,7 +173,7 @@ impl Way {
 
     /// Finds a host by name and port. A plain request requires a host without TLS; `CONNECT` serves both kinds.
     pub(super) fn place(&self, host: &str, port: u16, is_plain: bool) -> Option<&RegistryHost> {
-        let host = folded(host);
+        let host = fold_host(host);
         let fits = |place: &&RegistryHost| place.host == host && place.port == port && (place.is_plain || !is_plain);
         self.places.iter().find(fits)
     }
@@ -194,7 +194,7 @@ impl Way {
             .split([',', ' '])
             .map(str::trim)
             .filter(|entry| !entry.is_empty());
-        entries.map(folded).any(|entry| {
+        entries.map(fold_host).any(|entry| {
             let name = entry.trim_start_matches('*').trim_start_matches('.');
             entry == "*" || host == name || host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
         })
@@ -298,12 +298,12 @@ mod tests {
 
     #[test]
     fn a_place_is_a_name_and_a_port_and_nothing_like_it() {
-        let way = Way {
+        let way = ProxyRoute {
             places: vec![
-                RegistryHost::of("https://Registry.Example./simple/", false).expect("it is one"),
-                RegistryHost::of("http://127.0.0.1:8081/npm/", true).expect("it is one"),
+                RegistryHost::from_url("https://Registry.Example./simple/", false).expect("it is one"),
+                RegistryHost::from_url("http://127.0.0.1:8081/npm/", true).expect("it is one"),
             ],
-            ..Way::default()
+            ..ProxyRoute::default()
         };
         let reached = |host, port, is_plain| way.place(host, port, is_plain).is_some();
         assert!(reached("registry.example", 443, false) && reached("REGISTRY.example.", 443, false));
@@ -320,11 +320,11 @@ mod tests {
             assert!(!reached(host, port, is_plain), "{host}:{port}");
         }
         assert_eq!(
-            RegistryHost::of("http://registry.example/", false),
+            RegistryHost::from_url("http://registry.example/", false),
             None,
             "nobody configured it"
         );
-        assert_eq!(RegistryHost::of("file:///wheels", true), None);
+        assert_eq!(RegistryHost::from_url("file:///wheels", true), None);
         assert_eq!(
             way.places.iter().map(RegistryHost::name).collect::<Vec<_>>(),
             ["registry.example", "127.0.0.1:8081"]
@@ -333,25 +333,25 @@ mod tests {
 
     #[test]
     fn the_proxy_of_the_environment_is_used_but_where_it_is_not_to_be() {
-        let upstream = Upstream::of("http://ada:p%40ss@proxy.example:3128").expect("it is one");
+        let upstream = Upstream::from_url("http://ada:p%40ss@proxy.example:3128").expect("it is one");
         insta::assert_snapshot!(upstream.connect_request("registry.example", 443).replace('\r', ""), @r"
         CONNECT registry.example:443 HTTP/1.1
         Host: registry.example:443
         Proxy-Authorization: Basic YWRhOnBAc3M=
         ");
-        assert_eq!(decoded("p%2B%+f%"), "p+%+f%");
+        assert_eq!(decode_percent("p%2B%+f%"), "p+%+f%");
         assert_eq!(
-            Upstream::of("proxy.example:3128").map(|upstream| upstream.port),
+            Upstream::from_url("proxy.example:3128").map(|upstream| upstream.port),
             Some(3128)
         );
-        assert_eq!(Upstream::of("socks5://proxy.example"), None);
-        let way = Way {
+        assert_eq!(Upstream::from_url("socks5://proxy.example"), None);
+        let way = ProxyRoute {
             upstream_tls: Some(upstream),
             direct: "localhost, .intern.example,mirror.example".to_owned(),
-            ..Way::default()
+            ..ProxyRoute::default()
         };
         let goes = |host: &str| {
-            way.upstream(&RegistryHost::of(host, true).expect("it is one"))
+            way.upstream(&RegistryHost::from_url(host, true).expect("it is one"))
                 .is_some()
         };
         assert!(goes("https://registry.example") && goes("https://xmirror.example"));

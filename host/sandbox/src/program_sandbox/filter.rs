@@ -124,15 +124,15 @@ const SEQUENCED: u64 = 5;
 const SOCKET_FLAGS: [u64; 3] = [0o4000, 0o2_000_000, 0o2_004_000];
 
 /// Applies the filters to this process and everything that it starts.
-pub(super) fn apply(sandbox: Sandbox) -> Result<(), seccompiler::Error> {
+pub(super) fn apply_filters(sandbox: Sandbox) -> Result<(), seccompiler::Error> {
     // If two filters refuse a call, the kernel returns the error of the one applied last.
     seccompiler::apply_filter(&other_numbers())?;
-    seccompiler::apply_filter(&listed()?)?;
-    seccompiler::apply_filter(&program(families(sandbox)?, errno::AFNOSUPPORT)?)?;
+    seccompiler::apply_filter(&build_allowlist()?)?;
+    seccompiler::apply_filter(&build_program(limit_families(sandbox)?, errno::AFNOSUPPORT)?)?;
     if sandbox != Sandbox::Namespaces {
-        shared::apply()?;
+        shared::apply_filters()?;
     }
-    seccompiler::apply_filter(&program(refused()?, errno::PERM)?)?;
+    seccompiler::apply_filter(&build_program(refused_calls()?, errno::PERM)?)?;
     Ok(())
 }
 
@@ -147,14 +147,14 @@ mod errno {
 
 type Rules = Vec<(i64, Vec<SeccompRule>)>;
 
-fn program(rules: Rules, errno: u32) -> Result<BpfProgram, seccompiler::Error> {
+fn build_program(rules: Rules, errno: u32) -> Result<BpfProgram, seccompiler::Error> {
     let rules: BTreeMap<_, _> = rules.into_iter().collect();
     let filter = SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno), number::ARCH)?;
     Ok(filter.try_into()?)
 }
 
 /// Builds the allowlist. If a later filter refuses a call too, its error number counts.
-fn listed() -> Result<BpfProgram, seccompiler::Error> {
+fn build_allowlist() -> Result<BpfProgram, seccompiler::Error> {
     let calls = allowed::CALLS.iter().chain(allowed::OLDER).chain(allowed::NEWER);
     let rules = calls.map(|&call| (call, Vec::new())).collect();
     let missing = SeccompAction::Errno(errno::NOSYS);
@@ -165,11 +165,11 @@ fn listed() -> Result<BpfProgram, seccompiler::Error> {
 /// Applies the allowlist to this thread and what it starts. A call that is not on the list waits until the holder of
 /// the handle answers it.
 #[expect(unsafe_code, reason = "no safe crate has the call")]
-pub(super) fn listen() -> io::Result<OwnedFd> {
+pub(super) fn install_listener() -> io::Result<OwnedFd> {
     // `SECCOMP_RET_ERRNO` and `SECCOMP_RET_USER_NOTIF`: the compiled filter is the same but for this result.
     const REFUSE: u32 = 0x0005_0000 | errno::NOSYS;
     const ASK: u32 = 0x7fc0_0000;
-    let mut program = listed().map_err(io::Error::other)?;
+    let mut program = build_allowlist().map_err(io::Error::other)?;
     for step in program.iter_mut().filter(|step| step.k == REFUSE) {
         step.k = ASK;
     }
@@ -179,7 +179,7 @@ pub(super) fn listen() -> io::Result<OwnedFd> {
         filter: program.as_mut_ptr().cast(),
     };
     // SAFETY: the program lives until the call returns, and the kernel checks it.
-    super::calls::owned(unsafe {
+    super::calls::own_handle(unsafe {
         libc::syscall(
             libc::SYS_seccomp,
             libc::SECCOMP_SET_MODE_FILTER,
@@ -191,20 +191,20 @@ pub(super) fn listen() -> io::Result<OwnedFd> {
 
 /// Refuses what only an administrator may do, with the error that any other user gets, and some calls by their
 /// arguments.
-fn refused() -> Result<Rules, seccompiler::Error> {
+fn refused_calls() -> Result<Rules, seccompiler::Error> {
     let always = number::REFUSED
         .iter()
         .chain(&REFUSED_EVERYWHERE)
         .map(|&call| (call, Vec::new()));
     let mut rules = always.collect::<Rules>();
-    let clone = NAMESPACE_FLAGS.map(|flag| rule(&[(0, SeccompCmpOp::MaskedEq(flag), flag)]));
+    let clone = NAMESPACE_FLAGS.map(|flag| build_rule(&[(0, SeccompCmpOp::MaskedEq(flag), flag)]));
     rules.push((number::CLONE, clone.into_iter().collect::<Result<_, _>>()?));
-    let ioctl = TERMINAL_COMMANDS.map(|command| rule(&[(1, SeccompCmpOp::Eq, command)]));
+    let ioctl = TERMINAL_COMMANDS.map(|command| build_rule(&[(1, SeccompCmpOp::Eq, command)]));
     rules.push((number::IOCTL, ioctl.into_iter().collect::<Result<_, _>>()?));
-    let fcntl = LEASE_COMMANDS.map(|command| rule(&[(1, SeccompCmpOp::Eq, command)]));
+    let fcntl = LEASE_COMMANDS.map(|command| build_rule(&[(1, SeccompCmpOp::Eq, command)]));
     rules.push((libc::SYS_fcntl, fcntl.into_iter().collect::<Result<_, _>>()?));
     // To query the personality (-1) or to set the default one (0) changes nothing.
-    let personality = rule(&[(0, SeccompCmpOp::Ne, 0), (0, SeccompCmpOp::Ne, 0xffff_ffff)])?;
+    let personality = build_rule(&[(0, SeccompCmpOp::Ne, 0), (0, SeccompCmpOp::Ne, 0xffff_ffff)])?;
     rules.push((number::PERSONALITY, vec![personality]));
     Ok(rules)
 }
@@ -217,32 +217,32 @@ fn refused() -> Result<Rules, seccompiler::Error> {
 ///
 /// Of netlink only the protocol that lists devices and addresses (0) is allowed, through which libraries find the
 /// loopback device; without rights it changes nothing.
-fn families(sandbox: Sandbox) -> Result<Rules, seccompiler::Error> {
+fn limit_families(sandbox: Sandbox) -> Result<Rules, seccompiler::Error> {
     let rules = match sandbox {
         Sandbox::Namespaces => {
             let kinds = [UNIX, INET, INET6, NETLINK].map(|family| (0, SeccompCmpOp::Ne, family));
             vec![
-                rule(&kinds)?,
-                rule(&[(0, SeccompCmpOp::Eq, NETLINK), (2, SeccompCmpOp::Ne, 0)])?,
+                build_rule(&kinds)?,
+                build_rule(&[(0, SeccompCmpOp::Eq, NETLINK), (2, SeccompCmpOp::Ne, 0)])?,
             ]
         }
         Sandbox::Landlock | Sandbox::None => Vec::new(),
     };
-    let mut pairs = vec![rule(&[(0, SeccompCmpOp::Ne, UNIX)])?];
+    let mut pairs = vec![build_rule(&[(0, SeccompCmpOp::Ne, UNIX)])?];
     if sandbox != Sandbox::Namespaces {
         let streams = [STREAM, SEQUENCED].map(|kind| (1, SeccompCmpOp::Ne, kind));
         let flagged = SOCKET_FLAGS
             .iter()
             .flat_map(|flags| [STREAM | flags, SEQUENCED | flags]);
         let flagged = flagged.map(|kind| (1, SeccompCmpOp::Ne, kind));
-        pairs.push(rule(&streams.into_iter().chain(flagged).collect::<Vec<_>>())?);
+        pairs.push(build_rule(&streams.into_iter().chain(flagged).collect::<Vec<_>>())?);
     }
     Ok(vec![(number::SOCKET, rules), (number::SOCKET_PAIR, pairs)])
 }
 
 /// Builds a rule from conditions that must all hold. Arguments of these calls have 32 bits; the kernel ignores the
 /// rest.
-fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompiler::Error> {
+fn build_rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompiler::Error> {
     let condition = |(argument, operator, value): &(u8, SeccompCmpOp, u64)| {
         SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, operator.clone(), *value)
     };
@@ -297,10 +297,10 @@ mod tests {
     #[test]
     fn the_filters_compile() {
         for sandbox in [Sandbox::Namespaces, Sandbox::Landlock] {
-            assert!(program(families(sandbox).expect("they are valid"), errno::AFNOSUPPORT).is_ok());
+            assert!(build_program(limit_families(sandbox).expect("they are valid"), errno::AFNOSUPPORT).is_ok());
         }
-        assert!(program(refused().expect("they are valid"), errno::PERM).is_ok());
-        assert!(listed().is_ok());
-        assert!(shared::programs().is_ok());
+        assert!(build_program(refused_calls().expect("they are valid"), errno::PERM).is_ok());
+        assert!(build_allowlist().is_ok());
+        assert!(shared::build_filters().is_ok());
     }
 }

@@ -122,18 +122,18 @@ const NO_SUCH_CALL: u32 = 38;
 const DONE: u32 = 0;
 
 /// Applies the filters to this process.
-pub(super) fn apply() -> Result<(), seccompiler::Error> {
-    for program in programs()? {
+pub(super) fn apply_filters() -> Result<(), seccompiler::Error> {
+    for program in build_filters()? {
         seccompiler::apply_filter(&program)?;
     }
     Ok(())
 }
 
-fn programs() -> Result<[BpfProgram; 2], seccompiler::Error> {
+fn build_filters() -> Result<[BpfProgram; 2], seccompiler::Error> {
     let pretended = PRETENDED.iter().map(|&call| (call, Vec::new())).collect();
     let pretend = SeccompFilter::new(pretended, SeccompAction::Allow, SeccompAction::Errno(DONE), ARCH)?;
     let refuse = SeccompFilter::new(
-        allowed()?,
+        allowed_calls()?,
         SeccompAction::Errno(NO_SUCH_CALL),
         SeccompAction::Allow,
         ARCH,
@@ -142,16 +142,16 @@ fn programs() -> Result<[BpfProgram; 2], seccompiler::Error> {
     Ok([pretend.try_into()?, refuse.try_into()?])
 }
 
-fn allowed() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Error> {
+fn allowed_calls() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Error> {
     let plain = PLAIN.iter().chain(OLDER).chain(PRETENDED);
     let mut rules: BTreeMap<_, _> = plain.map(|&call| (call, Vec::new())).collect();
     // With `CLONE_THREAD` the call makes a thread, without it a process.
     let thread = u64::from(libc::CLONE_THREAD.cast_unsigned());
-    rules.insert(libc::SYS_clone, vec![all(&[masked(0, thread, thread)?])?]);
+    rules.insert(libc::SYS_clone, vec![all_of(&[masked_equals(0, thread, thread)?])?]);
     // No executable memory: an attacker in the helper cannot load code, only reuse what is there.
     let code = u64::from(libc::PROT_EXEC.cast_unsigned());
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
-        rules.insert(call, vec![all(&[masked(2, code, 0)?])?]);
+        rules.insert(call, vec![all_of(&[masked_equals(2, code, 0)?])?]);
     }
     // Only copies and flags of handles: other `fcntl` commands, such as `F_SETOWN`, can send signals.
     let commands = [
@@ -161,22 +161,22 @@ fn allowed() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::Error> {
         libc::F_SETFD,
         libc::F_GETFL,
     ];
-    rules.insert(libc::SYS_fcntl, each(1, &commands)?);
+    rules.insert(libc::SYS_fcntl, any_value(1, &commands)?);
     // The name of a thread.
-    rules.insert(libc::SYS_prctl, each(0, &[libc::PR_SET_NAME])?);
+    rules.insert(libc::SYS_prctl, any_value(0, &[libc::PR_SET_NAME])?);
     // A process id of 0 means this process.
-    rules.insert(libc::SYS_prlimit64, each(0, &[0])?);
+    rules.insert(libc::SYS_prlimit64, any_value(0, &[0])?);
     // `abort` signals its own process.
     let own = rustix::process::getpid().as_raw_nonzero().get();
-    rules.insert(libc::SYS_tgkill, each(0, &[own])?);
+    rules.insert(libc::SYS_tgkill, any_value(0, &[own])?);
     Ok(rules)
 }
 
-fn all(conditions: &[SeccompCondition]) -> Result<SeccompRule, seccompiler::Error> {
+fn all_of(conditions: &[SeccompCondition]) -> Result<SeccompRule, seccompiler::Error> {
     Ok(SeccompRule::new(conditions.to_vec())?)
 }
 
-fn masked(argument: u8, mask: u64, value: u64) -> Result<SeccompCondition, seccompiler::Error> {
+fn masked_equals(argument: u8, mask: u64, value: u64) -> Result<SeccompCondition, seccompiler::Error> {
     let operator = SeccompCmpOp::MaskedEq(mask);
     Ok(SeccompCondition::new(
         argument,
@@ -187,11 +187,11 @@ fn masked(argument: u8, mask: u64, value: u64) -> Result<SeccompCondition, secco
 }
 
 /// One rule for each value of an argument.
-fn each(argument: u8, values: &[i32]) -> Result<Vec<SeccompRule>, seccompiler::Error> {
+fn any_value(argument: u8, values: &[i32]) -> Result<Vec<SeccompRule>, seccompiler::Error> {
     let rule = |&value: &i32| {
         let value = u64::from(value.cast_unsigned());
         let condition = SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?;
-        all(&[condition])
+        all_of(&[condition])
     };
     values.iter().map(rule).collect()
 }

@@ -6,14 +6,14 @@
 //! file system, gives up every right and starts the program; when it ends, the kernel ends everything inside. Where
 //! namespaces are refused, a copy of the tree under Landlock and seccomp takes their place. Which programs may run is
 //! decided elsewhere. A program that embeds this library without offering the helper mode has no sandbox, and
-//! [`available`] says so.
+//! [`detect_sandbox`] says so.
 
 #[cfg(target_os = "linux")]
 pub mod calls;
 #[cfg(target_os = "linux")]
 mod copy;
 #[cfg(target_os = "linux")]
-mod etc;
+mod etc_files;
 #[cfg(target_os = "linux")]
 mod filter;
 mod handover;
@@ -27,16 +27,16 @@ mod memory;
 mod namespaces;
 #[cfg(target_os = "linux")]
 mod outer;
-mod plan;
+#[cfg(target_os = "linux")]
+mod restrictions;
 #[cfg(target_os = "linux")]
 mod root;
+#[cfg(target_os = "linux")]
+mod self_test;
 mod spec;
 #[cfg(target_os = "linux")]
 mod tree;
-#[cfg(target_os = "linux")]
-mod trial;
-#[cfg(target_os = "linux")]
-mod walls;
+mod visible_paths;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -51,13 +51,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::{Deserialize, Serialize};
 
 use super::CommandSpec;
-use super::proxy::Way;
+use super::proxy::ProxyRoute;
 use crate::limits;
 use crate::scratch;
-use handover::Inbox;
-pub(super) use spec::Message;
+use handover::SocketInbox;
 #[cfg(target_os = "linux")]
-pub(super) use walls::give_up_capabilities;
+pub(super) use restrictions::give_up_capabilities;
+pub(super) use spec::HelperMessage;
 
 /// Memory of all processes of a run together. A machine with less than a third more than this allows three quarters of
 /// its memory.
@@ -71,7 +71,7 @@ const CONTAIN_BUILD_INODES_MAX: u64 = 1024 * 1024;
 
 /// True for a path in a directory of the system, which every run sees.
 pub fn shows_to_runs(place: &Path) -> bool {
-    plan::is_system(place)
+    visible_paths::is_system(place)
 }
 
 /// Hidden command that starts this binary as the sandbox's helper.
@@ -112,7 +112,7 @@ impl fmt::Display for Sandbox {
 
 /// Best sandbox of this machine, and why no stronger one works.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Available {
+pub struct AvailableSandbox {
     /// The strongest sandbox that works.
     pub sandbox: Sandbox,
     /// Reasons why the stronger ones fail.
@@ -121,8 +121,8 @@ pub struct Available {
 
 static OFFERED: AtomicBool = AtomicBool::new(false);
 
-/// Declares that this process's binary runs [`helper`] for [`HELPER_COMMAND`], and `skill::helper::run` for
-/// [`super::confine::HELPER_COMMAND`]. Without this call there is no sandbox.
+/// Declares that this process's binary runs [`run_helper`] for [`HELPER_COMMAND`], and `skill::run_helper` for
+/// [`super::helper_process::HELPER_COMMAND`]. Without this call there is no sandbox.
 pub fn offer_helper() {
     OFFERED.store(true, Ordering::Relaxed);
 }
@@ -133,11 +133,11 @@ pub(super) fn helper_offered() -> bool {
 }
 
 /// Returns the best sandbox here: tried once with a program that does nothing, then cached.
-pub fn available() -> &'static Available {
-    static AVAILABLE: OnceLock<Available> = OnceLock::new();
-    static UNOFFERED: OnceLock<Available> = OnceLock::new();
+pub fn detect_sandbox() -> &'static AvailableSandbox {
+    static AVAILABLE: OnceLock<AvailableSandbox> = OnceLock::new();
+    static UNOFFERED: OnceLock<AvailableSandbox> = OnceLock::new();
     if !OFFERED.load(Ordering::Relaxed) {
-        return UNOFFERED.get_or_init(|| Available {
+        return UNOFFERED.get_or_init(|| AvailableSandbox {
             sandbox: Sandbox::None,
             refused: vec!["this program does not offer the helper".to_owned()],
         });
@@ -146,31 +146,31 @@ pub fn available() -> &'static Available {
 }
 
 #[cfg(target_os = "linux")]
-fn find_available() -> Available {
+fn find_available() -> AvailableSandbox {
     let mut refused = Vec::new();
     for sandbox in [Sandbox::Namespaces, Sandbox::Landlock] {
         // The result is cached until the program ends, so a machine that was only too busy is tried again.
-        match trial::works(sandbox).or_else(|_| trial::works(sandbox)) {
-            Ok(()) => return Available { sandbox, refused },
+        match self_test::try_sandbox(sandbox).or_else(|_| self_test::try_sandbox(sandbox)) {
+            Ok(()) => return AvailableSandbox { sandbox, refused },
             Err(reason) => refused.push(format!("{sandbox}: {reason}")),
         }
     }
-    Available {
+    AvailableSandbox {
         sandbox: Sandbox::None,
         refused,
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn find_available() -> Available {
-    Available {
+fn find_available() -> AvailableSandbox {
+    AvailableSandbox {
         sandbox: Sandbox::None,
         refused: vec!["only Linux has one".to_owned()],
     }
 }
 
 /// Returns the kernel's name and release, for reports on what it allows.
-pub fn kernel() -> String {
+pub fn describe_kernel() -> String {
     let system = rustix::system::uname();
     format!(
         "{} {}",
@@ -302,7 +302,7 @@ pub struct Installation {
     /// Files and folders of the user that the installer's configuration names.
     pub shown: Vec<PathBuf>,
     /// Destinations that it may reach.
-    pub way: Way,
+    pub way: ProxyRoute,
 }
 
 /// Trees as a run has left them. No process writes to them any more.
@@ -356,16 +356,16 @@ impl Default for RunBounds {
 
 /// The daemon's end of a contained run.
 #[derive(Debug)]
-pub(super) struct Control {
+pub(super) struct RunControl {
     socket: UnixStream,
-    inbox: Inbox,
+    inbox: SocketInbox,
     /// True until the listener's handle has arrived.
     awaits_listener: bool,
     /// Working folder of a run in the fallback. It is removed with this value, so this must outlive the run.
     folder: Option<scratch::ScratchFolder>,
 }
 
-impl Control {
+impl RunControl {
     /// Returns this end, and the end that becomes the helper's standard input. A thread writes the specification into
     /// it.
     pub(super) fn new(command: &CommandSpec, enclosure: &Enclosure) -> io::Result<(Self, UnixStream)> {
@@ -376,7 +376,7 @@ impl Control {
             )?),
             Sandbox::Namespaces | Sandbox::None => None,
         };
-        let spec = plan::spec(command, enclosure, folder.as_ref().map(scratch::ScratchFolder::path));
+        let spec = visible_paths::build_spec(command, enclosure, folder.as_ref().map(scratch::ScratchFolder::path));
         let (own, helpers) = UnixStream::pair()?;
         let text = serde_json::to_vec(&spec).map_err(io::Error::other)?;
         // The text may exceed the socket's buffer, and nothing reads it before the helper runs: writing here would
@@ -384,11 +384,11 @@ impl Control {
         let mut writer = own.try_clone()?;
         std::thread::Builder::new().name("contain".to_owned()).spawn(move || {
             // An error means that the helper has ended, which its own message explains.
-            let _ = spec::send(&mut writer, &text);
+            let _ = spec::send_text(&mut writer, &text);
         })?;
         let control = Self {
             socket: own,
-            inbox: Inbox::default(),
+            inbox: SocketInbox::default(),
             awaits_listener: enclosure.installation.is_some(),
             folder,
         };
@@ -431,7 +431,7 @@ impl Control {
     }
 
     /// Returns the ended helper's last message, and the trees that came with it.
-    pub(super) fn said(mut self) -> io::Result<(Message, Option<LeftTrees>)> {
+    pub(super) fn said(mut self) -> io::Result<(HelperMessage, Option<LeftTrees>)> {
         self.inbox.receive(&self.socket)?;
         let message = spec::last_message(&self.inbox.bytes)?;
         // If the listener was never taken, its handle is still the first one.
@@ -448,7 +448,7 @@ impl Control {
 
 /// Runs the helper, which reads its specification from standard input and never returns to the command line.
 #[cfg(target_os = "linux")]
-pub fn helper(inner: bool) -> std::process::ExitCode {
+pub fn run_helper(inner: bool) -> std::process::ExitCode {
     if inner { init::main() } else { outer::main() }
 }
 

@@ -17,12 +17,12 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::copy::CopiedTree;
-use super::etc;
+use super::etc_files;
 use super::members::within_machine;
-use super::outer::{At, Step};
-use super::plan::{SYSTEM, system_settings};
-use super::spec::{Spec, Visible};
+use super::outer::{StepContext, StepResult};
+use super::spec::{RunSpec, VisiblePath};
 use super::tree;
+use super::visible_paths::{SYSTEM, system_settings};
 use super::{BuildFolder, BuildWrites, LayeredFolder, RunBounds, WrittenFile};
 use crate::limits;
 
@@ -63,12 +63,12 @@ const PROC_HIDDEN: [&str; 21] = [
 
 /// Builds the root and moves there. Returns handles of the file systems that take what the run writes to its repository
 /// and its build output.
-pub(super) fn build(spec: &Spec) -> Step<Vec<OwnedFd>> {
+pub(super) fn build_root(spec: &RunSpec) -> StepResult<Vec<OwnedFd>> {
     // Otherwise mounts made here could propagate to other namespaces, and theirs to this one.
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
         .at("taking the mounts apart")?;
     let mounts = Mounts::read().at("reading the list of mounts")?;
-    tmpfs(
+    mount_tmpfs(
         Path::new(NEW),
         limits::CONTAIN_ROOT_BYTES_MAX,
         limits::CONTAIN_ROOT_INODES_MAX,
@@ -76,26 +76,26 @@ pub(super) fn build(spec: &Spec) -> Step<Vec<OwnedFd>> {
     .at("making a root")?;
     let identity = RunIdentity::read();
     for place in SYSTEM {
-        system(Path::new(place), &mounts).at("showing the system's directories")?;
+        mount_system(Path::new(place), &mounts).at("showing the system's directories")?;
     }
     for settings in system_settings() {
-        device(Path::new("/dev/null"), &new(settings), &mounts).at("covering settings")?;
+        mount_device(Path::new("/dev/null"), &under_new_root(settings), &mounts).at("covering settings")?;
     }
-    etc(&mounts, &identity).at("making `/etc`")?;
-    devices(&mounts).at("making `/dev`")?;
-    let written = places(spec, &mounts)?;
-    proc(&mounts).at("making `/proc`")?;
-    enter().at("moving to the new root")?;
+    mount_etc(&mounts, &identity).at("making `/etc`")?;
+    mount_devices(&mounts).at("making `/dev`")?;
+    let written = mount_places(spec, &mounts)?;
+    mount_proc(&mounts).at("making `/proc`")?;
+    enter_root().at("moving to the new root")?;
     Ok(written)
 }
 
 /// The same path in the new root.
-fn new(path: &Path) -> PathBuf {
+fn under_new_root(path: &Path) -> PathBuf {
     let relative = path.strip_prefix("/").unwrap_or(path);
     Path::new(NEW).join(relative)
 }
 
-pub(super) fn tmpfs(place: &Path, bytes: u64, inodes: u64) -> io::Result<()> {
+pub(super) fn mount_tmpfs(place: &Path, bytes: u64, inodes: u64) -> io::Result<()> {
     let options = CString::new(format!("size={bytes},nr_inodes={inodes},mode=0755"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     Ok(rustix::mount::mount(
@@ -108,22 +108,22 @@ pub(super) fn tmpfs(place: &Path, bytes: u64, inodes: u64) -> io::Result<()> {
 }
 
 /// Opens a handle through which a file system can be asked for its free space when it has no path any more.
-pub(super) fn handle(place: &Path) -> io::Result<OwnedFd> {
+pub(super) fn open_handle(place: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(place, flags, Mode::empty())?)
 }
 
-fn directory(path: &Path) -> io::Result<()> {
+fn create_directory(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o755).create(path)
 }
 
 /// Makes a directory or an empty file to mount on.
 fn mount_point(place: &Path, is_directory: bool) -> io::Result<()> {
     if is_directory {
-        return directory(place);
+        return create_directory(place);
     }
     if let Some(parent) = place.parent() {
-        directory(parent)?;
+        create_directory(parent)?;
     }
     match fs::OpenOptions::new().write(true).create_new(true).open(place) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -132,15 +132,15 @@ fn mount_point(place: &Path, is_directory: bool) -> io::Result<()> {
 }
 
 /// Makes `path` visible for reading at the same path.
-fn show(path: &Path, mounts: &Mounts) -> io::Result<()> {
-    let place = new(path);
+fn mount_readonly(path: &Path, mounts: &Mounts) -> io::Result<()> {
+    let place = under_new_root(path);
     mount_point(&place, fs::metadata(path)?.is_dir())?;
     // A bind mount takes over the flags of its source, and the kernel ignores `RDONLY` in the same call: each mount is
     // remounted. A flag that the source has may not be dropped in a user namespace.
     rustix::mount::mount_bind_recursive(path, &place)?;
     for (mount, kept) in mounts.at_and_beneath(path) {
         let flags = kept | MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
-        match rustix::mount::mount_remount(new(&mount), flags, "") {
+        match rustix::mount::mount_remount(under_new_root(&mount), flags, "") {
             // Another mount hides this one, and that one is remounted too.
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) if mount != path => {}
             other => other?,
@@ -150,19 +150,19 @@ fn show(path: &Path, mounts: &Mounts) -> io::Result<()> {
 }
 
 /// Makes a directory of the system visible, or the link in its place.
-fn system(path: &Path, mounts: &Mounts) -> io::Result<()> {
+fn mount_system(path: &Path, mounts: &Mounts) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(error),
-        Ok(metadata) if metadata.is_symlink() => link(path, &fs::read_link(path)?),
-        Ok(_) => show(path, mounts),
+        Ok(metadata) if metadata.is_symlink() => create_link(path, &fs::read_link(path)?),
+        Ok(_) => mount_readonly(path, mounts),
     }
 }
 
-fn link(path: &Path, target: &Path) -> io::Result<()> {
-    let place = new(path);
+fn create_link(path: &Path, target: &Path) -> io::Result<()> {
+    let place = under_new_root(path);
     if let Some(parent) = place.parent() {
-        directory(parent)?;
+        create_directory(parent)?;
     }
     match symlink(target, place) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
@@ -182,14 +182,14 @@ impl RunIdentity {
         let user = rustix::process::geteuid().as_raw();
         let group = rustix::process::getegid().as_raw();
         Self {
-            passwd: lines("/etc/passwd", &[0, user, 65534]),
-            group: lines("/etc/group", &[0, 5, group, 65534]),
+            passwd: select_lines("/etc/passwd", &[0, user, 65534]),
+            group: select_lines("/etc/group", &[0, 5, group, 65534]),
         }
     }
 }
 
 /// Selects the lines whose third field is one of `wanted`.
-fn lines(path: &str, wanted: &[u32]) -> String {
+fn select_lines(path: &str, wanted: &[u32]) -> String {
     let text = fs::read_to_string(path).unwrap_or_default();
     let is_wanted = |line: &&str| {
         let id = line.split(':').nth(2).and_then(|field| field.parse::<u32>().ok());
@@ -198,15 +198,15 @@ fn lines(path: &str, wanted: &[u32]) -> String {
     text.lines().filter(is_wanted).map(|line| format!("{line}\n")).collect()
 }
 
-fn etc(mounts: &Mounts, identity: &RunIdentity) -> io::Result<()> {
-    let place = new(Path::new("/etc"));
-    directory(&place)?;
-    for shown in etc::shown() {
-        system(&shown, mounts)?;
+fn mount_etc(mounts: &Mounts, identity: &RunIdentity) -> io::Result<()> {
+    let place = under_new_root(Path::new("/etc"));
+    create_directory(&place)?;
+    for shown in etc_files::list_mounted() {
+        mount_system(&shown, mounts)?;
     }
-    for settings in etc::php_settings(Path::new("/etc")) {
-        let folder = new(&settings.folder);
-        directory(&folder)?;
+    for settings in etc_files::php_settings(Path::new("/etc")) {
+        let folder = under_new_root(&settings.folder);
+        create_directory(&folder)?;
         for (name, text) in settings.files {
             fs::write(folder.join(name), text)?;
         }
@@ -224,7 +224,7 @@ fn etc(mounts: &Mounts, identity: &RunIdentity) -> io::Result<()> {
 }
 
 /// Mounts a device of the machine at `place`. It can be written to; its mode and owner are the machine's.
-fn device(source: &Path, place: &Path, mounts: &Mounts) -> io::Result<()> {
+fn mount_device(source: &Path, place: &Path, mounts: &Mounts) -> io::Result<()> {
     // Read-only applies to the device's file, not to what is written through it.
     rustix::mount::mount_bind(source, place)?;
     let kept = mounts.at_and_beneath(source)[0].1;
@@ -232,14 +232,14 @@ fn device(source: &Path, place: &Path, mounts: &Mounts) -> io::Result<()> {
     Ok(rustix::mount::mount_remount(place, flags, "")?)
 }
 
-fn devices(mounts: &Mounts) -> io::Result<()> {
-    let place = new(Path::new("/dev"));
-    directory(&place)?;
+fn mount_devices(mounts: &Mounts) -> io::Result<()> {
+    let place = under_new_root(Path::new("/dev"));
+    create_directory(&place)?;
     for name in DEVICES {
         let source = Path::new("/dev").join(name);
         if source.exists() {
             mount_point(&place.join(name), false)?;
-            device(&source, &place.join(name), mounts)?;
+            mount_device(&source, &place.join(name), mounts)?;
         }
     }
     for (name, target) in [
@@ -251,7 +251,7 @@ fn devices(mounts: &Mounts) -> io::Result<()> {
     ] {
         symlink(target, place.join(name))?;
     }
-    directory(&place.join("pts"))?;
+    create_directory(&place.join("pts"))?;
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
     // Terminals of the run's own. Without them, only tests that open a terminal fail.
     let _ = rustix::mount::mount(
@@ -267,7 +267,7 @@ fn devices(mounts: &Mounts) -> io::Result<()> {
 /// What is mounted in the tree. Sorted by depth, so that a mount inside another comes after it.
 enum RootMount<'a> {
     Private(String),
-    Visible(&'a Visible),
+    Visible(&'a VisiblePath),
     /// A tree that the run may write to, and the name of the folder that is used to cover it.
     Covered(CopiedTree<'a>, String),
     /// A folder of build output, and its number.
@@ -275,10 +275,10 @@ enum RootMount<'a> {
 }
 
 /// Mounts private folders, visible paths and the repository.
-fn places(spec: &Spec, mounts: &Mounts) -> Step<Vec<OwnedFd>> {
+fn mount_places(spec: &RunSpec, mounts: &Mounts) -> StepResult<Vec<OwnedFd>> {
     let scratch = Path::new(NEW).join(".scratch");
-    directory(&scratch).at("making private places")?;
-    tmpfs(&scratch, spec.bounds.scratch_bytes, spec.bounds.scratch_inodes).at("making private places")?;
+    create_directory(&scratch).at("making private places")?;
+    mount_tmpfs(&scratch, spec.bounds.scratch_bytes, spec.bounds.scratch_inodes).at("making private places")?;
     let mut pieces: BTreeMap<(usize, PathBuf), RootMount<'_>> = BTreeMap::new();
     let mut add = |path: &Path, piece| {
         pieces.insert((path.components().count(), path.to_owned()), piece);
@@ -339,20 +339,26 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<Vec<OwnedFd>> {
     let build_layers = Path::new(NEW).join(".builds");
     if layers {
         let (bounds, step) = (within_machine(spec.bounds), "mounting the build cache");
-        directory(&build_layers).at(step)?;
-        tmpfs(&build_layers, bounds.build_bytes, bounds.build_inodes).at(step)?;
-        written.push(handle(&build_layers).at(step)?);
+        create_directory(&build_layers).at(step)?;
+        mount_tmpfs(&build_layers, bounds.build_bytes, bounds.build_inodes).at(step)?;
+        written.push(open_handle(&build_layers).at(step)?);
     }
     for ((_, path), piece) in pieces {
         match piece {
-            RootMount::Private(name) => private(&path, &scratch.join(name)).at("making private places")?,
-            RootMount::Visible(Visible::Place(_)) => show(&path, mounts).at("showing what the program needs")?,
-            RootMount::Visible(Visible::Link { target, .. }) => {
-                link(&path, target).at("showing what the program needs")?;
+            RootMount::Private(name) => mount_private(&path, &scratch.join(name)).at("making private places")?,
+            RootMount::Visible(VisiblePath::Place(_)) => {
+                mount_readonly(&path, mounts).at("showing what the program needs")?
+            }
+            RootMount::Visible(VisiblePath::Link { target, .. }) => {
+                create_link(&path, target).at("showing what the program needs")?;
             }
             RootMount::Covered(tree, work) => {
-                directory(&new(&path)).at("covering the repository")?;
-                written.push(tree::cover(&tree, &new(&path), &Path::new(NEW).join(work))?);
+                create_directory(&under_new_root(&path)).at("covering the repository")?;
+                written.push(tree::cover_tree(
+                    &tree,
+                    &under_new_root(&path),
+                    &Path::new(NEW).join(work),
+                )?);
             }
             RootMount::Build(build, number) => {
                 mount_build(build, &build_layers.join(number.to_string()), spec, mounts)?;
@@ -369,35 +375,35 @@ fn places(spec: &Spec, mounts: &Mounts) -> Step<Vec<OwnedFd>> {
     rustix::mount::unmount(&scratch, UnmountFlags::DETACH).at("making private places")?;
     fs::remove_dir(&scratch).at("making private places")?;
     // Some programs still use the old path.
-    link(Path::new("/var/run"), Path::new("/run")).at("making private places")?;
+    create_link(Path::new("/var/run"), Path::new("/run")).at("making private places")?;
     Ok(written)
 }
 
 /// Writes a file of the run's own. No mounted file has this path: only parts of its folder are mounted.
 fn write_file(file: &WrittenFile) -> io::Result<()> {
-    let place = new(&file.place);
+    let place = under_new_root(&file.place);
     if let Some(folder) = place.parent() {
-        directory(folder)?;
+        create_directory(folder)?;
     }
     let mut opened = fs::OpenOptions::new().write(true).create_new(true).open(place)?;
     opened.write_all(file.text.as_bytes())
 }
 
 /// Mounts a folder of build output. `work` is a path on the file system that is dropped with the run.
-fn mount_build(build: &BuildFolder, work: &Path, spec: &Spec, mounts: &Mounts) -> Step<()> {
+fn mount_build(build: &BuildFolder, work: &Path, spec: &RunSpec, mounts: &Mounts) -> StepResult<()> {
     let step = "mounting the build cache";
     let Some(place) = make_build_place(&build.place, spec).at(step)? else {
         return Ok(());
     };
     if let BuildWrites::Layer(layer) = &build.writes
-        && tree::layer(build.source.as_deref(), layer, &place, &work.with_extension("layer")).is_ok()
+        && tree::mount_layer(build.source.as_deref(), layer, &place, &work.with_extension("layer")).is_ok()
     {
         return Ok(());
     }
     let source = match (&build.source, &build.writes) {
         (Some(source), BuildWrites::Kept) => source,
         (Some(source), BuildWrites::Layer(_) | BuildWrites::Dropped) => {
-            directory(work).at(step)?;
+            create_directory(work).at(step)?;
             let tree = CopiedTree {
                 root: source,
                 hidden: &[],
@@ -411,7 +417,7 @@ fn mount_build(build: &BuildFolder, work: &Path, spec: &Spec, mounts: &Mounts) -
             return tree::cover_within(&tree, &place, work);
         }
         (None, _) => {
-            directory(work).at(step)?;
+            create_directory(work).at(step)?;
             return rustix::mount::mount_bind(work, &place).at(step);
         }
     };
@@ -423,13 +429,13 @@ fn mount_build(build: &BuildFolder, work: &Path, spec: &Spec, mounts: &Mounts) -
 
 /// Makes the folder that build output is mounted on. If a link of the repository has that path, the run gets no build
 /// cache: folders would be made behind the link.
-fn make_build_place(path: &Path, spec: &Spec) -> io::Result<Option<PathBuf>> {
-    let place = new(path);
+fn make_build_place(path: &Path, spec: &RunSpec) -> io::Result<Option<PathBuf>> {
+    let place = under_new_root(path);
     let Ok(inside) = path.strip_prefix(&spec.root) else {
-        directory(&place)?;
+        create_directory(&place)?;
         return Ok(Some(place));
     };
-    let mut folder = new(&spec.root);
+    let mut folder = under_new_root(&spec.root);
     for part in inside.components() {
         folder.push(part);
         match fs::symlink_metadata(&folder) {
@@ -441,7 +447,7 @@ fn make_build_place(path: &Path, spec: &Spec) -> io::Result<Option<PathBuf>> {
     Ok(Some(place))
 }
 
-fn private(path: &Path, source: &Path) -> io::Result<()> {
+fn mount_private(path: &Path, source: &Path) -> io::Result<()> {
     // World-writable as on any machine; the run has only one user.
     let mode = if path.starts_with("/tmp") || path.starts_with("/var/tmp") || path.starts_with("/dev/shm") {
         0o1777
@@ -450,16 +456,16 @@ fn private(path: &Path, source: &Path) -> io::Result<()> {
     };
     fs::DirBuilder::new().mode(0o755).create(source)?;
     fs::set_permissions(source, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
-    directory(&new(path))?;
-    Ok(rustix::mount::mount_bind(source, new(path))?)
+    create_directory(&under_new_root(path))?;
+    Ok(rustix::mount::mount_bind(source, under_new_root(path))?)
 }
 
 /// Mounts `/proc` and removes what could change the machine. This is the last mount, because the kernel allows a new
 /// `/proc` only while a complete one is visible. If the user is root, the modes of `/proc` would let the run write to
 /// the machine's settings, so all of it becomes read-only.
-fn proc(mounts: &Mounts) -> io::Result<()> {
-    let place = new(Path::new("/proc"));
-    directory(&place)?;
+fn mount_proc(mounts: &Mounts) -> io::Result<()> {
+    let place = under_new_root(Path::new("/proc"));
+    create_directory(&place)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("proc", &place, "proc", flags, None)?;
     for name in PROC_READ_ONLY {
@@ -469,8 +475,8 @@ fn proc(mounts: &Mounts) -> io::Result<()> {
             rustix::mount::mount_remount(&path, flags | MountFlags::BIND | MountFlags::RDONLY, "")?;
         }
     }
-    let empty = new(Path::new("/var/empty"));
-    directory(&empty)?;
+    let empty = under_new_root(Path::new("/var/empty"));
+    create_directory(&empty)?;
     for name in PROC_HIDDEN
         .map(OsString::from)
         .into_iter()
@@ -482,7 +488,7 @@ fn proc(mounts: &Mounts) -> io::Result<()> {
                 rustix::mount::mount_bind(&empty, &path)?;
                 rustix::mount::mount_remount(&path, flags | MountFlags::BIND | MountFlags::RDONLY, "")?;
             }
-            Ok(_) => device(Path::new("/dev/null"), &path, mounts)?,
+            Ok(_) => mount_device(Path::new("/dev/null"), &path, mounts)?,
             Err(_) => {}
         }
     }
@@ -509,7 +515,7 @@ fn list_root_only(proc: &Path) -> io::Result<Vec<OsString>> {
 }
 
 /// Makes the new root `/`, detaches the old one, and makes the new one read-only.
-fn enter() -> io::Result<()> {
+fn enter_root() -> io::Result<()> {
     rustix::process::chdir(NEW)?;
     // With the same path for both, the old root is stacked over the new one and detached from there; no folder for it
     // is needed.
@@ -527,7 +533,7 @@ impl Mounts {
     fn read() -> io::Result<Self> {
         let text = fs::read("/proc/self/mountinfo")?;
         let lines = text.split(|&byte| byte == b'\n');
-        Ok(Self(lines.filter_map(mount).collect()))
+        Ok(Self(lines.filter_map(parse_mount).collect()))
     }
 
     /// The mount that holds `path`, as if it were mounted at `path`, and every mount beneath it.
@@ -550,9 +556,9 @@ impl Mounts {
 }
 
 /// Parses a line of `mountinfo`: `36 35 98:0 /sub /mount/point rw,nosuid,relatime …`
-fn mount(line: &[u8]) -> Option<(PathBuf, MountFlags)> {
+fn parse_mount(line: &[u8]) -> Option<(PathBuf, MountFlags)> {
     let mut fields = line.split(|&byte| byte == b' ').skip(4);
-    let place = unescaped(fields.next()?);
+    let place = unescape_path(fields.next()?);
     let options = std::str::from_utf8(fields.next()?).ok()?;
     let flags = options.split(',').map(|option| match option {
         "nosuid" => MountFlags::NOSUID,
@@ -568,7 +574,7 @@ fn mount(line: &[u8]) -> Option<(PathBuf, MountFlags)> {
 }
 
 /// Decodes a path in which the kernel has written a blank or the like as `\040`.
-fn unescaped(text: &[u8]) -> PathBuf {
+fn unescape_path(text: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some((&byte, after)) = rest.split_first() {
@@ -595,10 +601,10 @@ mod tests {
     #[test]
     fn mounts_are_read_with_what_the_kernel_keeps() {
         let line = b"36 35 98:0 /sub /mnt/my\\040disk rw,nosuid,noexec,relatime shared:1 - ext4 /dev/sda1 rw";
-        let (place, flags) = mount(line).expect("it is one");
+        let (place, flags) = parse_mount(line).expect("it is one");
         assert_eq!(place, Path::new("/mnt/my disk"));
         assert_eq!(flags, MountFlags::NOSUID | MountFlags::NOEXEC | MountFlags::RELATIME);
-        assert!(mount(b"").is_none());
+        assert!(parse_mount(b"").is_none());
     }
 
     #[test]

@@ -206,7 +206,7 @@ pub(super) const CALLS: &[i64] = &[
     libc::SYS_uname,
     libc::SYS_sysinfo,
     libc::SYS_getrandom,
-    // Sockets; `families` restricts their kinds.
+    // Sockets; `limit_families` restricts their kinds.
     libc::SYS_socket,
     libc::SYS_socketpair,
     libc::SYS_bind,

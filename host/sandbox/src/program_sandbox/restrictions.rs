@@ -10,16 +10,16 @@ use landlock::{
 use rustix::process::{DumpableBehavior, Resource, Rlimit};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
-use super::outer::{At, Step};
-use super::plan::system_parts;
-use super::spec::{Spec, Visible};
+use super::outer::{StepContext, StepResult};
+use super::spec::{RunSpec, VisiblePath};
+use super::visible_paths::system_parts;
 use super::{RunBounds, Sandbox, filter};
 use crate::group::PROCESS_FILE_BYTES_MAX;
 use crate::limits;
 
 /// Applies every restriction that fits the sandbox. None can be undone.
-pub(super) fn raise(spec: &Spec) -> Step<()> {
-    bound(spec.sandbox, spec.bounds).at("setting limits")?;
+pub(super) fn confine_process(spec: &RunSpec) -> StepResult<()> {
+    set_rlimits(spec.sandbox, spec.bounds).at("setting limits")?;
     // The first process of a namespace may have rights there. Not dumpable, it cannot be attached to by a program that
     // wants them.
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).at("giving up rights")?;
@@ -29,12 +29,12 @@ pub(super) fn raise(spec: &Spec) -> Step<()> {
         Sandbox::Namespaces => second_wall(spec).map_err(io::Error::other).at("raising Landlock")?,
         Sandbox::Landlock | Sandbox::None => only_wall(spec).map_err(io::Error::other).at("raising Landlock")?,
     }
-    filter::apply(spec.sandbox)
+    filter::apply_filters(spec.sandbox)
         .map_err(io::Error::other)
         .at("filtering system calls")
 }
 
-fn bound(sandbox: Sandbox, bounds: RunBounds) -> io::Result<()> {
+fn set_rlimits(sandbox: Sandbox, bounds: RunBounds) -> io::Result<()> {
     let mut bounded = vec![
         (Resource::Fsize, PROCESS_FILE_BYTES_MAX),
         (Resource::Nofile, limits::CONTAIN_FILES_OPEN_MAX),
@@ -94,7 +94,7 @@ pub(crate) fn give_up_capabilities() -> io::Result<()> {
 const NEWEST: ABI = ABI::V6;
 
 /// Applies Landlock inside a root file system of the run's own: the run can write only to the places meant for writing.
-fn second_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
+fn second_wall(spec: &RunSpec) -> Result<(), landlock::RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let for_writing = ["/tmp", "/var/tmp", "/run", "/dev", "/proc"].map(PathBuf::from);
     let packages = spec.installation.as_ref().and_then(|install| install.outside.clone());
@@ -125,14 +125,14 @@ pub(super) fn keep_signals_in() -> Result<(), landlock::RulesetError> {
 
 /// Applies Landlock as the only limit on files, without namespaces. Every right of the newest version is required,
 /// including the one on signals.
-fn only_wall(spec: &Spec) -> Result<(), landlock::RulesetError> {
+fn only_wall(spec: &RunSpec) -> Result<(), landlock::RulesetError> {
     let all = AccessFs::from_all(NEWEST);
     let read = AccessFs::from_read(NEWEST);
     let system = system_parts().into_iter();
-    let etc = super::etc::places();
+    let etc = super::etc_files::list_readable();
     let visible = spec.visible.iter().filter_map(|visible| match visible {
-        Visible::Place(path) => Some(path.clone()),
-        Visible::Link { .. } => None,
+        VisiblePath::Place(path) => Some(path.clone()),
+        VisiblePath::Link { .. } => None,
     });
     let devices = [
         "/dev/null",

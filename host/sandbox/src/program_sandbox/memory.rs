@@ -18,27 +18,28 @@ const CONTAIN_SHARED_OTHERS_BYTES: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Threads of a process, and its bytes without a file. Quick, but memory that a fork shares with its parent counts for
 /// both.
-pub(super) fn roughly(pid: u32) -> Option<(u64, u64)> {
+pub(super) fn estimate_memory(pid: u32) -> Option<(u64, u64)> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let held = ["RssAnon:", "RssShmem:", "VmSwap:", "VmPTE:"].map(|name| number(&status, name).unwrap_or_default());
-    Some((number(&status, "Threads:")?, held.iter().sum::<u64>() * 1024))
+    let held =
+        ["RssAnon:", "RssShmem:", "VmSwap:", "VmPTE:"].map(|name| read_number(&status, name).unwrap_or_default());
+    Some((read_number(&status, "Threads:")?, held.iter().sum::<u64>() * 1024))
 }
 
 /// The exact share of a process in these bytes; absent if the kernel does not allow reading it.
-pub(super) fn exactly(pid: u32) -> Option<u64> {
+pub(super) fn measure_memory(pid: u32) -> Option<u64> {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
-    let parts = number(&rollup, "Pss_Anon:").zip(number(&rollup, "Pss_Shmem:"));
+    let parts = read_number(&rollup, "Pss_Anon:").zip(read_number(&rollup, "Pss_Shmem:"));
     let held = parts.map(|(own, shared)| own + shared);
     // Older kernels report only the sum.
-    let held = held.or_else(|| number(&rollup, "Pss:"))?;
+    let held = held.or_else(|| read_number(&rollup, "Pss:"))?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let tables = number(&status, "VmPTE:").unwrap_or_default();
-    Some((held + number(&rollup, "SwapPss:").unwrap_or_default() + tables) * 1024)
+    let tables = read_number(&status, "VmPTE:").unwrap_or_default();
+    Some((held + read_number(&rollup, "SwapPss:").unwrap_or_default() + tables) * 1024)
 }
 
 /// Bytes of all System V segments of this namespace, which outlive every process. An attached segment also counts for
 /// its process; only a run that uses half of its limit in segments would notice.
-pub(super) fn segments() -> u64 {
+pub(super) fn read_segment_bytes() -> u64 {
     segments_in(&fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default())
 }
 
@@ -52,7 +53,7 @@ fn segments_in(table: &str) -> u64 {
 
 /// Memory of the machine at one moment.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Machine {
+pub(super) struct MachineMemory {
     total: u64,
     /// Available without ending a process, including swap.
     free: u64,
@@ -60,13 +61,13 @@ pub(super) struct Machine {
     shared: u64,
 }
 
-impl Machine {
+impl MachineMemory {
     pub(super) fn now() -> Self {
         Self::from(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
     }
 
     fn from(text: &str) -> Self {
-        let bytes = |name| number(text, name).unwrap_or_default() * 1024;
+        let bytes = |name| read_number(text, name).unwrap_or_default() * 1024;
         Self {
             total: bytes("MemTotal:"),
             free: bytes("MemAvailable:") + bytes("SwapFree:"),
@@ -85,7 +86,7 @@ impl Machine {
 }
 
 /// Reads the number of a line; with a unit it is in kibibytes.
-fn number(text: &str, name: &str) -> Option<u64> {
+fn read_number(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().trim_end_matches(" kB").parse().ok()
 }
@@ -115,7 +116,7 @@ mod tests {
             let (total, free, swap) = (32 * GIB / 1024, free / 1024, swap / 1024);
             format!("MemTotal: {total} kB\nMemAvailable: {free} kB\nSwapFree: {swap} kB\nShmem: 8 kB\n")
         };
-        let machine = |free, swap| Machine::from(&text(free, swap));
+        let machine = |free, swap| MachineMemory::from(&text(free, swap));
         let before = machine(20 * GIB, 0);
         assert!(machine(GIB, 0).is_drained_since(&before, 16 * GIB));
         assert!(!machine(3 * GIB, 0).is_drained_since(&before, 16 * GIB));
@@ -126,7 +127,7 @@ mod tests {
         let full = machine(3 * GIB, 0);
         assert!(!machine(GIB, 0).is_drained_since(&full, 16 * GIB), "it was full before");
         assert!(
-            !Machine::from("").is_drained_since(&Machine::from(""), GIB),
+            !MachineMemory::from("").is_drained_since(&MachineMemory::from(""), GIB),
             "nothing is known"
         );
     }
@@ -134,7 +135,7 @@ mod tests {
     /// `CONTAIN_SHARED_OTHERS_BYTES`.
     #[test]
     fn shared_memory_that_nobody_has_mapped_counts_by_what_the_machine_has_of_it() {
-        let machine = |shared| Machine {
+        let machine = |shared| MachineMemory {
             total: 256 * GIB,
             free: 128 * GIB,
             shared,
@@ -149,7 +150,7 @@ mod tests {
     #[test]
     fn what_a_process_shares_is_counted_beside_what_it_has_alone() {
         let pid = std::process::id();
-        let before = exactly(pid).expect("this kernel tells");
+        let before = measure_memory(pid).expect("this kernel tells");
         let size = 64 << 20;
         #[expect(unsafe_code, reason = "no safe function for it")]
         // SAFETY: a new mapping, within which is written, and which nothing else refers to.
@@ -161,7 +162,10 @@ mod tests {
             let place = libc::mmap(std::ptr::null_mut(), size, access, flags, -1, 0);
             assert_ne!(place, libc::MAP_FAILED);
             place.cast::<u8>().write_bytes(1, size);
-            let (rough, exact) = (roughly(pid).expect("it is told").1, exactly(pid).expect("it is told"));
+            let (rough, exact) = (
+                estimate_memory(pid).expect("it is told").1,
+                measure_memory(pid).expect("it is told"),
+            );
             libc::munmap(place, size);
             // Other tests of this process give memory back meanwhile.
             let held = u64::try_from(size / 2).expect("it is small");

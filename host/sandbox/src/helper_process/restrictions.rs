@@ -9,9 +9,9 @@ use landlock::{
 };
 use rustix::process::{DumpableBehavior, Resource, Rlimit, Signal};
 
-use super::{Walls, filter};
-use crate::contain;
+use super::{HelperRights, filter};
 use crate::handles::close_inherited;
+use crate::program_sandbox;
 
 /// Interval of the signal that interrupts a helper which waits in the kernel, for example in opening a FIFO. No disk
 /// needs as long.
@@ -20,9 +20,9 @@ const CONFINE_WAKE_MS: i64 = 500;
 /// Open files of a helper. A repository that was never repacked has some hundred packs.
 const CONFINE_FILES_OPEN_MAX: u64 = 1024;
 
-type Step<T> = Result<T, (&'static str, io::Error)>;
+type ConfineResult<T> = Result<T, (&'static str, io::Error)>;
 
-fn at<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+fn name_step<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     step: &'static str,
 ) -> impl Fn(E) -> (&'static str, io::Error) {
     move |error| (step, io::Error::other(error))
@@ -30,30 +30,31 @@ fn at<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
 
 /// Applies every restriction; true if Landlock is among them. Landlock and seccomp apply to the calling thread, so the
 /// process must have only one.
-pub(super) fn raise(walls: &Walls) -> Step<bool> {
+pub(super) fn confine_process(walls: &HelperRights) -> ConfineResult<bool> {
     // Without this a helper would outlive an engine that was killed.
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(at("tying it to its starter"))?;
-    close_inherited().map_err(at("closing what it inherited"))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(name_step("tying it to its starter"))?;
+    close_inherited().map_err(name_step("closing what it inherited"))?;
     // Only a preference: if the machine runs out of memory, the kernel ends this process first.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
-    wake_regularly().map_err(at("setting an alarm"))?;
-    bound(walls).map_err(at("setting limits"))?;
+    wake_regularly().map_err(name_step("setting an alarm"))?;
+    set_rlimits(walls).map_err(name_step("setting limits"))?;
     let rights = "giving up rights";
-    contain::give_up_capabilities().map_err(at(rights))?;
+    program_sandbox::give_up_capabilities().map_err(name_step(rights))?;
     // Other processes of the same user could otherwise attach to this one and read its memory.
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(at(rights))?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(name_step(rights))?;
     // Required for seccomp without rights, and keeps set-user-id programs from giving rights back.
-    rustix::thread::set_no_new_privs(true).map_err(at(rights))?;
-    let landlock = landlock(walls).map_err(at("raising Landlock"))?;
+    rustix::thread::set_no_new_privs(true).map_err(name_step(rights))?;
+    let landlock = apply_landlock(walls).map_err(name_step("raising Landlock"))?;
     // Last: the filter forbids the calls of the steps above.
-    filter::apply().map_err(at("filtering system calls"))?;
+    filter::apply_filters().map_err(name_step("filtering system calls"))?;
     Ok(landlock)
 }
 
 /// Interrupts every system call that waits, at intervals. Opening a FIFO waits for a writer without end; libraries give
 /// up when the call returns `EINTR`.
 fn wake_regularly() -> io::Result<()> {
-    extern "C" fn nothing(_signal: libc::c_int) {}
+    extern "C" fn ignore_signal(_signal: libc::c_int) {}
     let every = libc::timeval {
         tv_sec: 0,
         tv_usec: CONFINE_WAKE_MS * 1000,
@@ -69,14 +70,14 @@ fn wake_regularly() -> io::Result<()> {
     // SAFETY: the handler does nothing, all structures are whole, and zero is a valid mask and set of flags.
     let done = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+        action.sa_sigaction = ignore_signal as extern "C" fn(libc::c_int) as libc::sighandler_t;
         libc::sigaction(libc::SIGALRM, &raw const action, std::ptr::null_mut()) == 0
             && libc::setitimer(libc::ITIMER_REAL, &raw const timer, std::ptr::null_mut()) == 0
     };
     if done { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn bounds(walls: &Walls) -> [(Resource, u64); 6] {
+fn list_rlimits(walls: &HelperRights) -> [(Resource, u64); 6] {
     [
         (Resource::Core, 0),
         (Resource::Data, walls.memory_bytes),
@@ -87,8 +88,8 @@ fn bounds(walls: &Walls) -> [(Resource, u64); 6] {
     ]
 }
 
-fn bound(walls: &Walls) -> io::Result<()> {
-    for (resource, bound) in bounds(walls) {
+fn set_rlimits(walls: &HelperRights) -> io::Result<()> {
+    for (resource, bound) in list_rlimits(walls) {
         let before = rustix::process::getrlimit(resource);
         let within = |value: Option<u64>| Some(value.map_or(bound, |value| value.min(bound)));
         let mut bounded = Rlimit {
@@ -117,7 +118,7 @@ const WRITE: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
 });
 
 /// Returns false if the kernel has no Landlock, or one that is too old.
-fn landlock(walls: &Walls) -> Result<bool, RulesetError> {
+fn apply_landlock(walls: &HelperRights) -> Result<bool, RulesetError> {
     // Asked for separately: best effort alone would accept a kernel that lacks `Refer` and fail git later.
     let needed = Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
@@ -143,14 +144,14 @@ mod tests {
 
     #[test]
     fn a_helper_has_the_bounds_that_it_is_given() {
-        let walls = Walls {
+        let walls = HelperRights {
             memory_bytes: 1,
             address_bytes: 2,
             cpu_seconds: 3,
             file_bytes: 4,
-            ..Walls::default()
+            ..HelperRights::default()
         };
-        let values = bounds(&walls).map(|(_, bound)| bound);
+        let values = list_rlimits(&walls).map(|(_, bound)| bound);
         assert_eq!(values, [0, 1, 2, 3, 4, CONFINE_FILES_OPEN_MAX]);
     }
 }

@@ -9,12 +9,12 @@
 //!
 //! A hostile input may have taken the helper over, so its answer is untrusted: this module bounds its length, the
 //! caller checks the rest. The kinds of work are defined in `skill::helper`; test runs and installers belong to
-//! [`super::contain`].
+//! [`super::program_sandbox`].
 
 #[cfg(target_os = "linux")]
 mod filter;
 #[cfg(target_os = "linux")]
-mod walls;
+mod restrictions;
 mod wire;
 
 use std::io;
@@ -30,7 +30,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::contain;
+use super::program_sandbox;
 use crate::limits;
 pub use wire::HelperConnection;
 
@@ -43,7 +43,7 @@ pub const HELPER_COMMAND: &str = "__confine";
 /// Everything that a helper may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Walls {
+pub struct HelperRights {
     /// Files and directories that it may read, with everything in them.
     pub read: Vec<PathBuf>,
     /// Directories in which it may make, change and remove files and directories.
@@ -92,7 +92,7 @@ impl Confinement {
 /// Program that serves as the helper for a process that embeds this library and is not the product's binary.
 static ELSEWHERE: OnceLock<PathBuf> = OnceLock::new();
 
-/// Names a program that runs `skill::helper::run` for [`HELPER_COMMAND`]. It must come from the same build as the
+/// Names a program that runs `skill::run_helper` for [`HELPER_COMMAND`]. It must come from the same build as the
 /// caller.
 pub fn offer_helper_at(program: PathBuf) {
     // The first call wins; all callers name the same program.
@@ -100,7 +100,7 @@ pub fn offer_helper_at(program: PathBuf) {
 }
 
 /// Returns the confinement of helpers on this machine: tried once, then cached.
-pub fn available() -> &'static Confinement {
+pub fn detect_confinement() -> &'static Confinement {
     static AVAILABLE: OnceLock<Confinement> = OnceLock::new();
     static UNOFFERED: OnceLock<Confinement> = OnceLock::new();
     match has_helper() {
@@ -126,7 +126,7 @@ pub fn has_helper() -> Result<(), &'static str> {
     )) {
         return Err("only Linux on x86-64 and ARM64 has a confined helper");
     }
-    if contain::helper_offered() || ELSEWHERE.get().is_some() {
+    if program_sandbox::helper_offered() || ELSEWHERE.get().is_some() {
         Ok(())
     } else {
         Err("this program does not offer the helper")
@@ -136,14 +136,14 @@ pub fn has_helper() -> Result<(), &'static str> {
 /// Starts a helper that does nothing, to learn which confinement works here.
 fn try_confinement() -> Result<Confinement, HelperError> {
     let time = Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX);
-    let until = Until::within(time, &CancellationToken::new());
-    let walls = Walls {
+    let until = HelperDeadline::within(time, &CancellationToken::new());
+    let walls = HelperRights {
         memory_bytes: limits::CONFINE_PROBE_BYTES_MAX,
         address_bytes: 4 * limits::CONFINE_PROBE_BYTES_MAX,
         cpu_seconds: limits::CONTAIN_PROBE_SECONDS_MAX,
-        ..Walls::default()
+        ..HelperRights::default()
     };
-    let mut helper = Helper::open::<()>(HELPER_COMMAND, &walls, Work::Nothing, &until)?;
+    let mut helper = Helper::open::<()>(HELPER_COMMAND, &walls, HelperWork::Nothing, &until)?;
     helper.hear::<()>(0, &until)?;
     Ok(helper.confinement())
 }
@@ -161,14 +161,14 @@ pub fn machine_memory_bytes() -> u64 {
 
 /// Deadline and cancellation of one request to a helper.
 #[derive(Debug, Clone)]
-pub struct Until {
+pub struct HelperDeadline {
     /// Ends the wait at once.
     pub cancel: CancellationToken,
     /// Ends the wait at this time.
     pub deadline: Instant,
 }
 
-impl Until {
+impl HelperDeadline {
     /// Ends `time` from now, or when `cancel` is cancelled.
     pub fn within(time: Duration, cancel: &CancellationToken) -> Self {
         Self {
@@ -226,7 +226,7 @@ pub enum HelperError {
 /// First message of a helper: it is confined, or could not be.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Hello {
+enum HelperGreeting {
     Confined { landlock: bool },
     Failed { step: String, reason: String },
 }
@@ -234,15 +234,15 @@ enum Hello {
 /// First message to a helper.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Opening<T> {
-    walls: Walls,
-    work: Work<T>,
+struct HelperOrder<T> {
+    walls: HelperRights,
+    work: HelperWork<T>,
 }
 
 /// Work of a helper.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Work<T> {
+enum HelperWork<T> {
     /// It answers once it is confined, and does nothing else.
     Nothing,
     Task(T),
@@ -263,37 +263,47 @@ impl Helper {
     /// # Errors
     ///
     /// It could not be started or confined, or `until` was over.
-    pub fn start<T: Serialize>(walls: &Walls, task: &T, until: &Until) -> Result<Self, HelperError> {
+    pub fn start<T: Serialize>(walls: &HelperRights, task: &T, until: &HelperDeadline) -> Result<Self, HelperError> {
         Self::start_as(HELPER_COMMAND, walls, task, until)
     }
 
-    /// Starts a helper that runs another hidden command of this program. That command calls [`serve`] and gets the
+    /// Starts a helper that runs another hidden command of this program. That command calls [`serve_helper`] and gets the
     /// task.
     ///
     /// # Errors
     ///
     /// As of [`Helper::start`].
-    pub fn start_as<T: Serialize>(command: &str, walls: &Walls, task: &T, until: &Until) -> Result<Self, HelperError> {
-        Self::open(command, walls, Work::Task(task), until)
+    pub fn start_as<T: Serialize>(
+        command: &str,
+        walls: &HelperRights,
+        task: &T,
+        until: &HelperDeadline,
+    ) -> Result<Self, HelperError> {
+        Self::open(command, walls, HelperWork::Task(task), until)
     }
 
-    fn open<T: Serialize>(command: &str, walls: &Walls, work: Work<T>, until: &Until) -> Result<Self, HelperError> {
+    fn open<T: Serialize>(
+        command: &str,
+        walls: &HelperRights,
+        work: HelperWork<T>,
+        until: &HelperDeadline,
+    ) -> Result<Self, HelperError> {
         let (own, helpers) = UnixStream::pair().map_err(HelperError::Start)?;
         own.set_nonblocking(true).map_err(HelperError::Start)?;
-        let child = spawn(command, helpers).map_err(HelperError::Start)?;
+        let child = spawn_helper(command, helpers).map_err(HelperError::Start)?;
         let mut helper = Self {
             stream: own,
             child: Some(child),
             landlock: false,
         };
-        let opening = Opening {
+        let opening = HelperOrder {
             walls: walls.clone(),
             work,
         };
         helper.send(&opening, &[], until)?;
-        match helper.hear::<Hello>(0, until)?.0 {
-            Hello::Confined { landlock } => helper.landlock = landlock,
-            Hello::Failed { step, reason } => return Err(HelperError::Walls { step, reason }),
+        match helper.hear::<HelperGreeting>(0, until)?.0 {
+            HelperGreeting::Confined { landlock } => helper.landlock = landlock,
+            HelperGreeting::Failed { step, reason } => return Err(HelperError::Walls { step, reason }),
         }
         Ok(helper)
     }
@@ -337,7 +347,7 @@ impl Helper {
         question: &impl Serialize,
         body: &[u8],
         body_bytes_max: usize,
-        until: &Until,
+        until: &HelperDeadline,
     ) -> Result<(A, Vec<u8>), HelperError> {
         self.send(question, body, until)?;
         self.hear(body_bytes_max, until)
@@ -351,14 +361,14 @@ impl Helper {
     pub fn hear<A: DeserializeOwned>(
         &mut self,
         body_bytes_max: usize,
-        until: &Until,
+        until: &HelperDeadline,
     ) -> Result<(A, Vec<u8>), HelperError> {
-        let received = wire::receive(&self.stream, body_bytes_max, until);
+        let received = wire::receive_frame(&self.stream, body_bytes_max, until);
         received.map_err(|error| self.explain(error))
     }
 
-    fn send(&mut self, head: &impl Serialize, body: &[u8], until: &Until) -> Result<(), HelperError> {
-        let sent = wire::send(&self.stream, head, body, until);
+    fn send(&mut self, head: &impl Serialize, body: &[u8], until: &HelperDeadline) -> Result<(), HelperError> {
+        let sent = wire::send_frame(&self.stream, head, body, until);
         sent.map_err(|error| self.explain(error))
     }
 
@@ -392,7 +402,7 @@ impl Helper {
         }
         // An error means that the process is gone already.
         let _ = child.kill();
-        super::reap(&mut child)
+        super::reap_child(&mut child)
     }
 }
 
@@ -400,7 +410,7 @@ impl Drop for Helper {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
-            super::reap(&mut child);
+            super::reap_child(&mut child);
         }
     }
 }
@@ -421,7 +431,7 @@ fn of_status(status: ExitStatus) -> HelperError {
 
 /// Starts this binary again, with a socket as its standard input and nothing else. `/proc/self/exe` names the running
 /// file even after an update has replaced it on the disk.
-fn spawn(command: &str, socket: UnixStream) -> io::Result<Child> {
+fn spawn_helper(command: &str, socket: UnixStream) -> io::Result<Child> {
     let program = ELSEWHERE.get().map_or(Path::new("/proc/self/exe"), PathBuf::as_path);
     #[allow(
         clippy::disallowed_methods,
@@ -437,7 +447,7 @@ fn spawn(command: &str, socket: UnixStream) -> io::Result<Child> {
         // A group of its own: Ctrl-C in the user's terminal would otherwise reach the helper too.
         .process_group(0)
         .env_clear();
-    super::spawn(&mut builder)
+    super::spawn_retrying(&mut builder)
 }
 
 /// A helper before it is confined: the connection, and the task that the engine has sent.
@@ -445,13 +455,13 @@ fn spawn(command: &str, socket: UnixStream) -> io::Result<Child> {
 pub struct HelperStart<T> {
     connection: HelperConnection,
     /// The confinement that the helper has to put on itself.
-    pub walls: Walls,
+    pub walls: HelperRights,
     /// Work that the daemon asks for.
     pub task: T,
 }
 
 /// Runs the helper mode: reads the task from standard input. `work` gets it before the process is confined.
-pub fn serve<T: DeserializeOwned>(work: impl FnOnce(HelperStart<T>) -> Result<(), ExitCode>) -> ExitCode {
+pub fn serve_helper<T: DeserializeOwned>(work: impl FnOnce(HelperStart<T>) -> Result<(), ExitCode>) -> ExitCode {
     match open_door(work) {
         Ok(()) => ExitCode::SUCCESS,
         Err(code) => code,
@@ -462,19 +472,19 @@ fn open_door<T: DeserializeOwned>(work: impl FnOnce(HelperStart<T>) -> Result<()
     let read = || -> io::Result<_> {
         let mut connection = HelperConnection::of_standard_input()?;
         let (opening, _) = connection
-            .receive::<Opening<T>>()?
+            .receive::<HelperOrder<T>>()?
             .ok_or(io::ErrorKind::UnexpectedEof)?;
         Ok((connection, opening))
     };
     let (connection, opening) = read().map_err(|_| ExitCode::FAILURE)?;
     let walls = opening.walls;
     match opening.work {
-        Work::Task(task) => work(HelperStart {
+        HelperWork::Task(task) => work(HelperStart {
             connection,
             walls,
             task,
         }),
-        Work::Nothing => {
+        HelperWork::Nothing => {
             let (mut connection, ()) = HelperStart {
                 connection,
                 walls,
@@ -494,14 +504,14 @@ impl<T> HelperStart<T> {
     /// The exit code for a process that could not be confined; the starter has been told why.
     pub fn close(self) -> Result<(HelperConnection, T), ExitCode> {
         let mut connection = self.connection;
-        let hello = match raise(&self.walls) {
-            Ok(landlock) => Hello::Confined { landlock },
-            Err((step, error)) => Hello::Failed {
+        let hello = match confine_process(&self.walls) {
+            Ok(landlock) => HelperGreeting::Confined { landlock },
+            Err((step, error)) => HelperGreeting::Failed {
                 step: step.to_owned(),
                 reason: error.to_string(),
             },
         };
-        let is_up = matches!(hello, Hello::Confined { .. });
+        let is_up = matches!(hello, HelperGreeting::Confined { .. });
         match connection.send(&hello, &[]) {
             Ok(()) if is_up => Ok((connection, self.task)),
             _ => Err(ExitCode::FAILURE),
@@ -510,10 +520,10 @@ impl<T> HelperStart<T> {
 }
 
 #[cfg(target_os = "linux")]
-use walls::raise;
+use restrictions::confine_process;
 
 #[cfg(not(target_os = "linux"))]
-fn raise(_walls: &Walls) -> Result<bool, (&'static str, io::Error)> {
+fn raise(_walls: &HelperRights) -> Result<bool, (&'static str, io::Error)> {
     Err(("raising walls", io::ErrorKind::Unsupported.into()))
 }
 

@@ -16,7 +16,7 @@ use crate::{CommandSpec, ProcessError, RunEnd, RunLimits, RunOutput, run_contain
 /// # Errors
 ///
 /// The reason why the sandbox does not work.
-pub(super) fn works(sandbox: Sandbox) -> Result<(), String> {
+pub(super) fn try_sandbox(sandbox: Sandbox) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let root = folder.path().canonicalize().map_err(|error| error.to_string())?;
     let command = CommandSpec {
@@ -35,9 +35,9 @@ pub(super) fn works(sandbox: Sandbox) -> Result<(), String> {
         installation: None,
         tools: ToolAccess::default(),
     };
-    let limits = patience();
+    let limits = trial_limits();
     let run = run_contained(&command, &enclosure, &limits, &CancellationToken::new(), &|_| {});
-    judge(run)
+    judge_trial(run)
 }
 
 /// Path of this program's file. After an update it is the path of the new one.
@@ -48,7 +48,7 @@ fn own_program() -> io::Result<PathBuf> {
     place.canonicalize()
 }
 
-fn judge(run: Result<RunOutput, ProcessError>) -> Result<(), String> {
+fn judge_trial(run: Result<RunOutput, ProcessError>) -> Result<(), String> {
     match run.map_err(|error| error.to_string())?.end {
         RunEnd::Exited(0) => Ok(()),
         end => Err(format!("a program that does nothing ended otherwise: {end:?}")),
@@ -56,7 +56,7 @@ fn judge(run: Result<RunOutput, ProcessError>) -> Result<(), String> {
 }
 
 /// Time limit for trying a sandbox.
-fn patience() -> RunLimits {
+fn trial_limits() -> RunLimits {
     RunLimits::within(Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX))
 }
 
@@ -66,14 +66,14 @@ mod tests {
 
     #[test]
     fn trying_a_sandbox_has_a_bounded_time() {
-        assert_eq!(patience().time.as_secs(), limits::CONTAIN_PROBE_SECONDS_MAX);
+        assert_eq!(trial_limits().time.as_secs(), limits::CONTAIN_PROBE_SECONDS_MAX);
     }
 
     /// `CONTAIN_PROBE_SECONDS_MAX`.
     #[test]
     fn a_sandbox_in_which_nothing_ends_is_none() {
         let ended = |end| {
-            judge(Ok(RunOutput {
+            judge_trial(Ok(RunOutput {
                 end,
                 output: String::new(),
                 output_cut: false,

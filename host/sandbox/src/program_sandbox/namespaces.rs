@@ -9,7 +9,7 @@ use rustix::thread::UnshareFlags;
 
 /// Moves this process into new user, mount, network, IPC and host name namespaces, and its next child into a new
 /// process namespace. The kernel requires that the process has only one thread.
-pub(super) fn enter() -> io::Result<()> {
+pub(super) fn enter_namespaces() -> io::Result<()> {
     let user = rustix::process::geteuid().as_raw();
     let group = rustix::process::getegid().as_raw();
     let flags = UnshareFlags::NEWUSER
@@ -28,9 +28,9 @@ pub(super) fn enter() -> io::Result<()> {
     }
     // Without this the kernel lets no unprivileged process map a group: a group can take rights away, and leaving it
     // would give them back.
-    write("/proc/self/setgroups", "deny")?;
-    write("/proc/self/uid_map", &format!("{user} {user} 1"))?;
-    write("/proc/self/gid_map", &format!("{group} {group} 1"))?;
+    write_once("/proc/self/setgroups", "deny")?;
+    write_once("/proc/self/uid_map", &format!("{user} {user} 1"))?;
+    write_once("/proc/self/gid_map", &format!("{group} {group} 1"))?;
     keep_rights_over_exec()
 }
 
@@ -47,7 +47,7 @@ fn keep_rights_over_exec() -> io::Result<()> {
 }
 
 /// Writes in one call, as the kernel requires for these files.
-fn write(path: &str, text: &str) -> io::Result<()> {
+fn write_once(path: &str, text: &str) -> io::Result<()> {
     fs::OpenOptions::new()
         .write(true)
         .open(path)?
