@@ -137,7 +137,7 @@ fn the_book_has_a_section_for_every_preset() {
 fn a_key_of_the_file_lies_between_the_two_kinds_of_variables() {
     let repository = repository();
     let sent = |name: &str, variables: &[&str], further: &str| {
-        let preset = Preset::find(name).expect("it is there");
+        let preset = Preset::find_by_name(name).expect("it is there");
         let server = serve([Round::text("Fine.")]);
         let home = Home::configured(&config_of(preset, &server, further));
         let mut command = home.tool(repository.path(), &["explain", "."]);
@@ -184,7 +184,7 @@ fn options_shape_requests_and_headers_are_keys() {
     let server = serve([Round::text("Fine, t0ken-of-the-gateway.")]);
     let further = "reasoning_effort = \"low\"\ntemperature = 0.5\nmax_output_tokens = 4000\n\
                    headers = { X-Gateway = \"Bearer ${GATEWAY}\" }\n";
-    let preset = Preset::find("openai").expect("it is there");
+    let preset = Preset::find_by_name("openai").expect("it is there");
     let config = config_of(preset, &server, further).replace("/v1\"", "/v1?api-version=7\"");
     let config = config.replace("[vendors.openai]\n", "[vendors.openai]\napi = \"chat\"\n");
     let home = Home::configured(&config);
@@ -265,7 +265,7 @@ fn a_program_prints_the_key_and_runs_once_more_after_a_refusal() {
             count.display()
         ),
     );
-    let preset = Preset::find("mistral").expect("it is there");
+    let preset = Preset::find_by_name("mistral").expect("it is there");
     let config = config_of(preset, &server, &format!("api_key_command = [\"{program}\"]\n"));
     std::fs::write(home.path().join("config.toml"), config).expect("the folder is writable");
     let finished = with_only(&home, repository.path(), &["explain", "."]).expect(0);
@@ -296,7 +296,7 @@ fn a_key_that_a_program_prints_goes_to_no_model_and_into_no_report() {
     ]);
     let home = Home::empty();
     let program = key_program(&home, &format!("echo {printed}"));
-    let preset = Preset::find("mistral").expect("it is there");
+    let preset = Preset::find_by_name("mistral").expect("it is there");
     let config = config_of(preset, &server, &format!("api_key_command = [\"{program}\"]\n"));
     std::fs::write(home.path().join("config.toml"), config).expect("the folder is writable");
     let finished = with_only(&home, repository.path(), &["explain", "."]).expect(0);

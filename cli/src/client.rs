@@ -66,7 +66,7 @@ impl Backend {
 
     /// The variables that are sent with a session.
     pub(crate) fn forwarded(&self) -> BTreeMap<String, String> {
-        tool_config::forwarded(&self.home, &self.environment)
+        tool_config::forwarded_variables(&self.home, &self.environment)
     }
 
     /// Connects to the running daemon, or starts one. An idle daemon of another version is replaced; a busy one is used
@@ -171,7 +171,7 @@ impl Backend {
             Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(error.to_string())
         })?;
         let port = if self.has_port {
-            Some(tool_config::port(&self.home, &self.environment)?.to_string())
+            Some(tool_config::backend_port(&self.home, &self.environment)?.to_string())
         } else {
             None
         };

@@ -180,7 +180,7 @@ fn limit_port() {
     assert_eq!(tool_config::DEFAULT_PORT, 8000);
     let environment = tool_config::Environment::default();
     let home = Home::offline();
-    let port = tool_config::port(home.path(), &environment);
+    let port = tool_config::backend_port(home.path(), &environment);
     assert_eq!(port.expect("it is a port"), 8000);
     let mut command = home.tool(Path::new("/"), &["config"]);
     let shown = finish(

@@ -29,7 +29,7 @@ pub(super) fn exactly_one() {
 fn default_url(table: &str) -> String {
     let home = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(home.path().join("config.toml"), table).expect("the folder is writable");
-    tool_config::load(home.path(), &Environment::default())
+    tool_config::load_settings(home.path(), &Environment::default())
         .expect("the configuration is right")
         .provider
         .url

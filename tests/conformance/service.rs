@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
-use tool_config::{DEFAULT_PORT, Environment, port};
+use tool_config::{DEFAULT_PORT, Environment, backend_port};
 use tool_model_server::{Round, ServerStep};
 
 use super::http::{self, Connection};
@@ -169,7 +169,7 @@ fn service_port() {
         let variables = variables
             .iter()
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        port(Path::new("/nowhere"), &Environment::new(variables.collect())).expect("it is a port")
+        backend_port(Path::new("/nowhere"), &Environment::new(variables.collect())).expect("it is a port")
     };
     assert_eq!((DEFAULT_PORT, of(&[])), (8000, 8000));
     assert_eq!(of(&[("TOOL_BACKEND_PORT", "8123")]), 8123);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use tool_config::Api;
+use tool_config::ProviderApi;
 use tool_core::api::{Dollars, Overrides, ProviderName, TEST_COMMAND, TEST_RESULTS, VerificationRule};
 
 use super::SessionFlags;
@@ -34,7 +34,7 @@ pub(crate) enum Wire {
     Responses,
 }
 
-impl From<Wire> for Api {
+impl From<Wire> for ProviderApi {
     fn from(wire: Wire) -> Self {
         match wire {
             Wire::Messages => Self::Messages,

@@ -38,7 +38,7 @@ pub(super) async fn run(arguments: BatchArguments, context: &Context) -> Result<
     }
     let items = shard_items(&arguments)?;
     // A wrong configuration should be reported before the first session.
-    let settings = tool_config::load(&context.backend.home, &context.backend.environment)?;
+    let settings = tool_config::load_settings(&context.backend.home, &context.backend.environment)?;
     if settings.policy.require_sandbox && arguments.session.policy.unsandboxed {
         let message = "A sandbox is required and refused at the same time";
         return Err(Problem::new(ErrorKind::InvalidPolicy, message)

@@ -17,7 +17,7 @@ use crate::output::Output;
 /// Shows the configuration. The exit code says whether operations can start with it.
 pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
-    let mut inspection = tool_config::inspect(home, environment);
+    let mut inspection = tool_config::inspect_config(home, environment);
     inspection.settings.extend(of_the_command_line(context)?);
     let (root, _) = context.places()?;
     let found = preflight(home, environment, &root);

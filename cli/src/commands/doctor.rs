@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use host::daemon;
 use serde::Serialize;
-use tool_config::{Api, ProviderSettings};
+use tool_config::{ProviderApi, ProviderSettings};
 use tool_core::api::{BackendStatus, ErrorKind, Problem, SkillState};
 use tool_core::disk::{self, Disk};
 use tool_provider::{ProbeReport, ProbeVerdict, ServerReport};
@@ -112,7 +112,7 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
     // If another user may have written the configuration, its commands are not run.
     let settings = home
         .clone()
-        .and_then(|()| tool_config::load(&context.backend.home, &context.backend.environment));
+        .and_then(|()| tool_config::load_settings(&context.backend.home, &context.backend.environment));
     let settings = settings.and_then(|settings| found.configuration.clone().map_or(Ok(settings), Err));
     if home.is_ok() {
         checks.add(configuration(&settings, context))?;
@@ -232,11 +232,11 @@ fn configuration(settings: &Result<tool_config::Settings, Problem>, context: &Co
     const NAME: &str = "configuration";
     match settings {
         Err(problem) => Check::failed(NAME, problem.clone()),
-        Ok(settings) => match tool_config::exposed(&context.backend.home) {
+        Ok(settings) => match tool_config::check_exposure(&context.backend.home) {
             Some(problem) => Check::of_problem(NAME, Verdict::Warn, problem),
             None => {
                 let (name, model) = (settings.provider.name, &settings.provider.model);
-                let file = tool_config::path(&context.backend.home);
+                let file = tool_config::config_path(&context.backend.home);
                 Check::ok(NAME, format!("provider {name}, model {model}, {}", file.display()))
             }
         },
@@ -338,7 +338,7 @@ fn existing(path: &Path) -> &Path {
 async fn backend(context: &Context) -> Check {
     const NAME: &str = "backend";
     let (backend, own) = (&context.backend, env!("CARGO_PKG_VERSION"));
-    let wanted = match tool_config::port(&backend.home, &backend.environment) {
+    let wanted = match tool_config::backend_port(&backend.home, &backend.environment) {
         Ok(port) => port,
         Err(problem) => return Check::failed(NAME, problem),
     };
@@ -346,7 +346,7 @@ async fn backend(context: &Context) -> Check {
         return Check::failed(NAME, problem);
     }
     let Some(record) = daemon::find(&backend.home) else {
-        let common = tool_config::common(&backend.home, &backend.environment);
+        let common = tool_config::load_common(&backend.home, &backend.environment);
         let server = common.map(|common| common.server).unwrap_or_default();
         return not_running(NAME, SocketAddr::new(server.address, wanted));
     };
@@ -426,7 +426,7 @@ fn key(provider: &ProviderSettings) -> Check {
 
 /// Checks that the provider answers, and that it knows the model.
 async fn models(settings: &ProviderSettings, context: &Context) -> Vec<Check> {
-    if settings.api == Api::Analyst {
+    if settings.api == ProviderApi::Analyst {
         return vec![Check::ok("provider", "the embedded analyst: no network, no model")];
     }
     if !settings.quirks.has_model_list {
@@ -608,7 +608,7 @@ mod tests {
     use tool_core::api::ProviderName;
 
     fn settings() -> ProviderSettings {
-        ProviderSettings::new(ProviderName::Local, Api::Chat, "http://127.0.0.1:1234/v1", "m")
+        ProviderSettings::new(ProviderName::Local, ProviderApi::Chat, "http://127.0.0.1:1234/v1", "m")
     }
 
     #[test]

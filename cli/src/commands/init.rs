@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-use tool_config::{Environment, Init, PRESETS, Preset, Secret, WrittenConfig};
+use tool_config::{Environment, PRESETS, Preset, ProviderChoice, Secret, WrittenConfig};
 use tool_core::api::{ErrorKind, Problem, ProviderName};
 
 use super::Context;
@@ -19,7 +19,7 @@ use crate::output::Output;
 /// Writes or changes the configuration file.
 pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode, Error> {
     let home = &context.backend.home;
-    let is_there = tool_config::path(home).exists();
+    let is_there = tool_config::config_path(home).exists();
     let is_for_server = arguments.provider.is_some() || arguments.vendor.is_some() || arguments.offline;
     if let (Some(port), false, true) = (arguments.port, is_for_server, is_there) {
         let place = tool_config::write_port(home, port)?;
@@ -32,15 +32,15 @@ pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<Exi
     }
     let init = match (&arguments.vendor, arguments.provider) {
         (Some(vendor), _) => of_vendor(vendor, arguments, context)?,
-        (None, Some(provider)) => with_flags(Init::of(provider.into()), arguments)?,
-        (None, None) if arguments.offline => Init::offline(),
+        (None, Some(provider)) => with_flags(ProviderChoice::for_provider(provider.into()), arguments)?,
+        (None, None) if arguments.offline => ProviderChoice::offline(),
         (None, None) => by_itself(context),
     };
     let written = tool_config::write_initial(home, &init)?;
     write_port(arguments, context)?;
     say_written(&written, &init, context)?;
     // Warns now about a configuration that cannot work yet, rather than at the first command.
-    if let Err(problem) = tool_config::load(home, &context.backend.environment) {
+    if let Err(problem) = tool_config::load_settings(home, &context.backend.environment) {
         context.output.notice(&problem.message, problem.hint.as_deref());
     }
     Ok(ExitCode::SUCCESS)
@@ -49,25 +49,25 @@ pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<Exi
 /// Writes a configuration for a job unless there is one: for the named vendor, else by the environment.
 pub(super) fn configure_job(vendor: Option<&str>, model: Option<&str>, context: &Context) -> Result<(), Error> {
     let home = &context.backend.home;
-    if tool_config::path(home).exists() {
+    if tool_config::config_path(home).exists() {
         return vendor.map_or(Ok(()), |vendor| check_vendor(vendor, context));
     }
     let init = match vendor {
-        Some(vendor) => Init {
+        Some(vendor) => ProviderChoice {
             model: model.map(str::to_owned),
             ..server_named(vendor)?
         },
         None => by_itself(context),
     };
     // A configuration that cannot work would break the next job in this home.
-    tool_config::preview(home, &context.backend.environment, &init)?;
+    tool_config::preview_provider(home, &context.backend.environment, &init)?;
     tool_config::write_initial(home, &init)?;
     Ok(())
 }
 
 /// Refuses a vendor other than the configured one: the code would go to a server that the job does not name.
 fn check_vendor(vendor: &str, context: &Context) -> Result<(), Error> {
-    let servers = tool_config::servers(&context.backend.home, &context.backend.environment)?;
+    let servers = tool_config::list_servers(&context.backend.home, &context.backend.environment)?;
     let is_meant = |server: &tool_config::ConfiguredServer| {
         server.name == vendor || (vendor == "analyst" && server.url.as_deref() == Some(tool_config::ANALYST_URL))
     };
@@ -96,7 +96,7 @@ fn write_port(arguments: &args::Init, context: &Context) -> Result<(), Error> {
 }
 
 /// Configures a vendor by name. Fails without writing if the key or the model is missing.
-fn of_vendor(vendor: &str, arguments: &args::Init, context: &Context) -> Result<Init, Error> {
+fn of_vendor(vendor: &str, arguments: &args::Init, context: &Context) -> Result<ProviderChoice, Error> {
     if !tool_config::is_vendor_name(vendor) {
         let message = format!("`{vendor}` is no vendor; nothing was written");
         return Err(Problem::new(ErrorKind::Usage, message)
@@ -104,11 +104,11 @@ fn of_vendor(vendor: &str, arguments: &args::Init, context: &Context) -> Result<
             .into());
     }
     let init = with_flags(server_named(vendor)?, arguments)?;
-    tool_config::preview(&context.backend.home, &context.backend.environment, &init)?;
+    tool_config::preview_provider(&context.backend.home, &context.backend.environment, &init)?;
     Ok(init)
 }
 
-fn say_written(written: &WrittenConfig, init: &Init, context: &Context) -> Result<(), Error> {
+fn say_written(written: &WrittenConfig, init: &ProviderChoice, context: &Context) -> Result<(), Error> {
     if !context.output.is_quiet() {
         let enabled = match &init.vendor {
             Some(vendor) => format!("the vendor `{vendor}`"),
@@ -133,12 +133,12 @@ fn say_written(written: &WrittenConfig, init: &Init, context: &Context) -> Resul
 }
 
 /// URL for requests, by the current configuration, without secrets.
-fn url_in_force(init: &Init, context: &Context) -> String {
+fn url_in_force(init: &ProviderChoice, context: &Context) -> String {
     let key = match &init.vendor {
         Some(vendor) => format!("vendors.{vendor}.url"),
         None => format!("providers.{}.url", init.provider),
     };
-    let inspection = tool_config::inspect(&context.backend.home, &context.backend.environment);
+    let inspection = tool_config::inspect_config(&context.backend.home, &context.backend.environment);
     let setting = inspection.settings.into_iter().find(|setting| setting.key == key);
     let url = setting.and_then(|setting| setting.value.as_str().map(str::to_owned));
     url.unwrap_or_else(|| "its own address".to_owned())
@@ -162,7 +162,7 @@ fn say_port(place: &Path, port: u16, context: &Context) -> Result<ExitCode, Erro
 }
 
 /// A server with the values of the flags.
-fn with_flags(init: Init, arguments: &args::Init) -> Result<Init, Error> {
+fn with_flags(init: ProviderChoice, arguments: &args::Init) -> Result<ProviderChoice, Error> {
     if let Some(url) = &arguments.url
         && !is_url(url)
     {
@@ -194,7 +194,7 @@ fn with_flags(init: Init, arguments: &args::Init) -> Result<Init, Error> {
     let given = parts
         .into_iter()
         .filter_map(|(name, value)| Some((name, value.clone()?)));
-    Ok(Init {
+    Ok(ProviderChoice {
         api: arguments.api.map(Wire::into),
         url: arguments.url.clone(),
         model: arguments.model.clone(),
@@ -216,13 +216,13 @@ fn is_url(text: &str) -> bool {
 const KEY_BYTES_MAX: u64 = 4096;
 
 /// The choice without a terminal: hosted if its key is set, else the embedded analyst.
-fn by_itself(context: &Context) -> Init {
+fn by_itself(context: &Context) -> ProviderChoice {
     let environment = &context.backend.environment;
     if environment.get("HOSTED_API_KEY").is_some() && environment.get("HOSTED_MODEL").is_some() {
         context
             .output
             .progress("HOSTED_API_KEY and HOSTED_MODEL are set: enabling the provider `hosted`.");
-        return Init::of(ProviderName::Hosted);
+        return ProviderChoice::for_provider(ProviderName::Hosted);
     }
     let analyst = "enabling the embedded analyst, which uses no language model.";
     match key_without_model(environment) {
@@ -234,7 +234,7 @@ fn by_itself(context: &Context) -> Init {
             .output
             .progress(&format!("No key in the environment: {analyst}")),
     }
-    Init::offline()
+    ProviderChoice::offline()
 }
 
 /// A variable that holds the key of a vendor, and how to use it.
@@ -245,7 +245,7 @@ fn key_without_model(environment: &Environment) -> Option<(&'static str, String)
             "set HOSTED_MODEL to the model's identifier".to_owned(),
         ));
     }
-    let presets = PRESETS.iter().filter_map(|preset| Preset::find(preset.name));
+    let presets = PRESETS.iter().filter_map(|preset| Preset::find_by_name(preset.name));
     presets.filter(|preset| preset.needs_key).find_map(|preset| {
         let variable = preset
             .variables()

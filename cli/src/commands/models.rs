@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde::Serialize;
-use tool_config::{ConfiguredServer, Init, Preset};
+use tool_config::{ConfiguredServer, Preset, ProviderChoice};
 use tool_core::api::{ErrorKind, Problem, ProviderName};
 use tool_provider::ListedModel;
 
@@ -30,8 +30,8 @@ struct ModelsReport {
 
 async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
-    let servers = tool_config::servers(home, environment)?;
-    let asked = match tool_config::load(home, environment) {
+    let servers = tool_config::list_servers(home, environment)?;
+    let asked = match tool_config::load_settings(home, environment) {
         Ok(settings) => {
             let options = super::provider_options(context);
             let what = format!("asking {} for its models", settings.provider.display_name());
@@ -109,15 +109,15 @@ pub(super) fn described(model: &ListedModel) -> String {
 }
 
 /// The server with this name, in the form that `init` writes.
-pub(super) fn server_named(name: &str) -> Result<Init, Error> {
+pub(super) fn server_named(name: &str) -> Result<ProviderChoice, Error> {
     let init = match name {
-        "analyst" => Init::offline(),
-        "hosted" => Init::of(ProviderName::Hosted),
-        "local" => Init::of(ProviderName::Local),
-        "router" => Init::of(ProviderName::Router),
-        _ => match Preset::find(name) {
-            Some(preset) => Init::of_vendor(preset.provider, name),
-            None if tool_config::is_vendor_name(name) => Init::of_vendor(ProviderName::Hosted, name),
+        "analyst" => ProviderChoice::offline(),
+        "hosted" => ProviderChoice::for_provider(ProviderName::Hosted),
+        "local" => ProviderChoice::for_provider(ProviderName::Local),
+        "router" => ProviderChoice::for_provider(ProviderName::Router),
+        _ => match Preset::find_by_name(name) {
+            Some(preset) => ProviderChoice::of_vendor(preset.provider, name),
+            None if tool_config::is_vendor_name(name) => ProviderChoice::of_vendor(ProviderName::Hosted, name),
             None => {
                 let message = format!("`{name}` cannot be the name of a vendor");
                 return Err(Problem::new(ErrorKind::Usage, message)
@@ -131,13 +131,13 @@ pub(super) fn server_named(name: &str) -> Result<Init, Error> {
 
 fn switch(name: &str, model: Option<String>, context: &Context) -> Result<ExitCode, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
-    let init = Init {
+    let init = ProviderChoice {
         model,
         keeps_url: name != "analyst",
         ..server_named(name)?
     };
     // Settings that cannot work are not written.
-    let settings = tool_config::preview(home, environment, &init)?;
+    let settings = tool_config::preview_provider(home, environment, &init)?;
     let written = tool_config::write_initial(home, &init)?;
     if !context.output.is_quiet() {
         context.output.line(&format!(

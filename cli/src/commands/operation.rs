@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use tool_analyst::refuse_question;
-use tool_config::Api;
+use tool_config::ProviderApi;
 use tool_context::operation::{check_place, is_question, names_path};
 use tool_core::api::{ErrorKind, Event, ExecuteRequest, Operation, Problem, SessionResult};
 use tool_core::text::clean_line;
@@ -208,11 +208,11 @@ pub(super) async fn prepare(task: TypedTask, run: &RunArguments, context: &Conte
     let output = context.output;
     let task = task.read()?;
     let (home, environment) = (&context.backend.home, &context.backend.environment);
-    let settings = match tool_config::load(home, environment) {
+    let settings = match tool_config::load_settings(home, environment) {
         Err(problem) if problem.kind == ErrorKind::ConfigMissing && Output::can_ask() && !run.json => {
             output.notice(&problem.message, Some("a few questions follow; Ctrl-C writes nothing"));
             super::init::set_up(context).await?;
-            tool_config::load(home, environment)?
+            tool_config::load_settings(home, environment)?
         }
         loaded => loaded?,
     };
@@ -223,7 +223,7 @@ pub(super) async fn prepare(task: TypedTask, run: &RunArguments, context: &Conte
         output.warning(&problem);
     }
     let subject = task.subject(context)?;
-    if subject.question.is_some() && settings.provider.api == Api::Analyst {
+    if subject.question.is_some() && settings.provider.api == ProviderApi::Analyst {
         return Err(refuse_question().into());
     }
     let model = run.session.model.clone().unwrap_or(settings.provider.model);

@@ -36,8 +36,8 @@ pub(crate) async fn run(service: &Service, context: &Context) -> Result<ExitCode
 /// Tries the port of the next backend, unless the running one holds it.
 fn check_port(context: &Context) -> Result<(), Error> {
     let backend = &context.backend;
-    let port = tool_config::port(&backend.home, &backend.environment)?;
-    let address = tool_config::common(&backend.home, &backend.environment)
+    let port = tool_config::backend_port(&backend.home, &backend.environment)?;
+    let address = tool_config::load_common(&backend.home, &backend.environment)
         .map_or(ServerSettings::default().address, |common| common.server.address);
     if port == 0 || backend.running()?.is_some_and(|record| record.port == port) {
         return Ok(());
@@ -66,7 +66,7 @@ async fn start(context: &Context) -> Result<ExitCode, Error> {
         port_in_words(&status),
         status.pid
     ))?;
-    let wanted = tool_config::port(&context.backend.home, &context.backend.environment)?;
+    let wanted = tool_config::backend_port(&context.backend.home, &context.backend.environment)?;
     if wanted != 0 && wanted != status.port {
         let message = format!(
             "It keeps {}: a running backend does not change to {wanted}.",

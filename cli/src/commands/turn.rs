@@ -63,7 +63,7 @@ pub(super) async fn run(
     let output = context.output;
     let typed = Typed::of(words);
     let message = text_of(&typed.text)?;
-    let settings = tool_config::load(&context.backend.home, &context.backend.environment)?;
+    let settings = tool_config::load_settings(&context.backend.home, &context.backend.environment)?;
     let answer = answer_writer(run.output.as_deref(), run.json, output)?;
     let mut client = context.backend.connect_or_start().await?;
     let id = match &typed.session {

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use tool_config::{ANALYST_URL, Api, ProviderSettings};
+use tool_config::{ANALYST_URL, ProviderApi, ProviderSettings};
 use tool_core::api::{CallGraph, ErrorKind, ModuleGraph, Operation, Problem};
 use tool_provider::{
     EventStream, ModelRequest, Options, Provider, ProviderError, ProviderEvent, StopReason, ToolCall, Usage,
@@ -50,7 +50,7 @@ pub struct Analyst;
 /// If the settings cannot make a client for the wire of the provider.
 pub fn connect(settings: &ProviderSettings, options: &Options) -> Result<Arc<dyn Provider>, Problem> {
     match settings.api {
-        Api::Analyst => Ok(Arc::new(Analyst)),
+        ProviderApi::Analyst => Ok(Arc::new(Analyst)),
         _ => tool_provider::connect_with(settings, options),
     }
 }

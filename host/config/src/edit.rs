@@ -9,18 +9,18 @@ use std::path::{Path, PathBuf};
 use toml_edit::{DocumentMut, Item, Table, TableLike, value};
 
 use super::mask::mask_url;
-use super::{ANALYST_URL, Api, Preset, ProviderName, Secret};
+use super::{ANALYST_URL, Preset, ProviderApi, ProviderName, Secret};
 use tool_core::api::{ErrorKind, Problem};
 
 /// Server to enable. An absent value does not change the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Init {
+pub struct ProviderChoice {
     /// The provider to enable.
     pub provider: ProviderName,
     /// The vendor whose server it uses; absent if `[providers.NAME]` describes the server itself.
     pub vendor: Option<String>,
     /// Its wire, if it is not the default one.
-    pub api: Option<Api>,
+    pub api: Option<ProviderApi>,
     /// Its base URL, if it is not the default one.
     pub url: Option<String>,
     /// Its model.
@@ -33,9 +33,9 @@ pub struct Init {
     pub url_parts: BTreeMap<&'static str, String>,
 }
 
-impl Init {
+impl ProviderChoice {
     /// A provider that describes its server itself.
-    pub fn of(provider: ProviderName) -> Self {
+    pub fn for_provider(provider: ProviderName) -> Self {
         Self {
             provider,
             vendor: None,
@@ -52,7 +52,7 @@ impl Init {
     pub fn of_vendor(provider: ProviderName, vendor: impl Into<String>) -> Self {
         Self {
             vendor: Some(vendor.into()),
-            ..Self::of(provider)
+            ..Self::for_provider(provider)
         }
     }
 
@@ -60,7 +60,7 @@ impl Init {
     pub fn offline() -> Self {
         Self {
             url: Some(ANALYST_URL.to_owned()),
-            ..Self::of(ProviderName::Local)
+            ..Self::for_provider(ProviderName::Local)
         }
     }
 }
@@ -76,9 +76,9 @@ const HEADER: &str = "\
 /// # Errors
 ///
 /// If the file is not valid TOML, or cannot be read or written.
-pub fn write_initial(home: &Path, init: &Init) -> Result<WrittenConfig, Problem> {
+pub fn write_initial(home: &Path, init: &ProviderChoice) -> Result<WrittenConfig, Problem> {
     let mut dropped = None;
-    let place = edit(home, |document| dropped = apply(document, init))?;
+    let place = edit_file(home, |document| dropped = apply_init(document, init))?;
     Ok(WrittenConfig { place, dropped })
 }
 
@@ -88,7 +88,7 @@ pub fn write_initial(home: &Path, init: &Init) -> Result<WrittenConfig, Problem>
 ///
 /// If the file is not valid TOML, or cannot be read or written.
 pub fn write_port(home: &Path, port: u16) -> Result<PathBuf, Problem> {
-    edit(home, |document| {
+    edit_file(home, |document| {
         let server = document.entry("server").or_insert_with(|| Item::Table(Table::new()));
         if let Some(server) = server.as_table_like_mut() {
             server.insert("port", value(i64::from(port)));
@@ -97,17 +97,17 @@ pub fn write_port(home: &Path, port: u16) -> Result<PathBuf, Problem> {
 }
 
 /// The new text of the file, without writing it.
-pub(super) fn preview(text: &str, init: &Init) -> Result<String, Problem> {
+pub(super) fn preview_file(text: &str, init: &ProviderChoice) -> Result<String, Problem> {
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
         Problem::new(ErrorKind::ConfigInvalid, "Failed to parse config: Invalid TOML syntax")
             .with_hint(format!("mend config.toml: {}", error.message()))
     })?;
-    apply(&mut document, init);
+    apply_init(&mut document, init);
     Ok(document.to_string())
 }
 
-fn edit(home: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<PathBuf, Problem> {
-    let place = super::path(home);
+fn edit_file(home: &Path, change: impl FnOnce(&mut DocumentMut)) -> Result<PathBuf, Problem> {
+    let place = super::config_path(home);
     let problem = |what: &str, error: &io::Error| {
         let problem = Problem::new(
             ErrorKind::ConfigInvalid,
@@ -150,8 +150,8 @@ pub struct WrittenConfig {
 pub const DEFAULT_URL: &str = "default";
 
 /// Returns the removed URL.
-pub(super) fn apply(document: &mut DocumentMut, init: &Init) -> Option<String> {
-    let providers = subtable(document, "providers")?;
+pub(super) fn apply_init(document: &mut DocumentMut, init: &ProviderChoice) -> Option<String> {
+    let providers = ensure_table(document, "providers")?;
     // If no provider was enabled, the settings in the file are meant for the new one.
     let is_switched =
         ProviderName::ALL.iter().any(|name| is_enabled(providers, *name)) && !is_enabled(providers, init.provider);
@@ -172,13 +172,13 @@ pub(super) fn apply(document: &mut DocumentMut, init: &Init) -> Option<String> {
     };
     provider.insert("vendor", value(vendor));
     provider.insert("enabled", value(true));
-    let vendors = subtable(document, "vendors")?;
+    let vendors = ensure_table(document, "vendors")?;
     let server = vendors.entry(vendor).or_insert_with(|| Item::Table(Table::new()));
     apply_to_server(server.as_table_like_mut()?, init, false)
 }
 
 /// A table of tables, created if it is missing.
-fn subtable<'d>(document: &'d mut DocumentMut, key: &str) -> Option<&'d mut dyn TableLike> {
+fn ensure_table<'d>(document: &'d mut DocumentMut, key: &str) -> Option<&'d mut dyn TableLike> {
     let item = document.entry(key).or_insert_with(|| {
         let mut table = Table::new();
         table.set_implicit(true);
@@ -187,15 +187,15 @@ fn subtable<'d>(document: &'d mut DocumentMut, key: &str) -> Option<&'d mut dyn 
     item.as_table_like_mut()
 }
 
-fn apply_to_server(server: &mut dyn TableLike, init: &Init, is_switched: bool) -> Option<String> {
+fn apply_to_server(server: &mut dyn TableLike, init: &ProviderChoice, is_switched: bool) -> Option<String> {
     let text = |key: &str| server.get(key).and_then(Item::as_str).map(str::to_owned);
     let (url, api) = (text("url"), text("api"));
     let is_analyst = url.as_deref() == Some(ANALYST_URL);
     let usual_api = init
         .vendor
         .as_deref()
-        .and_then(Preset::find)
-        .map_or(Api::Messages, |preset| preset.api);
+        .and_then(Preset::find_by_name)
+        .map_or(ProviderApi::Messages, |preset| preset.api);
     // An address belongs to one wire and one server. The analyst has no address.
     let other_wire = init
         .api
@@ -210,7 +210,7 @@ fn apply_to_server(server: &mut dyn TableLike, init: &Init, is_switched: bool) -
             server.insert(key, value(text));
         }
     };
-    set("api", init.api.map(Api::name));
+    set("api", init.api.map(ProviderApi::name));
     set("url", init.url.as_deref().filter(|url| *url != DEFAULT_URL));
     for (name, part) in &init.url_parts {
         set(name, Some(part));
@@ -244,9 +244,9 @@ pub(super) fn write_private(place: &Path, content: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Environment, load};
+    use crate::{Environment, load_settings};
 
-    fn written(home: &Path, init: &Init) -> String {
+    fn written(home: &Path, init: &ProviderChoice) -> String {
         let WrittenConfig { place, .. } = write_initial(home, init).expect("the folder is writable");
         assert_eq!(
             fs::metadata(&place).expect("it was written").permissions().mode() & 0o777,
@@ -259,7 +259,7 @@ mod tests {
     fn a_new_file_works_at_once() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let folder = home.path().join("new");
-        insta::assert_snapshot!(written(&folder, &Init::offline()), @r#"
+        insta::assert_snapshot!(written(&folder, &ProviderChoice::offline()), @r#"
         # Configuration of `tool`. Exactly one provider is enabled; environment variables win over this file.
         # `tool models use NAME` switches, keeping keys and comments.
 
@@ -267,7 +267,7 @@ mod tests {
         url = "builtin:analyst"
         enabled = true
         "#);
-        let settings = load(&folder, &Environment::default()).expect("the file is right");
+        let settings = load_settings(&folder, &Environment::default()).expect("the file is right");
         assert_eq!(settings.provider.url, ANALYST_URL);
     }
 
@@ -276,7 +276,7 @@ mod tests {
         let home = tempfile::tempdir().expect("a temporary folder");
         let mine = "# mine\n[providers.router]\napi_key = \"k\"\nmodel = \"m\"\nenabled = true\n\n[logging]\nlevel = \"DEBUG\"\n";
         fs::write(home.path().join("config.toml"), mine).expect("the folder is writable");
-        insta::assert_snapshot!(written(home.path(), &Init::offline()), @r#"
+        insta::assert_snapshot!(written(home.path(), &ProviderChoice::offline()), @r#"
         # mine
         [providers.router]
         api_key = "k"
@@ -295,15 +295,15 @@ mod tests {
     #[test]
     fn another_model_keeps_the_address_of_the_server() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let local = |url: Option<&str>| Init {
+        let local = |url: Option<&str>| ProviderChoice {
             url: url.map(str::to_owned),
             model: Some("m".to_owned()),
-            ..Init::of(ProviderName::Local)
+            ..ProviderChoice::for_provider(ProviderName::Local)
         };
         written(home.path(), &local(Some("http://10.0.0.5:9999/v1")));
         let again = written(home.path(), &local(None));
         assert!(again.contains("url = \"http://10.0.0.5:9999/v1\""), "{again}");
-        written(home.path(), &Init::offline());
+        written(home.path(), &ProviderChoice::offline());
         let back = written(home.path(), &local(None));
         assert!(!back.contains("url"), "the analyst's address is no server's: {back}");
     }
@@ -312,11 +312,11 @@ mod tests {
     fn the_address_of_another_wire_or_server_is_dropped_and_said() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let dropped = |provider, api, url: Option<&str>| {
-            let init = Init {
+            let init = ProviderChoice {
                 api,
                 url: url.map(str::to_owned),
                 model: Some("m".to_owned()),
-                ..Init::of(provider)
+                ..ProviderChoice::for_provider(provider)
             };
             let written = write_initial(home.path(), &init).expect("the folder is writable");
             let text = fs::read_to_string(written.place).expect("it was written");
@@ -334,9 +334,13 @@ mod tests {
         let by_hand = format!("[providers.hosted]\nurl = \"{mine}\"\n");
         fs::write(home.path().join("config.toml"), by_hand).expect("the folder is writable");
         assert_eq!(dropped(Hosted, None, None), kept(), "it was written for this");
-        assert_eq!(dropped(Hosted, Some(Api::Messages), None), kept(), "the same wire");
+        assert_eq!(
+            dropped(Hosted, Some(ProviderApi::Messages), None),
+            kept(),
+            "the same wire"
+        );
         let masked = || (Some("https://***@proxy.example/v1".to_owned()), String::new());
-        assert_eq!(dropped(Hosted, Some(Api::Chat), None), masked(), "another wire");
+        assert_eq!(dropped(Hosted, Some(ProviderApi::Chat), None), masked(), "another wire");
         assert_eq!(dropped(Hosted, None, Some(mine)), kept());
         assert_eq!(
             dropped(Router, None, None),
@@ -358,10 +362,10 @@ mod tests {
         let home = tempfile::tempdir().expect("a temporary folder");
         let mine = "[providers.hosted]\napi_key = \"of-hosted\"\nmodel = \"m\"\nenabled = true\n\n[vendors.groq]\napi_key_command = [\"pass\"]\n";
         fs::write(home.path().join("config.toml"), mine).expect("the folder is writable");
-        let groq = Init {
+        let groq = ProviderChoice {
             model: Some("fast".to_owned()),
             api_key: Some(Secret::new("of-groq")),
-            ..Init::of_vendor(ProviderName::Hosted, "groq")
+            ..ProviderChoice::of_vendor(ProviderName::Hosted, "groq")
         };
         insta::assert_snapshot!(written(home.path(), &groq), @r#"
         [providers.hosted]
@@ -374,11 +378,11 @@ mod tests {
         model = "fast"
         api_key = "of-groq"
         "#);
-        let settings = load(home.path(), &Environment::default()).expect("the file is right");
+        let settings = load_settings(home.path(), &Environment::default()).expect("the file is right");
         assert_eq!(settings.provider.api_key, Some(Secret::new("of-groq")));
-        let vertex = Init {
+        let vertex = ProviderChoice {
             url_parts: [("project", "shop".to_owned()), ("region", "global".to_owned())].into(),
-            ..Init::of_vendor(ProviderName::Hosted, "vertex")
+            ..ProviderChoice::of_vendor(ProviderName::Hosted, "vertex")
         };
         insta::assert_snapshot!(written(home.path(), &vertex), @r#"
         [providers.hosted]
@@ -395,16 +399,16 @@ mod tests {
         project = "shop"
         region = "global"
         "#);
-        let back = written(home.path(), &Init::of(ProviderName::Hosted));
+        let back = written(home.path(), &ProviderChoice::for_provider(ProviderName::Hosted));
         assert!(!back.contains("vendor ="), "{back}");
-        let settings = load(home.path(), &Environment::default()).expect("the file is right");
+        let settings = load_settings(home.path(), &Environment::default()).expect("the file is right");
         assert_eq!(settings.provider.api_key, Some(Secret::new("of-hosted")));
     }
 
     #[test]
     fn the_port_alone_is_written_and_nothing_else_changes() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let before = written(home.path(), &Init::offline());
+        let before = written(home.path(), &ProviderChoice::offline());
         let place = write_port(home.path(), 8123).expect("the folder is writable");
         let after = fs::read_to_string(place).expect("it was written");
         assert_eq!(after, format!("{before}\n[server]\nport = 8123\n"));

@@ -24,7 +24,7 @@ mod edit;
 #[path = "../../../tests/fuzz/entries/config.rs"]
 pub mod fuzz;
 mod layer;
-mod live;
+mod live_config;
 mod mask;
 mod origin;
 mod prices;
@@ -36,22 +36,22 @@ mod user_commands;
 mod values;
 mod vendors;
 
-pub use edit::{DEFAULT_URL, Init, WrittenConfig, write_initial, write_port};
-use layer::{Sourced, layered};
-pub use live::Live;
-pub use origin::{FileState, Inspection, Setting, ValueOrigin, exposed, exposed_key, inspect};
+pub use edit::{DEFAULT_URL, ProviderChoice, WrittenConfig, write_initial, write_port};
+use layer::{Sourced, first_layer};
+pub use live_config::LiveConfig;
+pub use origin::{FileState, Inspection, Setting, ValueOrigin, check_exposure, exposed_key, inspect_config};
 pub use prices::{PaidTokens, PriceRow, TokenPrice};
 use provider::SelectedServer;
 use request_options::header_variables;
 pub use request_options::{Effort, ExtraHeader, Reasoning, RequestOptions, Temperature};
-pub use servers::{ConfiguredServer, preview, servers};
+pub use servers::{ConfiguredServer, list_servers, preview_provider};
 pub use skills::{DEFAULT_SECRET_HEADER, HostOrigin, SecretSettings, SkillsSettings};
 pub use user_commands::{
     CommandOrigin, TestsSettings, UserCommand, set_user_command, unset_user_command, user_command, user_commands_path,
 };
 use values::check_log_level;
 pub use values::place_of;
-pub use vendors::{PRESETS, Preset, Quirks, suggest as suggest_vendor};
+pub use vendors::{PRESETS, Preset, Quirks, suggest_vendor};
 
 /// Default port of the backend (specification).
 pub const DEFAULT_PORT: u16 = 8000;
@@ -94,7 +94,7 @@ impl fmt::Debug for Secret {
 /// The wire that a provider speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Api {
+pub enum ProviderApi {
     /// The Messages API.
     Messages,
     /// Chat Completions.
@@ -108,7 +108,7 @@ pub enum Api {
     Analyst,
 }
 
-impl Api {
+impl ProviderApi {
     /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
@@ -148,7 +148,7 @@ pub struct ProviderSettings {
     /// The vendor's name in the file; absent if the provider describes its server itself.
     pub vendor: Option<String>,
     /// Wire that it speaks.
-    pub api: Api,
+    pub api: ProviderApi,
     /// Base URL without a trailing slash. The wire's path is inserted before the query.
     pub url: String,
     /// The URL with the placeholder `{model}`, for vendors with one URL for each model.
@@ -172,7 +172,7 @@ pub struct ProviderSettings {
     /// Tokens of the model's context, if the user has set them.
     pub context_tokens: Option<u64>,
     /// Limits of its silence, if the user has set them.
-    pub patience: Patience,
+    pub patience: ProviderTimeouts,
     /// Prices of models, by their identifiers.
     pub prices: BTreeMap<String, TokenPrice>,
     /// A user, by name or number, that may receive the data for a server on this machine, besides the user, root and
@@ -184,7 +184,7 @@ pub struct ProviderSettings {
 
 impl ProviderSettings {
     /// A provider without a key, with the defaults of all optional settings.
-    pub fn new(name: ProviderName, api: Api, url: impl Into<String>, model: impl Into<String>) -> Self {
+    pub fn new(name: ProviderName, api: ProviderApi, url: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
             name,
             vendor: None,
@@ -196,11 +196,11 @@ impl ProviderSettings {
             api_key_command: Vec::new(),
             key_header: None,
             key_places: format!("`api_key` in [providers.{name}] of config.toml"),
-            quirks: Quirks::of(name),
+            quirks: Quirks::of_provider(name),
             options: RequestOptions::default(),
             text_calls: false,
             context_tokens: None,
-            patience: Patience::default(),
+            patience: ProviderTimeouts::default(),
             prices: BTreeMap::new(),
             trust_loopback_user: None,
             ca_file: None,
@@ -238,7 +238,7 @@ impl ProviderSettings {
 
 /// Longest silence of a provider. An unset limit has the engine's default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Patience {
+pub struct ProviderTimeouts {
     /// Before the first byte of an answer.
     pub first_byte: Option<Duration>,
     /// Between two pieces of an answer.
@@ -279,7 +279,7 @@ pub enum ReportsPlace {
 }
 
 impl ReportsPlace {
-    fn of(directory: Option<&str>, environment: &Environment) -> Result<Self, Problem> {
+    fn parse_place(directory: Option<&str>, environment: &Environment) -> Result<Self, Problem> {
         Ok(match directory {
             None => Self::WorkingDirectory,
             Some("root") => Self::Root,
@@ -300,7 +300,7 @@ impl ReportsPlace {
 /// The part of [`Settings`] that needs no provider. A key that only the starter of a session has, or a missing model,
 /// must not make a daemon forget who may connect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Common {
+pub struct CommonSettings {
     /// Folder of markdown notes.
     pub vault: Option<PathBuf>,
     /// Address and access of the server.
@@ -313,8 +313,8 @@ pub struct Common {
     pub skills: SkillsSettings,
 }
 
-impl Common {
-    fn of(file: ConfigFile, environment: &Environment) -> Self {
+impl CommonSettings {
+    fn from_file(file: ConfigFile, environment: &Environment) -> Self {
         Self {
             log_level: log_level(&file, environment).value,
             vault: file.context.vault.map(|vault| expand_home(vault, environment)),
@@ -326,8 +326,8 @@ impl Common {
 
     /// For a file that cannot be parsed: its restrictions are unknown, so every client needs the token.
     pub fn strict(environment: &Environment) -> Self {
-        let mut common = Self::of(ConfigFile::default(), environment);
-        common.server.auth = Auth::Token;
+        let mut common = Self::from_file(ConfigFile::default(), environment);
+        common.server.auth = AuthPolicy::Token;
         common
     }
 }
@@ -354,7 +354,7 @@ pub struct ServerSettings {
     /// Origins of pages that may use the server, for example `http://localhost:5173`.
     pub cors_origins: Vec<String>,
     /// Peers that need the token.
-    pub auth: Auth,
+    pub auth: AuthPolicy,
     /// Minutes without a session or a request after which the daemon ends; absent: it keeps running.
     pub idle_minutes: Option<NonZeroU32>,
     /// Port to listen on, unless TOOL_BACKEND_PORT is set; 0 means any free one.
@@ -367,7 +367,7 @@ impl Default for ServerSettings {
             address: Ipv4Addr::LOCALHOST.into(),
             hosts: Vec::new(),
             cors_origins: Vec::new(),
-            auth: Auth::default(),
+            auth: AuthPolicy::default(),
             idle_minutes: None,
             port: None,
         }
@@ -377,7 +377,7 @@ impl Default for ServerSettings {
 /// Peers that need the token.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Auth {
+pub enum AuthPolicy {
     /// A loopback peer that runs as the same user needs none (Linux).
     #[default]
     SameUser,
@@ -451,7 +451,7 @@ struct FileProvider {
     enabled: Option<bool>,
     vendor: Option<String>,
     url: Option<String>,
-    api: Option<Api>,
+    api: Option<ProviderApi>,
     region: Option<String>,
     project: Option<String>,
     resource: Option<String>,
@@ -632,7 +632,7 @@ impl fmt::Debug for Environment {
 }
 
 /// Path of the configuration file.
-pub fn path(home: &Path) -> PathBuf {
+pub fn config_path(home: &Path) -> PathBuf {
     home.join("config.toml")
 }
 
@@ -641,16 +641,16 @@ pub fn path(home: &Path) -> PathBuf {
 /// # Errors
 ///
 /// If the file is missing, cannot be parsed, or lacks a setting that the enabled provider needs.
-pub fn load(home: &Path, environment: &Environment) -> Result<Settings, Problem> {
-    let text = origin::read(&path(home))?;
+pub fn load_settings(home: &Path, environment: &Environment) -> Result<Settings, Problem> {
+    let text = origin::read_file(&config_path(home))?;
     let file = parse(&text)?;
     check_log_level(&log_level(&file, environment), &text)?;
-    resolve(file, environment)
+    resolve_settings(file, environment)
 }
 
 /// The text of the configuration file, to locate a setting in it; empty if the file cannot be read.
-pub fn text(home: &Path) -> String {
-    origin::read(&path(home)).unwrap_or_default()
+pub fn config_text(home: &Path) -> String {
+    origin::read_file(&config_path(home)).unwrap_or_default()
 }
 
 /// Reads the settings that need no provider. Without a file, returns the defaults.
@@ -658,17 +658,17 @@ pub fn text(home: &Path) -> String {
 /// # Errors
 ///
 /// If the file cannot be read or parsed.
-pub fn common(home: &Path, environment: &Environment) -> Result<Common, Problem> {
-    let file = match origin::read(&path(home)) {
+pub fn load_common(home: &Path, environment: &Environment) -> Result<CommonSettings, Problem> {
+    let file = match origin::read_file(&config_path(home)) {
         Ok(text) => parse(&text)?,
         Err(problem) if problem.kind == ErrorKind::ConfigMissing => ConfigFile::default(),
         Err(problem) => return Err(problem),
     };
-    Ok(Common::of(file, environment))
+    Ok(CommonSettings::from_file(file, environment))
 }
 
 /// The variables that a client sends with a session, including those that `headers` of the file names.
-pub fn forwarded(home: &Path, environment: &Environment) -> BTreeMap<String, String> {
+pub fn forwarded_variables(home: &Path, environment: &Environment) -> BTreeMap<String, String> {
     let mut variables = environment.forwarded();
     for name in named_variables(home) {
         if let Some(value) = environment.get(&name) {
@@ -680,7 +680,7 @@ pub fn forwarded(home: &Path, environment: &Environment) -> BTreeMap<String, Str
 
 /// The variables in `headers` of the file; empty if it cannot be parsed.
 pub fn named_variables(home: &Path) -> BTreeSet<String> {
-    let file = origin::read(&path(home))
+    let file = origin::read_file(&config_path(home))
         .and_then(|text| parse(&text))
         .unwrap_or_default();
     let tables = file.providers.values().chain(file.vendors.values());
@@ -703,8 +703,8 @@ pub fn is_key_variable(name: &str) -> bool {
 /// # Errors
 ///
 /// If `TOOL_BACKEND_PORT` is not a number from 0 to 65535.
-pub fn port(home: &Path, environment: &Environment) -> Result<u16, Problem> {
-    let of_file = || common(home, environment).ok()?.server.port;
+pub fn backend_port(home: &Path, environment: &Environment) -> Result<u16, Problem> {
+    let of_file = || load_common(home, environment).ok()?.server.port;
     Ok(environment.port()?.or_else(of_file).unwrap_or(DEFAULT_PORT))
 }
 
@@ -770,7 +770,7 @@ fn line_and_column(text: &str, span: Option<std::ops::Range<usize>>) -> String {
     format!("line {line}, column {column}")
 }
 
-fn resolve(file: ConfigFile, environment: &Environment) -> Result<Settings, Problem> {
+fn resolve_settings(file: ConfigFile, environment: &Environment) -> Result<Settings, Problem> {
     let enabled: Vec<ProviderName> = file
         .providers
         .iter()
@@ -798,22 +798,22 @@ fn resolve(file: ConfigFile, environment: &Environment) -> Result<Settings, Prob
         model: file
             .providers
             .contains_key(&each)
-            .then(|| SelectedServer::of(each, &file).model(environment))
+            .then(|| SelectedServer::select_server(each, &file).model(environment))
             .flatten()
             .map(|model| model.value),
     });
     let provider = ProviderSettings {
         prices: file.prices.clone(),
-        ..SelectedServer::of(name, &file).resolve(environment)?
+        ..SelectedServer::select_server(name, &file).resolve(environment)?
     };
-    let reports = ReportsPlace::of(file.reports.directory.as_deref(), environment)?;
-    let Common {
+    let reports = ReportsPlace::parse_place(file.reports.directory.as_deref(), environment)?;
+    let CommonSettings {
         vault,
         server,
         policy,
         log_level,
         skills: _,
-    } = Common::of(file, environment);
+    } = CommonSettings::from_file(file, environment);
     Ok(Settings {
         provider,
         providers: providers.into(),
@@ -827,7 +827,7 @@ fn resolve(file: ConfigFile, environment: &Environment) -> Result<Settings, Prob
 
 fn log_level(file: &ConfigFile, environment: &Environment) -> Sourced<String> {
     let variable = environment.get("TOOL_LOG_LEVEL");
-    layered(
+    first_layer(
         variable.map(|level| ("TOOL_LOG_LEVEL", level.to_owned())),
         file.logging.level.clone(),
         || Some("INFO".to_owned()),

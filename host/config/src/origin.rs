@@ -1,6 +1,6 @@
-//! Origin of each setting, from the same choice between layers that [`super::load`] makes.
+//! Origin of each setting, from the same choice between layers that [`super::load_settings`] makes.
 //!
-//! [`inspect`] also lists the settings if the file is missing or wrong, so that `tool config` can explain them. An
+//! [`inspect_config`] also lists the settings if the file is missing or wrong, so that `tool config` can explain them. An
 //! optional key without a default is listed only if it is set. Of a secret, the list has only the length.
 
 use std::fs;
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
-use super::layer::{Layer, Sourced};
+use super::layer::{Sourced, ValueLayer};
 use super::mask::mask_url;
 use super::provider::{KeySource, SelectedServer};
 use super::{
-    Auth, ConfigFile, DEFAULT_PORT, Environment, FileContext, FileLogging, FileProvider, FileReports, HookRuns,
+    AuthPolicy, ConfigFile, DEFAULT_PORT, Environment, FileContext, FileLogging, FileProvider, FileReports, HookRuns,
     PRESETS, PolicySettings, Preset, ProviderName, ServerSettings, SkillsSettings, TestsSettings, log_level, parse,
-    resolve,
+    resolve_settings,
 };
 use tool_core::api::{ErrorKind, Problem};
 use tool_core::limits::{PROVIDER_FIRST_BYTE_SECONDS_MAX, PROVIDER_IDLE_SECONDS_MAX};
@@ -115,9 +115,9 @@ pub struct Inspection {
 }
 
 /// Inspects the configuration below `home` with this environment. Reads one file; changes and sends nothing.
-pub fn inspect(home: &Path, environment: &Environment) -> Inspection {
-    let place = super::path(home);
-    let parsed = read(&place).and_then(|text| parse(&text));
+pub fn inspect_config(home: &Path, environment: &Environment) -> Inspection {
+    let place = super::config_path(home);
+    let parsed = read_file(&place).and_then(|text| parse(&text));
     let (state, file, problem) = match parsed {
         Ok(file) => (FileState::Read, file, None),
         Err(problem) if problem.kind == ErrorKind::ConfigMissing => {
@@ -125,17 +125,18 @@ pub fn inspect(home: &Path, environment: &Environment) -> Inspection {
         }
         Err(problem) => (FileState::Broken, ConfigFile::default(), Some(problem)),
     };
-    let mut settings = list(&file, &place, home, environment);
+    let mut settings = list_settings(&file, &place, home, environment);
     if state == FileState::Broken {
         settings.retain(|setting| setting.origin != ValueOrigin::Default);
     }
     let wrong = || {
         let port = environment.port().err();
-        let level = || super::values::check_log_level(&log_level(&file, environment), &super::text(home)).err();
-        port.or_else(level).or_else(|| resolve(file, environment).err())
+        let level = || super::values::check_log_level(&log_level(&file, environment), &super::config_text(home)).err();
+        port.or_else(level)
+            .or_else(|| resolve_settings(file, environment).err())
     };
     Inspection {
-        warnings: exposed(home).into_iter().collect(),
+        warnings: check_exposure(home).into_iter().collect(),
         problem: problem.or_else(wrong),
         forwarded: also_forwarded(environment),
         file: place,
@@ -145,8 +146,8 @@ pub fn inspect(home: &Path, environment: &Environment) -> Inspection {
 }
 
 /// Returns the warning if others on this machine may read the configuration file.
-pub fn exposed(home: &Path) -> Option<Problem> {
-    let place = super::path(home);
+pub fn check_exposure(home: &Path) -> Option<Problem> {
+    let place = super::config_path(home);
     let mode = fs::metadata(&place).ok()?.permissions().mode() & 0o777;
     (mode & 0o077 != 0).then(|| {
         Problem::new(
@@ -157,16 +158,18 @@ pub fn exposed(home: &Path) -> Option<Problem> {
     })
 }
 
-/// Returns the warning of [`exposed`] if the file contains a key. Shown before every operation.
+/// Returns the warning of [`check_exposure`] if the file contains a key. Shown before every operation.
 pub fn exposed_key(home: &Path) -> Option<Problem> {
-    let problem = exposed(home)?;
-    let file = read(&super::path(home)).and_then(|text| parse(&text)).ok()?;
+    let problem = check_exposure(home)?;
+    let file = read_file(&super::config_path(home))
+        .and_then(|text| parse(&text))
+        .ok()?;
     let mut tables = file.providers.values().chain(file.vendors.values());
     let holds_key = tables.any(|table| table.api_key.is_some() || !table.headers.is_empty());
     holds_key.then_some(problem)
 }
 
-pub(super) fn read(place: &Path) -> Result<String, Problem> {
+pub(super) fn read_file(place: &Path) -> Result<String, Problem> {
     fs::read_to_string(place).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Problem::new(
             ErrorKind::ConfigMissing,
@@ -185,7 +188,7 @@ pub(super) fn read(place: &Path) -> Result<String, Problem> {
 }
 
 /// All settings. The patterns name every field, so that a new key of the file cannot be forgotten.
-pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &Environment) -> Vec<Setting> {
+pub(super) fn list_settings(file: &ConfigFile, place: &Path, home: &Path, environment: &Environment) -> Vec<Setting> {
     let ConfigFile {
         providers: _,
         vendors,
@@ -244,11 +247,11 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
     let configured: Vec<String> = config.keys().cloned().collect();
     let secrets: Vec<String> = secrets.keys().map(ToString::to_string).collect();
     let reached: Vec<String> = reached.keys().map(ToString::to_string).collect();
-    let lists = Lists { place };
+    let lists = SettingList { place };
     let mut settings = vec![home_setting(home, environment), lists.port(*port, environment)];
     let mut selected = Vec::new();
     for name in ProviderName::ALL {
-        let selection = SelectedServer::of(name, file);
+        let selection = SelectedServer::select_server(name, file);
         settings.push(lists.enabled(name, file));
         if let Some(vendor) = selection.vendor {
             settings.push(lists.written(&format!("providers.{name}.vendor"), Some(json!(vendor)), Value::Null));
@@ -260,7 +263,7 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
     for vendor in vendors.keys() {
         let is_listed = selected.iter().any(|selection| selection.vendor == Some(vendor));
         if !is_listed {
-            let provider = Preset::find(vendor).map_or(ProviderName::Hosted, |preset| preset.provider);
+            let provider = Preset::find_by_name(vendor).map_or(ProviderName::Hosted, |preset| preset.provider);
             selected.push(SelectedServer::of_vendor(provider, vendor, file));
         }
     }
@@ -273,8 +276,8 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         settings.push(lists.written("prices", Some(json!(names)), Value::Null));
     }
     let auth_name = match auth {
-        Auth::SameUser => "same-user",
-        Auth::Token => "token",
+        AuthPolicy::SameUser => "same-user",
+        AuthPolicy::Token => "token",
     };
     settings.extend([
         lists.text("logging.level", Some(log_level(file, environment))),
@@ -297,7 +300,7 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
         lists.array("server.cors_origins", cors_origins),
         lists.written(
             "server.auth",
-            (*auth != Auth::default()).then(|| json!(auth_name)),
+            (*auth != AuthPolicy::default()).then(|| json!(auth_name)),
             json!(auth_name),
         ),
         lists.written(
@@ -346,11 +349,11 @@ pub(super) fn list(file: &ConfigFile, place: &Path, home: &Path, environment: &E
 }
 
 /// Creates settings that come from the file at `place`.
-struct Lists<'a> {
+struct SettingList<'a> {
     place: &'a Path,
 }
 
-impl Lists<'_> {
+impl SettingList<'_> {
     fn enabled(&self, name: ProviderName, file: &ConfigFile) -> Setting {
         let is_enabled = file.providers.get(&name).is_some_and(FileProvider::is_enabled);
         self.written(
@@ -433,17 +436,21 @@ impl Lists<'_> {
         settings
     }
 
-    fn origin(&self, layer: Layer) -> ValueOrigin {
+    fn origin(&self, layer: ValueLayer) -> ValueOrigin {
         match layer {
-            Layer::Default => ValueOrigin::Default,
-            Layer::File => ValueOrigin::File(self.place.to_owned()),
-            Layer::Environment(name) => ValueOrigin::Environment(name),
+            ValueLayer::Default => ValueOrigin::Default,
+            ValueLayer::File => ValueOrigin::File(self.place.to_owned()),
+            ValueLayer::Environment(name) => ValueOrigin::Environment(name),
         }
     }
 
     /// A setting that only the file can set; `file` is absent if the file has the default.
     fn written(&self, key: &str, file: Option<Value>, default: Value) -> Setting {
-        let layer = if file.is_some() { Layer::File } else { Layer::Default };
+        let layer = if file.is_some() {
+            ValueLayer::File
+        } else {
+            ValueLayer::Default
+        };
         Setting::new(key, file.unwrap_or(default), self.origin(layer))
     }
 

@@ -9,11 +9,14 @@ use std::time::Duration;
 
 use tool_core::api::{ErrorKind, Problem, ProviderName};
 
-use super::layer::{Layer, Sourced, layered};
+use super::layer::{Sourced, ValueLayer, first_layer};
 use super::mask::mask_url;
 use super::request_options::{HeaderProblem, Reasoning, RequestOptions, carries_key, is_header_name, resolve_headers};
 use super::vendors::{self, MODEL, Preset, Quirks, UrlParts, fill_model, is_url_part};
-use super::{ANALYST_URL, Api, ConfigFile, Environment, FileProvider, Patience, ProviderSettings, Secret, expand_home};
+use super::{
+    ANALYST_URL, ConfigFile, Environment, FileProvider, ProviderApi, ProviderSettings, ProviderTimeouts, Secret,
+    expand_home,
+};
 
 /// Least budget for thinking, in tokens, that vendors accept; 0 turns it off.
 const THINKING_BUDGET_MIN: u32 = 128;
@@ -35,7 +38,7 @@ pub(super) struct SelectedServer<'f> {
 static UNSET: FileProvider = FileProvider::unset();
 
 impl<'f> SelectedServer<'f> {
-    pub(super) fn of(name: ProviderName, file: &'f ConfigFile) -> Self {
+    pub(super) fn select_server(name: ProviderName, file: &'f ConfigFile) -> Self {
         let own = file.providers.get(&name).unwrap_or(&UNSET);
         match own.vendor.as_deref() {
             Some(vendor) => Self::of_vendor(name, vendor, file),
@@ -49,7 +52,7 @@ impl<'f> SelectedServer<'f> {
             provider: name,
             vendor: None,
             preset: match table.url {
-                None => Preset::implied(name, api_of(name, table)),
+                None => Preset::implied_by_wire(name, api_of(name, table)),
                 Some(_) => None,
             },
             table,
@@ -67,7 +70,7 @@ impl<'f> SelectedServer<'f> {
         Self {
             provider,
             vendor: Some(vendor),
-            preset: Preset::find(vendor),
+            preset: Preset::find_by_name(vendor),
             table: file.vendors.get(vendor).unwrap_or(&UNSET),
         }
     }
@@ -93,11 +96,11 @@ impl<'f> SelectedServer<'f> {
     }
 
     /// Its wire, or the wire that it would have with valid settings.
-    pub(super) fn api(&self) -> Api {
+    pub(super) fn api(&self) -> ProviderApi {
         match (self.vendor, self.preset) {
             (None, _) => api_of(self.provider, self.table),
             (Some(_), preset) => {
-                let usual = preset.map_or(Api::Chat, |preset| preset.api);
+                let usual = preset.map_or(ProviderApi::Chat, |preset| preset.api);
                 self.table.api.unwrap_or(usual)
             }
         }
@@ -114,18 +117,18 @@ impl<'f> SelectedServer<'f> {
             }),
         };
         let written = self.table.url.as_ref().map(|url| url.trim_end_matches('/').to_owned());
-        layered(None, written, || default.map(str::to_owned))
+        first_layer(None, written, || default.map(str::to_owned))
     }
 
     pub(super) fn model(&self, environment: &Environment) -> Option<Sourced<String>> {
         if self.is_analyst() {
-            return layered(None, Some(ANALYST_URL.to_owned()), || None);
+            return first_layer(None, Some(ANALYST_URL.to_owned()), || None);
         }
         // `HOSTED_MODEL` is for the vendors whose key variable is in the specification, too.
         let may_use = self.provider == ProviderName::Hosted
             && (self.vendor.is_none() || self.preset.is_some_and(|preset| preset.own_variable.is_some()));
         let variable = environment.get("HOSTED_MODEL").filter(|_| may_use);
-        layered(
+        first_layer(
             variable.map(|model| ("HOSTED_MODEL", model.to_owned())),
             self.table.model.clone().filter(|model| !model.is_empty()),
             || None,
@@ -149,7 +152,7 @@ impl<'f> SelectedServer<'f> {
             let key = Secret::new(environment.get(variable)?);
             Some(Sourced {
                 value: KeySource::Key(key),
-                layer: Layer::Environment(variable),
+                layer: ValueLayer::Environment(variable),
             })
         };
         let of_file = || {
@@ -158,7 +161,7 @@ impl<'f> SelectedServer<'f> {
             let value = key.map(KeySource::Key).or_else(|| command.map(KeySource::Command))?;
             Some(Sourced {
                 value,
-                layer: Layer::File,
+                layer: ValueLayer::File,
             })
         };
         let usual = self.preset.map_or(&[][..], |preset| preset.usual_variables);
@@ -250,14 +253,14 @@ impl<'f> SelectedServer<'f> {
             key_places: self.key_places(),
             quirks: match (self.vendor, self.preset) {
                 (Some(_), Some(preset)) => preset.quirks,
-                _ => Quirks::of(self.provider),
+                _ => Quirks::of_provider(self.provider),
             },
             options: self.options(environment)?,
             text_calls: table.text_calls.unwrap_or(false),
             context_tokens: table.context_tokens.map(|tokens| u64::from(tokens.get())),
-            patience: Patience {
-                first_byte: table.first_byte_seconds.map(seconds),
-                idle: table.idle_seconds.map(seconds),
+            patience: ProviderTimeouts {
+                first_byte: table.first_byte_seconds.map(to_seconds),
+                idle: table.idle_seconds.map(to_seconds),
             },
             trust_loopback_user: table.trust_loopback_user.clone(),
             ca_file: self.ca_file(environment)?,
@@ -305,7 +308,7 @@ impl<'f> SelectedServer<'f> {
                 format!("There is no vendor `{vendor}`"),
                 format!(
                     "{}; a vendor of your own needs `url` in [vendors.{vendor}]",
-                    vendors::suggest(vendor).trim_end_matches('?')
+                    vendors::suggest_vendor(vendor).trim_end_matches('?')
                 ),
             )),
             Some(preset) if preset.provider != self.provider => Err(self.invalid(
@@ -317,7 +320,7 @@ impl<'f> SelectedServer<'f> {
     }
 
     /// Its wire, or the reason why `api` and `url` do not fit together.
-    fn check_wire(&self) -> Result<Api, Problem> {
+    fn check_wire(&self) -> Result<ProviderApi, Problem> {
         let invalid = |message: String| Err(self.invalid(message, self.mend()));
         let (table, words) = (self.table, self.words());
         if let Some(url) = table.url.as_deref().filter(|_| !self.is_analyst())
@@ -329,13 +332,13 @@ impl<'f> SelectedServer<'f> {
             ));
         }
         let api = match (self.vendor, self.provider, table.api) {
-            (None, ProviderName::Local, None) if self.is_analyst() => Api::Analyst,
+            (None, ProviderName::Local, None) if self.is_analyst() => ProviderApi::Analyst,
             _ if self.is_analyst() => {
                 return invalid(format!(
                     "`{ANALYST_URL}` belongs to the provider `local`, without `api`"
                 ));
             }
-            (Some(_), ..) | (None, ProviderName::Hosted, _) | (None, _, None | Some(Api::Chat)) => self.api(),
+            (Some(_), ..) | (None, ProviderName::Hosted, _) | (None, _, None | Some(ProviderApi::Chat)) => self.api(),
             (None, _, Some(_)) => {
                 return Err(self.invalid(
                     format!("{words} speaks `chat` only"),
@@ -344,7 +347,7 @@ impl<'f> SelectedServer<'f> {
             }
         };
         // A key without effect is refused: the user would rely on it.
-        if table.text_calls.is_some() && api != Api::Chat {
+        if table.text_calls.is_some() && api != ProviderApi::Chat {
             return invalid(format!(
                 "`text_calls` of {words} means nothing there: only `chat` reads calls out of text"
             ));
@@ -464,15 +467,15 @@ pub(super) enum KeySource {
     Command(Vec<String>),
 }
 
-fn seconds(count: NonZeroU32) -> Duration {
+fn to_seconds(count: NonZeroU32) -> Duration {
     Duration::from_secs(count.get().into())
 }
 
 /// The wire of a provider without a vendor.
-fn api_of(name: ProviderName, table: &FileProvider) -> Api {
+fn api_of(name: ProviderName, table: &FileProvider) -> ProviderApi {
     match name {
-        ProviderName::Hosted => table.api.unwrap_or(Api::Messages),
-        ProviderName::Local if table.url.as_deref() == Some(ANALYST_URL) => Api::Analyst,
-        ProviderName::Local | ProviderName::Router => Api::Chat,
+        ProviderName::Hosted => table.api.unwrap_or(ProviderApi::Messages),
+        ProviderName::Local if table.url.as_deref() == Some(ANALYST_URL) => ProviderApi::Analyst,
+        ProviderName::Local | ProviderName::Router => ProviderApi::Chat,
     }
 }

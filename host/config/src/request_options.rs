@@ -189,10 +189,10 @@ fn resolve_header(name: &str, value: &str, environment: &Environment) -> Result<
         return Err(HeaderProblem::BadName(name.to_owned()));
     }
     let mut text = String::new();
-    for piece in pieces(value) {
+    for piece in split_pieces(value) {
         match piece {
-            Piece::Text(piece) => text.push_str(piece),
-            Piece::Variable(variable) => {
+            ValuePiece::Text(piece) => text.push_str(piece),
+            ValuePiece::Variable(variable) => {
                 text.push_str(environment.get(variable).ok_or_else(|| HeaderProblem::Unset {
                     header: name.to_owned(),
                     variable: variable.to_owned(),
@@ -215,36 +215,36 @@ fn resolve_header(name: &str, value: &str, environment: &Environment) -> Result<
 pub(super) fn header_variables(headers: &BTreeMap<String, String>) -> impl Iterator<Item = &str> {
     headers
         .values()
-        .flat_map(|value| pieces(value))
+        .flat_map(|value| split_pieces(value))
         .filter_map(|piece| match piece {
-            Piece::Variable(name) => Some(name),
-            Piece::Text(_) => None,
+            ValuePiece::Variable(name) => Some(name),
+            ValuePiece::Text(_) => None,
         })
 }
 
 /// A piece of a value as written.
-enum Piece<'a> {
+enum ValuePiece<'a> {
     Text(&'a str),
     Variable(&'a str),
 }
 
 /// Splits a value at every `${NAME}`. A dollar sign without a valid name in braces is literal.
-fn pieces(value: &str) -> Vec<Piece<'_>> {
+fn split_pieces(value: &str) -> Vec<ValuePiece<'_>> {
     let mut pieces = Vec::new();
     let (mut rest, mut from) = (value, 0);
     while let Some(at) = rest[from..].find("${").map(|at| from + at) {
         let name = rest[at + 2..].split_once('}').map(|(name, _)| name);
         match name.filter(|name| is_variable_name(name)) {
             Some(name) => {
-                pieces.push(Piece::Text(&rest[..at]));
-                pieces.push(Piece::Variable(name));
+                pieces.push(ValuePiece::Text(&rest[..at]));
+                pieces.push(ValuePiece::Variable(name));
                 rest = &rest[at + name.len() + 3..];
                 from = 0;
             }
             None => from = at + 2,
         }
     }
-    pieces.push(Piece::Text(rest));
+    pieces.push(ValuePiece::Text(rest));
     pieces
 }
 

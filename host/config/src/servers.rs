@@ -9,9 +9,9 @@ use tool_core::api::{ErrorKind, Problem, ProviderName};
 
 use super::edit;
 use super::mask::mask_url;
-use super::origin::read;
+use super::origin::read_file;
 use super::provider::SelectedServer;
-use super::{Environment, Init, Preset, ProviderSettings, parse, path};
+use super::{Environment, Preset, ProviderChoice, ProviderSettings, config_path, parse};
 
 /// Resolves the provider as it would be after [`super::write_initial`], and writes nothing. A missing file counts as an
 /// empty one.
@@ -19,14 +19,18 @@ use super::{Environment, Init, Preset, ProviderSettings, parse, path};
 /// # Errors
 ///
 /// If the file cannot be parsed, or lacks a setting that the provider needs.
-pub fn preview(home: &Path, environment: &Environment, init: &Init) -> Result<ProviderSettings, Problem> {
-    let text = match read(&path(home)) {
+pub fn preview_provider(
+    home: &Path,
+    environment: &Environment,
+    init: &ProviderChoice,
+) -> Result<ProviderSettings, Problem> {
+    let text = match read_file(&config_path(home)) {
         Ok(text) => text,
         Err(problem) if problem.kind == ErrorKind::ConfigMissing => String::new(),
         Err(problem) => return Err(problem),
     };
-    let file = parse(&edit::preview(&text, init)?)?;
-    SelectedServer::of(init.provider, &file).resolve(environment)
+    let file = parse(&edit::preview_file(&text, init)?)?;
+    SelectedServer::select_server(init.provider, &file).resolve(environment)
 }
 
 /// A server that the file describes or that a provider would use.
@@ -52,8 +56,8 @@ pub struct ConfiguredServer {
 /// # Errors
 ///
 /// If the file is missing or cannot be parsed. A server that cannot be used has its problem in its entry.
-pub fn servers(home: &Path, environment: &Environment) -> Result<Vec<ConfiguredServer>, Problem> {
-    let file = parse(&read(&path(home))?)?;
+pub fn list_servers(home: &Path, environment: &Environment) -> Result<Vec<ConfiguredServer>, Problem> {
+    let file = parse(&read_file(&config_path(home))?)?;
     let mut selections: Vec<(SelectedServer<'_>, bool)> = Vec::new();
     for (&name, table) in &file.providers {
         let own = SelectedServer::of_provider(name, table);
@@ -71,7 +75,7 @@ pub fn servers(home: &Path, environment: &Environment) -> Result<Vec<ConfiguredS
         .filter_map(|(&name, table)| Some((table.vendor.as_deref()?, name)));
     let mut vendors: BTreeMap<&str, ProviderName> = named.collect();
     for vendor in file.vendors.keys() {
-        let provider = Preset::find(vendor).map_or(ProviderName::Hosted, |preset| preset.provider);
+        let provider = Preset::find_by_name(vendor).map_or(ProviderName::Hosted, |preset| preset.provider);
         vendors.entry(vendor).or_insert(provider);
     }
     for (vendor, provider) in vendors {

@@ -12,7 +12,7 @@ fn environment(variables: &[(&str, &str)]) -> Environment {
 }
 
 fn settings(text: &str, variables: &[(&str, &str)]) -> Result<Settings, Problem> {
-    resolve(parse(text)?, &environment(variables))
+    resolve_settings(parse(text)?, &environment(variables))
 }
 
 fn problem(text: &str, variables: &[(&str, &str)]) -> (String, String) {
@@ -73,9 +73,9 @@ fn calls_as_text_are_allowed_by_name_and_only_where_they_are_read() {
 #[test]
 fn the_port_is_of_the_environment_the_file_or_the_specification() {
     let home = tempfile::tempdir().expect("a temporary folder");
-    let of = |variables: &[(&str, &str)]| port(home.path(), &environment(variables));
+    let of = |variables: &[(&str, &str)]| backend_port(home.path(), &environment(variables));
     assert_eq!(of(&[]), Ok(8000));
-    std::fs::write(path(home.path()), "[server]\nport = 8123").expect("the folder is writable");
+    std::fs::write(config_path(home.path()), "[server]\nport = 8123").expect("the folder is writable");
     assert_eq!(of(&[]), Ok(8123));
     assert_eq!(of(&[("TOOL_BACKEND_PORT", "9000")]), Ok(9000));
     assert!(of(&[("TOOL_BACKEND_PORT", "many")]).is_err());
@@ -120,7 +120,7 @@ fn an_unknown_key_names_the_nearest_known_one() {
 fn silence_is_bounded_by_the_user_or_else_by_the_engine() {
     let text = "[providers.local]\nmodel = \"m\"\nenabled = true\nidle_seconds = 20";
     let resolved = settings(text, &[]).expect("the configuration is right");
-    let patience = Patience {
+    let patience = ProviderTimeouts {
         first_byte: None,
         idle: Some(Duration::from_secs(20)),
     };
@@ -135,7 +135,7 @@ fn the_analyst_is_local_and_needs_nothing() {
     let resolved = settings(text, &[]).expect("the configuration is right");
     assert_eq!(
         (resolved.provider.api, resolved.provider.model.as_str()),
-        (Api::Analyst, "builtin:analyst")
+        (ProviderApi::Analyst, "builtin:analyst")
     );
     assert!(settings(&text.replace("local", "router"), &[("ROUTER_API_KEY", "k")]).is_err());
 }
@@ -153,7 +153,7 @@ fn a_key_is_not_in_any_debug_form() {
 #[test]
 fn a_missing_file_is_said_in_the_specifications_words() {
     let home = tempfile::tempdir().expect("a temporary folder");
-    let problem = load(home.path(), &Environment::default()).expect_err("there is no file");
+    let problem = load_settings(home.path(), &Environment::default()).expect_err("there is no file");
     assert_eq!(problem.message, "Configuration file not found: ~/.tool/config.toml");
     assert!(problem.hint.is_some_and(|hint| hint.contains("tool init")));
 }
@@ -162,7 +162,7 @@ fn a_missing_file_is_said_in_the_specifications_words() {
 fn what_needs_no_provider_holds_without_one() {
     let home = tempfile::tempdir().expect("a temporary folder");
     let level = |variables: &[(&str, &str)]| {
-        let common = common(home.path(), &environment(variables)).expect("the file is right");
+        let common = load_common(home.path(), &environment(variables)).expect("the file is right");
         common.log_level
     };
     assert_eq!(level(&[]), "INFO");
@@ -170,14 +170,14 @@ fn what_needs_no_provider_holds_without_one() {
     // The key is in another environment, as with a daemon that another shell started.
     let text =
         "[providers.hosted]\nmodel = \"m\"\nenabled = true\n[logging]\nlevel = \"DEBUG\"\n[server]\nauth = \"token\"";
-    std::fs::write(path(home.path()), text).expect("the folder is writable");
+    std::fs::write(config_path(home.path()), text).expect("the folder is writable");
     assert_eq!(level(&[]), "DEBUG");
     assert_eq!(level(&[("TOOL_LOG_LEVEL", "WARN")]), "WARN");
-    let known = common(home.path(), &environment(&[])).expect("the file is right");
-    assert_eq!(known.server.auth, Auth::Token);
-    std::fs::write(path(home.path()), "[server]\nauth = ").expect("the folder is writable");
-    assert!(common(home.path(), &environment(&[])).is_err());
-    assert_eq!(Common::strict(&environment(&[])).server.auth, Auth::Token);
+    let known = load_common(home.path(), &environment(&[])).expect("the file is right");
+    assert_eq!(known.server.auth, AuthPolicy::Token);
+    std::fs::write(config_path(home.path()), "[server]\nauth = ").expect("the folder is writable");
+    assert!(load_common(home.path(), &environment(&[])).is_err());
+    assert_eq!(CommonSettings::strict(&environment(&[])).server.auth, AuthPolicy::Token);
 }
 
 #[test]
@@ -201,7 +201,10 @@ fn a_vendor_brings_its_server_and_its_table_overrides_it() {
     let provider = settings(&own, &[("MISTRAL_API_KEY", "k")])
         .expect("the configuration is right")
         .provider;
-    assert_eq!((provider.api, provider.url.as_str()), (Api::Messages, "http://h/v1"));
+    assert_eq!(
+        (provider.api, provider.url.as_str()),
+        (ProviderApi::Messages, "http://h/v1")
+    );
 }
 
 #[test]

@@ -116,7 +116,7 @@ pub fn user_command(home: &Path, root: &Path, purpose: RunPurpose) -> Result<Opt
     if of_repository.is_some() {
         return Ok(of_repository);
     }
-    match origin::read(&super::path(home)) {
+    match origin::read_file(&super::config_path(home)) {
         Ok(text) => Ok(parse(&text)?.tests.command(purpose, CommandOrigin::File)),
         Err(problem) if problem.kind == ErrorKind::ConfigMissing => Ok(None),
         Err(problem) => Err(problem),
@@ -139,7 +139,7 @@ pub fn set_user_command(
         return Err(Problem::new(ErrorKind::Usage, "A command cannot hold a NUL byte"));
     }
     let mut repositories = read_repositories(home)?;
-    let settings = repositories.entry(key(root)?).or_default();
+    let settings = repositories.entry(repository_key(root)?).or_default();
     settings.set(purpose, words, results);
     write_repositories(home, &repositories)
 }
@@ -151,7 +151,7 @@ pub fn set_user_command(
 /// If `root` is not UTF-8, or the file cannot be read or written.
 pub fn unset_user_command(home: &Path, root: &Path, purpose: RunPurpose) -> Result<bool, Problem> {
     let mut repositories = read_repositories(home)?;
-    let key = key(root)?;
+    let key = repository_key(root)?;
     let Some(settings) = repositories.get_mut(&key) else {
         return Ok(false);
     };
@@ -164,7 +164,7 @@ pub fn unset_user_command(home: &Path, root: &Path, purpose: RunPurpose) -> Resu
     Ok(was_set)
 }
 
-fn key(root: &Path) -> Result<String, Problem> {
+fn repository_key(root: &Path) -> Result<String, Problem> {
     let text = root.to_str().map(str::to_owned);
     text.ok_or_else(|| Problem::new(ErrorKind::Usage, "The repository's path is not UTF-8"))
 }
@@ -227,7 +227,7 @@ mod tests {
         let home = home.path();
         assert_eq!(found(home, "/a", RunPurpose::Tests), None);
         fs::write(
-            super::super::path(home),
+            super::super::config_path(home),
             "[tests]\ncommand = [\"make\", \"check\"]\nresults = \"tap\"\nlint = [\"make\", \"lint\"]\n",
         )
         .expect("it can be written");

@@ -1,7 +1,7 @@
 //! Values of the configuration with a fixed set of words: their place in the file, whether they are known, and the
 //! nearest known word. The parser checks the types.
 
-use super::layer::{Layer, Sourced};
+use super::layer::{Sourced, ValueLayer};
 use super::line_and_column;
 use tool_core::api::{ErrorKind, Problem};
 use tool_core::text::nearest_name;
@@ -27,7 +27,7 @@ pub(super) fn check_log_level(level: &Sourced<String>, text: &str) -> Result<(),
         return Ok(());
     }
     let (what, place) = match level.layer {
-        Layer::Environment(name) => (name.to_owned(), None),
+        ValueLayer::Environment(name) => (name.to_owned(), None),
         _ => (
             "`level` of [logging]".to_owned(),
             place_of(text, "logging", "level", None),
@@ -48,7 +48,7 @@ pub(super) fn check_log_level(level: &Sourced<String>, text: &str) -> Result<(),
 mod tests {
     use std::collections::BTreeMap;
 
-    use crate::{Environment, load, path};
+    use crate::{Environment, config_path, load_settings};
 
     fn environment(variables: &[(&str, &str)]) -> Environment {
         let owned = variables
@@ -63,8 +63,8 @@ mod tests {
         let load_with = |level: &str, variables: &[(&str, &str)]| {
             let text =
                 format!("[providers.local]\nurl = \"builtin:analyst\"\nenabled = true\n[logging]\nlevel = \"{level}\"");
-            std::fs::write(path(home.path()), text).expect("the folder is writable");
-            load(home.path(), &environment(variables))
+            std::fs::write(config_path(home.path()), text).expect("the folder is writable");
+            load_settings(home.path(), &environment(variables))
                 .map_err(|problem| format!("{}\nhint: {}", problem.message, problem.hint.unwrap_or_default()))
         };
         for level in ["DEBUG", "warn", "off", "host=debug,INFO"] {

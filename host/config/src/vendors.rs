@@ -6,7 +6,7 @@
 use tool_core::api::ProviderName;
 use tool_core::text::{nearest_name, percent_encode};
 
-use super::Api;
+use super::ProviderApi;
 
 /// One row: how to reach a vendor unless the user's file overrides it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Preset {
     /// The provider of the specification to which it belongs.
     pub provider: ProviderName,
     /// Its wire.
-    pub api: Api,
+    pub api: ProviderApi,
     /// Its base URL, with the placeholders `{region}`, `{region-}`, `{project}`, `{resource}` and `{model}`.
     pub url: &'static str,
     /// True if the server refuses requests without a key.
@@ -68,7 +68,7 @@ impl Quirks {
     };
 
     /// The assumed quirks of a provider's server without a vendor.
-    pub const fn of(provider: ProviderName) -> Self {
+    pub const fn of_provider(provider: ProviderName) -> Self {
         match provider {
             ProviderName::Hosted => Self::OPENAI,
             ProviderName::Local => Self::PLAIN,
@@ -82,7 +82,7 @@ const HOSTED: Preset = Preset {
     name: "",
     title: "",
     provider: ProviderName::Hosted,
-    api: Api::Chat,
+    api: ProviderApi::Chat,
     url: "",
     needs_key: true,
     own_variable: None,
@@ -102,7 +102,7 @@ pub const PRESETS: [Preset; 23] = [
     Preset {
         name: "anthropic",
         title: "Anthropic",
-        api: Api::Messages,
+        api: ProviderApi::Messages,
         url: "https://api.anthropic.com",
         own_variable: Some("HOSTED_API_KEY"),
         usual_variables: &["ANTHROPIC_API_KEY"],
@@ -111,7 +111,7 @@ pub const PRESETS: [Preset; 23] = [
     Preset {
         name: "openai",
         title: "OpenAI",
-        api: Api::Responses,
+        api: ProviderApi::Responses,
         url: "https://api.openai.com/v1",
         own_variable: Some("VENDOR_B_API_KEY"),
         usual_variables: &["OPENAI_API_KEY"],
@@ -121,7 +121,7 @@ pub const PRESETS: [Preset; 23] = [
     Preset {
         name: "gemini",
         title: "Google Gemini",
-        api: Api::GenerateContent,
+        api: ProviderApi::GenerateContent,
         url: "https://generativelanguage.googleapis.com",
         own_variable: Some("VENDOR_C_API_KEY"),
         usual_variables: &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
@@ -225,7 +225,7 @@ pub const PRESETS: [Preset; 23] = [
         name: "xai",
         title: "xAI",
         // "Use the Responses API. Chat Completions is deprecated" (docs.x.ai, November 2026).
-        api: Api::Responses,
+        api: ProviderApi::Responses,
         url: "https://api.x.ai/v1",
         usual_variables: &["XAI_API_KEY"],
         quirks: Quirks::OPENAI,
@@ -307,18 +307,18 @@ pub const PRESETS: [Preset; 23] = [
 
 impl Preset {
     /// The vendor of this name.
-    pub fn find(name: &str) -> Option<&'static Self> {
+    pub fn find_by_name(name: &str) -> Option<&'static Self> {
         static ALL: [Preset; PRESETS.len()] = PRESETS;
         ALL.iter().find(|preset| preset.name == name)
     }
 
     /// The vendor of a provider without `vendor` and `url` on this wire.
-    pub(super) fn implied(provider: ProviderName, api: Api) -> Option<&'static Self> {
+    pub(super) fn implied_by_wire(provider: ProviderName, api: ProviderApi) -> Option<&'static Self> {
         match (provider, api) {
-            (ProviderName::Hosted, Api::Messages) => Self::find("anthropic"),
-            (ProviderName::Hosted, Api::Chat | Api::Responses) => Self::find("openai"),
-            (ProviderName::Hosted, Api::GenerateContent) => Self::find("gemini"),
-            (ProviderName::Router, _) => Self::find("openrouter"),
+            (ProviderName::Hosted, ProviderApi::Messages) => Self::find_by_name("anthropic"),
+            (ProviderName::Hosted, ProviderApi::Chat | ProviderApi::Responses) => Self::find_by_name("openai"),
+            (ProviderName::Hosted, ProviderApi::GenerateContent) => Self::find_by_name("gemini"),
+            (ProviderName::Router, _) => Self::find_by_name("openrouter"),
             _ => None,
         }
     }
@@ -339,7 +339,7 @@ impl Preset {
 }
 
 /// The nearest preset name, else all names.
-pub fn suggest(name: &str) -> String {
+pub fn suggest_vendor(name: &str) -> String {
     let names = PRESETS.map(|preset| preset.name);
     match nearest_name(name, names) {
         Some(near) => format!("did you mean `{near}`?"),
@@ -420,7 +420,7 @@ mod tests {
     #[test]
     fn every_preset_has_a_name_and_its_variables_reach_a_session() {
         for preset in PRESETS {
-            assert_eq!(Preset::find(preset.name), Some(&preset));
+            assert_eq!(Preset::find_by_name(preset.name), Some(&preset));
             assert!(!preset.title.is_empty() && preset.url.starts_with("http"), "{preset:?}");
             assert!(!preset.needs_key || preset.variables().next().is_some(), "{preset:?}");
             for variable in preset.variables() {
@@ -445,7 +445,7 @@ mod tests {
             project: Some("shop"),
             resource: Some("mine"),
         };
-        let vertex = Preset::find("vertex").expect("it is there").url;
+        let vertex = Preset::find_by_name("vertex").expect("it is there").url;
         assert_eq!(
             parts.fill(vertex).as_deref(),
             Ok(
@@ -465,7 +465,7 @@ mod tests {
             "https://h/a%2Fb%20c?v={else}"
         );
         assert_eq!(UrlParts::default().fill(vertex), Err("region"));
-        let azure = Preset::find("azure").expect("it is there");
+        let azure = Preset::find_by_name("azure").expect("it is there");
         assert_eq!(azure.parts().collect::<Vec<_>>(), ["resource"]);
     }
 }

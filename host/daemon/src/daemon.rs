@@ -94,7 +94,7 @@ pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Pro
     // A daemon that was killed left its files behind.
     state::withdraw(&home);
     // An invalid configuration does not prevent the start: sessions report the error.
-    let live = Arc::new(tool_config::Live::open(&home, &options.environment));
+    let live = Arc::new(tool_config::LiveConfig::open(&home, &options.environment));
     let log_failure = |error: io::Error| start_failure("its log below", &home, &error);
     let level = log::start(&home, &live.current().log_level).map_err(log_failure)?;
     let traffic = Arc::new(Traffic::new(log::access(&home).map_err(log_failure)?));
@@ -135,7 +135,7 @@ fn allow_open_files() {
 }
 
 struct Parts {
-    live: Arc<tool_config::Live>,
+    live: Arc<tool_config::LiveConfig>,
     level: log::Level,
     traffic: Arc<Traffic>,
     lock_inode: Option<u64>,
@@ -186,7 +186,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     // Nothing uses the leftovers any more, and nothing waits for their removal.
     tokio::task::spawn_blocking(|| leftovers.remove());
     // An invalid configuration does not prevent the start; the next session reports the error.
-    let settings = tool_config::load(&home, &environment).ok();
+    let settings = tool_config::load_settings(&home, &environment).ok();
     let provider = settings.map(|settings| settings.provider);
     let keys = provider
         .iter()

@@ -37,7 +37,7 @@ use crate::mcp::Mcp;
 use auth::Caller;
 use error::ApiError;
 use openapi::RouteTable;
-use tool_config::{Common, Environment, Live, Settings};
+use tool_config::{CommonSettings, Environment, LiveConfig, Settings};
 use tool_core::api::{self, ErrorKind, Overrides, PolicyRequest, Problem, Timestamp};
 use tool_provider::ModelCache;
 use tool_session::Sessions;
@@ -60,7 +60,7 @@ pub struct Parts {
     /// Address on which the server listens.
     pub listening: SocketAddr,
     /// The present configuration, with the rules for access.
-    pub live: Arc<Live>,
+    pub live: Arc<LiveConfig>,
     /// Access log and counters of requests.
     pub traffic: Arc<Traffic>,
     /// Time when the daemon started.
@@ -104,7 +104,7 @@ impl AppState {
     }
 
     /// Returns the settings in force, even while the file is invalid.
-    fn common_now(&self) -> Arc<Common> {
+    fn common_now(&self) -> Arc<CommonSettings> {
         self.0.live.current()
     }
 
@@ -131,12 +131,12 @@ impl AppState {
 
     /// Reads the present configuration. Blocks for a moment, to read one small file.
     fn settings(&self, environment: &Environment) -> Result<Settings, Problem> {
-        tool_config::load(self.home(), environment)
+        tool_config::load_settings(self.home(), environment)
     }
 
     /// Reads the present configuration, for work without a provider.
-    fn common(&self, environment: &Environment) -> Result<Common, Problem> {
-        tool_config::common(self.home(), environment)
+    fn common(&self, environment: &Environment) -> Result<CommonSettings, Problem> {
+        tool_config::load_common(self.home(), environment)
     }
 }
 

@@ -18,7 +18,7 @@ use host::http::{self, AppState, Peer, ServerSockets, Traffic};
 use rustix::process::{Uid, geteuid};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
-use tool_config::{Environment, Live};
+use tool_config::{Environment, LiveConfig};
 use tool_context::{Indexes, NoHistory, NoParser};
 use tool_core::api::{self, Effect, Operation, PolicyRequest};
 use tool_core::redaction::Redactor;
@@ -129,7 +129,7 @@ fn server(home: &Path, listening: SocketAddr) -> AppState {
         skills,
         token: "0123456789abcdef".to_owned(),
         listening,
-        live: Arc::new(Live::open(home, &Environment::default())),
+        live: Arc::new(LiveConfig::open(home, &Environment::default())),
         traffic: Arc::new(Traffic::new(io::sink())),
         started: api::current_time(),
         home: home.to_owned(),

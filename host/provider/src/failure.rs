@@ -12,7 +12,7 @@ use super::classify::classify;
 pub(super) use super::classify::{Class, is_template_complaint};
 use super::redact::scrubbed;
 use super::retry_after;
-use tool_config::{Api, ProviderSettings};
+use tool_config::{ProviderApi, ProviderSettings};
 use tool_core::api::ProviderName;
 use tool_core::api::{ErrorKind, Problem};
 
@@ -248,7 +248,7 @@ impl ProviderFailure {
                     settings.api.name()
                 ),
                 match settings.api {
-                    Api::Chat => {
+                    ProviderApi::Chat => {
                         "use a model for chats, or set `api = \"responses\"` in [providers.hosted] of config.toml \
                          (`tool init --provider hosted --api responses --model MODEL`)"
                     }
@@ -693,8 +693,8 @@ fn key_place(settings: &ProviderSettings) -> String {
     let variable = match (settings.name, settings.api) {
         (ProviderName::Router, _) => "ROUTER_API_KEY",
         (ProviderName::Local, _) => return "`api_key` under `[providers.local]` in ~/.tool/config.toml".to_owned(),
-        (ProviderName::Hosted, Api::Chat | Api::Responses) => "VENDOR_B_API_KEY",
-        (ProviderName::Hosted, Api::GenerateContent) => "VENDOR_C_API_KEY",
+        (ProviderName::Hosted, ProviderApi::Chat | ProviderApi::Responses) => "VENDOR_B_API_KEY",
+        (ProviderName::Hosted, ProviderApi::GenerateContent) => "VENDOR_C_API_KEY",
         (ProviderName::Hosted, _) => "HOSTED_API_KEY",
     };
     format!("{variable} in the environment")

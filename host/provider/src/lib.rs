@@ -59,7 +59,7 @@ use futures_util::Stream;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use tool_config::{Api, ProviderSettings, TokenPrice};
+use tool_config::{ProviderApi, ProviderSettings, TokenPrice};
 use tool_core::api::{ErrorKind, Problem};
 
 pub use answer_origin::{drop_bound_thinking, drop_thinking};
@@ -295,7 +295,7 @@ pub fn connect_with(settings: &ProviderSettings, options: &Options) -> Result<Ar
 /// Asks the provider's server for the context in tokens with which it loaded the model, for at most 2 seconds. `None`
 /// if the server does not tell or does not answer.
 pub async fn context_size(settings: &ProviderSettings) -> Option<u64> {
-    if settings.api == Api::Analyst {
+    if settings.api == ProviderApi::Analyst {
         return None;
     }
     let provider = over_http(settings, &Options::default()).ok()?;
@@ -305,11 +305,11 @@ pub async fn context_size(settings: &ProviderSettings) -> Option<u64> {
 /// The provider behind a wire; the analyst has none.
 fn over_http(settings: &ProviderSettings, options: &Options) -> Result<http::HttpProvider, Problem> {
     let wire: Box<dyn wire::Wire> = match settings.api {
-        Api::Chat => Box::new(chat::ChatWire::new(settings)),
-        Api::Messages => Box::new(messages::MessagesWire::new(settings)),
-        Api::GenerateContent => Box::new(generate_content::GenerateContentWire::new(settings)),
-        Api::Responses => Box::new(responses::ResponsesWire::new(settings)),
-        Api::Analyst => {
+        ProviderApi::Chat => Box::new(chat::ChatWire::new(settings)),
+        ProviderApi::Messages => Box::new(messages::MessagesWire::new(settings)),
+        ProviderApi::GenerateContent => Box::new(generate_content::GenerateContentWire::new(settings)),
+        ProviderApi::Responses => Box::new(responses::ResponsesWire::new(settings)),
+        ProviderApi::Analyst => {
             let problem = Problem::new(
                 ErrorKind::InvalidProvider,
                 "The embedded analyst is not reached over the network",

@@ -11,7 +11,7 @@ use super::http::HttpProvider;
 use super::model_list::{ListedModel, described, identifiers};
 use super::redact::scrubbed;
 use super::{Options, over_http};
-use tool_config::{Api, ProviderSettings};
+use tool_config::{ProviderApi, ProviderSettings};
 use tool_core::api::Problem;
 
 pub use cache::ModelCache;
@@ -27,7 +27,7 @@ pub async fn models(settings: &ProviderSettings) -> Result<Vec<String>, Problem>
 
 /// Like [`models()`], through a proxy if the options name one.
 pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Result<Vec<String>, Problem> {
-    if settings.api == Api::Analyst {
+    if settings.api == ProviderApi::Analyst {
         return Ok(vec![settings.model.clone()]);
     }
     listed(&over_http(settings, options)?).await
@@ -36,7 +36,7 @@ pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Resu
 /// Asks the provider for its models as [`models_with`] does, with what its list says about each. If the list has dates,
 /// the newest models come first. Models whose names show that they are not for conversations are left out.
 pub async fn describe_models(settings: &ProviderSettings, options: &Options) -> Result<Vec<ListedModel>, Problem> {
-    if settings.api == Api::Analyst {
+    if settings.api == ProviderApi::Analyst {
         let id = settings.model.clone();
         return Ok(vec![ListedModel {
             id,

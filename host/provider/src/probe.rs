@@ -26,7 +26,7 @@ use super::{
     Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, ToolCall, ToolSpec, Usage, over_http,
 };
 use crate::limits::{self, CONTEXT_TOKENS};
-use tool_config::{Api, ProviderSettings};
+use tool_config::{ProviderApi, ProviderSettings};
 use tool_core::api::ProviderName;
 
 /// Most output tokens of one answer to a probe: a sentence or two calls, and some hundred tokens for models that think
@@ -76,7 +76,7 @@ const MODELS: &str = "models";
 /// Sends tiny turns to the provider, in the caller's own process. Takes seconds, or minutes if a model must be loaded
 /// first.
 pub async fn probe(settings: &ProviderSettings, options: &Options) -> ProbeReport {
-    if settings.api == Api::Analyst {
+    if settings.api == ProviderApi::Analyst {
         return all_alike(Works, "the embedded analyst answers without a server");
     }
     let tap = Tap::default();

@@ -11,12 +11,12 @@ use serde_json::json;
 use super::failure::ProviderFailure;
 use super::wire::{Wire, decode};
 use super::{LabelMark, Message, ModelRequest, ProviderEvent, ToolSpec, chat, generate_content, messages, responses};
-use tool_config::{Api, ProviderSettings};
+use tool_config::{ProviderApi, ProviderSettings};
 use tool_core::api::ProviderName;
 
 pub(super) struct Recording {
     pub(super) name: &'static str,
-    pub(super) api: Api,
+    pub(super) api: ProviderApi,
     pub(super) bytes: &'static [u8],
 }
 
@@ -46,15 +46,15 @@ const RECORDINGS: &[Recording] = recordings! {
     ],
 };
 
-fn wire(api: Api) -> Box<dyn Wire> {
+fn wire(api: ProviderApi) -> Box<dyn Wire> {
     let settings = ProviderSettings {
-        text_calls: api == Api::Chat,
+        text_calls: api == ProviderApi::Chat,
         ..ProviderSettings::new(ProviderName::Hosted, api, "http://127.0.0.1:1", "m")
     };
     match api {
-        Api::Messages => Box::new(messages::MessagesWire::new(&settings)),
-        Api::GenerateContent => Box::new(generate_content::GenerateContentWire::new(&settings)),
-        Api::Responses => Box::new(responses::ResponsesWire::new(&settings)),
+        ProviderApi::Messages => Box::new(messages::MessagesWire::new(&settings)),
+        ProviderApi::GenerateContent => Box::new(generate_content::GenerateContentWire::new(&settings)),
+        ProviderApi::Responses => Box::new(responses::ResponsesWire::new(&settings)),
         _ => Box::new(chat::ChatWire::new(&settings)),
     }
 }
@@ -114,7 +114,7 @@ fn kept(opaque: &serde_json::Value) -> String {
     items.map(|item| format!("\n    {item}")).collect()
 }
 
-fn all(api: Api) -> String {
+fn all(api: ProviderApi) -> String {
     let recordings = RECORDINGS.iter().filter(|recording| recording.api == api);
     let shown =
         recordings.map(|recording| format!("{}{}\n", recording.name, shown(&read(recording, &[recording.bytes]))));
@@ -123,7 +123,7 @@ fn all(api: Api) -> String {
 
 #[test]
 fn messages_recordings_are_read_as_they_should() {
-    insta::assert_snapshot!(all(Api::Messages), @r#"
+    insta::assert_snapshot!(all(ProviderApi::Messages), @r#"
     messages/text
       text: The service| has two faces:| a CLI and an API.
       usage: {"input_tokens":25,"cached_tokens":0,"output_tokens":15,"estimated":false}
@@ -166,7 +166,7 @@ fn messages_recordings_are_read_as_they_should() {
 
 #[test]
 fn chat_recordings_are_read_as_they_should() {
-    insta::assert_snapshot!(all(Api::Chat), @r#"
+    insta::assert_snapshot!(all(ProviderApi::Chat), @r#"
     chat/text
       text: The service| has two faces.
       usage: {"input_tokens":25,"cached_tokens":16,"output_tokens":8,"estimated":false}
@@ -207,7 +207,7 @@ fn chat_recordings_are_read_as_they_should() {
 
 #[test]
 fn generate_content_recordings_are_read_as_they_should() {
-    insta::assert_snapshot!(all(Api::GenerateContent), @r#"
+    insta::assert_snapshot!(all(ProviderApi::GenerateContent), @r#"
     generate_content/text
       text: The service| has two faces:| a CLI and an API.
       usage: {"input_tokens":25,"cached_tokens":16,"output_tokens":12,"estimated":false}
@@ -252,7 +252,7 @@ fn generate_content_recordings_are_read_as_they_should() {
 
 #[test]
 fn responses_recordings_are_read_as_they_should() {
-    insta::assert_snapshot!(all(Api::Responses), @r#"
+    insta::assert_snapshot!(all(ProviderApi::Responses), @r#"
     responses/text
       text: The service| has two faces.
       usage: {"input_tokens":25,"cached_tokens":16,"output_tokens":8,"estimated":false}
@@ -318,7 +318,12 @@ fn split_everywhere(recording: &Recording) {
 
 #[test]
 fn providers_every_byte_split_gives_the_same_events() {
-    for api in [Api::Messages, Api::Chat, Api::GenerateContent, Api::Responses] {
+    for api in [
+        ProviderApi::Messages,
+        ProviderApi::Chat,
+        ProviderApi::GenerateContent,
+        ProviderApi::Responses,
+    ] {
         let count = RECORDINGS.iter().filter(|recording| recording.api == api).count();
         assert!(count >= 5, "{api:?} has {count} recordings");
     }

@@ -190,7 +190,7 @@ fn without(mut text: String, secret: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tool_config::{Api, Secret};
+    use tool_config::{ProviderApi, Secret};
     use tool_core::api::ProviderName;
 
     const KEY: &str = "sk-very-secret-1234567890";
@@ -198,7 +198,7 @@ mod tests {
     fn settings(key: &str, url: &str) -> ProviderSettings {
         ProviderSettings {
             api_key: Some(Secret::new(key)),
-            ..ProviderSettings::new(ProviderName::Hosted, Api::Chat, url, "m")
+            ..ProviderSettings::new(ProviderName::Hosted, ProviderApi::Chat, url, "m")
         }
     }
 

@@ -6,7 +6,7 @@
 use super::ProviderEvent;
 use super::failure::ProviderFailure;
 use super::recorded::{Recording, read};
-use tool_config::Api;
+use tool_config::ProviderApi;
 
 /// A replay and its expected events, in one line.
 struct Replay {

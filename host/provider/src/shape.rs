@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn nothing_is_sent_that_the_user_did_not_set() {
         let (mut body, none) = (json!({}), RequestOptions::default());
-        shape_chat(&mut body, &none, &Quirks::of(ProviderName::Local));
+        shape_chat(&mut body, &none, &Quirks::of_provider(ProviderName::Local));
         shape_messages(&mut body, &none, ADAPTIVE);
         shape_generate_content(&mut body, &none, None);
         assert_eq!(body, json!({}));
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn chat_takes_an_effort_in_one_of_two_forms() {
         let form = |provider| {
-            move |body: &mut Value, options: &RequestOptions| shape_chat(body, options, &Quirks::of(provider))
+            move |body: &mut Value, options: &RequestOptions| shape_chat(body, options, &Quirks::of_provider(provider))
         };
         let low = Reasoning::Effort(Effort::Low);
         assert_eq!(shaped(form(ProviderName::Hosted), low)["reasoning_effort"], "low");

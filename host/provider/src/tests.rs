@@ -28,7 +28,7 @@ const KEY: &str = "sk-very-secret-1234567890";
 fn settings(url: &str) -> ProviderSettings {
     ProviderSettings {
         api_key: Some(Secret::new(KEY)),
-        ..ProviderSettings::new(ProviderName::Local, Api::Chat, url, "tiny")
+        ..ProviderSettings::new(ProviderName::Local, ProviderApi::Chat, url, "tiny")
     }
 }
 
@@ -397,9 +397,9 @@ fn wires(server: &ModelServer) -> [ProviderSettings; 3] {
         ..settings(url)
     };
     [
-        of(Api::Messages, &server.root()),
-        of(Api::Chat, &server.url()),
-        of(Api::GenerateContent, &server.root()),
+        of(ProviderApi::Messages, &server.root()),
+        of(ProviderApi::Chat, &server.url()),
+        of(ProviderApi::GenerateContent, &server.root()),
     ]
 }
 

@@ -63,7 +63,7 @@ impl SkillTransport {
     /// The URL of a request, and true if the user's configuration names its host.
     fn place(&self, request: &OutboundRequest) -> Result<(Url, bool), TransportError> {
         let common =
-            tool_config::common(&self.home, &Environment::default()).map_err(|_| TransportError::Unavailable)?;
+            tool_config::load_common(&self.home, &Environment::default()).map_err(|_| TransportError::Unavailable)?;
         let named = common.skills.hosts.get(&request.host);
         let origin = match named {
             Some(origin) => origin.to_string(),
@@ -326,7 +326,11 @@ mod tests {
 
     fn home(hosts: &str) -> tempfile::TempDir {
         let home = tempfile::tempdir().expect("a temporary folder");
-        std::fs::write(tool_config::path(home.path()), format!("[skills.hosts]\n{hosts}")).expect("it is writable");
+        std::fs::write(
+            tool_config::config_path(home.path()),
+            format!("[skills.hosts]\n{hosts}"),
+        )
+        .expect("it is writable");
         home
     }
 

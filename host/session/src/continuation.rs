@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::preview::InheritedLayer;
 use super::{Sessions, blocking, unknown};
-use tool_config::{Api, Settings};
+use tool_config::{ProviderApi, Settings};
 use tool_core::api::{
     Action, ErrorKind, ExecuteRequest, Operation, Problem, ProviderName, SessionStart, Status, TurnRequest,
 };
@@ -43,7 +43,7 @@ impl Sessions {
         if request.message.trim().is_empty() {
             return Err(Problem::new(ErrorKind::InvalidRequest, "The message is empty"));
         }
-        if settings.provider.api == Api::Analyst {
+        if settings.provider.api == ProviderApi::Analyst {
             return Err(tool_analyst::refuse_question());
         }
         let continued = Continued {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::call_queue::CallQueue;
 use super::engine::KeyObserver;
-use tool_config::{Api, Settings};
+use tool_config::{ProviderApi, Settings};
 use tool_context::SelectionFilter;
 use tool_core::api::ExecuteRequest;
 use tool_core::redaction::Redactor;
@@ -60,6 +60,6 @@ pub(super) struct OperationTask {
 impl OperationTask {
     /// True where the embedded analyst answers in place of a model.
     pub(super) fn is_analyst(&self) -> bool {
-        self.settings.provider.api == Api::Analyst
+        self.settings.provider.api == ProviderApi::Analyst
     }
 }

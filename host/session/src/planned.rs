@@ -21,7 +21,7 @@ pub fn plan_tests(
     root: &Path,
     path: Option<&str>,
 ) -> Result<Vec<PlannedRun>, Problem> {
-    let common = tool_config::common(home, environment)?;
+    let common = tool_config::load_common(home, environment)?;
     let options = super::repository_options(&common.policy, home);
     let repository = Repository::open(root, &options).map_err(|error| describe_refusal(&error))?;
     plan_runs(&repository, environment.variables(), path, &CancellationToken::new())

@@ -29,17 +29,17 @@ pub struct Preflight {
 
 /// Returns the error in the user's configuration, without examining any repository.
 pub fn configuration(home: &Path, environment: &Environment) -> Option<Problem> {
-    let common = tool_config::common(home, environment).ok()?;
-    check_policy(&common.policy, &tool_config::text(home)).err()
+    let common = tool_config::load_common(home, environment).ok()?;
+    check_policy(&common.policy, &tool_config::config_text(home)).err()
 }
 
 /// Examines the configuration beneath `home`, and the repository at `root`. Blocks.
 pub fn preflight(home: &Path, environment: &Environment, root: &Path) -> Preflight {
-    let Ok(common) = tool_config::common(home, environment) else {
+    let Ok(common) = tool_config::load_common(home, environment) else {
         // The parser of the file reports this error.
         return Preflight::default();
     };
-    let text = tool_config::text(home);
+    let text = tool_config::config_text(home);
     let configuration = check_policy(&common.policy, &text).err();
     let place = root.join(tool_repository::ROOT_FILE);
     // With invalid patterns in the configuration, no repository can be opened, and its own file is not the cause.

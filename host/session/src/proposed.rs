@@ -22,7 +22,7 @@ pub fn read_proposals(
     root: &Path,
     answer: &str,
 ) -> Result<Vec<PlacedProposal>, Problem> {
-    let common = tool_config::common(home, environment)?;
+    let common = tool_config::load_common(home, environment)?;
     let options = super::repository_options(&common.policy, home);
     let repository = Repository::open(root, &options).map_err(|error| describe_refusal(&error))?;
     let checked = verify::check(answer, &repository, &CancellationToken::new())

@@ -16,7 +16,7 @@ use super::request::{
 };
 use super::running::SessionPermit;
 use super::{Sessions, blocking, denies_history, selection};
-use tool_config::{Api, PolicySettings, Settings};
+use tool_config::{PolicySettings, ProviderApi, Settings};
 use tool_context::SelectionFilter;
 use tool_core::api::{
     self, Action, ErrorKind, ExecuteRequest, Operation, Problem, SessionStart, SkillCallRequest, SkillFunction,
@@ -68,7 +68,7 @@ impl Sessions {
         check_provider(request.provider.as_deref(), settings.provider.name)?;
         check_target(&request)?;
         check_budget(&request.budget)?;
-        if settings.provider.api == Api::Analyst {
+        if settings.provider.api == ProviderApi::Analyst {
             tool_analyst::check(request.operation, request.model.as_deref())?;
         }
         if let Some(model) = request.model.clone().filter(|model| !model.is_empty()) {
@@ -112,7 +112,7 @@ impl Sessions {
         let prepared = Prepared::resolve(case, repository, locked).await?;
         let (repository, denied) = (&prepared.repository, &prepared.policy_request);
         // The analyst reads no instructions, and instructions of an untrusted repository are ignored.
-        let is_analyst = settings.provider.api == Api::Analyst;
+        let is_analyst = settings.provider.api == ProviderApi::Analyst;
         let filter = filter
             .without_instructions_if(denied.untrusted || is_analyst)
             .without_history_if(denies_history(&denied.deny));

@@ -15,7 +15,7 @@ use super::plan::{OperationTask, SessionTask};
 use super::request::open_repository;
 use super::*;
 pub(crate) use fakes::{Act, FakeEngine, test_report};
-use tool_config::{Api, ProviderSettings, ProviderSummary, ServerSettings, Settings};
+use tool_config::{ProviderApi, ProviderSettings, ProviderSummary, ServerSettings, Settings};
 use tool_core::api::{
     ApprovalScope, ErrorKind, Event, ExecuteRequest, Operation, PolicyRequest, ProviderName, SkillCallRequest,
 };
@@ -86,7 +86,12 @@ impl SessionWorld {
 
 pub(crate) fn settings() -> Settings {
     Settings {
-        provider: ProviderSettings::new(ProviderName::Local, Api::Chat, "http://127.0.0.1:1/v1", "some-model"),
+        provider: ProviderSettings::new(
+            ProviderName::Local,
+            ProviderApi::Chat,
+            "http://127.0.0.1:1/v1",
+            "some-model",
+        ),
         providers: vec![ProviderSummary {
             name: ProviderName::Local,
             enabled: true,

@@ -81,7 +81,7 @@ impl MachineServices {
 
     /// Reads the user's current settings for skills.
     fn skills(&self) -> Result<SkillsSettings, String> {
-        let common = tool_config::common(&self.home, &Environment::default());
+        let common = tool_config::load_common(&self.home, &Environment::default());
         let unknown = |problem: Problem| format!("the configuration is not valid: {}", problem.message);
         common.map(|common| common.skills).map_err(unknown)
     }
@@ -244,7 +244,7 @@ const HOOK_OUTPUT: &str = "the output of git hooks";
 /// Reads the user's team from the configuration in the home. The repository has no influence. If the file cannot be
 /// parsed, the team is empty.
 fn read_team(home: &Path) -> Team {
-    let common = tool_config::common(home, &Environment::default());
+    let common = tool_config::load_common(home, &Environment::default());
     let team = common.and_then(|common| Team::parse(&common.policy.team));
     team.unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use toml_edit::DocumentMut;
 
-use super::{Common, Environment, FORWARDED, Init, edit, origin, parse, resolve};
+use super::{CommonSettings, Environment, FORWARDED, ProviderChoice, edit, origin, parse, resolve_settings};
 use input::Input;
 
 #[path = "../input.rs"]
@@ -19,13 +19,13 @@ pub fn configuration(bytes: &[u8]) {
     let forwarded = environment.forwarded();
     assert!(forwarded.keys().all(|name| FORWARDED.contains(&name.as_str())));
     let _ = (
-        super::port(Path::new("/nonexistent"), &environment),
+        super::backend_port(Path::new("/nonexistent"), &environment),
         environment.tool_home(),
         environment.scan_time(),
     );
     match parse(&text) {
         Ok(file) => {
-            let settings = origin::list(&file, Path::new("/h/config.toml"), Path::new("/h"), &environment);
+            let settings = origin::list_settings(&file, Path::new("/h/config.toml"), Path::new("/h"), &environment);
             for setting in settings.iter().filter(|setting| setting.key.ends_with(".api_key")) {
                 let shown = setting.value.as_str().unwrap_or_default();
                 assert!(
@@ -33,11 +33,11 @@ pub fn configuration(bytes: &[u8]) {
                     "{shown:?} is shown of a key"
                 );
             }
-            let resolved = resolve(file, &environment);
+            let resolved = resolve_settings(file, &environment);
             let enabled = resolved.map(|settings| settings.providers.iter().filter(|each| each.enabled).count());
             assert!(enabled.is_err() || enabled == Ok(1));
             let again = parse(&text).expect("it was read before");
-            let _ = Common::of(again, &environment);
+            let _ = CommonSettings::from_file(again, &environment);
         }
         Err(problem) => {
             let said = format!("{}{}", problem.message, problem.hint.unwrap_or_default());
@@ -51,7 +51,7 @@ pub fn configuration(bytes: &[u8]) {
     let Ok(mut document) = text.parse::<DocumentMut>() else {
         return;
     };
-    edit::apply(&mut document, &Init::offline());
+    edit::apply_init(&mut document, &ProviderChoice::offline());
     if parse(&text).is_ok() {
         let file = parse(&document.to_string()).expect("an edit keeps a file readable");
         let enabled: Vec<_> = file

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use tool_config::{Init, PRESETS, Preset, ProviderSettings, Secret};
+use tool_config::{PRESETS, Preset, ProviderChoice, ProviderSettings, Secret};
 use tool_core::api::{ErrorKind, Problem, ProviderName};
 use tool_provider::ListedModel;
 
@@ -21,7 +21,7 @@ const KEY_TRIES_MAX: usize = 3;
 pub(super) async fn run(context: &Context) -> Result<(), Error> {
     let findings = Findings::look(context).await;
     let mut init = choose_vendor(&findings, context)?;
-    if init == Init::offline() {
+    if init == ProviderChoice::offline() {
         return finish(&init, context);
     }
     ask_missing_parts(&mut init, context)?;
@@ -45,7 +45,7 @@ impl Findings {
     /// Looks for keys in the environment and for servers on the usual ports, which are asked without a key.
     async fn look(context: &Context) -> Self {
         let environment = &context.backend.environment;
-        let all = PRESETS.iter().filter_map(|preset| Preset::find(preset.name));
+        let all = PRESETS.iter().filter_map(|preset| Preset::find_by_name(preset.name));
         let with_key = all.clone().filter_map(|preset| {
             let variable = preset
                 .variables()
@@ -82,7 +82,7 @@ fn port_of(url: &str) -> Option<u16> {
     authority.rsplit_once(':')?.1.parse().ok()
 }
 
-fn choose_vendor(findings: &Findings, context: &Context) -> Result<Init, Error> {
+fn choose_vendor(findings: &Findings, context: &Context) -> Result<ProviderChoice, Error> {
     let output = context.output;
     let found = |name: &str| findings.0.iter().any(|found| found.preset.name == name);
     let mut choices: Vec<(&str, String)> = findings
@@ -123,13 +123,13 @@ fn choose_vendor(findings: &Findings, context: &Context) -> Result<Init, Error> 
 }
 
 /// Asks for settings that the vendor's URL needs and the file lacks.
-fn ask_missing_parts(init: &mut Init, context: &Context) -> Result<(), Error> {
-    let Some(preset) = init.vendor.as_deref().and_then(Preset::find) else {
+fn ask_missing_parts(init: &mut ProviderChoice, context: &Context) -> Result<(), Error> {
+    let Some(preset) = init.vendor.as_deref().and_then(Preset::find_by_name) else {
         return Ok(());
     };
     for part in preset.parts() {
         let key = format!("vendors.{}.{part}", preset.name);
-        let inspection = tool_config::inspect(&context.backend.home, &context.backend.environment);
+        let inspection = tool_config::inspect_config(&context.backend.home, &context.backend.environment);
         let is_set = inspection.settings.iter().any(|setting| setting.key == key);
         if !is_set {
             let value = require(&format!("{}, {part}: ", preset.title), context.output)?;
@@ -140,16 +140,16 @@ fn ask_missing_parts(init: &mut Init, context: &Context) -> Result<(), Error> {
 }
 
 /// The settings after the choice so far, with a placeholder for the model.
-fn preview(init: &Init, context: &Context) -> Result<ProviderSettings, Problem> {
-    let with_model = Init {
+fn preview(init: &ProviderChoice, context: &Context) -> Result<ProviderSettings, Problem> {
+    let with_model = ProviderChoice {
         model: init.model.clone().or_else(|| Some("none-yet".to_owned())),
         ..init.clone()
     };
-    tool_config::preview(&context.backend.home, &context.backend.environment, &with_model)
+    tool_config::preview_provider(&context.backend.home, &context.backend.environment, &with_model)
 }
 
 /// Asks for the key if it is missing or the server refuses it, and fetches the server's models.
-async fn connect(init: &mut Init, context: &Context) -> Result<Vec<ListedModel>, Error> {
+async fn connect(init: &mut ProviderChoice, context: &Context) -> Result<Vec<ListedModel>, Error> {
     let output = context.output;
     for _ in 0..KEY_TRIES_MAX {
         let settings = match preview(init, context) {
@@ -191,8 +191,8 @@ fn is_unreachable(problem: &Problem) -> bool {
     )
 }
 
-fn ask_for_key(init: &mut Init, context: &Context) -> Result<(), Error> {
-    let place = tool_config::path(&context.backend.home);
+fn ask_for_key(init: &mut ProviderChoice, context: &Context) -> Result<(), Error> {
+    let place = tool_config::config_path(&context.backend.home);
     let question = format!(
         "API key (not shown; kept in {}, readable by you alone): ",
         place.display()
@@ -254,7 +254,7 @@ fn show_models(shown: &[&ListedModel], count: usize, context: &Context) {
 }
 
 /// Sends one tiny request. If it fails, the user may keep the settings.
-async fn try_model(init: &Init, context: &Context) -> Result<(), Error> {
+async fn try_model(init: &ProviderChoice, context: &Context) -> Result<(), Error> {
     let settings = preview(init, context)?;
     let options = provider_options(context);
     let what = format!("sending one tiny request to {}", settings.model);
@@ -276,7 +276,7 @@ async fn try_model(init: &Init, context: &Context) -> Result<(), Error> {
 }
 
 /// Prints the context size of a local model, and offers to create a model with a larger one if the server can.
-async fn offer_larger_context(init: &mut Init, context: &Context) -> Result<(), Error> {
+async fn offer_larger_context(init: &mut ProviderChoice, context: &Context) -> Result<(), Error> {
     let (mut settings, options) = (preview(init, context)?, provider_options(context));
     if settings.name != ProviderName::Local {
         return Ok(());
@@ -317,7 +317,7 @@ async fn find_context(settings: &ProviderSettings, context: &Context) -> Option<
     waiting(what, provider.context_tokens(), context.output).await
 }
 
-fn finish(init: &Init, context: &Context) -> Result<(), Error> {
+fn finish(init: &ProviderChoice, context: &Context) -> Result<(), Error> {
     let written = tool_config::write_initial(&context.backend.home, init)?;
     super::say_written(&written, init, context)
 }

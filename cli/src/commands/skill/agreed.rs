@@ -64,7 +64,7 @@ fn locked(root: &Path, registry: &SkillHost) -> Vec<Finding> {
 fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
     // The check of the configuration reports this error.
-    let Ok(common) = tool_config::common(home, environment) else {
+    let Ok(common) = tool_config::load_common(home, environment) else {
         return Vec::new();
     };
     let SkillsSettings {

@@ -141,7 +141,7 @@ fn of_cases(folder: &Path, function: &str) -> Result<Calls, Error> {
 /// The repository, with the same rules as in a session.
 fn repository(root: &Path, context: &Context) -> Result<Arc<Repository>, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
-    let policy = tool_config::common(home, environment)?.policy;
+    let policy = tool_config::load_common(home, environment)?.policy;
     Repository::open(root, &tool_session::repository_options(&policy, home))
         .map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))
 }

@@ -396,7 +396,7 @@ impl Wanted {
             require_signature,
             identities,
             ..
-        } = tool_config::common(&context.backend.home, &context.backend.environment)?.skills;
+        } = tool_config::load_common(&context.backend.home, &context.backend.environment)?.skills;
         Ok(Self {
             is_required: require_signature,
             identities: Identities::read(&identities, &context.backend.home).map_err(|error| unusable(&error))?,

@@ -12,7 +12,7 @@ fn environment(variables: &[(&str, &str)]) -> Environment {
 /// Every setting as a line, for a file with this text.
 fn listed(text: &str, variables: &[(&str, &str)]) -> String {
     let file = parse(text).expect("the file is right");
-    let settings = list(
+    let settings = list_settings(
         &file,
         Path::new("/h/config.toml"),
         Path::new("/h"),
@@ -195,7 +195,7 @@ fn the_key_is_that_of_the_wire() {
 fn what_is_listed_and_what_is_resolved_are_the_same() {
     let text = "[providers.hosted]\nenabled = true\nmodel = \"m\"\nurl = \"https://example.org/\"\n";
     let variables = [("HOSTED_API_KEY", "k"), ("TOOL_LOG_LEVEL", "WARN")];
-    let resolved = resolve(parse(text).expect("right"), &environment(&variables)).expect("right");
+    let resolved = resolve_settings(parse(text).expect("right"), &environment(&variables)).expect("right");
     let listed = listed(text, &variables);
     for line in [
         format!("providers.hosted.url = \"{}\"", resolved.provider.url),
@@ -209,7 +209,7 @@ fn what_is_listed_and_what_is_resolved_are_the_same() {
 /// A home with this file, of this mode.
 fn home(text: &str, mode: u32) -> tempfile::TempDir {
     let home = tempfile::tempdir().expect("a temporary folder");
-    let place = super::super::path(home.path());
+    let place = super::super::config_path(home.path());
     fs::write(&place, text).expect("the folder is writable");
     fs::set_permissions(&place, fs::Permissions::from_mode(mode)).expect("it is ours");
     home
@@ -218,7 +218,7 @@ fn home(text: &str, mode: u32) -> tempfile::TempDir {
 #[test]
 fn a_missing_and_a_broken_file_are_told_apart() {
     let empty = tempfile::tempdir().expect("a temporary folder");
-    let missing = inspect(empty.path(), &environment(&[("TOOL_LOG_LEVEL", "DEBUG")]));
+    let missing = inspect_config(empty.path(), &environment(&[("TOOL_LOG_LEVEL", "DEBUG")]));
     assert_eq!(missing.state, FileState::Missing);
     assert_eq!(
         missing.problem.map(|problem| problem.kind),
@@ -227,7 +227,7 @@ fn a_missing_and_a_broken_file_are_told_apart() {
     assert!(missing.settings.len() > 20, "defaults are worth showing");
 
     let broken = home("[providers", 0o600);
-    let broken = inspect(broken.path(), &environment(&[("TOOL_LOG_LEVEL", "DEBUG")]));
+    let broken = inspect_config(broken.path(), &environment(&[("TOOL_LOG_LEVEL", "DEBUG")]));
     assert_eq!(broken.state, FileState::Broken);
     assert_eq!(
         broken.problem.map(|problem| problem.kind),
@@ -243,14 +243,14 @@ fn a_wrong_configuration_is_listed_with_what_is_wrong() {
         "[providers.local]\nenabled = true\n[providers.router]\nenabled = true\n",
         0o600,
     );
-    let inspection = inspect(home.path(), &environment(&[]));
+    let inspection = inspect_config(home.path(), &environment(&[]));
     assert_eq!(inspection.state, FileState::Read);
     assert_eq!(
         inspection.problem.map(|problem| problem.message).as_deref(),
         Some("More than one provider is enabled: local and router")
     );
     assert!(inspection.warnings.is_empty());
-    let port = inspect(home.path(), &environment(&[("TOOL_BACKEND_PORT", "http")]));
+    let port = inspect_config(home.path(), &environment(&[("TOOL_BACKEND_PORT", "http")]));
     assert!(
         port.problem
             .is_some_and(|problem| problem.message.contains("TOOL_BACKEND_PORT"))
@@ -269,10 +269,10 @@ fn a_file_that_others_may_read_is_a_warning() {
         "{warning}"
     );
     assert!(warning.hint.is_some_and(|hint| hint.starts_with("chmod 600 ")));
-    assert_eq!(inspect(with_key.path(), &environment(&[])).warnings.len(), 1);
+    assert_eq!(inspect_config(with_key.path(), &environment(&[])).warnings.len(), 1);
     let without = home("[providers.local]\nurl = \"builtin:analyst\"\nenabled = true\n", 0o644);
-    assert!(exposed(without.path()).is_some() && exposed_key(without.path()).is_none());
-    assert!(exposed(home("", 0o600).path()).is_none());
+    assert!(check_exposure(without.path()).is_some() && exposed_key(without.path()).is_none());
+    assert!(check_exposure(home("", 0o600).path()).is_none());
 }
 
 #[test]
@@ -284,7 +284,7 @@ fn no_part_of_a_secret_is_in_an_inspection() {
         ("HOSTED_API_KEY", "s3cret-e"),
         ("HTTPS_PROXY", "http://u:s3cret-p@e.org"),
     ];
-    let inspection = inspect(home.path(), &environment(&variables));
+    let inspection = inspect_config(home.path(), &environment(&variables));
     let shown = serde_json::to_string(&inspection).expect("it is JSON");
     assert!(!shown.contains("s3cret"), "{shown}");
     assert!(shown.contains("set, 14 characters"), "{shown}");

@@ -14,7 +14,7 @@ use super::signals::{Asked, Signals};
 use super::state::{self, Record};
 use crate::http::Traffic;
 use crate::limits;
-use tool_config::Live;
+use tool_config::LiveConfig;
 use tool_session::Sessions;
 
 /// Milliseconds between two checks that the home directory exists. A check takes microseconds.
@@ -41,7 +41,7 @@ pub(super) struct Life {
     pub(super) home: PathBuf,
     pub(super) lock_inode: Option<u64>,
     pub(super) record: Record,
-    pub(super) live: Arc<Live>,
+    pub(super) live: Arc<LiveConfig>,
     pub(super) level: Level,
     pub(super) traffic: Arc<Traffic>,
     pub(super) sessions: Arc<Sessions>,

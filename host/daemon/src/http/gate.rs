@@ -18,7 +18,7 @@ use super::auth::{self, Caller};
 use super::body::{check_encoding, check_media_type};
 use super::error::ApiError;
 use super::listener::Peer;
-use tool_config::{Auth, ServerSettings};
+use tool_config::{AuthPolicy, ServerSettings};
 use tool_core::api::{ErrorKind, Overrides, Problem};
 
 /// Response headers that a page may read.
@@ -189,7 +189,7 @@ impl AccessCheck<'_> {
         }
         // While other machines can send requests, the apparent origin of a request proves nothing.
         let is_same_user = !state.is_exposed() && self.peer.is_some_and(Peer::is_same_user);
-        if self.server.auth == Auth::SameUser && is_same_user {
+        if self.server.auth == AuthPolicy::SameUser && is_same_user {
             return Ok(Caller::SameUser);
         }
         // Only the owner gets the error in the configuration, which decides who needs the token.

@@ -92,7 +92,7 @@ impl Server {
             skills: SkillHost::new(&[], &world.home()).expect("there is an engine"),
             token: TOKEN.to_owned(),
             listening: "127.0.0.1:8000".parse().expect("an address"),
-            live: Arc::new(Live::open(&world.home(), &Environment::default())),
+            live: Arc::new(LiveConfig::open(&world.home(), &Environment::default())),
             traffic: Arc::new(Traffic::new(std::io::sink())),
             started: tool_core::api::current_time(),
             home: world.home(),

@@ -82,7 +82,7 @@ mod tests {
     use crate::chat::ChatWire;
     use crate::wire::Wire;
     use crate::{LabelMark, ModelRequest, ProviderEvent};
-    use tool_config::{Api, ProviderSettings};
+    use tool_config::{ProviderApi, ProviderSettings};
     use tool_core::api::ProviderName;
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn events(data: &str, is_plain: bool) -> (Vec<ProviderEvent>, String) {
-        let settings = ProviderSettings::new(ProviderName::Local, Api::Chat, "http://127.0.0.1:1/v1", "m");
+        let settings = ProviderSettings::new(ProviderName::Local, ProviderApi::Chat, "http://127.0.0.1:1/v1", "m");
         let request = ModelRequest {
             system: "",
             messages: &[],

@@ -8,13 +8,13 @@ use std::fmt::Write as _;
 use super::*;
 use crate::sse::Framer;
 use crate::{LabelMark, ToolResult, ToolSpec};
-use tool_config::{Api, Secret};
+use tool_config::{ProviderApi, Secret};
 use tool_core::api::ProviderName;
 
 fn settings(name: ProviderName) -> ProviderSettings {
     ProviderSettings {
         api_key: Some(Secret::new("key")),
-        ..ProviderSettings::new(name, Api::Chat, "http://127.0.0.1:1234/v1", "m")
+        ..ProviderSettings::new(name, ProviderApi::Chat, "http://127.0.0.1:1234/v1", "m")
     }
 }
 

@@ -3,13 +3,18 @@
 use super::*;
 use crate::wire::decode;
 use crate::{DATA_RULE, LabelMark, Message, ToolResult, ToolSpec};
-use tool_config::{Api, Secret};
+use tool_config::{ProviderApi, Secret};
 use tool_core::api::ProviderName;
 
 fn wire_of(model: &str) -> GenerateContentWire {
     GenerateContentWire::new(&ProviderSettings {
         api_key: Some(Secret::new("key")),
-        ..ProviderSettings::new(ProviderName::Hosted, Api::GenerateContent, "http://127.0.0.1:1", model)
+        ..ProviderSettings::new(
+            ProviderName::Hosted,
+            ProviderApi::GenerateContent,
+            "http://127.0.0.1:1",
+            model,
+        )
     })
 }
 

@@ -3,13 +3,13 @@
 use super::*;
 use crate::wire::decode;
 use crate::{ToolResult, ToolSpec};
-use tool_config::{Api, Secret};
+use tool_config::{ProviderApi, Secret};
 use tool_core::api::ProviderName;
 
 fn wire() -> MessagesWire {
     MessagesWire::new(&ProviderSettings {
         api_key: Some(Secret::new("key")),
-        ..ProviderSettings::new(ProviderName::Hosted, Api::Messages, "http://127.0.0.1:1", "m")
+        ..ProviderSettings::new(ProviderName::Hosted, ProviderApi::Messages, "http://127.0.0.1:1", "m")
     })
 }
 

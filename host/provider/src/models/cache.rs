@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::models_with;
 use crate::Options;
-use tool_config::{Api, ProviderSettings};
+use tool_config::{ProviderApi, ProviderSettings};
 
 /// Lifetime of a model list. Vendors add a model every few weeks; a local server loads one in a minute or two.
 const MODEL_CACHE_SECONDS: u64 = 300;
@@ -33,7 +33,7 @@ pub struct ModelCache {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     url: String,
-    api: Api,
+    api: ProviderApi,
     fingerprint: u64,
 }
 
@@ -104,7 +104,7 @@ mod tests {
     fn settings(url: &str, key: &str) -> ProviderSettings {
         ProviderSettings {
             api_key: Some(Secret::new(key)),
-            ..ProviderSettings::new(ProviderName::Local, Api::Chat, url, "tiny")
+            ..ProviderSettings::new(ProviderName::Local, ProviderApi::Chat, url, "tiny")
         }
     }
 

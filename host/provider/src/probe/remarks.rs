@@ -6,25 +6,25 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::sse::Frame;
-use tool_config::Api;
+use tool_config::ProviderApi;
 
 /// For calls that were read from text, because the configuration allows it.
 pub(super) const PRINTED: &str = "the model prints its calls as text; they are read out of it (`text_calls`)";
 
 /// The remarks about an answer, in our own words only.
-pub(super) fn of_stream(api: Api, frames: &[Frame]) -> Vec<&'static str> {
+pub(super) fn of_stream(api: ProviderApi, frames: &[Frame]) -> Vec<&'static str> {
     let chunks = chunks(frames);
     let whole = match api {
-        Api::Chat => choices(&chunks).any(|choice| choice.get("message").is_some()),
-        Api::Messages => chunks.iter().any(|chunk| chunk["type"] == "message"),
-        Api::Responses => chunks.iter().any(|chunk| chunk["object"] == "response"),
-        Api::GenerateContent | Api::Analyst => false,
+        ProviderApi::Chat => choices(&chunks).any(|choice| choice.get("message").is_some()),
+        ProviderApi::Messages => chunks.iter().any(|chunk| chunk["type"] == "message"),
+        ProviderApi::Responses => chunks.iter().any(|chunk| chunk["object"] == "response"),
+        ProviderApi::GenerateContent | ProviderApi::Analyst => false,
     };
     let mut said = Vec::new();
     let mut note = |holds: bool, remark: &'static str| said.extend(holds.then_some(remark));
     note(whole, "it does not stream");
     note(!chunks.iter().any(counts), "no token counts: they are estimated");
-    if api == Api::Chat {
+    if api == ProviderApi::Chat {
         let marked = frames.iter().any(|frame| frame.data.trim() == "[DONE]");
         note(!marked && !whole, "no end mark: the finish reason ends the answer");
         note(finish_reason(&chunks).is_none(), "no finish reason");
@@ -34,12 +34,12 @@ pub(super) fn of_stream(api: Api, frames: &[Frame]) -> Vec<&'static str> {
 
 /// The remarks about the calls of an answer. Calls of generateContent come whole and may lack identifiers; those of the
 /// Responses API come in their own items.
-pub(super) fn of_calls(api: Api, frames: &[Frame]) -> Vec<&'static str> {
+pub(super) fn of_calls(api: ProviderApi, frames: &[Frame]) -> Vec<&'static str> {
     let chunks = chunks(frames);
     match api {
-        Api::Chat => chat_calls(&chunks),
-        Api::Messages => messages_calls(&chunks),
-        Api::GenerateContent | Api::Responses | Api::Analyst => vec![],
+        ProviderApi::Chat => chat_calls(&chunks),
+        ProviderApi::Messages => messages_calls(&chunks),
+        ProviderApi::GenerateContent | ProviderApi::Responses | ProviderApi::Analyst => vec![],
     }
 }
 

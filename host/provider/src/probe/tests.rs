@@ -13,7 +13,7 @@ const KEY: &str = "sk-very-secret-1234567890";
 fn settings(url: &str) -> ProviderSettings {
     ProviderSettings {
         api_key: Some(Secret::new(KEY)),
-        ..ProviderSettings::new(ProviderName::Local, Api::Chat, url, "scripted")
+        ..ProviderSettings::new(ProviderName::Local, ProviderApi::Chat, url, "scripted")
     }
 }
 
@@ -204,7 +204,7 @@ async fn a_probe_waits_for_nobody_for_ever() {
 #[tokio::test]
 async fn a_probe_of_the_analyst_and_of_settings_that_allow_no_request() {
     let analyst = ProviderSettings {
-        api: Api::Analyst,
+        api: ProviderApi::Analyst,
         ..settings("builtin:analyst")
     };
     let report = probe(&analyst, &options()).await;
@@ -217,7 +217,11 @@ async fn a_probe_of_the_analyst_and_of_settings_that_allow_no_request() {
 
 #[tokio::test]
 async fn a_probe_of_every_wire_that_is_as_it_should_be() {
-    for (api, path) in [(Api::Messages, ""), (Api::Chat, "/v1"), (Api::GenerateContent, "")] {
+    for (api, path) in [
+        (ProviderApi::Messages, ""),
+        (ProviderApi::Chat, "/v1"),
+        (ProviderApi::GenerateContent, ""),
+    ] {
         let rounds = [
             counting(),
             counted(vec![call("weather", json!({"city": "Oslo"}))]),

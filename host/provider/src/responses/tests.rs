@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::*;
 use crate::wire::decode;
 use crate::{DATA_RULE, LabelMark, Message, TextOrigin, ToolResult, ToolSpec};
-use tool_config::Api;
+use tool_config::ProviderApi;
 use tool_core::api::ProviderName;
 
 fn wire() -> ResponsesWire {
     ResponsesWire::new(&ProviderSettings::new(
         ProviderName::Hosted,
-        Api::Responses,
+        ProviderApi::Responses,
         "http://127.0.0.1:1/v1",
         "gpt-5.6",
     ))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::failure::ProviderFailure;
-use tool_config::{Api, ProviderSettings, Secret};
+use tool_config::{ProviderApi, ProviderSettings, Secret};
 use tool_core::api::ProviderName;
 
 /// The key that was sent. Every provider here quotes it, and no reader may see it.
@@ -16,13 +16,13 @@ struct Case {
     /// The server, and its reason.
     name: &'static str,
     provider: ProviderName,
-    api: Api,
+    api: ProviderApi,
     status: u16,
     body: Value,
     retry_after_seconds: Option<u64>,
 }
 
-fn case(name: &'static str, api: Api, status: u16, body: Value) -> Case {
+fn case(name: &'static str, api: ProviderApi, status: u16, body: Value) -> Case {
     let provider = match name.split(':').next() {
         Some("OpenRouter" | "Together" | "Groq") => ProviderName::Router,
         Some("LiteLLM" | "vLLM" | "llama.cpp") => ProviderName::Local,
@@ -53,7 +53,7 @@ fn google(code: u16, status: &str, message: &str) -> Value {
 /// The words are those of the vendors' documentation and of public reports.
 fn cases() -> Vec<Case> {
     let quoted = |words: &str| format!("{words} {KEY}");
-    let chat = |name, status, body| case(name, Api::Chat, status, body);
+    let chat = |name, status, body| case(name, ProviderApi::Chat, status, body);
     let mut cases = vec![
         chat(
             "OpenAI: key",
@@ -66,13 +66,13 @@ fn cases() -> Vec<Case> {
         ),
         case(
             "Anthropic: key",
-            Api::Messages,
+            ProviderApi::Messages,
             401,
             anthropic("authentication_error", "invalid x-api-key"),
         ),
         case(
             "Gemini: key",
-            Api::GenerateContent,
+            ProviderApi::GenerateContent,
             400,
             google(
                 400,
@@ -82,7 +82,7 @@ fn cases() -> Vec<Case> {
         ),
         case(
             "Bedrock: key",
-            Api::Messages,
+            ProviderApi::Messages,
             403,
             json!({"message": "The security token included in the request is invalid."}),
         ),
@@ -103,7 +103,7 @@ fn cases() -> Vec<Case> {
         ),
         case(
             "Google: API off",
-            Api::GenerateContent,
+            ProviderApi::GenerateContent,
             403,
             google(
                 403,
@@ -113,7 +113,7 @@ fn cases() -> Vec<Case> {
         ),
         case(
             "Vertex: IAM",
-            Api::GenerateContent,
+            ProviderApi::GenerateContent,
             403,
             google(
                 403,
@@ -123,13 +123,13 @@ fn cases() -> Vec<Case> {
         ),
         case(
             "Bedrock: model access",
-            Api::Messages,
+            ProviderApi::Messages,
             403,
             json!({"message": "You don't have access to the model with the specified model ID."}),
         ),
         case(
             "Anthropic: model",
-            Api::Messages,
+            ProviderApi::Messages,
             404,
             anthropic("not_found_error", "model: claude-sonet-4-5"),
         ),
@@ -198,13 +198,13 @@ fn cases() -> Vec<Case> {
         ),
         case(
             "Anthropic: overloaded",
-            Api::Messages,
+            ProviderApi::Messages,
             529,
             anthropic("overloaded_error", "Overloaded"),
         ),
         case(
             "Anthropic: too long",
-            Api::Messages,
+            ProviderApi::Messages,
             400,
             anthropic(
                 "invalid_request_error",

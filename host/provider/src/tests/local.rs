@@ -285,7 +285,7 @@ async fn the_size_of_a_hosted_model_is_read_from_the_vendors_list_once_in_thirty
     for settings in wires(&server) {
         assert_eq!(
             context_size(&settings).await,
-            Some(32_768).filter(|_| settings.api != Api::GenerateContent)
+            Some(32_768).filter(|_| settings.api != ProviderApi::GenerateContent)
         );
     }
 }

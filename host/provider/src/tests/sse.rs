@@ -181,7 +181,7 @@ async fn sse_5_an_error_after_the_status_was_sent_on_every_wire() {
         (429, ErrorKind::RateLimited),
         (500, ErrorKind::ProviderUnavailable),
     ] {
-        let all = [Api::Messages, Api::Chat, Api::GenerateContent];
+        let all = [ProviderApi::Messages, ProviderApi::Chat, ProviderApi::GenerateContent];
         for (at, api) in all.into_iter().enumerate() {
             let round = Round::new([ServerStep::Text("Hi".into()), ServerStep::Error(json!(status))]);
             let server = server([round]);

@@ -88,7 +88,7 @@ fn call(name: &str) -> ScriptedCall {
     ScriptedCall::new(name, json!({"path": "a"}))
 }
 
-fn of(api: Api, server: &ModelServer) -> ProviderSettings {
+fn of(api: ProviderApi, server: &ModelServer) -> ProviderSettings {
     let all = wires(server);
     all.into_iter()
         .find(|settings| settings.api == api)
@@ -97,7 +97,7 @@ fn of(api: Api, server: &ModelServer) -> ProviderSettings {
 
 #[tokio::test]
 async fn messages_9_chat_13_generate_content_19_rounds_of_parallel_calls_are_answered_once_and_in_order() {
-    for api in [Api::Messages, Api::Chat, Api::GenerateContent] {
+    for api in [ProviderApi::Messages, ProviderApi::Chat, ProviderApi::GenerateContent] {
         let server = server([
             Round::new([
                 ServerStep::Reasoning("Hm.".into()),
@@ -125,7 +125,7 @@ async fn messages_9_chat_13_generate_content_19_rounds_of_parallel_calls_are_ans
 
 #[tokio::test]
 async fn retry_24_a_tool_is_never_run_twice_by_a_retry() {
-    for api in [Api::Messages, Api::Chat, Api::GenerateContent] {
+    for api in [ProviderApi::Messages, ProviderApi::Chat, ProviderApi::GenerateContent] {
         let server = server([
             Round::calls([call("read_file")]),
             Round::status(503, Value::Null),
@@ -145,7 +145,7 @@ async fn retry_24_a_tool_is_never_run_twice_by_a_retry() {
 
 #[tokio::test]
 async fn sse_3_no_tool_runs_of_an_answer_that_broke_off_on_any_wire() {
-    for api in [Api::Messages, Api::Chat, Api::GenerateContent] {
+    for api in [ProviderApi::Messages, ProviderApi::Chat, ProviderApi::GenerateContent] {
         for end in [ServerStep::End, ServerStep::Reset, ServerStep::Error(json!(529))] {
             let calls = ServerStep::ToolCalls(vec![call("read_file")]);
             let server = server([
@@ -162,7 +162,7 @@ async fn sse_3_no_tool_runs_of_an_answer_that_broke_off_on_any_wire() {
 
 #[tokio::test]
 async fn chat_12_usage_that_never_comes_is_estimated_and_said_to_be() {
-    for api in [Api::Messages, Api::Chat, Api::GenerateContent] {
+    for api in [ProviderApi::Messages, ProviderApi::Chat, ProviderApi::GenerateContent] {
         let usage = ScriptedUsage {
             input: 900,
             output: 3,
@@ -179,7 +179,7 @@ async fn chat_12_usage_that_never_comes_is_estimated_and_said_to_be() {
         assert!(!usage.estimated, "{api:?}");
     }
     let server = server([Round::text("Hi")]);
-    let usage = turned(&of(Api::Chat, &server)).await.report.usage;
+    let usage = turned(&of(ProviderApi::Chat, &server)).await.report.usage;
     assert!(
         usage.estimated && usage.input_tokens > 0 && usage.output_tokens == 1,
         "{usage:?}"
@@ -188,7 +188,7 @@ async fn chat_12_usage_that_never_comes_is_estimated_and_said_to_be() {
 
 #[tokio::test]
 async fn chat_14_a_call_that_the_output_limit_cut_off_is_told_on_every_wire() {
-    for api in [Api::Messages, Api::Chat, Api::GenerateContent] {
+    for api in [ProviderApi::Messages, ProviderApi::Chat, ProviderApi::GenerateContent] {
         let server = server([
             Round::new([
                 ServerStep::ToolCalls(vec![call("read_file")]),
@@ -216,7 +216,7 @@ async fn chat_15_calls_that_cannot_run_are_tool_errors_that_say_why() {
         ]),
         Round::text("Done."),
     ]);
-    let turned = turned(&of(Api::Chat, &server)).await;
+    let turned = turned(&of(ProviderApi::Chat, &server)).await;
     assert!(turned.is_complete(), "{:?}", turned.report.end);
     let results = turned.results();
     assert!(results.iter().all(|result| result.is_error) && turned.ran == 0);
@@ -255,13 +255,13 @@ async fn chat_16_a_printed_call_runs_where_the_configuration_allows_it_and_else_
     let server = server(rounds());
     let allowed = ProviderSettings {
         text_calls: true,
-        ..of(Api::Chat, &server)
+        ..of(ProviderApi::Chat, &server)
     };
     let ran = turned(&allowed).await;
     assert!(ran.is_complete() && ran.ran == 1, "{:?}", ran.report.end);
 
     let server = super::server(rounds());
-    let refused = turned(&of(Api::Chat, &server)).await;
+    let refused = turned(&of(ProviderApi::Chat, &server)).await;
     assert!(refused.is_complete() && refused.ran == 0, "{:?}", refused.report.end);
     let told = server.requests()[1].body.to_string();
     assert!(told.contains("has the form of a tool call, printed as text"), "{told}");
@@ -278,7 +278,7 @@ async fn messages_8_a_pause_goes_on_with_what_was_said() {
         ]),
         Round::text("and whole."),
     ]);
-    let turned = turned(&of(Api::Messages, &server)).await;
+    let turned = turned(&of(ProviderApi::Messages, &server)).await;
     assert!(turned.is_complete(), "{:?}", turned.report.end);
     let sent = &server.requests()[1].body["messages"];
     assert_eq!(sent[1]["role"], "assistant", "{sent}");
@@ -291,7 +291,7 @@ async fn generate_content_15_a_call_that_nobody_could_read_is_asked_for_again_an
         Round::new([ServerStep::Frame(said), ServerStep::End])
     };
     let server = server([broken(), Round::calls([call("read_file")]), Round::text("Done.")]);
-    let turned_well = turned(&of(Api::GenerateContent, &server)).await;
+    let turned_well = turned(&of(ProviderApi::GenerateContent, &server)).await;
     assert!(
         turned_well.is_complete() && turned_well.ran == 1,
         "{:?}",
@@ -301,7 +301,7 @@ async fn generate_content_15_a_call_that_nobody_could_read_is_asked_for_again_an
     assert!(told.contains("Your last tool call could not be read"), "{told}");
 
     let server = super::server((0..9).map(|_| broken()));
-    let given_up = turned(&of(Api::GenerateContent, &server)).await;
+    let given_up = turned(&of(ProviderApi::GenerateContent, &server)).await;
     let Err(ProviderError::Failed(problem)) = &given_up.report.end else {
         panic!("it never worked: {:?}", given_up.report.end);
     };

@@ -268,7 +268,7 @@ async fn nobody_is_asked_again_where_the_budget_is_spent_or_there_is_no_model() 
 
     let world = SessionWorld::new(vec![vec![Act::Say(PROPOSALS)]]);
     let mut analyst = settings();
-    analyst.provider.api = Api::Analyst;
+    analyst.provider.api = ProviderApi::Analyst;
     let request = world.request(Operation::Architect, "split it");
     let start = world.sessions.start(request, analyst, BTreeMap::new()).await;
     let id = start.expect("the request is right").session_id;

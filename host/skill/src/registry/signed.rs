@@ -55,12 +55,12 @@ impl Signing {
     pub(super) fn required(&self) -> Result<Required, String> {
         let unknown = |error: String| format!("whether it needs a signature is not known: {error}");
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let config = stamp(&tool_config::path(&self.home));
+        let config = stamp(&tool_config::config_path(&self.home));
         let before = known.take().filter(|known| known.config == config);
         let settings = match &before {
             Some(known) => known.settings.clone(),
             None => {
-                let common = tool_config::common(&self.home, &Environment::default());
+                let common = tool_config::load_common(&self.home, &Environment::default());
                 common.map_err(|problem| unknown(problem.message))?.skills
             }
         };
@@ -88,7 +88,7 @@ impl Signing {
 
     /// Identities that may sign, whether signatures are required or not; `None` if they cannot be read.
     pub(super) fn identities(&self) -> Option<Identities> {
-        let common = tool_config::common(&self.home, &Environment::default()).ok()?;
+        let common = tool_config::load_common(&self.home, &Environment::default()).ok()?;
         Identities::read(&common.skills.identities, &self.home).ok()
     }
 

@@ -67,7 +67,7 @@ pub(in crate::imports) fn are_run(context: &CallContext) -> Result<bool, Failure
     let Some(home) = context.repository.state_directory() else {
         return Ok(false);
     };
-    let common = tool_config::common(home, &Environment::default()).map_err(|problem| {
+    let common = tool_config::load_common(home, &Environment::default()).map_err(|problem| {
         Failure::unavailable(format!(
             "Whether git hooks run is not known, so nothing is committed: {}.",
             problem.message

@@ -154,7 +154,7 @@ mod unit {
         let root = Path::new("/repository");
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         std::fs::write(
-            tool_config::path(home.path()),
+            tool_config::config_path(home.path()),
             "[tests]\ncommand = [\"make\", \"all\"]\n",
         )
         .expect("writable");

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::{Common, Environment, common, path};
+use super::{CommonSettings, Environment, config_path, load_common};
 use tool_core::api::Problem;
 
 /// Age from which a change has another time than the next one: the clocks of file systems tick every few milliseconds,
@@ -19,31 +19,31 @@ const SETTLED: Duration = Duration::from_secs(3);
 
 /// The current configuration below one home.
 #[derive(Debug)]
-pub struct Live {
+pub struct LiveConfig {
     home: PathBuf,
     environment: Environment,
-    seen: Mutex<Seen>,
+    seen: Mutex<LoadedConfig>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct LoadedConfig {
     stamp: ConfigFingerprint,
-    common: Arc<Common>,
+    common: Arc<CommonSettings>,
     problem: Option<Problem>,
 }
 
-impl Live {
+impl LiveConfig {
     /// Reads the file.
     pub fn open(home: &Path, environment: &Environment) -> Self {
-        let stamp = ConfigFingerprint::of(&path(home));
-        let (common, problem) = match common(home, environment) {
+        let stamp = ConfigFingerprint::read_fingerprint(&config_path(home));
+        let (common, problem) = match load_common(home, environment) {
             Ok(common) => (common, None),
-            Err(problem) => (Common::strict(environment), Some(problem)),
+            Err(problem) => (CommonSettings::strict(environment), Some(problem)),
         };
         Self {
             home: home.to_owned(),
             environment: environment.clone(),
-            seen: Mutex::new(Seen {
+            seen: Mutex::new(LoadedConfig {
                 stamp,
                 common: Arc::new(common),
                 problem,
@@ -52,8 +52,8 @@ impl Live {
     }
 
     /// The settings that apply now. Blocks for the time of a `stat`, and of a read if the file has changed.
-    pub fn current(&self) -> Arc<Common> {
-        let stamp = ConfigFingerprint::of(&path(&self.home));
+    pub fn current(&self) -> Arc<CommonSettings> {
+        let stamp = ConfigFingerprint::read_fingerprint(&config_path(&self.home));
         let mut seen = self.lock();
         if stamp != seen.stamp || !stamp.is_settled() {
             self.read(&mut seen, stamp);
@@ -63,13 +63,13 @@ impl Live {
 
     /// Reads the file even if it looks unchanged.
     pub fn reread(&self) {
-        let stamp = ConfigFingerprint::of(&path(&self.home));
+        let stamp = ConfigFingerprint::read_fingerprint(&config_path(&self.home));
         self.read(&mut self.lock(), stamp);
     }
 
-    fn read(&self, seen: &mut Seen, stamp: ConfigFingerprint) {
+    fn read(&self, seen: &mut LoadedConfig, stamp: ConfigFingerprint) {
         seen.stamp = stamp;
-        match common(&self.home, &self.environment) {
+        match load_common(&self.home, &self.environment) {
             Ok(common) => {
                 if common != *seen.common || seen.problem.is_some() {
                     tracing::info!("the configuration has changed");
@@ -86,7 +86,7 @@ impl Live {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, LoadedConfig> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -101,7 +101,7 @@ struct ConfigFingerprint {
 }
 
 impl ConfigFingerprint {
-    fn of(place: &Path) -> Self {
+    fn read_fingerprint(place: &Path) -> Self {
         let metadata = fs::metadata(place).ok();
         Self {
             file: metadata.as_ref().map(|file| {
@@ -121,27 +121,27 @@ impl ConfigFingerprint {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Auth;
+    use super::super::AuthPolicy;
     use super::*;
 
     struct Written {
         home: tempfile::TempDir,
-        live: Live,
+        live: LiveConfig,
     }
 
     impl Written {
         fn new(text: &str) -> Self {
             let home = tempfile::tempdir().expect("a temporary folder");
-            fs::write(path(home.path()), text).expect("the folder is writable");
-            let live = Live::open(home.path(), &Environment::default());
+            fs::write(config_path(home.path()), text).expect("the folder is writable");
+            let live = LiveConfig::open(home.path(), &Environment::default());
             Self { home, live }
         }
 
         fn write(&self, text: &str) {
-            fs::write(path(self.home.path()), text).expect("the folder is writable");
+            fs::write(config_path(self.home.path()), text).expect("the folder is writable");
         }
 
-        fn auth(&self) -> Auth {
+        fn auth(&self) -> AuthPolicy {
             self.live.current().server.auth
         }
     }
@@ -149,15 +149,15 @@ mod tests {
     #[test]
     fn what_the_file_says_now_counts() {
         let written = Written::new("");
-        assert_eq!(written.auth(), Auth::SameUser);
+        assert_eq!(written.auth(), AuthPolicy::SameUser);
         written.write("[server]\nauth = \"token\"");
-        assert_eq!(written.auth(), Auth::Token);
+        assert_eq!(written.auth(), AuthPolicy::Token);
         written.write("[logging]\nlevel = \"DEBUG\"");
         assert_eq!(
             (written.auth(), written.live.current().log_level.as_str()),
-            (Auth::SameUser, "DEBUG")
+            (AuthPolicy::SameUser, "DEBUG")
         );
-        fs::remove_file(path(written.home.path())).expect("it is there");
+        fs::remove_file(config_path(written.home.path())).expect("it is there");
         assert_eq!(written.live.current().log_level, "INFO");
     }
 
@@ -165,33 +165,36 @@ mod tests {
     fn two_changes_of_one_tick_and_one_length_are_both_seen() {
         let written = Written::new("[server]\nauth = \"token\" ##########");
         let others = "[server]\nauth = \"same-user\" ######";
-        let time = fs::metadata(path(written.home.path())).and_then(|file| file.modified());
-        assert_eq!(written.auth(), Auth::Token);
+        let time = fs::metadata(config_path(written.home.path())).and_then(|file| file.modified());
+        assert_eq!(written.auth(), AuthPolicy::Token);
         written.write(others);
-        let file = fs::File::options().write(true).open(path(written.home.path()));
+        let file = fs::File::options().write(true).open(config_path(written.home.path()));
         let file = file.expect("it is writable");
         file.set_modified(time.expect("files have times")).expect("it is ours");
-        assert_eq!(written.auth(), Auth::SameUser);
+        assert_eq!(written.auth(), AuthPolicy::SameUser);
     }
 
     #[test]
     fn a_file_that_is_broken_while_it_runs_changes_nothing() {
-        for (text, auth) in [("", Auth::SameUser), ("[server]\nauth = \"token\"", Auth::Token)] {
+        for (text, auth) in [
+            ("", AuthPolicy::SameUser),
+            ("[server]\nauth = \"token\"", AuthPolicy::Token),
+        ] {
             let written = Written::new(text);
             written.write("[server]\nauth = ");
             assert_eq!(written.auth(), auth);
             written.write("[server]\nauth = \"same-user\"");
-            assert_eq!(written.auth(), Auth::SameUser, "it is mended");
+            assert_eq!(written.auth(), AuthPolicy::SameUser, "it is mended");
         }
     }
 
     #[test]
     fn a_file_that_was_broken_from_the_start_lets_nobody_in_until_it_is_mended() {
         let written = Written::new("[server]\nauth = ");
-        assert_eq!(written.auth(), Auth::Token);
+        assert_eq!(written.auth(), AuthPolicy::Token);
         written.write("[server]\nauht = \"same-user\"");
-        assert_eq!(written.auth(), Auth::Token);
+        assert_eq!(written.auth(), AuthPolicy::Token);
         written.write("");
-        assert_eq!(written.auth(), Auth::SameUser);
+        assert_eq!(written.auth(), AuthPolicy::SameUser);
     }
 }
