@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use tool_model_server::{ModelServer, Recorded, Round, Script};
+use tool_model_server::{ModelServer, RecordedRequest, Round, Script};
 
 use crate::providers::{ALL, Wire, repository, serve};
 use crate::support::{Home, finish, fixture_path};
@@ -41,7 +41,7 @@ fn rounds(steps: Value) -> Vec<Round> {
 }
 
 /// Returns the requests of a run: the first, and those with results, errors, thinking and text between them.
-fn recorded(wire: &Wire) -> Vec<Recorded> {
+fn recorded(wire: &Wire) -> Vec<RecordedRequest> {
     let usage = json!({"usage": {"input": 5000, "output": 20}});
     // A vendor without a field for thinking never gets some back.
     let thinking = match wire.api {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tool_model_server::{ModelServer, Recorded, Round, Script, ScriptedCall};
+use tool_model_server::{ModelServer, RecordedRequest, Round, Script, ScriptedCall};
 
 use crate::providers::LOCAL;
 use crate::support::{Home, folder, holds};
@@ -52,14 +52,14 @@ fn large_repository() -> TempDir {
 }
 
 /// Tokens of a request, as the scripted server counts them.
-fn tokens(request: &Recorded) -> f64 {
+fn tokens(request: &RecordedRequest) -> f64 {
     let content = |message: &Value| message["content"].as_str().unwrap_or_default().len();
     let messages = request.body["messages"].as_array().expect("a request has messages");
     let tools = request.body.get("tools").map_or(0, |tools| tools.to_string().len());
     (messages.iter().map(content).sum::<usize>() + tools) as f64 / CODE_BYTES_PER_TOKEN
 }
 
-fn tool_names(request: &Recorded) -> Vec<&str> {
+fn tool_names(request: &RecordedRequest) -> Vec<&str> {
     let tools = request.body["tools"].as_array().into_iter().flatten();
     tools.filter_map(|tool| tool["function"]["name"].as_str()).collect()
 }
@@ -193,7 +193,7 @@ fn tools_that_a_chat_template_leaves_out_are_described_and_called_by_text() {
     let requests = server.requests();
     assert_eq!(requests.len(), 2);
     assert!(requests.iter().all(|request| request.body.get("tools").is_none()));
-    let roles = |request: &Recorded| {
+    let roles = |request: &RecordedRequest| {
         let messages = request.body["messages"].as_array().expect("a request has messages");
         messages
             .iter()

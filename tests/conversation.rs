@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tool_model_server::{ModelServer, Recorded, Round, Script, ScriptedCall, ServerStep, Vendor};
+use tool_model_server::{ModelServer, RecordedRequest, Round, Script, ScriptedCall, ServerStep, Vendor};
 
 use crate::conformance::http;
 use crate::providers::{ALL, LOCAL, MESSAGES, Wire, repository, scripted, serve};
@@ -18,7 +18,7 @@ fn call(name: &str, arguments: Value) -> Round {
 }
 
 /// The messages of a request without the instructions, and without the marks of a cache, which move.
-fn messages(request: &Recorded) -> Vec<Value> {
+fn messages(request: &RecordedRequest) -> Vec<Value> {
     let body = &request.body;
     let messages = ["messages", "contents", "input"]
         .iter()
@@ -45,7 +45,7 @@ fn without_cache_marks(mut value: Value) -> Value {
 }
 
 /// The text of all that a request adds to the one before.
-fn added(before: &Recorded, request: &Recorded) -> String {
+fn added(before: &RecordedRequest, request: &RecordedRequest) -> String {
     let (before, now) = (messages(before), messages(request));
     assert!(now.len() > before.len());
     assert_eq!(
@@ -165,7 +165,7 @@ fn six_turns_keep_earlier_messages_byte_for_byte_on_every_wire() {
 }
 
 /// All that a server reads before it answers, in the order in which it caches: tools, instructions, messages.
-fn prompt(request: &Recorded) -> String {
+fn prompt(request: &RecordedRequest) -> String {
     let body = without_cache_marks(request.body.clone());
     let instructions = ["tools", "system", "instructions", "systemInstruction"].map(|key| body[key].to_string());
     let messages = ["messages", "contents", "input"]

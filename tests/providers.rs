@@ -12,7 +12,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tool_model_server::{ModelServer, Recorded, Round, Script, ScriptedCall, ScriptedUsage, ServerStep};
+use tool_model_server::{ModelServer, RecordedRequest, Round, Script, ScriptedCall, ScriptedUsage, ServerStep};
 
 use crate::support::{Finished, Home, finish, folder};
 
@@ -157,7 +157,7 @@ fn three_parallel_calls() -> [Round; 2] {
 }
 
 /// The names of the tools that a request offers, on each wire in its own place.
-fn offered(wire: &Wire, request: &Recorded) -> Vec<String> {
+fn offered(wire: &Wire, request: &RecordedRequest) -> Vec<String> {
     let (list, name) = match wire.api {
         Some("messages") => (&request.body["tools"], "/name"),
         Some("generate-content") => (&request.body["tools"][0]["functionDeclarations"], "/name"),
@@ -170,7 +170,7 @@ fn offered(wire: &Wire, request: &Recorded) -> Vec<String> {
 }
 
 /// Returns the tools' answers, in the order in which a request gives them back.
-fn tool_outputs(wire: &Wire, request: &Recorded) -> Vec<String> {
+fn tool_outputs(wire: &Wire, request: &RecordedRequest) -> Vec<String> {
     let found = |values: Vec<&Value>| -> Vec<String> {
         values
             .iter()

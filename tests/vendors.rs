@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use tool_config::{PRESETS, Preset};
-use tool_model_server::{ModelServer, Recorded, Round, Script, ScriptedCall};
+use tool_model_server::{ModelServer, RecordedRequest, Round, Script, ScriptedCall};
 
 use crate::providers::{repository, serve};
 use crate::support::{Finished, Home, finish, holds};
@@ -47,7 +47,7 @@ fn with_all_keys(home: &Home, directory: &Path, arguments: &[&str]) -> Finished 
 }
 
 /// Everything of a request in which a key could be.
-fn text_of(request: &Recorded) -> String {
+fn text_of(request: &RecordedRequest) -> String {
     format!("{request:?}")
 }
 
@@ -301,7 +301,7 @@ fn a_key_that_a_program_prints_goes_to_no_model_and_into_no_report() {
     std::fs::write(home.path().join("config.toml"), config).expect("the folder is writable");
     let finished = with_only(&home, repository.path(), &["explain", "."]).expect(0);
     let requests = server.requests();
-    let asked: Vec<&Recorded> = requests.iter().filter(|request| request.method == "POST").collect();
+    let asked: Vec<&RecordedRequest> = requests.iter().filter(|request| request.method == "POST").collect();
     assert_eq!(asked.len(), 2);
     for request in asked {
         let body = request.body.to_string();

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
-use tool_model_server::{Recorded, Round, ScriptedUsage, ServerStep};
+use tool_model_server::{RecordedRequest, Round, ScriptedUsage, ServerStep};
 
 use super::http::{self, Answer};
 use super::world::{SHOP, World, calls, report, says};
@@ -32,7 +32,7 @@ pub(super) struct Session {
     pub(super) latest: String,
     pub(super) history_file: Value,
     /// Requests to the model.
-    pub(super) requests: Vec<Recorded>,
+    pub(super) requests: Vec<RecordedRequest>,
     /// `shop/prices.py` at the end.
     pub(super) prices: String,
 }

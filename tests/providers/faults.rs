@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tool_model_server::{ModelServer, Recorded, RetryAfter, Round, ScriptedCall, ScriptedStatus, ServerStep};
+use tool_model_server::{ModelServer, RecordedRequest, RetryAfter, Round, ScriptedCall, ScriptedStatus, ServerStep};
 
 use super::{ALL, CHAT, GENERATE_CONTENT, KEY, LOCAL, MESSAGES, ROUTER, Wire, repository, serve};
 use crate::support::{Finished, Home};
@@ -20,7 +20,7 @@ const IMPATIENT: &str = "first_byte_seconds = 1\nidle_seconds = 1";
 struct Met {
     wire: Wire,
     finished: Finished,
-    requests: Vec<Recorded>,
+    requests: Vec<RecordedRequest>,
     /// The skills that ran, as the journal has them.
     skills: Vec<String>,
     address: String,

@@ -2,21 +2,23 @@
 
 use serde_json::{Value, json};
 
-use super::dialect::{Dialect, Incoming, Mishap, Out, Part, Said, Speaker, Telling, cut};
+use super::dialect::{
+    AnswerPart, CheckedRequest, Dialect, RoundContext, Speaker, SpeakerOutput, WholeAnswer, WireError, cut_text,
+};
 use super::{Script, ScriptedCall, ScriptedUsage, check};
 
 #[derive(Debug)]
 pub(super) struct Chat;
 
 impl Dialect for Chat {
-    fn speaker<'a>(&self, telling: Telling<'a>) -> Box<dyn Speaker + 'a> {
-        Box::new(Chunks { telling, calls: 0 })
+    fn speaker<'a>(&self, telling: RoundContext<'a>) -> Box<dyn Speaker + 'a> {
+        Box::new(ChunkSpeaker { telling, calls: 0 })
     }
 
-    fn whole(&self, said: &Said, telling: Telling<'_>) -> Value {
-        let text = said.joined(Part::as_text);
+    fn whole(&self, said: &WholeAnswer, telling: RoundContext<'_>) -> Value {
+        let text = said.joined(AnswerPart::as_text);
         let mut message = json!({"role": "assistant", "content": text, "refusal": null});
-        let reasoning = said.joined(Part::as_reasoning);
+        let reasoning = said.joined(AnswerPart::as_reasoning);
         if !reasoning.is_empty() {
             message["reasoning_content"] = reasoning.into();
         }
@@ -25,7 +27,7 @@ impl Dialect for Chat {
             .enumerate()
             .map(|(index, call)| {
                 let function = json!({"name": call.name, "arguments": call.arguments_text()});
-                entry(json!({}), call.id_or(|| call_id(telling.number, index)), function)
+                build_call(json!({}), call.id_or(|| call_id(telling.number, index)), function)
             })
             .collect();
         if !calls.is_empty() {
@@ -35,15 +37,15 @@ impl Dialect for Chat {
             }
         }
         let choice = json!({"index": 0, "message": message, "logprobs": null, "finish_reason": said.finish});
-        let mut body = envelope(telling, "chat.completion", json!([choice]));
+        let mut body = build_envelope(telling, "chat.completion", json!([choice]));
         if let Some(usage) = said.usage {
-            body["usage"] = counts(usage);
+            body["usage"] = encode_usage(usage);
         }
         body
     }
 
-    fn error(&self, mishap: Mishap<'_>) -> Value {
-        let (kind, code, message) = words(mishap.code);
+    fn error(&self, mishap: WireError<'_>) -> Value {
+        let (kind, code, message) = error_words(mishap.code);
         let message = mishap.message.unwrap_or(message);
         let mut error = json!({"message": message, "type": kind, "param": null, "code": code});
         if let Some(seconds) = mishap.retry_after_seconds {
@@ -61,8 +63,8 @@ impl Dialect for Chat {
         json!({"id": id, "object": "model", "created": CREATED, "owned_by": "script"})
     }
 
-    fn check(&self, request: Incoming<'_>, _script: &Script, _told: usize) -> Result<(), String> {
-        check::chat::check(request.body)
+    fn check(&self, request: CheckedRequest<'_>, _script: &Script, _told: usize) -> Result<(), String> {
+        check::chat::check_request(request.body)
     }
 }
 
@@ -70,7 +72,7 @@ impl Dialect for Chat {
 pub(super) const CREATED: u64 = 1_760_000_000;
 
 /// Type, code and message of an error.
-fn words(code: u16) -> (&'static str, Value, &'static str) {
+fn error_words(code: u16) -> (&'static str, Value, &'static str) {
     match code {
         401 => (
             "invalid_request_error",
@@ -117,7 +119,7 @@ fn call_id(number: usize, index: usize) -> String {
 }
 
 /// Completes an entry of `tool_calls`. `entry` holds the fields before the id.
-fn entry(mut entry: Value, id: Option<String>, function: Value) -> Value {
+fn build_call(mut entry: Value, id: Option<String>, function: Value) -> Value {
     if let Some(id) = id {
         entry["id"] = id.into();
     }
@@ -126,7 +128,7 @@ fn entry(mut entry: Value, id: Option<String>, function: Value) -> Value {
     entry
 }
 
-fn counts(usage: ScriptedUsage) -> Value {
+fn encode_usage(usage: ScriptedUsage) -> Value {
     json!({
         "prompt_tokens": usage.input,
         "completion_tokens": usage.output,
@@ -135,7 +137,7 @@ fn counts(usage: ScriptedUsage) -> Value {
     })
 }
 
-fn envelope(telling: Telling<'_>, object: &str, choices: Value) -> Value {
+fn build_envelope(telling: RoundContext<'_>, object: &str, choices: Value) -> Value {
     json!({
         "id": format!("chatcmpl-script-{}", telling.number),
         "object": object,
@@ -145,29 +147,29 @@ fn envelope(telling: Telling<'_>, object: &str, choices: Value) -> Value {
     })
 }
 
-struct Chunks<'a> {
-    telling: Telling<'a>,
+struct ChunkSpeaker<'a> {
+    telling: RoundContext<'a>,
     calls: usize,
 }
 
-impl Chunks<'_> {
-    fn delta(&self, delta: Value, out: &mut Out) {
+impl ChunkSpeaker<'_> {
+    fn delta(&self, delta: Value, out: &mut SpeakerOutput) {
         self.choice(delta, Value::Null, out);
     }
 
-    fn choice(&self, delta: Value, finish: Value, out: &mut Out) {
+    fn choice(&self, delta: Value, finish: Value, out: &mut SpeakerOutput) {
         let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish});
-        out.data(&envelope(self.telling, CHUNK, json!([choice])));
+        out.data(&build_envelope(self.telling, CHUNK, json!([choice])));
     }
 
     /// Only the first piece has id and name; later pieces name their call by its index.
-    fn call(&mut self, call: &ScriptedCall, out: &mut Out) {
+    fn call(&mut self, call: &ScriptedCall, out: &mut SpeakerOutput) {
         let index = self.calls;
         self.calls += 1;
-        let mut pieces = cut(&call.arguments_text(), call.pieces.unwrap_or(1)).into_iter();
+        let mut pieces = cut_text(&call.arguments_text(), call.pieces.unwrap_or(1)).into_iter();
         let function = json!({"name": call.name, "arguments": pieces.next().unwrap_or_default()});
         let id = call.id_or(|| call_id(self.telling.number, index));
-        let first = entry(json!({"index": index}), id, function);
+        let first = build_call(json!({"index": index}), id, function);
         self.delta(json!({"tool_calls": [first]}), out);
         for piece in pieces {
             self.delta(
@@ -180,42 +182,42 @@ impl Chunks<'_> {
 
 const CHUNK: &str = "chat.completion.chunk";
 
-impl Speaker for Chunks<'_> {
-    fn begin(&mut self, out: &mut Out) {
+impl Speaker for ChunkSpeaker<'_> {
+    fn begin(&mut self, out: &mut SpeakerOutput) {
         self.delta(json!({"role": "assistant", "content": "", "refusal": null}), out);
     }
 
-    fn text(&mut self, text: &str, out: &mut Out) {
+    fn text(&mut self, text: &str, out: &mut SpeakerOutput) {
         self.delta(json!({"content": text}), out);
     }
 
-    fn reasoning(&mut self, text: &str, out: &mut Out) {
+    fn reasoning(&mut self, text: &str, out: &mut SpeakerOutput) {
         self.delta(json!({"reasoning_content": text}), out);
     }
 
-    fn calls(&mut self, calls: &[ScriptedCall], out: &mut Out) {
+    fn calls(&mut self, calls: &[ScriptedCall], out: &mut SpeakerOutput) {
         calls.iter().for_each(|call| self.call(call, out));
     }
 
-    fn usage(&mut self, usage: ScriptedUsage, out: &mut Out) {
-        let mut chunk = envelope(self.telling, CHUNK, json!([]));
-        chunk["usage"] = counts(usage);
+    fn usage(&mut self, usage: ScriptedUsage, out: &mut SpeakerOutput) {
+        let mut chunk = build_envelope(self.telling, CHUNK, json!([]));
+        chunk["usage"] = encode_usage(usage);
         out.data(&chunk);
     }
 
-    fn finish(&mut self, reason: &str, out: &mut Out) {
+    fn finish(&mut self, reason: &str, out: &mut SpeakerOutput) {
         self.choice(json!({}), reason.into(), out);
     }
 
-    fn done(&mut self, out: &mut Out) {
+    fn done(&mut self, out: &mut SpeakerOutput) {
         out.send("data: [DONE]\n\n");
     }
 
-    fn frame(&mut self, value: &Value, out: &mut Out) {
+    fn frame(&mut self, value: &Value, out: &mut SpeakerOutput) {
         out.data(value);
     }
 
-    fn error(&mut self, body: &Value, out: &mut Out) {
+    fn error(&mut self, body: &Value, out: &mut SpeakerOutput) {
         out.data(body);
     }
 

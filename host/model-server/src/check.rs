@@ -14,15 +14,15 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 /// The first fault, as a sentence.
-type Checked<T = ()> = Result<T, String>;
+type CheckResult<T = ()> = Result<T, String>;
 
 /// Fails with a reason if a fault is there.
-fn refuse_if(is_wrong: bool, reason: impl FnOnce() -> String) -> Checked {
+fn refuse_if(is_wrong: bool, reason: impl FnOnce() -> String) -> CheckResult {
     if is_wrong { Err(reason()) } else { Ok(()) }
 }
 
 /// An object with known fields only, which are separated by spaces.
-fn object<'v>(value: &'v Value, place: &str, known: &str) -> Checked<&'v Map<String, Value>> {
+fn check_object<'v>(value: &'v Value, place: &str, known: &str) -> CheckResult<&'v Map<String, Value>> {
     let fields = value.as_object().ok_or_else(|| format!("{place}: must be an object"))?;
     match fields
         .keys()
@@ -34,7 +34,7 @@ fn object<'v>(value: &'v Value, place: &str, known: &str) -> Checked<&'v Map<Str
 }
 
 /// A list with at least one entry.
-fn list<'v>(value: &'v Value, place: &str) -> Checked<&'v [Value]> {
+fn check_list<'v>(value: &'v Value, place: &str) -> CheckResult<&'v [Value]> {
     match value.as_array() {
         Some(entries) if !entries.is_empty() => Ok(entries),
         Some(_) => Err(format!("{place}: must not be empty")),
@@ -43,24 +43,28 @@ fn list<'v>(value: &'v Value, place: &str) -> Checked<&'v [Value]> {
 }
 
 /// A list that may be absent.
-fn optional_list<'v>(value: &'v Value, place: &str) -> Checked<&'v [Value]> {
-    if value.is_null() { Ok(&[]) } else { list(value, place) }
+fn optional_list<'v>(value: &'v Value, place: &str) -> CheckResult<&'v [Value]> {
+    if value.is_null() {
+        Ok(&[])
+    } else {
+        check_list(value, place)
+    }
 }
 
-fn text<'v>(value: &'v Value, place: &str) -> Checked<&'v str> {
+fn check_text<'v>(value: &'v Value, place: &str) -> CheckResult<&'v str> {
     value.as_str().ok_or_else(|| format!("{place}: must be a string"))
 }
 
 /// A text that is not blank.
-fn words<'v>(value: &'v Value, place: &str) -> Checked<&'v str> {
-    match text(value, place)? {
+fn check_nonblank<'v>(value: &'v Value, place: &str) -> CheckResult<&'v str> {
+    match check_text(value, place)? {
         text if text.trim().is_empty() => Err(format!("{place}: must be non-empty and contain non-whitespace text")),
         text => Ok(text),
     }
 }
 
-fn name<'v>(value: &'v Value, place: &str, longest: usize) -> Checked<&'v str> {
-    let name = text(value, place)?;
+fn check_name<'v>(value: &'v Value, place: &str, longest: usize) -> CheckResult<&'v str> {
+    let name = check_text(value, place)?;
     if is_word(name) && name.len() <= longest {
         Ok(name)
     } else {
@@ -79,7 +83,7 @@ fn is_word(text: &str) -> bool {
 }
 
 /// Fails if a value occurs twice.
-fn unique<'v>(names: impl IntoIterator<Item = &'v str>, place: &str) -> Checked {
+fn check_unique<'v>(names: impl IntoIterator<Item = &'v str>, place: &str) -> CheckResult {
     let mut seen = HashSet::new();
     match names.into_iter().find(|name| !seen.insert(*name)) {
         Some(twice) => Err(format!("{place}: `{twice}` must be unique")),
@@ -88,7 +92,7 @@ fn unique<'v>(names: impl IntoIterator<Item = &'v str>, place: &str) -> Checked 
 }
 
 /// A schema of arguments: an object without a union at its top.
-fn schema(schema: &Value, place: &str) -> Checked {
+fn check_schema(schema: &Value, place: &str) -> CheckResult {
     if schema["type"] != "object" {
         return Err(format!("{place}.type: must be \"object\""));
     }
@@ -102,7 +106,7 @@ fn schema(schema: &Value, place: &str) -> Checked {
 }
 
 /// The entries with their paths for an error, such as `messages.0`.
-fn at<'v>(entries: &'v [Value], place: &str) -> impl Iterator<Item = (String, &'v Value)> {
+fn number_entries<'v>(entries: &'v [Value], place: &str) -> impl Iterator<Item = (String, &'v Value)> {
     entries
         .iter()
         .enumerate()

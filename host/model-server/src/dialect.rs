@@ -12,7 +12,7 @@ use tool_core::digest::sha256_hex;
 
 /// Element of a body.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Action {
+pub(super) enum BodyAction {
     Send(String),
     WaitMs(u64),
     Gate(String),
@@ -22,7 +22,7 @@ pub(super) enum Action {
 
 /// The round to send, and the request that it answers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Telling<'a> {
+pub(super) struct RoundContext<'a> {
     pub(super) round: &'a Round,
     /// Number of the round, from 0.
     pub(super) number: usize,
@@ -34,7 +34,7 @@ pub(super) struct Telling<'a> {
 
 /// A request, with what a check needs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Incoming<'a> {
+pub(super) struct CheckedRequest<'a> {
     pub(super) body: &'a Value,
     pub(super) query: &'a str,
     /// True if the answer has to be a stream.
@@ -49,7 +49,7 @@ pub(super) trait HasHeader: fmt::Debug {
 
 /// The error object of a wire.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mishap<'a> {
+pub(super) struct WireError<'a> {
     pub(super) code: u16,
     /// Replaces the usual sentence.
     pub(super) message: Option<&'a str>,
@@ -60,13 +60,13 @@ pub(super) struct Mishap<'a> {
 /// A form of request and answer.
 pub(super) trait Dialect: fmt::Debug + Sync {
     /// A speaker for one answer as a stream.
-    fn speaker<'a>(&self, telling: Telling<'a>) -> Box<dyn Speaker + 'a>;
+    fn speaker<'a>(&self, telling: RoundContext<'a>) -> Box<dyn Speaker + 'a>;
 
     /// A speaker for one answer as one JSON value.
-    fn whole(&self, said: &Said, telling: Telling<'_>) -> Value;
+    fn whole(&self, said: &WholeAnswer, telling: RoundContext<'_>) -> Value;
 
     /// An error, as the body of an HTTP answer.
-    fn error(&self, mishap: Mishap<'_>) -> Value;
+    fn error(&self, mishap: WireError<'_>) -> Value;
 
     fn models(&self, ids: &[String]) -> Value;
 
@@ -74,31 +74,31 @@ pub(super) trait Dialect: fmt::Debug + Sync {
     fn model(&self, id: &str) -> Value;
 
     /// Why the real API would refuse the form of a request. `told` is the number of rounds so far.
-    fn check(&self, request: Incoming<'_>, script: &Script, told: usize) -> Result<(), String>;
+    fn check(&self, request: CheckedRequest<'_>, script: &Script, told: usize) -> Result<(), String>;
 }
 
 /// One answer of a dialect, step by step.
 pub(super) trait Speaker {
     /// Writes the events before the first word.
-    fn begin(&mut self, out: &mut Out);
-    fn text(&mut self, text: &str, out: &mut Out);
-    fn reasoning(&mut self, text: &str, out: &mut Out);
+    fn begin(&mut self, out: &mut SpeakerOutput);
+    fn text(&mut self, text: &str, out: &mut SpeakerOutput);
+    fn reasoning(&mut self, text: &str, out: &mut SpeakerOutput);
     /// The calls of one step.
-    fn calls(&mut self, calls: &[ScriptedCall], out: &mut Out);
+    fn calls(&mut self, calls: &[ScriptedCall], out: &mut SpeakerOutput);
     /// Writes token counts, where the stream has an event of its own for them.
-    fn usage(&mut self, _usage: ScriptedUsage, _out: &mut Out) {}
-    fn finish(&mut self, reason: &str, out: &mut Out);
+    fn usage(&mut self, _usage: ScriptedUsage, _out: &mut SpeakerOutput) {}
+    fn finish(&mut self, reason: &str, out: &mut SpeakerOutput);
     /// Writes the end mark, where the stream has one.
-    fn done(&mut self, _out: &mut Out) {}
+    fn done(&mut self, _out: &mut SpeakerOutput) {}
     /// An event with JSON of the script's own.
-    fn frame(&mut self, value: &Value, out: &mut Out) {
+    fn frame(&mut self, value: &Value, out: &mut SpeakerOutput) {
         match value["type"].as_str() {
             Some(name) => out.event(name, value),
             None => out.data(value),
         }
     }
     /// An error inside the stream.
-    fn error(&mut self, body: &Value, out: &mut Out);
+    fn error(&mut self, body: &Value, out: &mut SpeakerOutput);
     /// True if token counts come after the finish instead of with it.
     fn counts_last(&self) -> bool {
         false
@@ -107,11 +107,11 @@ pub(super) trait Speaker {
 
 /// Output of a speaker.
 #[derive(Debug, Default)]
-pub(super) struct Out(Vec<Action>);
+pub(super) struct SpeakerOutput(Vec<BodyAction>);
 
-impl Out {
+impl SpeakerOutput {
     pub(super) fn send(&mut self, text: impl Into<String>) {
-        self.0.push(Action::Send(text.into()));
+        self.0.push(BodyAction::Send(text.into()));
     }
 
     /// Writes `data: …` and the blank line that ends an event.
@@ -126,9 +126,9 @@ impl Out {
 }
 
 /// The body of a round as a stream.
-pub(super) fn stream(dialect: &dyn Dialect, telling: Telling<'_>) -> Vec<Action> {
+pub(super) fn stream_round(dialect: &dyn Dialect, telling: RoundContext<'_>) -> Vec<BodyAction> {
     let mut speaker = dialect.speaker(telling);
-    let (mut out, mut begun) = (Out::default(), false);
+    let (mut out, mut begun) = (SpeakerOutput::default(), false);
     let steps = &telling.round.steps;
     let proper = !telling.round.ends_by_itself();
     let counts_from = if proper && speaker.counts_last() {
@@ -143,11 +143,11 @@ pub(super) fn stream(dialect: &dyn Dialect, telling: Telling<'_>) -> Vec<Action>
         if matches!(step, ServerStep::End) {
             return out.0;
         }
-        if !begun && speaks(step) {
+        if !begun && begins_answer(step) {
             speaker.begin(&mut out);
             begun = true;
         }
-        take(step, dialect, speaker.as_mut(), &mut out);
+        tell_step(step, dialect, speaker.as_mut(), &mut out);
     }
     if proper {
         if !begun {
@@ -155,7 +155,7 @@ pub(super) fn stream(dialect: &dyn Dialect, telling: Telling<'_>) -> Vec<Action>
         }
         speaker.finish(natural_end(telling.round), &mut out);
         for step in &steps[counts_from..] {
-            take(step, dialect, speaker.as_mut(), &mut out);
+            tell_step(step, dialect, speaker.as_mut(), &mut out);
         }
         speaker.done(&mut out);
     }
@@ -171,7 +171,7 @@ fn natural_end(round: &Round) -> &'static str {
 }
 
 /// True for a step that only an answer in progress can contain.
-fn speaks(step: &ServerStep) -> bool {
+fn begins_answer(step: &ServerStep) -> bool {
     use ServerStep::{Finish, Pieces, Reasoning, Text, TextCall, ToolCalls, Usage};
     matches!(
         step,
@@ -179,7 +179,7 @@ fn speaks(step: &ServerStep) -> bool {
     )
 }
 
-fn take(step: &ServerStep, dialect: &dyn Dialect, speaker: &mut dyn Speaker, out: &mut Out) {
+fn tell_step(step: &ServerStep, dialect: &dyn Dialect, speaker: &mut dyn Speaker, out: &mut SpeakerOutput) {
     match step {
         ServerStep::Text(text) => speaker.text(text, out),
         ServerStep::Pieces(pieces) => pieces.iter().for_each(|piece| speaker.text(piece, out)),
@@ -189,14 +189,14 @@ fn take(step: &ServerStep, dialect: &dyn Dialect, speaker: &mut dyn Speaker, out
         ServerStep::Usage(usage) => speaker.usage(*usage, out),
         ServerStep::Finish(reason) => speaker.finish(reason, out),
         ServerStep::Done => speaker.done(out),
-        ServerStep::DelayMs(milliseconds) => out.0.push(Action::WaitMs(*milliseconds)),
-        ServerStep::Gate(name) => out.0.push(Action::Gate(name.clone())),
+        ServerStep::DelayMs(milliseconds) => out.0.push(BodyAction::WaitMs(*milliseconds)),
+        ServerStep::Gate(name) => out.0.push(BodyAction::Gate(name.clone())),
         ServerStep::Comment(text) => out.send(format!(": {text}\n\n")),
         ServerStep::Frame(value) => speaker.frame(value, out),
         ServerStep::Raw(text) => out.send(text.clone()),
         ServerStep::Error(error) => speaker.error(&error_body(error, dialect), out),
-        ServerStep::Stall => out.0.push(Action::Stall),
-        ServerStep::Reset => out.0.push(Action::Reset),
+        ServerStep::Stall => out.0.push(BodyAction::Stall),
+        ServerStep::Reset => out.0.push(BodyAction::Reset),
         ServerStep::End | ServerStep::Status(_) => {}
     }
 }
@@ -204,7 +204,7 @@ fn take(step: &ServerStep, dialect: &dyn Dialect, speaker: &mut dyn Speaker, out
 /// Converts the short forms of an error into the wire's own object; an object is left unchanged.
 fn error_body(error: &Value, dialect: &dyn Dialect) -> Value {
     let mishap = |code, message| {
-        dialect.error(Mishap {
+        dialect.error(WireError {
             code,
             message,
             retry_after_seconds: None,
@@ -226,42 +226,42 @@ fn error_body(error: &Value, dialect: &dyn Dialect) -> Value {
 
 /// An answer that is sent at once, without a stream.
 #[derive(Debug, Default)]
-pub(super) struct Said {
-    pub(super) parts: Vec<Part>,
+pub(super) struct WholeAnswer {
+    pub(super) parts: Vec<AnswerPart>,
     pub(super) usage: Option<ScriptedUsage>,
     pub(super) finish: String,
 }
 
 /// A part of it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Part {
+pub(super) enum AnswerPart {
     Text(String),
     Reasoning(String),
     Call(ScriptedCall),
 }
 
-impl Said {
+impl WholeAnswer {
     /// All text of one kind.
-    pub(super) fn joined(&self, kind: fn(&Part) -> Option<&str>) -> String {
+    pub(super) fn joined(&self, kind: fn(&AnswerPart) -> Option<&str>) -> String {
         self.parts.iter().filter_map(kind).collect()
     }
 
     pub(super) fn calls(&self) -> impl Iterator<Item = &ScriptedCall> {
         self.parts.iter().filter_map(|part| match part {
-            Part::Call(call) => Some(call),
+            AnswerPart::Call(call) => Some(call),
             _ => None,
         })
     }
 
     fn text(&mut self, text: &str) {
         match self.parts.last_mut() {
-            Some(Part::Text(last)) => last.push_str(text),
-            _ => self.parts.push(Part::Text(text.to_owned())),
+            Some(AnswerPart::Text(last)) => last.push_str(text),
+            _ => self.parts.push(AnswerPart::Text(text.to_owned())),
         }
     }
 }
 
-impl Part {
+impl AnswerPart {
     pub(super) fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -278,10 +278,10 @@ impl Part {
 }
 
 /// The body of a round as one JSON value. Frames and raw bytes exist only in a stream and are left out.
-pub(super) fn whole(dialect: &dyn Dialect, telling: Telling<'_>) -> Vec<Action> {
-    let mut said = Said {
+pub(super) fn encode_whole(dialect: &dyn Dialect, telling: RoundContext<'_>) -> Vec<BodyAction> {
+    let mut said = WholeAnswer {
         finish: natural_end(telling.round).to_owned(),
-        ..Said::default()
+        ..WholeAnswer::default()
     };
     let mut actions = Vec::new();
     for step in &telling.round.steps {
@@ -289,16 +289,16 @@ pub(super) fn whole(dialect: &dyn Dialect, telling: Telling<'_>) -> Vec<Action> 
             ServerStep::Text(text) => said.text(text),
             ServerStep::Pieces(pieces) => pieces.iter().for_each(|piece| said.text(piece)),
             ServerStep::TextCall(call) => said.text(&call.as_text()),
-            ServerStep::Reasoning(text) => said.parts.push(Part::Reasoning(text.clone())),
-            ServerStep::ToolCalls(calls) => said.parts.extend(calls.iter().cloned().map(Part::Call)),
+            ServerStep::Reasoning(text) => said.parts.push(AnswerPart::Reasoning(text.clone())),
+            ServerStep::ToolCalls(calls) => said.parts.extend(calls.iter().cloned().map(AnswerPart::Call)),
             ServerStep::Usage(usage) => said.usage = Some(*usage),
             ServerStep::Finish(reason) => said.finish.clone_from(reason),
-            ServerStep::DelayMs(milliseconds) => actions.push(Action::WaitMs(*milliseconds)),
-            ServerStep::Gate(name) => actions.push(Action::Gate(name.clone())),
-            ServerStep::Stall => actions.push(Action::Stall),
-            ServerStep::Reset => actions.push(Action::Reset),
+            ServerStep::DelayMs(milliseconds) => actions.push(BodyAction::WaitMs(*milliseconds)),
+            ServerStep::Gate(name) => actions.push(BodyAction::Gate(name.clone())),
+            ServerStep::Stall => actions.push(BodyAction::Stall),
+            ServerStep::Reset => actions.push(BodyAction::Reset),
             ServerStep::Error(error) => {
-                actions.push(Action::Send(error_body(error, dialect).to_string()));
+                actions.push(BodyAction::Send(error_body(error, dialect).to_string()));
                 return actions;
             }
             ServerStep::End => return actions,
@@ -309,12 +309,12 @@ pub(super) fn whole(dialect: &dyn Dialect, telling: Telling<'_>) -> Vec<Action> 
             | ServerStep::Status(_) => {}
         }
     }
-    actions.push(Action::Send(dialect.whole(&said, telling).to_string()));
+    actions.push(BodyAction::Send(dialect.whole(&said, telling).to_string()));
     actions
 }
 
 /// Splits a text into so many pieces of about the same length. If the text is too short, the last pieces are empty.
-pub(super) fn cut(text: &str, pieces: usize) -> Vec<String> {
+pub(super) fn cut_text(text: &str, pieces: usize) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     let pieces = pieces.max(1);
     let bound = |piece: usize| characters.len() * piece / pieces;
@@ -324,7 +324,7 @@ pub(super) fn cut(text: &str, pieces: usize) -> Vec<String> {
 }
 
 /// A signature of a text, as wires put it beside thinking: base64, opaque to a client, and verifiable by this server.
-pub(super) fn signature(text: &str) -> String {
+pub(super) fn sign_text(text: &str) -> String {
     format!("{SIGNATURE}{}", sha256_hex(text.as_bytes()))
 }
 

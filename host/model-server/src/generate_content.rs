@@ -2,39 +2,41 @@
 
 use serde_json::{Value, json};
 
-use super::dialect::{Dialect, Incoming, Mishap, Out, Part, Said, Speaker, Telling, signature};
+use super::dialect::{
+    AnswerPart, CheckedRequest, Dialect, RoundContext, Speaker, SpeakerOutput, WholeAnswer, WireError, sign_text,
+};
 use super::{Round, Script, ScriptedCall, ScriptedUsage, ServerStep, check};
 
 #[derive(Debug)]
 pub(super) struct GenerateContent;
 
 impl Dialect for GenerateContent {
-    fn speaker<'a>(&self, telling: Telling<'a>) -> Box<dyn Speaker + 'a> {
+    fn speaker<'a>(&self, telling: RoundContext<'a>) -> Box<dyn Speaker + 'a> {
         Box::new(Responses {
             telling,
             thought: String::new(),
         })
     }
 
-    fn whole(&self, said: &Said, telling: Telling<'_>) -> Value {
+    fn whole(&self, said: &WholeAnswer, telling: RoundContext<'_>) -> Value {
         let mut thought = String::new();
         let mut parts = Vec::new();
         for part in &said.parts {
             match part {
-                Part::Text(text) => parts.push(json!({"text": text})),
-                Part::Reasoning(text) => {
+                AnswerPart::Text(text) => parts.push(json!({"text": text})),
+                AnswerPart::Reasoning(text) => {
                     thought.push_str(text);
                     parts.push(json!({"text": text, "thought": true}));
                 }
-                Part::Call(call) => parts.extend(function_call(call, &std::mem::take(&mut thought))),
+                AnswerPart::Call(call) => parts.extend(function_call(call, &std::mem::take(&mut thought))),
             }
         }
-        let candidate = candidate(&parts, Some(finish_reason(&said.finish)));
-        response(telling, &candidate, said.usage.map(counts))
+        let candidate = build_candidate(&parts, Some(finish_reason(&said.finish)));
+        build_response(telling, &candidate, said.usage.map(encode_usage))
     }
 
-    fn error(&self, mishap: Mishap<'_>) -> Value {
-        let (status, message) = words(mishap.code);
+    fn error(&self, mishap: WireError<'_>) -> Value {
+        let (status, message) = error_words(mishap.code);
         let message = mishap.message.unwrap_or(message);
         let mut error = json!({"code": mishap.code, "message": message, "status": status});
         if let Some(seconds) = mishap.retry_after_seconds {
@@ -63,7 +65,7 @@ impl Dialect for GenerateContent {
         })
     }
 
-    fn check(&self, request: Incoming<'_>, script: &Script, told: usize) -> Result<(), String> {
+    fn check(&self, request: CheckedRequest<'_>, script: &Script, told: usize) -> Result<(), String> {
         if request.streams && !request.query.split('&').any(|pair| pair == "alt=sse") {
             return Err(
                 "without `?alt=sse` the answer would not be a stream of events: add it to the address".to_owned(),
@@ -71,12 +73,12 @@ impl Dialect for GenerateContent {
         }
         let told = script.told(told);
         let signed: Vec<(&ScriptedCall, String)> = told.filter_map(signed_call).collect();
-        check::generate_content::check(request.body, &signed)
+        check::generate_content::check_request(request.body, &signed)
     }
 }
 
 /// Status and sentence of an error.
-fn words(code: u16) -> (&'static str, &'static str) {
+fn error_words(code: u16) -> (&'static str, &'static str) {
     match code {
         400 => ("INVALID_ARGUMENT", "Request contains an invalid argument."),
         401 => ("UNAUTHENTICATED", "Request had invalid authentication credentials."),
@@ -110,7 +112,7 @@ fn function_call(call: &ScriptedCall, thought: &str) -> Option<Value> {
     function["args"] = call.arguments_object()?;
     let mut part = json!({"functionCall": function});
     if !thought.is_empty() {
-        part["thoughtSignature"] = signature(thought).into();
+        part["thoughtSignature"] = sign_text(thought).into();
     }
     Some(part)
 }
@@ -123,7 +125,7 @@ fn signed_call(round: &Round) -> Option<(&ScriptedCall, String)> {
             ServerStep::Reasoning(text) => thought.push_str(text),
             ServerStep::ToolCalls(calls) if !thought.is_empty() => {
                 let call = calls.iter().find(|call| call.arguments_object().is_some())?;
-                return Some((call, signature(&thought)));
+                return Some((call, sign_text(&thought)));
             }
             _ => {}
         }
@@ -131,7 +133,7 @@ fn signed_call(round: &Round) -> Option<(&ScriptedCall, String)> {
     None
 }
 
-fn candidate(parts: &[Value], finish: Option<&str>) -> Value {
+fn build_candidate(parts: &[Value], finish: Option<&str>) -> Value {
     let mut candidate = json!({"content": {"parts": parts, "role": "model"}});
     if let Some(reason) = finish {
         candidate["finishReason"] = reason.into();
@@ -140,7 +142,7 @@ fn candidate(parts: &[Value], finish: Option<&str>) -> Value {
     candidate
 }
 
-fn response(telling: Telling<'_>, candidate: &Value, counts: Option<Value>) -> Value {
+fn build_response(telling: RoundContext<'_>, candidate: &Value, counts: Option<Value>) -> Value {
     let mut response = json!({"candidates": [candidate]});
     if let Some(counts) = counts {
         response["usageMetadata"] = counts;
@@ -150,7 +152,7 @@ fn response(telling: Telling<'_>, candidate: &Value, counts: Option<Value>) -> V
     response
 }
 
-fn counts(usage: ScriptedUsage) -> Value {
+fn encode_usage(usage: ScriptedUsage) -> Value {
     let mut counts = json!({
         "promptTokenCount": usage.input,
         "candidatesTokenCount": usage.output,
@@ -163,40 +165,43 @@ fn counts(usage: ScriptedUsage) -> Value {
 }
 
 struct Responses<'a> {
-    telling: Telling<'a>,
+    telling: RoundContext<'a>,
     /// Thinking that no signature has followed yet.
     thought: String,
 }
 
 impl Responses<'_> {
-    fn parts(&self, parts: &[Value], finish: Option<&str>, out: &mut Out) {
+    fn parts(&self, parts: &[Value], finish: Option<&str>, out: &mut SpeakerOutput) {
         let counts = self.telling.round.usages().map(|(first, last)| match finish {
-            Some(_) => counts(last),
+            Some(_) => encode_usage(last),
             None => json!({"promptTokenCount": first.input, "totalTokenCount": first.input}),
         });
-        self.event(&response(self.telling, &candidate(parts, finish), counts), out);
+        self.event(
+            &build_response(self.telling, &build_candidate(parts, finish), counts),
+            out,
+        );
     }
 
     /// This wire ends its lines with CR and LF.
-    fn event(&self, value: &Value, out: &mut Out) {
+    fn event(&self, value: &Value, out: &mut SpeakerOutput) {
         out.send(format!("data: {value}\r\n\r\n"));
     }
 }
 
 impl Speaker for Responses<'_> {
-    fn begin(&mut self, _out: &mut Out) {}
+    fn begin(&mut self, _out: &mut SpeakerOutput) {}
 
-    fn text(&mut self, text: &str, out: &mut Out) {
+    fn text(&mut self, text: &str, out: &mut SpeakerOutput) {
         self.parts(&[json!({"text": text})], None, out);
     }
 
-    fn reasoning(&mut self, text: &str, out: &mut Out) {
+    fn reasoning(&mut self, text: &str, out: &mut SpeakerOutput) {
         self.thought.push_str(text);
         self.parts(&[json!({"text": text, "thought": true})], None, out);
     }
 
     /// Calls come whole, and all calls of one step in one list of parts.
-    fn calls(&mut self, calls: &[ScriptedCall], out: &mut Out) {
+    fn calls(&mut self, calls: &[ScriptedCall], out: &mut SpeakerOutput) {
         let mut parts = Vec::new();
         for call in calls {
             if let Some(part) = function_call(call, &self.thought) {
@@ -209,15 +214,15 @@ impl Speaker for Responses<'_> {
         }
     }
 
-    fn finish(&mut self, reason: &str, out: &mut Out) {
+    fn finish(&mut self, reason: &str, out: &mut SpeakerOutput) {
         self.parts(&[json!({"text": ""})], Some(finish_reason(reason)), out);
     }
 
-    fn frame(&mut self, value: &Value, out: &mut Out) {
+    fn frame(&mut self, value: &Value, out: &mut SpeakerOutput) {
         self.event(value, out);
     }
 
-    fn error(&mut self, body: &Value, out: &mut Out) {
+    fn error(&mut self, body: &Value, out: &mut SpeakerOutput) {
         self.event(body, out);
     }
 }

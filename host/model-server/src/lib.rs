@@ -18,15 +18,15 @@
 
 #![forbid(unsafe_code)]
 
+mod body_stream;
 mod chat;
 mod check;
 mod dialect;
-mod form;
 mod generate_content;
 mod messages;
 mod ollama;
-mod play;
 mod responses;
+mod script_json;
 mod server;
 mod vendor;
 
@@ -38,8 +38,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub use form::RetryAfter;
-pub use server::{ModelServer, Recorded};
+pub use script_json::RetryAfter;
+pub use server::{ModelServer, RecordedRequest};
 pub use vendor::Vendor;
 
 use tool_core::api::{ErrorKind, Problem};
@@ -66,7 +66,7 @@ pub struct Script {
     #[serde(default)]
     pub per_conversation: bool,
     /// True: a request whose form the real API would refuse is refused here too, with the reason.
-    #[serde(default = "strict")]
+    #[serde(default = "default_strict")]
     pub strict: bool,
     /// A vendor whose rules apply in addition to the form of the API.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ fn default_models() -> Vec<String> {
     vec!["scripted".to_owned()]
 }
 
-fn strict() -> bool {
+fn default_strict() -> bool {
     true
 }
 

@@ -2,16 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::dialect::{Dialect, Incoming, Mishap, Out, Part, Said, Speaker, Telling, cut, signature};
+use super::dialect::{
+    AnswerPart, CheckedRequest, Dialect, RoundContext, Speaker, SpeakerOutput, WholeAnswer, WireError, cut_text,
+    sign_text,
+};
 use super::{Script, ScriptedCall, ScriptedUsage, check};
 
 #[derive(Debug)]
 pub(super) struct Messages;
 
 impl Dialect for Messages {
-    fn speaker<'a>(&self, telling: Telling<'a>) -> Box<dyn Speaker + 'a> {
-        Box::new(Blocks {
-            counts: Counts::of(telling),
+    fn speaker<'a>(&self, telling: RoundContext<'a>) -> Box<dyn Speaker + 'a> {
+        Box::new(BlockSpeaker {
+            counts: TokenCounts::of(telling),
             telling,
             open: None,
             thinking: String::new(),
@@ -21,18 +24,18 @@ impl Dialect for Messages {
         })
     }
 
-    fn whole(&self, said: &Said, telling: Telling<'_>) -> Value {
+    fn whole(&self, said: &WholeAnswer, telling: RoundContext<'_>) -> Value {
         let mut calls = 0;
         let content: Vec<Value> = said
             .parts
             .iter()
             .filter_map(|part| match part {
-                Part::Text(text) => Some(json!({"type": "text", "text": text})),
-                Part::Reasoning(text) => {
-                    Some(json!({"type": "thinking", "thinking": text, "signature": signature(text)}))
+                AnswerPart::Text(text) => Some(json!({"type": "text", "text": text})),
+                AnswerPart::Reasoning(text) => {
+                    Some(json!({"type": "thinking", "thinking": text, "signature": sign_text(text)}))
                 }
                 // An answer that comes at once cannot contain a call whose input is not an object.
-                Part::Call(call) => {
+                AnswerPart::Call(call) => {
                     calls += 1;
                     let mut block = tool_use(call, telling.number, calls - 1);
                     block["input"] = call.arguments_object()?;
@@ -40,15 +43,15 @@ impl Dialect for Messages {
                 }
             })
             .collect();
-        let mut message = message(telling, json!(content));
+        let mut message = build_message(telling, json!(content));
         message["stop_reason"] = stop_reason(&said.finish).into();
-        message["usage"] = Counts::of(telling).at_start();
-        message["usage"]["output_tokens"] = Counts::of(telling).output.into();
+        message["usage"] = TokenCounts::of(telling).at_start();
+        message["usage"]["output_tokens"] = TokenCounts::of(telling).output.into();
         message
     }
 
-    fn error(&self, mishap: Mishap<'_>) -> Value {
-        let (kind, message) = words(mishap.code);
+    fn error(&self, mishap: WireError<'_>) -> Value {
+        let (kind, message) = error_words(mishap.code);
         let message = mishap.message.unwrap_or(message);
         let mut error = json!({"type": kind, "message": message});
         if let Some(seconds) = mishap.retry_after_seconds {
@@ -72,15 +75,15 @@ impl Dialect for Messages {
         })
     }
 
-    fn check(&self, request: Incoming<'_>, _script: &Script, _told: usize) -> Result<(), String> {
+    fn check(&self, request: CheckedRequest<'_>, _script: &Script, _told: usize) -> Result<(), String> {
         if !request.header.has_header("anthropic-version") {
             return Err("anthropic-version: header is required".to_owned());
         }
-        check::messages::check(request.body)
+        check::messages::check_request(request.body)
     }
 }
 
-fn words(code: u16) -> (&'static str, &'static str) {
+fn error_words(code: u16) -> (&'static str, &'static str) {
     match code {
         401 => ("authentication_error", "invalid x-api-key"),
         402 => ("billing_error", "Your credit balance is too low."),
@@ -111,7 +114,7 @@ fn stop_reason(reason: &str) -> &str {
     }
 }
 
-fn message(telling: Telling<'_>, content: Value) -> Value {
+fn build_message(telling: RoundContext<'_>, content: Value) -> Value {
     json!({
         "id": format!("msg_script_{}", telling.number),
         "type": "message",
@@ -135,15 +138,15 @@ fn tool_use(call: &ScriptedCall, number: usize, index: usize) -> Value {
 
 /// The token counts of an answer. This wire always reports some, so a script without counts gets estimates.
 #[derive(Debug, Clone, Copy)]
-struct Counts {
+struct TokenCounts {
     /// Without cached tokens, as this wire counts them.
     input: u64,
     cached: u64,
     output: u64,
 }
 
-impl Counts {
-    fn of(telling: Telling<'_>) -> Self {
+impl TokenCounts {
+    fn of(telling: RoundContext<'_>) -> Self {
         let estimate = ScriptedUsage {
             input: telling.request_tokens,
             output: 1,
@@ -184,9 +187,9 @@ enum BlockKind {
     Thinking,
 }
 
-struct Blocks<'a> {
-    telling: Telling<'a>,
-    counts: Counts,
+struct BlockSpeaker<'a> {
+    telling: RoundContext<'a>,
+    counts: TokenCounts,
     /// The block that the server is sending. Calls are sent whole, so none stays open.
     open: Option<BlockKind>,
     thinking: String,
@@ -196,9 +199,9 @@ struct Blocks<'a> {
     pinged: bool,
 }
 
-impl Blocks<'_> {
+impl BlockSpeaker<'_> {
     /// The block for more of this kind: the open one, or a new one.
-    fn open(&mut self, kind: BlockKind, out: &mut Out) {
+    fn open(&mut self, kind: BlockKind, out: &mut SpeakerOutput) {
         if self.open == Some(kind) {
             return;
         }
@@ -213,7 +216,7 @@ impl Blocks<'_> {
         self.open = Some(kind);
     }
 
-    fn start(&mut self, block: Value, out: &mut Out) {
+    fn start(&mut self, block: Value, out: &mut SpeakerOutput) {
         let event = json!({"type": "content_block_start", "index": self.blocks, "content_block": block});
         self.blocks += 1;
         out.event("content_block_start", &event);
@@ -223,22 +226,22 @@ impl Blocks<'_> {
         }
     }
 
-    fn delta(&self, delta: Value, out: &mut Out) {
+    fn delta(&self, delta: Value, out: &mut SpeakerOutput) {
         let event = json!({"type": "content_block_delta", "index": self.blocks - 1, "delta": delta});
         out.event("content_block_delta", &event);
     }
 
-    fn stop(&self, out: &mut Out) {
+    fn stop(&self, out: &mut SpeakerOutput) {
         let event = json!({"type": "content_block_stop", "index": self.blocks - 1});
         out.event("content_block_stop", &event);
     }
 
-    fn close(&mut self, out: &mut Out) {
+    fn close(&mut self, out: &mut SpeakerOutput) {
         match self.open.take() {
             Some(BlockKind::Thinking) => {
                 let thinking = std::mem::take(&mut self.thinking);
                 self.delta(
-                    json!({"type": "signature_delta", "signature": signature(&thinking)}),
+                    json!({"type": "signature_delta", "signature": sign_text(&thinking)}),
                     out,
                 );
             }
@@ -249,7 +252,7 @@ impl Blocks<'_> {
     }
 
     /// The input comes as pieces of JSON text. The first piece is empty, and the only one if there is no input.
-    fn call(&mut self, call: &ScriptedCall, out: &mut Out) {
+    fn call(&mut self, call: &ScriptedCall, out: &mut SpeakerOutput) {
         self.close(out);
         self.start(tool_use(call, self.telling.number, self.calls), out);
         self.calls += 1;
@@ -257,7 +260,7 @@ impl Blocks<'_> {
         let pieces = if arguments.is_empty() {
             Vec::new()
         } else {
-            cut(&arguments, call.pieces.unwrap_or(1))
+            cut_text(&arguments, call.pieces.unwrap_or(1))
         };
         for piece in std::iter::once(String::new()).chain(pieces) {
             self.delta(json!({"type": "input_json_delta", "partial_json": piece}), out);
@@ -266,40 +269,40 @@ impl Blocks<'_> {
     }
 }
 
-impl Speaker for Blocks<'_> {
-    fn begin(&mut self, out: &mut Out) {
-        let mut message = message(self.telling, json!([]));
+impl Speaker for BlockSpeaker<'_> {
+    fn begin(&mut self, out: &mut SpeakerOutput) {
+        let mut message = build_message(self.telling, json!([]));
         message["usage"] = self.counts.at_start();
         out.event("message_start", &json!({"type": "message_start", "message": message}));
     }
 
-    fn text(&mut self, text: &str, out: &mut Out) {
+    fn text(&mut self, text: &str, out: &mut SpeakerOutput) {
         self.open(BlockKind::Text, out);
         self.delta(json!({"type": "text_delta", "text": text}), out);
     }
 
-    fn reasoning(&mut self, text: &str, out: &mut Out) {
+    fn reasoning(&mut self, text: &str, out: &mut SpeakerOutput) {
         self.open(BlockKind::Thinking, out);
         self.thinking.push_str(text);
         self.delta(json!({"type": "thinking_delta", "thinking": text}), out);
     }
 
-    fn calls(&mut self, calls: &[ScriptedCall], out: &mut Out) {
+    fn calls(&mut self, calls: &[ScriptedCall], out: &mut SpeakerOutput) {
         calls.iter().for_each(|call| self.call(call, out));
     }
 
-    fn finish(&mut self, reason: &str, out: &mut Out) {
+    fn finish(&mut self, reason: &str, out: &mut SpeakerOutput) {
         self.close(out);
         let delta = json!({"stop_reason": stop_reason(reason), "stop_sequence": null});
         let event = json!({"type": "message_delta", "delta": delta, "usage": self.counts.at_end()});
         out.event("message_delta", &event);
     }
 
-    fn done(&mut self, out: &mut Out) {
+    fn done(&mut self, out: &mut SpeakerOutput) {
         out.event("message_stop", &json!({"type": "message_stop"}));
     }
 
-    fn error(&mut self, body: &Value, out: &mut Out) {
+    fn error(&mut self, body: &Value, out: &mut SpeakerOutput) {
         out.event("error", body);
     }
 }

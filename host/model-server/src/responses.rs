@@ -3,15 +3,18 @@
 use serde_json::{Value, json};
 
 use super::chat::{CREATED, Chat};
-use super::dialect::{Dialect, Incoming, Mishap, Out, Part, Said, Speaker, Telling, cut, signature};
+use super::dialect::{
+    AnswerPart, CheckedRequest, Dialect, RoundContext, Speaker, SpeakerOutput, WholeAnswer, WireError, cut_text,
+    sign_text,
+};
 use super::{Script, ScriptedCall, ScriptedUsage, check};
 
 #[derive(Debug)]
 pub(super) struct Responses;
 
 impl Dialect for Responses {
-    fn speaker<'a>(&self, telling: Telling<'a>) -> Box<dyn Speaker + 'a> {
-        Box::new(Items {
+    fn speaker<'a>(&self, telling: RoundContext<'a>) -> Box<dyn Speaker + 'a> {
+        Box::new(ItemSpeaker {
             telling,
             events: 0,
             output: Vec::new(),
@@ -22,21 +25,21 @@ impl Dialect for Responses {
         })
     }
 
-    fn whole(&self, said: &Said, telling: Telling<'_>) -> Value {
+    fn whole(&self, said: &WholeAnswer, telling: RoundContext<'_>) -> Value {
         let mut calls = 0;
         let items = said.parts.iter().enumerate().map(|(place, part)| match part {
-            Part::Text(text) => message(telling.number, place, "completed", json!([output_text(text)])),
-            Part::Reasoning(text) => reasoning(telling.number, place, text),
-            Part::Call(call) => {
+            AnswerPart::Text(text) => build_message(telling.number, place, "completed", json!([output_text(text)])),
+            AnswerPart::Reasoning(text) => build_reasoning(telling.number, place, text),
+            AnswerPart::Call(call) => {
                 calls += 1;
                 function_call(telling.number, calls - 1, call, &call.arguments_text(), "completed")
             }
         });
         let items = items.collect();
-        response(telling, state_of(&said.finish), items, said.usage)
+        build_response(telling, state_of(&said.finish), items, said.usage)
     }
 
-    fn error(&self, mishap: Mishap<'_>) -> Value {
+    fn error(&self, mishap: WireError<'_>) -> Value {
         Chat.error(mishap)
     }
 
@@ -48,8 +51,8 @@ impl Dialect for Responses {
         Chat.model(id)
     }
 
-    fn check(&self, request: Incoming<'_>, _script: &Script, _told: usize) -> Result<(), String> {
-        check::responses::check(request.body)
+    fn check(&self, request: CheckedRequest<'_>, _script: &Script, _told: usize) -> Result<(), String> {
+        check::responses::check_request(request.body)
     }
 }
 
@@ -63,8 +66,8 @@ fn state_of(finish: &str) -> (&str, Option<&str>) {
     }
 }
 
-fn response(
-    telling: Telling<'_>,
+fn build_response(
+    telling: RoundContext<'_>,
     (status, reason): (&str, Option<&str>),
     output: Vec<Value>,
     usage: Option<ScriptedUsage>,
@@ -86,11 +89,11 @@ fn response(
         "tool_choice": "auto",
         "tools": [],
         "top_p": 1.0,
-        "usage": usage.map(counts),
+        "usage": usage.map(encode_usage),
     })
 }
 
-fn counts(usage: ScriptedUsage) -> Value {
+fn encode_usage(usage: ScriptedUsage) -> Value {
     json!({
         "input_tokens": usage.input,
         "input_tokens_details": {"cached_tokens": usage.cached, "cache_write_tokens": 0},
@@ -104,7 +107,7 @@ fn output_text(text: &str) -> Value {
     json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
 }
 
-fn message(number: usize, place: usize, status: &str, content: Value) -> Value {
+fn build_message(number: usize, place: usize, status: &str, content: Value) -> Value {
     json!({
         "id": format!("msg_{number}_{place}"),
         "type": "message",
@@ -114,12 +117,12 @@ fn message(number: usize, place: usize, status: &str, content: Value) -> Value {
     })
 }
 
-fn reasoning(number: usize, place: usize, text: &str) -> Value {
+fn build_reasoning(number: usize, place: usize, text: &str) -> Value {
     json!({
         "id": format!("rs_{number}_{place}"),
         "type": "reasoning",
         "summary": [summary_text(text)],
-        "encrypted_content": signature(text),
+        "encrypted_content": sign_text(text),
     })
 }
 
@@ -143,8 +146,8 @@ enum ItemKind {
     Reasoning,
 }
 
-struct Items<'a> {
-    telling: Telling<'a>,
+struct ItemSpeaker<'a> {
+    telling: RoundContext<'a>,
     /// Number of events sent. Each event has a number.
     events: usize,
     /// Whole items.
@@ -157,21 +160,21 @@ struct Items<'a> {
     is_over: bool,
 }
 
-impl Items<'_> {
-    fn event(&mut self, name: &str, mut event: Value, out: &mut Out) {
+impl ItemSpeaker<'_> {
+    fn event(&mut self, name: &str, mut event: Value, out: &mut SpeakerOutput) {
         event["type"] = name.into();
         event["sequence_number"] = self.events.into();
         self.events += 1;
         out.event(name, &event);
     }
 
-    fn response(&mut self, name: &str, state: (&str, Option<&str>), out: &mut Out) {
-        let response = response(self.telling, state, self.output.clone(), self.usage);
+    fn response(&mut self, name: &str, state: (&str, Option<&str>), out: &mut SpeakerOutput) {
+        let response = build_response(self.telling, state, self.output.clone(), self.usage);
         self.event(name, json!({"response": response}), out);
     }
 
     /// An event about the item that the server is sending.
-    fn about(&mut self, name: &str, fields: Value, out: &mut Out) {
+    fn about(&mut self, name: &str, fields: Value, out: &mut SpeakerOutput) {
         let (number, place) = (self.telling.number, self.output.len());
         let (kind, _) = self.open.as_ref().expect("an item is open");
         let (prefix, part) = match kind {
@@ -185,13 +188,13 @@ impl Items<'_> {
         self.event(name, event, out);
     }
 
-    fn item(&mut self, name: &str, item: Value, out: &mut Out) {
+    fn item(&mut self, name: &str, item: Value, out: &mut SpeakerOutput) {
         let event = json!({"output_index": self.output.len(), "item": item});
         self.event(name, event, out);
     }
 
     /// Continues the open item of this kind, or begins one.
-    fn open(&mut self, kind: ItemKind, out: &mut Out) {
+    fn open(&mut self, kind: ItemKind, out: &mut SpeakerOutput) {
         if self.open.as_ref().is_some_and(|(open, _)| *open == kind) {
             return;
         }
@@ -200,11 +203,11 @@ impl Items<'_> {
         self.open = Some((kind, String::new()));
         match kind {
             ItemKind::Message => {
-                self.item(ADDED, message(number, place, "in_progress", json!([])), out);
+                self.item(ADDED, build_message(number, place, "in_progress", json!([])), out);
                 self.about("response.content_part.added", json!({"part": output_text("")}), out);
             }
             ItemKind::Reasoning => {
-                let mut item = reasoning(number, place, "");
+                let mut item = build_reasoning(number, place, "");
                 item["summary"] = json!([]);
                 self.item(ADDED, item, out);
                 let part = json!({"part": summary_text("")});
@@ -213,7 +216,7 @@ impl Items<'_> {
         }
     }
 
-    fn close(&mut self, out: &mut Out) {
+    fn close(&mut self, out: &mut SpeakerOutput) {
         let Some((kind, text)) = self.open.clone() else { return };
         let (number, place) = (self.telling.number, self.output.len());
         let item = match kind {
@@ -222,13 +225,13 @@ impl Items<'_> {
                 self.about("response.output_text.done", whole, out);
                 let part = output_text(&text);
                 self.about("response.content_part.done", json!({"part": part}), out);
-                message(number, place, "completed", json!([part]))
+                build_message(number, place, "completed", json!([part]))
             }
             ItemKind::Reasoning => {
                 self.about("response.reasoning_summary_text.done", json!({"text": text}), out);
                 let part = json!({"part": summary_text(&text)});
                 self.about("response.reasoning_summary_part.done", part, out);
-                reasoning(number, place, &text)
+                build_reasoning(number, place, &text)
             }
         };
         self.open = None;
@@ -236,7 +239,7 @@ impl Items<'_> {
         self.output.push(item);
     }
 
-    fn piece(&mut self, text: &str, out: &mut Out) {
+    fn piece(&mut self, text: &str, out: &mut SpeakerOutput) {
         let (kind, told) = self.open.as_mut().expect("an item is open");
         told.push_str(text);
         match kind {
@@ -250,14 +253,14 @@ impl Items<'_> {
         }
     }
 
-    fn call(&mut self, call: &ScriptedCall, out: &mut Out) {
+    fn call(&mut self, call: &ScriptedCall, out: &mut SpeakerOutput) {
         self.close(out);
         let (number, index, place) = (self.telling.number, self.calls, self.output.len());
         self.calls += 1;
         let arguments = call.arguments_text();
         self.item(ADDED, function_call(number, index, call, "", "in_progress"), out);
         let id = format!("fc_{number}_{index}");
-        for piece in cut(&arguments, call.pieces.unwrap_or(1)) {
+        for piece in cut_text(&arguments, call.pieces.unwrap_or(1)) {
             let event = json!({"item_id": id, "output_index": place, "delta": piece});
             self.event("response.function_call_arguments.delta", event, out);
         }
@@ -272,32 +275,32 @@ impl Items<'_> {
 const ADDED: &str = "response.output_item.added";
 const DONE: &str = "response.output_item.done";
 
-impl Speaker for Items<'_> {
-    fn begin(&mut self, out: &mut Out) {
+impl Speaker for ItemSpeaker<'_> {
+    fn begin(&mut self, out: &mut SpeakerOutput) {
         self.response("response.created", ("in_progress", None), out);
         self.response("response.in_progress", ("in_progress", None), out);
     }
 
-    fn text(&mut self, text: &str, out: &mut Out) {
+    fn text(&mut self, text: &str, out: &mut SpeakerOutput) {
         self.open(ItemKind::Message, out);
         self.piece(text, out);
     }
 
-    fn reasoning(&mut self, text: &str, out: &mut Out) {
+    fn reasoning(&mut self, text: &str, out: &mut SpeakerOutput) {
         self.open(ItemKind::Reasoning, out);
         self.piece(text, out);
     }
 
-    fn calls(&mut self, calls: &[ScriptedCall], out: &mut Out) {
+    fn calls(&mut self, calls: &[ScriptedCall], out: &mut SpeakerOutput) {
         calls.iter().for_each(|call| self.call(call, out));
     }
 
     /// The counts come with the end.
-    fn usage(&mut self, usage: ScriptedUsage, _out: &mut Out) {
+    fn usage(&mut self, usage: ScriptedUsage, _out: &mut SpeakerOutput) {
         self.usage = Some(usage);
     }
 
-    fn finish(&mut self, reason: &str, out: &mut Out) {
+    fn finish(&mut self, reason: &str, out: &mut SpeakerOutput) {
         // The event that ends the response also ends the stream; a second one would not be valid on this wire.
         if std::mem::replace(&mut self.is_over, true) {
             return;
@@ -307,7 +310,7 @@ impl Speaker for Items<'_> {
         self.response(&format!("response.{}", state.0), state, out);
     }
 
-    fn error(&mut self, body: &Value, out: &mut Out) {
+    fn error(&mut self, body: &Value, out: &mut SpeakerOutput) {
         let error = &body["error"];
         let event = json!({"code": error["code"], "message": error["message"], "param": error["param"]});
         self.event("error", event, out);

@@ -20,13 +20,13 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::chat::Chat;
-use super::dialect::{self, Dialect, HasHeader, Incoming, Mishap, Telling};
+use super::dialect::{self, CheckedRequest, Dialect, HasHeader, RoundContext, WireError};
 use super::generate_content::GenerateContent;
 use super::messages::Messages;
 use super::ollama::{self, OllamaModels};
 use super::responses::Responses;
-use super::vendor::{self, Bound};
-use super::{RetryAfter, Round, Script, ScriptedStatus, ServerStep, play};
+use super::vendor::{self, BoundThinking};
+use super::{RetryAfter, Round, Script, ScriptedStatus, ServerStep, body_stream};
 use tool_core::text::estimated_tokens;
 
 /// Largest request in bytes that a scripted server reads: more than any context holds.
@@ -34,7 +34,7 @@ const REQUEST_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// One request as it arrived.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Recorded {
+pub struct RecordedRequest {
     /// `GET` or `POST`.
     pub method: String,
     /// Path without a query.
@@ -57,16 +57,16 @@ pub struct ModelServer {
 }
 
 /// Receives each request and a few words about its answer.
-type Observer = Box<dyn Fn(&Recorded, &str) + Send + Sync>;
+type Observer = Box<dyn Fn(&RecordedRequest, &str) + Send + Sync>;
 
 struct ServerShared {
     script: Script,
     observer: Observer,
     served: Mutex<usize>,
     /// Thinking that was sent, with what it is bound to.
-    bound: Mutex<Bound>,
+    bound: Mutex<BoundThinking>,
     ollama: Option<Mutex<OllamaModels>>,
-    requests: Mutex<Vec<Recorded>>,
+    requests: Mutex<Vec<RecordedRequest>>,
     gates: Mutex<HashMap<String, CancellationToken>>,
 }
 
@@ -94,7 +94,7 @@ impl ModelServer {
     pub fn start_observed(
         address: SocketAddr,
         script: Script,
-        observer: impl Fn(&Recorded, &str) + Send + Sync + 'static,
+        observer: impl Fn(&RecordedRequest, &str) + Send + Sync + 'static,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
@@ -117,7 +117,7 @@ impl ModelServer {
             runtime.block_on(async {
                 tokio::select! {
                     () = stopped.cancelled() => {}
-                    () = serve(listener, state) => {}
+                    () = serve_requests(listener, state) => {}
                 }
             });
         })?;
@@ -145,25 +145,25 @@ impl ModelServer {
     }
 
     /// The requests for an answer so far.
-    pub fn requests(&self) -> Vec<Recorded> {
-        let is_answer = |request: &Recorded| request.path != "/tokenize" && !ollama::is_own(&request.path);
+    pub fn requests(&self) -> Vec<RecordedRequest> {
+        let is_answer = |request: &RecordedRequest| request.path != "/tokenize" && !ollama::is_own(&request.path);
         self.recorded("POST").into_iter().filter(is_answer).collect()
     }
 
     /// The requests of Ollama's own API so far that change something.
-    pub fn ollama_requests(&self) -> Vec<Recorded> {
-        let is_own = |request: &Recorded| ollama::is_own(&request.path);
+    pub fn ollama_requests(&self) -> Vec<RecordedRequest> {
+        let is_own = |request: &RecordedRequest| ollama::is_own(&request.path);
         self.recorded("POST").into_iter().filter(is_own).collect()
     }
 
     /// The requests for a list or a property of the server so far: clients look for the context's size before they
     /// send anything.
-    pub fn lists(&self) -> Vec<Recorded> {
+    pub fn lists(&self) -> Vec<RecordedRequest> {
         self.recorded("GET")
     }
 
-    fn recorded(&self, method: &str) -> Vec<Recorded> {
-        let requests = locked(&self.shared.requests);
+    fn recorded(&self, method: &str) -> Vec<RecordedRequest> {
+        let requests = lock_state(&self.shared.requests);
         requests
             .iter()
             .filter(|request| request.method == method)
@@ -189,23 +189,23 @@ impl Drop for ModelServer {
 
 impl ServerShared {
     fn gate(&self, name: &str) -> CancellationToken {
-        locked(&self.gates).entry(name.to_owned()).or_default().clone()
+        lock_state(&self.gates).entry(name.to_owned()).or_default().clone()
     }
 
     /// The number of the round that a request gets.
-    fn number(&self, request: &Recorded) -> usize {
+    fn number(&self, request: &RecordedRequest) -> usize {
         if self.script.per_conversation {
             answers_in(&request.body)
         } else {
-            *locked(&self.served)
+            *lock_state(&self.served)
         }
     }
 
     /// The next round with its number; `None` if the script is over.
-    fn next_round(&self, request: &Recorded) -> Option<(usize, Round)> {
+    fn next_round(&self, request: &RecordedRequest) -> Option<(usize, Round)> {
         let number = self.number(request);
         let length = self.script.rounds.len();
-        let mut served = locked(&self.served);
+        let mut served = lock_state(&self.served);
         let at = if self.script.repeat && length > 0 {
             number % length
         } else {
@@ -232,13 +232,13 @@ fn answers_in(body: &Value) -> usize {
     messages.into_iter().flatten().filter(is_answer).count()
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_state<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-async fn serve(listener: TcpListener, shared: Arc<ServerShared>) {
+async fn serve_requests(listener: TcpListener, shared: Arc<ServerShared>) {
     let app = Router::new()
-        .fallback(answer)
+        .fallback(answer_request)
         .layer(DefaultBodyLimit::max(REQUEST_BYTES_MAX))
         .with_state(shared);
     let served = match tokio::net::TcpListener::from_std(listener) {
@@ -252,7 +252,7 @@ async fn serve(listener: TcpListener, shared: Arc<ServerShared>) {
     }
 }
 
-async fn answer(
+async fn answer_request(
     State(shared): State<Arc<ServerShared>>,
     method: Method,
     uri: Uri,
@@ -260,7 +260,7 @@ async fn answer(
     body: Bytes,
 ) -> Response<Body> {
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let recorded = Recorded {
+    let recorded = RecordedRequest {
         method: method.to_string(),
         path: uri.path().to_owned(),
         query: uri.query().unwrap_or_default().to_owned(),
@@ -270,20 +270,20 @@ async fn answer(
             .collect(),
         body,
     };
-    locked(&shared.requests).push(recorded.clone());
-    let (response, told) = respond(&shared, &method, &recorded);
+    lock_state(&shared.requests).push(recorded.clone());
+    let (response, told) = choose_response(&shared, &method, &recorded);
     (shared.observer)(&recorded, &told);
     response
 }
 
-impl HasHeader for Recorded {
+impl HasHeader for RecordedRequest {
     fn has_header(&self, name: &str) -> bool {
         self.headers.contains_key(name)
     }
 }
 
 /// What a request asks for.
-enum Ask<'r> {
+enum RequestedResource<'r> {
     Models,
     Model(&'r str),
     Answer {
@@ -298,7 +298,10 @@ enum Ask<'r> {
 
 /// Returns the wire and the resource of a request. Two wires have their model list at the same path; a header of one of
 /// them tells them apart.
-fn route<'r>(method: &Method, request: &'r Recorded) -> Option<(&'static dyn Dialect, Ask<'r>)> {
+fn route_request<'r>(
+    method: &Method,
+    request: &'r RecordedRequest,
+) -> Option<(&'static dyn Dialect, RequestedResource<'r>)> {
     let path = request.path.as_str();
     if *method == Method::GET {
         let (before, id) = path.split_once("/models")?;
@@ -309,9 +312,9 @@ fn route<'r>(method: &Method, request: &'r Recorded) -> Option<(&'static dyn Dia
             _ => return None,
         };
         return match id.strip_prefix('/') {
-            None if id.is_empty() => Some((dialect, Ask::Models)),
+            None if id.is_empty() => Some((dialect, RequestedResource::Models)),
             None => None,
-            Some(id) => Some((dialect, Ask::Model(id))),
+            Some(id) => Some((dialect, RequestedResource::Model(id))),
         };
     }
     if *method != Method::POST {
@@ -320,16 +323,16 @@ fn route<'r>(method: &Method, request: &'r Recorded) -> Option<(&'static dyn Dia
     let model = request.body["model"].as_str().unwrap_or_default();
     let stream = request.body["stream"] == true;
     if path.ends_with("/chat/completions") {
-        return Some((&Chat, Ask::Answer { model, stream }));
+        return Some((&Chat, RequestedResource::Answer { model, stream }));
     }
     if path.ends_with("/responses") {
-        return Some((&Responses, Ask::Answer { model, stream }));
+        return Some((&Responses, RequestedResource::Answer { model, stream }));
     }
     if path.ends_with("/v1/messages") {
-        return Some((&Messages, Ask::Answer { model, stream }));
+        return Some((&Messages, RequestedResource::Answer { model, stream }));
     }
     if path.ends_with("cachedContents") {
-        return Some((&GenerateContent, Ask::Cache { model }));
+        return Some((&GenerateContent, RequestedResource::Cache { model }));
     }
     let (_, called) = path.split_once("/models/")?;
     let (model, action) = called.rsplit_once(':')?;
@@ -338,54 +341,57 @@ fn route<'r>(method: &Method, request: &'r Recorded) -> Option<(&'static dyn Dia
         "generateContent" => false,
         _ => return None,
     };
-    Some((&GenerateContent, Ask::Answer { model, stream }))
+    Some((&GenerateContent, RequestedResource::Answer { model, stream }))
 }
 
 /// The answer to a request, and a few words about it for the observer.
-fn respond(shared: &Arc<ServerShared>, method: &Method, request: &Recorded) -> (Response<Body>, String) {
+fn choose_response(shared: &Arc<ServerShared>, method: &Method, request: &RecordedRequest) -> (Response<Body>, String) {
     let script = &shared.script;
     if let Some(body) = script.get.get(&request.path).filter(|_| *method == Method::GET) {
-        return (json(200, body), "an entry of `get`".to_owned());
+        return (json_response(200, body), "an entry of `get`".to_owned());
     }
     if let Some(models) = &shared.ollama
-        && let Some((code, body)) = locked(models).answer(method.as_str(), &request.path, &request.body)
+        && let Some((code, body)) = lock_state(models).answer(method.as_str(), &request.path, &request.body)
     {
-        return (json(code, &body), "Ollama's own API".to_owned());
+        return (json_response(code, &body), "Ollama's own API".to_owned());
     }
     if let (Some(bytes), "/tokenize") = (script.bytes_per_token, request.path.as_str()) {
         let text = request.body["content"].as_str().unwrap_or_default();
         let tokens = vec![0; (text.len() as f64 / bytes).ceil() as usize];
         return (
-            json(200, &serde_json::json!({"tokens": tokens})),
+            json_response(200, &serde_json::json!({"tokens": tokens})),
             "a count of tokens".to_owned(),
         );
     }
-    let Some((dialect, ask)) = route(method, request) else {
-        return refusal(&Chat, 404, &format!("{method} {} is not served here", request.path));
+    let Some((dialect, ask)) = route_request(method, request) else {
+        return build_refusal(&Chat, 404, &format!("{method} {} is not served here", request.path));
     };
     match ask {
-        Ask::Models => (json(200, &dialect.models(&script.models)), "the model list".to_owned()),
-        Ask::Model(id) => match script.models.iter().find(|model| *model == id) {
-            Some(id) => (json(200, &dialect.model(id)), "a model".to_owned()),
-            None => refusal(dialect, 404, &format!("model `{id}` not found")),
+        RequestedResource::Models => (
+            json_response(200, &dialect.models(&script.models)),
+            "the model list".to_owned(),
+        ),
+        RequestedResource::Model(id) => match script.models.iter().find(|model| *model == id) {
+            Some(id) => (json_response(200, &dialect.model(id)), "a model".to_owned()),
+            None => build_refusal(dialect, 404, &format!("model `{id}` not found")),
         },
-        Ask::Cache { model } => {
+        RequestedResource::Cache { model } => {
             let cache = serde_json::json!({"name": "cachedContents/scripted", "model": model, "usageMetadata": {"totalTokenCount": 0}});
-            (json(200, &cache), "a cache of content".to_owned())
+            (json_response(200, &cache), "a cache of content".to_owned())
         }
-        Ask::Answer { model, stream } => tell(shared, dialect, request, model, stream),
+        RequestedResource::Answer { model, stream } => tell_round(shared, dialect, request, model, stream),
     }
 }
 
-fn tell(
+fn tell_round(
     shared: &Arc<ServerShared>,
     dialect: &'static dyn Dialect,
-    request: &Recorded,
+    request: &RecordedRequest,
     model: &str,
     stream: bool,
 ) -> (Response<Body>, String) {
     let script = &shared.script;
-    let incoming = Incoming {
+    let incoming = CheckedRequest {
         body: &request.body,
         query: &request.query,
         streams: stream,
@@ -394,58 +400,58 @@ fn tell(
     if script.strict
         && let Err(reason) = dialect.check(incoming, script, shared.number(request))
     {
-        return refusal(dialect, 400, &reason);
+        return build_refusal(dialect, 400, &reason);
     }
     if let Some(vendor) = script.vendor
-        && let Err(reason) = vendor.check(&request.body, &locked(&shared.bound))
+        && let Err(reason) = vendor.check(&request.body, &lock_state(&shared.bound))
     {
-        return refusal(dialect, 400, &reason);
+        return build_refusal(dialect, 400, &reason);
     }
     let Some((number, round)) = shared.next_round(request) else {
         let length = script.rounds.len();
-        return refusal(dialect, 400, &format!("the script is over: it has {length} rounds"));
+        return build_refusal(dialect, 400, &format!("the script is over: it has {length} rounds"));
     };
     for step in &round.steps {
         if let ServerStep::Reasoning(text) = step {
-            let conversation = vendor::prefix(&request.body, vendor::messages_in(&request.body));
-            locked(&shared.bound).insert((text.clone(), conversation));
+            let conversation = vendor::digest_prefix(&request.body, vendor::messages_in(&request.body));
+            lock_state(&shared.bound).insert((text.clone(), conversation));
         }
     }
     let told = format!("round {} of {}", number % script.rounds.len() + 1, script.rounds.len());
     if let Some(ServerStep::Status(status)) = round.steps.first() {
         return (http_answer(status, dialect), format!("{told}, status {}", status.code));
     }
-    let telling = Telling {
+    let telling = RoundContext {
         round: &round,
         number,
         model,
         request_tokens: estimated_tokens(request.body.to_string().len()),
     };
     let (actions, usual_type) = if stream {
-        (dialect::stream(dialect, telling), "text/event-stream")
+        (dialect::stream_round(dialect, telling), "text/event-stream")
     } else {
-        (dialect::whole(dialect, telling), "application/json")
+        (dialect::encode_whole(dialect, telling), "application/json")
     };
     let gates = Arc::clone(shared);
-    let body = play::body(actions, round.split_bytes, move |name| gates.gate(name));
+    let body = body_stream::stream_body(actions, round.split_bytes, move |name| gates.gate(name));
     let content_type = round.content_type.as_deref().unwrap_or(usual_type);
     (
-        response(200, &[("content-type", content_type)], Body::from_stream(body)),
+        build_response(200, &[("content-type", content_type)], Body::from_stream(body)),
         told,
     )
 }
 
-fn refusal(dialect: &dyn Dialect, code: u16, reason: &str) -> (Response<Body>, String) {
-    let body = dialect.error(Mishap {
+fn build_refusal(dialect: &dyn Dialect, code: u16, reason: &str) -> (Response<Body>, String) {
+    let body = dialect.error(WireError {
         code,
         message: Some(reason),
         retry_after_seconds: None,
     });
-    (json(code, &body), format!("{code}: {reason}"))
+    (json_response(code, &body), format!("{code}: {reason}"))
 }
 
-fn json(code: u16, body: &Value) -> Response<Body> {
-    response(
+fn json_response(code: u16, body: &Value) -> Response<Body> {
+    build_response(
         code,
         &[("content-type", "application/json")],
         Body::from(body.to_string()),
@@ -458,7 +464,7 @@ fn http_answer(status: &ScriptedStatus, dialect: &dyn Dialect) -> Response<Body>
         Value::String(text) if text.trim_start().starts_with('<') => ("text/html", text.clone()),
         Value::String(text) => ("text/plain", text.clone()),
         Value::Null => {
-            let mishap = Mishap {
+            let mishap = WireError {
                 code: status.code,
                 message: status.message.as_deref(),
                 retry_after_seconds: match status.retry_after {
@@ -475,7 +481,7 @@ fn http_answer(status: &ScriptedStatus, dialect: &dyn Dialect) -> Response<Body>
     headers.extend(wait.as_ref().map(|(name, value)| (*name, value.as_str())));
     let own = status.headers.iter();
     headers.extend(own.map(|(name, value)| (name.as_str(), value.as_str())));
-    response(status.code, &headers, Body::from(body))
+    build_response(status.code, &headers, Body::from(body))
 }
 
 fn retry_after_header(wait: &RetryAfter) -> Option<(&'static str, String)> {
@@ -494,7 +500,7 @@ fn retry_after_header(wait: &RetryAfter) -> Option<(&'static str, String)> {
 }
 
 /// A script may name an invalid status or header; then the server answers with an error instead of panicking.
-fn response(code: u16, headers: &[(&str, &str)], body: Body) -> Response<Body> {
+fn build_response(code: u16, headers: &[(&str, &str)], body: Body) -> Response<Body> {
     let mut builder = Response::builder().status(code);
     for (name, value) in headers {
         builder = builder.header(*name, *value);

@@ -6,7 +6,7 @@ mod serving;
 use serde_json::json;
 
 use super::chat::Chat;
-use super::dialect::{Action, Dialect, Telling, stream, whole};
+use super::dialect::{BodyAction, Dialect, RoundContext, encode_whole, stream_round};
 use super::generate_content::GenerateContent;
 use super::messages::Messages;
 use super::responses::Responses;
@@ -22,8 +22,8 @@ fn round(steps: Value) -> Round {
     self::script(&script.to_string()).rounds.remove(0)
 }
 
-fn telling(round: &Round) -> Telling<'_> {
-    Telling {
+fn telling(round: &Round) -> RoundContext<'_> {
+    RoundContext {
         round,
         number: 0,
         model: "tiny",
@@ -31,9 +31,9 @@ fn telling(round: &Round) -> Telling<'_> {
     }
 }
 
-fn sent(actions: Vec<Action>) -> String {
+fn sent(actions: Vec<BodyAction>) -> String {
     let text = actions.into_iter().map(|action| match action {
-        Action::Send(text) => text,
+        BodyAction::Send(text) => text,
         other => format!("<{other:?}>"),
     });
     text.collect()
@@ -41,11 +41,11 @@ fn sent(actions: Vec<Action>) -> String {
 
 /// The bytes of a round, without the line ends that a snapshot cannot show.
 fn bytes(dialect: &dyn Dialect, steps: Value) -> String {
-    sent(stream(dialect, telling(&round(steps)))).replace('\r', "")
+    sent(stream_round(dialect, telling(&round(steps)))).replace('\r', "")
 }
 
 fn at_once(dialect: &dyn Dialect, steps: Value) -> String {
-    sent(whole(dialect, telling(&round(steps))))
+    sent(encode_whole(dialect, telling(&round(steps))))
 }
 
 fn conversation() -> Value {
@@ -217,7 +217,7 @@ fn generate_content_is_told_in_partial_responses() {
 
     data: {"candidates":[{"content":{"parts":[{"text":""}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":90,"candidatesTokenCount":12,"totalTokenCount":102,"cachedContentTokenCount":40},"modelVersion":"tiny","responseId":"script-0"}
     "#);
-    assert!(sent(stream(&GenerateContent, telling(&round(conversation())))).contains("}\r\n\r\ndata: "));
+    assert!(sent(stream_round(&GenerateContent, telling(&round(conversation())))).contains("}\r\n\r\ndata: "));
 }
 
 #[test]

@@ -27,23 +27,23 @@ pub enum Vendor {
 }
 
 /// Thinking that the server has sent, with the conversation that it is bound to.
-pub(super) type Bound = HashSet<(String, String)>;
+pub(super) type BoundThinking = HashSet<(String, String)>;
 
 impl Vendor {
     /// Why the vendor would refuse a request.
-    pub(super) fn check(self, body: &Value, bound: &Bound) -> Result<(), String> {
+    pub(super) fn check(self, body: &Value, bound: &BoundThinking) -> Result<(), String> {
         match self {
-            Self::Claude => claude(body, bound),
-            Self::Gpt => gpt(body),
-            Self::Gemini => gemini(body),
-            Self::Reasoning => reasoning(body),
-            Self::Mistral => mistral(body),
+            Self::Claude => check_claude(body, bound),
+            Self::Gpt => check_gpt(body),
+            Self::Gemini => check_gemini(body),
+            Self::Reasoning => check_reasoning(body),
+            Self::Mistral => check_mistral(body),
         }
     }
 }
 
 /// A digest of a conversation up to one of its messages, without the marks of a cache.
-pub(super) fn prefix(body: &Value, messages: usize) -> String {
+pub(super) fn digest_prefix(body: &Value, messages: usize) -> String {
     let own = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let own = &own[..messages.min(own.len())];
     let parts = serde_json::json!([body["system"], body["tools"], own]);
@@ -69,7 +69,7 @@ fn without_marks(mut value: Value) -> Value {
     value
 }
 
-fn claude(body: &Value, bound: &Bound) -> Result<(), String> {
+fn check_claude(body: &Value, bound: &BoundThinking) -> Result<(), String> {
     if body.get("temperature").is_some() {
         return Err("`temperature` is deprecated for this model.".to_owned());
     }
@@ -84,7 +84,7 @@ fn claude(body: &Value, bound: &Bound) -> Result<(), String> {
         let blocks = message["content"].as_array().into_iter().flatten();
         for (place, block) in blocks.enumerate().filter(|(_, block)| block["type"] == "thinking") {
             let thinking = block["thinking"].as_str().unwrap_or_default().to_owned();
-            if !bound.contains(&(thinking, prefix(body, at))) {
+            if !bound.contains(&(thinking, digest_prefix(body, at))) {
                 return Err(format!(
                     "messages.{at}.content.{place}: Invalid `signature` in `thinking` block: The block is bound to a \
                      different conversation."
@@ -95,7 +95,7 @@ fn claude(body: &Value, bound: &Bound) -> Result<(), String> {
     Ok(())
 }
 
-fn gpt(body: &Value) -> Result<(), String> {
+fn check_gpt(body: &Value) -> Result<(), String> {
     if body.get("temperature").is_some() {
         return Err("Unsupported parameter: 'temperature' is not supported with this model.".to_owned());
     }
@@ -109,14 +109,14 @@ fn gpt(body: &Value) -> Result<(), String> {
                 .to_owned(),
         );
     }
-    ids(
+    check_ids(
         body,
         |id| id.len() <= 40,
         "string too long, expected a string with maximum length 40",
     )
 }
 
-fn gemini(body: &Value) -> Result<(), String> {
+fn check_gemini(body: &Value) -> Result<(), String> {
     let thinking = &body["generationConfig"]["thinkingConfig"];
     if thinking["thinkingBudget"] == 0 {
         return Err("Budget 0 is invalid. This model only works in thinking mode.".to_owned());
@@ -127,7 +127,7 @@ fn gemini(body: &Value) -> Result<(), String> {
     Ok(())
 }
 
-fn reasoning(body: &Value) -> Result<(), String> {
+fn check_reasoning(body: &Value) -> Result<(), String> {
     let messages = body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
     let lacks = |message: &Value| {
         message["role"] == "assistant"
@@ -142,13 +142,13 @@ fn reasoning(body: &Value) -> Result<(), String> {
     }
 }
 
-fn mistral(body: &Value) -> Result<(), String> {
+fn check_mistral(body: &Value) -> Result<(), String> {
     let is_fit = |id: &str| id.len() == 9 && id.chars().all(|c| c.is_ascii_alphanumeric());
-    ids(body, is_fit, "Tool call id must be a-z, A-Z, 0-9, with a length of 9.")
+    check_ids(body, is_fit, "Tool call id must be a-z, A-Z, 0-9, with a length of 9.")
 }
 
 /// Checks the identifiers of the calls of Chat Completions and Responses.
-fn ids(body: &Value, is_fit: impl Fn(&str) -> bool, refusal: &str) -> Result<(), String> {
+fn check_ids(body: &Value, is_fit: impl Fn(&str) -> bool, refusal: &str) -> Result<(), String> {
     let messages = body["messages"].as_array().into_iter().flatten();
     let calls = messages.flat_map(|message| message["tool_calls"].as_array().into_iter().flatten());
     let items = body["input"].as_array().into_iter().flatten();

@@ -2,8 +2,11 @@
 
 use serde_json::Value;
 
-use super::super::dialect::{SIGNATURE, signature};
-use super::{Checked, at, is_word, list, name, object, optional_list, refuse_if, schema, text, unique, words};
+use super::super::dialect::{SIGNATURE, sign_text};
+use super::{
+    CheckResult, check_list, check_name, check_nonblank, check_object, check_schema, check_text, check_unique, is_word,
+    number_entries, optional_list, refuse_if,
+};
 
 const FIELDS: &str = "model max_tokens messages system tools tool_choice stream temperature top_k top_p stop_sequences \
     thinking metadata service_tier output_config cache_control";
@@ -12,15 +15,15 @@ const FIELDS: &str = "model max_tokens messages system tools tool_choice stream 
 const CACHE_MARKS_MAX: usize = 4;
 
 /// The first thing that is wrong with a request.
-pub(in super::super) fn check(body: &Value) -> Checked {
-    object(body, "request", FIELDS)?;
-    words(&body["model"], "model")?;
+pub(in super::super) fn check_request(body: &Value) -> CheckResult {
+    check_object(body, "request", FIELDS)?;
+    check_nonblank(&body["model"], "model")?;
     refuse_if(body["max_tokens"].as_u64().is_none_or(|bound| bound == 0), || {
         "max_tokens: must be a positive integer".to_owned()
     })?;
-    system(&body["system"])?;
-    tools(&body["tools"])?;
-    conversation(list(&body["messages"], "messages")?)?;
+    check_system(&body["system"])?;
+    check_tools(&body["tools"])?;
+    check_conversation(check_list(&body["messages"], "messages")?)?;
     match cache_marks(body) {
         marks if marks > CACHE_MARKS_MAX => Err(format!(
             "A maximum of {CACHE_MARKS_MAX} blocks with cache_control may be provided. Found {marks}."
@@ -29,39 +32,39 @@ pub(in super::super) fn check(body: &Value) -> Checked {
     }
 }
 
-fn system(system: &Value) -> Checked {
+fn check_system(system: &Value) -> CheckResult {
     match system {
         Value::Null | Value::String(_) => Ok(()),
-        blocks => {
-            at(blocks.as_array().map(Vec::as_slice).unwrap_or_default(), "system").try_for_each(|(place, block)| {
-                object(block, &place, "type text cache_control citations")?;
-                words(&block["text"], &format!("{place}.text")).map(drop)
-            })
-        }
+        blocks => number_entries(blocks.as_array().map(Vec::as_slice).unwrap_or_default(), "system").try_for_each(
+            |(place, block)| {
+                check_object(block, &place, "type text cache_control citations")?;
+                check_nonblank(&block["text"], &format!("{place}.text")).map(drop)
+            },
+        ),
     }
 }
 
-fn tools(tools: &Value) -> Checked {
+fn check_tools(tools: &Value) -> CheckResult {
     let tools = optional_list(tools, "tools")?;
-    for (place, tool) in at(tools, "tools") {
-        object(tool, &place, "name description input_schema cache_control type strict")?;
-        name(&tool["name"], &format!("{place}.name"), 128)?;
-        schema(&tool["input_schema"], &format!("{place}.input_schema"))?;
+    for (place, tool) in number_entries(tools, "tools") {
+        check_object(tool, &place, "name description input_schema cache_control type strict")?;
+        check_name(&tool["name"], &format!("{place}.name"), 128)?;
+        check_schema(&tool["input_schema"], &format!("{place}.input_schema"))?;
     }
-    unique(
+    check_unique(
         tools.iter().filter_map(|tool| tool["name"].as_str()),
         "tools: the names",
     )
 }
 
-fn conversation(messages: &[Value]) -> Checked {
+fn check_conversation(messages: &[Value]) -> CheckResult {
     let mut previous = "assistant";
     // The calls of the message before, which this one must answer.
     let mut asked: Vec<&str> = Vec::new();
     let mut ever_asked: Vec<&str> = Vec::new();
-    for (index, (place, message)) in at(messages, "messages").enumerate() {
-        object(message, &place, "role content")?;
-        let role = text(&message["role"], &format!("{place}.role"))?;
+    for (index, (place, message)) in number_entries(messages, "messages").enumerate() {
+        check_object(message, &place, "role content")?;
+        let role = check_text(&message["role"], &format!("{place}.role"))?;
         refuse_if(!matches!(role, "user" | "assistant"), || {
             format!("{place}.role: `{role}` is neither \"user\" nor \"assistant\"")
         })?;
@@ -71,14 +74,14 @@ fn conversation(messages: &[Value]) -> Checked {
                  all results of one message belong into one"
             )
         })?;
-        let blocks = blocks(&message["content"], &place)?;
+        let blocks = check_blocks(&message["content"], &place)?;
         if role == "user" {
-            results(blocks, &asked, &place)?;
+            check_results(blocks, &asked, &place)?;
             asked.clear();
         } else {
-            asked = uses(blocks, &place)?;
+            asked = check_uses(blocks, &place)?;
             ever_asked.extend(&asked);
-            prefill(blocks, index + 1 == messages.len(), &place)?;
+            check_prefill(blocks, index + 1 == messages.len(), &place)?;
         }
         previous = role;
     }
@@ -88,24 +91,24 @@ fn conversation(messages: &[Value]) -> Checked {
              in the next message"
         ));
     }
-    unique(ever_asked, "messages: the ids of tool_use blocks")
+    check_unique(ever_asked, "messages: the ids of tool_use blocks")
 }
 
-fn blocks<'v>(content: &'v Value, place: &str) -> Checked<&'v [Value]> {
+fn check_blocks<'v>(content: &'v Value, place: &str) -> CheckResult<&'v [Value]> {
     let place = format!("{place}.content");
     if content.is_string() {
-        return words(content, &place).map(|_| &[][..]);
+        return check_nonblank(content, &place).map(|_| &[][..]);
     }
-    let blocks = list(content, &place)?;
-    for (place, block) in at(blocks, &place) {
+    let blocks = check_list(content, &place)?;
+    for (place, block) in number_entries(blocks, &place) {
         match block["type"].as_str() {
             Some("text") => {
-                object(block, &place, "type text cache_control citations")?;
-                words(&block["text"], &format!("{place}.text"))?;
+                check_object(block, &place, "type text cache_control citations")?;
+                check_nonblank(&block["text"], &format!("{place}.text"))?;
             }
             Some("tool_use") => tool_use(block, &place)?,
             Some("tool_result") => tool_result(block, &place)?,
-            Some("thinking") => thinking(block, &place)?,
+            Some("thinking") => check_thinking(block, &place)?,
             Some("redacted_thinking" | "image" | "document") => {}
             Some(kind) => return Err(format!("{place}.type: `{kind}` is unknown")),
             None => return Err(format!("{place}.type: is missing")),
@@ -114,33 +117,33 @@ fn blocks<'v>(content: &'v Value, place: &str) -> Checked<&'v [Value]> {
     Ok(blocks)
 }
 
-fn tool_use(block: &Value, place: &str) -> Checked {
-    object(block, place, "type id name input cache_control caller")?;
-    let id = text(&block["id"], &format!("{place}.id"))?;
+fn tool_use(block: &Value, place: &str) -> CheckResult {
+    check_object(block, place, "type id name input cache_control caller")?;
+    let id = check_text(&block["id"], &format!("{place}.id"))?;
     refuse_if(!is_word(id), || {
         format!("{place}.id: `{id}` does not match ^[a-zA-Z0-9_-]+$")
     })?;
-    name(&block["name"], &format!("{place}.name"), 128)?;
+    check_name(&block["name"], &format!("{place}.name"), 128)?;
     refuse_if(!block["input"].is_object(), || {
         format!("{place}.input: must be an object")
     })
 }
 
-fn tool_result(block: &Value, place: &str) -> Checked {
-    object(block, place, "type tool_use_id content is_error cache_control")?;
-    text(&block["tool_use_id"], &format!("{place}.tool_use_id"))?;
+fn tool_result(block: &Value, place: &str) -> CheckResult {
+    check_object(block, place, "type tool_use_id content is_error cache_control")?;
+    check_text(&block["tool_use_id"], &format!("{place}.tool_use_id"))?;
     let inner = block["content"].as_array().map(Vec::as_slice).unwrap_or_default();
-    at(inner, &format!("{place}.content"))
+    number_entries(inner, &format!("{place}.content"))
         .filter(|(_, block)| block["type"] == "text")
-        .try_for_each(|(place, block)| words(&block["text"], &format!("{place}.text")).map(drop))
+        .try_for_each(|(place, block)| check_nonblank(&block["text"], &format!("{place}.text")).map(drop))
 }
 
 /// A signature that this server made must match its thinking. Others come from a script's own frames and are accepted.
-fn thinking(block: &Value, place: &str) -> Checked {
-    object(block, place, "type thinking signature")?;
-    let thinking = text(&block["thinking"], &format!("{place}.thinking"))?;
-    let signed = text(&block["signature"], &format!("{place}.signature"))?;
-    if signed.starts_with(SIGNATURE) && signed != signature(thinking) {
+fn check_thinking(block: &Value, place: &str) -> CheckResult {
+    check_object(block, place, "type thinking signature")?;
+    let thinking = check_text(&block["thinking"], &format!("{place}.thinking"))?;
+    let signed = check_text(&block["signature"], &format!("{place}.signature"))?;
+    if signed.starts_with(SIGNATURE) && signed != sign_text(thinking) {
         Err(format!(
             "{place}: thinking blocks in an assistant message cannot be modified; they must remain as they came"
         ))
@@ -149,7 +152,7 @@ fn thinking(block: &Value, place: &str) -> Checked {
     }
 }
 
-fn results(blocks: &[Value], asked: &[&str], place: &str) -> Checked {
+fn check_results(blocks: &[Value], asked: &[&str], place: &str) -> CheckResult {
     let is_result = |block: &&Value| block["type"] == "tool_result";
     let answered: Vec<&str> = blocks
         .iter()
@@ -168,7 +171,7 @@ fn results(blocks: &[Value], asked: &[&str], place: &str) -> Checked {
              into the next"
         ));
     }
-    unique(
+    check_unique(
         answered.iter().copied(),
         &format!("{place}: the ids of tool_result blocks"),
     )?;
@@ -181,7 +184,7 @@ fn results(blocks: &[Value], asked: &[&str], place: &str) -> Checked {
     })
 }
 
-fn uses<'v>(blocks: &'v [Value], place: &str) -> Checked<Vec<&'v str>> {
+fn check_uses<'v>(blocks: &'v [Value], place: &str) -> CheckResult<Vec<&'v str>> {
     refuse_if(blocks.iter().any(|block| block["type"] == "tool_result"), || {
         format!("{place}: tool_result blocks can only be in user messages")
     })?;
@@ -189,7 +192,7 @@ fn uses<'v>(blocks: &'v [Value], place: &str) -> Checked<Vec<&'v str>> {
     Ok(uses.filter_map(|block| block["id"].as_str()).collect())
 }
 
-fn prefill(blocks: &[Value], is_last: bool, place: &str) -> Checked {
+fn check_prefill(blocks: &[Value], is_last: bool, place: &str) -> CheckResult {
     let end = blocks
         .last()
         .and_then(|block| block["text"].as_str())

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{conversation, round};
 use crate::Script;
 use crate::chat::Chat;
-use crate::dialect::{Dialect, HasHeader, Incoming, signature};
+use crate::dialect::{CheckedRequest, Dialect, HasHeader, sign_text};
 use crate::generate_content::GenerateContent;
 use crate::messages::Messages;
 use crate::responses::Responses;
@@ -20,7 +20,7 @@ impl HasHeader for AllHeaders {
 }
 
 fn refusal(dialect: &dyn Dialect, body: &Value) -> String {
-    let request = Incoming {
+    let request = CheckedRequest {
         body,
         query: "alt=sse",
         streams: true,
@@ -50,7 +50,7 @@ fn refusals(dialect: &dyn Dialect, body: &Value, changes: &[(&str, Value)]) -> S
 
 #[test]
 fn messages_requests_are_held_to_the_wire() {
-    let signed = signature("Hm.");
+    let signed = sign_text("Hm.");
     let results = json!([
         {"type": "tool_result", "tool_use_id": "a", "content": "x", "is_error": false},
         {"type": "tool_result", "tool_use_id": "b", "content": "y"},
@@ -188,7 +188,7 @@ fn chat_requests_are_held_to_the_wire() {
 
 #[test]
 fn generate_content_requests_are_held_to_the_wire() {
-    let signed = signature("Hm.");
+    let signed = sign_text("Hm.");
     // As the script of these tests sent it.
     let first = json!({"functionCall": {"name": "read_file", "args": {"path": "a.py"}}, "thoughtSignature": signed});
     let second = json!({"functionCall": {"name": "list_files", "args": {}}});
@@ -257,7 +257,7 @@ fn generate_content_requests_are_held_to_the_wire() {
 
 #[test]
 fn responses_requests_are_held_to_the_wire() {
-    let signed = signature("Hm.");
+    let signed = sign_text("Hm.");
     let output = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": "x"});
     let body = json!({
         "model": "m",

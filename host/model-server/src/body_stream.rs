@@ -7,19 +7,19 @@ use axum::body::Bytes;
 use futures_util::{Stream, stream};
 use tokio_util::sync::CancellationToken;
 
-use super::dialect::Action;
+use super::dialect::BodyAction;
 
 /// A piece of a body to send, or something to wait for.
 enum BodyPart {
     Bytes(Bytes),
-    Other(Action),
+    Other(BodyAction),
 }
 
-fn split(actions: Vec<Action>, bytes: Option<usize>) -> Vec<BodyPart> {
+fn split_actions(actions: Vec<BodyAction>, bytes: Option<usize>) -> Vec<BodyPart> {
     let mut pieces = Vec::new();
     for action in actions {
         match action {
-            Action::Send(text) => {
+            BodyAction::Send(text) => {
                 let text = Bytes::from(text);
                 let size = bytes.unwrap_or(text.len()).max(1);
                 pieces.extend(text.chunks(size).map(|chunk| BodyPart::Bytes(text.slice_ref(chunk))));
@@ -32,8 +32,8 @@ fn split(actions: Vec<Action>, bytes: Option<usize>) -> Vec<BodyPart> {
 }
 
 /// Builds the body of these actions, in writes of so many bytes if a size is given. `gate` finds a gate by its name.
-pub(super) fn body<G>(
-    actions: Vec<Action>,
+pub(super) fn stream_body<G>(
+    actions: Vec<BodyAction>,
     bytes: Option<usize>,
     gate: G,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static
@@ -41,7 +41,7 @@ where
     G: Fn(&str) -> CancellationToken + Send + 'static,
 {
     // The last element is the next one to send.
-    stream::unfold((split(actions, bytes), gate), |(mut pieces, gate)| async move {
+    stream::unfold((split_actions(actions, bytes), gate), |(mut pieces, gate)| async move {
         loop {
             match pieces.pop()? {
                 BodyPart::Bytes(bytes) => {
@@ -49,20 +49,20 @@ where
                     tokio::task::yield_now().await;
                     return Some((Ok(bytes), (pieces, gate)));
                 }
-                BodyPart::Other(Action::WaitMs(milliseconds)) => {
+                BodyPart::Other(BodyAction::WaitMs(milliseconds)) => {
                     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
                 }
-                BodyPart::Other(Action::Gate(name)) => {
+                BodyPart::Other(BodyAction::Gate(name)) => {
                     let opened = gate(&name);
                     opened.cancelled().await;
                 }
-                BodyPart::Other(Action::Stall) => std::future::pending().await,
-                BodyPart::Other(Action::Reset) => {
+                BodyPart::Other(BodyAction::Stall) => std::future::pending().await,
+                BodyPart::Other(BodyAction::Reset) => {
                     // Bytes that were sent before must leave first.
                     tokio::time::sleep(Duration::from_millis(5)).await;
                     return Some((Err(io::ErrorKind::ConnectionReset.into()), (pieces, gate)));
                 }
-                BodyPart::Other(Action::Send(_)) => {}
+                BodyPart::Other(BodyAction::Send(_)) => {}
             }
         }
     })
