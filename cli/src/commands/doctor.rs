@@ -209,7 +209,7 @@ impl Checks {
         let what = format!("trying what {} can do", settings.model);
         let report = waiting(
             what,
-            tool_provider::probe(settings, &provider_options(context)),
+            tool_provider::probe_provider(settings, &provider_options(context)),
             self.output,
         )
         .await;

@@ -2,7 +2,7 @@
 
 /// The URL of a path below a base URL. The query of the base, for example a vendor's `api-version`, follows that of the
 /// path.
-pub(super) fn join(base: &str, path: &str) -> String {
+pub(super) fn join_url(base: &str, path: &str) -> String {
     let (base, query) = match base.split_once('?') {
         Some((base, query)) => (base, Some(query)),
         None => (base, None),
@@ -17,7 +17,7 @@ pub(super) fn join(base: &str, path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::join;
+    use super::join_url;
 
     #[test]
     fn the_query_of_a_base_url_stays_at_its_end() {
@@ -32,7 +32,7 @@ mod tests {
             ("http://h/?a=b", "/m?alt=sse", "http://h/m?alt=sse&a=b"),
             ("http://h?", "/m", "http://h/m"),
         ] {
-            assert_eq!(join(base, path), expected);
+            assert_eq!(join_url(base, path), expected);
         }
     }
 }

@@ -20,7 +20,7 @@ const ORIGIN: &str = "origin";
 const TAG_DIGITS: usize = 16;
 
 /// A hash of server, wire and model, so that the stored data does not reveal them.
-pub(super) fn tag(settings: &ProviderSettings) -> String {
+pub(super) fn origin_tag(settings: &ProviderSettings) -> String {
     let origin = [settings.api.name(), &settings.url, &settings.model].join("\n");
     let mut tag = sha256_hex(origin.as_bytes());
     tag.truncate(TAG_DIGITS);
@@ -28,7 +28,7 @@ pub(super) fn tag(settings: &ProviderSettings) -> String {
 }
 
 /// Opaque data with its origin.
-pub(super) fn tagged(opaque: Value, tag: &str) -> Value {
+pub(super) fn tag_opaque(opaque: Value, tag: &str) -> Value {
     match opaque {
         Value::Object(mut fields) => {
             fields.insert(ORIGIN.to_owned(), tag.into());
@@ -136,8 +136,8 @@ mod tests {
             tool_calls: vec![],
             opaque,
         };
-        let own = answer(tagged(json!({"parts": []}), "one"));
-        let other = answer(tagged(json!({"parts": []}), "two"));
+        let own = answer(tag_opaque(json!({"parts": []}), "one"));
+        let other = answer(tag_opaque(json!({"parts": []}), "two"));
         assert!(matches!(
             without_others(std::slice::from_ref(&own), "one", IdForm::Word),
             Cow::Borrowed(_)
@@ -146,6 +146,6 @@ mod tests {
             *without_others(&[own.clone(), other], "one", IdForm::Word),
             [own, answer(Value::Null)]
         );
-        assert_eq!(tagged(Value::Null, "one"), json!({"origin": "one"}));
+        assert_eq!(tag_opaque(Value::Null, "one"), json!({"origin": "one"}));
     }
 }

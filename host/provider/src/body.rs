@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 
 use super::ProviderEvent;
-use super::failure::{Class, ProviderFailure};
+use super::failure::{FailureClass, ProviderFailure};
 use super::sse::{Frame, Framer};
-use super::wire::{Decoder, Progress};
+use super::wire::{AnswerProgress, Decoder};
 use crate::sse::PROVIDER_ERROR_BYTES_MAX;
 
 /// Bytes kept of the answer to one request: its text, thinking, calls and everything else with the envelope in which
@@ -23,15 +23,15 @@ const PROVIDER_ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 const PROVIDER_WIRE_BYTES_MAX: usize = 512 * 1024 * 1024;
 
 /// Frames of an answer that a probe keeps, to report what was unusual about them.
-pub(super) type Tap = Arc<Mutex<Vec<Frame>>>;
+pub(super) type FrameTap = Arc<Mutex<Vec<Frame>>>;
 
 /// A body as far as it came.
-pub(super) struct Body<'a> {
+pub(super) struct AnswerBody<'a> {
     decoder: Box<dyn Decoder + Send + 'a>,
     form: BodyForm,
     bytes: usize,
     frames: usize,
-    tap: Option<Tap>,
+    tap: Option<FrameTap>,
 }
 
 enum BodyForm {
@@ -44,9 +44,9 @@ enum BodyForm {
     Whole(Vec<u8>),
 }
 
-impl<'a> Body<'a> {
+impl<'a> AnswerBody<'a> {
     /// Creates a body for a content type in lower case. Everything that is not JSON is read as a stream.
-    pub(super) fn new(decoder: Box<dyn Decoder + Send + 'a>, media_type: &str, tap: Option<Tap>) -> Self {
+    pub(super) fn new(decoder: Box<dyn Decoder + Send + 'a>, media_type: &str, tap: Option<FrameTap>) -> Self {
         let form = if media_type.starts_with("application/json") {
             BodyForm::Whole(Vec::new())
         } else {
@@ -75,18 +75,18 @@ impl<'a> Body<'a> {
     }
 
     /// Progress of the answer.
-    pub(super) fn progress(&self) -> Progress {
+    pub(super) fn progress(&self) -> AnswerProgress {
         self.decoder.progress()
     }
 
     /// Takes the next bytes. True if the answer has ended, so that nothing more needs to be read.
     pub(super) fn take(&mut self, chunk: &[u8], events: &mut Vec<ProviderEvent>) -> Result<bool, ProviderFailure> {
         self.bytes += chunk.len();
-        within(self.bytes, PROVIDER_WIRE_BYTES_MAX)?;
+        check_length(self.bytes, PROVIDER_WIRE_BYTES_MAX)?;
         let mut arrived = Vec::new();
         let framed = match &mut self.form {
             BodyForm::Whole(body) => {
-                within(self.bytes, PROVIDER_ANSWER_BYTES_MAX)?;
+                check_length(self.bytes, PROVIDER_ANSWER_BYTES_MAX)?;
                 body.extend_from_slice(chunk);
                 Ok(())
             }
@@ -99,29 +99,29 @@ impl<'a> Body<'a> {
         // Events before an oversized one still count.
         for frame in &arrived {
             self.frame(frame, events)?;
-            if self.progress() == Progress::Done {
+            if self.progress() == AnswerProgress::Done {
                 self.decoder.end(events)?;
                 return Ok(true);
             }
         }
-        framed.map_err(|error| ProviderFailure::new(Class::Protocol, error.to_string()))?;
+        framed.map_err(|error| ProviderFailure::new(FailureClass::Protocol, error.to_string()))?;
         Ok(false)
     }
 
     /// Ends the body: no more bytes come.
     pub(super) fn finish(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let last = match &mut self.form {
-            BodyForm::Whole(body) => Some(whole(body)?),
+            BodyForm::Whole(body) => Some(parse_whole(body)?),
             BodyForm::Events { framer, start } => match framer.finish() {
-                None if self.frames == 0 => unframed(start)?,
+                None if self.frames == 0 => parse_unframed(start)?,
                 last => last,
             },
         };
         if let Some(frame) = last {
             self.frame(&frame, events)?;
         }
-        if let (BodyForm::Events { framer, .. }, Progress::Open) = (&self.form, self.decoder.progress())
-            && let Ok(stray) = whole(framer.stray())
+        if let (BodyForm::Events { framer, .. }, AnswerProgress::Open) = (&self.form, self.decoder.progress())
+            && let Ok(stray) = parse_whole(framer.stray())
         {
             self.frame(&stray, events)?;
         }
@@ -142,14 +142,14 @@ impl<'a> Body<'a> {
             tap.lock().unwrap_or_else(PoisonError::into_inner).push(frame.clone());
         }
         self.decoder.frame(frame, events)?;
-        within(self.decoder.kept_bytes(), PROVIDER_ANSWER_BYTES_MAX)
+        check_length(self.decoder.kept_bytes(), PROVIDER_ANSWER_BYTES_MAX)
     }
 }
 
-fn within(bytes: usize, bound: usize) -> Result<(), ProviderFailure> {
+fn check_length(bytes: usize, bound: usize) -> Result<(), ProviderFailure> {
     if bytes > bound {
         Err(ProviderFailure::new(
-            Class::Protocol,
+            FailureClass::Protocol,
             format!("it exceeds {bound} bytes"),
         ))
     } else {
@@ -158,14 +158,14 @@ fn within(bytes: usize, bound: usize) -> Result<(), ProviderFailure> {
 }
 
 /// Reads a body without a single event: it may be one JSON value, empty, or from something that is not a model server.
-fn unframed(start: &[u8]) -> Result<Option<Frame>, ProviderFailure> {
+fn parse_unframed(start: &[u8]) -> Result<Option<Frame>, ProviderFailure> {
     if start.iter().all(u8::is_ascii_whitespace) || start.starts_with(b":") {
         return Ok(None);
     }
-    whole(start).map(Some)
+    parse_whole(start).map(Some)
 }
 
-fn whole(body: &[u8]) -> Result<Frame, ProviderFailure> {
+fn parse_whole(body: &[u8]) -> Result<Frame, ProviderFailure> {
     let text = String::from_utf8_lossy(body);
     let value = match serde_json::from_str(&text) {
         // One vendor wraps the error of a stream in a list.
@@ -199,8 +199,8 @@ mod unit {
             Ok(())
         }
 
-        fn progress(&self) -> Progress {
-            Progress::Open
+        fn progress(&self) -> AnswerProgress {
+            AnswerProgress::Open
         }
 
         fn kept_bytes(&self) -> usize {
@@ -210,7 +210,7 @@ mod unit {
 
     /// Returns the failure's text for an answer that repeats a piece without end.
     fn given_up(decoder: Silent, media_type: &str, piece: &[u8]) -> String {
-        let mut body = Body::new(Box::new(decoder), media_type, None);
+        let mut body = AnswerBody::new(Box::new(decoder), media_type, None);
         let mut taken = (0..1_000).map(|_| body.take(piece, &mut Vec::new()));
         let failure = taken.find_map(Result::err);
         failure.expect("it is given up").said
@@ -241,7 +241,7 @@ mod unit {
 
     #[test]
     fn sse_5_what_is_kept_of_a_page_is_bounded() {
-        let mut body = Body::new(Box::new(Silent(0)), "text/event-stream", None);
+        let mut body = AnswerBody::new(Box::new(Silent(0)), "text/event-stream", None);
         for _ in 0..200 {
             body.take(&[b'x'; 1024], &mut Vec::new()).expect("it is small");
         }

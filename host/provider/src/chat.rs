@@ -5,10 +5,10 @@
 //! from text, and a truncated answer is marked as such. It uses no sockets and no time.
 
 mod calls;
-mod described;
-mod plain;
-mod printed;
+mod printed_calls;
 mod text;
+mod text_chunk;
+mod tools_as_text;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,15 +16,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Map, Value, json};
 
 use self::calls::Calls;
-use self::printed::{occurs_in, printed_calls};
-use self::text::{Sorted, TextSorter};
-use super::failure::{Class, ProviderFailure, is_template_complaint};
+use self::printed_calls::{occurs_in, printed_calls};
+use self::text::{SortedText, TextSorter};
+use super::failure::{FailureClass, ProviderFailure, is_template_complaint};
 use super::ids::{self, IdForm, arguments_object, calls_of};
-use super::model_facts::Learned;
+use super::model_facts::LearnedOptions;
 use super::sse::Frame;
 use super::usage::{read_timings, read_usage};
-use super::wire::{Adaptation, Decoder, Progress, Wire, bearer, completed};
-use super::{Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, schema, shape};
+use super::wire::{Adaptation, AnswerProgress, Decoder, Wire, bearer_header, complete_usage};
+use super::{Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, option_fields, schema};
 use tool_config::{ProviderSettings, Quirks};
 use tool_core::api::ProviderName;
 
@@ -40,7 +40,7 @@ pub(super) struct ChatWire {
     text_calls: bool,
     /// True if the server's template leaves tools out.
     describes_tools: AtomicBool,
-    learned: Arc<Learned>,
+    learned: Arc<LearnedOptions>,
     quirks: Quirks,
     /// False once the server has refused the field.
     stream_options: AtomicBool,
@@ -68,7 +68,7 @@ impl ChatWire {
             model: settings.model.clone(),
             text_calls: settings.text_calls,
             describes_tools: AtomicBool::new(false),
-            learned: Arc::new(Learned::new(&settings.options)),
+            learned: Arc::new(LearnedOptions::new(&settings.options)),
             quirks: settings.quirks,
             stream_options: AtomicBool::new(settings.quirks.takes_stream_options),
             completion_tokens: AtomicBool::new(settings.quirks.has_completion_tokens),
@@ -102,16 +102,16 @@ impl Wire for ChatWire {
     }
 
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
-        bearer(key)
+        bearer_header(key)
     }
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {
         let options = self.learned.options();
         let describes_tools = self.describes_tools();
         let mut messages = if describes_tools {
-            described::messages(request)
+            tools_as_text::encode_described(request)
         } else {
-            messages(request)
+            encode_messages(request)
         };
         if self.learned.facts().wants_reasoning {
             messages.iter_mut().for_each(add_reasoning);
@@ -125,9 +125,9 @@ impl Wire for ChatWire {
             body["stream_options"] = json!({"include_usage": true});
         }
         if !request.tools.is_empty() && !describes_tools {
-            body["tools"] = request.tools.iter().map(tool).collect();
+            body["tools"] = request.tools.iter().map(encode_tool).collect();
         }
-        shape::shape_chat(&mut body, &options, &self.quirks);
+        option_fields::shape_chat(&mut body, &options, &self.quirks);
         if let Some(bound) = options.output_bound(request.max_tokens) {
             let field = if self.completion_tokens.load(Ordering::Relaxed) {
                 "max_completion_tokens"
@@ -161,7 +161,7 @@ impl Wire for ChatWire {
         self.describes_tools.load(Ordering::Relaxed)
     }
 
-    fn learned(&self) -> &Arc<Learned> {
+    fn learned(&self) -> &Arc<LearnedOptions> {
         &self.learned
     }
 
@@ -180,13 +180,13 @@ impl Wire for ChatWire {
         }
         let said = failure.said.to_lowercase();
         if said.contains("reasoning_content") {
-            return Adaptation::silent(self.learned.learn(|facts| facts.wants_reasoning = true));
+            return Adaptation::silent_if(self.learned.learn(|facts| facts.wants_reasoning = true));
         }
         if said.contains("stream_options") || said.contains("include_usage") {
-            return Adaptation::silent(self.stream_options.swap(false, Ordering::Relaxed));
+            return Adaptation::silent_if(self.stream_options.swap(false, Ordering::Relaxed));
         }
         if said.contains("cache_control") {
-            return Adaptation::silent(self.caching.swap(false, Ordering::Relaxed));
+            return Adaptation::silent_if(self.caching.swap(false, Ordering::Relaxed));
         }
         if said.contains("reasoning_effort") && said.contains("tools") {
             let was_off = self.reasoning_off.swap(true, Ordering::Relaxed);
@@ -222,18 +222,18 @@ fn add_reasoning(message: &mut Value) {
 /// Parts of the names of models that accept only identifiers of nine characters.
 const NINE_NAMES: [&str; 6] = ["mistral", "ministral", "codestral", "magistral", "devstral", "pixtral"];
 
-fn tool(spec: &super::ToolSpec) -> Value {
+fn encode_tool(spec: &super::ToolSpec) -> Value {
     json!({
         "type": "function",
         "function": {
             "name": spec.name,
             "description": spec.description,
-            "parameters": schema::parameters(&spec.parameters),
+            "parameters": schema::plain_parameters(&spec.parameters),
         },
     })
 }
 
-fn messages(request: &ModelRequest<'_>) -> Vec<Value> {
+fn encode_messages(request: &ModelRequest<'_>) -> Vec<Value> {
     let system = request.instructions();
     let mut messages = vec![json!({"role": "system", "content": system})];
     for message in request.messages {
@@ -243,7 +243,7 @@ fn messages(request: &ModelRequest<'_>) -> Vec<Value> {
                 text,
                 tool_calls,
                 opaque,
-            } => messages.extend(assistant(text, tool_calls, opaque)),
+            } => messages.extend(encode_assistant(text, tool_calls, opaque)),
             Message::ToolResults { results } => {
                 messages.extend(results.iter().map(
                     |result| json!({"role": "tool", "tool_call_id": result.call_id, "content": result.labelled(request.mark)}),
@@ -264,7 +264,7 @@ fn push_user(messages: &mut Vec<Value>, text: &str) {
 }
 
 /// An empty answer is left out, because servers refuse an assistant message without content and calls.
-fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Option<Value> {
+fn encode_assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Option<Value> {
     if text.is_empty() && calls.is_empty() {
         return None;
     }
@@ -295,7 +295,7 @@ const CALL_MEMBERS: &str = "call_members";
 
 /// Why the server says that it stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Finish {
+enum ChatFinish {
     Stop,
     Length,
     Refusal,
@@ -310,7 +310,7 @@ struct ChatDecoder<'a> {
     begins_within_thinking: Arc<AtomicBool>,
     text: TextSorter,
     calls: Calls,
-    finish: Option<Finish>,
+    finish: Option<ChatFinish>,
     done_mark: bool,
     /// The server's words about a call that it could not parse.
     broken_call: Option<String>,
@@ -326,7 +326,7 @@ struct ChatDecoder<'a> {
     /// See [`Decoder::kept_bytes`].
     kept_bytes: usize,
     /// Empty between two pieces of content.
-    sorted: Vec<Sorted>,
+    sorted: Vec<SortedText>,
 }
 
 impl<'a> ChatDecoder<'a> {
@@ -390,7 +390,7 @@ impl<'a> ChatDecoder<'a> {
             .filter(|text| !text.is_empty())
         {
             self.content(text, events);
-            self.finish = Some(Finish::Refusal);
+            self.finish = Some(ChatFinish::Refusal);
         }
         match (delta.get("tool_calls"), delta.get("function_call")) {
             (Some(Value::Array(entries)), _) => self.calls.take(entries),
@@ -461,59 +461,59 @@ impl<'a> ChatDecoder<'a> {
         self.finish = Some(match reason {
             // Some servers send an empty reason with every chunk.
             "" => return Ok(()),
-            "length" | "max_tokens" | "model_length" => Finish::Length,
-            "content_filter" | "refusal" | "safety" => Finish::Refusal,
+            "length" | "max_tokens" | "model_length" => ChatFinish::Length,
+            "content_filter" | "refusal" | "safety" => ChatFinish::Refusal,
             "error" | "abort" | "cancelled" => {
                 return Err(ProviderFailure::new(
-                    Class::Protocol,
+                    FailureClass::Protocol,
                     format!("the server ended it with `{reason}`"),
                 ));
             }
-            _ if self.finish == Some(Finish::Refusal) => Finish::Refusal,
-            _ => Finish::Stop,
+            _ if self.finish == Some(ChatFinish::Refusal) => ChatFinish::Refusal,
+            _ => ChatFinish::Stop,
         });
         Ok(())
     }
 
-    fn check_end(&self) -> Result<Finish, ProviderFailure> {
+    fn check_end(&self) -> Result<ChatFinish, ProviderFailure> {
         if self.calls.is_empty() && is_template_complaint(&self.beginning) {
             return Err(ProviderFailure::from_stream_text(&self.beginning));
         }
         if let Some(finish) = self.finish {
             let silent = !self.spoke && self.usage.is_none_or(|usage| usage.output_tokens == 0);
-            return if silent && finish == Finish::Stop {
-                Err(ProviderFailure::new(Class::Empty, "no delta"))
+            return if silent && finish == ChatFinish::Stop {
+                Err(ProviderFailure::new(FailureClass::Empty, "no delta"))
             } else {
                 Ok(finish)
             };
         }
         if !self.spoke {
-            return Err(ProviderFailure::new(Class::Empty, "no delta"));
+            return Err(ProviderFailure::new(FailureClass::Empty, "no delta"));
         }
         // `[DONE]` ends a text, but tools run only when the server says what the round was.
         if self.done_mark && self.calls.is_empty() {
-            Ok(Finish::Stop)
+            Ok(ChatFinish::Stop)
         } else {
             Err(ProviderFailure::new(
-                Class::Protocol,
+                FailureClass::Protocol,
                 "the stream ended before the answer did",
             ))
         }
     }
 
     /// Calls that were printed as text, if they count; otherwise the sign that the model needs a hint.
-    fn printed(&self, held: &str) -> Printed {
+    fn printed(&self, held: &str) -> PrintedText {
         let calls = printed_calls(held, self.request.tools);
         if calls.is_empty() {
-            return Printed::No;
+            return PrintedText::No;
         }
         let is_quoted = occurs_in(held, texts_from_elsewhere(self.request.messages));
         let counts = self.describes_tools || self.text_calls && !native_call_seen(self.request.messages);
         let accepted = counts && self.text.held_is_whole() && !is_quoted;
         if accepted {
-            Printed::Calls(calls)
+            PrintedText::Calls(calls)
         } else {
-            Printed::Hint { is_quoted }
+            PrintedText::Hint { is_quoted }
         }
     }
 
@@ -544,7 +544,7 @@ impl<'a> ChatDecoder<'a> {
     }
 }
 
-enum Printed {
+enum PrintedText {
     Calls(Vec<(String, String)>),
     Hint { is_quoted: bool },
     No,
@@ -560,7 +560,7 @@ impl Decoder for ChatDecoder<'_> {
         if data.is_empty() {
             return Ok(());
         }
-        if let ("" | "message", Some(text)) = (frame.event.as_str(), plain::text(data)) {
+        if let ("" | "message", Some(text)) = (frame.event.as_str(), text_chunk::parse_text(data)) {
             self.kept_bytes += text.len();
             self.spoke = true;
             self.content(&text, events);
@@ -578,11 +578,11 @@ impl Decoder for ChatDecoder<'_> {
             || chunk.get("object").is_some_and(|object| object == "error");
         if is_error {
             let failure = ProviderFailure::from_value(None, &chunk);
-            if failure.class == Class::MalformedCall && self.spoke {
+            if failure.class == FailureClass::MalformedCall && self.spoke {
                 // The text before it was already sent on, so nothing is tried again; the loop tells the model about its
                 // call.
                 self.broken_call = Some(failure.said);
-                self.finish = Some(Finish::Stop);
+                self.finish = Some(ChatFinish::Stop);
                 self.done_mark = true;
                 return Ok(());
             }
@@ -610,15 +610,15 @@ impl Decoder for ChatDecoder<'_> {
         let opaque = self.opaque(&calls);
         let round = self.request.messages.len();
         let mut reason = match finish {
-            Finish::Stop => StopReason::EndTurn,
-            Finish::Length => StopReason::MaxTokens,
-            Finish::Refusal => StopReason::Refusal,
+            ChatFinish::Stop => StopReason::EndTurn,
+            ChatFinish::Length => StopReason::MaxTokens,
+            ChatFinish::Refusal => StopReason::Refusal,
         };
         let mut text = Some(held).filter(|held| !held.is_empty()).map(ProviderEvent::Text);
         if let Some(said) = self.broken_call.take() {
             events.extend(text.take());
             events.push(ProviderEvent::BrokenCall { said });
-        } else if finish == Finish::Length {
+        } else if finish == ChatFinish::Length {
             events.extend(text.take());
             events.extend(
                 calls
@@ -627,7 +627,7 @@ impl Decoder for ChatDecoder<'_> {
             );
         } else if !calls.is_empty() {
             events.extend(text.take());
-            let used = ids::used(self.request.messages);
+            let used = ids::collect_ids(self.request.messages);
             events.extend(
                 calls
                     .into_tool_calls(used, round)
@@ -637,27 +637,27 @@ impl Decoder for ChatDecoder<'_> {
             reason = StopReason::ToolUse;
         } else if let Some(ProviderEvent::Text(held)) = text.take() {
             match self.printed(&held) {
-                Printed::Calls(calls) => {
+                PrintedText::Calls(calls) => {
                     events.extend(printed_tool_calls(calls, round));
                     reason = StopReason::ToolUse;
                 }
-                Printed::Hint { is_quoted } => events.push(ProviderEvent::TextCall { held, is_quoted }),
-                Printed::No => events.push(ProviderEvent::Text(held)),
+                PrintedText::Hint { is_quoted } => events.push(ProviderEvent::TextCall { held, is_quoted }),
+                PrintedText::No => events.push(ProviderEvent::Text(held)),
             }
         }
         if let Some(usage) = self.usage {
-            let usage = completed(usage, &self.request, self.output_bytes + arguments_bytes);
+            let usage = complete_usage(usage, &self.request, self.output_bytes + arguments_bytes);
             events.push(ProviderEvent::Usage(usage));
         }
         events.push(ProviderEvent::Stop { reason, opaque });
         Ok(())
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> AnswerProgress {
         match (self.finish.is_some(), self.done_mark) {
-            (true, true) => Progress::Done,
-            (false, false) => Progress::Open,
-            _ => Progress::Closing,
+            (true, true) => AnswerProgress::Done,
+            (false, false) => AnswerProgress::Open,
+            _ => AnswerProgress::Closing,
         }
     }
 
@@ -666,10 +666,10 @@ impl Decoder for ChatDecoder<'_> {
     }
 }
 
-fn into_event(sorted: Sorted) -> ProviderEvent {
+fn into_event(sorted: SortedText) -> ProviderEvent {
     match sorted {
-        Sorted::Answer(text) => ProviderEvent::Text(text),
-        Sorted::Reasoning(text) => ProviderEvent::Reasoning(text),
+        SortedText::Answer(text) => ProviderEvent::Text(text),
+        SortedText::Reasoning(text) => ProviderEvent::Reasoning(text),
     }
 }
 

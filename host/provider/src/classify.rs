@@ -2,7 +2,7 @@
 
 /// Kinds of failure that lead to different sentences or different retries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Class {
+pub(super) enum FailureClass {
     Authentication,
     /// Access is denied for another reason than the key: a filter, a region, a permission, a service that is off.
     Forbidden,
@@ -32,59 +32,59 @@ pub(super) enum Class {
 }
 
 /// Names the place of a failure by status and lower-case wording.
-pub(super) fn classify(status: Option<u16>, wording: &str) -> Class {
+pub(super) fn classify_failure(status: Option<u16>, wording: &str) -> FailureClass {
     let says = |words: &[&str]| words.iter().any(|word| wording.contains(word));
     match status {
-        Some(401) => return Class::Authentication,
-        Some(402) => return Class::Payment,
+        Some(401) => return FailureClass::Authentication,
+        Some(402) => return FailureClass::Payment,
         _ => {}
     }
     if says(&PAYMENT_WORDING) {
-        return Class::Payment;
+        return FailureClass::Payment;
     }
     // Before the overflow class: "too many tokens per minute" is not a prompt that is too long.
     if status == Some(429) || says(&RATE_LIMIT_WORDING) {
-        return Class::RateLimit;
+        return FailureClass::RateLimit;
     }
     if status == Some(403) {
         return classify_403(wording);
     }
     if says(&["tool_use_failed"]) {
-        return Class::MalformedCall;
+        return FailureClass::MalformedCall;
     }
     if status == Some(413) || says(&OVERFLOW_WORDING) {
-        return Class::Overflow;
+        return FailureClass::Overflow;
     }
     if says(&BAD_KEY_WORDING) {
-        return Class::Authentication;
+        return FailureClass::Authentication;
     }
     if matches!(status, None | Some(400 | 404 | 405 | 422)) && says(&WRONG_ENDPOINT_WORDING) {
-        return Class::WrongEndpoint;
+        return FailureClass::WrongEndpoint;
     }
     if says(&NO_TOOLS_WORDING) {
-        return Class::NoTools;
+        return FailureClass::NoTools;
     }
     if matches!(status, None | Some(400 | 404 | 422)) && is_unknown_model(wording) {
-        return Class::UnknownModel;
+        return FailureClass::UnknownModel;
     }
     if says(&TEMPLATE_WORDING) {
-        return Class::Template;
+        return FailureClass::Template;
     }
     match status {
-        Some(408 | 500..) => Class::Server,
-        Some(404 | 405) => Class::NotAServer,
-        _ => Class::Rejected,
+        Some(408 | 500..) => FailureClass::Server,
+        Some(404 | 405) => FailureClass::NotAServer,
+        _ => FailureClass::Rejected,
     }
 }
 
 /// Vendors use 403 for bad keys, for models that an account may not use, and for everything that they forbid.
-fn classify_403(wording: &str) -> Class {
+fn classify_403(wording: &str) -> FailureClass {
     if BAD_KEY_WORDING.iter().any(|word| wording.contains(word)) {
-        Class::Authentication
+        FailureClass::Authentication
     } else if wording.contains("model_not_found") {
-        Class::UnknownModel
+        FailureClass::UnknownModel
     } else {
-        Class::Forbidden
+        FailureClass::Forbidden
     }
 }
 

@@ -59,7 +59,7 @@ pub(super) fn build_client(
         builder = builder.pool_max_idle_per_host(0);
     }
     if !is_loopback(&url) {
-        for proxy in proxies(environment).map_err(invalid)? {
+        for proxy in build_proxies(environment).map_err(invalid)? {
             builder = builder.proxy(proxy);
         }
     }
@@ -68,7 +68,7 @@ pub(super) fn build_client(
         builder = builder.tls_certs_only([]);
     }
     if url.scheme() == "https" {
-        let authorities = NamedAuthorities::of(settings.ca_file.as_deref(), environment);
+        let authorities = NamedAuthorities::from_environment(settings.ca_file.as_deref(), environment);
         builder = authorities.use_in(builder).map_err(|reason| {
             Problem::new(
                 ErrorKind::InvalidProvider,
@@ -100,7 +100,7 @@ fn environment_proxy<'e>(environment: &'e BTreeMap<String, String>, names: &[&st
         .find(|value| !value.is_empty())
 }
 
-fn proxies(environment: &BTreeMap<String, String>) -> Result<Vec<Proxy>, String> {
+fn build_proxies(environment: &BTreeMap<String, String>) -> Result<Vec<Proxy>, String> {
     let except = environment_proxy(environment, &["no_proxy"]).and_then(NoProxy::from_string);
     let mut proxies = Vec::new();
     if let Some(url) = environment_proxy(environment, &["http_proxy", "all_proxy"]) {
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn proxies_come_from_the_given_environment_only() {
-        let count = |pairs: &[(&str, &str)]| proxies(&environment(pairs)).map(|proxies| proxies.len());
+        let count = |pairs: &[(&str, &str)]| build_proxies(&environment(pairs)).map(|proxies| proxies.len());
         assert_eq!(count(&[]), Ok(0));
         assert_eq!(count(&[("HTTPS_PROXY", "http://proxy:3128"), ("NO_PROXY", "x")]), Ok(1));
         assert_eq!(count(&[("all_proxy", "http://proxy:3128")]), Ok(2));

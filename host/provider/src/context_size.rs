@@ -25,7 +25,7 @@ const PLAUSIBLE: std::ops::RangeInclusive<u64> = 256..=100_000_000;
 /// A place where a server may tell the context size.
 pub(super) struct ContextPlace {
     pub(super) url: String,
-    naming: Naming,
+    naming: EntryNaming,
     /// True if the server always serves a model with its whole context, so that the size in the list of models counts.
     is_whole: bool,
     /// Address of a request that loads the model; absent unless this place lists only loaded models.
@@ -48,15 +48,18 @@ impl ContextPlace {
             }
             None => ["/default_generation_settings/n_ctx", "/n_ctx"]
                 .iter()
-                .find_map(|pointer| number(answer.pointer(pointer)?)),
+                .find_map(|pointer| parse_number(answer.pointer(pointer)?)),
         };
         size.filter(|size| PLAUSIBLE.contains(size))
     }
 }
 
 /// The places to ask, in order; nothing if the provider's URL cannot be parsed. `models_path` is that of its wire's list.
-pub(super) fn places(settings: &ProviderSettings, models_path: &str) -> Option<Vec<ContextPlace>> {
-    let (list, root) = (address::join(&settings.url, models_path), origin(&settings.url)?);
+pub(super) fn list_places(settings: &ProviderSettings, models_path: &str) -> Option<Vec<ContextPlace>> {
+    let (list, root) = (
+        address::join_url(&settings.url, models_path),
+        url_origin(&settings.url)?,
+    );
     let is_whole = settings.name != ProviderName::Local;
     let place = |url, naming| ContextPlace {
         url,
@@ -67,35 +70,35 @@ pub(super) fn places(settings: &ProviderSettings, models_path: &str) -> Option<V
     // The usual list first; then what the known kinds of local servers tell elsewhere.
     Some(match settings.name {
         ProviderName::Hosted if !settings.quirks.has_model_list => vec![],
-        ProviderName::Hosted | ProviderName::Router => vec![place(list, Naming::Exact)],
+        ProviderName::Hosted | ProviderName::Router => vec![place(list, EntryNaming::Exact)],
         ProviderName::Local => vec![
-            place(list, Naming::OrOnly),
-            place(format!("{root}/api/v1/models"), Naming::OrOnly),
-            place(format!("{root}/props"), Naming::OrOnly),
+            place(list, EntryNaming::OrOnly),
+            place(format!("{root}/api/v1/models"), EntryNaming::OrOnly),
+            place(format!("{root}/props"), EntryNaming::OrOnly),
             ContextPlace {
                 load: Some(format!("{root}/api/generate")),
-                ..place(format!("{root}/api/ps"), Naming::Exact)
+                ..place(format!("{root}/api/ps"), EntryNaming::Exact)
             },
         ],
     })
 }
 
 /// The URL's scheme, host and port.
-pub(super) fn origin(url: &str) -> Option<String> {
+pub(super) fn url_origin(url: &str) -> Option<String> {
     let parsed = reqwest::Url::parse(url).ok()?;
     Some(parsed.origin().ascii_serialization())
 }
 
 /// Rule that picks the model's entry from a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Naming {
+enum EntryNaming {
     /// The entry with the model's name.
     Exact,
     /// The entry with the model's name, or the only entry: such a server serves one model under any name.
     OrOnly,
 }
 
-fn entry_of<'v>(entries: &'v [Value], model: &str, naming: Naming) -> Option<&'v Value> {
+fn entry_of<'v>(entries: &'v [Value], model: &str, naming: EntryNaming) -> Option<&'v Value> {
     let is_named = |entry: &Value| {
         let instances = entry.get("loaded_instances").and_then(Value::as_array);
         let mut names = ["id", "key", "name", "model"]
@@ -110,17 +113,17 @@ fn entry_of<'v>(entries: &'v [Value], model: &str, naming: Naming) -> Option<&'v
     };
     let named = entries.iter().find(|entry| is_named(entry));
     named.or(match entries {
-        [only] if naming == Naming::OrOnly => Some(only),
+        [only] if naming == EntryNaming::OrOnly => Some(only),
         _ => None,
     })
 }
 
 /// Context size of an entry. The loaded size takes precedence over the model's own.
 fn size_of(entry: &Value) -> Option<u64> {
-    let at = |pointer: &str| entry.pointer(pointer).and_then(number);
+    let at = |pointer: &str| entry.pointer(pointer).and_then(parse_number);
     let instances = entry.get("loaded_instances").and_then(Value::as_array);
     let loaded = instances.into_iter().flatten();
-    let loaded = loaded.filter_map(|instance| number(instance.pointer("/config/context_length")?));
+    let loaded = loaded.filter_map(|instance| parse_number(instance.pointer("/config/context_length")?));
     let told = loaded.min().or_else(|| at("/loaded_context_length"));
     let told = told.or_else(|| at("/meta/n_ctx")).or_else(|| at("/max_model_len"));
     told.or_else(|| {
@@ -130,7 +133,7 @@ fn size_of(entry: &Value) -> Option<u64> {
     })
 }
 
-fn number(value: &Value) -> Option<u64> {
+fn parse_number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
@@ -139,7 +142,7 @@ pub(super) fn template_place(settings: &ProviderSettings, list: &str) -> Option<
     if settings.name != ProviderName::Local || !list.contains(LLAMA_CPP) {
         return None;
     }
-    Some(format!("{}/props", origin(&settings.url)?))
+    Some(format!("{}/props", url_origin(&settings.url)?))
 }
 
 /// The owner of models in a list of llama.cpp.
@@ -202,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    fn place(naming: Naming, is_whole: bool) -> ContextPlace {
+    fn place(naming: EntryNaming, is_whole: bool) -> ContextPlace {
         ContextPlace {
             url: String::new(),
             naming,
@@ -242,10 +245,14 @@ mod tests {
             (json!({"data": []}), None),
             (json!(null), None),
         ] {
-            assert_eq!(place(Naming::OrOnly, false).read(&answer, "m"), expected, "{answer}");
+            assert_eq!(
+                place(EntryNaming::OrOnly, false).read(&answer, "m"),
+                expected,
+                "{answer}"
+            );
         }
         let other = json!({"models": [{"name": "other", "context_length": 512}]});
-        assert_eq!(place(Naming::Exact, false).read(&other, "m"), None);
+        assert_eq!(place(EntryNaming::Exact, false).read(&other, "m"), None);
     }
 
     #[test]
@@ -262,10 +269,10 @@ mod tests {
             json!({"id": "m", "capabilities": {"limits": {"max_context_window_tokens": 32_768}}}),
         ] {
             let list = json!({"data": [{"id": "other", "context_length": 512}, entry]});
-            assert_eq!(place(Naming::Exact, true).read(&list, "m"), Some(32_768), "{list}");
+            assert_eq!(place(EntryNaming::Exact, true).read(&list, "m"), Some(32_768), "{list}");
         }
         let none = json!({"data": [{"id": "m", "object": "model"}]});
-        assert_eq!(place(Naming::Exact, true).read(&none, "m"), None);
+        assert_eq!(place(EntryNaming::Exact, true).read(&none, "m"), None);
     }
 
     #[test]

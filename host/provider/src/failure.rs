@@ -1,6 +1,6 @@
 //! Failures of a provider, and the one sentence that the user reads about each.
 //!
-//! Classification uses status and wording together, because servers disagree about both. A [`Failure`] may hold a
+//! Classification uses status and wording together, because servers disagree about both. A [`ProviderFailure`] may hold a
 //! provider's own words; only [`ProviderFailure::problem`] shows them, and it removes the key that we sent.
 
 use std::time::Duration;
@@ -8,9 +8,9 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::Value;
 
-use super::classify::classify;
-pub(super) use super::classify::{Class, is_template_complaint};
-use super::redact::scrubbed;
+use super::classify::classify_failure;
+pub(super) use super::classify::{FailureClass, is_template_complaint};
+use super::redact::scrub_text;
 use super::retry_after;
 use tool_config::{ProviderApi, ProviderSettings};
 use tool_core::api::ProviderName;
@@ -30,7 +30,7 @@ const ERROR_NESTING_MAX: usize = 16;
 /// A failed request, before it is worded for the user.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ProviderFailure {
-    pub(super) class: Class,
+    pub(super) class: FailureClass,
     /// Status of the HTTP answer, or the one that an error within a stream names.
     pub(super) status: Option<u16>,
     /// One line: the provider's own words, or ours if it sent none.
@@ -52,7 +52,7 @@ pub(super) enum RefusedOption {
 
 impl ProviderFailure {
     /// A failure that does not come from an answer.
-    pub(super) fn new(class: Class, said: impl Into<String>) -> Self {
+    pub(super) fn new(class: FailureClass, said: impl Into<String>) -> Self {
         Self {
             class,
             status: None,
@@ -86,7 +86,7 @@ impl ProviderFailure {
             .or_else(|| status_of(value, ERROR_NESTING_MAX))
             .or(status_by_type(&wording));
         Self {
-            class: classify(status, &wording),
+            class: classify_failure(status, &wording),
             status,
             said: one_line(&innermost_message(value, ERROR_NESTING_MAX).unwrap_or_else(|| "no reason given".into())),
             retry_after: retry_after_of(value),
@@ -100,11 +100,13 @@ impl ProviderFailure {
         let said = if body.trim().is_empty() {
             "an empty answer".to_owned()
         } else {
-            describe(body)
+            describe_body(body)
         };
-        let class = match classify(Some(status), &wording) {
+        let class = match classify_failure(Some(status), &wording) {
             // A model server words its refusals as JSON; a bare 404 or 405 comes from another kind of server.
-            Class::Rejected | Class::Server if matches!(status, 404 | 405 | 501) => Class::NotAServer,
+            FailureClass::Rejected | FailureClass::Server if matches!(status, 404 | 405 | 501) => {
+                FailureClass::NotAServer
+            }
             class => class,
         };
         Self {
@@ -117,12 +119,12 @@ impl ProviderFailure {
 
     /// From text where an event of a stream should be: a server that could not go on, and says so in words.
     pub(super) fn from_stream_text(text: &str) -> Self {
-        let class = match classify(None, &text.to_lowercase()) {
-            Class::Rejected => Class::Protocol,
+        let class = match classify_failure(None, &text.to_lowercase()) {
+            FailureClass::Rejected => FailureClass::Protocol,
             class => class,
         };
         let said = match class {
-            Class::Protocol => format!("an event is not JSON: {}", one_line(text)),
+            FailureClass::Protocol => format!("an event is not JSON: {}", one_line(text)),
             _ => one_line(text),
         };
         Self::new(class, said)
@@ -130,20 +132,24 @@ impl ProviderFailure {
 
     /// A failure from a whole body that is neither a stream nor a JSON object, although its status is a success.
     pub(super) fn not_a_stream(status: u16, text: &str) -> Self {
-        let class = match classify(None, &text.to_lowercase()) {
-            class @ (Class::Template | Class::NoTools | Class::Overflow) if html_title(text).is_none() => class,
-            _ => Class::NotAServer,
+        let class = match classify_failure(None, &text.to_lowercase()) {
+            class @ (FailureClass::Template | FailureClass::NoTools | FailureClass::Overflow)
+                if html_title(text).is_none() =>
+            {
+                class
+            }
+            _ => FailureClass::NotAServer,
         };
         Self {
             status: Some(status),
-            ..Self::new(class, describe(text))
+            ..Self::new(class, describe_body(text))
         }
     }
 
     /// An answer holds too many tool calls.
     pub(super) fn too_many_calls() -> Self {
         Self::new(
-            Class::Protocol,
+            FailureClass::Protocol,
             format!("it holds more than {PROVIDER_CALLS_MAX} tool calls"),
         )
     }
@@ -153,7 +159,7 @@ impl ProviderFailure {
     pub(super) fn is_about_history(&self) -> bool {
         let said = self.said.to_lowercase();
         let names = |words: &[&str]| words.iter().any(|word| said.contains(word));
-        self.class == Class::Rejected
+        self.class == FailureClass::Rejected
             && matches!(self.status, Some(400 | 404 | 422))
             && self.refused_option.is_none()
             && names(&["thinking", "thought", "signature", "reasoning", "encrypted content"])
@@ -163,9 +169,11 @@ impl ProviderFailure {
     pub(super) fn is_retryable(&self) -> bool {
         match self.class {
             // Some servers word a rate limit as 413, but a real 413 cannot be waited out: the request stays as large.
-            Class::RateLimit => self.status.is_none_or(|status| matches!(status, 429 | 500..)),
+            FailureClass::RateLimit => self.status.is_none_or(|status| matches!(status, 429 | 500..)),
             // The model is sampled anew, and usually writes a valid call.
-            Class::Server | Class::Broken | Class::Unreachable | Class::MalformedCall => true,
+            FailureClass::Server | FailureClass::Broken | FailureClass::Unreachable | FailureClass::MalformedCall => {
+                true
+            }
             _ => false,
         }
     }
@@ -173,7 +181,7 @@ impl ProviderFailure {
     /// The sentence for the user. `estimate` is our own count of the request's tokens.
     pub(super) fn problem(&self, settings: &ProviderSettings, estimate: u64) -> Problem {
         let (code, message, hint) = self.words(settings, estimate);
-        let scrub = |text: String| scrubbed(&text, settings);
+        let scrub = |text: String| scrub_text(&text, settings);
         Problem::new(code, scrub(message)).with_hint(scrub(hint))
     }
 
@@ -185,13 +193,13 @@ impl ProviderFailure {
     /// The reason for trying again, as half a sentence.
     pub(super) fn reason(&self, settings: &ProviderSettings) -> String {
         let reason = match (self.class, self.status) {
-            (Class::RateLimit, _) => self.rate_limit(),
-            (Class::MalformedCall, _) => "The provider could not read the model's tool call".to_owned(),
+            (FailureClass::RateLimit, _) => self.rate_limit(),
+            (FailureClass::MalformedCall, _) => "The provider could not read the model's tool call".to_owned(),
             (_, Some(status)) => format!("The provider answered {}", status_line(status)),
-            (Class::Broken, None) => "The connection broke off".to_owned(),
+            (FailureClass::Broken, None) => "The connection broke off".to_owned(),
             _ => format!("The connection failed ({})", self.said),
         };
-        scrubbed(&reason, settings)
+        scrub_text(&reason, settings)
     }
 
     fn rate_limit(&self) -> String {
@@ -201,26 +209,30 @@ impl ProviderFailure {
     fn words(&self, settings: &ProviderSettings, estimate: u64) -> (ErrorKind, String, String) {
         let said = &self.said;
         let quoted = format!("the provider says: {said}");
-        let (model, url, peer) = (&settings.model, without_credentials(&settings.url), peer(&settings.url));
+        let (model, url, peer) = (
+            &settings.model,
+            without_credentials(&settings.url),
+            url_peer(&settings.url),
+        );
         match self.class {
-            Class::Authentication => (
+            FailureClass::Authentication => (
                 ErrorKind::AuthenticationFailed,
                 "Authentication failed: Invalid API key".to_owned(),
                 format!("{}; the provider says: {}", key_advice(settings), without_keys(said)),
             ),
-            Class::Forbidden => (
+            FailureClass::Forbidden => (
                 ErrorKind::ProviderRejected,
                 format!("The provider refused access: {}", self.what_came()),
                 format!(
                     "your key may be right: check what your account may use at {peer}, its region, and the provider's rules"
                 ),
             ),
-            Class::Payment => (
+            FailureClass::Payment => (
                 ErrorKind::ProviderCredits,
                 "The provider's credits or quota are used up".to_owned(),
                 format!("check the plan and billing of the account; {quoted}"),
             ),
-            Class::RateLimit => (
+            FailureClass::RateLimit => (
                 ErrorKind::RateLimited,
                 self.rate_limit(),
                 match self.time_to_come_back(Utc::now()) {
@@ -228,7 +240,7 @@ impl ProviderFailure {
                     None => format!("wait 60 seconds or change the plan; {quoted}"),
                 },
             ),
-            Class::Overflow => (
+            FailureClass::Overflow => (
                 ErrorKind::ContextLengthExceeded,
                 match self.context_tokens {
                     Some(tokens) => format!("Context length exceeded: {tokens} tokens"),
@@ -236,12 +248,12 @@ impl ProviderFailure {
                 },
                 self.overflow_hint(settings),
             ),
-            Class::UnknownModel => (
+            FailureClass::UnknownModel => (
                 ErrorKind::ModelNotFound,
                 format!("Model not found: {model}"),
                 format!("set `model` to an identifier that {peer} offers (`tool init`, or `--model`); {quoted}"),
             ),
-            Class::WrongEndpoint => (
+            FailureClass::WrongEndpoint => (
                 ErrorKind::ProviderRejected,
                 format!(
                     "The model `{model}` does not work with `api = \"{}\"`: {said}",
@@ -256,7 +268,7 @@ impl ProviderFailure {
                 }
                 .to_owned(),
             ),
-            Class::MalformedCall => (
+            FailureClass::MalformedCall => (
                 ErrorKind::ProviderRejected,
                 format!(
                     "The provider could not read the model's tool call: {}",
@@ -264,21 +276,21 @@ impl ProviderFailure {
                 ),
                 "run the operation again, or choose another model".to_owned(),
             ),
-            Class::NoTools => (
+            FailureClass::NoTools => (
                 ErrorKind::ToolsUnsupported,
                 format!("The model `{model}` cannot call tools here: {said}"),
                 "choose a model with tool support; a llama.cpp server needs `--jinja`, a vLLM server \
                  `--enable-auto-tool-choice --tool-call-parser NAME`"
                     .to_owned(),
             ),
-            Class::Template => (
+            FailureClass::Template => (
                 ErrorKind::ToolsUnsupported,
                 format!("The model's chat template failed: {said}"),
                 "load a model whose template knows tools, or start the server with another template \
                  (llama.cpp: `--jinja --chat-template-file FILE`)"
                     .to_owned(),
             ),
-            Class::NotAServer => (
+            FailureClass::NotAServer => (
                 ErrorKind::NotAModelServer,
                 format!("No model server at {url}: it answered {}", self.what_came()),
                 match (self.status, settings.name) {
@@ -291,13 +303,13 @@ impl ProviderFailure {
                 }
                 .to_owned(),
             ),
-            Class::Redirect => (
+            FailureClass::Redirect => (
                 ErrorKind::NotAModelServer,
                 format!("The provider at {url} redirects elsewhere: {said}"),
                 "set `url` to the final address; a redirect is never followed, because it would carry the key along"
                     .to_owned(),
             ),
-            Class::Refused => (
+            FailureClass::Refused => (
                 ErrorKind::ConnectionRefused,
                 format!("Connection refused: {peer}"),
                 match settings.name {
@@ -306,12 +318,12 @@ impl ProviderFailure {
                 }
                 .to_owned(),
             ),
-            Class::Unreachable => (
+            FailureClass::Unreachable => (
                 ErrorKind::ProviderUnreachable,
                 format!("Could not reach {peer}: {said}"),
                 "check the network, the proxy settings and `url`".to_owned(),
             ),
-            Class::UnknownIssuer => (
+            FailureClass::UnknownIssuer => (
                 ErrorKind::ProviderUnreachable,
                 format!("Could not reach {peer}: an authority that is not known here has signed its certificate"),
                 format!(
@@ -323,7 +335,7 @@ impl ProviderFailure {
                     }
                 ),
             ),
-            Class::OtherUser => (
+            FailureClass::OtherUser => (
                 ErrorKind::ProviderOtherUser,
                 format!("Nothing was sent: the server at {said}"),
                 format!(
@@ -332,17 +344,17 @@ impl ProviderFailure {
                     settings.name
                 ),
             ),
-            Class::Timeout => (
+            FailureClass::Timeout => (
                 ErrorKind::ProviderTimeout,
                 format!("The provider at {peer} stopped answering: {said}"),
                 "a large model may need longer to load; try again, or use a smaller one".to_owned(),
             ),
-            Class::Broken | Class::Protocol => (
+            FailureClass::Broken | FailureClass::Protocol => (
                 ErrorKind::ProviderStream,
                 format!("The provider's answer is incomplete: {said}"),
                 "run the operation again; no tool ran for the answer that broke off".to_owned(),
             ),
-            Class::Empty => (
+            FailureClass::Empty => (
                 ErrorKind::ProviderEmptyAnswer,
                 format!("The model server at {peer} sent an empty answer"),
                 format!(
@@ -350,7 +362,7 @@ impl ProviderFailure {
                      it with a larger one, or target fewer or smaller files"
                 ),
             ),
-            Class::Server => (
+            FailureClass::Server => (
                 ErrorKind::ProviderUnavailable,
                 format!("The provider is not available: it answered {}", self.what_came()),
                 match self.time_to_come_back(Utc::now()) {
@@ -358,7 +370,7 @@ impl ProviderFailure {
                     None => "try again in a few minutes".to_owned(),
                 },
             ),
-            Class::Rejected => (
+            FailureClass::Rejected => (
                 ErrorKind::ProviderRejected,
                 format!("The provider refused the request: {}", self.what_came()),
                 self.rejected_hint(settings),
@@ -384,12 +396,12 @@ impl ProviderFailure {
 
     /// Advice to come back at the time that the provider names, if that is later than we wait.
     fn time_to_come_back(&self, now: DateTime<Utc>) -> Option<String> {
-        let wait = self.retry_after.filter(|wait| *wait > retry_after::longest())?;
+        let wait = self.retry_after.filter(|wait| *wait > retry_after::longest_wait())?;
         let time = now + TimeDelta::from_std(wait).ok()?;
         Some(format!(
             "try again at {}, in {}: the provider asks for this wait",
             time.format("%Y-%m-%d %H:%M UTC"),
-            rounded(wait)
+            round_wait(wait)
         ))
     }
 
@@ -410,7 +422,7 @@ impl ProviderFailure {
 }
 
 /// A long wait in words, never shorter than the real one.
-fn rounded(wait: Duration) -> String {
+fn round_wait(wait: Duration) -> String {
     let minutes = wait.as_secs().div_ceil(60);
     match minutes {
         0..=120 => format!("{minutes} minutes"),
@@ -481,7 +493,7 @@ fn refused_option(status: Option<u16>, wording: &str) -> Option<RefusedOption> {
 }
 
 /// A text that may itself be JSON, perhaps after some words of introduction.
-fn unfolded(text: &str) -> Option<Value> {
+fn find_json(text: &str) -> Option<Value> {
     let start = text.find(['{', '['])?;
     let value = serde_json::Deserializer::from_str(&text[start..])
         .into_iter::<Value>()
@@ -496,7 +508,7 @@ fn collect_texts(value: &Value, depth: usize, texts: &mut Vec<String>) {
     }
     match value {
         Value::String(text) => {
-            if let Some(inner) = unfolded(text) {
+            if let Some(inner) = find_json(text) {
                 collect_texts(&inner, depth - 1, texts);
             }
             texts.push(text.clone());
@@ -513,7 +525,7 @@ fn innermost_message(value: &Value, depth: usize) -> Option<String> {
         return None;
     }
     match value {
-        Value::String(text) => unfolded(text)
+        Value::String(text) => find_json(text)
             .and_then(|inner| innermost_message(&inner, depth - 1))
             .or_else(|| (!text.trim().is_empty()).then(|| text.clone())),
         Value::Array(items) => items.iter().find_map(|item| innermost_message(item, depth - 1)),
@@ -582,7 +594,7 @@ fn retry_after_of(value: &Value) -> Option<Duration> {
         let text = seconds.as_str()?.trim();
         text.strip_suffix('s').unwrap_or(text).parse().ok()
     })?;
-    Some(retry_after::bounded(seconds))
+    Some(retry_after::bound_wait(seconds))
 }
 
 /// The size of the context: a field of its own, or the number that the sentence names as the maximum.
@@ -609,7 +621,7 @@ fn context_tokens_of(value: &Value, wording: &str) -> Option<u64> {
 }
 
 /// The failure for a page or a text in place of a stream.
-fn describe(body: &str) -> String {
+fn describe_body(body: &str) -> String {
     match html_title(body) {
         Some(title) => format!("an HTML page, \"{title}\""),
         None => one_line(body),
@@ -645,7 +657,7 @@ pub(super) fn one_line(text: &str) -> String {
 }
 
 /// `host:port` of a base URL.
-pub(super) fn peer(url: &str) -> String {
+pub(super) fn url_peer(url: &str) -> String {
     let Ok(parsed) = reqwest::Url::parse(url) else {
         return without_credentials(url);
     };
@@ -718,7 +730,7 @@ mod unit {
         let now = DateTime::from_timestamp(1_800_000_000, 0).expect("a time");
         let failure = |seconds| ProviderFailure {
             retry_after: Some(Duration::from_secs(seconds)),
-            ..ProviderFailure::new(Class::RateLimit, "slow down")
+            ..ProviderFailure::new(FailureClass::RateLimit, "slow down")
         };
         assert_eq!(failure(60).time_to_come_back(now), None, "we wait that long");
         let said = |seconds| failure(seconds).time_to_come_back(now).expect("it is long");

@@ -4,19 +4,19 @@
 //! tools go back unchanged, each with its thought signature, because the wire refuses a call without its signature. It
 //! uses no sockets and no time.
 
-mod plain;
 mod request;
+mod text_chunk;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use self::plain::Chunk;
-use super::failure::{Class, ProviderFailure, one_line};
-use super::model_facts::Learned;
+use self::text_chunk::TextChunk;
+use super::failure::{FailureClass, ProviderFailure, one_line};
+use super::model_facts::LearnedOptions;
 use super::sse::Frame;
-use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};
+use super::wire::{Adaptation, AnswerProgress, Decoder, Wire, complete_usage, read_count};
 use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids};
 use crate::failure::PROVIDER_CALLS_MAX;
 use tool_config::ProviderSettings;
@@ -24,14 +24,14 @@ use tool_config::ProviderSettings;
 /// The wire, bound to a model.
 pub(super) struct GenerateContentWire {
     model: String,
-    learned: Arc<Learned>,
+    learned: Arc<LearnedOptions>,
 }
 
 impl GenerateContentWire {
     pub(super) fn new(settings: &ProviderSettings) -> Self {
         Self {
             model: settings.model.clone(),
-            learned: Arc::new(Learned::new(&settings.options)),
+            learned: Arc::new(LearnedOptions::new(&settings.options)),
         }
     }
 }
@@ -52,7 +52,7 @@ impl Wire for GenerateContentWire {
     }
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {
-        let mut body = request::body(request, &self.learned.options());
+        let mut body = request::build_body(request, &self.learned.options());
         if !self.learned.facts().hides_thinking {
             body["generationConfig"]["thinkingConfig"]["includeThoughts"] = true.into();
         }
@@ -63,7 +63,7 @@ impl Wire for GenerateContentWire {
         Box::new(GenerateContentDecoder::new(request))
     }
 
-    fn learned(&self) -> &Arc<Learned> {
+    fn learned(&self) -> &Arc<LearnedOptions> {
         &self.learned
     }
 
@@ -82,7 +82,7 @@ impl Wire for GenerateContentWire {
         if failure.status != Some(400) || !(names_it || does_not_think && !has_option) {
             return None;
         }
-        Adaptation::silent(self.learned.learn(|facts| facts.hides_thinking = true))
+        Adaptation::silent_if(self.learned.learn(|facts| facts.hides_thinking = true))
     }
 }
 
@@ -93,7 +93,7 @@ fn path_segment(name: &str) -> String {
 
 /// Why the server says that it stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Finish {
+enum CandidateFinish {
     Stop,
     Length,
     /// One of the vendor's filters, by its name.
@@ -108,7 +108,7 @@ struct GenerateContentDecoder<'a> {
     /// Parts of the answer that go back to the server.
     parts: Vec<Value>,
     calls: Vec<FunctionCall>,
-    finish: Option<Finish>,
+    finish: Option<CandidateFinish>,
     usage: Option<Usage>,
     /// Bytes of the answer received, thinking and arguments included.
     output_bytes: usize,
@@ -145,7 +145,7 @@ impl<'a> GenerateContentDecoder<'a> {
             let message = chunk
                 .pointer("/promptFeedback/blockReasonMessage")
                 .and_then(Value::as_str);
-            self.finish = Some(Finish::Filtered(message.unwrap_or(reason).to_owned()));
+            self.finish = Some(CandidateFinish::Filtered(message.unwrap_or(reason).to_owned()));
         }
         let candidates = chunk["candidates"].as_array().into_iter().flatten();
         for candidate in candidates.filter(|candidate| candidate["index"].as_u64().unwrap_or(0) == 0) {
@@ -155,14 +155,17 @@ impl<'a> GenerateContentDecoder<'a> {
                 self.part(part, events)?;
             }
             if let Some(reason) = candidate["finishReason"].as_str() {
-                self.finish = Some(finish(reason, candidate["finishMessage"].as_str().unwrap_or_default())?);
+                self.finish = Some(map_finish(
+                    reason,
+                    candidate["finishMessage"].as_str().unwrap_or_default(),
+                )?);
             }
         }
         Ok(())
     }
 
     /// Like [`Self::chunk`], for the most common chunk.
-    fn plain(&mut self, chunk: &Chunk<'_>, events: &mut Vec<ProviderEvent>) {
+    fn plain(&mut self, chunk: &TextChunk<'_>, events: &mut Vec<ProviderEvent>) {
         let text = chunk.text();
         self.take_usage(&chunk.usage_metadata);
         self.spoke = true;
@@ -229,7 +232,7 @@ impl<'a> GenerateContentDecoder<'a> {
 
     /// Counts come with every chunk and grow. A later chunk may omit a count that an earlier one had.
     fn take_usage(&mut self, usage: &Value) {
-        let number = |key: &str| usage.get(key).and_then(count);
+        let number = |key: &str| usage.get(key).and_then(read_count);
         if !usage.is_object() {
             return;
         }
@@ -250,7 +253,7 @@ impl<'a> GenerateContentDecoder<'a> {
     }
 
     fn tool_calls(&mut self) -> Vec<ToolCall> {
-        let (mut used, round) = (ids::used(self.request.messages), self.request.messages.len());
+        let (mut used, round) = (ids::collect_ids(self.request.messages), self.request.messages.len());
         let calls = std::mem::take(&mut self.calls).into_iter().enumerate();
         calls
             .map(|(number, call)| ToolCall {
@@ -268,14 +271,14 @@ fn is_plain(part: &Value) -> bool {
 }
 
 /// Maps a finish reason. An unknown one counts as a failure, because all that were added so far name failures.
-fn finish(reason: &str, message: &str) -> Result<Finish, ProviderFailure> {
+fn map_finish(reason: &str, message: &str) -> Result<CandidateFinish, ProviderFailure> {
     let said = || match message {
         "" => reason.to_owned(),
         message => one_line(message),
     };
     Ok(match reason {
-        "STOP" | "FINISH_REASON_UNSPECIFIED" => Finish::Stop,
-        "MAX_TOKENS" | "CONTINUATION" => Finish::Length,
+        "STOP" | "FINISH_REASON_UNSPECIFIED" => CandidateFinish::Stop,
+        "MAX_TOKENS" | "CONTINUATION" => CandidateFinish::Length,
         "SAFETY"
         | "RECITATION"
         | "LANGUAGE"
@@ -286,13 +289,13 @@ fn finish(reason: &str, message: &str) -> Result<Finish, ProviderFailure> {
         | "MODEL_ARMOR"
         | "IMAGE_SAFETY"
         | "IMAGE_PROHIBITED_CONTENT"
-        | "IMAGE_RECITATION" => Finish::Filtered(reason.to_owned()),
+        | "IMAGE_RECITATION" => CandidateFinish::Filtered(reason.to_owned()),
         "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "TOO_MANY_TOOL_CALLS" | "MALFORMED_RESPONSE" => {
-            Finish::BrokenCall(said())
+            CandidateFinish::BrokenCall(said())
         }
         _ => {
             return Err(ProviderFailure::new(
-                Class::Protocol,
+                FailureClass::Protocol,
                 format!("the server ended it with `{}`", said()),
             ));
         }
@@ -305,7 +308,7 @@ impl Decoder for GenerateContentDecoder<'_> {
         if data.is_empty() || data == "[DONE]" {
             return Ok(());
         }
-        if let ("" | "message", Some(chunk)) = (frame.event.as_str(), Chunk::read(data)) {
+        if let ("" | "message", Some(chunk)) = (frame.event.as_str(), TextChunk::read(data)) {
             self.plain(&chunk, events);
             return Ok(());
         }
@@ -327,17 +330,21 @@ impl Decoder for GenerateContentDecoder<'_> {
 
     fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let Some(finish) = self.finish.take() else {
-            let class = if self.spoke { Class::Protocol } else { Class::Empty };
+            let class = if self.spoke {
+                FailureClass::Protocol
+            } else {
+                FailureClass::Empty
+            };
             return Err(ProviderFailure::new(class, "the stream ended before the answer did"));
         };
         let calls = self.tool_calls();
         let reason = match finish {
-            Finish::Stop if calls.is_empty() => StopReason::EndTurn,
-            Finish::Stop => {
+            CandidateFinish::Stop if calls.is_empty() => StopReason::EndTurn,
+            CandidateFinish::Stop => {
                 events.extend(calls.into_iter().map(ProviderEvent::ToolCall));
                 StopReason::ToolUse
             }
-            Finish::Length => {
+            CandidateFinish::Length => {
                 // Calls of a truncated answer may be incomplete.
                 let names = calls
                     .into_iter()
@@ -345,18 +352,18 @@ impl Decoder for GenerateContentDecoder<'_> {
                 events.extend(names);
                 StopReason::MaxTokens
             }
-            Finish::Filtered(by) => {
+            CandidateFinish::Filtered(by) => {
                 let notice = format!("The provider's filter ended the answer: {}", one_line(&by));
                 events.push(ProviderEvent::Notice(notice));
                 StopReason::Refusal
             }
-            Finish::BrokenCall(said) => {
+            CandidateFinish::BrokenCall(said) => {
                 events.push(ProviderEvent::BrokenCall { said });
                 StopReason::EndTurn
             }
         };
         if let Some(usage) = self.usage {
-            let usage = completed(usage, &self.request, self.output_bytes);
+            let usage = complete_usage(usage, &self.request, self.output_bytes);
             events.push(ProviderEvent::Usage(usage));
         }
         let opaque = match std::mem::take(&mut self.parts) {
@@ -367,11 +374,11 @@ impl Decoder for GenerateContentDecoder<'_> {
         Ok(())
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> AnswerProgress {
         match self.finish {
             // There is no end mark. The counts come with the last chunk or right after it.
-            Some(_) => Progress::Closing,
-            None => Progress::Open,
+            Some(_) => AnswerProgress::Closing,
+            None => AnswerProgress::Open,
         }
     }
 

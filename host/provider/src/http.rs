@@ -23,18 +23,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::address;
 use super::answer_origin;
-use super::body::{Body, Tap};
+use super::body::{AnswerBody, FrameTap};
 use super::client::build_client;
 use super::context_size::{
-    self, cut_in_silence, drops_tools, origin, prompt_text, template_place, tokens_counted, too_long,
+    self, cut_in_silence, drops_tools, prompt_text, template_place, tokens_counted, too_long, url_origin,
 };
 use super::credentials::KeyHolder;
-use super::failure::{Class, ProviderFailure, one_line, without_credentials};
-use super::model_facts::Facts;
-use super::model_list::described;
+use super::failure::{FailureClass, ProviderFailure, one_line, without_credentials};
+use super::model_facts::ModelFacts;
+use super::model_list::parse_models;
 use super::receiver::{BrokenConnection, OtherUser, ReceiverCheck};
-use super::redact::{Shield, scrubbed};
-use super::wire::{Adaptation, Progress, Wire};
+use super::redact::{KeyShield, scrub_text};
+use super::wire::{Adaptation, AnswerProgress, Wire};
 use super::{EventStream, Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, retry, retry_after};
 use crate::context_size::PROVIDER_CONTEXT_SECONDS_MAX;
 use crate::limits;
@@ -86,7 +86,7 @@ pub(super) struct HttpProvider {
     /// See [`Provider::context_tokens`].
     context: OnceCell<Option<u64>>,
     /// Set by a probe.
-    tap: Option<Tap>,
+    tap: Option<FrameTap>,
     /// Names server, wire and model in the data that goes back to them alone.
     tag: String,
     /// True once a notice has told the user that tools are described to the model.
@@ -117,13 +117,13 @@ impl HttpProvider {
             wire,
             context: OnceCell::new(),
             tap: None,
-            tag: answer_origin::tag(settings),
+            tag: answer_origin::origin_tag(settings),
             told_described: AtomicBool::new(false),
             has_no_tokenizer: AtomicBool::new(false),
             alarmed: AtomicBool::new(false),
         };
         if let Some(file) = &options.learned {
-            provider.wire.learned().recall(file, &provider.tag, now());
+            provider.wire.learned().recall(file, &provider.tag, unix_seconds());
         }
         // A wrong configuration is reported now rather than at the first request.
         provider.headers()?;
@@ -132,7 +132,8 @@ impl HttpProvider {
 
     /// A request to a path below the base URL, with the key.
     pub(super) async fn request(&self, method: Method, path: &str) -> Result<RequestBuilder, Problem> {
-        self.request_to(method, &address::join(&self.settings.url, path)).await
+        self.request_to(method, &address::join_url(&self.settings.url, path))
+            .await
     }
 
     /// A request to an address of the same server, with the key.
@@ -161,7 +162,7 @@ impl HttpProvider {
     }
 
     /// This provider, set up to keep the frames of its answers for a probe.
-    pub(super) fn tapped(self, tap: Tap) -> Self {
+    pub(super) fn tapped(self, tap: FrameTap) -> Self {
         Self { tap: Some(tap), ..self }
     }
 
@@ -172,7 +173,7 @@ impl HttpProvider {
             && learned.take_new()
         {
             let (learned, tag) = (Arc::clone(learned), self.tag.clone());
-            tokio::task::spawn_blocking(move || learned.keep(&file, &tag, now()));
+            tokio::task::spawn_blocking(move || learned.keep(&file, &tag, unix_seconds()));
         }
     }
 
@@ -185,7 +186,7 @@ impl HttpProvider {
 
     /// Tokens of a text, counted by the server: llama.cpp reads `content`, vLLM `prompt`.
     async fn ask_tokenizer(&self, text: &str) -> Option<u64> {
-        let url = format!("{}/tokenize", origin(&self.settings.url)?);
+        let url = format!("{}/tokenize", url_origin(&self.settings.url)?);
         let body = json!({"model": self.settings.model, "content": text, "prompt": text});
         let bound = limits::seconds(PROVIDER_CONTEXT_SECONDS_MAX);
         tokens_counted(&self.post_json(&url, &body, bound).await?)
@@ -219,13 +220,13 @@ impl HttpProvider {
     pub(super) async fn post_json(&self, url: &str, body: &Value, bound: Duration) -> Option<Value> {
         let builder = self.request_to(Method::POST, url).await.ok()?;
         let builder = builder.header(CONTENT_TYPE, "application/json").body(body.to_string());
-        serde_json::from_str(&fetch(builder, bound).await.ok()?).ok()
+        serde_json::from_str(&fetch_text(builder, bound).await.ok()?).ok()
     }
 
     async fn ask_context_places(&self, bound: Duration) -> Option<ContextAnswer> {
-        for place in context_size::places(&self.settings, self.wire.models_path())? {
+        for place in context_size::list_places(&self.settings, self.wire.models_path())? {
             let builder = self.request_to(Method::GET, &place.url).await.ok()?;
-            match fetch(builder, bound).await {
+            match fetch_text(builder, bound).await {
                 Ok(body) => {
                     let mut size = place.size_in(&body, &self.settings.model);
                     if self.settings.name == ProviderName::Hosted {
@@ -253,7 +254,11 @@ impl HttpProvider {
                 Err(failure)
                     if matches!(
                         failure.class,
-                        Class::Refused | Class::Unreachable | Class::UnknownIssuer | Class::OtherUser | Class::Timeout
+                        FailureClass::Refused
+                            | FailureClass::Unreachable
+                            | FailureClass::UnknownIssuer
+                            | FailureClass::OtherUser
+                            | FailureClass::Timeout
                     ) =>
                 {
                     return None;
@@ -268,7 +273,7 @@ impl HttpProvider {
     /// Returns the properties that the server has sent.
     async fn ask_template(&self, url: &str, bound: Duration) -> Option<String> {
         let builder = self.request_to(Method::GET, url).await.ok()?;
-        let properties = fetch(builder, bound).await.ok()?;
+        let properties = fetch_text(builder, bound).await.ok()?;
         if drops_tools(&properties) {
             self.wire.describe_tools();
         }
@@ -317,13 +322,13 @@ impl Provider for HttpProvider {
     }
 
     fn stream<'a>(&'a self, request: ModelRequest<'a>, cancel: CancellationToken) -> EventStream<'a> {
-        let mut exchange = Exchange {
+        let mut exchange = RequestExchange {
             provider: self,
             request,
             cancel,
             ready: VecDeque::new(),
-            shield: Shield::new(&self.settings),
-            phase: Phase::Key,
+            shield: KeyShield::new(&self.settings),
+            phase: ExchangePhase::Key,
             attempt: 1,
             begun: Instant::now(),
             told_loading: false,
@@ -361,10 +366,10 @@ impl Provider for HttpProvider {
                 return None;
             }
             let builder = self.request(Method::GET, self.wire.models_path()).await.ok()?;
-            let list = fetch(builder, limits::seconds(PROVIDER_CONTEXT_SECONDS_MAX))
+            let list = fetch_text(builder, limits::seconds(PROVIDER_CONTEXT_SECONDS_MAX))
                 .await
                 .ok()?;
-            let mut models = described(&list).into_iter();
+            let mut models = parse_models(&list).into_iter();
             models.find(|listed| listed.id == settings.model)?.token_price()
         })
     }
@@ -403,13 +408,13 @@ impl Provider for HttpProvider {
 }
 
 /// One request with all its attempts.
-struct Exchange<'a> {
+struct RequestExchange<'a> {
     provider: &'a HttpProvider,
     request: ModelRequest<'a>,
     cancel: CancellationToken,
     ready: VecDeque<Result<ProviderEvent, ProviderError>>,
-    shield: Shield,
-    phase: Phase<'a>,
+    shield: KeyShield,
+    phase: ExchangePhase<'a>,
     /// Number of the attempt, from 1.
     attempt: u32,
     begun: Instant,
@@ -417,7 +422,7 @@ struct Exchange<'a> {
     told_loading: bool,
     adaptations: u32,
     /// What was known about the model before this request was changed.
-    known_before: Option<Facts>,
+    known_before: Option<ModelFacts>,
     /// The messages without the thinking of earlier answers, once the server has refused it.
     without_thinking: Option<Vec<Message>>,
     /// True once the program that prints the key has run again for this request.
@@ -426,32 +431,32 @@ struct Exchange<'a> {
     put_out: bool,
 }
 
-enum Phase<'a> {
+enum ExchangePhase<'a> {
     /// The key is not known yet.
     Key,
     /// The key was refused, and the program that prints it may now print another.
     RenewKey,
     Send,
     Wait(Duration),
-    Read(Box<Reading<'a>>),
+    Read(Box<AnswerReading<'a>>),
     Over,
 }
 
 /// An answer that is being read.
-struct Reading<'a> {
+struct AnswerReading<'a> {
     response: Response,
-    body: Body<'a>,
+    body: AnswerBody<'a>,
     first_byte_until: Instant,
     last_frame: Instant,
 }
 
-impl Exchange<'_> {
+impl RequestExchange<'_> {
     async fn next(&mut self) -> Option<Result<ProviderEvent, ProviderError>> {
         loop {
             if let Some(item) = self.ready.pop_front() {
                 return Some(item);
             }
-            if matches!(self.phase, Phase::Over) {
+            if matches!(self.phase, ExchangePhase::Over) {
                 return None;
             }
             let cancel = self.cancel.clone();
@@ -459,7 +464,7 @@ impl Exchange<'_> {
                 biased;
                 () = cancel.cancelled() => {
                     // Dropping the response closes the connection.
-                    self.phase = Phase::Over;
+                    self.phase = ExchangePhase::Over;
                     return Some(Err(ProviderError::Cancelled));
                 }
                 step = self.step() => step,
@@ -472,25 +477,25 @@ impl Exchange<'_> {
 
     async fn step(&mut self) -> Result<(), ProviderFailure> {
         match &mut self.phase {
-            Phase::Key => {
+            ExchangePhase::Key => {
                 let prepared = self.provider.credentials.prepare().await;
                 self.send_with_key(prepared);
             }
-            Phase::RenewKey => {
+            ExchangePhase::RenewKey => {
                 let refused = self.provider.settings().api_key.clone();
                 let renewed = self.provider.credentials.renew(refused.as_ref()).await;
                 self.send_with_key(renewed);
             }
-            Phase::Send => {
+            ExchangePhase::Send => {
                 let messages = self.without_thinking.as_deref();
-                let reading = send(self.provider, self.request, messages).await?;
-                self.phase = Phase::Read(Box::new(reading));
+                let reading = send_request(self.provider, self.request, messages).await?;
+                self.phase = ExchangePhase::Read(Box::new(reading));
             }
-            Phase::Wait(wait) => {
+            ExchangePhase::Wait(wait) => {
                 sleep(*wait).await;
-                self.phase = Phase::Send;
+                self.phase = ExchangePhase::Send;
             }
-            Phase::Read(reading) => {
+            ExchangePhase::Read(reading) => {
                 let mut events = Vec::new();
                 let result = reading.advance(&mut events, self.provider.options.idle).await;
                 if result.is_err() && (self.put_out || !events.is_empty()) {
@@ -504,10 +509,10 @@ impl Exchange<'_> {
                         self.provider.wire.learned().mark_new();
                     }
                     self.provider.keep_learned();
-                    self.phase = Phase::Over;
+                    self.phase = ExchangePhase::Over;
                 }
             }
-            Phase::Over => {}
+            ExchangePhase::Over => {}
         }
         Ok(())
     }
@@ -516,23 +521,23 @@ impl Exchange<'_> {
     fn send_with_key(&mut self, prepared: Result<(), Problem>) {
         match prepared {
             Ok(()) => {
-                self.shield = Shield::new(&self.provider.settings());
-                self.phase = Phase::Send;
+                self.shield = KeyShield::new(&self.provider.settings());
+                self.phase = ExchangePhase::Send;
             }
             Err(problem) => {
                 self.ready.push_back(Err(ProviderError::Failed(problem)));
-                self.phase = Phase::Over;
+                self.phase = ExchangePhase::Over;
             }
         }
     }
 
     fn ready_with_alarm(&mut self, events: Vec<ProviderEvent>) {
-        for event in joined(events) {
+        for event in join_text(events) {
             let event = match event {
-                ProviderEvent::Notice(said) => ProviderEvent::Notice(scrubbed(&said, &self.provider.settings())),
+                ProviderEvent::Notice(said) => ProviderEvent::Notice(scrub_text(&said, &self.provider.settings())),
                 ProviderEvent::Stop { reason, opaque } => ProviderEvent::Stop {
                     reason,
-                    opaque: answer_origin::tagged(opaque, &self.provider.tag),
+                    opaque: answer_origin::tag_opaque(opaque, &self.provider.tag),
                 },
                 event => event,
             };
@@ -551,10 +556,10 @@ impl Exchange<'_> {
         if failure.status == Some(401) && self.provider.credentials.has_command() && !self.key_renewed && !self.put_out
         {
             self.key_renewed = true;
-            self.phase = Phase::RenewKey;
+            self.phase = ExchangePhase::RenewKey;
             return;
         }
-        if failure.class == Class::Overflow
+        if failure.class == FailureClass::Overflow
             && let Some(tokens) = failure.context_tokens
             && is_plausible_context(tokens, self.request.estimated_tokens())
         {
@@ -571,7 +576,7 @@ impl Exchange<'_> {
             }
             self.known_before.get_or_insert(known);
             self.adaptations += 1;
-            self.phase = Phase::Send;
+            self.phase = ExchangePhase::Send;
             return;
         }
         if !self.put_out && self.without_thinking.is_none() && failure.is_about_history() {
@@ -580,20 +585,20 @@ impl Exchange<'_> {
             if self.without_thinking.is_some() {
                 tracing::debug!(said = failure.said, "the thinking of earlier answers was refused");
                 self.ready.push_back(Ok(ProviderEvent::ThinkingRefused));
-                self.phase = Phase::Send;
+                self.phase = ExchangePhase::Send;
                 return;
             }
         }
         if failure.is_loading() && !self.put_out && self.begun.elapsed() < self.provider.options.first_byte {
             if !std::mem::replace(&mut self.told_loading, true) {
-                let bound = seconds(self.provider.options.first_byte);
+                let bound = format_seconds(self.provider.options.first_byte);
                 let reason = format!("The server is loading the model; waiting for it for up to {bound}");
                 self.ready.push_back(Ok(ProviderEvent::Waiting { reason }));
             }
-            self.phase = Phase::Wait(self.provider.options.retry_base);
+            self.phase = ExchangePhase::Wait(self.provider.options.retry_base);
             return;
         }
-        let wait = retry::delay(failure, self.attempt, self.provider.options.retry_base, jitter());
+        let wait = retry::retry_delay(failure, self.attempt, self.provider.options.retry_base, random_jitter());
         match wait.filter(|_| !self.put_out) {
             Some(wait) => {
                 self.attempt += 1;
@@ -601,12 +606,12 @@ impl Exchange<'_> {
                     reason: format!(
                         "{}; trying again in {} (attempt {} of {})",
                         failure.reason(settings),
-                        seconds(wait),
+                        format_seconds(wait),
                         self.attempt,
                         limits::PROVIDER_ATTEMPTS_MAX
                     ),
                 }));
-                self.phase = Phase::Wait(wait);
+                self.phase = ExchangePhase::Wait(wait);
             }
             None => {
                 if let Some(known) = self.known_before.take() {
@@ -616,14 +621,14 @@ impl Exchange<'_> {
                 tracing::debug!(code = %problem.kind, message = problem.message, "a request failed");
                 self.ready.extend(self.shield.end().into_iter().map(Ok));
                 self.ready.push_back(Err(ProviderError::Failed(problem)));
-                self.phase = Phase::Over;
+                self.phase = ExchangePhase::Over;
             }
         }
     }
 }
 
 /// Pieces of text that arrived together are joined, so that the cost of each event is paid once.
-fn joined(events: Vec<ProviderEvent>) -> Vec<ProviderEvent> {
+fn join_text(events: Vec<ProviderEvent>) -> Vec<ProviderEvent> {
     let mut joined: Vec<ProviderEvent> = Vec::new();
     for event in events {
         match (joined.last_mut(), event) {
@@ -636,11 +641,11 @@ fn joined(events: Vec<ProviderEvent>) -> Vec<ProviderEvent> {
 }
 
 /// Sends a request and reads the head of the answer. `messages` replaces those of the request.
-async fn send<'a>(
+async fn send_request<'a>(
     provider: &'a HttpProvider,
     request: ModelRequest<'a>,
     messages: Option<&[Message]>,
-) -> Result<Reading<'a>, ProviderFailure> {
+) -> Result<AnswerReading<'a>, ProviderFailure> {
     let first_byte_until = Instant::now() + provider.options.first_byte;
     let messages = messages.map_or_else(|| provider.own(request.messages), Cow::Borrowed);
     let sent = ModelRequest {
@@ -650,34 +655,34 @@ async fn send<'a>(
     let builder = provider
         .request(Method::POST, &provider.wire.path())
         .await
-        .map_err(|problem| ProviderFailure::new(Class::Rejected, problem.message))?
+        .map_err(|problem| ProviderFailure::new(FailureClass::Rejected, problem.message))?
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, "text/event-stream")
         .body(provider.wire.body(&sent).to_string());
     let response = match timeout_at(first_byte_until, builder.send()).await {
         Ok(Ok(response)) => response,
         Ok(Err(error)) => return Err(from_transport(&error)),
-        Err(_) => return Err(silence("no answer", provider.options.first_byte)),
+        Err(_) => return Err(silence_failure("no answer", provider.options.first_byte)),
     };
     let response = refuse_failures(response).await?;
-    let media_type = header(&response, CONTENT_TYPE.as_str())
+    let media_type = read_header(&response, CONTENT_TYPE.as_str())
         .unwrap_or_default()
         .to_lowercase();
     if media_type.starts_with("text/html") {
         return Err(not_events(response).await);
     }
-    Ok(Reading {
+    Ok(AnswerReading {
         response,
-        body: Body::new(provider.wire.decoder(request), &media_type, provider.tap.clone()),
+        body: AnswerBody::new(provider.wire.decoder(request), &media_type, provider.tap.clone()),
         first_byte_until,
         last_frame: Instant::now(),
     })
 }
 
-impl Reading<'_> {
+impl AnswerReading<'_> {
     /// Reads more of the body. True if the answer has ended.
     async fn advance(&mut self, events: &mut Vec<ProviderEvent>, idle: Duration) -> Result<bool, ProviderFailure> {
-        let closing = self.body.progress() == Progress::Closing;
+        let closing = self.body.progress() == AnswerProgress::Closing;
         let until = match self.body.bytes() {
             _ if closing => self.last_frame + limits::seconds(PROVIDER_CLOSING_SECONDS_MAX),
             0 => self.first_byte_until,
@@ -696,7 +701,7 @@ impl Reading<'_> {
             // After the end mark the way in which the connection closes does not matter.
             _ if closing => self.body.finish(events).map(|()| true),
             Ok(Err(error)) => Err(from_transport(&error)),
-            Err(_) => Err(silence("silence within the answer", idle)),
+            Err(_) => Err(silence_failure("silence within the answer", idle)),
         }
     }
 }
@@ -713,15 +718,18 @@ async fn refuse_failures(response: Response) -> Result<Response, ProviderFailure
         return Ok(response);
     }
     if status.is_redirection() {
-        let to = header(&response, LOCATION.as_str()).unwrap_or_default();
+        let to = read_header(&response, LOCATION.as_str()).unwrap_or_default();
         return Err(ProviderFailure {
             status: Some(status.as_u16()),
-            ..ProviderFailure::new(Class::Redirect, format!("to {}", without_credentials(&one_line(&to))))
+            ..ProviderFailure::new(
+                FailureClass::Redirect,
+                format!("to {}", without_credentials(&one_line(&to))),
+            )
         });
     }
     let wait = retry_after::retry_after(
-        header(&response, "retry-after").as_deref(),
-        header(&response, "retry-after-ms").as_deref(),
+        read_header(&response, "retry-after").as_deref(),
+        read_header(&response, "retry-after-ms").as_deref(),
         chrono::Utc::now(),
     );
     let body = capped_body(response).await;
@@ -742,16 +750,16 @@ pub(super) async fn capped_body(mut response: Response) -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-fn header(response: &Response, name: &str) -> Option<String> {
+fn read_header(response: &Response, name: &str) -> Option<String> {
     let value = response.headers().get(name)?;
     Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-fn silence(what: &str, bound: Duration) -> ProviderFailure {
-    ProviderFailure::new(Class::Timeout, format!("{what} for {}", seconds(bound)))
+fn silence_failure(what: &str, bound: Duration) -> ProviderFailure {
+    ProviderFailure::new(FailureClass::Timeout, format!("{what} for {}", format_seconds(bound)))
 }
 
-fn seconds(wait: Duration) -> String {
+fn format_seconds(wait: Duration) -> String {
     match wait.as_millis() {
         milliseconds if milliseconds % 1000 == 0 => format!("{} s", milliseconds / 1000),
         _ => format!("{:.1} s", wait.as_secs_f64()),
@@ -765,13 +773,13 @@ pub(super) fn from_transport(error: &reqwest::Error) -> ProviderFailure {
     let mut next = error.source();
     while let Some(cause) = next {
         if let Some(other) = cause.downcast_ref::<OtherUser>() {
-            return ProviderFailure::new(Class::OtherUser, other.to_string());
+            return ProviderFailure::new(FailureClass::OtherUser, other.to_string());
         }
         if cause.is::<BrokenConnection>() {
-            return ProviderFailure::new(Class::Broken, BrokenConnection.to_string());
+            return ProviderFailure::new(FailureClass::Broken, BrokenConnection.to_string());
         }
         if is_unknown_issuer(cause) {
-            return ProviderFailure::new(Class::UnknownIssuer, "unknown issuer");
+            return ProviderFailure::new(FailureClass::UnknownIssuer, "unknown issuer");
         }
         refused |= cause
             .downcast_ref::<io::Error>()
@@ -781,15 +789,15 @@ pub(super) fn from_transport(error: &reqwest::Error) -> ProviderFailure {
     }
     let said = one_line(causes.last().map_or("no reason given", String::as_str));
     let class = if refused {
-        Class::Refused
+        FailureClass::Refused
     } else if error.is_connect() {
-        Class::Unreachable
+        FailureClass::Unreachable
     } else if causes.iter().any(|cause| cause.contains("invalid HTTP")) {
-        return ProviderFailure::new(Class::NotAServer, "something that is not HTTP");
+        return ProviderFailure::new(FailureClass::NotAServer, "something that is not HTTP");
     } else {
         // The text describes a library's internals: it goes to the log, not to the user.
         tracing::debug!(said, "the connection to the provider broke off");
-        return ProviderFailure::new(Class::Broken, "the connection broke off");
+        return ProviderFailure::new(FailureClass::Broken, "the connection broke off");
     };
     ProviderFailure::new(class, said)
 }
@@ -833,19 +841,19 @@ fn is_plausible_context(tokens: u64, estimate: u64) -> bool {
 }
 
 /// Seconds since 1970.
-fn now() -> i64 {
+fn unix_seconds() -> i64 {
     chrono::Utc::now().timestamp()
 }
 
 /// A number from 0 to 1 for jitter; it does not have to be secret.
-fn jitter() -> f64 {
+fn random_jitter() -> f64 {
     use std::hash::{BuildHasher, Hasher};
     let random = std::hash::RandomState::new().build_hasher().finish();
     f64::from(u32::try_from(random >> 32).unwrap_or(0)) / f64::from(u32::MAX)
 }
 
 /// Sends a request whose answer comes whole, within `bound`.
-pub(super) async fn fetch(builder: RequestBuilder, bound: Duration) -> Result<String, ProviderFailure> {
+pub(super) async fn fetch_text(builder: RequestBuilder, bound: Duration) -> Result<String, ProviderFailure> {
     let exchange = async {
         let response = builder.send().await.map_err(|error| from_transport(&error))?;
         let mut response = refuse_failures(response).await?;
@@ -853,14 +861,14 @@ pub(super) async fn fetch(builder: RequestBuilder, bound: Duration) -> Result<St
         while let Some(chunk) = response.chunk().await.map_err(|error| from_transport(&error))? {
             body.extend_from_slice(&chunk);
             if body.len() > limits::SSE_FRAME_BYTES_MAX {
-                return Err(ProviderFailure::new(Class::Protocol, "the list is too long"));
+                return Err(ProviderFailure::new(FailureClass::Protocol, "the list is too long"));
             }
         }
         Ok(String::from_utf8_lossy(&body).into_owned())
     };
     match timeout(bound, exchange).await {
         Ok(result) => result,
-        Err(_) => Err(silence("no answer", bound)),
+        Err(_) => Err(silence_failure("no answer", bound)),
     }
 }
 

@@ -13,7 +13,7 @@ use tool_core::digest::sha256_hex;
 const ID_BYTES_MAX: usize = 64 * 1024;
 
 /// The identifiers of a conversation's calls.
-pub(super) fn used(messages: &[Message]) -> HashSet<String> {
+pub(super) fn collect_ids(messages: &[Message]) -> HashSet<String> {
     calls_of(messages).map(|call| call.id.clone()).collect()
 }
 
@@ -28,7 +28,7 @@ pub(super) fn calls_of(messages: &[Message]) -> impl Iterator<Item = &ToolCall> 
 /// The identifier as the server gave it, or a made-up one if it is empty, taken or too long. It is not shortened,
 /// because some routers carry a vendor's signature in it and want it back unchanged. `round` and `number` tell the
 /// made-up ids of one answer from those of others.
-pub(super) fn unique(given: &str, used: &mut HashSet<String>, round: usize, number: usize) -> String {
+pub(super) fn make_unique(given: &str, used: &mut HashSet<String>, round: usize, number: usize) -> String {
     let made = (0..).map(|again| match again {
         0 => format!("call_{round}_{number}"),
         again => format!("call_{round}_{number}_{again}"),
@@ -40,11 +40,11 @@ pub(super) fn unique(given: &str, used: &mut HashSet<String>, round: usize, numb
         .expect("the made-up ids never end")
 }
 
-/// Like [`unique`], for a wire that takes back only the characters `[A-Za-z0-9_-]`.
+/// Like [`make_unique`], for a wire that takes back only the characters `[A-Za-z0-9_-]`.
 pub(super) fn unique_word(given: &str, used: &mut HashSet<String>, round: usize, number: usize) -> String {
     let clean = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let given: String = given.chars().map(clean).collect();
-    unique(&given, used, round, number)
+    make_unique(&given, used, round, number)
 }
 
 /// The form that an API requires for identifiers of calls that another API made.
@@ -112,9 +112,9 @@ mod tests {
     fn an_id_is_changed_only_where_it_is_empty_taken_or_endless() {
         let mut used = HashSet::from(["taken".to_owned()]);
         let signed = format!("call_1__thought__{}", "CiQB4KWEo+pZ/Ab9=".repeat(18));
-        assert_eq!(unique(&signed, &mut used, 3, 0), signed);
+        assert_eq!(make_unique(&signed, &mut used, 3, 0), signed);
         for given in ["", "taken", &signed, &"x".repeat(ID_BYTES_MAX + 1)] {
-            assert!(unique(given, &mut used, 3, 1).starts_with("call_3_1"), "{given}");
+            assert!(make_unique(given, &mut used, 3, 1).starts_with("call_3_1"), "{given}");
         }
         assert_eq!(unique_word("a+b c", &mut used, 3, 2), "a_b_c");
     }

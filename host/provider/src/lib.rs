@@ -27,6 +27,7 @@ mod model_facts;
 mod model_list;
 mod models;
 mod ollama;
+mod option_fields;
 mod probe;
 mod receiver;
 mod redact;
@@ -35,9 +36,8 @@ mod retry;
 mod retry_after;
 mod roots;
 mod schema;
-mod shape;
+mod setup_check;
 pub mod sse;
-mod trial;
 pub mod turn;
 mod usage;
 mod wire;
@@ -66,14 +66,14 @@ pub use answer_origin::{drop_bound_thinking, drop_thinking};
 pub use client::use_crypto;
 pub use credentials::KeyCommand;
 pub use model_list::ListedModel;
-pub use models::{ModelCache, ServerReport, describe_models, inspect_server, models, models_with};
+pub use models::{ModelCache, ServerReport, describe_models, inspect_server, list_models, models_with};
 pub use ollama::{LargerModel, create_larger_model, find_larger_model};
-pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe};
+pub use probe::{ProbeCheck, ProbeReport, ProbeVerdict, probe_provider};
 pub use roots::{missing_roots, use_authorities, use_roots};
+pub use setup_check::{find_local_server, try_out};
 pub use tool_core::api::ToolSpec;
 pub use tool_core::dialogue::{LabelMark, Message, TextOrigin, ToolCall, ToolResult, Usage};
 pub use tool_core::text::{TokenRate, estimated_tokens};
-pub use trial::{find_local_server, try_out};
 
 /// First wait of the exponential back-off. It doubles each time.
 const PROVIDER_RETRY_BASE_MS: u64 = 800;
@@ -279,7 +279,7 @@ impl Default for Options {
 /// # Errors
 ///
 /// Fails for the analyst, which has no wire (see the `analyst` module), and for settings that cannot be used.
-pub fn connect(settings: &ProviderSettings) -> Result<Arc<dyn Provider>, Problem> {
+pub fn connect_provider(settings: &ProviderSettings) -> Result<Arc<dyn Provider>, Problem> {
     connect_with(settings, &Options::default())
 }
 

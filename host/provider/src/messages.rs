@@ -3,7 +3,7 @@
 //! Content comes in numbered blocks. They go back unchanged in the next request, thinking and its signatures byte for
 //! byte. The parts of a request that stay the same are marked for the provider's cache. It uses no sockets and no time.
 
-mod plain;
+mod text_delta;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use serde_json::{Value, json};
 
-use self::plain::TextDelta;
-use super::failure::{Class, ProviderFailure, one_line};
-use super::model_facts::Learned;
-use super::shape::MessagesThinking;
+use self::text_delta::TextDelta;
+use super::failure::{FailureClass, ProviderFailure, one_line};
+use super::model_facts::LearnedOptions;
+use super::option_fields::MessagesThinking;
 use super::sse::Frame;
-use super::wire::{Adaptation, Decoder, Progress, Wire, completed, count};
-use super::{LabelMark, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, schema, shape};
+use super::wire::{Adaptation, AnswerProgress, Decoder, Wire, complete_usage, read_count};
+use super::{LabelMark, Message, ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, option_fields, schema};
 use crate::failure::PROVIDER_CALLS_MAX;
 use tool_config::ProviderSettings;
 
@@ -31,7 +31,7 @@ const VERSION: &str = "2023-06-01";
 /// The wire, bound to a model.
 pub(super) struct MessagesWire {
     model: String,
-    learned: Arc<Learned>,
+    learned: Arc<LearnedOptions>,
     /// False once the model has refused to choose by itself how much it thinks.
     is_adaptive: AtomicBool,
     /// The most output tokens that the model accepts, if it has named them.
@@ -42,7 +42,7 @@ impl MessagesWire {
     pub(super) fn new(settings: &ProviderSettings) -> Self {
         Self {
             model: settings.model.clone(),
-            learned: Arc::new(Learned::new(&settings.options)),
+            learned: Arc::new(LearnedOptions::new(&settings.options)),
             is_adaptive: AtomicBool::new(true),
             output_tokens: AtomicU32::new(u32::MAX),
         }
@@ -73,11 +73,11 @@ impl Wire for MessagesWire {
             "model": self.model,
             "max_tokens": wanted.min(self.output_tokens.load(Ordering::Relaxed)),
             "stream": true,
-            "system": system(request),
-            "messages": messages(request.messages, request.mark),
+            "system": encode_system(request),
+            "messages": encode_messages(request.messages, request.mark),
         });
         if !request.tools.is_empty() {
-            body["tools"] = tools(request);
+            body["tools"] = encode_tools(request);
         }
         let facts = self.learned.facts();
         let thinking = MessagesThinking {
@@ -85,7 +85,7 @@ impl Wire for MessagesWire {
             is_shown: !facts.hides_thinking,
             is_usual: facts.thinks,
         };
-        shape::shape_messages(&mut body, &options, thinking);
+        option_fields::shape_messages(&mut body, &options, thinking);
         body
     }
 
@@ -93,7 +93,7 @@ impl Wire for MessagesWire {
         Box::new(MessagesDecoder::new(request, Arc::clone(&self.learned)))
     }
 
-    fn learned(&self) -> &Arc<Learned> {
+    fn learned(&self) -> &Arc<LearnedOptions> {
         &self.learned
     }
 
@@ -101,11 +101,11 @@ impl Wire for MessagesWire {
     fn adapt(&self, failure: &ProviderFailure) -> Option<Adaptation> {
         let says = |words: &str| failure.status == Some(400) && failure.said.contains(words);
         if says("thinking") && says("display") {
-            return Adaptation::silent(self.learned.learn(|facts| facts.hides_thinking = true));
+            return Adaptation::silent_if(self.learned.learn(|facts| facts.hides_thinking = true));
         }
         // A refusal of another form names this one as the alternative.
         if says("adaptive") && !says("thinking.type.enabled") && !says("thinking.type.disabled") {
-            return Adaptation::silent(self.is_adaptive.swap(false, Ordering::Relaxed));
+            return Adaptation::silent_if(self.is_adaptive.swap(false, Ordering::Relaxed));
         }
         let (_, rest) = failure.said.split_once("max_tokens: ")?;
         let maximum = rest.split_once("> ").map(|(_, rest)| {
@@ -113,7 +113,7 @@ impl Wire for MessagesWire {
             rest[..digits].parse()
         });
         let maximum = maximum?.ok()?;
-        Adaptation::silent(self.output_tokens.swap(maximum, Ordering::Relaxed) != maximum)
+        Adaptation::silent_if(self.output_tokens.swap(maximum, Ordering::Relaxed) != maximum)
     }
 }
 
@@ -122,7 +122,7 @@ fn cache_until(block: &mut Value) {
     block["cache_control"] = json!({"type": "ephemeral"});
 }
 
-fn system(request: &ModelRequest<'_>) -> Value {
+fn encode_system(request: &ModelRequest<'_>) -> Value {
     let text = request.instructions();
     // The wire refuses an empty text.
     if text.trim().is_empty() {
@@ -133,12 +133,12 @@ fn system(request: &ModelRequest<'_>) -> Value {
     json!([block])
 }
 
-fn tools(request: &ModelRequest<'_>) -> Value {
+fn encode_tools(request: &ModelRequest<'_>) -> Value {
     let specs = request.tools.iter().map(|spec| {
         json!({
             "name": spec.name,
             "description": spec.description,
-            "input_schema": schema::parameters(&spec.parameters),
+            "input_schema": schema::plain_parameters(&spec.parameters),
         })
     });
     let mut tools: Vec<Value> = specs.collect();
@@ -146,7 +146,7 @@ fn tools(request: &ModelRequest<'_>) -> Value {
     tools.into()
 }
 
-fn messages(messages: &[Message], mark: LabelMark) -> Value {
+fn encode_messages(messages: &[Message], mark: LabelMark) -> Value {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in messages {
         let (role, blocks) = match message {
@@ -155,7 +155,7 @@ fn messages(messages: &[Message], mark: LabelMark) -> Value {
                 text,
                 tool_calls,
                 opaque,
-            } => ("assistant", assistant(text, tool_calls, opaque)),
+            } => ("assistant", encode_assistant(text, tool_calls, opaque)),
             Message::ToolResults { results } => {
                 let blocks = results.iter().map(|result| {
                     json!({
@@ -216,7 +216,7 @@ fn text_block(text: &str) -> Vec<Value> {
 }
 
 /// The blocks as they came, if they are known; otherwise blocks made from the conversation.
-fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Vec<Value> {
+fn encode_assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Vec<Value> {
     if let Some(blocks) = opaque["content"].as_array() {
         return blocks.clone();
     }
@@ -244,9 +244,9 @@ fn object_or_empty(input: Value) -> Value {
 /// The state of one answer.
 struct MessagesDecoder<'a> {
     request: ModelRequest<'a>,
-    learned: Arc<Learned>,
+    learned: Arc<LearnedOptions>,
     /// The blocks in the order in which they began.
-    blocks: Vec<Block>,
+    blocks: Vec<AnswerBlock>,
     /// Position in `blocks` for each block index. A proxy may reuse an index after its block has ended.
     at: BTreeMap<u64, usize>,
     /// Tool calls among the blocks.
@@ -266,12 +266,12 @@ struct MessagesDecoder<'a> {
 
 /// A block that goes back, and its arguments so far.
 #[derive(Debug, Default)]
-struct Block {
+struct AnswerBlock {
     value: Value,
     arguments: String,
 }
 
-impl Block {
+impl AnswerBlock {
     fn is(&self, kind: &str) -> bool {
         self.value["type"] == kind
     }
@@ -318,7 +318,7 @@ impl Block {
 }
 
 impl<'a> MessagesDecoder<'a> {
-    fn new(request: ModelRequest<'a>, learned: Arc<Learned>) -> Self {
+    fn new(request: ModelRequest<'a>, learned: Arc<LearnedOptions>) -> Self {
         Self {
             request,
             learned,
@@ -339,7 +339,7 @@ impl<'a> MessagesDecoder<'a> {
 
     /// Counts are cumulative: a later one replaces an earlier one, and a missing or null one changes nothing.
     fn usage(&mut self, usage: &Value) {
-        let set = |field: &mut u64, key: &str| *field = usage.get(key).and_then(count).unwrap_or(*field);
+        let set = |field: &mut u64, key: &str| *field = usage.get(key).and_then(read_count).unwrap_or(*field);
         self.counted |= usage.is_object();
         set(&mut self.input_tokens, "input_tokens");
         set(&mut self.cache_read, "cache_read_input_tokens");
@@ -352,7 +352,7 @@ impl<'a> MessagesDecoder<'a> {
         events.extend(text("thinking").map(ProviderEvent::Reasoning));
         events.extend(text("text").map(ProviderEvent::Text));
         self.at.insert(index, self.blocks.len());
-        self.blocks.push(Block {
+        self.blocks.push(AnswerBlock {
             // Later pieces add fields, which only an object can take.
             value: if value.is_object() { value.clone() } else { json!({}) },
             arguments: String::new(),
@@ -386,11 +386,11 @@ impl<'a> MessagesDecoder<'a> {
         Ok(())
     }
 
-    fn block(&mut self, index: u64) -> Result<&mut Block, ProviderFailure> {
+    fn block(&mut self, index: u64) -> Result<&mut AnswerBlock, ProviderFailure> {
         let block = self.at.get(&index).and_then(|at| self.blocks.get_mut(*at));
         block.ok_or_else(|| {
             let said = format!("a piece of block {index}, which never began");
-            ProviderFailure::new(Class::Protocol, said)
+            ProviderFailure::new(FailureClass::Protocol, said)
         })
     }
 
@@ -417,7 +417,7 @@ impl<'a> MessagesDecoder<'a> {
 
     /// Gives every call an identifier that the wire takes back, both in the call and in the block that goes back.
     fn settle_ids(&mut self) {
-        let (mut used, round) = (ids::used(self.request.messages), self.request.messages.len());
+        let (mut used, round) = (ids::collect_ids(self.request.messages), self.request.messages.len());
         let calls = self.blocks.iter_mut().filter(|block| block.is("tool_use"));
         for (number, block) in calls.enumerate() {
             block.value["id"] = ids::unique_word(&block.text("id"), &mut used, round, number).into();
@@ -436,7 +436,7 @@ impl<'a> MessagesDecoder<'a> {
 }
 
 /// Why the vendor declined, in its own words.
-fn refusal(details: &Value) -> Option<ProviderEvent> {
+fn read_refusal(details: &Value) -> Option<ProviderEvent> {
     let words = |key: &str| details[key].as_str().map(str::trim).filter(|text| !text.is_empty());
     let said = match (words("category"), words("explanation")) {
         (Some(category), Some(explanation)) => format!("{category}: {explanation}"),
@@ -495,7 +495,7 @@ impl Decoder for MessagesDecoder<'_> {
                 if let Some(reason) = event["delta"]["stop_reason"].as_str() {
                     self.take_stop(reason);
                 }
-                events.extend(refusal(&event["delta"]["stop_details"]));
+                events.extend(read_refusal(&event["delta"]["stop_details"]));
             }
             "message_stop" => self.ended = true,
             "error" => return Err(ProviderFailure::from_value(None, &event)),
@@ -510,9 +510,9 @@ impl Decoder for MessagesDecoder<'_> {
     fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let (true, Some(stop)) = (self.ended, self.stop) else {
             let class = if self.blocks.is_empty() && !self.counted {
-                Class::Empty
+                FailureClass::Empty
             } else {
-                Class::Protocol
+                FailureClass::Protocol
             };
             return Err(ProviderFailure::new(class, "the stream ended before the answer did"));
         };
@@ -524,7 +524,7 @@ impl Decoder for MessagesDecoder<'_> {
         let calls: Vec<ToolCall> = blocks
             .iter()
             .filter(|block| block.is("tool_use"))
-            .map(Block::call)
+            .map(AnswerBlock::call)
             .collect();
         let reason = match (stop, calls.is_empty()) {
             (StopReason::ToolUse, true) => StopReason::EndTurn,
@@ -549,10 +549,10 @@ impl Decoder for MessagesDecoder<'_> {
                 output_tokens: self.output_tokens,
                 ..Usage::default()
             };
-            let usage = completed(usage, &self.request, self.output_bytes);
+            let usage = complete_usage(usage, &self.request, self.output_bytes);
             events.push(ProviderEvent::Usage(usage));
         }
-        let content: Vec<Value> = blocks.into_iter().filter_map(Block::into_value).collect();
+        let content: Vec<Value> = blocks.into_iter().filter_map(AnswerBlock::into_value).collect();
         let opaque = if content.is_empty() {
             Value::Null
         } else {
@@ -562,10 +562,10 @@ impl Decoder for MessagesDecoder<'_> {
         Ok(())
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> AnswerProgress {
         match (self.ended, self.stop) {
-            (true, _) => Progress::Done,
-            _ => Progress::Open,
+            (true, _) => AnswerProgress::Done,
+            _ => AnswerProgress::Open,
         }
     }
 

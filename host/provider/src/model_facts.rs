@@ -37,16 +37,16 @@ pub(super) enum Adaptation {
 
 impl Adaptation {
     /// [`Self::Silent`] if something was changed.
-    pub(super) fn silent(is_changed: bool) -> Option<Self> {
+    pub(super) fn silent_if(is_changed: bool) -> Option<Self> {
         is_changed.then_some(Self::Silent)
     }
 }
 
 /// The options of a model's requests, with the learned facts.
 #[derive(Debug, Default)]
-pub(super) struct Learned {
+pub(super) struct LearnedOptions {
     options: RequestOptions,
-    facts: Mutex<Facts>,
+    facts: Mutex<ModelFacts>,
     /// True if an answer has confirmed facts that are not on the disk yet.
     is_new: AtomicBool,
 }
@@ -54,11 +54,11 @@ pub(super) struct Learned {
 /// The learned facts, as they are stored.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Facts {
+pub(super) struct ModelFacts {
     /// Time until which the facts are valid, in seconds since 1970.
     until: i64,
     no_temperature: bool,
-    /// Number of times that the option for reasoning was replaced by [`nearest`].
+    /// Number of times that the option for reasoning was replaced by [`nearest_reasoning`].
     reasoning_steps: u8,
     /// Tokens of the context, from an error or a vendor's list of models; 0 if neither has named them.
     context_tokens: u64,
@@ -74,7 +74,7 @@ pub(super) struct Facts {
     pub(super) wants_reasoning: bool,
 }
 
-impl Learned {
+impl LearnedOptions {
     pub(super) fn new(options: &RequestOptions) -> Self {
         Self {
             options: options.clone(),
@@ -90,7 +90,7 @@ impl Learned {
             options.temperature = None;
         }
         for _ in 0..facts.reasoning_steps {
-            options.reasoning = options.reasoning.and_then(nearest);
+            options.reasoning = options.reasoning.and_then(nearest_reasoning);
         }
         options
     }
@@ -105,7 +105,7 @@ impl Learned {
                 Some(Adaptation::Announced(NO_TEMPERATURE))
             }
             RefusedOption::Reasoning => {
-                let is_mapped = nearest(sent.reasoning?).is_some();
+                let is_mapped = nearest_reasoning(sent.reasoning?).is_some();
                 self.learn(|facts| facts.reasoning_steps += 1);
                 Some(Adaptation::Announced(if is_mapped {
                     OTHER_REASONING
@@ -150,12 +150,12 @@ impl Learned {
     }
 
     /// The facts known now, without an expiry time.
-    pub(super) fn facts(&self) -> Facts {
+    pub(super) fn facts(&self) -> ModelFacts {
         *self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records a fact. True if it was not known before.
-    pub(super) fn learn(&self, change: impl FnOnce(&mut Facts)) -> bool {
+    pub(super) fn learn(&self, change: impl FnOnce(&mut ModelFacts)) -> bool {
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *facts;
         change(&mut facts);
@@ -164,25 +164,25 @@ impl Learned {
 
     /// Loads the facts that earlier sessions have stored for the model with this tag. An unreadable file counts as empty.
     pub(super) fn recall(&self, file: &Path, tag: &str, now: i64) {
-        if let Some(facts) = read(file, now).remove(&self.key(tag)) {
+        if let Some(facts) = read_facts(file, now).remove(&self.key(tag)) {
             self.restore(facts);
         }
     }
 
     /// Restores earlier facts, because the adaptations since then have not helped.
-    pub(super) fn restore(&self, facts: Facts) {
-        self.learn(|known| *known = Facts { until: 0, ..facts });
+    pub(super) fn restore(&self, facts: ModelFacts) {
+        self.learn(|known| *known = ModelFacts { until: 0, ..facts });
     }
 
     /// Stores the facts known now, if they differ. After an error the next session learns them again.
     pub(super) fn keep(&self, file: &Path, tag: &str, now: i64) {
-        let mut all = read(file, now);
-        let facts = Facts {
+        let mut all = read_facts(file, now);
+        let facts = ModelFacts {
             until: now + LEARNED_DAYS * 24 * 60 * 60,
             ..self.facts()
         };
         let known = all.get(&self.key(tag)).copied().unwrap_or_default();
-        if (Facts {
+        if (ModelFacts {
             until: known.until,
             ..facts
         }) == known
@@ -197,7 +197,7 @@ impl Learned {
                 .map(|(tag, _)| tag.clone());
             oldest.and_then(|oldest| all.remove(&oldest));
         }
-        if let Err(error) = write(file, &all) {
+        if let Err(error) = write_facts(file, &all) {
             tracing::info!(%error, "what was learned about a model is not kept");
         }
     }
@@ -214,7 +214,7 @@ impl Learned {
 }
 
 /// The option to try instead of a refused one. `None` if the model's own default is nearer than any other.
-fn nearest(refused: Reasoning) -> Option<Reasoning> {
+fn nearest_reasoning(refused: Reasoning) -> Option<Reasoning> {
     match refused {
         Reasoning::Budget(0) | Reasoning::Effort(Effort::None | Effort::Minimal) => {
             Some(Reasoning::Effort(Effort::Low))
@@ -225,15 +225,15 @@ fn nearest(refused: Reasoning) -> Option<Reasoning> {
     }
 }
 
-fn read(file: &Path, now: i64) -> BTreeMap<String, Facts> {
+fn read_facts(file: &Path, now: i64) -> BTreeMap<String, ModelFacts> {
     let text = std::fs::read(file).unwrap_or_default();
-    let mut all: BTreeMap<String, Facts> = serde_json::from_slice(&text).unwrap_or_default();
+    let mut all: BTreeMap<String, ModelFacts> = serde_json::from_slice(&text).unwrap_or_default();
     all.retain(|_, facts| facts.until > now);
     all
 }
 
 /// Replaces the file as a whole. If two sessions write at once, the last one wins.
-fn write(file: &Path, all: &BTreeMap<String, Facts>) -> std::io::Result<()> {
+fn write_facts(file: &Path, all: &BTreeMap<String, ModelFacts>) -> std::io::Result<()> {
     let folder = file.parent().unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
     let new = folder.join(format!("{}.new", uuid::Uuid::new_v4().simple()));
@@ -247,8 +247,8 @@ fn write(file: &Path, all: &BTreeMap<String, Facts>) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
-    fn with(reasoning: Reasoning) -> Learned {
-        Learned::new(&RequestOptions {
+    fn with(reasoning: Reasoning) -> LearnedOptions {
+        LearnedOptions::new(&RequestOptions {
             reasoning: Some(reasoning),
             temperature: Some(0.5.try_into().expect("it is between 0 and 2")),
             ..RequestOptions::default()

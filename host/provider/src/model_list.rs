@@ -50,20 +50,20 @@ impl ListedModel {
     }
 }
 
-pub(super) fn identifiers(body: &str) -> Vec<String> {
-    described(body).into_iter().map(|model| model.id).collect()
+pub(super) fn parse_identifiers(body: &str) -> Vec<String> {
+    parse_models(body).into_iter().map(|model| model.id).collect()
 }
 
 /// The models of a list in any known form: `{"data": […]}`, `{"models": […]}` or a bare array, of objects with `id` or
 /// `name`, or of strings. Models that the server marks as unfit for conversations are left out.
-pub(super) fn described(body: &str) -> Vec<ListedModel> {
+pub(super) fn parse_models(body: &str) -> Vec<ListedModel> {
     let list: Value = serde_json::from_str(body).unwrap_or_default();
     let entries = [Some(&list), list.get("data"), list.get("models")]
         .into_iter()
         .flatten()
         .find_map(Value::as_array);
     let mut found: Vec<ListedModel> = Vec::new();
-    for entry in entries.into_iter().flatten().filter(|entry| converses(entry)) {
+    for entry in entries.into_iter().flatten().filter(|entry| can_converse(entry)) {
         let identifier = [Some(entry), entry.get("id"), entry.get("name")]
             .into_iter()
             .flatten()
@@ -75,11 +75,11 @@ pub(super) fn described(body: &str) -> Vec<ListedModel> {
         if found.len() < PROVIDER_MODELS_MAX && found.iter().all(|model| model.id != identifier) {
             found.push(ListedModel {
                 context_tokens: context_of(entry),
-                input_price: price(entry, "/pricing/prompt"),
-                output_price: price(entry, "/pricing/completion"),
-                cache_read_price: price(entry, "/pricing/input_cache_read"),
-                cache_write_price: price(entry, "/pricing/input_cache_write"),
-                has_request_price: price(entry, "/pricing/request").is_some_and(|price| price > 0.0),
+                input_price: price_per_million(entry, "/pricing/prompt"),
+                output_price: price_per_million(entry, "/pricing/completion"),
+                cache_read_price: price_per_million(entry, "/pricing/input_cache_read"),
+                cache_write_price: price_per_million(entry, "/pricing/input_cache_write"),
+                has_request_price: price_per_million(entry, "/pricing/request").is_some_and(|price| price > 0.0),
                 created: entry.get("created").and_then(Value::as_u64),
                 id: identifier,
             });
@@ -105,14 +105,14 @@ pub(super) fn context_of(entry: &Value) -> Option<u64> {
 }
 
 /// Converts a price for one token, which routers write as text, to one for a million.
-fn price(entry: &Value, place: &str) -> Option<f64> {
+fn price_per_million(entry: &Value, place: &str) -> Option<f64> {
     let value = entry.pointer(place)?;
     let one = value.as_f64().or_else(|| value.as_str()?.parse().ok())?;
     Some(one * 1e6).filter(|price| price.is_finite() && *price >= 0.0)
 }
 
 /// False if an entry lists its methods and generating content is not among them.
-fn converses(entry: &Value) -> bool {
+fn can_converse(entry: &Value) -> bool {
     match entry.get("supportedGenerationMethods").and_then(Value::as_array) {
         Some(methods) => methods.iter().any(|method| method == "generateContent"),
         None => true,
@@ -121,13 +121,13 @@ fn converses(entry: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{ListedModel, described, identifiers};
+    use super::{ListedModel, parse_identifiers, parse_models};
 
     #[test]
     fn an_identifier_is_one_line_of_characters_that_can_be_seen() {
         let body = r#"[{"id": "m\u001b]52;c;aGFjaw==\u0007\u202e::error::pwn\n##[command]x"}]"#;
         let shown = "m<U+001B>]52;c;aGFjaw==<U+0007><U+202E>::error::pwn<U+000A>##[command]x";
-        assert_eq!(identifiers(body), [shown]);
+        assert_eq!(parse_identifiers(body), [shown]);
     }
 
     #[test]
@@ -141,7 +141,7 @@ mod tests {
             context_tokens,
             ..ListedModel::default()
         };
-        let mut models = described(body);
+        let mut models = parse_models(body);
         let prices = (models[0].input_price.take(), models[0].output_price.take());
         assert!(prices.0.is_some_and(|price| (price - 3.0).abs() < 1e-9), "{prices:?}");
         assert!(prices.1.is_some_and(|price| (price - 15.0).abs() < 1e-9), "{prices:?}");
@@ -167,10 +167,10 @@ mod tests {
             r#"[{"id":"a"},{"id":"b"}]"#,
             r#"["a","b"]"#,
         ] {
-            assert_eq!(identifiers(body), ["a", "b"], "{body}");
+            assert_eq!(parse_identifiers(body), ["a", "b"], "{body}");
         }
         for body in ["", "<html>", "{}", "null", r#"{"data":{}}"#] {
-            assert!(identifiers(body).is_empty(), "{body}");
+            assert!(parse_identifiers(body).is_empty(), "{body}");
         }
     }
 
@@ -178,6 +178,6 @@ mod tests {
     fn models_of_an_endless_list_are_the_first_ones() {
         let many: Vec<String> = (0..3_000).map(|number| format!("m{number}")).collect();
         let body = serde_json::to_string(&many).expect("it is JSON");
-        assert_eq!(identifiers(&body), many[..super::PROVIDER_MODELS_MAX]);
+        assert_eq!(parse_identifiers(&body), many[..super::PROVIDER_MODELS_MAX]);
     }
 }

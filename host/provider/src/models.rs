@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use reqwest::Method;
 
-use super::failure::{Class, ProviderFailure};
+use super::failure::{FailureClass, ProviderFailure};
 use super::http::HttpProvider;
-use super::model_list::{ListedModel, described, identifiers};
-use super::redact::scrubbed;
+use super::model_list::{ListedModel, parse_identifiers, parse_models};
+use super::redact::scrub_text;
 use super::{Options, over_http};
 use tool_config::{ProviderApi, ProviderSettings};
 use tool_core::api::Problem;
@@ -21,16 +21,16 @@ const PROVIDER_MODELS_SECONDS_MAX: u64 = 2;
 
 /// Asks the provider for its models, for at most 2 seconds. Identifiers come in the provider's order, without
 /// repetitions. The analyst offers itself.
-pub async fn models(settings: &ProviderSettings) -> Result<Vec<String>, Problem> {
+pub async fn list_models(settings: &ProviderSettings) -> Result<Vec<String>, Problem> {
     models_with(settings, &Options::default()).await
 }
 
-/// Like [`models()`], through a proxy if the options name one.
+/// Like [`list_models()`], through a proxy if the options name one.
 pub async fn models_with(settings: &ProviderSettings, options: &Options) -> Result<Vec<String>, Problem> {
     if settings.api == ProviderApi::Analyst {
         return Ok(vec![settings.model.clone()]);
     }
-    listed(&over_http(settings, options)?).await
+    fetch_models(&over_http(settings, options)?).await
 }
 
 /// Asks the provider for its models as [`models_with`] does, with what its list says about each. If the list has dates,
@@ -43,7 +43,7 @@ pub async fn describe_models(settings: &ProviderSettings, options: &Options) -> 
             ..ListedModel::default()
         }]);
     }
-    let mut models = described(&fetch_list(&over_http(settings, options)?).await?);
+    let mut models = parse_models(&fetch_list(&over_http(settings, options)?).await?);
     models.retain(|model| !is_for_another_purpose(&model.id));
     models.sort_by_key(|model| std::cmp::Reverse(model.created));
     Ok(models)
@@ -77,7 +77,7 @@ fn is_for_another_purpose(id: &str) -> bool {
 /// The models that a provider's server offers, and whether the kernel names the user that runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerReport {
-    /// See [`models`]. `None` if the server has no list.
+    /// See [`list_models`]. `None` if the server has no list.
     pub models: Option<Vec<String>>,
     /// True if the server is on this machine and the kernel does not tell which user receives the data for it.
     pub receiver_is_unknown: bool,
@@ -87,9 +87,13 @@ pub struct ServerReport {
 pub async fn inspect_server(settings: &ProviderSettings, options: &Options) -> Result<ServerReport, Problem> {
     let provider = over_http(settings, options)?;
     let models = match ask_list(&provider).await {
-        Ok(body) => Some(identifiers(&body)),
+        Ok(body) => Some(parse_identifiers(&body)),
         // Some gateways serve only requests and have no list.
-        Err(failure) if failure.class == Class::NotAServer && matches!(failure.status, Some(404 | 405 | 501)) => None,
+        Err(failure)
+            if failure.class == FailureClass::NotAServer && matches!(failure.status, Some(404 | 405 | 501)) =>
+        {
+            None
+        }
         Err(failure) => return Err(failure.problem(settings, 0)),
     };
     Ok(ServerReport {
@@ -98,9 +102,9 @@ pub async fn inspect_server(settings: &ProviderSettings, options: &Options) -> R
     })
 }
 
-/// See [`models`].
-pub(super) async fn listed(provider: &HttpProvider) -> Result<Vec<String>, Problem> {
-    Ok(identifiers(&fetch_list(provider).await?))
+/// See [`list_models`].
+pub(super) async fn fetch_models(provider: &HttpProvider) -> Result<Vec<String>, Problem> {
+    Ok(parse_identifiers(&fetch_list(provider).await?))
 }
 
 /// The list as its server sends it.
@@ -117,9 +121,9 @@ async fn ask_list(provider: &HttpProvider) -> Result<String, ProviderFailure> {
     let builder = provider
         .request(Method::GET, provider.wire().models_path())
         .await
-        .map_err(|problem| ProviderFailure::new(Class::Rejected, problem.message))?;
-    let body = super::http::fetch(builder, Duration::from_secs(PROVIDER_MODELS_SECONDS_MAX)).await?;
-    Ok(scrubbed(&body, &provider.settings()))
+        .map_err(|problem| ProviderFailure::new(FailureClass::Rejected, problem.message))?;
+    let body = super::http::fetch_text(builder, Duration::from_secs(PROVIDER_MODELS_SECONDS_MAX)).await?;
+    Ok(scrub_text(&body, &provider.settings()))
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::context_size::origin;
-use super::trial::TRIAL_SECONDS_MAX;
+use super::context_size::url_origin;
+use super::setup_check::TRIAL_SECONDS_MAX;
 use super::{Options, over_http};
 use crate::context_size::PROVIDER_CONTEXT_SECONDS_MAX;
 use crate::limits::{self, SHORT_CONTEXT_TOKENS};
@@ -28,7 +28,7 @@ pub async fn find_larger_model(settings: &ProviderSettings, options: &Options, l
     if settings.name != ProviderName::Local || loaded >= SHORT_CONTEXT_TOKENS {
         return None;
     }
-    let shown = show(settings, options, &settings.model).await?;
+    let shown = show_model(settings, options, &settings.model).await?;
     let mut facts = shown["model_info"].as_object()?.iter();
     let own = facts.find_map(|(key, value)| value.as_u64().filter(|_| key.ends_with(".context_length")))?;
     let tokens = own.min(SHORT_CONTEXT_TOKENS);
@@ -36,13 +36,13 @@ pub async fn find_larger_model(settings: &ProviderSettings, options: &Options, l
         return None;
     }
     let name = format!("{}-{}k", settings.model, tokens / 1024);
-    let is_there = show(settings, options, &name).await.is_some();
+    let is_there = show_model(settings, options, &name).await.is_some();
     Some(LargerModel { name, tokens, is_there })
 }
 
 /// What the server tells about one of its models. `None` if it has no such model.
-async fn show(settings: &ProviderSettings, options: &Options, model: &str) -> Option<Value> {
-    let url = format!("{}/api/show", origin(&settings.url)?);
+async fn show_model(settings: &ProviderSettings, options: &Options, model: &str) -> Option<Value> {
+    let url = format!("{}/api/show", url_origin(&settings.url)?);
     let bound = limits::seconds(PROVIDER_CONTEXT_SECONDS_MAX);
     let server = over_http(settings, options).ok()?;
     server.post_json(&url, &json!({"model": model}), bound).await
@@ -57,7 +57,7 @@ pub async fn create_larger_model(
     if larger.is_there {
         return Ok(());
     }
-    let url = format!("{}/api/create", origin(&settings.url).unwrap_or_default());
+    let url = format!("{}/api/create", url_origin(&settings.url).unwrap_or_default());
     let request = json!({
         "model": larger.name,
         "from": settings.model,

@@ -18,9 +18,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::remarks::PRINTED;
-use super::body::Tap;
+use super::body::FrameTap;
 use super::http::HttpProvider;
-use super::models::listed;
+use super::models::fetch_models;
 use super::sse::Frame;
 use super::{
     Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, ToolCall, ToolSpec, Usage, over_http,
@@ -75,11 +75,11 @@ const MODELS: &str = "models";
 
 /// Sends tiny turns to the provider, in the caller's own process. Takes seconds, or minutes if a model must be loaded
 /// first.
-pub async fn probe(settings: &ProviderSettings, options: &Options) -> ProbeReport {
+pub async fn probe_provider(settings: &ProviderSettings, options: &Options) -> ProbeReport {
     if settings.api == ProviderApi::Analyst {
         return all_alike(Works, "the embedded analyst answers without a server");
     }
-    let tap = Tap::default();
+    let tap = FrameTap::default();
     let provider = match over_http(settings, options) {
         Ok(provider) => provider.tapped(Arc::clone(&tap)),
         Err(problem) => return all_alike(Fails, &problem.message),
@@ -91,7 +91,7 @@ pub async fn probe(settings: &ProviderSettings, options: &Options) -> ProbeRepor
     if !is_reached {
         let skipped = TURNS[1..]
             .iter()
-            .map(|name| check(name, Fails, "not tried, since streaming fails".to_owned()));
+            .map(|name| build_check(name, Fails, "not tried, since streaming fails".to_owned()));
         checks.extend(skipped);
     } else {
         checks.push(prober.one_tool().await);
@@ -103,20 +103,22 @@ pub async fn probe(settings: &ProviderSettings, options: &Options) -> ProbeRepor
     ProbeReport { checks }
 }
 
-fn check(name: &'static str, verdict: ProbeVerdict, detail: String) -> ProbeCheck {
+fn build_check(name: &'static str, verdict: ProbeVerdict, detail: String) -> ProbeCheck {
     ProbeCheck { name, verdict, detail }
 }
 
 fn all_alike(verdict: ProbeVerdict, detail: &str) -> ProbeReport {
     let names = TURNS.into_iter().chain([CONTEXT, MODELS]);
     ProbeReport {
-        checks: names.map(|name| check(name, verdict, detail.to_owned())).collect(),
+        checks: names
+            .map(|name| build_check(name, verdict, detail.to_owned()))
+            .collect(),
     }
 }
 
 struct Prober {
     provider: HttpProvider,
-    tap: Tap,
+    tap: FrameTap,
 }
 
 /// The answer to one tiny turn.
@@ -175,11 +177,11 @@ impl Prober {
     fn judge_stream(&self, answer: ProbeAnswer) -> ProbeCheck {
         let name = TURNS[0];
         if let Some(failure) = answer.failure {
-            return check(name, Fails, failure);
+            return build_check(name, Fails, failure);
         }
         let pieces = answer.pieces();
         if pieces == 0 {
-            return check(name, Fails, "the model said nothing".to_owned());
+            return build_check(name, Fails, "the model said nothing".to_owned());
         }
         let mut said = remarks::of_stream(self.provider.settings().api, &answer.frames);
         if pieces == 1 {
@@ -194,16 +196,16 @@ impl Prober {
         });
         let plural = if pieces == 1 { "" } else { "s" };
         let seen = format!("{pieces} piece{plural}{}", counts.unwrap_or_default());
-        judged(name, seen, &said)
+        judge_check(name, seen, &said)
     }
 
     async fn one_tool(&self) -> ProbeCheck {
         let name = TURNS[1];
         let answer = self
-            .ask("Call the tool `weather` for the city Oslo.", &[weather()])
+            .ask("Call the tool `weather` for the city Oslo.", &[weather_tool()])
             .await;
-        match objection(&answer, "weather", &self.provider.settings()) {
-            Some(objection) => check(name, Fails, objection),
+        match find_objection(&answer, "weather", &self.provider.settings()) {
+            Some(objection) => build_check(name, Fails, objection),
             None => self.judged_call(name, "called with its argument".to_owned(), &answer),
         }
     }
@@ -212,14 +214,14 @@ impl Prober {
         let name = TURNS[2];
         let question =
             "Call the tool `weather` twice in one message: once for the city Oslo and once for the city Lima.";
-        let answer = self.ask(question, &[weather()]).await;
-        if let Some(objection) = objection(&answer, "weather", &self.provider.settings()) {
-            return check(name, Fails, objection);
+        let answer = self.ask(question, &[weather_tool()]).await;
+        if let Some(objection) = find_objection(&answer, "weather", &self.provider.settings()) {
+            return build_check(name, Fails, objection);
         }
         match answer.calls().len() {
             1 => {
                 let detail = "one call at a time: the next one is asked for in another round";
-                check(name, WorkedAround, detail.to_owned())
+                build_check(name, WorkedAround, detail.to_owned())
             }
             calls => self.judged_call(name, format!("{calls} calls in one answer"), &answer),
         }
@@ -233,8 +235,8 @@ impl Prober {
             parameters: json!({"type": "object", "properties": {}}),
         };
         let answer = self.ask("Call the tool `clock`.", &[clock]).await;
-        match objection(&answer, "clock", &self.provider.settings()) {
-            Some(objection) => check(name, Fails, objection),
+        match find_objection(&answer, "clock", &self.provider.settings()) {
+            Some(objection) => build_check(name, Fails, objection),
             None => self.judged_call(name, "called without arguments".to_owned(), &answer),
         }
     }
@@ -243,34 +245,34 @@ impl Prober {
     async fn context_size(&self, fallback: ProbeVerdict) -> ProbeCheck {
         let unknown = format!("{CONTEXT_TOKENS} tokens are assumed");
         match self.provider.context_tokens().await {
-            Some(tokens) => check(CONTEXT, Works, format!("{tokens} tokens")),
+            Some(tokens) => build_check(CONTEXT, Works, format!("{tokens} tokens")),
             None if self.provider.settings().name == ProviderName::Hosted => {
-                check(CONTEXT, Works, format!("not asked of a vendor: {unknown}"))
+                build_check(CONTEXT, Works, format!("not asked of a vendor: {unknown}"))
             }
             None => {
                 let detail = format!("the server does not tell it: {unknown}, and its own count tells what it cut");
-                check(CONTEXT, fallback, detail)
+                build_check(CONTEXT, fallback, detail)
             }
         }
     }
 
     async fn model_list(&self, fallback: ProbeVerdict) -> ProbeCheck {
         let model = self.provider.model();
-        match listed(&self.provider).await {
+        match fetch_models(&self.provider).await {
             Ok(list) if list.iter().any(|listed| listed == model) => {
                 let count = list.len();
-                check(MODELS, Works, format!("{count} listed, `{model}` among them"))
+                build_check(MODELS, Works, format!("{count} listed, `{model}` among them"))
             }
             Ok(list) => {
                 let detail = format!(
                     "{} listed, `{model}` not among them: it is asked for all the same",
                     list.len()
                 );
-                check(MODELS, WorkedAround, detail)
+                build_check(MODELS, WorkedAround, detail)
             }
             Err(problem) => {
                 let detail = format!("no list ({}): only the configured model is shown", problem.message);
-                check(MODELS, fallback, detail)
+                build_check(MODELS, fallback, detail)
             }
         }
     }
@@ -284,7 +286,7 @@ impl Prober {
         {
             said = vec![PRINTED];
         }
-        judged(name, seen, &said)
+        judge_check(name, seen, &said)
     }
 
     async fn ask(&self, question: &str, tools: &[ToolSpec]) -> ProbeAnswer {
@@ -325,7 +327,7 @@ impl Prober {
     }
 }
 
-fn weather() -> ToolSpec {
+fn weather_tool() -> ToolSpec {
     ToolSpec {
         name: "weather".to_owned(),
         description: "Tells the weather of a city.".to_owned(),
@@ -337,15 +339,15 @@ fn weather() -> ToolSpec {
     }
 }
 
-fn judged(name: &'static str, seen: String, remarks: &[&str]) -> ProbeCheck {
+fn judge_check(name: &'static str, seen: String, remarks: &[&str]) -> ProbeCheck {
     match remarks {
-        [] => check(name, Works, seen),
-        remarks => check(name, WorkedAround, format!("{seen}; {}", remarks.join("; "))),
+        [] => build_check(name, Works, seen),
+        remarks => build_check(name, WorkedAround, format!("{seen}; {}", remarks.join("; "))),
     }
 }
 
 /// Why an answer is not a call of the requested tool.
-fn objection(answer: &ProbeAnswer, tool: &str, settings: &ProviderSettings) -> Option<String> {
+fn find_objection(answer: &ProbeAnswer, tool: &str, settings: &ProviderSettings) -> Option<String> {
     if let Some(failure) = &answer.failure {
         return Some(failure.clone());
     }

@@ -256,7 +256,7 @@ fn uid_min(definitions: &str) -> u32 {
 }
 
 /// Names and ids of a user database.
-fn users(database: &str) -> impl Iterator<Item = (&str, u32)> {
+fn parse_users(database: &str) -> impl Iterator<Item = (&str, u32)> {
     database.lines().filter_map(|line| {
         let mut fields = line.split(':');
         let name = fields.next().filter(|name| !name.is_empty())?;
@@ -267,12 +267,14 @@ fn users(database: &str) -> impl Iterator<Item = (&str, u32)> {
 /// The id of a user that is given by name or by id. An id needs no entry in the file, because directory services have
 /// users that the file does not list.
 fn user_id(user: &str, database: &str) -> Option<u32> {
-    let listed = users(database).find(|(name, _)| *name == user).map(|(_, uid)| uid);
+    let listed = parse_users(database)
+        .find(|(name, _)| *name == user)
+        .map(|(_, uid)| uid);
     listed.or_else(|| user.parse().ok())
 }
 
 fn user_name(uid: u32, database: &str) -> Option<String> {
-    users(database)
+    parse_users(database)
         .find(|(_, other)| *other == uid)
         .map(|(name, _)| name.to_owned())
 }

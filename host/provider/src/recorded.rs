@@ -24,7 +24,7 @@ macro_rules! recordings {
     ($($api:ident: $folder:literal [$($name:literal),* $(,)?]),* $(,)?) => {
         &[$($(Recording {
             name: concat!($folder, "/", $name),
-            api: Api::$api,
+            api: ProviderApi::$api,
             bytes: include_bytes!(concat!("recorded/", $folder, "/", $name, ".sse")),
         }),*),*]
     };

@@ -32,10 +32,10 @@ static LOOSE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?i)([?&]key=|\bbearer\s+)[A-Za-z0-9._~+/=%-]{8,}").expect("the pattern is valid"));
 
 /// The text without the key that we sent, the password of the URL, and anything that looks like either.
-pub(super) fn scrubbed(text: &str, settings: &ProviderSettings) -> String {
+pub(super) fn scrub_text(text: &str, settings: &ProviderSettings) -> String {
     let mut text = text.to_owned();
-    for secret in secrets(settings) {
-        text = without(text, &secret);
+    for secret in list_secrets(settings) {
+        text = mask_secret(text, &secret);
     }
     let text = NAMED.replace_all(&text, format!("${{1}}${{2}}{MASK}"));
     let text = LOOSE.replace_all(&text, format!("${{1}}{MASK}"));
@@ -43,7 +43,7 @@ pub(super) fn scrubbed(text: &str, settings: &ProviderSettings) -> String {
 }
 
 /// The key, the values of extra headers and the password of the URL, each also in its JSON-escaped form.
-fn secrets(settings: &ProviderSettings) -> impl Iterator<Item = String> {
+fn list_secrets(settings: &ProviderSettings) -> impl Iterator<Item = String> {
     let keys: Vec<String> = settings.secrets().map(str::to_owned).collect();
     let url = reqwest::Url::parse(&settings.url).ok();
     let password = url.and_then(|url| url.password().map(str::to_owned));
@@ -60,16 +60,16 @@ fn secrets(settings: &ProviderSettings) -> impl Iterator<Item = String> {
 
 /// Removes the literal key from an answer, if a gateway or a template echoes what we sent. The text comes in pieces, so
 /// what may be the beginning of a key is held back, and nothing else.
-pub(super) struct Shield {
+pub(super) struct KeyShield {
     secrets: Vec<String>,
     text: String,
     reasoning: String,
 }
 
-impl Shield {
+impl KeyShield {
     pub(super) fn new(settings: &ProviderSettings) -> Self {
         Self {
-            secrets: secrets(settings).collect(),
+            secrets: list_secrets(settings).collect(),
             text: String::new(),
             reasoning: String::new(),
         }
@@ -175,7 +175,7 @@ fn let_through(secrets: &[String], held: &mut String, piece: &str) -> Option<Str
     (!shown.is_empty()).then_some(shown)
 }
 
-fn without(mut text: String, secret: &str) -> String {
+fn mask_secret(mut text: String, secret: &str) -> String {
     text = text.replace(secret, MASK);
     // A quotation is cut to a length, and the cut may go through the key.
     let lengths = (PREFIX_BYTES_MIN..secret.len())
@@ -203,7 +203,7 @@ mod tests {
     }
 
     fn shown(text: &str) -> String {
-        scrubbed(text, &settings(KEY, "https://user:pass-word-1@example.org/v1"))
+        scrub_text(text, &settings(KEY, "https://user:pass-word-1@example.org/v1"))
     }
 
     #[test]
@@ -214,14 +214,17 @@ mod tests {
         // Cut off by a bound on quotations.
         assert_eq!(shown("bad: sk-very-secret-12…"), "bad: ***…");
         // Too short to differ from a word.
-        assert_eq!(scrubbed("x is not valid", &settings("x", "http://h")), "x is not valid");
+        assert_eq!(
+            scrub_text("x is not valid", &settings("x", "http://h")),
+            "x is not valid"
+        );
     }
 
     #[test]
     fn retry_25_a_key_in_an_answer_is_masked_however_it_is_cut() {
         let answer = format!("the key {KEY} sits here, s, sk-very");
         for at in 0..=answer.len() {
-            let mut shield = Shield::new(&settings(KEY, "http://h"));
+            let mut shield = KeyShield::new(&settings(KEY, "http://h"));
             let (first, second) = answer.split_at(at);
             let mut events = shield.pass(ProviderEvent::Text(first.to_owned()));
             events.extend(shield.pass(ProviderEvent::Text(second.to_owned())));
@@ -239,7 +242,7 @@ mod tests {
 
     #[test]
     fn retry_25_a_key_in_a_tool_call_is_masked_in_both_spellings() {
-        let mut shield = Shield::new(&settings("sk/with\"quote-123", "http://h"));
+        let mut shield = KeyShield::new(&settings("sk/with\"quote-123", "http://h"));
         let call = |arguments: &str| {
             ProviderEvent::ToolCall(crate::ToolCall {
                 id: "1".into(),

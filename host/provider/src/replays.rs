@@ -9,7 +9,7 @@ use super::recorded::{Recording, read};
 use tool_config::ProviderApi;
 
 /// A replay and its expected events, in one line.
-struct Replay {
+struct ServerReplay {
     form: &'static str,
     recording: Recording,
     expected: &'static str,
@@ -17,11 +17,11 @@ struct Replay {
 
 macro_rules! replays {
     ($($form:literal $api:ident $name:literal => $expected:literal;)*) => {
-        &[$(Replay {
+        &[$(ServerReplay {
             form: $form,
             recording: Recording {
                 name: $name,
-                api: Api::$api,
+                api: ProviderApi::$api,
                 bytes: include_bytes!(concat!("recorded/servers/", $name, ".sse")),
             },
             expected: $expected,
@@ -29,7 +29,7 @@ macro_rules! replays {
     };
 }
 
-const REPLAYS: &[Replay] = replays! {
+const REPLAYS: &[ServerReplay] = replays! {
     "vLLM: parallel calls under one index" Chat "vllm_parallel_tools"
         => "read_file(a.py) read_file(b.py) | 90+30 tokens | ToolUse";
     "vLLM: error in the stream" Chat "vllm_error" => "`The ` | failed: Server";
@@ -109,7 +109,7 @@ fn told((events, result): &(Vec<ProviderEvent>, Result<(), ProviderFailure>)) ->
 fn streams_of_named_servers_come_to_what_they_should() {
     let mut table = String::from("| form | expected | got |\n|---|---|---|\n");
     let mut wrong = Vec::new();
-    for Replay {
+    for ServerReplay {
         form,
         recording,
         expected,

@@ -11,19 +11,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::failure::{Class, ProviderFailure, one_line};
-use super::model_facts::Learned;
+use super::failure::{FailureClass, ProviderFailure, one_line};
+use super::model_facts::LearnedOptions;
 use super::sse::Frame;
 use super::usage::read_usage;
-use super::wire::{Adaptation, Decoder, Progress, Wire, bearer, completed};
-use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, shape};
+use super::wire::{Adaptation, AnswerProgress, Decoder, Wire, bearer_header, complete_usage};
+use super::{ModelRequest, ProviderEvent, StopReason, ToolCall, Usage, ids, option_fields};
 use crate::failure::PROVIDER_CALLS_MAX;
 use tool_config::ProviderSettings;
 
 /// The wire, bound to a model, with the facts learned about it so far.
 pub(super) struct ResponsesWire {
     model: String,
-    learned: Arc<Learned>,
+    learned: Arc<LearnedOptions>,
     /// False once the model has refused encrypted reasoning, because it does not reason.
     encrypted_reasoning: AtomicBool,
     /// False once the server has refused summaries of the reasoning.
@@ -34,7 +34,7 @@ impl ResponsesWire {
     pub(super) fn new(settings: &ProviderSettings) -> Self {
         Self {
             model: settings.model.clone(),
-            learned: Arc::new(Learned::new(&settings.options)),
+            learned: Arc::new(LearnedOptions::new(&settings.options)),
             encrypted_reasoning: AtomicBool::new(true),
             summaries: AtomicBool::new(true),
         }
@@ -51,7 +51,7 @@ impl Wire for ResponsesWire {
     }
 
     fn headers(&self, key: Option<&str>) -> Vec<(&'static str, String)> {
-        bearer(key)
+        bearer_header(key)
     }
 
     fn body(&self, request: &ModelRequest<'_>) -> Value {
@@ -60,7 +60,7 @@ impl Wire for ResponsesWire {
             max_tokens: options.output_bound(request.max_tokens),
             ..*request
         };
-        let mut body = request::body(&self.model, &bounded);
+        let mut body = request::build_body(&self.model, &bounded);
         if self.encrypted_reasoning.load(Ordering::Relaxed) {
             body["include"] = json!(["reasoning.encrypted_content"]);
         }
@@ -70,7 +70,7 @@ impl Wire for ResponsesWire {
         if !self.learned.facts().no_cache_key {
             body["prompt_cache_key"] = request.mark.cache_key().into();
         }
-        shape::shape_responses(&mut body, &options);
+        option_fields::shape_responses(&mut body, &options);
         body
     }
 
@@ -78,7 +78,7 @@ impl Wire for ResponsesWire {
         Box::new(ResponsesDecoder::new(request))
     }
 
-    fn learned(&self) -> &Arc<Learned> {
+    fn learned(&self) -> &Arc<LearnedOptions> {
         &self.learned
     }
 
@@ -90,7 +90,7 @@ impl Wire for ResponsesWire {
         let said = failure.said.to_lowercase();
         let says = |words: &[&str]| words.iter().any(|word| said.contains(word));
         if says(&["prompt_cache_key"]) {
-            return Adaptation::silent(self.learned.learn(|facts| facts.no_cache_key = true));
+            return Adaptation::silent_if(self.learned.learn(|facts| facts.no_cache_key = true));
         }
         // This refusal is about the reasoning of an earlier answer, which the server cannot decrypt, and not about a
         // field.
@@ -104,13 +104,13 @@ impl Wire for ResponsesWire {
         } else {
             return None;
         };
-        Adaptation::silent(field.swap(false, Ordering::Relaxed))
+        Adaptation::silent_if(field.swap(false, Ordering::Relaxed))
     }
 }
 
 /// Why the server says that it stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Finish {
+enum ResponseFinish {
     Completed,
     Length,
     /// One of the vendor's filters, by its name.
@@ -126,7 +126,7 @@ struct ResponsesDecoder<'a> {
     open_calls: BTreeMap<u64, OpenCall>,
     /// Indices of the items of which a piece was shown.
     shown: HashSet<u64>,
-    finish: Option<Finish>,
+    finish: Option<ResponseFinish>,
     has_refused: bool,
     usage: Option<Usage>,
     /// Bytes of the answer received, thinking and arguments included.
@@ -270,12 +270,12 @@ impl<'a> ResponsesDecoder<'a> {
         self.finish = Some(match (status, reason) {
             // The rest of a response repeats the request, whose words do not describe the failure.
             ("failed", _) => return Err(ProviderFailure::from_value(None, &json!({"error": response["error"]}))),
-            ("incomplete", Some("content_filter")) => Finish::Filtered("content_filter".to_owned()),
-            ("incomplete", _) => Finish::Length,
-            ("completed" | "", _) => Finish::Completed,
+            ("incomplete", Some("content_filter")) => ResponseFinish::Filtered("content_filter".to_owned()),
+            ("incomplete", _) => ResponseFinish::Length,
+            ("completed" | "", _) => ResponseFinish::Completed,
             (other, _) => {
                 let said = format!("the server ended it with `{}`", one_line(other));
-                return Err(ProviderFailure::new(Class::Protocol, said));
+                return Err(ProviderFailure::new(FailureClass::Protocol, said));
             }
         });
         Ok(())
@@ -283,12 +283,12 @@ impl<'a> ResponsesDecoder<'a> {
 
     /// The calls of the answer, each with a unique identifier, both in the call and in the item that goes back.
     fn settle_calls(&mut self) -> Vec<ToolCall> {
-        let (mut used, round) = (ids::used(self.request.messages), self.request.messages.len());
+        let (mut used, round) = (ids::collect_ids(self.request.messages), self.request.messages.len());
         let calls = self.items.values_mut().filter(|item| item["type"] == "function_call");
         let calls = calls.enumerate().map(|(number, item)| {
             let text = |key: &str| item[key].as_str().unwrap_or_default().to_owned();
             let call = ToolCall {
-                id: ids::unique(&text("call_id"), &mut used, round, number),
+                id: ids::make_unique(&text("call_id"), &mut used, round, number),
                 name: text("name"),
                 arguments: match &item["arguments"] {
                     Value::String(text) if text.trim().is_empty() => "{}".to_owned(),
@@ -341,27 +341,31 @@ impl Decoder for ResponsesDecoder<'_> {
     fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure> {
         let Some(finish) = self.finish.take() else {
             let is_empty = self.items.is_empty() && self.open_calls.is_empty() && self.output_bytes == 0;
-            let class = if is_empty { Class::Empty } else { Class::Protocol };
+            let class = if is_empty {
+                FailureClass::Empty
+            } else {
+                FailureClass::Protocol
+            };
             return Err(ProviderFailure::new(class, "the stream ended before the answer did"));
         };
-        if finish == Finish::Completed && !self.open_calls.is_empty() {
+        if finish == ResponseFinish::Completed && !self.open_calls.is_empty() {
             return Err(ProviderFailure::new(
-                Class::Protocol,
+                FailureClass::Protocol,
                 "the answer ended before one of its calls did",
             ));
         }
         let calls = self.settle_calls();
         let reason = match finish {
-            Finish::Completed if !calls.is_empty() => {
+            ResponseFinish::Completed if !calls.is_empty() => {
                 events.extend(calls.into_iter().map(ProviderEvent::ToolCall));
                 StopReason::ToolUse
             }
-            Finish::Completed if self.has_refused => StopReason::Refusal,
-            Finish::Completed if self.items.is_empty() && self.output_bytes == 0 && self.usage.is_none() => {
-                return Err(ProviderFailure::new(Class::Empty, "no item"));
+            ResponseFinish::Completed if self.has_refused => StopReason::Refusal,
+            ResponseFinish::Completed if self.items.is_empty() && self.output_bytes == 0 && self.usage.is_none() => {
+                return Err(ProviderFailure::new(FailureClass::Empty, "no item"));
             }
-            Finish::Completed => StopReason::EndTurn,
-            Finish::Length => {
+            ResponseFinish::Completed => StopReason::EndTurn,
+            ResponseFinish::Length => {
                 // Calls of a truncated answer may be incomplete.
                 let whole = calls.into_iter().map(|call| (call.name, call.arguments));
                 let open = std::mem::take(&mut self.open_calls).into_values();
@@ -369,18 +373,22 @@ impl Decoder for ResponsesDecoder<'_> {
                 events.extend(cut_off.map(|(name, arguments)| ProviderEvent::CutOffCall { name, arguments }));
                 StopReason::MaxTokens
             }
-            Finish::Filtered(by) => {
+            ResponseFinish::Filtered(by) => {
                 let notice = format!("The provider's filter ended the answer: {by}");
                 events.push(ProviderEvent::Notice(notice));
                 StopReason::Refusal
             }
         };
         if let Some(usage) = self.usage {
-            events.push(ProviderEvent::Usage(completed(usage, &self.request, self.output_bytes)));
+            events.push(ProviderEvent::Usage(complete_usage(
+                usage,
+                &self.request,
+                self.output_bytes,
+            )));
         }
         let output: Vec<Value> = std::mem::take(&mut self.items)
             .into_values()
-            .filter_map(request::returned)
+            .filter_map(request::prepare_item)
             .collect();
         let opaque = if output.is_empty() {
             Value::Null
@@ -391,10 +399,10 @@ impl Decoder for ResponsesDecoder<'_> {
         Ok(())
     }
 
-    fn progress(&self) -> Progress {
+    fn progress(&self) -> AnswerProgress {
         match self.finish {
-            Some(_) => Progress::Done,
-            None => Progress::Open,
+            Some(_) => AnswerProgress::Done,
+            None => AnswerProgress::Open,
         }
     }
 

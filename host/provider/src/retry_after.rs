@@ -9,22 +9,22 @@ use crate::limits::PROVIDER_RETRY_SECONDS_MAX;
 /// Reads `Retry-After` (seconds, a float, milliseconds, a date) and `Retry-After-Ms`.
 pub(super) fn retry_after(header: Option<&str>, header_ms: Option<&str>, now: DateTime<Utc>) -> Option<Duration> {
     if let Some(milliseconds) = header_ms.and_then(|text| text.trim().parse::<f64>().ok()) {
-        return Some(bounded(milliseconds / 1000.0));
+        return Some(bound_wait(milliseconds / 1000.0));
     }
     let text = header?.trim();
     if let Some(milliseconds) = text.strip_suffix("ms") {
-        return Some(bounded(milliseconds.trim().parse::<f64>().ok()? / 1000.0));
+        return Some(bound_wait(milliseconds.trim().parse::<f64>().ok()? / 1000.0));
     }
     let seconds = text.strip_suffix('s').unwrap_or(text);
     if let Ok(seconds) = seconds.parse::<f64>() {
-        return Some(bounded(seconds));
+        return Some(bound_wait(seconds));
     }
     let date = DateTime::parse_from_rfc2822(text).ok()?;
-    Some(bounded((date.with_timezone(&Utc) - now).as_seconds_f64()))
+    Some(bound_wait((date.with_timezone(&Utc) - now).as_seconds_f64()))
 }
 
 /// Bounds a wait, whatever the server says.
-pub(super) fn bounded(seconds: f64) -> Duration {
+pub(super) fn bound_wait(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds)
         .unwrap_or(if seconds > 0.0 { WAIT_MAX } else { Duration::ZERO })
         .min(WAIT_MAX)
@@ -34,7 +34,7 @@ pub(super) fn bounded(seconds: f64) -> Duration {
 const WAIT_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// Longest wait after which the engine tries again by itself.
-pub(super) fn longest() -> Duration {
+pub(super) fn longest_wait() -> Duration {
     Duration::from_secs(PROVIDER_RETRY_SECONDS_MAX)
 }
 

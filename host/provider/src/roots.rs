@@ -25,7 +25,7 @@ pub fn use_authorities(
     builder: ClientBuilder,
     environment: &BTreeMap<String, String>,
 ) -> Result<ClientBuilder, String> {
-    NamedAuthorities::of(None, environment).use_in(builder)
+    NamedAuthorities::from_environment(None, environment).use_in(builder)
 }
 
 /// The embedded authorities as DER if the machine has none; otherwise empty.
@@ -47,7 +47,7 @@ pub(super) struct NamedAuthorities<'a> {
 }
 
 impl<'a> NamedAuthorities<'a> {
-    pub(super) fn of(own: Option<&'a Path>, environment: &'a BTreeMap<String, String>) -> Self {
+    pub(super) fn from_environment(own: Option<&'a Path>, environment: &'a BTreeMap<String, String>) -> Self {
         let value = |name: &str| environment.get(name).map(String::as_str).unwrap_or_default();
         let directories = value("SSL_CERT_DIR").split(':').filter(|path| !path.is_empty());
         Self {
@@ -62,7 +62,7 @@ impl<'a> NamedAuthorities<'a> {
     /// Makes a client trust them. The error is the end of a sentence.
     pub(super) fn use_in(&self, builder: ClientBuilder) -> Result<ClientBuilder, String> {
         let own = match self.own {
-            Some(own) => load(Some(own), &[])?,
+            Some(own) => load_certificates(Some(own), &[])?,
             None => Vec::new(),
         };
         if self.file.is_none() && self.directories.is_empty() {
@@ -73,12 +73,12 @@ impl<'a> NamedAuthorities<'a> {
                 builder.tls_certs_merge(own)
             });
         }
-        Ok(builder.tls_certs_only(load(self.file, &self.directories)?.into_iter().chain(own)))
+        Ok(builder.tls_certs_only(load_certificates(self.file, &self.directories)?.into_iter().chain(own)))
     }
 }
 
 /// The certificates of a file and of directories, at least one. The error is the end of a sentence.
-fn load(file: Option<&Path>, directories: &[&Path]) -> Result<Vec<Certificate>, String> {
+fn load_certificates(file: Option<&Path>, directories: &[&Path]) -> Result<Vec<Certificate>, String> {
     let files = file.map(|file| (file, Some(file), None));
     let directories = directories.iter().map(|&directory| (directory, None, Some(directory)));
     let (mut certificates, mut reasons) = (Vec::new(), Vec::new());

@@ -14,9 +14,9 @@ const DEPTH_MAX: usize = 16;
 
 /// The schema of a tool's parameters with `type: object`, `properties` and `required`, without lists of types and
 /// without a union at the top.
-pub(super) fn parameters(schema: &Value) -> Value {
+pub(super) fn plain_parameters(schema: &Value) -> Value {
     let mut value = plain_object(schema);
-    simplify(&mut value, DEPTH_MAX);
+    simplify_types(&mut value, DEPTH_MAX);
     value
 }
 
@@ -53,7 +53,7 @@ fn merge_properties(fields: &mut Map<String, Value>, branches: &[Value]) {
 }
 
 /// Replaces lists of types by their first real type, everywhere.
-fn simplify(value: &mut Value, depth: usize) {
+fn simplify_types(value: &mut Value, depth: usize) {
     if depth == 0 {
         return;
     }
@@ -66,9 +66,9 @@ fn simplify(value: &mut Value, depth: usize) {
                 let first = first.or(types.first()).cloned().unwrap_or_else(|| json!("string"));
                 fields.insert("type".into(), first);
             }
-            fields.values_mut().for_each(|inner| simplify(inner, depth - 1));
+            fields.values_mut().for_each(|inner| simplify_types(inner, depth - 1));
         }
-        Value::Array(items) => items.iter_mut().for_each(|inner| simplify(inner, depth - 1)),
+        Value::Array(items) => items.iter_mut().for_each(|inner| simplify_types(inner, depth - 1)),
         _ => {}
     }
 }
@@ -81,7 +81,7 @@ mod tests {
     fn chat_18_schemas_have_type_properties_and_required() {
         let expected = json!({"type": "object", "properties": {}, "required": []});
         for schema in [json!({}), json!(null), json!(true), json!({"type": ["object", "null"]})] {
-            assert_eq!(parameters(&schema), expected, "{schema}");
+            assert_eq!(plain_parameters(&schema), expected, "{schema}");
         }
     }
 
@@ -99,7 +99,7 @@ mod tests {
             ],
         });
         assert_eq!(
-            parameters(&schema),
+            plain_parameters(&schema),
             json!({
                 "type": "object",
                 "properties": {
@@ -116,6 +116,6 @@ mod tests {
     #[test]
     fn chat_18_a_property_named_type_is_left_alone() {
         let schema = json!({"type": "object", "properties": {"type": {"type": "string", "enum": ["a"]}}});
-        assert_eq!(parameters(&schema)["properties"], schema["properties"]);
+        assert_eq!(plain_parameters(&schema)["properties"], schema["properties"]);
     }
 }

@@ -306,7 +306,7 @@ async fn models_are_listed_and_a_silent_server_is_not_waited_for() {
     })
     .expect("loopback has a free port");
     assert_eq!(
-        models(&settings(&server.url())).await,
+        list_models(&settings(&server.url())).await,
         Ok(vec!["tiny".to_owned(), "large".to_owned()])
     );
     assert_eq!(server.lists()[0].headers["authorization"], format!("Bearer {KEY}"));
@@ -314,7 +314,7 @@ async fn models_are_listed_and_a_silent_server_is_not_waited_for() {
     let silent = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
     let url = format!("http://{}", silent.local_addr().expect("it is bound"));
     let started = Instant::now();
-    let problem = models(&settings(&url)).await.expect_err("nobody answers");
+    let problem = list_models(&settings(&url)).await.expect_err("nobody answers");
     assert_eq!(problem.kind, ErrorKind::ProviderTimeout);
     assert!(started.elapsed() < Duration::from_secs(15));
 }
@@ -322,14 +322,14 @@ async fn models_are_listed_and_a_silent_server_is_not_waited_for() {
 #[test]
 fn settings_that_allow_no_request_are_refused_when_connecting() {
     for url in ["", "127.0.0.1:1234", "ftp://127.0.0.1/v1", "file:///etc/passwd"] {
-        let problem = connect(&settings(url)).err().expect("the URL is not usable");
+        let problem = connect_provider(&settings(url)).err().expect("the URL is not usable");
         assert_eq!(problem.kind, ErrorKind::InvalidProvider, "{url}");
     }
     let mut broken = settings("http://127.0.0.1:1/v1");
     broken.api_key = Some(Secret::new("two\nlines"));
-    let problem = connect(&broken).err().expect("the key is not usable");
+    let problem = connect_provider(&broken).err().expect("the key is not usable");
     assert!(!problem.to_string().contains("lines"), "{problem}");
-    assert!(connect(&settings("http://127.0.0.1:1/v1")).is_ok());
+    assert!(connect_provider(&settings("http://127.0.0.1:1/v1")).is_ok());
 }
 
 #[test]
@@ -408,7 +408,7 @@ async fn models_are_listed_on_every_wire() {
     let server = server([]);
     for settings in wires(&server) {
         assert_eq!(
-            models(&settings).await,
+            list_models(&settings).await,
             Ok(vec!["scripted".to_owned()]),
             "{:?}",
             settings.api

@@ -192,12 +192,12 @@ pub async fn token_rate(provider: &dyn Provider, context_tokens: u64, request: &
 }
 
 /// Runs a turn to its end.
-pub async fn run(turn: Turn<'_>) -> TurnReport {
+pub async fn run_turn(turn: Turn<'_>) -> TurnReport {
     let mut state = TurnState::new(turn);
     let end = match state.drive().await {
         Ok(end) => Ok(end),
-        Err(Stop::Exhausted(budget)) => Ok(TurnEnd::Exhausted(budget)),
-        Err(Stop::Failed(error)) => Err(error),
+        Err(TurnStop::Exhausted(budget)) => Ok(TurnEnd::Exhausted(budget)),
+        Err(TurnStop::Failed(error)) => Err(error),
     };
     state.show_messages();
     if let Some(last) = &state.last {
@@ -216,12 +216,12 @@ pub async fn run(turn: Turn<'_>) -> TurnReport {
 }
 
 /// Reason to end a turn from within a round.
-enum Stop {
+enum TurnStop {
     Exhausted(Budget),
     Failed(ProviderError),
 }
 
-impl From<ProviderError> for Stop {
+impl From<ProviderError> for TurnStop {
     fn from(error: ProviderError) -> Self {
         Self::Failed(error)
     }
@@ -265,7 +265,7 @@ struct PrintedCall {
 
 /// One answer of the model.
 #[derive(Default)]
-struct Round {
+struct ModelRound {
     /// Offset of its text within the text of the turn, which ends with it.
     from: usize,
     calls: Vec<ToolCall>,
@@ -285,7 +285,7 @@ struct Round {
     thinking_refused: bool,
 }
 
-impl Round {
+impl ModelRound {
     /// The bound that a truncated answer has reached.
     fn cut_by(&self) -> Budget {
         self.lowered_by.unwrap_or(Budget::Output)
@@ -319,20 +319,20 @@ impl<'a> TurnState<'a> {
         }
     }
 
-    async fn drive(&mut self) -> Result<TurnEnd, Stop> {
+    async fn drive(&mut self) -> Result<TurnEnd, TurnStop> {
         loop {
             let round = self.ask().await?;
             if let Some(end) = self.follow(round).await? {
                 return Ok(end);
             }
             if self.steps >= self.turn.steps_max {
-                return Err(Stop::Exhausted(Budget::Steps));
+                return Err(TurnStop::Exhausted(Budget::Steps));
             }
         }
     }
 
     /// Does what an answer asks for. Returns the end of the turn if it has ended.
-    async fn follow(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
+    async fn follow(&mut self, mut round: ModelRound) -> Result<Option<TurnEnd>, TurnStop> {
         let stop = round.stop.unwrap_or(StopReason::EndTurn);
         if stop == StopReason::MaxTokens {
             // Calls of a truncated answer do not run, whatever stop reason the wire reports.
@@ -353,7 +353,7 @@ impl<'a> TurnState<'a> {
         match stop {
             StopReason::MaxTokens => {
                 self.keep(&round);
-                Err(Stop::Exhausted(round.cut_by()))
+                Err(TurnStop::Exhausted(round.cut_by()))
             }
             StopReason::Refusal => {
                 self.keep(&round);
@@ -367,7 +367,7 @@ impl<'a> TurnState<'a> {
         }
     }
 
-    fn end_turn(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
+    fn end_turn(&mut self, mut round: ModelRound) -> Result<Option<TurnEnd>, TurnStop> {
         if let Some(PrintedCall { held, is_quoted }) = round.printed_call.take() {
             if !std::mem::replace(&mut self.hinted, true) {
                 let text = self.said_in(&round).to_owned() + &held;
@@ -379,7 +379,7 @@ impl<'a> TurnState<'a> {
             self.put_out(&mut round, &held);
             if !is_quoted {
                 self.keep(&round);
-                return Err(Stop::Failed(printed_calls(self.turn.provider.name()).into()));
+                return Err(TurnStop::Failed(printed_calls(self.turn.provider.name()).into()));
             }
         }
         if self.said_in(&round).trim().is_empty() {
@@ -390,7 +390,7 @@ impl<'a> TurnState<'a> {
             if self.text.trim().is_empty() {
                 let problem = Problem::new(ErrorKind::ProviderEmptyAnswer, "The model ended without an answer")
                     .with_hint("run the operation again, or choose another model");
-                return Err(Stop::Failed(problem.into()));
+                return Err(TurnStop::Failed(problem.into()));
             }
         }
         self.keep(&round);
@@ -401,18 +401,18 @@ impl<'a> TurnState<'a> {
     }
 
     /// A call that was cut off is never completed by guessing: half a file would replace the whole one.
-    fn tell_cut_off(&mut self, round: Round) -> Result<Option<TurnEnd>, Stop> {
+    fn tell_cut_off(&mut self, round: ModelRound) -> Result<Option<TurnEnd>, TurnStop> {
         for CutOff { name, arguments } in &round.cut_off {
             self.turn.observer.step(TurnStep::CallCutOff { name, arguments });
         }
         let cut_off: Vec<String> = round.cut_off.iter().map(|call| call.name.clone()).collect();
-        let names = calls::list(&cut_off);
+        let names = calls::quote_names(&cut_off);
         self.keep(&round);
         self.cut_offs += 1;
         if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX || round.lowered_by.is_some() {
             let budget = round.cut_by();
             self.undone = cut_off;
-            return Err(Stop::Exhausted(budget));
+            return Err(TurnStop::Exhausted(budget));
         }
         let notice = format!("The output limit cut off a call of {names}; it was not run.");
         self.turn.observer.step(TurnStep::Notice(&notice));
@@ -425,14 +425,14 @@ impl<'a> TurnState<'a> {
     }
 
     /// Asks again for a call that could not be parsed, as for one that was cut off.
-    fn tell_broken(&mut self, round: &Round, said: &str) -> Result<Option<TurnEnd>, Stop> {
+    fn tell_broken(&mut self, round: &ModelRound, said: &str) -> Result<Option<TurnEnd>, TurnStop> {
         self.keep(round);
         self.cut_offs += 1;
         if self.cut_offs >= limits::CUT_OFF_ROUNDS_MAX {
             let message = format!("The model's tool calls cannot be read: {said}");
             let problem = Problem::new(ErrorKind::ProviderStream, message)
                 .with_hint("run the operation again, or choose another model");
-            return Err(Stop::Failed(problem.into()));
+            return Err(TurnStop::Failed(problem.into()));
         }
         let notice = format!("A tool call of the model could not be read ({said}); it was not run.");
         self.turn.observer.step(TurnStep::Notice(&notice));
@@ -444,7 +444,7 @@ impl<'a> TurnState<'a> {
         Ok(None)
     }
 
-    async fn answer_calls(&mut self, mut round: Round) -> Result<Option<TurnEnd>, Stop> {
+    async fn answer_calls(&mut self, mut round: ModelRound) -> Result<Option<TurnEnd>, TurnStop> {
         self.cut_offs = 0;
         self.add(&mut round);
         // The calls may change something, so the conversation must name who asked for them before they run.
@@ -453,10 +453,10 @@ impl<'a> TurnState<'a> {
             let results = round
                 .calls
                 .iter()
-                .map(|call| calls::refused(call, "Not run: the limit of rounds is reached."));
+                .map(|call| calls::refuse_call(call, "Not run: the limit of rounds is reached."));
             let results = results.collect();
             self.turn.messages.push(Message::ToolResults { results });
-            self.undone = calls::names(&round.calls, self.turn.tools);
+            self.undone = calls::skill_names(&round.calls, self.turn.tools);
             return self.close(Budget::Steps).await;
         }
         let ran = self.run_calls(&round.calls).await;
@@ -468,14 +468,14 @@ impl<'a> TurnState<'a> {
             return Err(stop);
         }
         if let Some(again) = repeated {
-            self.undone = calls::names(std::slice::from_ref(again), self.turn.tools);
+            self.undone = calls::skill_names(std::slice::from_ref(again), self.turn.tools);
             return self.close(Budget::Repetition).await;
         }
         Ok(None)
     }
 
     /// Makes one last request without tools, so that what was found out is not lost.
-    async fn close(&mut self, budget: Budget) -> Result<Option<TurnEnd>, Stop> {
+    async fn close(&mut self, budget: Budget) -> Result<Option<TurnEnd>, TurnStop> {
         let notice = format!("No more tools can be used: {budget}. The model is asked for a closing answer.");
         self.turn.observer.step(TurnStep::Notice(&notice));
         self.say(format!(
@@ -484,11 +484,11 @@ impl<'a> TurnState<'a> {
         ));
         match self.ask().await {
             Ok(round) => self.keep(&round),
-            Err(Stop::Failed(ProviderError::Cancelled)) => return Err(ProviderError::Cancelled.into()),
+            Err(TurnStop::Failed(ProviderError::Cancelled)) => return Err(ProviderError::Cancelled.into()),
             // The bound ended the turn, even if the closing request failed.
             Err(_) => {}
         }
-        Err(Stop::Exhausted(budget))
+        Err(TurnStop::Exhausted(budget))
     }
 
     fn say(&mut self, text: String) {
@@ -497,12 +497,12 @@ impl<'a> TurnState<'a> {
     }
 
     /// Text of the latest round.
-    fn said_in(&self, round: &Round) -> &str {
+    fn said_in(&self, round: &ModelRound) -> &str {
         &self.text[round.from..]
     }
 
     /// Adds the message of a round to the conversation, with its calls.
-    fn add(&mut self, round: &mut Round) {
+    fn add(&mut self, round: &mut ModelRound) {
         self.turn.messages.push(Message::Assistant {
             text: self.said_in(round).to_owned(),
             tool_calls: round.calls.clone(),
@@ -512,7 +512,7 @@ impl<'a> TurnState<'a> {
 
     /// Keeps the text of an answer whose calls do not count. It becomes a message only when the conversation goes on,
     /// because the last answer may be long and is mostly not needed as a message.
-    fn keep(&mut self, round: &Round) {
+    fn keep(&mut self, round: &ModelRound) {
         if !self.said_in(round).is_empty() {
             self.last = Some(LastAnswer {
                 from: round.from,
@@ -535,7 +535,7 @@ impl<'a> TurnState<'a> {
         self.known = self.turn.messages.len();
     }
 
-    fn put_out(&mut self, round: &mut Round, piece: &str) {
+    fn put_out(&mut self, round: &mut ModelRound, piece: &str) {
         // The texts of two rounds are separate paragraphs.
         if self.said_in(round).is_empty() && !self.text.trim().is_empty() && !self.text.ends_with('\n') {
             self.text.push_str("\n\n");
@@ -547,19 +547,21 @@ impl<'a> TurnState<'a> {
     }
 
     /// Makes one request, and repeats it with a shorter conversation if the provider says that it is too long.
-    async fn ask(&mut self) -> Result<Round, Stop> {
+    async fn ask(&mut self) -> Result<ModelRound, TurnStop> {
         self.measure().await;
         self.shorten(self.conversation_tokens_max());
         let needed = self.next_request().estimated_tokens();
         if needed > self.conversation_tokens_max() {
             let problem = conversation::too_long(self.turn.context_tokens, &self.specs, self.rate);
-            return Err(Stop::Failed(problem.into()));
+            return Err(TurnStop::Failed(problem.into()));
         }
         if self.tokens_left().is_some_and(|left| left < needed + OUTPUT_TOKENS_MIN) {
-            return Err(Stop::Exhausted(Budget::Tokens { needed }));
+            return Err(TurnStop::Exhausted(Budget::Tokens { needed }));
         }
         match self.request().await {
-            Err(Stop::Failed(ProviderError::Failed(problem))) if problem.kind == ErrorKind::ContextLengthExceeded => {
+            Err(TurnStop::Failed(ProviderError::Failed(problem)))
+                if problem.kind == ErrorKind::ContextLengthExceeded =>
+            {
                 // The error may have named the context size.
                 if let Some(tokens) = self.turn.provider.context_tokens().await {
                     self.turn.context_tokens = self.turn.context_tokens.min(tokens);
@@ -568,7 +570,7 @@ impl<'a> TurnState<'a> {
                 if self.shorten(self.conversation_tokens_max()) || self.shorten(0) {
                     self.request().await
                 } else {
-                    Err(Stop::Failed(problem.into()))
+                    Err(TurnStop::Failed(problem.into()))
                 }
             }
             result => result,
@@ -600,7 +602,7 @@ impl<'a> TurnState<'a> {
         };
         let room = tokens_max.saturating_sub(request.estimated_tokens());
         let before: Vec<usize> = self.turn.messages.iter().map(Message::bytes).collect();
-        let dropped = conversation::shorten(&mut self.turn.messages, room);
+        let dropped = conversation::shorten_messages(&mut self.turn.messages, room);
         if dropped > 0 {
             for (at, message) in self.turn.messages.iter().enumerate().take(self.known) {
                 if message.bytes() != before[at] {
@@ -624,7 +626,7 @@ impl<'a> TurnState<'a> {
         }
     }
 
-    async fn request(&mut self) -> Result<Round, Stop> {
+    async fn request(&mut self) -> Result<ModelRound, TurnStop> {
         self.take_in_last();
         self.show_messages();
         let cost = self.cost_of_next()?;
@@ -634,11 +636,11 @@ impl<'a> TurnState<'a> {
             let output_tokens = max_tokens.map(u64::from);
             bound.most_nanos(cost.input_tokens, output_tokens)
         });
-        let mut round = Round {
+        let mut round = ModelRound {
             from: self.text.len(),
             lowered_by,
             most_nanos,
-            ..Round::default()
+            ..ModelRound::default()
         };
         // Taken out during the request, which borrows it while the rest of the state changes.
         let messages = std::mem::take(&mut self.turn.messages);
@@ -669,7 +671,7 @@ impl<'a> TurnState<'a> {
         }
     }
 
-    async fn read_answer(&mut self, request: ModelRequest<'_>, round: &mut Round) -> Result<(), Stop> {
+    async fn read_answer(&mut self, request: ModelRequest<'_>, round: &mut ModelRound) -> Result<(), TurnStop> {
         let provider = self.turn.provider;
         let cancel = self.turn.cancel.clone();
         let mut events = provider.stream(request, cancel.clone());
@@ -677,7 +679,7 @@ impl<'a> TurnState<'a> {
             let event = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Err(ProviderError::Cancelled.into()),
-                () = until(self.turn.deadline) => return Err(Stop::Exhausted(Budget::Time)),
+                () = wait_until(self.turn.deadline) => return Err(TurnStop::Exhausted(Budget::Time)),
                 event = events.next() => event,
             };
             match event {
@@ -688,14 +690,14 @@ impl<'a> TurnState<'a> {
                         "The provider's answer is incomplete: it has no end",
                     )
                     .with_hint("run the operation again; no tool ran for the answer that broke off");
-                    return Err(Stop::Failed(problem.into()));
+                    return Err(TurnStop::Failed(problem.into()));
                 }
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, event: ProviderEvent, round: &mut Round) -> Result<(), Stop> {
+    fn take(&mut self, event: ProviderEvent, round: &mut ModelRound) -> Result<(), TurnStop> {
         let observer = self.turn.observer;
         if let ProviderEvent::Text(text) | ProviderEvent::Reasoning(text) = &event {
             self.hear(round, text.len())?;
@@ -723,7 +725,7 @@ impl<'a> TurnState<'a> {
     }
 
     /// Counts what the model says and thinks, which is kept in memory and on the disk.
-    fn hear(&mut self, round: &mut Round, bytes: usize) -> Result<(), Stop> {
+    fn hear(&mut self, round: &mut ModelRound, bytes: usize) -> Result<(), TurnStop> {
         round.said += bytes;
         self.said += bytes;
         let (what, bytes_max) = match (round.said, self.said) {
@@ -735,7 +737,7 @@ impl<'a> TurnState<'a> {
         let message = format!("The provider sent more than {megabytes} MiB of text and thinking in {what}");
         let problem = Problem::new(ErrorKind::ProviderStream, message)
             .with_hint("no model writes as much: look at what answers there, or ask another model");
-        Err(Stop::Failed(problem.into()))
+        Err(TurnStop::Failed(problem.into()))
     }
 }
 
@@ -761,7 +763,7 @@ fn printed_calls(provider: &str) -> Problem {
 const EMPTY_HINT: &str = "Your last message was empty. Write your answer now.";
 
 /// Returns at the deadline, and never if there is no deadline.
-pub async fn until(deadline: Option<Instant>) {
+pub async fn wait_until(deadline: Option<Instant>) {
     match deadline {
         // A timer needs a moment even if its time is over, and a quick answer could slip through meanwhile.
         Some(deadline) if deadline <= Instant::now() => {}

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::Usage;
-use super::wire::count;
+use super::wire::read_count;
 
 /// The counts of a report, under any of their names. A report of zeros comes from a server that does not count.
 pub(super) fn read_usage(value: &Value) -> Option<Usage> {
-    let number = |pointers: &[&str]| pointers.iter().find_map(|pointer| count(value.pointer(pointer)?));
+    let number = |pointers: &[&str]| pointers.iter().find_map(|pointer| read_count(value.pointer(pointer)?));
     let total = number(&["/total_tokens"]).unwrap_or(0);
     let output = number(&["/completion_tokens", "/output_tokens"]);
     let input = number(&["/prompt_tokens", "/input_tokens"]);
@@ -38,7 +38,7 @@ fn read_cost(usage: &Value) -> Option<u64> {
 
 /// One kind of local server counts only in its timings, and there counts cached tokens separately.
 pub(super) fn read_timings(timings: &Value) -> Option<Usage> {
-    let number = |key: &str| timings.get(key).and_then(count).unwrap_or(0);
+    let number = |key: &str| timings.get(key).and_then(read_count).unwrap_or(0);
     let usage = Usage {
         input_tokens: number("prompt_n") + number("cache_n"),
         cached_tokens: number("cache_n"),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::failure::ProviderFailure;
 use super::ids::IdForm;
 pub(super) use super::model_facts::Adaptation;
-use super::model_facts::Learned;
+use super::model_facts::LearnedOptions;
 use super::sse::Frame;
 use super::{ModelRequest, ProviderEvent, Usage, estimated_tokens};
 use crate::limits::SESSION_TOKENS_MAX;
@@ -46,7 +46,7 @@ pub(super) trait Wire: Send + Sync {
     }
 
     /// What is known about the model.
-    fn learned(&self) -> &Arc<Learned>;
+    fn learned(&self) -> &Arc<LearnedOptions>;
 
     /// The form that this wire requires for identifiers of calls.
     fn id_form(&self) -> IdForm {
@@ -63,7 +63,7 @@ pub(super) trait Decoder {
     fn end(&mut self, events: &mut Vec<ProviderEvent>) -> Result<(), ProviderFailure>;
 
     /// How far the answer has come.
-    fn progress(&self) -> Progress;
+    fn progress(&self) -> AnswerProgress;
 
     /// Most bytes of the answer that are kept: its text, and all of each frame that is not a piece of text.
     fn kept_bytes(&self) -> usize;
@@ -71,7 +71,7 @@ pub(super) trait Decoder {
 
 /// Progress of an answer, as the wire reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum AnswerProgress {
     /// The answer goes on.
     Open,
     /// The answer has ended; a usage report or the end mark may follow.
@@ -81,14 +81,14 @@ pub(super) enum Progress {
 }
 
 /// The header that carries the key on the wires of OpenAI.
-pub(super) fn bearer(key: Option<&str>) -> Vec<(&'static str, String)> {
+pub(super) fn bearer_header(key: Option<&str>) -> Vec<(&'static str, String)> {
     let header = key.map(|key| ("authorization", format!("Bearer {key}")));
     header.into_iter().collect()
 }
 
 /// A usage report whose missing counts are estimated and marked as such. `output_bytes` is the size of the answer
 /// received.
-pub(super) fn completed(usage: Usage, request: &ModelRequest<'_>, output_bytes: usize) -> Usage {
+pub(super) fn complete_usage(usage: Usage, request: &ModelRequest<'_>, output_bytes: usize) -> Usage {
     let mut usage = usage;
     if usage.input_tokens == 0 {
         usage.input_tokens = request.estimated_tokens();
@@ -103,11 +103,11 @@ pub(super) fn completed(usage: Usage, request: &ModelRequest<'_>, output_bytes: 
 
 /// A count, in the forms that counts have: a number, a float, its digits. One that no session can have is cut down, so
 /// that sums of what a server claims stay sums.
-pub(super) fn count(value: &Value) -> Option<u64> {
-    number(value).map(|count| count.min(SESSION_TOKENS_MAX))
+pub(super) fn read_count(value: &Value) -> Option<u64> {
+    read_number(value).map(|count| count.min(SESSION_TOKENS_MAX))
 }
 
-fn number(value: &Value) -> Option<u64> {
+fn read_number(value: &Value) -> Option<u64> {
     let float = || {
         value
             .as_f64()
@@ -148,7 +148,7 @@ mod tests {
             (json!(1e300), Some(SESSION_TOKENS_MAX)),
             (json!(u64::MAX.to_string()), Some(SESSION_TOKENS_MAX)),
         ] {
-            assert_eq!(count(&value), expected, "{value}");
+            assert_eq!(read_count(&value), expected, "{value}");
         }
     }
 }

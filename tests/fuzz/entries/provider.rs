@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::body::Body;
+use super::body::AnswerBody;
 use super::failure::ProviderFailure;
-use super::redact::Shield;
+use super::redact::KeyShield;
 use super::wire::Wire;
 use super::{
     LabelMark, Message, ModelRequest, ProviderEvent, ToolSpec, chat, failure, generate_content, messages, responses,
     schema,
 };
 use input::{Input, pieces};
-use tool_config::{Api, ProviderSettings, Secret};
+use tool_config::{ProviderApi, ProviderSettings, Secret};
 use tool_core::api::ProviderName;
 
 #[path = "../input.rs"]
@@ -21,12 +21,12 @@ mod input;
 const KEY: &str = "sk-canary-0123456789abcdef";
 
 /// The wires, and what the servers of each call their answers.
-const WIRES: [(Api, bool); 5] = [
-    (Api::Messages, false),
-    (Api::Chat, false),
-    (Api::Chat, true),
-    (Api::GenerateContent, false),
-    (Api::Responses, false),
+const WIRES: [(ProviderApi, bool); 5] = [
+    (ProviderApi::Messages, false),
+    (ProviderApi::Chat, false),
+    (ProviderApi::Chat, true),
+    (ProviderApi::GenerateContent, false),
+    (ProviderApi::Responses, false),
 ];
 
 /// An answer gives the same events however its bytes were cut, ends at most once, and holds no call where it fails.
@@ -98,7 +98,7 @@ pub fn failures(bytes: &[u8]) {
     }
     let _ = failure::is_template_complaint(&text);
     if let Some(value) = parsed {
-        let plain = schema::parameters(&value);
+        let plain = schema::plain_parameters(&value);
         assert!(plain["type"] == "object" && plain["properties"] != Value::Null);
         let _ = schema::declared_parameters(&value);
     }
@@ -112,9 +112,9 @@ pub fn masking(bytes: &[u8]) {
     let text = String::from_utf8_lossy(input.rest())
         .replace('\u{1}', KEY)
         .replace('\u{2}', &KEY[..KEY.len() - 3]);
-    let settings = settings(Api::Chat, false);
+    let settings = settings(ProviderApi::Chat, false);
     let shown = |pieces: &[&str]| {
-        let mut shield = Shield::new(&settings);
+        let mut shield = KeyShield::new(&settings);
         let mut shown = String::new();
         let passed: Vec<_> = pieces
             .iter()
@@ -144,7 +144,7 @@ pub(super) fn decode(
     media_type: &str,
     pieces: &[&[u8]],
 ) -> (Vec<ProviderEvent>, Result<(), ProviderFailure>) {
-    let mut body = Body::new(wire.decoder(request), media_type, None);
+    let mut body = AnswerBody::new(wire.decoder(request), media_type, None);
     let mut events = Vec::new();
     for piece in pieces {
         match body.take(piece, &mut events) {
@@ -157,7 +157,7 @@ pub(super) fn decode(
     (events, result)
 }
 
-fn settings(api: Api, text_calls: bool) -> ProviderSettings {
+fn settings(api: ProviderApi, text_calls: bool) -> ProviderSettings {
     ProviderSettings {
         api_key: Some(Secret::new(KEY)),
         text_calls,
@@ -167,10 +167,10 @@ fn settings(api: Api, text_calls: bool) -> ProviderSettings {
 
 fn wire(settings: &ProviderSettings) -> Box<dyn Wire> {
     match settings.api {
-        Api::Messages | Api::Analyst => Box::new(messages::MessagesWire::new(settings)),
-        Api::Chat => Box::new(chat::ChatWire::new(settings)),
-        Api::GenerateContent => Box::new(generate_content::GenerateContentWire::new(settings)),
-        Api::Responses => Box::new(responses::ResponsesWire::new(settings)),
+        ProviderApi::Messages | ProviderApi::Analyst => Box::new(messages::MessagesWire::new(settings)),
+        ProviderApi::Chat => Box::new(chat::ChatWire::new(settings)),
+        ProviderApi::GenerateContent => Box::new(generate_content::GenerateContentWire::new(settings)),
+        ProviderApi::Responses => Box::new(responses::ResponsesWire::new(settings)),
     }
 }
 

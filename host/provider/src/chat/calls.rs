@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use serde_json::{Map, Value, json};
 
 use crate::failure::PROVIDER_CALLS_MAX;
-use crate::failure::{Class, ProviderFailure};
+use crate::failure::{FailureClass, ProviderFailure};
 use crate::{ToolCall, ids};
 
 /// The calls of one answer so far.
@@ -235,9 +235,9 @@ impl Calls {
         let numbered = self.slots.into_iter().enumerate();
         numbered
             .map(|(number, slot)| ToolCall {
-                id: ids::unique(&slot.id, &mut used, round, number),
+                id: ids::make_unique(&slot.id, &mut used, round, number),
                 name: slot.name,
-                arguments: normalised(slot.arguments.text),
+                arguments: normalise_arguments(slot.arguments.text),
             })
             .collect()
     }
@@ -322,7 +322,7 @@ impl PendingCall {
         if self.member_bytes > MEMBER_BYTES_MAX {
             let kib = MEMBER_BYTES_MAX / 1024;
             let said = format!("a tool call holds more than {kib} KiB beside its arguments");
-            return Err(ProviderFailure::new(Class::Protocol, said));
+            return Err(ProviderFailure::new(FailureClass::Protocol, said));
         }
         let mut members = Value::Object(std::mem::take(&mut self.members));
         add_members(&mut members, &more);
@@ -339,7 +339,7 @@ fn is_object(text: &str) -> bool {
 
 /// Empty arguments become `{}`, and an object within a JSON string becomes that object. Everything else is left
 /// unchanged.
-fn normalised(arguments: String) -> String {
+fn normalise_arguments(arguments: String) -> String {
     if arguments.trim().is_empty() {
         return "{}".to_owned();
     }

@@ -204,7 +204,7 @@ fn sse_3_a_stream_without_its_end_is_an_error_and_its_calls_do_not_run() {
         vec![one_call(json!(PATH)), done()],
     ] {
         let decoded = decode(&chunks);
-        assert_eq!(decoded.failure().class, Class::Protocol, "{chunks:?}");
+        assert_eq!(decoded.failure().class, FailureClass::Protocol, "{chunks:?}");
         assert_eq!(decoded.calls(), []);
         assert_eq!(decoded.stop(), None);
     }
@@ -224,24 +224,24 @@ fn sse_5_an_error_inside_the_stream_in_every_form() {
     for (stream, class, status) in [
         (
             body(&[content("Hi"), json!({"error": {"message": "slow down", "code": 429}})]),
-            Class::RateLimit,
+            FailureClass::RateLimit,
             Some(429),
         ),
         (
             body(&[json!({"object": "error", "message": "bad", "code": 400})]),
-            Class::Rejected,
+            FailureClass::Rejected,
             Some(400),
         ),
-        (body(&[json!({"error": "it broke"})]), Class::Rejected, None),
+        (body(&[json!({"error": "it broke"})]), FailureClass::Rejected, None),
         (
             body(&[json!({"error": {"code": 502, "message": "upstream"}, "choices": []})]),
-            Class::Server,
+            FailureClass::Server,
             Some(502),
         ),
-        (with_event.to_owned(), Class::Server, Some(529)),
+        (with_event.to_owned(), FailureClass::Server, Some(529)),
         (
             "error: {\"code\":500,\"message\":\"jinja failed\"}\n\n".to_owned(),
-            Class::Template,
+            FailureClass::Template,
             Some(500),
         ),
     ] {
@@ -256,7 +256,7 @@ fn sse_5_an_error_inside_the_stream_in_every_form() {
     for reason in ["error", "abort"] {
         assert_eq!(
             decode(&[content("Hi"), finish(reason)]).failure().class,
-            Class::Protocol
+            FailureClass::Protocol
         );
     }
 }
@@ -477,8 +477,8 @@ fn chat_17_reasoning_details_are_echoed_unmodified() {
     ]);
     let opaque = decoded.opaque().clone();
     assert_eq!(opaque, json!({"reasoning_details": details}));
-    let message = assistant("", &[], &opaque)
-        .or(assistant("Hi", &[], &opaque))
+    let message = encode_assistant("", &[], &opaque)
+        .or(encode_assistant("Hi", &[], &opaque))
         .expect("a text is a message");
     assert_eq!(message["reasoning_details"], details);
 }
@@ -522,7 +522,7 @@ fn local_21_no_delta_at_all_is_no_empty_answer() {
         vec![finish("stop"), done()],
         vec![json!({"choices": [], "usage": counts(4096, 0)}), done()],
     ] {
-        assert_eq!(decode(&chunks).failure().class, Class::Empty, "{chunks:?}");
+        assert_eq!(decode(&chunks).failure().class, FailureClass::Empty, "{chunks:?}");
     }
 }
 

@@ -5,14 +5,14 @@
 //! after the mark of a call or in a message that begins like one, the rest up to a bound. Held text is scanned once,
 //! because a server may send it in tiny pieces, and rescanning would take quadratic time.
 
-use super::printed::{CALL_MARKS, QWEN_FUNCTION, is_tagged};
+use super::printed_calls::{CALL_MARKS, QWEN_FUNCTION, is_tagged};
 
 /// Longest text in bytes that is held back because it may be a printed tool call. Longer text is an answer.
 const TEXT_CALL_BYTES_MAX: usize = 64 * 1024;
 
 /// A sorted piece of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Sorted {
+pub(super) enum SortedText {
     /// For the reader.
     Answer(String),
     /// Thinking.
@@ -22,11 +22,11 @@ pub(super) enum Sorted {
 /// The state between two pieces.
 #[derive(Debug)]
 pub(super) struct TextSorter {
-    stage: Stage,
+    stage: ThinkingStage,
     held: String,
-    /// Bytes of white space known to begin the held text. Used by `Stage::Start`.
+    /// Bytes of white space known to begin the held text. Used by `ThinkingStage::Start`.
     blank: usize,
-    /// Scans the held text for the beginning of a call. Used by `Stage::Opening` and `Stage::Holding`.
+    /// Scans the held text for the beginning of a call. Used by `ThinkingStage::Opening` and `ThinkingStage::Holding`.
     scanner: CallScanner,
     /// True if the request offers tools, so that a printed call is possible.
     watches_calls: bool,
@@ -45,7 +45,7 @@ pub(super) struct TextSorter {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum ThinkingStage {
     /// Nothing but white space came.
     Start,
     /// Inside `<think>`.
@@ -83,7 +83,7 @@ impl TextSorter {
     /// A sorter for one answer.
     pub(super) fn new(watches_calls: bool) -> Self {
         Self {
-            stage: Stage::Start,
+            stage: ThinkingStage::Start,
             held: String::new(),
             blank: 0,
             scanner: CallScanner::default(),
@@ -100,7 +100,7 @@ impl TextSorter {
     /// A sorter for a model whose template begins the thinking, so that only its end mark comes.
     pub(super) fn within_thinking(watches_calls: bool) -> Self {
         Self {
-            stage: Stage::Assumed,
+            stage: ThinkingStage::Assumed,
             ..Self::new(watches_calls)
         }
     }
@@ -108,8 +108,8 @@ impl TextSorter {
     /// Thinking comes in a field of its own, so the text is answer from the beginning.
     pub(super) fn take_text_as_answer(&mut self) {
         self.awaits_end = false;
-        if self.stage == Stage::Assumed && self.assumed.is_empty() {
-            self.stage = Stage::Start;
+        if self.stage == ThinkingStage::Assumed && self.assumed.is_empty() {
+            self.stage = ThinkingStage::Start;
         }
     }
 
@@ -119,7 +119,7 @@ impl TextSorter {
     }
 
     /// Takes the next piece of content.
-    pub(super) fn take(&mut self, piece: &str, sorted: &mut Vec<Sorted>) {
+    pub(super) fn take(&mut self, piece: &str, sorted: &mut Vec<SortedText>) {
         if self.is_surely_answer(piece) {
             return self.answer(piece.to_owned(), sorted);
         }
@@ -131,27 +131,27 @@ impl TextSorter {
     /// two characters.
     fn is_surely_answer(&self, piece: &str) -> bool {
         let can_mark = || memchr::memchr2(b'<', b'[', piece.as_bytes()).is_some();
-        let passes = self.stage == Stage::Open || (self.stage == Stage::Passing && !can_mark());
+        let passes = self.stage == ThinkingStage::Open || (self.stage == ThinkingStage::Passing && !can_mark());
         passes && self.held.is_empty() && !self.skips_blank
     }
 
     /// Ends the answer. Returns the text that is still held, which may be a call; see [`printed_calls`].
-    pub(super) fn finish(&mut self, sorted: &mut Vec<Sorted>) -> String {
+    pub(super) fn finish(&mut self, sorted: &mut Vec<SortedText>) -> String {
         let held = std::mem::take(&mut self.held);
         match self.stage {
-            Stage::Thinking => sorted.extend((!held.is_empty()).then_some(Sorted::Reasoning(held))),
-            Stage::Assumed => {
+            ThinkingStage::Thinking => sorted.extend((!held.is_empty()).then_some(SortedText::Reasoning(held))),
+            ThinkingStage::Assumed => {
                 // The end mark never came, so all of the text was the answer.
                 let text = std::mem::take(&mut self.assumed) + &held;
                 *self = Self::new(self.watches_calls);
                 self.take(&text, sorted);
                 return self.finish(sorted);
             }
-            Stage::Opening | Stage::Holding => return held,
-            Stage::Passing if self.awaits_end && !self.answered => match without_end(&held) {
+            ThinkingStage::Opening | ThinkingStage::Holding => return held,
+            ThinkingStage::Passing if self.awaits_end && !self.answered => match without_end(&held) {
                 Some(thought) => {
                     self.had_lone_end = true;
-                    sorted.push(Sorted::Reasoning(thought.to_owned()));
+                    sorted.push(SortedText::Reasoning(thought.to_owned()));
                 }
                 None => self.answer(held, sorted),
             },
@@ -166,19 +166,19 @@ impl TextSorter {
     }
 
     /// Makes one decision. True if another can follow at once.
-    fn step(&mut self, sorted: &mut Vec<Sorted>) -> bool {
+    fn step(&mut self, sorted: &mut Vec<SortedText>) -> bool {
         if self.skips_blank {
             self.held = self.held.trim_start().to_owned();
             self.skips_blank = self.held.is_empty();
         }
         match self.stage {
-            Stage::Start => self.start(),
-            Stage::Thinking => self.think(sorted),
-            Stage::Assumed => self.assume(sorted),
-            Stage::Opening => self.open(),
-            Stage::Passing => self.pass(sorted),
-            Stage::Holding => self.hold(),
-            Stage::Open => {
+            ThinkingStage::Start => self.start(),
+            ThinkingStage::Thinking => self.think(sorted),
+            ThinkingStage::Assumed => self.assume(sorted),
+            ThinkingStage::Opening => self.open(),
+            ThinkingStage::Passing => self.pass(sorted),
+            ThinkingStage::Holding => self.hold(),
+            ThinkingStage::Open => {
                 let held = std::mem::take(&mut self.held);
                 self.answer(held, sorted);
                 false
@@ -191,17 +191,17 @@ impl TextSorter {
         self.blank = self.held.len() - text.len();
         if let Some(rest) = THINK.iter().find_map(|mark| text.strip_prefix(mark)) {
             self.held = rest.to_owned();
-            self.stage = Stage::Thinking;
+            self.stage = ThinkingStage::Thinking;
             self.awaits_end = false;
         } else if THINK.iter().any(|mark| mark.starts_with(text)) && self.blank < BLANK_BYTES_MAX {
             return false;
         } else {
-            self.stage = Stage::Opening;
+            self.stage = ThinkingStage::Opening;
         }
         true
     }
 
-    fn think(&mut self, sorted: &mut Vec<Sorted>) -> bool {
+    fn think(&mut self, sorted: &mut Vec<SortedText>) -> bool {
         if let Some((end, mark)) = find_mark(&self.held, &THINK_END) {
             self.end_thinking(end, mark, sorted);
             return true;
@@ -209,17 +209,17 @@ impl TextSorter {
         let keep = partial_mark(&self.held, THINK_END.into_iter());
         let rest = self.held.split_off(self.held.len() - keep);
         let thought = std::mem::replace(&mut self.held, rest);
-        sorted.extend((!thought.is_empty()).then_some(Sorted::Reasoning(thought)));
+        sorted.extend((!thought.is_empty()).then_some(SortedText::Reasoning(thought)));
         false
     }
 
     /// Like [`Self::think`], and keeps a copy of the text in case its end mark never comes.
-    fn assume(&mut self, sorted: &mut Vec<Sorted>) -> bool {
+    fn assume(&mut self, sorted: &mut Vec<SortedText>) -> bool {
         if self.assumed.is_empty() {
             let text = self.held.trim_start();
             if let Some(rest) = THINK.iter().find_map(|mark| text.strip_prefix(mark)) {
                 self.held = rest.to_owned();
-                self.stage = Stage::Thinking;
+                self.stage = ThinkingStage::Thinking;
                 self.awaits_end = false;
                 return true;
             }
@@ -234,7 +234,7 @@ impl TextSorter {
             self.assumed.clear();
         } else {
             for piece in &sorted[before..] {
-                if let Sorted::Reasoning(text) = piece {
+                if let SortedText::Reasoning(text) = piece {
                     self.assumed.push_str(text);
                 }
             }
@@ -243,13 +243,13 @@ impl TextSorter {
     }
 
     /// The held text is thinking up to a mark, and answer after it.
-    fn end_thinking(&mut self, end: usize, mark: &str, sorted: &mut Vec<Sorted>) {
+    fn end_thinking(&mut self, end: usize, mark: &str, sorted: &mut Vec<SortedText>) {
         let rest = self.held.split_off(end);
         let thought = std::mem::replace(&mut self.held, rest[mark.len()..].to_owned());
         self.skips_blank = true;
         self.awaits_end = false;
-        sorted.extend((!thought.is_empty()).then_some(Sorted::Reasoning(thought)));
-        self.stage = Stage::Opening;
+        sorted.extend((!thought.is_empty()).then_some(SortedText::Reasoning(thought)));
+        self.stage = ThinkingStage::Opening;
     }
 
     /// At the first text: holds a bare or fenced JSON object that begins like a call.
@@ -257,22 +257,22 @@ impl TextSorter {
         let likeness = if self.watches_calls {
             self.scanner.scan(&self.held)
         } else {
-            Likeness::Text
+            TagLikeness::Text
         };
         match likeness {
-            Likeness::Unclear if self.held.len() < TEXT_CALL_BYTES_MAX => false,
-            Likeness::Call => {
-                self.stage = Stage::Holding;
+            TagLikeness::Unclear if self.held.len() < TEXT_CALL_BYTES_MAX => false,
+            TagLikeness::Call => {
+                self.stage = ThinkingStage::Holding;
                 true
             }
             _ => {
-                self.stage = Stage::Passing;
+                self.stage = ThinkingStage::Passing;
                 true
             }
         }
     }
 
-    fn pass(&mut self, sorted: &mut Vec<Sorted>) -> bool {
+    fn pass(&mut self, sorted: &mut Vec<SortedText>) -> bool {
         if self.awaits_end {
             match self.pass_thinking(sorted) {
                 LoneEnd::Found => return true,
@@ -290,13 +290,13 @@ impl TextSorter {
         self.answer(text, sorted);
         if mark.is_some() {
             self.scanner = CallScanner::default();
-            self.stage = Stage::Holding;
+            self.stage = ThinkingStage::Holding;
         }
         mark.is_some()
     }
 
     /// Searches for an end mark alone, because some templates begin the thinking in the prompt.
-    fn pass_thinking(&mut self, sorted: &mut Vec<Sorted>) -> LoneEnd {
+    fn pass_thinking(&mut self, sorted: &mut Vec<SortedText>) -> LoneEnd {
         let begin = find_mark(&self.held, &THINK);
         let Some((end, mark)) = find_mark(&self.held, &THINK_END) else {
             // A text that mentions the mark is not searched further.
@@ -338,17 +338,17 @@ impl TextSorter {
 
     /// Passes on text that turned out not to be a call.
     fn hold(&mut self) -> bool {
-        let impossible = self.held.len() > TEXT_CALL_BYTES_MAX || self.scanner.scan(&self.held) == Likeness::Text;
+        let impossible = self.held.len() > TEXT_CALL_BYTES_MAX || self.scanner.scan(&self.held) == TagLikeness::Text;
         if impossible {
-            self.stage = Stage::Open;
+            self.stage = ThinkingStage::Open;
         }
         impossible
     }
 
-    fn answer(&mut self, text: String, sorted: &mut Vec<Sorted>) {
+    fn answer(&mut self, text: String, sorted: &mut Vec<SortedText>) {
         self.answered = self.answered || !text.trim().is_empty();
         self.last = text.chars().next_back().or(self.last);
-        sorted.extend((!text.is_empty()).then_some(Sorted::Answer(text)));
+        sorted.extend((!text.is_empty()).then_some(SortedText::Answer(text)));
     }
 }
 
@@ -374,7 +374,7 @@ fn partial_mark<'m>(text: &str, marks: impl Iterator<Item = &'m str> + Clone) ->
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Likeness {
+enum TagLikeness {
     Call,
     Text,
     #[default]
@@ -387,7 +387,7 @@ enum Likeness {
 /// The text may grow between two scans, and a scan continues where the last one stopped.
 #[derive(Debug, Default)]
 struct CallScanner {
-    likeness: Likeness,
+    likeness: TagLikeness,
     expected: ExpectedPart,
     /// Bytes of the text before the expected part.
     at: usize,
@@ -409,8 +409,8 @@ enum ExpectedPart {
 const KEY_BYTES_MAX: usize = 16;
 
 impl CallScanner {
-    fn scan(&mut self, text: &str) -> Likeness {
-        while self.likeness == Likeness::Unclear && self.advance(text) {}
+    fn scan(&mut self, text: &str) -> TagLikeness {
+        while self.likeness == TagLikeness::Unclear && self.advance(text) {}
         self.likeness
     }
 
@@ -435,9 +435,9 @@ impl CallScanner {
             ExpectedPart::Bracket if rest.is_empty() => false,
             ExpectedPart::Bracket if rest.starts_with('<') => {
                 self.likeness = match () {
-                    () if rest.starts_with(QWEN_FUNCTION) => Likeness::Call,
-                    () if QWEN_FUNCTION.starts_with(rest) => Likeness::Unclear,
-                    () => Likeness::Text,
+                    () if rest.starts_with(QWEN_FUNCTION) => TagLikeness::Call,
+                    () if QWEN_FUNCTION.starts_with(rest) => TagLikeness::Unclear,
+                    () => TagLikeness::Text,
                 };
                 false
             }
@@ -449,11 +449,11 @@ impl CallScanner {
             ExpectedPart::Quote => self.read_character(rest, '"', ExpectedPart::Key),
             ExpectedPart::Key => {
                 self.likeness = match rest.split_once('"') {
-                    None if rest.len() < KEY_BYTES_MAX => Likeness::Unclear,
+                    None if rest.len() < KEY_BYTES_MAX => TagLikeness::Unclear,
                     Some(("name" | "function" | "tool" | "type" | "id" | "arguments" | "parameters", _)) => {
-                        Likeness::Call
+                        TagLikeness::Call
                     }
-                    _ => Likeness::Text,
+                    _ => TagLikeness::Text,
                 };
                 false
             }
@@ -463,7 +463,7 @@ impl CallScanner {
     fn read_mark(&mut self, rest: &str) -> bool {
         if let Some(mark) = CALL_MARKS.iter().find(|mark| rest.starts_with(**mark)) {
             if is_tagged(mark) {
-                self.likeness = Likeness::Call;
+                self.likeness = TagLikeness::Call;
             }
             self.expect(ExpectedPart::Bracket, mark.len());
         } else if rest.starts_with(FENCE) {
@@ -480,7 +480,7 @@ impl CallScanner {
         if rest.starts_with(character) {
             self.expect(next, character.len_utf8());
         } else if !rest.is_empty() {
-            self.likeness = Likeness::Text;
+            self.likeness = TagLikeness::Text;
         }
         !rest.is_empty()
     }
@@ -503,8 +503,8 @@ mod tests {
         let (mut answer, mut reasoning) = (String::new(), String::new());
         for piece in sorted {
             match piece {
-                Sorted::Answer(text) => answer.push_str(&text),
-                Sorted::Reasoning(text) => reasoning.push_str(&text),
+                SortedText::Answer(text) => answer.push_str(&text),
+                SortedText::Reasoning(text) => reasoning.push_str(&text),
             }
         }
         (answer, reasoning, held)
@@ -578,7 +578,7 @@ mod tests {
             sorter.take(&piece, &mut sorted);
             assert!(sorter.held.len() <= TEXT_CALL_BYTES_MAX);
             for sorted in sorted.drain(..) {
-                let Sorted::Answer(text) = sorted else {
+                let SortedText::Answer(text) = sorted else {
                     panic!("{sorted:?} is no answer")
                 };
                 passed += text.len();
@@ -608,8 +608,10 @@ mod tests {
                     sorter.take(filler, &mut sorted);
                     // Only the bytes behind this position are looked at again when the next piece comes.
                     let scanned_to = match sorter.stage {
-                        Stage::Start => sorter.blank,
-                        Stage::Opening | Stage::Holding if sorter.scanner.likeness == Likeness::Unclear => {
+                        ThinkingStage::Start => sorter.blank,
+                        ThinkingStage::Opening | ThinkingStage::Holding
+                            if sorter.scanner.likeness == TagLikeness::Unclear =>
+                        {
                             sorter.scanner.at
                         }
                         _ => sorter.held.len(),
@@ -630,7 +632,7 @@ mod tests {
 
     #[test]
     fn chat_16_the_forms_of_current_models_are_held() {
-        for (form, text) in super::super::printed::FORMS {
+        for (form, text) in super::super::printed_calls::FORMS {
             let (answer, reasoning, held) = sorted(&[text]);
             assert_eq!(
                 (answer, reasoning, held.as_str()),
@@ -664,14 +666,14 @@ mod tests {
             let (mut sorter, mut sorted) = (TextSorter::within_thinking(true), Vec::new());
             pieces.iter().for_each(|piece| sorter.take(piece, &mut sorted));
             let held = sorter.finish(&mut sorted);
-            let of = |wanted: fn(&Sorted) -> Option<&str>| sorted.iter().filter_map(wanted).collect::<String>();
+            let of = |wanted: fn(&SortedText) -> Option<&str>| sorted.iter().filter_map(wanted).collect::<String>();
             let answer = of(|piece| match piece {
-                Sorted::Answer(text) => Some(text),
-                Sorted::Reasoning(_) => None,
+                SortedText::Answer(text) => Some(text),
+                SortedText::Reasoning(_) => None,
             });
             let reasoning = of(|piece| match piece {
-                Sorted::Reasoning(text) => Some(text),
-                Sorted::Answer(_) => None,
+                SortedText::Reasoning(text) => Some(text),
+                SortedText::Answer(_) => None,
             });
             (answer, reasoning, held)
         };

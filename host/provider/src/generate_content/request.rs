@@ -4,25 +4,25 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::{LabelMark, Message, ModelRequest, ToolCall, ToolResult, ToolSpec, schema, shape};
+use crate::{LabelMark, Message, ModelRequest, ToolCall, ToolResult, ToolSpec, option_fields, schema};
 use tool_config::RequestOptions;
 
 /// The body of a request.
-pub(super) fn body(request: &ModelRequest<'_>, options: &RequestOptions) -> Value {
-    let mut body = json!({"contents": contents(request.messages, request.mark)});
+pub(super) fn build_body(request: &ModelRequest<'_>, options: &RequestOptions) -> Value {
+    let mut body = json!({"contents": encode_contents(request.messages, request.mark)});
     let system = request.instructions();
     if !system.trim().is_empty() {
         body["systemInstruction"] = json!({"parts": [{"text": system}]});
     }
     if !request.tools.is_empty() {
-        let functions: Vec<Value> = request.tools.iter().map(declaration).collect();
+        let functions: Vec<Value> = request.tools.iter().map(encode_declaration).collect();
         body["tools"] = json!([{"functionDeclarations": functions}]);
     }
-    shape::shape_generate_content(&mut body, options, request.max_tokens);
+    option_fields::shape_generate_content(&mut body, options, request.max_tokens);
     body
 }
 
-fn declaration(spec: &ToolSpec) -> Value {
+fn encode_declaration(spec: &ToolSpec) -> Value {
     let mut function = json!({"name": spec.name, "description": spec.description});
     if let Some(parameters) = schema::declared_parameters(&spec.parameters) {
         function["parameters"] = parameters;
@@ -30,7 +30,7 @@ fn declaration(spec: &ToolSpec) -> Value {
     function
 }
 
-fn contents(messages: &[Message], mark: LabelMark) -> Vec<Value> {
+fn encode_contents(messages: &[Message], mark: LabelMark) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     // Identifiers that the server itself gave to calls, if any.
     let mut given = HashMap::new();
@@ -48,7 +48,10 @@ fn contents(messages: &[Message], mark: LabelMark) -> Vec<Value> {
             }
             Message::ToolResults { results } => (
                 "user",
-                results.iter().map(|result| response(result, &given, mark)).collect(),
+                results
+                    .iter()
+                    .map(|result| encode_response(result, &given, mark))
+                    .collect(),
             ),
         };
         match turns.last_mut() {
@@ -95,7 +98,7 @@ fn given_ids<'c>(calls: &'c [ToolCall], parts: &[Value]) -> Vec<(&'c str, String
         .collect()
 }
 
-fn response(result: &ToolResult, given: &HashMap<&str, String>, mark: LabelMark) -> Value {
+fn encode_response(result: &ToolResult, given: &HashMap<&str, String>, mark: LabelMark) -> Value {
     let key = if result.is_error { "error" } else { "output" };
     let mut fields = Map::new();
     if let Some(id) = given.get(result.call_id.as_str()) {

@@ -358,10 +358,10 @@ fn generate_content_3_a_stream_without_its_end_is_an_error_and_its_calls_do_not_
     let call = parts(json!([{"functionCall": {"name": "read_file", "args": {}}}]));
     for chunks in [vec![text("Hi")], vec![call]] {
         let (events, result) = read(&chunks);
-        assert_eq!(result.expect_err("it has no end").class, Class::Protocol);
+        assert_eq!(result.expect_err("it has no end").class, FailureClass::Protocol);
         assert_eq!(calls(&events), []);
     }
-    assert_eq!(read(&[]).1.expect_err("it is empty").class, Class::Empty);
+    assert_eq!(read(&[]).1.expect_err("it is empty").class, FailureClass::Empty);
 }
 
 #[test]
@@ -378,7 +378,7 @@ fn generate_content_5_errors_inside_the_stream_in_every_form() {
         let failure = result.expect_err("it failed");
         assert_eq!(
             (failure.class, failure.status),
-            (Class::RateLimit, Some(429)),
+            (FailureClass::RateLimit, Some(429)),
             "{stream}"
         );
         assert_eq!(events, [ProviderEvent::Text("Hi".into())]);
@@ -398,31 +398,39 @@ fn generate_content_24_what_the_vendor_says_about_a_failure() {
     let failure = ProviderFailure::from_answer(429, &quota.to_string(), None);
     assert_eq!(
         (failure.class, failure.retry_after),
-        (Class::RateLimit, Some(seconds(34.5)))
+        (FailureClass::RateLimit, Some(seconds(34.5)))
     );
     for (status, message, class) in [
         (
             400,
             "API key not valid. Please pass a valid API key.",
-            Class::Authentication,
+            FailureClass::Authentication,
         ),
         (
             400,
             "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
-            Class::Overflow,
+            FailureClass::Overflow,
         ),
         (
             404,
             "models/m is not found for API version v1beta, or is not supported for generateContent.",
-            Class::UnknownModel,
+            FailureClass::UnknownModel,
         ),
-        (503, "The model is overloaded. Please try again later.", Class::Server),
-        (400, "Function call is missing a thought_signature", Class::Rejected),
+        (
+            503,
+            "The model is overloaded. Please try again later.",
+            FailureClass::Server,
+        ),
+        (
+            400,
+            "Function call is missing a thought_signature",
+            FailureClass::Rejected,
+        ),
     ] {
         let body = json!({"error": {"code": status, "message": message, "status": "X"}});
         let failure = ProviderFailure::from_answer(status, &body.to_string(), None);
         assert_eq!(failure.class, class, "{message}");
-        if class == Class::Overflow {
+        if class == FailureClass::Overflow {
             assert_eq!(failure.context_tokens, Some(1_048_576));
         }
     }

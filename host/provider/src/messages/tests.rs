@@ -120,7 +120,7 @@ fn messages_7_pings_empty_pieces_and_no_pieces() {
 #[test]
 fn messages_7_a_piece_of_an_unknown_block_is_a_protocol_error() {
     let (_, result) = read(&[text(5, "x")]);
-    assert_eq!(result.expect_err("block 5 never began").class, Class::Protocol);
+    assert_eq!(result.expect_err("block 5 never began").class, FailureClass::Protocol);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn messages_8_thinking_goes_back_byte_for_byte() {
     let Some(ProviderEvent::Stop { opaque, .. }) = events.last() else {
         panic!("no stop: {events:?}");
     };
-    let again = messages(
+    let again = encode_messages(
         &[Message::Assistant {
             text: "ignored".into(),
             tool_calls: vec![],
@@ -199,7 +199,7 @@ fn messages_9_results_are_one_user_message_and_empty_texts_are_left_out() {
         name: "read_file".into(),
         arguments: String::new(),
     };
-    let sent = messages(
+    let sent = encode_messages(
         &[
             Message::User { text: "hello".into() },
             Message::User { text: " ".into() },
@@ -286,7 +286,7 @@ fn messages_10_overload_within_the_stream_is_told_with_what_came() {
     let overloaded = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     let (events, result) = read(&[start(0, json!({"type": "text", "text": ""})), text(0, "Hi"), overloaded]);
     let failure = result.expect_err("it is an error");
-    assert_eq!((failure.class, failure.status), (Class::Server, Some(529)));
+    assert_eq!((failure.class, failure.status), (FailureClass::Server, Some(529)));
     assert_eq!(events, [ProviderEvent::Text("Hi".into())]);
 }
 
@@ -295,9 +295,9 @@ fn sse_3_a_stream_without_message_stop_is_an_error() {
     let mut events = whole_answer();
     events.pop();
     let (events, result) = read(&events);
-    assert_eq!(result.expect_err("it has no end").class, Class::Protocol);
+    assert_eq!(result.expect_err("it has no end").class, FailureClass::Protocol);
     assert!(!events.iter().any(|event| matches!(event, ProviderEvent::ToolCall(_))));
-    assert_eq!(read(&[]).1.expect_err("it is empty").class, Class::Empty);
+    assert_eq!(read(&[]).1.expect_err("it is empty").class, FailureClass::Empty);
 }
 
 #[test]
@@ -309,7 +309,7 @@ fn messages_11_a_prompt_that_is_too_long_is_an_overflow() {
         let failure = ProviderFailure::from_answer(status, &body.to_string(), None);
         assert_eq!(
             (failure.class, failure.context_tokens),
-            (Class::Overflow, Some(200_000))
+            (FailureClass::Overflow, Some(200_000))
         );
     }
 }
@@ -445,7 +445,7 @@ fn messages_2_events_of_another_type_may_hold_anything() {
     let (_, result) = decode(&wire(), request(&[]), &[stream.as_bytes()]);
     assert_eq!(result, Ok(()));
     let (_, result) = decode(&wire(), request(&[]), &[b"event: message_delta\ndata: not json\n\n"]);
-    assert_eq!(result.expect_err("it is broken").class, Class::Protocol);
+    assert_eq!(result.expect_err("it is broken").class, FailureClass::Protocol);
 }
 
 #[test]
@@ -455,7 +455,10 @@ fn messages_5_bare_json_between_the_events_is_the_error_that_it_says() {
     let (events, result) = decode(&wire(), request(&[]), &[stream.as_bytes()]);
     assert_eq!(events, [ProviderEvent::Text("Hi".into())]);
     let failure = result.expect_err("it failed");
-    assert_eq!((failure.class, failure.said.as_str()), (Class::Server, "it broke"));
+    assert_eq!(
+        (failure.class, failure.said.as_str()),
+        (FailureClass::Server, "it broke")
+    );
 }
 
 #[test]

@@ -26,19 +26,19 @@ const MODEL_CACHE_ENTRIES_MAX: usize = 16;
 /// The lists of some providers.
 #[derive(Debug, Default)]
 pub struct ModelCache {
-    slots: Mutex<HashMap<Key, Slot>>,
+    slots: Mutex<HashMap<ModelListKey, ModelListSlot>>,
     hasher: RandomState,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Key {
+struct ModelListKey {
     url: String,
     api: ProviderApi,
     fingerprint: u64,
 }
 
 /// One provider's list. Its lock is held while the provider is asked, so that many who ask at once ask it once.
-type Slot = Arc<tokio::sync::Mutex<Option<CachedModels>>>;
+type ModelListSlot = Arc<tokio::sync::Mutex<Option<CachedModels>>>;
 
 #[derive(Debug, Clone)]
 struct CachedModels {
@@ -74,8 +74,8 @@ impl ModelCache {
         models
     }
 
-    fn key(&self, settings: &ProviderSettings) -> Key {
-        Key {
+    fn key(&self, settings: &ProviderSettings) -> ModelListKey {
+        ModelListKey {
             url: settings.url.clone(),
             api: settings.api,
             fingerprint: self
@@ -84,7 +84,7 @@ impl ModelCache {
         }
     }
 
-    fn slot(&self, key: Key) -> Slot {
+    fn slot(&self, key: ModelListKey) -> ModelListSlot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         if !slots.contains_key(&key) && slots.len() >= MODEL_CACHE_ENTRIES_MAX {
             // A task that waits on a slot keeps it alive until the answer. Only changed keys make this many slots.
@@ -118,7 +118,7 @@ mod tests {
 
     /// Lets remembered lists grow old.
     async fn age(cache: &ModelCache, seconds: u64) {
-        let slots: Vec<Slot> = {
+        let slots: Vec<ModelListSlot> = {
             let slots = cache.slots.lock().unwrap_or_else(PoisonError::into_inner);
             slots.values().cloned().collect()
         };

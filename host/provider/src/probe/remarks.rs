@@ -13,9 +13,9 @@ pub(super) const PRINTED: &str = "the model prints its calls as text; they are r
 
 /// The remarks about an answer, in our own words only.
 pub(super) fn of_stream(api: ProviderApi, frames: &[Frame]) -> Vec<&'static str> {
-    let chunks = chunks(frames);
+    let chunks = parse_chunks(frames);
     let whole = match api {
-        ProviderApi::Chat => choices(&chunks).any(|choice| choice.get("message").is_some()),
+        ProviderApi::Chat => first_choices(&chunks).any(|choice| choice.get("message").is_some()),
         ProviderApi::Messages => chunks.iter().any(|chunk| chunk["type"] == "message"),
         ProviderApi::Responses => chunks.iter().any(|chunk| chunk["object"] == "response"),
         ProviderApi::GenerateContent | ProviderApi::Analyst => false,
@@ -23,7 +23,7 @@ pub(super) fn of_stream(api: ProviderApi, frames: &[Frame]) -> Vec<&'static str>
     let mut said = Vec::new();
     let mut note = |holds: bool, remark: &'static str| said.extend(holds.then_some(remark));
     note(whole, "it does not stream");
-    note(!chunks.iter().any(counts), "no token counts: they are estimated");
+    note(!chunks.iter().any(has_counts), "no token counts: they are estimated");
     if api == ProviderApi::Chat {
         let marked = frames.iter().any(|frame| frame.data.trim() == "[DONE]");
         note(!marked && !whole, "no end mark: the finish reason ends the answer");
@@ -35,7 +35,7 @@ pub(super) fn of_stream(api: ProviderApi, frames: &[Frame]) -> Vec<&'static str>
 /// The remarks about the calls of an answer. Calls of generateContent come whole and may lack identifiers; those of the
 /// Responses API come in their own items.
 pub(super) fn of_calls(api: ProviderApi, frames: &[Frame]) -> Vec<&'static str> {
-    let chunks = chunks(frames);
+    let chunks = parse_chunks(frames);
     match api {
         ProviderApi::Chat => chat_calls(&chunks),
         ProviderApi::Messages => messages_calls(&chunks),
@@ -43,23 +43,23 @@ pub(super) fn of_calls(api: ProviderApi, frames: &[Frame]) -> Vec<&'static str> 
     }
 }
 
-fn chunks(frames: &[Frame]) -> Vec<Value> {
+fn parse_chunks(frames: &[Frame]) -> Vec<Value> {
     let values = frames.iter().filter_map(|frame| serde_json::from_str(&frame.data).ok());
     values.collect()
 }
 
-fn choices(chunks: &[Value]) -> impl Iterator<Item = &Value> {
+fn first_choices(chunks: &[Value]) -> impl Iterator<Item = &Value> {
     chunks.iter().filter_map(|chunk| chunk.pointer("/choices/0"))
 }
 
 fn finish_reason(chunks: &[Value]) -> Option<&str> {
-    choices(chunks)
+    first_choices(chunks)
         .filter_map(|choice| choice["finish_reason"].as_str())
         .last()
 }
 
 fn chat_calls(chunks: &[Value]) -> Vec<&'static str> {
-    let entries: Vec<&Value> = choices(chunks).flat_map(entries).collect();
+    let entries: Vec<&Value> = first_choices(chunks).flat_map(call_entries).collect();
     let mut said = Vec::new();
     let mut note = |holds: bool, remark: &'static str| said.extend(holds.then_some(remark));
     note(
@@ -118,7 +118,7 @@ fn messages_calls(chunks: &[Value]) -> Vec<&'static str> {
     said
 }
 
-fn entries(choice: &Value) -> Vec<&Value> {
+fn call_entries(choice: &Value) -> Vec<&Value> {
     let delta = choice.get("delta").or_else(|| choice.get("message"));
     let calls = delta
         .and_then(|delta| delta.get("tool_calls"))
@@ -126,7 +126,7 @@ fn entries(choice: &Value) -> Vec<&Value> {
     calls.into_iter().flatten().collect()
 }
 
-fn counts(chunk: &Value) -> bool {
+fn has_counts(chunk: &Value) -> bool {
     let places = [
         "/usage",
         "/x_groq/usage",

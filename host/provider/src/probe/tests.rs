@@ -53,7 +53,7 @@ fn counted(calls: Vec<ScriptedCall>) -> Round {
 
 async fn report(rounds: impl IntoIterator<Item = Round>) -> String {
     let server = ModelServer::start(Script::new(rounds)).expect("loopback has a free port");
-    shown(&probe(&settings(&server.url()), &options()).await)
+    shown(&probe_provider(&settings(&server.url()), &options()).await)
 }
 
 fn shown(report: &ProbeReport) -> String {
@@ -161,7 +161,7 @@ async fn a_probe_reads_printed_calls_where_the_configuration_allows_it() {
         text_calls: true,
         ..settings(&server.url())
     };
-    let report = probe(&settings, &options()).await;
+    let report = probe_provider(&settings, &options()).await;
     assert_eq!(
         (report.checks[1].verdict, &*report.checks[1].detail),
         (WorkedAround, &*format!("called with its argument; {PRINTED}"))
@@ -177,11 +177,11 @@ async fn a_probe_of_a_server_that_is_not_there_asks_once_and_names_no_key() {
     )]));
     let server = server.expect("loopback has a free port");
     let (address, url) = (server.address().to_string(), server.url());
-    let report = probe(&settings(&url), &options()).await;
+    let report = probe_provider(&settings(&url), &options()).await;
     assert_eq!(server.requests().len(), 1);
     assert!(!shown(&report).contains(KEY), "{}", shown(&report));
     drop(server);
-    let shown = shown(&probe(&settings(&url), &options()).await).replace(&address, "ADDRESS");
+    let shown = shown(&probe_provider(&settings(&url), &options()).await).replace(&address, "ADDRESS");
     insta::assert_snapshot!(shown, @r#"
     streaming: fails: Connection refused: ADDRESS
     one tool: fails: not tried, since streaming fails
@@ -207,10 +207,10 @@ async fn a_probe_of_the_analyst_and_of_settings_that_allow_no_request() {
         api: ProviderApi::Analyst,
         ..settings("builtin:analyst")
     };
-    let report = probe(&analyst, &options()).await;
+    let report = probe_provider(&analyst, &options()).await;
     assert_eq!(report.checks.len(), 6);
     assert!(report.checks.iter().all(|check| check.verdict == Works));
-    let report = probe(&settings("ftp://h"), &options()).await;
+    let report = probe_provider(&settings("ftp://h"), &options()).await;
     let told = |check: &ProbeCheck| check.verdict == Fails && check.detail.contains("cannot be used");
     assert!(report.checks.iter().all(told), "{report:?}");
 }
@@ -237,7 +237,7 @@ async fn a_probe_of_every_wire_that_is_as_it_should_be() {
             api,
             ..settings(&format!("{}{path}", server.root()))
         };
-        let report = probe(&settings, &options()).await;
+        let report = probe_provider(&settings, &options()).await;
         assert!(
             report.checks.iter().all(|check| check.verdict == Works),
             "{api:?}: {}",
@@ -253,7 +253,7 @@ async fn a_check_of_a_probe_has_a_bounded_time() {
     // The silence within an answer alone would be waited for longer.
     let patient = Options::default();
     let settings = settings(&server.url());
-    let probing = probe(&settings, &patient);
+    let probing = probe_provider(&settings, &patient);
     let patience = std::time::Duration::from_secs(20);
     let report = tokio::time::timeout(patience, probing).await.expect("it is given up");
     let detail = &report.checks[0].detail;
@@ -284,7 +284,7 @@ async fn a_probe_bounds_its_answers() {
             name,
             ..settings(&server.url())
         };
-        probe(&settings, &options()).await;
+        probe_provider(&settings, &options()).await;
         let body = &server.requests()[0].body;
         assert_eq!(body["max_tokens"], PROBE_OUTPUT_TOKENS);
     }

@@ -6,10 +6,10 @@ use crate::ids::arguments_object;
 use crate::{LabelMark, Message, ModelRequest, ToolCall, ToolSpec, schema};
 
 /// The parts that every request of this wire has; the wire adds what the server may refuse.
-pub(super) fn body(model: &str, request: &ModelRequest<'_>) -> Value {
+pub(super) fn build_body(model: &str, request: &ModelRequest<'_>) -> Value {
     let mut body = json!({
         "model": model,
-        "input": input(request.messages, request.mark),
+        "input": encode_input(request.messages, request.mark),
         "stream": true,
         "store": false,
     });
@@ -18,7 +18,7 @@ pub(super) fn body(model: &str, request: &ModelRequest<'_>) -> Value {
         body["instructions"] = instructions.into();
     }
     if !request.tools.is_empty() {
-        body["tools"] = request.tools.iter().map(tool).collect();
+        body["tools"] = request.tools.iter().map(encode_tool).collect();
         body["parallel_tool_calls"] = true.into();
     }
     if let Some(bound) = request.max_tokens {
@@ -31,24 +31,24 @@ pub(super) fn body(model: &str, request: &ModelRequest<'_>) -> Value {
 const OUTPUT_TOKENS_MIN: u32 = 16;
 
 /// Without `strict: false` the API makes every argument mandatory.
-fn tool(spec: &ToolSpec) -> Value {
+fn encode_tool(spec: &ToolSpec) -> Value {
     json!({
         "type": "function",
         "name": spec.name,
         "description": spec.description,
-        "parameters": schema::parameters(&spec.parameters),
+        "parameters": schema::plain_parameters(&spec.parameters),
         "strict": false,
     })
 }
 
-fn input(messages: &[Message], mark: LabelMark) -> Vec<Value> {
+fn encode_input(messages: &[Message], mark: LabelMark) -> Vec<Value> {
     let items = messages.iter().flat_map(|message| match message {
         Message::User { text } => text_item("user", "input_text", text),
         Message::Assistant {
             text,
             tool_calls,
             opaque,
-        } => assistant(text, tool_calls, opaque),
+        } => encode_assistant(text, tool_calls, opaque),
         Message::ToolResults { results } => {
             let outputs = results.iter().map(|result| {
                 json!({"type": "function_call_output", "call_id": result.call_id, "output": result.labelled(mark)})
@@ -67,7 +67,7 @@ fn text_item(role: &str, kind: &str, text: &str) -> Vec<Value> {
 }
 
 /// The items as they came, if they are known; otherwise items made from the conversation.
-fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Vec<Value> {
+fn encode_assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Vec<Value> {
     if let Some(items) = opaque["output"].as_array() {
         return items.clone();
     }
@@ -81,7 +81,7 @@ fn assistant(text: &str, calls: &[ToolCall], opaque: &Value) -> Vec<Value> {
 }
 
 /// An item of an answer in the form in which it goes back; none for reasoning that the server could not read again.
-pub(super) fn returned(mut item: Value) -> Option<Value> {
+pub(super) fn prepare_item(mut item: Value) -> Option<Value> {
     match item["type"].as_str() {
         Some("reasoning") if !item["encrypted_content"].is_string() => return None,
         Some("function_call") => {

@@ -215,7 +215,7 @@ fn calls_of_an_answer_that_was_cut_off_or_never_ended_do_not_run() {
         [("read_file", "{}"), ("write_file", "{\"pa")]
     );
     let (events, result) = read(&[whole, begun, piece, completed_with(&json!([]))]);
-    assert_eq!(result.expect_err("a call is open").class, Class::Protocol);
+    assert_eq!(result.expect_err("a call is open").class, FailureClass::Protocol);
     assert_eq!(calls(&events), []);
 }
 
@@ -228,29 +228,29 @@ fn failures_come_in_every_form() {
     for (event, class) in [
         (
             failed(json!({"code": "server_error", "message": "An error occurred"})),
-            Class::Server,
+            FailureClass::Server,
         ),
         (
             failed(json!({"code": "rate_limit_exceeded", "message": "Slow down"})),
-            Class::RateLimit,
+            FailureClass::RateLimit,
         ),
         (
             failed(json!({"code": "context_length_exceeded", "message": "Too long"})),
-            Class::Overflow,
+            FailureClass::Overflow,
         ),
         (
             failed(json!({"code": "invalid_prompt", "message": "No"})),
-            Class::Rejected,
+            FailureClass::Rejected,
         ),
         (
             json!({"type": "error", "code": "rate_limit_exceeded", "message": "Slow down"}),
-            Class::RateLimit,
+            FailureClass::RateLimit,
         ),
         (
             json!({"type": "error", "error": {"type": "server_error", "message": "Oops"}}),
-            Class::Server,
+            FailureClass::Server,
         ),
-        (json!({"error": {"code": 503, "message": "Oops"}}), Class::Server),
+        (json!({"error": {"code": 503, "message": "Oops"}}), FailureClass::Server),
     ] {
         let (_, result) = read(std::slice::from_ref(&event));
         assert_eq!(result.expect_err("it failed").class, class, "{event}");
@@ -261,7 +261,7 @@ fn failures_come_in_every_form() {
 fn a_field_that_the_model_refuses_is_dropped_once() {
     let refused = |said: &str| ProviderFailure {
         status: Some(400),
-        ..ProviderFailure::new(Class::Rejected, said)
+        ..ProviderFailure::new(FailureClass::Rejected, said)
     };
     let wire = wire();
     let encrypted = refused("Encrypted content is not supported with this model.");

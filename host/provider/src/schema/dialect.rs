@@ -10,37 +10,37 @@ use super::{DEPTH_MAX, plain_object};
 /// The parameters of a declared function; nothing where it takes none, since the wire refuses an object without
 /// properties.
 pub(crate) fn declared_parameters(schema: &Value) -> Option<Value> {
-    let converted = converted(&plain_object(schema), schema, DEPTH_MAX);
+    let converted = convert_schema(&plain_object(schema), schema, DEPTH_MAX);
     converted.as_object().is_some_and(has_properties).then_some(converted)
 }
 
 /// One schema, its references looked up in `root`. Below the bound of depth anything is a string.
-fn converted(schema: &Value, root: &Value, depth: usize) -> Value {
+fn convert_schema(schema: &Value, root: &Value, depth: usize) -> Value {
     let Some(fields) = schema.as_object().filter(|_| depth > 0) else {
         return json!({"type": "STRING"});
     };
-    if let Some(branch) = alternative(fields, root) {
+    if let Some(branch) = find_alternative(fields, root) {
         let mut merged = with_description_of(branch.clone(), fields);
         if has_null(fields) {
             merged["nullable"] = json!(true);
         }
         let nullable = merged["nullable"].take();
-        let mut value = converted(&merged, root, depth - 1);
+        let mut value = convert_schema(&merged, root, depth - 1);
         if nullable == true {
             value["nullable"] = nullable;
         }
         return value;
     }
     let mut out = Map::new();
-    let kind = kind(fields);
+    let kind = wire_type(fields);
     let mut description = fields
         .get("description")
         .and_then(Value::as_str)
         .unwrap_or_default()
         .to_owned();
-    match branches(fields) {
+    match list_branches(fields) {
         branches if branches.len() > 1 && kind.is_none() => {
-            let branches = branches.iter().map(|branch| converted(branch, root, depth - 1));
+            let branches = branches.iter().map(|branch| convert_schema(branch, root, depth - 1));
             out.insert("anyOf".into(), branches.collect());
         }
         _ => {
@@ -53,14 +53,14 @@ fn converted(schema: &Value, root: &Value, depth: usize) -> Value {
                 kind => kind.unwrap_or("STRING"),
             };
             out.insert("type".into(), json!(kind));
-            choices(fields, kind, &mut out, &mut description);
+            convert_choices(fields, kind, &mut out, &mut description);
             keep_bounds(fields, kind, &mut out);
             match kind {
                 "ARRAY" => {
                     let items = fields.get("items").or_else(|| fields.get("prefixItems")?.get(0));
                     out.insert(
                         "items".into(),
-                        converted(items.unwrap_or(&Value::Null), root, depth - 1),
+                        convert_schema(items.unwrap_or(&Value::Null), root, depth - 1),
                     );
                 }
                 "OBJECT" => keep_properties(fields, root, depth, &mut out),
@@ -78,12 +78,12 @@ fn converted(schema: &Value, root: &Value, depth: usize) -> Value {
 }
 
 /// The schema that replaces this one: what it refers to, or the only branch of a union.
-fn alternative<'v>(fields: &'v Map<String, Value>, root: &'v Value) -> Option<&'v Value> {
+fn find_alternative<'v>(fields: &'v Map<String, Value>, root: &'v Value) -> Option<&'v Value> {
     if let Some(reference) = fields.get("$ref").and_then(Value::as_str) {
         return root.pointer(reference.strip_prefix('#')?);
     }
-    match branches(fields)[..] {
-        [only] if kind(fields).is_none() => Some(only),
+    match list_branches(fields)[..] {
+        [only] if wire_type(fields).is_none() => Some(only),
         _ => None,
     }
 }
@@ -100,7 +100,7 @@ fn with_description_of(schema: Value, outer: &Map<String, Value>) -> Value {
 }
 
 /// The branches of a union that are not null.
-fn branches(fields: &Map<String, Value>) -> Vec<&Value> {
+fn list_branches(fields: &Map<String, Value>) -> Vec<&Value> {
     let unions = ["anyOf", "oneOf", "allOf"]
         .into_iter()
         .filter_map(|key| fields.get(key)?.as_array());
@@ -113,7 +113,7 @@ fn has_properties(fields: &Map<String, Value>) -> bool {
 }
 
 /// The type in the wire's words: the first that is not null.
-fn kind(fields: &Map<String, Value>) -> Option<&'static str> {
+fn wire_type(fields: &Map<String, Value>) -> Option<&'static str> {
     let names = match fields.get("type") {
         Some(Value::Array(names)) => names.iter().collect(),
         Some(name) => vec![name],
@@ -167,7 +167,7 @@ fn all_choices(fields: &Map<String, Value>) -> Vec<&Value> {
 }
 
 /// Choices are strings on this wire; those of another type are named in the description.
-fn choices(fields: &Map<String, Value>, kind: &str, out: &mut Map<String, Value>, description: &mut String) {
+fn convert_choices(fields: &Map<String, Value>, kind: &str, out: &mut Map<String, Value>, description: &mut String) {
     let choices = all_choices(fields);
     if choices.is_empty() {
         return;
@@ -213,7 +213,7 @@ fn keep_properties(fields: &Map<String, Value>, root: &Value, depth: usize, out:
     };
     let converted: Map<String, Value> = properties
         .iter()
-        .map(|(name, schema)| (name.clone(), converted(schema, root, depth - 1)))
+        .map(|(name, schema)| (name.clone(), convert_schema(schema, root, depth - 1)))
         .collect();
     let required = fields.get("required").and_then(Value::as_array).into_iter().flatten();
     let is_known = |name: &&Value| name.as_str().is_some_and(|name| converted.contains_key(name));

@@ -82,7 +82,9 @@ async fn a_trusted_user_is_given_by_name_or_number() {
     };
     let (answer, _) = answer_with(&trusting("4000000000"), |_, _| users(&[STRANGER])).await;
     assert_eq!(answer.text(), "Hi");
-    let problem = connect(&trusting("no such user")).err().expect("there is none");
+    let problem = connect_provider(&trusting("no such user"))
+        .err()
+        .expect("there is none");
     assert_eq!(problem.kind.clone(), ErrorKind::InvalidProvider);
     assert!(
         problem

@@ -76,7 +76,7 @@ impl Turned {
 async fn turned(settings: &ProviderSettings) -> Turned {
     let provider = connect_with(settings, &options()).expect("the settings are valid");
     let bench = Bench::default();
-    let report = turn::run(Turn::new(&*provider, &bench, &bench, "Be brief.", messages())).await;
+    let report = turn::run_turn(Turn::new(&*provider, &bench, &bench, "Be brief.", messages())).await;
     Turned {
         report,
         ran: bench.ran.into_inner(),

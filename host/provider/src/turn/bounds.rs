@@ -1,7 +1,7 @@
 //! Bounds of each request by the tokens and the money that its turn has left, and the count of both.
 
 use super::cost::{CountedRequest, RequestBound};
-use super::{Budget, Round, Stop, TurnState, TurnStep};
+use super::{Budget, ModelRound, TurnState, TurnStep, TurnStop};
 use crate::limits;
 use crate::{ModelRequest, Usage, estimated_tokens};
 use tool_config::{PaidTokens, TokenPrice};
@@ -65,19 +65,19 @@ impl TurnState<'_> {
     }
 
     /// Bounds of the next request under the bound of the cost, where there is one.
-    pub(super) fn cost_of_next(&self) -> Result<Option<RequestBound>, Stop> {
+    pub(super) fn cost_of_next(&self) -> Result<Option<RequestBound>, TurnStop> {
         let Some(bound) = self.turn.cost_bound else {
             return Ok(None);
         };
         let spent = self.usage.cost_nanos.unwrap_or(0);
         match bound.next(spent, &self.next_request(), self.counted) {
             Ok(cost) => Ok(Some(cost)),
-            Err(needed) => Err(Stop::Exhausted(Budget::Cost { needed })),
+            Err(needed) => Err(TurnStop::Exhausted(Budget::Cost { needed })),
         }
     }
 
     /// Adds what a request cost: as reported, else as estimated. A request that never reached a model costs nothing.
-    pub(super) fn count_usage(&mut self, request: &ModelRequest<'_>, round: &Round) {
+    pub(super) fn count_usage(&mut self, request: &ModelRequest<'_>, round: &ModelRound) {
         let text_bytes = self.said_in(round).len();
         let spoke = round.stop.is_some() || text_bytes > 0;
         let usage = round.usage.or_else(|| {
@@ -90,7 +90,7 @@ impl TurnState<'_> {
         });
         let Some(usage) = usage else { return };
         if self.turn.cost_bound.is_some() {
-            self.counted = CountedRequest::of(request, &usage).or(self.counted);
+            self.counted = CountedRequest::from_usage(request, &usage).or(self.counted);
         }
         let usage = match (round.most_nanos, self.turn.price) {
             // Under a bound, tokens that the provider has not counted cost as much as they can.

@@ -21,11 +21,11 @@ pub(super) struct MeantCall<'c> {
 
 impl<'c> MeantCall<'c> {
     /// Resolves a call. `at` is its place in the round, because the number of calls in a round is bounded.
-    pub(super) fn of(call: &'c ToolCall, at: usize, specs: &[ToolSpec], tools: &dyn Tools) -> Self {
+    pub(super) fn resolve_call(call: &'c ToolCall, at: usize, specs: &[ToolSpec], tools: &dyn Tools) -> Self {
         let (call, objection) = match tools.resolve(call) {
             Ok(Some(meant)) => (Cow::Owned(meant), None),
             Ok(None) if specs.iter().any(|spec| spec.name == call.name) => (Cow::Borrowed(call), None),
-            Ok(None) => (Cow::Borrowed(call), Some(unknown(&call.name, specs))),
+            Ok(None) => (Cow::Borrowed(call), Some(describe_unknown(&call.name, specs))),
             Err(reason) => (Cow::Borrowed(call), Some(reason)),
         };
         let max = limits::TOOL_CALLS_PER_ROUND_MAX;
@@ -43,7 +43,7 @@ fn object_to_arguments(call: &ToolCall) -> Option<String> {
     let got = match serde_json::from_str::<Value>(&call.arguments) {
         _ if call.arguments.trim().is_empty() => return None,
         Ok(Value::Object(_)) => return None,
-        Ok(value) => kind(&value).to_owned(),
+        Ok(value) => name_type(&value).to_owned(),
         Err(error) => format!("text that is not JSON ({error})"),
     };
     let name = &call.name;
@@ -68,7 +68,7 @@ pub(super) fn is_unreadable(call: &ToolCall) -> bool {
     !call.arguments.trim().is_empty() && serde_json::from_str::<Value>(&call.arguments).is_err()
 }
 
-fn kind(value: &Value) -> &'static str {
+fn name_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "a boolean",
@@ -79,7 +79,7 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-fn unknown(name: &str, specs: &[ToolSpec]) -> String {
+fn describe_unknown(name: &str, specs: &[ToolSpec]) -> String {
     let names: Vec<String> = specs.iter().map(|spec| spec.name.clone()).collect();
     let suggestion = match nearest_name(&name.to_lowercase(), names.iter().map(String::as_str)) {
         Some(nearest) => format!(" Did you mean `{nearest}`?"),
@@ -87,18 +87,18 @@ fn unknown(name: &str, specs: &[ToolSpec]) -> String {
     };
     format!(
         "There is no tool named `{name}`.{suggestion} The tools are {}.",
-        list(&names)
+        quote_names(&names)
     )
 }
 
 /// Names for a sentence.
-pub(super) fn list(names: &[String]) -> String {
+pub(super) fn quote_names(names: &[String]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     quoted.join(", ")
 }
 
 /// The answer to a call that did not run.
-pub(super) fn refused(call: &ToolCall, reason: &str) -> ToolResult {
+pub(super) fn refuse_call(call: &ToolCall, reason: &str) -> ToolResult {
     ToolResult {
         call_id: call.id.clone(),
         name: call.name.clone(),
@@ -109,7 +109,7 @@ pub(super) fn refused(call: &ToolCall, reason: &str) -> ToolResult {
 }
 
 /// A result that answers this call and no other, of bounded length.
-pub(super) fn bounded(call: &ToolCall, result: ToolResult, bytes_max: usize) -> ToolResult {
+pub(super) fn bound_result(call: &ToolCall, result: ToolResult, bytes_max: usize) -> ToolResult {
     let text = bounded_text(result.text, bytes_max);
     ToolResult {
         call_id: call.id.clone(),
@@ -167,7 +167,7 @@ pub(super) fn count_repeats<'c>(
 }
 
 /// The names of the skills that these calls run, each once.
-pub(super) fn names(calls: &[ToolCall], tools: &dyn Tools) -> Vec<String> {
+pub(super) fn skill_names(calls: &[ToolCall], tools: &dyn Tools) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for call in calls {
         let meant = tools.resolve(call).ok().flatten();
@@ -207,7 +207,7 @@ mod tests {
         }
 
         fn run<'a>(&'a self, call: &'a ToolCall) -> Pin<Box<dyn Future<Output = ToolResult> + Send + 'a>> {
-            Box::pin(async move { refused(call, "not here") })
+            Box::pin(async move { refuse_call(call, "not here") })
         }
     }
 
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn equal_calls_of_one_round_are_no_loop_and_those_of_several_are() {
         let calls = vec![call("read_file"); 2 * limits::TOOL_CALL_REPEATS_MAX];
-        let results: Vec<ToolResult> = calls.iter().map(|call| refused(call, "the same")).collect();
+        let results: Vec<ToolResult> = calls.iter().map(|call| refuse_call(call, "the same")).collect();
         let mut seen = HashMap::new();
         for round in 1..limits::TOOL_CALL_REPEATS_MAX {
             assert_eq!(
@@ -253,7 +253,7 @@ mod tests {
                 arguments,
                 ..call("read_file")
             };
-            let results = [refused(&call, "the same")];
+            let results = [refuse_call(&call, "the same")];
             repeats += usize::from(count_repeats(&mut seen, &[call], &results, &Indirect).is_some());
         }
         assert_eq!(repeats, 1, "it was made too often with the last round");

@@ -19,8 +19,8 @@ const RESULT_BYTES_MIN: usize = 400;
 /// newest [`TOOL_RESULTS_KEPT`] results stay, unless the messages would still take more than three quarters of the room;
 /// the newest round stays whole, unless nothing else helps; the newest result always stays. Returns the number of dropped
 /// results.
-pub(super) fn shorten(messages: &mut [Message], room: u64) -> usize {
-    if tokens(messages) <= room {
+pub(super) fn shorten_messages(messages: &mut [Message], room: u64) -> usize {
+    if estimate_tokens(messages) <= room {
         return 0;
     }
     let newest_round = messages.iter().rev().find_map(|message| match message {
@@ -30,10 +30,10 @@ pub(super) fn shorten(messages: &mut [Message], room: u64) -> usize {
     let Some(newest_round) = newest_round else { return 0 };
     let kept = newest_round.max(TOOL_RESULTS_KEPT);
     let mut dropped = drop_oldest(messages, room / 2, kept);
-    if tokens(messages) > room / 4 * 3 {
+    if estimate_tokens(messages) > room / 4 * 3 {
         dropped += drop_oldest(messages, room / 2, newest_round);
     }
-    if tokens(messages) > room {
+    if estimate_tokens(messages) > room {
         dropped += drop_oldest(messages, room, 1);
     }
     dropped
@@ -43,7 +43,7 @@ pub(super) fn shorten(messages: &mut [Message], room: u64) -> usize {
 pub fn tokens_without_old_results(messages: &[Message]) -> u64 {
     let mut messages = messages.to_vec();
     drop_oldest(&mut messages, 0, 1);
-    tokens(&messages)
+    estimate_tokens(&messages)
 }
 
 /// The problem of a conversation that does not fit even then. The hint depends on what takes the room.
@@ -95,7 +95,7 @@ fn drop_oldest(messages: &mut [Message], target: u64, kept: usize) -> usize {
     dropped
 }
 
-fn tokens(messages: &[Message]) -> u64 {
+fn estimate_tokens(messages: &[Message]) -> u64 {
     estimated_tokens(messages.iter().map(Message::bytes).sum())
 }
 
@@ -145,8 +145,8 @@ mod tests {
         let user = Message::User { text: "y".repeat(4000) };
         let mut messages = vec![user.clone(), results(&long), results("short")];
         messages.extend((0..11).map(|_| results(&long)));
-        assert_eq!(shorten(&mut messages, 13_100), 0);
-        assert_eq!(shorten(&mut messages, 12_900), 7);
+        assert_eq!(shorten_messages(&mut messages, 13_100), 0);
+        assert_eq!(shorten_messages(&mut messages, 12_900), 7);
         assert_eq!(messages[0], user);
         assert!(matches!(&messages[1], Message::ToolResults { results } if is_dropped(&results[0])));
         assert_eq!(messages[2], results("short"));
@@ -154,11 +154,11 @@ mod tests {
         // Six further rounds find room.
         let mut longer = messages.clone();
         longer.extend((0..6).map(|_| results(&long)));
-        assert_eq!(shorten(&mut longer, 12_900), 0);
+        assert_eq!(shorten_messages(&mut longer, 12_900), 0);
         // The newest four go only where little else helps, and the newest one never.
-        assert_eq!(shorten(&mut messages, 5_000), 4);
+        assert_eq!(shorten_messages(&mut messages, 5_000), 4);
         assert_eq!(messages[13], results(&long));
-        assert_eq!(shorten(&mut messages, 0), 0);
+        assert_eq!(shorten_messages(&mut messages, 0), 0);
     }
 
     #[test]
@@ -186,10 +186,10 @@ mod tests {
             results: (0..count).map(|n| result(&format!("c{n}"), &long)).collect(),
         };
         let mut messages = vec![round(2), round(8)];
-        assert_eq!(shorten(&mut messages, 9000), 2);
+        assert_eq!(shorten_messages(&mut messages, 9000), 2);
         assert_eq!(messages[1], round(8));
         let mut messages = vec![round(8)];
-        assert_eq!(shorten(&mut messages, 3000), 6, "no more than is needed");
+        assert_eq!(shorten_messages(&mut messages, 3000), 6, "no more than is needed");
     }
 
     /// A conversation as the loop builds it: a request, then rounds of calls with their answers, words in between.
@@ -235,7 +235,7 @@ mod tests {
         #[test]
         fn what_is_shortened_stays_a_conversation(before in conversation(), room in 0..20_000_u64) {
             let mut after = before.clone();
-            let dropped = shorten(&mut after, room);
+            let dropped = shorten_messages(&mut after, room);
             prop_assert_eq!(after.len(), before.len());
             for (old, new) in before.iter().zip(&after) {
                 match (old, new) {
@@ -253,7 +253,7 @@ mod tests {
             let (old, new) = (all_results(&before), all_results(&after));
             prop_assert_eq!(new.iter().filter(|one| is_dropped(one)).count(), dropped);
             prop_assert_eq!(old.last(), new.last());
-            if tokens(&before) <= room {
+            if estimate_tokens(&before) <= room {
                 prop_assert_eq!(dropped, 0);
             }
             // The newest few are touched only where all older ones were not enough.
@@ -262,9 +262,9 @@ mod tests {
                 prop_assert!(new[..few].iter().all(|one| one.text.len() < RESULT_BYTES_MIN));
             }
             // If it does not fit, there is nothing left to drop, and a second time changes nothing.
-            if tokens(&after) > room {
+            if estimate_tokens(&after) > room {
                 prop_assert!(new.iter().rev().skip(1).all(|one| one.text.len() < RESULT_BYTES_MIN));
-                prop_assert_eq!(shorten(&mut after.clone(), room), 0);
+                prop_assert_eq!(shorten_messages(&mut after.clone(), room), 0);
             }
         }
     }
@@ -278,7 +278,11 @@ mod tests {
             };
             (0..2 * TOOL_RESULTS_KEPT).map(round).collect()
         };
-        assert_eq!(shorten(&mut rounds(), 7_000), 4, "the newest four stay");
-        assert_eq!(shorten(&mut rounds(), 4_400), 6, "unless little room would be won");
+        assert_eq!(shorten_messages(&mut rounds(), 7_000), 4, "the newest four stay");
+        assert_eq!(
+            shorten_messages(&mut rounds(), 4_400),
+            6,
+            "unless little room would be won"
+        );
     }
 }

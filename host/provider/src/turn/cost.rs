@@ -41,7 +41,7 @@ pub(super) struct CountedRequest {
 
 impl CountedRequest {
     /// The request that a usage report is about; `None` if the report is our own estimate.
-    pub(super) fn of(request: &ModelRequest<'_>, usage: &Usage) -> Option<Self> {
+    pub(super) fn from_usage(request: &ModelRequest<'_>, usage: &Usage) -> Option<Self> {
         (!usage.estimated).then(|| Self {
             bytes: bytes_of(request),
             input_tokens: usage.input_tokens,
@@ -191,7 +191,7 @@ mod tests {
             input_tokens: 2500,
             ..Usage::default()
         };
-        let counted = CountedRequest::of(&request(&first), &usage);
+        let counted = CountedRequest::from_usage(&request(&first), &usage);
         let second = [first[0].clone(), Message::from_model("y".repeat(100))];
         let next = bound(0.1).next(50_000_000, &request(&second), counted);
         let input = 2500 + 100 + FRAME_TOKENS as u64;
@@ -200,6 +200,6 @@ mod tests {
             estimated: true,
             ..usage
         };
-        assert!(CountedRequest::of(&request(&first), &estimate).is_none());
+        assert!(CountedRequest::from_usage(&request(&first), &estimate).is_none());
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::calls::MeantCall;
-use super::{Budget, Stop, TurnState, TurnStep, calls, until};
+use super::{Budget, TurnState, TurnStep, TurnStop, calls, wait_until};
 use crate::limits;
 use crate::{ProviderError, ToolCall, ToolResult};
 
@@ -20,9 +20,9 @@ struct QueuedCall {
 }
 
 /// Outcome of the calls of one round.
-pub(super) struct Ran {
+pub(super) struct RoundOutcome {
     pub(super) results: Vec<ToolResult>,
-    pub(super) interrupted: Option<Stop>,
+    pub(super) interrupted: Option<TurnStop>,
     /// Names of the calls that ran, or waited, when the turn was interrupted.
     pub(super) unfinished: Vec<String>,
 }
@@ -30,10 +30,12 @@ pub(super) struct Ran {
 impl TurnState<'_> {
     /// Runs the calls of one round, a bounded number at a time. Results come in the calls' order, one each, also
     /// where the turn is interrupted meanwhile.
-    pub(super) async fn run_calls(&self, calls: &[ToolCall]) -> Ran {
+    pub(super) async fn run_calls(&self, calls: &[ToolCall]) -> RoundOutcome {
         let (specs, tools) = (&self.specs, self.turn.tools);
         let meant = calls.iter().enumerate();
-        let meant: Vec<MeantCall<'_>> = meant.map(|(at, call)| MeantCall::of(call, at, specs, tools)).collect();
+        let meant: Vec<MeantCall<'_>> = meant
+            .map(|(at, call)| MeantCall::resolve_call(call, at, specs, tools))
+            .collect();
         let mut results: Vec<Option<ToolResult>> = vec![None; calls.len()];
         // Boxed and collected: the compiler does not see that a lazy map over borrowed calls may change threads.
         type Job<'a> = Pin<Box<dyn Future<Output = (usize, ToolResult)> + Send + 'a>>;
@@ -60,14 +62,14 @@ impl TurnState<'_> {
             let finished = tokio::select! {
                 biased;
                 () = self.turn.cancel.cancelled(), if interrupted.is_none() => {
-                    interrupted = Some(Stop::Failed(ProviderError::Cancelled));
+                    interrupted = Some(TurnStop::Failed(ProviderError::Cancelled));
                     None
                 }
-                () = until(self.turn.deadline), if interrupted.is_none() => {
-                    interrupted = Some(Stop::Exhausted(Budget::Time));
+                () = wait_until(self.turn.deadline), if interrupted.is_none() => {
+                    interrupted = Some(TurnStop::Exhausted(Budget::Time));
                     None
                 }
-                () = until(patience), if patience.is_some() => break,
+                () = wait_until(patience), if patience.is_some() => break,
                 finished = jobs.next() => Some(finished),
             };
             match finished {
@@ -83,7 +85,7 @@ impl TurnState<'_> {
         }
         let answered = results.into_iter().zip(&meant).map(|(result, MeantCall { call, .. })| {
             result.unwrap_or_else(|| {
-                let result = calls::refused(call, "Stopped: the session ended while it ran.");
+                let result = calls::refuse_call(call, "Stopped: the session ended while it ran.");
                 self.turn.observer.step(TurnStep::ToolFinished(call, &result));
                 result
             })
@@ -93,7 +95,7 @@ impl TurnState<'_> {
             name: name.clone(),
             ..result
         });
-        Ran {
+        RoundOutcome {
             results: answered.collect(),
             interrupted,
             unfinished,
@@ -113,9 +115,9 @@ impl TurnState<'_> {
                     let (name, arguments) = (&call.name, &call.arguments);
                     self.turn.observer.step(TurnStep::CallCutOff { name, arguments });
                 }
-                calls::refused(call, objection)
+                calls::refuse_call(call, objection)
             }
-            None => calls::bounded(call, self.turn.tools.run(call).await, self.result_bytes_max()),
+            None => calls::bound_result(call, self.turn.tools.run(call).await, self.result_bytes_max()),
         };
         self.turn.observer.step(TurnStep::ToolFinished(call, &result));
         (at, result)

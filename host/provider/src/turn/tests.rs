@@ -210,7 +210,7 @@ async fn run_with(provider: Scripted, change: impl FnOnce(&mut Turn<'_>)) -> Ran
     let report = {
         let mut turn = Turn::new(&provider, &tools, &log, "Be brief.", ask());
         change(&mut turn);
-        run(turn).await
+        run_turn(turn).await
     };
     Ran {
         report,
@@ -462,14 +462,14 @@ async fn a_turn_goes_on_where_another_ended_and_counts_on() {
         vec![text("Two."), used(20, 3), stop(StopReason::EndTurn)],
     ]);
     let (tools, log) = (Fakes::default(), Log::default());
-    let mut first = run(Turn::new(&provider, &tools, &log, "", ask())).await;
+    let mut first = run_turn(Turn::new(&provider, &tools, &log, "", ask())).await;
     let mut messages = first.take_messages();
     messages.push(Message::User {
         text: "And then?".into(),
     });
     let mut turn = Turn::new(&provider, &tools, &log, "", messages);
     (turn.steps, turn.usage) = (first.steps, first.usage);
-    let mut second = run(turn).await;
+    let mut second = run_turn(turn).await;
     let messages = second.take_messages();
     assert_eq!(
         (&messages[1], &messages[3]),
@@ -554,7 +554,7 @@ async fn cancel_leaves_no_call_without_an_answer() {
         tokio::time::sleep(Duration::from_millis(20)).await;
         cancel.cancel();
     });
-    let report = run(turn).await;
+    let report = run_turn(turn).await;
     assert_eq!(report.end, Err(ProviderError::Cancelled));
     assert_eq!(
         results(&report.messages[2]),

@@ -107,7 +107,7 @@ async fn summarise(
     turn.cost_bound = op.cost_bound();
     turn.output_tokens_max = Some(SUMMARY_TOKENS_MAX);
     turn.context_tokens = op.context_tokens.unwrap_or(turn.context_tokens);
-    let report = turn::run(turn).await;
+    let report = turn::run_turn(turn).await;
     (spent.steps, spent.usage) = (report.steps, report.usage);
     match &report.end {
         Err(ProviderError::Failed(problem)) => return Err(problem.clone()),

@@ -30,7 +30,7 @@ use tool_core::api::{CallGraph, Effect, ErrorKind, Event, Operation, Problem};
 use tool_core::redaction::Redactor;
 use tool_core::text::TokenRate;
 use tool_journal::journal::Work;
-use tool_provider::turn::{self, Turn, TurnEnd, TurnReport, until};
+use tool_provider::turn::{self, Turn, TurnEnd, TurnReport, wait_until};
 use tool_provider::{LabelMark, Message, ModelRequest, Provider, ProviderError};
 use tool_repository::Repository;
 use tool_skill::policy::Decision;
@@ -200,7 +200,7 @@ async fn converse(op: &OperationRun<'_>, provider: &dyn Provider, messages: Vec<
         turn.tokens_max = None;
     }
     // Boxed because the compiler cannot infer that the loop's future is `Send`.
-    let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run(turn));
+    let running: Pin<Box<dyn Future<Output = TurnReport> + Send + '_>> = Box::pin(turn::run_turn(turn));
     running.await
 }
 
@@ -253,7 +253,7 @@ async fn within<T>(job: &SessionRun, deadline: Option<Instant>, wait: impl Futur
     tokio::select! {
         biased;
         () = job.cancel.cancelled() => None,
-        () = until(deadline) => None,
+        () = wait_until(deadline) => None,
         outcome = wait => Some(outcome),
     }
 }
@@ -513,7 +513,7 @@ async fn prepare(
         let prepared = tokio::select! {
             biased;
             // Dropping the guard cancels the walk.
-            () = until(deadline) => return Err(judge::out_of_time(task, "the context was not built, and no model was asked")),
+            () = wait_until(deadline) => return Err(judge::out_of_time(task, "the context was not built, and no model was asked")),
             // The semaphore is never closed. Without a permit the session was cancelled, and the walk ends at once.
             prepared = async {
                 let _permit = job.cancel.run_until_cancelled(job.contexts.acquire()).await;

@@ -27,7 +27,7 @@ use tool_core::api::Effect;
 use tool_core::api::{self, Citation, ErrorKind, Event, Problem, Receipt, TestDetails, Timestamp, VerificationRule};
 use tool_core::text::clean_line;
 use tool_journal::journal::{JournalEntry, ToolEntry, cut_arguments, cut_text, keep_details};
-use tool_provider::turn::{Observer, Tools, TurnStep, until};
+use tool_provider::turn::{Observer, Tools, TurnStep, wait_until};
 use tool_provider::{Message, TextOrigin, ToolCall, ToolResult, ToolSpec};
 use tool_skill::taint::{OutsideFiles, Taint, VouchedFiles};
 use tool_skill::{
@@ -309,7 +309,7 @@ impl<'a> SessionTools<'a> {
             let mut performed = std::pin::pin!(self.perform(&context, &call));
             tokio::select! {
                 report = &mut performed => report,
-                () = until(deadline) => {
+                () = wait_until(deadline) => {
                     self.stop();
                     let patience = limits::seconds(limits::TOOLS_STOP_SECONDS_MAX);
                     let stopped = tokio::time::timeout(patience, performed).await;

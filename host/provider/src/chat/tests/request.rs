@@ -136,7 +136,7 @@ fn chat_18_reasoning_is_turned_off_where_tools_are_refused_beside_it() {
     let said = "Function tools with reasoning_effort are not supported for gpt-5.6-terra in /v1/chat/completions. To \
         use function tools, use /v1/responses or set reasoning_effort to 'none'.";
     let refusal = ProviderFailure::from_answer(400, &json!({"error": {"message": said}}).to_string(), None);
-    assert_eq!(refusal.class, Class::WrongEndpoint);
+    assert_eq!(refusal.class, FailureClass::WrongEndpoint);
     assert_eq!(wire.adapt(&refusal), Some(Adaptation::Announced(REASONING_OFF)));
     assert_eq!(wire.adapt(&refusal), None, "only once");
     let request = ModelRequest {

@@ -80,7 +80,7 @@ fn run_dear(provider: &Dear, max: Dollars, begin: usize) -> TurnReport {
         max,
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    runtime.expect("there is a runtime").block_on(run(turn))
+    runtime.expect("there is a runtime").block_on(run_turn(turn))
 }
 
 fn price(input: f64, output: f64) -> TokenPrice {

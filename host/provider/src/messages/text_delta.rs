@@ -14,11 +14,11 @@ pub(super) struct TextDelta<'a> {
     /// Index of its block.
     pub(super) index: u64,
     #[serde(borrow)]
-    delta: Delta<'a>,
+    delta: TextBlockDelta<'a>,
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+struct TextBlockDelta<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     #[serde(borrow)]

@@ -10,9 +10,9 @@ use serde_json::Value;
 /// A chunk with a piece of text. Its other fields may hold anything.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Chunk<'a> {
+pub(super) struct TextChunk<'a> {
     #[serde(borrow)]
-    candidates: [Candidate<'a>; 1],
+    candidates: [TextCandidate<'a>; 1],
     /// The token counts; null if none came.
     #[serde(default)]
     pub(super) usage_metadata: Value,
@@ -22,7 +22,7 @@ pub(super) struct Chunk<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Candidate<'a> {
+struct TextCandidate<'a> {
     index: Option<u64>,
     #[serde(borrow)]
     content: PlainContent<'a>,
@@ -32,18 +32,18 @@ struct Candidate<'a> {
 #[derive(Deserialize)]
 struct PlainContent<'a> {
     #[serde(borrow)]
-    parts: [Part<'a>; 1],
+    parts: [TextPart<'a>; 1],
 }
 
 /// A part with any other field takes the general path, because it goes back unchanged.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Part<'a> {
+struct TextPart<'a> {
     #[serde(borrow)]
     text: Cow<'a, str>,
 }
 
-impl<'a> Chunk<'a> {
+impl<'a> TextChunk<'a> {
     /// Parses such a chunk; `None` for any other chunk.
     pub(super) fn read(data: &'a str) -> Option<Self> {
         let chunk: Self = serde_json::from_str(data).ok()?;
@@ -70,7 +70,7 @@ mod tests {
             let data = format!(
                 r#"{{"candidates":[{candidate}],"usageMetadata":{{"promptTokenCount":3}},"modelVersion":"m"}}"#
             );
-            Chunk::read(&data).map(|chunk| (chunk.text().to_owned(), chunk.usage_metadata.to_string()))
+            TextChunk::read(&data).map(|chunk| (chunk.text().to_owned(), chunk.usage_metadata.to_string()))
         };
         let expected = Some(("a\n".to_owned(), r#"{"promptTokenCount":3}"#.to_owned()));
         assert_eq!(

@@ -7,8 +7,8 @@ use reqwest::Method;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::http::fetch;
-use super::model_list::described;
+use super::http::fetch_text;
+use super::model_list::parse_models;
 use super::{ListedModel, Message, ModelRequest, Options, Provider, ProviderError, ProviderEvent, over_http};
 use tool_config::ProviderSettings;
 use tool_core::api::{ErrorKind, Problem, ProviderName};
@@ -34,10 +34,10 @@ pub async fn find_local_server(settings: &ProviderSettings) -> Option<Vec<Listed
         .request(Method::GET, provider.wire().models_path())
         .await
         .ok()?;
-    let body = fetch(builder, Duration::from_millis(LOCAL_SERVER_MS)).await.ok()?;
+    let body = fetch_text(builder, Duration::from_millis(LOCAL_SERVER_MS)).await.ok()?;
     let list: serde_json::Value = serde_json::from_str(&body).ok()?;
     list.get("data").or_else(|| list.get("models"))?.as_array()?;
-    Some(described(&body))
+    Some(parse_models(&body))
 }
 
 /// Sends one tiny request. Fails with the provider's reason if the model does not answer.

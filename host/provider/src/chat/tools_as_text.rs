@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{push_user, tool};
+use super::{encode_tool, push_user};
 use crate::ids::arguments_object;
 use crate::{Message, ModelRequest};
 
@@ -11,13 +11,13 @@ const HOW_TO_CALL: &str = "# Tools\n\nTo call a tool, write a line of this form 
     message. These are the tools:\n";
 
 /// The messages of a request, with its tools in the first one.
-pub(super) fn messages(request: &ModelRequest<'_>) -> Vec<Value> {
+pub(super) fn encode_described(request: &ModelRequest<'_>) -> Vec<Value> {
     let mut system = request.instructions();
     if !request.tools.is_empty() {
         system.push_str("\n\n");
         system.push_str(HOW_TO_CALL);
         for spec in request.tools {
-            system.push_str(&format!("{}\n", tool(spec)["function"]));
+            system.push_str(&format!("{}\n", encode_tool(spec)["function"]));
         }
     }
     let mut messages = vec![json!({"role": "system", "content": system})];

@@ -121,11 +121,11 @@ fn object_text(text: &str) -> Option<&str> {
 /// Qwen3-Coder: `<tool_call><function=NAME><parameter=KEY>VALUE</parameter></function></tool_call>`.
 fn qwen_calls(text: &str, tools: &[ToolSpec]) -> Option<Vec<PrintedCall>> {
     let text = text.replace("<tool_call>", " ").replace("</tool_call>", " ");
-    elements(&text, QWEN_FUNCTION, "</function>")?
+    split_elements(&text, QWEN_FUNCTION, "</function>")?
         .into_iter()
         .map(|element| {
             let (name, body) = element.split_once('>')?;
-            let parameters = elements(body, "<parameter=", "</parameter>")?;
+            let parameters = split_elements(body, "<parameter=", "</parameter>")?;
             let pairs = parameters.into_iter().map(|parameter| {
                 let (key, value) = parameter.split_once('>')?;
                 Some((
@@ -147,11 +147,11 @@ fn invoke_calls(text: &str, tools: &[ToolSpec]) -> Option<Vec<PrintedCall>> {
             .replace(&format!("<{wrapper}>"), " ")
             .replace(&format!("</{wrapper}>"), " ");
     }
-    elements(&text, "<invoke name=\"", "</invoke>")?
+    split_elements(&text, "<invoke name=\"", "</invoke>")?
         .into_iter()
         .map(|element| {
             let (name, body) = element.split_once("\">")?;
-            let parameters = elements(body, "<parameter name=\"", "</parameter>")?;
+            let parameters = split_elements(body, "<parameter name=\"", "</parameter>")?;
             let pairs = parameters.into_iter().map(|parameter| {
                 let (head, value) = parameter.split_once('>')?;
                 let (key, attributes) = head.split_once('"')?;
@@ -197,7 +197,7 @@ fn deepseek_calls(text: &str, _tools: &[ToolSpec]) -> Option<Vec<PrintedCall>> {
     let text = text
         .replace("<｜tool▁calls▁begin｜>", " ")
         .replace("<｜tool▁calls▁end｜>", " ");
-    elements(&text, "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>")?
+    split_elements(&text, "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>")?
         .into_iter()
         .map(|element| {
             let (left, right) = element.split_once("<｜tool▁sep｜>")?;
@@ -216,7 +216,7 @@ fn kimi_calls(text: &str, _tools: &[ToolSpec]) -> Option<Vec<PrintedCall>> {
     let text = text
         .replace("<|tool_calls_section_begin|>", " ")
         .replace("<|tool_calls_section_end|>", " ");
-    elements(&text, "<|tool_call_begin|>", "<|tool_call_end|>")?
+    split_elements(&text, "<|tool_call_begin|>", "<|tool_call_end|>")?
         .into_iter()
         .map(|element| {
             let (head, arguments) = element.split_once("<|tool_call_argument_begin|>")?;
@@ -233,7 +233,7 @@ fn gemma_calls(text: &str, _tools: &[ToolSpec]) -> Option<Vec<PrintedCall>> {
         .replace("<|tool_call>", "<start_function_call>")
         .replace("<tool_call|>", "<end_function_call>")
         .replace("<|\"|>", "<escape>");
-    elements(&text, "<start_function_call>", "<end_function_call>")?
+    split_elements(&text, "<start_function_call>", "<end_function_call>")?
         .into_iter()
         .map(|element| {
             let call = element.trim().strip_prefix("call:")?;
@@ -268,7 +268,7 @@ fn gemma_object(text: &str) -> Option<String> {
 }
 
 /// The contents of elements that follow each other, with nothing but white space between them.
-fn elements<'t>(text: &'t str, begin: &str, end: &str) -> Option<Vec<&'t str>> {
+fn split_elements<'t>(text: &'t str, begin: &str, end: &str) -> Option<Vec<&'t str>> {
     let mut found = Vec::new();
     let mut rest = text.trim();
     while !rest.is_empty() {

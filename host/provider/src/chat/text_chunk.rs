@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 /// Fields with a meaning, which must be absent or null here. All other fields may hold anything.
 #[derive(Deserialize)]
-struct Chunk<'a> {
+struct PlainChunk<'a> {
     #[serde(borrow)]
     object: Option<&'a str>,
     #[serde(borrow)]
@@ -24,14 +24,14 @@ struct Chunk<'a> {
 struct ChatChoice<'a> {
     index: Option<u64>,
     #[serde(borrow)]
-    delta: Delta<'a>,
+    delta: PlainDelta<'a>,
     #[serde(borrow)]
     finish_reason: Option<&'a str>,
     usage: Option<()>,
 }
 
 #[derive(Deserialize)]
-struct Delta<'a> {
+struct PlainDelta<'a> {
     #[serde(borrow)]
     content: Cow<'a, str>,
     refusal: Option<()>,
@@ -43,9 +43,9 @@ struct Delta<'a> {
 }
 
 /// The text of such a chunk; `None` for any other chunk.
-pub(super) fn text(data: &str) -> Option<Cow<'_, str>> {
-    let chunk: Chunk<'_> = serde_json::from_str(data).ok()?;
-    let Chunk {
+pub(super) fn parse_text(data: &str) -> Option<Cow<'_, str>> {
+    let chunk: PlainChunk<'_> = serde_json::from_str(data).ok()?;
+    let PlainChunk {
         object,
         choices: [choice],
         error: None,
@@ -58,7 +58,7 @@ pub(super) fn text(data: &str) -> Option<Cow<'_, str>> {
     };
     let is_first = choice.index.is_none_or(|index| index == 0);
     let goes_on = choice.finish_reason.is_none_or(str::is_empty) && choice.usage.is_none();
-    let Delta {
+    let PlainDelta {
         content,
         refusal: None,
         reasoning: None,
@@ -92,7 +92,7 @@ mod tests {
             r#"{"id":"x","object":"chat.completion.chunk","created":1,"model":"m","system_fingerprint":null,"choices":[{"index":0,
                 "delta":{"role":"assistant","content":"a\nb","tool_calls":[]},"logprobs":null,"finish_reason":null}],"usage":null}"#,
         ] {
-            assert_eq!(text(chunk).as_deref(), Some("a\nb"), "{chunk}");
+            assert_eq!(parse_text(chunk).as_deref(), Some("a\nb"), "{chunk}");
         }
     }
 
