@@ -143,7 +143,7 @@ const FILES: [(&str, &str); 8] = [
 impl Pair {
     fn new() -> Self {
         let (root, home) = (crate::support::folder(&FILES), crate::support::folder(&[]));
-        let indexes = Indexes::waiting(home.path());
+        let indexes = Indexes::open_waiting(home.path());
         let builtins = || -> &'static [Builtin] {
             let search = embedded("search_code", &guest("search_code"));
             let references = embedded("find_references", &guest("find_references"));

@@ -59,9 +59,9 @@ pub(super) fn packet(root: &Path, operation: Operation, target: &str, vault: Opt
 
 fn packet_for(repository: &Arc<Repository>, operation: Operation, target: &Target, vault: Option<&Path>) -> Packet {
     let cancel = CancellationToken::new();
-    tool_context::build(&BuildRequest {
+    tool_context::build_packet(&BuildRequest {
         repository,
-        indexes: &Indexes::waiting(Path::new("/nowhere")),
+        indexes: &Indexes::open_waiting(Path::new("/nowhere")),
         operation,
         target,
         focus: None,

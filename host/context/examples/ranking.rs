@@ -6,8 +6,8 @@
 
 #[path = "ranking/fit.rs"]
 mod fit;
-#[path = "ranking/past.rs"]
-mod past;
+#[path = "ranking/recorded_history.rs"]
+mod recorded_history;
 
 use std::io::{BufRead, Write};
 use std::path::Path;
@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tool_context::{FEATURE_COUNT, FEATURE_NAMES, Indexes, MeasuredCandidate, measure_candidates};
 use tool_repository::{Options, Repository};
 
-use past::RecordedHistory;
+use recorded_history::RecordedHistory;
 
 /// Candidates of a case that each order keeps.
 const KEPT_MAX: usize = 60;

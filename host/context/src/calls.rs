@@ -18,7 +18,7 @@ use crate::lookup::{LookupError, SymbolReader};
 use crate::symbols::{SymbolForm, SymbolUse, SyntaxDetails, UseForm};
 use crate::{ContextError, Indexes, ProfileLookup, SelectionTree, read_tree};
 use draw::{CallEnd, CallTally};
-use resolve::{CallSite, KnownDefinition, Qualifier, resolve};
+use resolve::{CallSite, KnownDefinition, Qualifier, match_call_site};
 use tool_core::api::CallGraph;
 use tool_repository::Repository;
 use tool_repository::file_role::{self, Role, file_name, file_stem, parent_directory};
@@ -276,7 +276,7 @@ impl CallReader<'_> {
                 imports,
                 tree: self.tree,
             };
-            let Some((targets, by_name_only)) = resolve(&site, all) else {
+            let Some((targets, by_name_only)) = match_call_site(&site, all) else {
                 continue;
             };
             let is_aside = self.role_order(path) > 1 || one.caller.is_in_tests();
@@ -376,7 +376,7 @@ impl CallReader<'_> {
         call: &SymbolUse,
         candidates: &CalleeCandidates,
     ) -> Option<(Vec<CallEnd>, bool)> {
-        let (name, around) = (file.name(call), Around::of(file, call.line));
+        let (name, around) = (file.name(call), CallScope::find_scope(file, call.line));
         let is_import = |other: &SymbolUse| other.form == UseForm::Import && file.name(other) == name;
         let site = CallSite {
             path: &own.path,
@@ -387,7 +387,7 @@ impl CallReader<'_> {
             tree: self.tree,
         };
         let CalleeCandidates { definitions, total } = candidates;
-        let (targets, by_name_only) = resolve(&site, definitions)?;
+        let (targets, by_name_only) = match_call_site(&site, definitions)?;
         let is_cut = *total > definitions.len();
         if by_name_only && (targets.len() > 1 || is_cut) {
             let count = if is_cut { *total } else { targets.len() };
@@ -450,7 +450,7 @@ impl ParsedFile {
         let uses = self.details.uses.iter().filter(move |one| !is_import(one));
         let uses = uses.filter(move |one| !(path.ends_with(".ex") && self.is_declaration(one)));
         uses.map(move |one| {
-            let around = Around::of(self, one.line);
+            let around = CallScope::find_scope(self, one.line);
             FoundUse {
                 form: one.form,
                 line: one.line,
@@ -498,7 +498,7 @@ struct FoundUse {
     is_imported: bool,
 }
 
-struct Around {
+struct CallScope {
     /// The innermost function, else the innermost type.
     definition: Option<KnownDefinition>,
     /// The type whose code it is.
@@ -507,8 +507,8 @@ struct Around {
     receiver: Option<String>,
 }
 
-impl Around {
-    fn of(file: &ParsedFile, line: u32) -> Self {
+impl CallScope {
+    fn find_scope(file: &ParsedFile, line: u32) -> Self {
         let symbols = file.details.symbols.iter();
         let mut around: Vec<_> = symbols
             .filter(|symbol| (symbol.first_line..=symbol.named.end_line).contains(&line))
@@ -536,7 +536,7 @@ impl Around {
     }
 
     fn qualifier(&self, file: &ParsedFile, one: &SymbolUse) -> Qualifier {
-        Qualifier::before(&file.text, one.name.start as usize, self.receiver.as_deref())
+        Qualifier::parse_before(&file.text, one.name.start as usize, self.receiver.as_deref())
     }
 
     /// The calling definition, or the top level of the file.

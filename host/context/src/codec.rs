@@ -5,11 +5,11 @@
 use serde::{Deserialize, Serialize};
 
 /// Appends a value.
-pub(super) fn put<T: Serialize + ?Sized>(into: &mut Vec<u8>, value: &T) {
+pub(super) fn put_value<T: Serialize + ?Sized>(into: &mut Vec<u8>, value: &T) {
     *into = postcard::to_extend(value, std::mem::take(into)).expect("a vector takes each value");
 }
 
-/// Appends a number. `put` writes the same in seven times the time, and an index has millions of numbers.
+/// Appends a number. `put_value` writes the same in seven times the time, and an index has millions of numbers.
 pub(super) fn put_number(into: &mut Vec<u8>, mut number: u32) {
     while number >= 0x80 {
         into.push(number as u8 | 0x80);
@@ -18,9 +18,9 @@ pub(super) fn put_number(into: &mut Vec<u8>, mut number: u32) {
     into.push(number as u8);
 }
 
-/// Appends bytes with their length. `put` writes the same, but one byte at a time.
+/// Appends bytes with their length. `put_value` writes the same, but one byte at a time.
 pub(super) fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
-    put(into, &bytes.len());
+    put_value(into, &bytes.len());
     into.extend_from_slice(bytes);
 }
 
@@ -46,8 +46,8 @@ impl<'a> RecordReader<'a> {
 /// Encodes a file: its format, a value, and a checksum of both.
 pub(super) fn encode_file<T: Serialize>(format: &[u8; 16], value: &T) -> Vec<u8> {
     let mut bytes = format.to_vec();
-    put(&mut bytes, value);
-    let sum = checksum(&bytes);
+    put_value(&mut bytes, value);
+    let sum = compute_checksum(&bytes);
     bytes.extend_from_slice(&sum.to_le_bytes());
     bytes
 }
@@ -55,7 +55,7 @@ pub(super) fn encode_file<T: Serialize>(format: &[u8; 16], value: &T) -> Vec<u8>
 /// Decodes a file; `None` if it is damaged or has another format.
 pub(super) fn decode_file<'a, T: Deserialize<'a>>(format: &[u8; 16], bytes: &'a [u8]) -> Option<T> {
     let (body, sum) = bytes.split_last_chunk::<4>()?;
-    if checksum(body) != u32::from_le_bytes(*sum) {
+    if compute_checksum(body) != u32::from_le_bytes(*sum) {
         return None;
     }
     let mut reader = RecordReader(body.strip_prefix(format)?);
@@ -65,7 +65,7 @@ pub(super) fn decode_file<'a, T: Deserialize<'a>>(format: &[u8; 16], bytes: &'a 
 
 /// A checksum that detects torn, cut or overwritten files. It does not protect against deliberate changes: only the
 /// user can write these files.
-pub(super) fn checksum(bytes: &[u8]) -> u32 {
+pub(super) fn compute_checksum(bytes: &[u8]) -> u32 {
     const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut sum = (bytes.len() as u64).wrapping_mul(PRIME);
     let (words, rest) = bytes.as_chunks::<8>();
@@ -90,12 +90,12 @@ mod tests {
         #[test]
         fn what_is_put_is_read_and_what_is_cut_is_nothing(numbers in proptest::collection::vec(any::<u64>(), 0..20), text in "\\PC{0,40}") {
             let mut bytes = Vec::new();
-            numbers.iter().for_each(|number| put(&mut bytes, number));
+            numbers.iter().for_each(|number| put_value(&mut bytes, number));
             let (mut by_hand, mut derived) = (Vec::new(), Vec::new());
             numbers.iter().for_each(|number| put_number(&mut by_hand, *number as u32 >> (number % 32)));
-            numbers.iter().for_each(|number| put(&mut derived, &(*number as u32 >> (number % 32))));
+            numbers.iter().for_each(|number| put_value(&mut derived, &(*number as u32 >> (number % 32))));
             prop_assert_eq!(by_hand, derived);
-            put(&mut bytes, &text);
+            put_value(&mut bytes, &text);
             let mut reader = RecordReader(&bytes);
             for number in &numbers {
                 prop_assert_eq!(reader.read(), Some(*number));
@@ -116,10 +116,10 @@ mod tests {
 
         #[test]
         fn a_changed_byte_changes_the_sum(mut bytes in proptest::collection::vec(any::<u8>(), 1..200), at in any::<prop::sample::Index>(), by in 1_u8..) {
-            let before = checksum(&bytes);
+            let before = compute_checksum(&bytes);
             let at = at.index(bytes.len());
             bytes[at] ^= by;
-            prop_assert_ne!(checksum(&bytes), before);
+            prop_assert_ne!(compute_checksum(&bytes), before);
         }
     }
 

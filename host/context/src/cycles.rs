@@ -44,7 +44,7 @@ pub fn find_import_circles(
         if list.files.is_empty() {
             return Err(ContextError::Empty);
         }
-        let circles = find(tree, path);
+        let circles = find_cycles(tree, path);
         // An incomplete graph would hide cycles.
         if tree.is_over() {
             Err(ContextError::Timeout)
@@ -54,7 +54,7 @@ pub fn find_import_circles(
     })
 }
 
-fn find(tree: &SelectionTree<'_>, path: &str) -> Vec<ImportCircle> {
+fn find_cycles(tree: &SelectionTree<'_>, path: &str) -> Vec<ImportCircle> {
     let sources: Vec<usize> = (0..tree.paths.len()).filter(|at| tree.layout.sources[*at]).collect();
     let place: HashMap<usize, usize> = sources.iter().copied().zip(0..).collect();
     let imports: Vec<Vec<usize>> = file_imports(tree, &sources)
@@ -90,7 +90,7 @@ fn find(tree: &SelectionTree<'_>, path: &str) -> Vec<ImportCircle> {
 
 /// False for an import that belongs to no cycle: Go forbids import cycles, and a module of Rust may import its parent.
 fn may_be_circular(from: &str, to: &str) -> bool {
-    match Syntax::of(from) {
+    match Syntax::from_path(from) {
         Some(Syntax::Go) => false,
         Some(Syntax::Rust) => {
             let children = symbols::rust_directory(to);
@@ -109,12 +109,12 @@ fn strong_components(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut seen = vec![false; edges.len()];
     let mut finished = Vec::new();
     for start in 0..edges.len() {
-        walk(start, edges, &mut seen, &mut finished);
+        visit_reachable(start, edges, &mut seen, &mut finished);
     }
     seen.fill(false);
     let component = |start: &usize| {
         let mut group = Vec::new();
-        walk(*start, &back, &mut seen, &mut group);
+        visit_reachable(*start, &back, &mut seen, &mut group);
         group.sort_unstable();
         group
     };
@@ -124,7 +124,7 @@ fn strong_components(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
 
 /// Appends the reachable nodes to `finished`, each after its successors. Not recursive, because a chain of imports may
 /// be long.
-fn walk(start: usize, edges: &[Vec<usize>], seen: &mut [bool], finished: &mut Vec<usize>) {
+fn visit_reachable(start: usize, edges: &[Vec<usize>], seen: &mut [bool], finished: &mut Vec<usize>) {
     if std::mem::replace(&mut seen[start], true) {
         return;
     }
@@ -203,8 +203,8 @@ fn import_line(tree: &SelectionTree<'_>, from: usize, to: usize) -> u32 {
         }
         first_named.get_or_insert(number);
         let mut is_import = false;
-        let syntax = Syntax::of(path).unwrap_or(Syntax::Other);
-        symbols::read(
+        let syntax = Syntax::from_path(path).unwrap_or(Syntax::Other);
+        symbols::read_symbols(
             syntax,
             line,
             |_| {},
@@ -228,7 +228,7 @@ mod tests {
         with_tree(files, |tree| {
             let step = |(path, line): &(String, u32)| format!("{path}:{line}");
             let text = |circle: ImportCircle| circle.steps.iter().map(step).collect::<Vec<_>>().join(" > ");
-            find(tree, path).into_iter().map(text).collect()
+            find_cycles(tree, path).into_iter().map(text).collect()
         })
     }
 
@@ -308,7 +308,7 @@ mod tests {
             .map(|at| (format!("m{at}.js"), format!("import './m{}';\n", (at + 1) % 3000)))
             .collect();
         let files: Vec<(&str, &str)> = names.iter().map(|(path, text)| (&path[..], &text[..])).collect();
-        let circles = with_tree(&files, |tree| find(tree, ""));
+        let circles = with_tree(&files, |tree| find_cycles(tree, ""));
         assert_eq!((circles.len(), circles[0].files), (1, 3000));
         assert_eq!(circles[0].steps.len(), STEPS_MAX);
     }

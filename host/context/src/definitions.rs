@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::bases::{ClassPlace, files_defining, search_bases};
+use crate::base_classes::{ClassPlace, files_defining, search_bases};
 use crate::target::SymbolPlace;
 use crate::{ContextError, Indexes, ProfileLookup, SelectionTree, read_tree};
 use tool_core::text::nearest_name;
@@ -62,7 +62,7 @@ impl<'a> QualifiedName<'a> {
 }
 
 /// Definitions in one file that match a name.
-struct FileMatch {
+struct DefinedLines {
     lines: Vec<(u32, u32)>,
     /// True if each of them is inside its owner, or no owner is given.
     is_enclosed: bool,
@@ -79,16 +79,16 @@ pub fn find_symbol(
     typed: &str,
     cancel: &CancellationToken,
 ) -> Result<SymbolSearch, ContextError> {
-    read_tree(repository, indexes, cancel, |tree, _| Ok(search(tree, typed)))
+    read_tree(repository, indexes, cancel, |tree, _| Ok(search_symbol(tree, typed)))
 }
 
-fn search(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
+fn search_symbol(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
     let name = QualifiedName::parse(typed);
     let files: Vec<usize> = (0..tree.paths.len())
         .filter(|at| file_role::is_code(tree.paths[*at]))
         .collect();
     let matches = tree.each(&files, |at| find_in_file(tree, at, &name));
-    let mut found: Vec<(bool, u8, usize, FileMatch)> = files
+    let mut found: Vec<(bool, u8, usize, DefinedLines)> = files
         .iter()
         .zip(matches)
         .filter_map(|(at, found)| {
@@ -173,7 +173,7 @@ fn find_inherited(tree: &SelectionTree<'_>, name: &QualifiedName<'_>) -> Option<
     enclosed.or_else(|| Some((loose?, false)))
 }
 
-fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -> Option<FileMatch> {
+fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -> Option<DefinedLines> {
     let ProfileLookup::Found(profile) = tree.source.profile(tree.paths[at]) else {
         return None;
     };
@@ -187,7 +187,7 @@ fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -
         }
     });
     let Some(owner) = name.owner else {
-        return (!members.is_empty()).then_some(FileMatch {
+        return (!members.is_empty()).then_some(DefinedLines {
             lines: members,
             is_enclosed: true,
         });
@@ -198,12 +198,12 @@ fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -
     let is_module = file_role::file_stem(tree.paths[at]) == owner;
     if !inside.is_empty() || is_module && !members.is_empty() {
         let lines = if inside.is_empty() { members } else { inside };
-        return Some(FileMatch {
+        return Some(DefinedLines {
             lines,
             is_enclosed: true,
         });
     }
-    (!members.is_empty() && !owners.is_empty()).then_some(FileMatch {
+    (!members.is_empty() && !owners.is_empty()).then_some(DefinedLines {
         lines: members,
         is_enclosed: false,
     })
@@ -306,7 +306,7 @@ mod tests {
             })
             .collect();
         let cancel = CancellationToken::new();
-        let found = search(&SelectionTree::new(entries.iter(), &read, &cancel), typed);
+        let found = search_symbol(&SelectionTree::new(entries.iter(), &read, &cancel), typed);
         let places: Vec<String> = found.places.iter().map(ToString::to_string).collect();
         let inherited = found
             .inherited

@@ -85,7 +85,7 @@ pub fn find_endpoints(
 }
 
 /// Words by language: a file that declares an endpoint holds at least one of them.
-fn markers(path: &str) -> &'static [&'static str] {
+fn endpoint_markers(path: &str) -> &'static [&'static str] {
     match detect_language(path) {
         Some("Python") => &["flask", "fastapi", "django", "click", "typer", "argparse", ".route("],
         Some("JavaScript" | "TypeScript") => &["express"],
@@ -114,7 +114,7 @@ fn read_files(tree: &SelectionTree<'_>, parser: &dyn SyntaxParser, directory: &s
     let sources: Vec<usize> = tree
         .below(directory)
         .filter(is_source)
-        .filter(|at| !markers(tree.paths[*at]).is_empty() && parser.reads(tree.paths[*at]))
+        .filter(|at| !endpoint_markers(tree.paths[*at]).is_empty() && parser.reads(tree.paths[*at]))
         .filter(|at| tree.sizes[*at] <= crate::limits::RANKED_FILE_BYTES_MAX)
         .take(READ_MAX)
         .collect();
@@ -126,7 +126,7 @@ fn read_files(tree: &SelectionTree<'_>, parser: &dyn SyntaxParser, directory: &s
         }
         let text = tree.text(path)?;
         let is_marked = |marker: &&&str| find(text.as_bytes(), marker.as_bytes()).is_some();
-        markers(path).iter().find(is_marked)?;
+        endpoint_markers(path).iter().find(is_marked)?;
         parsed.fetch_add(1, Ordering::Relaxed);
         let details = parser.details(path, &text, None)?;
         Some(SourceFile {
@@ -180,7 +180,7 @@ impl SourceFile {
 
     /// The arguments in the parentheses behind a name.
     fn arguments(&self, one: &SymbolUse) -> Option<&str> {
-        literal::enclosed(self.after(one), '(')
+        literal::text_in_brackets(self.after(one), '(')
     }
 
     /// The text of the line up to a name.
@@ -226,15 +226,15 @@ impl SourceFile {
 
 /// The receiver before a called name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Receiver<'t> {
+enum NameReceiver<'t> {
     None,
     /// The name before the dot.
     Name(&'t str),
     Other,
 }
 
-impl<'t> Receiver<'t> {
-    fn of(before: &'t str) -> Self {
+impl<'t> NameReceiver<'t> {
+    fn parse_before(before: &'t str) -> Self {
         let trimmed = before.trim_end();
         let Some(owner) = trimmed.strip_suffix("::").or_else(|| trimmed.strip_suffix('.')) else {
             return Self::None;
@@ -269,10 +269,10 @@ fn assigned_variable(line_before: &str) -> Option<&str> {
 }
 
 /// Variables of one file by name, each with the prefix of its routes or commands.
-type Variables<T> = BTreeMap<String, T>;
+type FileVariables<T> = BTreeMap<String, T>;
 
 /// The names that some files assign, for the files that import them.
-fn shared_names<T>(variables: &[Variables<T>]) -> BTreeSet<&str> {
+fn shared_names<T>(variables: &[FileVariables<T>]) -> BTreeSet<&str> {
     variables
         .iter()
         .flat_map(|own| own.keys().map(String::as_str))
@@ -296,8 +296,8 @@ mod tests {
         ] {
             assert_eq!(assigned_variable(text), expected, "{text}");
         }
-        assert_eq!(Receiver::of("  app."), Receiver::Name("app"));
-        assert_eq!(Receiver::of("f()."), Receiver::Other);
-        assert_eq!(Receiver::of("return "), Receiver::None);
+        assert_eq!(NameReceiver::parse_before("  app."), NameReceiver::Name("app"));
+        assert_eq!(NameReceiver::parse_before("f()."), NameReceiver::Other);
+        assert_eq!(NameReceiver::parse_before("return "), NameReceiver::None);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::profile::Profile;
 use super::query::Query;
-use super::words::{hash, split};
+use super::words::{hash, split_identifier};
 use tool_repository::file_role::Role;
 
 /// Result of matching one file with a task.
@@ -50,7 +50,7 @@ pub(super) fn is_candidate(query: &Query, path: &str, stem: &str, role: Role, is
 
 impl FileMatch {
     /// Matches a profile with a task. `imports` are the listed files that the profile's imports lead to.
-    pub(crate) fn of(query: &Query, profile: &Profile, imports: Arc<[u32]>) -> Self {
+    pub(crate) fn match_profile(query: &Query, profile: &Profile, imports: Arc<[u32]>) -> Self {
         let mut matched = Self {
             length: profile.words(),
             hits: profile.hits(&query.index),
@@ -66,7 +66,7 @@ impl FileMatch {
 fn match_definition(query: &Query, name: &str, (line, end_line): (u32, u32)) -> Option<MatchedDefinition> {
     let mut terms = Vec::new();
     let (mut others, mut folded) = (0, 0);
-    split(name.as_bytes(), |word, whole| {
+    split_identifier(name.as_bytes(), |word, whole| {
         // The last word is the whole name: it is the only word, or the joined form follows.
         folded = hash(word);
         if !whole {

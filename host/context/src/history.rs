@@ -20,12 +20,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-use super::words::{each_identifier, hash, is_function_word, split, stem};
+use super::words::{each_identifier, hash, is_function_word, split_identifier, stem_word};
 pub use tool_core::digest::CommitId;
 use tool_repository::Repository;
 
 pub use recent::{RecentChanges, recent_changes};
-pub(super) use refresh::{HISTORY_WALK_TIME, HistoryCell, ReadingPermit, Refreshed};
+pub(super) use refresh::{HISTORY_WALK_TIME, HistoryCell, ReadingPermit, RefreshOutcome};
 pub(super) use signals::{FileHistory, HistorySignals};
 pub(super) use store::HISTORY_BYTES_MAX;
 
@@ -327,9 +327,9 @@ fn message_words(message: &str) -> (Vec<u32>, u8) {
     let mut words = Vec::new();
     let add_line = |words: &mut Vec<u32>, line: &str| {
         each_identifier(line.as_bytes(), |identifier| {
-            split(identifier, |word, _| {
+            split_identifier(identifier, |word, _| {
                 if words.len() < MESSAGE_WORDS_MAX && !is_function_word(word) {
-                    words.push(hash(stem(word)));
+                    words.push(hash(stem_word(word)));
                 }
             });
         });

@@ -8,29 +8,29 @@
 //! Beside the profiles, the index holds an inverted index of trigrams and one of words. With trigrams, a search reads
 //! only the files that can match. With words, a selection in a large tree reads only the profiles that can be relevant.
 //!
-//! Read in this order: `bounds` (limits), `view` (one request), `update` (the work after it), `indexer` (reads files
+//! Read in this order: `bounds` (limits), `index_view` (one request), `update` (the work after it), `indexer` (reads files
 //! for both), `listing` (the list of files), `catalogue` (the entry of each file), `known_files` (files whose entries
 //! are up to date), `store` (files on disk), `trees` (syntax trees in the background), `commits` (the history),
-//! `postings` (the inverted indexes), `documents` (the document of each file), `trigrams`, `pattern` and `narrow` (for
+//! `postings` (the inverted indexes), `documents` (the document of each file), `trigrams`, `pattern` and `text_search` (for
 //! searches), `words` (for selections).
 
 mod bounds;
 mod catalogue;
 mod commits;
 mod documents;
+mod index_view;
 mod indexer;
 mod known_files;
 mod listing;
-mod narrow;
 mod pattern;
 mod postings;
 mod store;
 #[cfg(test)]
 mod tests;
+mod text_search;
 mod trees;
 mod trigrams;
 mod update;
-mod view;
 mod words;
 
 use std::cell::RefCell;
@@ -43,22 +43,22 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use sha2::{Digest, Sha256};
 
 use super::history::{HistoryCell, HistoryGap, HistoryReader, NoHistory};
-use super::layout::Layout;
+use super::layout::TreeLayout;
 use super::symbols::{NoParser, SyntaxParser};
 use bounds::IndexBounds;
 use catalogue::{Catalogue, ContentDigest};
 use documents::KnownDocuments;
+pub(crate) use index_view::IndexView;
 use listing::CheckedList;
 use postings::{Postings, PostingsKind};
-use store::{DiskVersion, Store};
+use store::{DiskVersion, IndexStore};
 use tool_repository::{FileList, Repository, RepositoryKey};
-pub(crate) use view::IndexView;
 
 pub use bounds::{
     EXACT_CHECK_FILES_MAX, INDEXES_BYTES_MAX, OUTLINE_FILL_SECONDS_MAX, READ_ALL_FILES_MAX, READ_FILES_MAX,
 };
-pub use narrow::FileVerdict;
 pub use pattern::{PatternKind, SearchPattern};
+pub use text_search::FileVerdict;
 
 /// Largest file in which a name is looked for. The index knows the trigrams of files up to this size.
 pub(crate) const SEARCHED_FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -87,7 +87,7 @@ pub struct Indexes {
 #[derive(Debug)]
 struct Index {
     key: RepositoryKey,
-    store: Store,
+    store: IndexStore,
     state: Mutex<IndexState>,
     is_updating: AtomicBool,
     /// True while a thread lists the whole tree.
@@ -121,30 +121,30 @@ struct KnownLayout {
     paths: (usize, u64),
     /// Places in the list of the manifests and package roots that the layout was made of.
     read: Arc<[usize]>,
-    layout: Arc<Layout>,
+    layout: Arc<TreeLayout>,
 }
 
 impl Indexes {
     /// The indexes below `home`, which are brought up to date in the background.
     pub fn new(home: &Path, parser: Arc<dyn SyntaxParser>, history: Arc<dyn HistoryReader>) -> Arc<Self> {
-        let indexes = Self::bounded(home, IndexBounds::default(), true).with_parser(parser);
+        let indexes = Self::with_bounds(home, IndexBounds::default(), true).with_parser(parser);
         Arc::new(Self { history, ..indexes })
     }
 
     /// An index by text alone, with a history; each request waits until both are up to date.
     pub fn waiting_for_history(home: &Path, history: Arc<dyn HistoryReader>) -> Arc<Self> {
-        let indexes = Self::bounded(home, IndexBounds::default(), false);
+        let indexes = Self::with_bounds(home, IndexBounds::default(), false);
         Arc::new(Self { history, ..indexes })
     }
 
     /// An index by text alone; each request waits until the index is up to date.
-    pub fn waiting(home: &Path) -> Arc<Self> {
-        Arc::new(Self::bounded(home, IndexBounds::default(), false))
+    pub fn open_waiting(home: &Path) -> Arc<Self> {
+        Arc::new(Self::with_bounds(home, IndexBounds::default(), false))
     }
 
     /// An index with syntax trees; each request waits until the index is up to date.
     pub fn waiting_for_trees(home: &Path, parser: Arc<dyn SyntaxParser>) -> Arc<Self> {
-        Arc::new(Self::bounded(home, IndexBounds::default(), false).with_parser(parser))
+        Arc::new(Self::with_bounds(home, IndexBounds::default(), false).with_parser(parser))
     }
 
     /// Why no commit of a repository is read, where that is known.
@@ -160,7 +160,7 @@ impl Indexes {
         Self { parser, ..self }
     }
 
-    fn bounded(home: &Path, bounds: IndexBounds, in_background: bool) -> Self {
+    fn with_bounds(home: &Path, bounds: IndexBounds, in_background: bool) -> Self {
         Self {
             parser: Arc::new(NoParser),
             history: Arc::new(NoHistory),
@@ -195,7 +195,7 @@ impl Indexes {
 
 impl Index {
     fn open(folder: &Path, key: &RepositoryKey) -> Self {
-        let store = Store::new(folder, &key.name(), key.identity());
+        let store = IndexStore::new(folder, &key.name(), key.identity());
         let state = store
             .load()
             .map_or_else(IndexState::default, |(catalogue, version)| IndexState {
@@ -230,7 +230,12 @@ impl Index {
 
     /// The layout of a list. It is computed again only if the paths differ from those of the last list, or a file that it
     /// was made of.
-    fn layout(&self, list: &Arc<FileList>, hasher: &RandomState, text: impl Fn(&str) -> Option<String>) -> Arc<Layout> {
+    fn layout(
+        &self,
+        list: &Arc<FileList>,
+        hasher: &RandomState,
+        text: impl Fn(&str) -> Option<String>,
+    ) -> Arc<TreeLayout> {
         let known = self.lock().layout.clone();
         if let Some(known) = known.as_ref().filter(|known| Arc::ptr_eq(&known.list, list)) {
             return Arc::clone(&known.layout);
@@ -249,7 +254,7 @@ impl Index {
                     read.borrow_mut().extend(list.index_of(path));
                     text(path)
                 };
-                let layout = Arc::new(Layout::new(&paths, text));
+                let layout = Arc::new(TreeLayout::new(&paths, text));
                 (layout, read.into_inner().into())
             }
         };
@@ -271,7 +276,7 @@ fn yield_to_others() {
 }
 
 /// The digest of a file. It covers the extension too, because a profile depends on the language.
-fn digest(path: &str, content: &[u8]) -> ContentDigest {
+fn digest_file(path: &str, content: &[u8]) -> ContentDigest {
     let extension = tool_repository::file_role::file_name(path)
         .rsplit_once('.')
         .map_or("", |(_, extension)| extension);

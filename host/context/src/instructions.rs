@@ -30,8 +30,8 @@ pub(super) struct InstructionFile {
 }
 
 /// Reads the instruction files for a target, the nearest one first.
-pub(super) fn read(request: &BuildRequest<'_>, list: &FileList) -> Vec<InstructionFile> {
-    let folders = folders(request.target);
+pub(super) fn read_instructions(request: &BuildRequest<'_>, list: &FileList) -> Vec<InstructionFile> {
+    let folders = folders_above(request.target);
     let in_folders = NAMES.iter().map(|name| {
         let paths = folders.iter().map(|folder| match folder.as_str() {
             "" => (*name).to_owned(),
@@ -44,7 +44,9 @@ pub(super) fn read(request: &BuildRequest<'_>, list: &FileList) -> Vec<Instructi
         let own = paths.into_iter().filter(|path| is_own(request, list, path));
         let mut files: Vec<InstructionFile> = Vec::new();
         for file in own.filter_map(|path| read_one(request, path)) {
-            let imported = imports(&file).into_iter().filter(|path| is_own(request, list, path));
+            let imported = imported_files(&file)
+                .into_iter()
+                .filter(|path| is_own(request, list, path));
             let imported: Vec<InstructionFile> = imported.filter_map(|path| read_one(request, path)).collect();
             let known = |file: &InstructionFile| files.iter().any(|known| known.path == file.path);
             let new = if imported.is_empty() { vec![file] } else { imported };
@@ -66,7 +68,7 @@ fn read_one(request: &BuildRequest<'_>, path: String) -> Option<InstructionFile>
 }
 
 /// Resolves an instruction file that only imports others: each line of it is `@path`, relative to its folder.
-fn imports(file: &InstructionFile) -> Vec<String> {
+fn imported_files(file: &InstructionFile) -> Vec<String> {
     let text = String::from_utf8_lossy(&file.content);
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
     let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
@@ -83,7 +85,7 @@ fn imports(file: &InstructionFile) -> Vec<String> {
 }
 
 /// The folders from that of the target up to the root, which is the empty path.
-fn folders(target: &Target) -> Vec<String> {
+fn folders_above(target: &Target) -> Vec<String> {
     let path = match target {
         Target::Paths(paths) => paths.first().map(String::as_str),
         target => target.path(),
@@ -122,7 +124,7 @@ mod tests {
     #[test]
     fn a_file_of_nothing_but_imports_stands_for_these() {
         let imports = |path: &str, text: &str| {
-            imports(&InstructionFile {
+            imported_files(&InstructionFile {
                 path: path.into(),
                 content: text.into(),
             })
@@ -146,7 +148,7 @@ mod tests {
 
     #[test]
     fn folders_go_from_the_target_to_the_root() {
-        let folders = |target: Target| folders(&target);
+        let folders = |target: Target| folders_above(&target);
         assert_eq!(folders(Target::Root), [""]);
         assert_eq!(folders(Target::Task("x".into())), [""]);
         assert_eq!(folders(Target::Directory("a/b".into())), ["a/b", "a", ""]);

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::names::PathNames;
+use super::path_names::PathNames;
 use super::profile::Profile;
 use super::symbols::{Packages, Resolver};
 use crate::limits::RANKED_FILE_BYTES_MAX;
@@ -14,7 +14,7 @@ use tool_repository::file_role::{self, Role};
 
 /// See the module. Indices are those of the list.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(super) struct TreeLayout {
     pub(super) roles: Vec<Role>,
     /// True for code that the product is made of.
     pub(super) sources: Vec<bool>,
@@ -22,15 +22,15 @@ pub(super) struct Layout {
     pub(super) written: Vec<bool>,
     pub(super) resolver: Resolver,
     /// Cache of resolved imports: for each file a checksum of its imports, and the imported files.
-    resolved: Vec<Mutex<Option<Resolved>>>,
+    resolved: Vec<Mutex<Option<ResolvedImports>>>,
     names: OnceLock<PathNames>,
     /// A packet's overview of the paths, with the name and the bytes that it was made for.
     overview: OnceLock<(String, usize, String)>,
 }
 
-type Resolved = (u32, Arc<[u32]>);
+type ResolvedImports = (u32, Arc<[u32]>);
 
-impl Layout {
+impl TreeLayout {
     /// `text` reads manifests.
     pub(super) fn new(paths: &[&str], text: impl Fn(&str) -> Option<String>) -> Self {
         let generated = GeneratedFiles::read(paths.iter().copied(), &text);
@@ -93,7 +93,7 @@ impl Layout {
         imports
     }
 
-    fn lock(&self, at: usize) -> std::sync::MutexGuard<'_, Option<Resolved>> {
+    fn lock(&self, at: usize) -> std::sync::MutexGuard<'_, Option<ResolvedImports>> {
         self.resolved[at].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

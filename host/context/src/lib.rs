@@ -6,19 +6,17 @@
 //! (the matches of a task in a file), `rank` (scores), `entry` (entry points), `select` (the rule of each operation),
 //! `vault` (the user's notes), `packet` (the text for the model). `modules` draws the imports between folders, files
 //! and packages, and `calls` the callers and callees of a symbol; `endpoints` finds routes and commands. All of them
-//! are functions of a list of files and a [`Source`]. Only this module, `lookup` and `index` (a cache of profiles on
+//! are functions of a list of files and a [`FileSource`]. Only this module, `lookup` and `index` (a cache of profiles on
 //! disk) use the repository. All files are opened through it, so hidden files are never read.
 
 #![forbid(unsafe_code)]
 
-mod area;
-mod bases;
+mod base_classes;
 mod calls;
 mod codec;
 mod cycles;
 mod definitions;
 mod endpoints;
-mod entry;
 mod exact;
 mod file_match;
 #[cfg(any(test, fuzzing))]
@@ -29,10 +27,11 @@ mod index;
 mod instructions;
 mod layout;
 mod lookup;
+mod manifest_entries;
 mod modules;
-mod names;
 pub mod operation;
 mod packet;
+mod path_names;
 mod profile;
 mod query;
 mod rank;
@@ -41,6 +40,7 @@ mod select;
 mod selection_filter;
 pub mod symbols;
 mod target;
+mod task_areas;
 mod vault;
 mod weights;
 mod word_hits;
@@ -57,8 +57,8 @@ use tokio_util::sync::CancellationToken;
 use crate::limits::SCAN_SECONDS_MAX;
 use history::History;
 use index::IndexView;
-use layout::Layout;
-use names::PathNames;
+use layout::TreeLayout;
+use path_names::PathNames;
 use profile::Profile;
 use query::Query;
 use skill_details::NotSearched;
@@ -77,7 +77,7 @@ pub use index::{
 };
 pub use lookup::{FoundDefinition, FoundReference, LookupError, ReferenceForm, SymbolPage, SymbolReader, outline_file};
 pub use modules::draw_modules;
-pub use packet::tokens as packet_tokens;
+pub use packet::estimate_tokens as packet_tokens;
 pub use rank::FEATURE_NAMES;
 pub use selection_filter::SelectionFilter;
 pub use symbols::{NoParser, SyntaxParser};
@@ -191,7 +191,7 @@ impl From<ContextError> for Problem {
 /// # Errors
 ///
 /// If the repository is empty or cannot be listed, the time is over, or `cancel` fires.
-pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanResult, ContextError> {
+pub fn scan_repository(repository: &Repository, cancel: &CancellationToken) -> Result<ScanResult, ContextError> {
     let names = repository.names(cancel)?;
     let list = names.list();
     if !list.complete {
@@ -223,7 +223,7 @@ pub fn scan(repository: &Repository, cancel: &CancellationToken) -> Result<ScanR
 /// # Errors
 ///
 /// If the repository is empty or cannot be listed, a file to include does not exist, or the request is cancelled.
-pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
+pub fn build_packet(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
     let since = Instant::now();
     let (list, age) = request.indexes.list(request.repository, request.cancel)?;
     if list.files.is_empty() {
@@ -234,7 +234,9 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Packet, ContextError> {
         });
     }
     let list = with_named(request, list)?;
-    let view = request.indexes.view(request.repository, &list, since, request.cancel);
+    let view = request
+        .indexes
+        .open_view(request.repository, &list, since, request.cancel);
     let view = view.with_history(request.filter.takes_history());
     let mut packet = build_from(request, &list, &view);
     view.finish();
@@ -306,7 +308,7 @@ fn read_tree<T>(
 ) -> Result<T, ContextError> {
     let since = Instant::now();
     let list = repository.list(cancel)?;
-    let view = indexes.view(repository, &list, since, cancel);
+    let view = indexes.open_view(repository, &list, since, cancel);
     let view = view.with_history(false);
     let tree = SelectionTree::with_layout(list.files.iter(), &view, Arc::clone(view.layout()), cancel);
     let result = read(&tree, &list);
@@ -341,14 +343,14 @@ pub fn measure_candidates(
     cancel: &CancellationToken,
 ) -> Result<Vec<MeasuredCandidate>, ContextError> {
     let list = repository.list(cancel)?;
-    let view = indexes.view(repository, &list, Instant::now(), cancel);
+    let view = indexes.open_view(repository, &list, Instant::now(), cancel);
     let tree = SelectionTree::with_layout(list.files.iter(), &view, Arc::clone(view.layout()), cancel);
     let candidate = |one: rank::MeasuredFile| MeasuredCandidate {
         path: tree.paths[one.index as usize].to_owned(),
         features: one.features.numbers(),
         factor: one.factor,
     };
-    let candidates = select::measure(&tree, task).into_iter().map(candidate).collect();
+    let candidates = select::measure_files(&tree, task).into_iter().map(candidate).collect();
     view.finish();
     Ok(candidates)
 }
@@ -361,7 +363,7 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, view: &IndexView) -> 
         SelectionTree::new(entries, view, request.cancel)
     };
     let included = request.filter.included(&tree.paths).map_err(ContextError::Include)?;
-    let mut selection = select::select(&tree, request.operation, request.target, request.focus, &included);
+    let mut selection = select::select_files(&tree, request.operation, request.target, request.focus, &included);
     if request.cancel.is_cancelled() {
         return Err(ContextError::Cancelled);
     }
@@ -374,7 +376,7 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, view: &IndexView) -> 
             format!("The repository scan was cut short after {SCAN_SECONDS_MAX} s; {found} files were considered");
         selection.notices.insert(0, notice);
     }
-    selection.notices.extend(unnamed(list));
+    selection.notices.extend(notice_of_unnamed_files(list));
     selection.notices.extend(empty_target(request.target, list));
     if let Target::Symbol {
         name,
@@ -398,8 +400,8 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, view: &IndexView) -> 
         .flatten()
         .collect::<Vec<_>>()
         .join("\n");
-    let notes = request.vault.map_or_else(vault::Notes::default, |directory| {
-        vault::read(directory, request.cancel)
+    let notes = request.vault.map_or_else(vault::VaultNotes::default, |directory| {
+        vault::read_notes(directory, request.cancel)
     });
     let name = request
         .repository
@@ -408,15 +410,15 @@ fn build_from(request: &BuildRequest<'_>, list: &FileList, view: &IndexView) -> 
         .and_then(|name| name.to_str())
         .unwrap_or("");
     let instructions = if request.filter.takes_instructions() {
-        instructions::read(request, list)
+        instructions::read_instructions(request, list)
     } else {
         Vec::new()
     };
-    let mut packet = packet::build(
+    let mut packet = packet::write_packet(
         &tree,
         name,
         selection,
-        packet::Extras { notes, instructions },
+        packet::PacketExtras { notes, instructions },
         &words,
         request.redactor,
         request.budget_tokens,
@@ -448,7 +450,7 @@ fn describe_places(name: &str, inherited_by: Option<&str>, places: &[SymbolPlace
 }
 
 /// Notice about files whose names cannot be shown.
-fn unnamed(list: &FileList) -> Option<String> {
+fn notice_of_unnamed_files(list: &FileList) -> Option<String> {
     match list.not_utf8 {
         0 => None,
         1 => Some("1 file or directory is left out: its name is not UTF-8".to_owned()),
@@ -484,14 +486,14 @@ pub fn is_source(path: &str) -> bool {
 }
 
 /// Source of the files of a selection.
-trait Source: Sync {
+trait FileSource: Sync {
     /// The content of a file; nothing where it cannot be read.
     fn read(&self, path: &str) -> Option<Vec<u8>>;
 
     /// Returns the profile of a file, without its text.
     fn profile(&self, path: &str) -> ProfileLookup {
         let text = self.read(path).and_then(text_of);
-        ProfileLookup::from(text.map(|text| Profile::of(path, &text)))
+        ProfileLookup::from(text.map(|text| Profile::from_text(path, &text)))
     }
 
     /// Returns the profile of a file. `_at` is its probable index in the source's list.
@@ -516,7 +518,7 @@ trait Source: Sync {
     }
 }
 
-impl<F: Fn(&str) -> Option<Vec<u8>> + Sync> Source for F {
+impl<F: Fn(&str) -> Option<Vec<u8>> + Sync> FileSource for F {
     fn read(&self, path: &str) -> Option<Vec<u8>> {
         self(path)
     }
@@ -553,8 +555,8 @@ struct SelectionTree<'a> {
     /// Sorted bytewise.
     paths: Vec<&'a str>,
     sizes: Vec<u64>,
-    layout: Arc<Layout>,
-    source: &'a dyn Source,
+    layout: Arc<TreeLayout>,
+    source: &'a dyn FileSource,
     cancel: &'a CancellationToken,
     deadline: Instant,
 }
@@ -562,19 +564,19 @@ struct SelectionTree<'a> {
 impl<'a> SelectionTree<'a> {
     fn new(
         entries: impl Iterator<Item = &'a FileEntry> + Clone,
-        source: &'a dyn Source,
+        source: &'a dyn FileSource,
         cancel: &'a CancellationToken,
     ) -> Self {
         let paths: Vec<&str> = entries.clone().map(|entry| entry.path.as_str()).collect();
-        let layout = Layout::new(&paths, |path| source.read(path).and_then(text_of));
+        let layout = TreeLayout::new(&paths, |path| source.read(path).and_then(text_of));
         Self::with_layout(entries, source, Arc::new(layout), cancel)
     }
 
     /// `layout` must belong to the same list of files.
     fn with_layout(
         entries: impl Iterator<Item = &'a FileEntry>,
-        source: &'a dyn Source,
-        layout: Arc<Layout>,
+        source: &'a dyn FileSource,
+        layout: Arc<TreeLayout>,
         cancel: &'a CancellationToken,
     ) -> Self {
         let (paths, sizes) = entries.map(|entry| (entry.path.as_str(), entry.size)).unzip();
@@ -665,7 +667,7 @@ fn each_in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> ControlFlow<()> +
             }
         }
     };
-    let threads = threads(std::thread::available_parallelism().map_or(1, usize::from));
+    let threads = thread_count(std::thread::available_parallelism().map_or(1, usize::from));
     std::thread::scope(|scope| {
         for _ in 1..threads.min(items.len()) {
             scope.spawn(run);
@@ -678,7 +680,7 @@ fn each_in_parallel<T: Sync>(items: &[T], work: impl Fn(&T) -> ControlFlow<()> +
 /// `work` for each of `items` on all processors, results in their order.
 fn map_in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let parts = threads(cores).min(items.len() / ITEMS_OF_A_THREAD_MIN).max(1);
+    let parts = thread_count(cores).min(items.len() / ITEMS_OF_A_THREAD_MIN).max(1);
     let mut parts = items.chunks(items.len().div_ceil(parts).max(1));
     let work = |part: &[T]| part.iter().map(&work).collect::<Vec<R>>();
     std::thread::scope(|scope| {
@@ -700,7 +702,7 @@ fn map_in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
 const ITEMS_OF_A_THREAD_MIN: usize = 2_000;
 
 /// Threads of a selection on a machine with so many cores.
-fn threads(cores: usize) -> usize {
+fn thread_count(cores: usize) -> usize {
     cores.min(CONTEXT_THREADS_MAX)
 }
 

@@ -210,7 +210,7 @@ impl SymbolReader<'_> {
             let details = has_tree.then(|| self.parser.details(path, &text, Some(sought.last)));
             match details.flatten() {
                 Some(details) => add_references(path, &details, &text, &sought, found),
-                None => found.extend(words(path, &text, sought.last)),
+                None => found.extend(find_word_lines(path, &text, sought.last)),
             }
             has_tree
         })
@@ -314,7 +314,7 @@ impl SymbolReader<'_> {
             let content = self
                 .repository
                 .read_within(&opened.path, SEARCHED_FILE_BYTES_MAX, self.cancel)?;
-            if after.is_none() && holds(&finder, &content) {
+            if after.is_none() && contains_name(&finder, &content) {
                 visit(&opened.path, content, &mut items);
             }
             return Ok(SymbolPage { items, next: None });
@@ -346,7 +346,7 @@ impl SymbolReader<'_> {
                 .repository
                 .read_listed(&names, at, wanted, &mut content, self.cancel);
             bytes += content.len();
-            if matches!(read, Ok(ReadOutcome::Whole)) && holds(&finder, &content) {
+            if matches!(read, Ok(ReadOutcome::Whole)) && contains_name(&finder, &content) {
                 trees += usize::from(visit(path, std::mem::take(&mut content), &mut items));
             }
             let is_full = items.len() >= PAGE_ITEMS || trees >= PAGE_TREES_MAX || bytes >= PAGE_BYTES_MAX;
@@ -361,7 +361,7 @@ impl SymbolReader<'_> {
 
 /// True if the content holds the name as a whole word. A neighbouring sign such as `$` may belong to a name or not, so
 /// it does not rule out a match.
-fn holds(name: &Finder<'_>, content: &[u8]) -> bool {
+fn contains_name(name: &Finder<'_>, content: &[u8]) -> bool {
     let is_word = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
     let needle = name.needle();
     let (begins_word, ends_word) = (is_word(needle.first()), is_word(needle.last()));
@@ -432,7 +432,7 @@ fn add_references(
 }
 
 /// Lines that hold a word as a whole.
-fn words(path: &str, text: &str, word: &str) -> Vec<FoundReference> {
+fn find_word_lines(path: &str, text: &str, word: &str) -> Vec<FoundReference> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
     let is_whole = |line: &str| {
         line.match_indices(word).any(|(at, _)| {
@@ -469,7 +469,11 @@ mod tests {
             ("größe", "die größe", true),
             ("name", "m\u{e4}name", true),
         ] {
-            assert_eq!(holds(&Finder::new(name), text.as_bytes()), expected, "{name} in {text}");
+            assert_eq!(
+                contains_name(&Finder::new(name), text.as_bytes()),
+                expected,
+                "{name} in {text}"
+            );
         }
     }
 }

@@ -54,7 +54,7 @@ pub fn draw_modules(
         if list.files.is_empty() {
             return Err(ContextError::Empty);
         }
-        let graph = draw(tree, directory, by_package);
+        let graph = draw_graph(tree, directory, by_package);
         let notice = tree
             .is_over()
             .then(|| "The graph is cut: not every file was read in time".to_owned());
@@ -65,7 +65,7 @@ pub fn draw_modules(
     })
 }
 
-fn draw(tree: &SelectionTree<'_>, directory: &str, by_package: bool) -> ModuleGraph {
+fn draw_graph(tree: &SelectionTree<'_>, directory: &str, by_package: bool) -> ModuleGraph {
     let of_kind = |kind: &[bool]| -> Vec<usize> { tree.below(directory).filter(|at| kind[*at]).collect() };
     let sources = of_kind(&tree.layout.sources);
     // A directory without sources is drawn with its tests or examples.
@@ -80,11 +80,11 @@ fn draw(tree: &SelectionTree<'_>, directory: &str, by_package: bool) -> ModuleGr
         .flat_map(|(imported, from)| imported.into_iter().map(|to| (*from, to)))
         .collect();
     let (modules, declared) = if by_package {
-        packages(tree, &files, &imports)
+        group_by_package(tree, &files, &imports)
     } else {
-        (folders(tree, directory, &files, &imports), Vec::new())
+        (group_by_folder(tree, directory, &files, &imports), Vec::new())
     };
-    let home = homes(&modules);
+    let home = module_of_files(&modules);
     let mut counts: BTreeMap<(usize, usize), u64> = BTreeMap::new();
     for pair in pairs_of(&home, &imports) {
         *counts.entry(pair).or_default() += 1;
@@ -175,14 +175,14 @@ enum ModuleForm {
 }
 
 impl SourceModule {
-    fn closed(name: String, files: Vec<usize>) -> Self {
+    fn new_closed(name: String, files: Vec<usize>) -> Self {
         let form = ModuleForm::Closed;
         Self { name, form, files }
     }
 }
 
 /// The module that each file belongs to.
-fn homes(modules: &[SourceModule]) -> HashMap<usize, usize> {
+fn module_of_files(modules: &[SourceModule]) -> HashMap<usize, usize> {
     modules
         .iter()
         .enumerate()
@@ -200,7 +200,7 @@ fn pairs_of<'a>(
 }
 
 /// The number of edges of each of `count` modules.
-fn degrees(count: usize, pairs: impl Iterator<Item = (usize, usize)>) -> Vec<usize> {
+fn count_edges(count: usize, pairs: impl Iterator<Item = (usize, usize)>) -> Vec<usize> {
     let pairs: BTreeSet<(usize, usize)> = pairs.collect();
     let mut degrees = vec![0; count];
     for (from, to) in pairs {
@@ -211,7 +211,7 @@ fn degrees(count: usize, pairs: impl Iterator<Item = (usize, usize)>) -> Vec<usi
 }
 
 /// The folders and files below a directory, the largest folders opened.
-fn folders(
+fn group_by_folder(
     tree: &SelectionTree<'_>,
     directory: &str,
     files: &[usize],
@@ -227,14 +227,14 @@ fn folders(
         links.entry(*to).or_default().insert(*from);
     }
     let links: HashMap<usize, usize> = links.into_iter().map(|(at, linked)| (at, linked.len())).collect();
-    let (mut modules, _) = fold(parts(tree, directory, files, usize::MAX), imports, &[]);
+    let (mut modules, _) = fold_modules(split_folder(tree, directory, files, usize::MAX), imports, &[]);
     loop {
         let room = NODES_MAX - modules.len() + 1;
-        let degrees = degrees(modules.len(), pairs_of(&homes(&modules), imports));
+        let degrees = count_edges(modules.len(), pairs_of(&module_of_files(&modules), imports));
         let opened = modules
             .iter()
             .enumerate()
-            .filter_map(|(at, module)| Some((at, open(tree, module, room, &links)?)))
+            .filter_map(|(at, module)| Some((at, open_module(tree, module, room, &links)?)))
             .max_by_key(|(at, _)| (modules[*at].files.len(), degrees[*at], std::cmp::Reverse(*at)));
         let Some((at, parts)) = opened else {
             break;
@@ -246,7 +246,7 @@ fn folders(
 }
 
 /// The parts of a module, if they fit into `room`.
-fn open(
+fn open_module(
     tree: &SelectionTree<'_>,
     module: &SourceModule,
     room: usize,
@@ -256,7 +256,7 @@ fn open(
         ModuleForm::Closed => None,
         ModuleForm::Files => most_connected(tree, module, room, links),
         ModuleForm::Folder(folder) => {
-            let parts = parts(tree, folder, &module.files, room);
+            let parts = split_folder(tree, folder, &module.files, room);
             match &parts[..] {
                 [own] if own.form == ModuleForm::Files => most_connected(tree, own, room, links),
                 parts => (parts.len() <= room).then(|| parts.to_vec()),
@@ -273,7 +273,7 @@ fn most_connected(
     links: &HashMap<usize, usize>,
 ) -> Option<Vec<SourceModule>> {
     let mut files = module.files.clone();
-    let file = |at: usize| SourceModule::closed(tree.paths[at].to_owned(), vec![at]);
+    let file = |at: usize| SourceModule::new_closed(tree.paths[at].to_owned(), vec![at]);
     if files.len() <= room {
         return Some(files.into_iter().map(file).collect());
     }
@@ -283,12 +283,12 @@ fn most_connected(
     // The list is sorted by name, and the order of equals stays.
     files.sort_by_key(|at| std::cmp::Reverse(links.get(at).copied().unwrap_or_default()));
     let rest = files.split_off(room - 1);
-    let rest = SourceModule::closed(module.name.clone(), rest);
+    let rest = SourceModule::new_closed(module.name.clone(), rest);
     Some(files.into_iter().map(file).chain([rest]).collect())
 }
 
 /// The parts of a folder: its folders, and its files. The files are one part if there is no room for each.
-fn parts(tree: &SelectionTree<'_>, folder: &str, files: &[usize], room: usize) -> Vec<SourceModule> {
+fn split_folder(tree: &SelectionTree<'_>, folder: &str, files: &[usize], room: usize) -> Vec<SourceModule> {
     let start = if folder.is_empty() { 0 } else { folder.len() + 1 };
     let mut inner: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     let mut own = Vec::new();
@@ -298,7 +298,7 @@ fn parts(tree: &SelectionTree<'_>, folder: &str, files: &[usize], room: usize) -
             None => own.push(*at),
         }
     }
-    let file = |at: &usize| SourceModule::closed(tree.paths[*at].to_owned(), vec![*at]);
+    let file = |at: &usize| SourceModule::new_closed(tree.paths[*at].to_owned(), vec![*at]);
     let own_parts = if own.len() <= 1 || inner.len() + own.len() <= room.min(NODES_MAX) {
         own.iter().map(file).collect()
     } else {
@@ -322,7 +322,7 @@ fn parts(tree: &SelectionTree<'_>, folder: &str, files: &[usize], room: usize) -
 
 /// The packages of a workspace, and the pairs of packages with a declared dependency. Each file belongs to the nearest
 /// folder above it with a manifest.
-fn packages(
+fn group_by_package(
     tree: &SelectionTree<'_>,
     files: &[usize],
     imports: &[(usize, usize)],
@@ -343,14 +343,14 @@ fn packages(
         } else {
             format!("{folder}/")
         };
-        SourceModule::closed(name, files)
+        SourceModule::new_closed(name, files)
     };
-    fold(by_package.into_iter().map(module).collect(), imports, &declared)
+    fold_modules(by_package.into_iter().map(module).collect(), imports, &declared)
 }
 
 /// Pairs of packages in which the manifest of the first declares the second, as indices into `folders`.
 fn declared_dependencies(tree: &SelectionTree<'_>, folders: &[&str]) -> Vec<(usize, usize)> {
-    let mut renamed: HashMap<String, Renames> = HashMap::new();
+    let mut renamed: HashMap<String, PackageRenames> = HashMap::new();
     let manifests: Vec<Vec<Manifest>> = folders
         .iter()
         .map(|folder| {
@@ -392,14 +392,14 @@ fn declared_dependencies(tree: &SelectionTree<'_>, folders: &[&str]) -> Vec<(usi
 }
 
 /// Packages that a workspace's manifest renames.
-type Renames = HashMap<String, String>;
+type PackageRenames = HashMap<String, String>;
 
 /// The package that a dependency name means in the workspace above a folder, if it is renamed there.
 fn inherited_name(
     tree: &SelectionTree<'_>,
     folder: &str,
     name: &str,
-    known: &mut HashMap<String, Renames>,
+    known: &mut HashMap<String, PackageRenames>,
 ) -> Option<String> {
     let mut folder = folder;
     loop {
@@ -428,13 +428,13 @@ fn is_package(tree: &SelectionTree<'_>, folder: &str) -> bool {
 
 /// Keeps the largest modules, of equal ones those with most edges, and joins the rest if there are too many. `pairs`
 /// are further edges, which are returned as indices into the result.
-fn fold(
+fn fold_modules(
     modules: Vec<SourceModule>,
     imports: &[(usize, usize)],
     pairs: &[(usize, usize)],
 ) -> (Vec<SourceModule>, Vec<(usize, usize)>) {
-    let home = homes(&modules);
-    let degrees = degrees(modules.len(), pairs_of(&home, imports).chain(pairs.iter().copied()));
+    let home = module_of_files(&modules);
+    let degrees = count_edges(modules.len(), pairs_of(&home, imports).chain(pairs.iter().copied()));
     let mut order: Vec<usize> = (0..modules.len()).collect();
     let mut rest = Vec::new();
     if modules.len() > NODES_MAX {
@@ -450,7 +450,7 @@ fn fold(
         order.into_iter().map(|at| (modules[at].clone(), vec![at])).collect();
     if !rest.is_empty() {
         let files = rest.iter().flat_map(|at| modules[*at].files.iter().copied()).collect();
-        folded.push((SourceModule::closed(OTHERS.to_owned(), files), rest));
+        folded.push((SourceModule::new_closed(OTHERS.to_owned(), files), rest));
     }
     folded.sort_by(|a, b| a.0.name.cmp(&b.0.name));
     let mut place = vec![0; modules.len()];
@@ -473,7 +473,7 @@ mod tests {
     /// The graph as lines: nodes with their files, then edges.
     fn drawn(files: &[(&str, &str)], directory: &str, by_package: bool) -> Vec<String> {
         with_tree(files, |tree| {
-            let graph = draw(tree, directory, by_package);
+            let graph = draw_graph(tree, directory, by_package);
             let nodes = graph.nodes.iter().map(|node| format!("{} {}", node.name, node.files));
             let edges = graph
                 .edges

@@ -22,7 +22,7 @@ use tool_core::limits::FILE_READ_BYTES_MAX;
 use tool_core::text::{nearest_name, visible_name};
 use tool_repository::{EntryKind, OpenError, Repository, file_role};
 
-pub use prompts::{correction, system_prompt};
+pub use prompts::{correction_message, system_prompt};
 
 /// Kind of file that a path leads to.
 enum TargetKind {
@@ -118,7 +118,7 @@ pub fn resolve_target(
 impl TargetLookup<'_> {
     /// Finds a typed path: first from the working directory, then from the root.
     fn locate(&self, typed: &str) -> Result<TargetKind, Problem> {
-        locate(typed, self.repository, self.working_directory, self.cancel)
+        locate_target(typed, self.repository, self.working_directory, self.cancel)
     }
 
     /// Refuses lines beyond the end of a file. For a very large file, the reader checks them.
@@ -232,7 +232,7 @@ pub fn is_question(typed: &str, root: &Path, working_directory: &Path) -> bool {
 /// True if typed text, without line numbers, is the path of an existing file or directory.
 pub fn names_path(typed: &str, root: &Path, working_directory: &Path) -> bool {
     let path = split_lines(typed).map_or(typed, |(path, _, _)| path);
-    let inside = candidates(path, root, working_directory);
+    let inside = candidate_paths(path, root, working_directory);
     inside
         .into_iter()
         .any(|path| root.join(path).symlink_metadata().is_ok())
@@ -247,7 +247,7 @@ pub fn names_path(typed: &str, root: &Path, working_directory: &Path) -> bool {
 /// If the target is refused.
 pub fn check_place(operation: Operation, typed: &str, root: &Path, working_directory: &Path) -> Result<(), Problem> {
     let path = split_lines(typed).map_or(typed, |(path, _, _)| path);
-    let inside = candidates(
+    let inside = candidate_paths(
         if operation == Operation::Explain { path } else { typed },
         root,
         working_directory,
@@ -257,7 +257,7 @@ pub fn check_place(operation: Operation, typed: &str, root: &Path, working_direc
         if operation == Operation::Explain && (is_name(typed) || !is_one_word(typed)) {
             return Ok(());
         }
-        let missing = missing(typed, &inside);
+        let missing = target_missing(typed, &inside);
         return Err(match inside.iter().find_map(|path| nearest_sibling(root, path)) {
             Some(near) => missing.with_hint(format!("did you mean `{near}`?")),
             None => missing,
@@ -291,12 +291,12 @@ fn nearest_sibling(root: &Path, missing: &str) -> Option<String> {
 }
 
 /// Paths from the root that a typed path can mean.
-fn candidates(typed: &str, root: &Path, working_directory: &Path) -> Vec<String> {
+fn candidate_paths(typed: &str, root: &Path, working_directory: &Path) -> Vec<String> {
     let places = [working_directory.join(typed), root.join(typed)];
-    places.iter().filter_map(|path| relative(path, root)).collect()
+    places.iter().filter_map(|path| path_below_root(path, root)).collect()
 }
 
-fn missing(typed: &str, inside: &[String]) -> Problem {
+fn target_missing(typed: &str, inside: &[String]) -> Problem {
     let hint = match inside {
         [] => {
             "the path lies outside the repository; use a path relative to its root, or choose another root with --repo DIR"
@@ -332,13 +332,13 @@ fn source_file(place: TargetKind, typed: &str) -> Result<TargetKind, Problem> {
 }
 
 /// Finds a typed path: first from the working directory, then from the root.
-fn locate(
+fn locate_target(
     typed: &str,
     repository: &Repository,
     working_directory: &Path,
     cancel: &CancellationToken,
 ) -> Result<TargetKind, Problem> {
-    let inside = candidates(typed, repository.root(), working_directory);
+    let inside = candidate_paths(typed, repository.root(), working_directory);
     for path in &inside {
         match repository.open_within(path, cancel) {
             Ok(opened) if opened.path.is_empty() || opened.path == "." => return Ok(TargetKind::Root),
@@ -355,14 +355,14 @@ fn locate(
             Err(_) => {}
         }
     }
-    Err(missing(typed, &inside))
+    Err(target_missing(typed, &inside))
 }
 
 /// `path` from the root, in normal form; `None` if it is outside. The real path of the working directory counts too,
 /// because a root is always a real path.
-fn relative(path: &Path, root: &Path) -> Option<String> {
+fn path_below_root(path: &Path, root: &Path) -> Option<String> {
     let inside = |path: &Path| Some(path.strip_prefix(root).ok()?.to_str()?.to_owned());
-    let normal = normal(path);
+    let normal = normalize_path(path);
     inside(&normal).or_else(|| {
         let existing = normal.ancestors().find(|ancestor| ancestor.exists())?;
         let rest = normal.strip_prefix(existing).ok()?;
@@ -371,7 +371,7 @@ fn relative(path: &Path, root: &Path) -> Option<String> {
 }
 
 /// Removes `.` and `..` lexically.
-fn normal(path: &Path) -> PathBuf {
+fn normalize_path(path: &Path) -> PathBuf {
     use std::path::Component;
     let mut whole = PathBuf::new();
     for component in path.components() {
@@ -404,7 +404,7 @@ pub fn user_message(
 ) -> String {
     let mut text = format!(
         "# Operation\n\n{}\n\n# Request\n\nOperation: {operation}\n",
-        prompts::instructions(operation, is_short)
+        prompts::operation_instructions(operation, is_short)
     );
     if is_task_foreign {
         text.push_str(FOREIGN_TASK);
@@ -440,7 +440,7 @@ pub fn user_message(
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    text.push_str(&format!("\n{}\n", prompts::reminder(operation)));
+    text.push_str(&format!("\n{}\n", prompts::operation_reminder(operation)));
     text
 }
 

@@ -15,9 +15,9 @@ use std::ops::RangeInclusive;
 
 use zstd::bulk::{Compressor, Decompressor};
 
-use super::codec::{RecordReader, checksum, put, put_bytes};
-use crate::symbols::{self, Import, SymbolForm, Syntax, SyntaxOutline};
-use words::Words;
+use super::codec::{RecordReader, compute_checksum, put_bytes, put_value};
+use crate::symbols::{self, ParsedImport, SymbolForm, Syntax, SyntaxOutline};
+use words::StoredWords;
 pub(crate) use words::{BLOCK_LINES, LINE_BYTES_MAX};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,10 +52,10 @@ thread_local! {
     static DECOMPRESSOR: RefCell<io::Result<Decompressor<'static>>> = RefCell::new(Decompressor::new());
 }
 
-struct Sections<'a> {
+struct ProfileSections<'a> {
     words_count: u32,
     definitions: u32,
-    words: Words<'a>,
+    words: StoredWords<'a>,
     /// Bytes of the names before they were compressed.
     names_bytes: usize,
     names: &'a [u8],
@@ -64,7 +64,7 @@ struct Sections<'a> {
     words_end: usize,
 }
 
-impl<'a> Sections<'a> {
+impl<'a> ProfileSections<'a> {
     fn names(&self) -> Option<Cow<'a, [u8]>> {
         if self.names.len() == self.names_bytes {
             return Some(Cow::Borrowed(self.names));
@@ -81,10 +81,10 @@ impl<'a> Sections<'a> {
 }
 
 impl Profile {
-    pub(crate) fn of(path: &str, text: &str) -> Self {
-        let symbols = Symbols::of_text(path, text);
+    pub(crate) fn from_text(path: &str, text: &str) -> Self {
+        let symbols = ProfileSymbols::of_text(path, text);
         let mut bytes = vec![0; HEADER_BYTES];
-        let words = words::write(text, &mut bytes);
+        let words = words::write_words(text, &mut bytes);
         bytes[0] = SymbolSource::Lines as u8;
         if skill_details::is_generated(text.as_bytes()) {
             bytes[0] |= IS_GENERATED;
@@ -101,7 +101,7 @@ impl Profile {
         let Some(sections) = self.sections() else {
             return self.clone();
         };
-        let symbols = Symbols::of_tree(text, tree);
+        let symbols = ProfileSymbols::of_tree(text, tree);
         let mut bytes = self.0[..sections.words_end].to_vec();
         bytes[0] = SymbolSource::SyntaxTree as u8 | bytes[0] & IS_GENERATED;
         bytes[5..9].copy_from_slice(&symbols.count.to_le_bytes());
@@ -139,13 +139,13 @@ impl Profile {
         &self.0
     }
 
-    fn sections(&self) -> Option<Sections<'_>> {
+    fn sections(&self) -> Option<ProfileSections<'_>> {
         let mut reader = RecordReader(self.0.get(1..)?);
         let [words_count, definitions] = reader.read::<[[u8; 4]; 2]>()?.map(u32::from_le_bytes);
-        let words = Words::read(&mut reader)?;
+        let words = StoredWords::read(&mut reader)?;
         let words_end = self.0.len() - reader.0.len();
         let (names_bytes, names) = reader.read()?;
-        Some(Sections {
+        Some(ProfileSections {
             words_count,
             definitions,
             words,
@@ -210,11 +210,12 @@ impl Profile {
 
     /// A checksum of the imports. Callers compare it with an earlier one to see whether the imports changed.
     pub(crate) fn imports_checksum(&self) -> u32 {
-        self.sections().map_or(0, |sections| checksum(sections.imports.0))
+        self.sections()
+            .map_or(0, |sections| compute_checksum(sections.imports.0))
     }
 
     /// Calls `found` for each import, as written.
-    pub(crate) fn each_import(&self, mut found: impl FnMut(Import<'_>)) {
+    pub(crate) fn each_import(&self, mut found: impl FnMut(ParsedImport<'_>)) {
         let Some(mut imports) = self.sections().map(|sections| sections.imports) else {
             return;
         };
@@ -226,7 +227,7 @@ impl Profile {
 
 /// Symbols of a profile, beside its words.
 #[derive(Default)]
-struct Symbols {
+struct ProfileSymbols {
     count: u32,
     /// For each definition: the distance in lines from the definition before, its number of further lines, and its name
     /// without the prefix that it shares with the name before. Neighbouring constants often share a long prefix.
@@ -235,17 +236,17 @@ struct Symbols {
     imports: Vec<u8>,
 }
 
-impl Symbols {
+impl ProfileSymbols {
     fn of_text(path: &str, text: &str) -> Self {
         let (mut symbols, mut imports, mut line) = (Self::default(), Vec::new(), 0);
-        let Some(syntax) = Syntax::of(path) else {
+        let Some(syntax) = Syntax::from_path(path) else {
             return symbols;
         };
-        let define = |definition: symbols::Definition<'_>| {
+        let define = |definition: symbols::ParsedDefinition<'_>| {
             symbols.define(definition.name, definition.line - line, 0);
             line = definition.line;
         };
-        symbols::read(syntax, text, define, |import| put(&mut imports, &import));
+        symbols::read_symbols(syntax, text, define, |import| put_value(&mut imports, &import));
         symbols.imports = imports;
         symbols
     }
@@ -260,10 +261,10 @@ impl Symbols {
             symbols.define(name, named.line - line, named.end_line - named.line);
             line = named.line;
         }
-        let mut import = |import: Import<'_>| put(&mut symbols.imports, &import);
+        let mut import = |import: ParsedImport<'_>| put_value(&mut symbols.imports, &import);
         match tree.syntax() {
             // Imports of Ruby are ordinary calls: a tree says no more about them than a line does.
-            Syntax::Ruby => symbols::read(Syntax::Ruby, text, |_| {}, import),
+            Syntax::Ruby => symbols::read_symbols(Syntax::Ruby, text, |_| {}, import),
             _ => tree.each_import(text, &mut import),
         }
         symbols
@@ -272,20 +273,20 @@ impl Symbols {
     fn define(&mut self, name: &str, further: u32, extent: u32) {
         let same = self.last_name.bytes().zip(name.bytes()).take_while(|(a, b)| a == b);
         let shared = name.floor_char_boundary(same.count());
-        put(&mut self.names, &(further, extent, shared, &name[shared..]));
+        put_value(&mut self.names, &(further, extent, shared, &name[shared..]));
         self.last_name.replace_range(shared.., &name[shared..]);
         self.count += 1;
     }
 
     fn write(&self, into: &mut Vec<u8>) {
-        put(into, &self.names.len());
-        put_bytes(into, &compressed(&self.names));
+        put_value(into, &self.names.len());
+        put_bytes(into, &compress_names(&self.names));
         into.extend_from_slice(&self.imports);
     }
 }
 
 /// Compresses names, unless that makes them no shorter. A reader tells both forms apart by the stored length.
-fn compressed(names: &[u8]) -> Cow<'_, [u8]> {
+fn compress_names(names: &[u8]) -> Cow<'_, [u8]> {
     let is_wanted = COMPRESSED_NAMES_BYTES.contains(&names.len());
     let compressed = is_wanted.then(|| {
         COMPRESSOR.with_borrow_mut(|compressor| {
@@ -306,7 +307,7 @@ fn is_searchable(form: SymbolForm, depth: u32) -> bool {
 /// Overwrites a part of a profile with `bytes` and reads it: damaged bytes must not lead to places outside of the file.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn read_damaged_profile(path: &str, text: &str, bytes: &[u8]) {
-    let mut damaged = Profile::of(path, text).0;
+    let mut damaged = Profile::from_text(path, text).0;
     let from = bytes.first().map_or(0, |byte| usize::from(*byte)) % damaged.len();
     damaged
         .iter_mut()
@@ -332,7 +333,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::words::{hash, stem};
+    use crate::words::{hash, stem_word};
 
     const TEXT: &str = "import os\nfrom ..pkg import one\n\ndef retry_later(request):\n    retry = request.retry\n\n\n\n\n\n\
                         class Queue:\n    def retry(self): pass\n";
@@ -340,7 +341,7 @@ mod tests {
     fn terms(words: &[&str]) -> Vec<(u32, u16)> {
         let mut terms: Vec<(u32, u16)> = (0..)
             .zip(words)
-            .map(|(at, word)| (hash(stem(word.as_bytes())), at))
+            .map(|(at, word)| (hash(stem_word(word.as_bytes())), at))
             .collect();
         terms.sort_unstable();
         terms
@@ -348,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_profile_says_where_words_are_and_what_is_defined_and_imported() {
-        let profile = Profile::of("a.py", TEXT);
+        let profile = Profile::from_text("a.py", TEXT);
         assert_eq!((profile.words(), profile.definitions()), (19, 3));
         assert_eq!(profile.blocks(), [13, 6]);
         let hits = profile.hits(&terms(&["retrying", "queue", "retrylater", "absent", "requests"]));
@@ -378,7 +379,7 @@ mod tests {
             ("A.java", "import a.b.C;", "Java(\"a.b.C\")"),
         ] {
             let mut imports = Vec::new();
-            Profile::of(path, text).each_import(|import| imports.push(format!("{import:?}")));
+            Profile::from_text(path, text).each_import(|import| imports.push(format!("{import:?}")));
             assert_eq!(imports, [expected]);
         }
     }
@@ -387,7 +388,7 @@ mod tests {
     fn names_that_share_their_beginning_come_back() {
         let text = "ONE_A = 1\nONE_B = 2\nÄÖ = 3\nÄÜ = 4\nÄ = 5\nONE_A = 6\n";
         let mut names = Vec::new();
-        Profile::of("a.py", text).each_definition(|name, _| names.push(name.to_owned()));
+        Profile::from_text("a.py", text).each_definition(|name, _| names.push(name.to_owned()));
         assert_eq!(names, ["ONE_A", "ONE_B", "ÄÖ", "ÄÜ", "Ä", "ONE_A"]);
     }
 
@@ -402,7 +403,7 @@ mod tests {
         let text = many_names();
         let names: Vec<&str> = text.lines().filter_map(|line| line.strip_suffix(" = 1")).collect();
         assert_eq!(names.len(), 200);
-        let profile = Profile::of("a.py", &text);
+        let profile = Profile::from_text("a.py", &text);
         let sections = profile.sections().expect("it was made just now");
         assert!(sections.names.len() < sections.names_bytes / 2);
         let mut found = Vec::new();
@@ -414,23 +415,23 @@ mod tests {
     /// again.
     #[test]
     fn the_form_is_the_one_that_the_format_stands_for() {
-        let bytes = Profile::of("a.py", TEXT).0;
-        assert_eq!((bytes.len(), checksum(&bytes)), (129, 3_127_062_473));
+        let bytes = Profile::from_text("a.py", TEXT).0;
+        assert_eq!((bytes.len(), compute_checksum(&bytes)), (129, 3_127_062_473));
     }
 
     /// Names that claim to be longer than what is unpacked at most are not read, however few bytes they are.
     #[test]
     fn names_that_claim_too_much_are_not_unpacked() {
-        let profile = Profile::of("a.py", &many_names());
+        let profile = Profile::from_text("a.py", &many_names());
         let sections = profile.sections().expect("it was made just now");
         for claimed in [0, sections.names_bytes - 1, 1024 * 1024 + 1, usize::MAX] {
-            let claiming = Sections {
+            let claiming = ProfileSections {
                 names_bytes: claimed,
                 ..profile.sections().expect("it was made just now")
             };
             assert_eq!(claiming.names(), None, "{claimed}");
         }
-        let larger = Sections {
+        let larger = ProfileSections {
             names_bytes: sections.names_bytes + 1,
             ..profile.sections().expect("it was made just now")
         };
@@ -445,7 +446,7 @@ mod tests {
 
         #[test]
         fn a_profile_with_damaged_compressed_names_is_read_without_panic(at in any::<prop::sample::Index>(), by in 1_u8..) {
-            let mut bytes = Profile::of("a.py", &many_names()).0;
+            let mut bytes = Profile::from_text("a.py", &many_names()).0;
             let at = at.index(bytes.len());
             bytes[at] ^= by;
             if let Some(profile) = Profile::from_bytes(bytes) {

@@ -4,23 +4,25 @@
 
 use std::collections::HashMap;
 
-use super::area::{Area, areas};
 use super::exact::each_exact;
+use super::task_areas::{TaskArea, parse_areas};
 use super::weights::Weights;
-use super::words::{IDENTIFIER_BYTES_MAX, has_inner_capital, hash, is_common, is_function_word, joined, split, stem};
+use super::words::{
+    IDENTIFIER_BYTES_MAX, has_inner_capital, hash, is_common, is_function_word, join_words, split_identifier, stem_word,
+};
 use tool_repository::file_role::file_stem;
 use tool_repository::file_role::{detect_language, file_name};
 
 /// A task, split into weighted words.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Query {
-    pub(super) terms: Vec<Term>,
+    pub(super) terms: Vec<QueryTerm>,
     /// Number of terms in the title, which are the first ones.
     pub(super) title_terms: u16,
     /// Hashes of the stems with the indices of their terms, sorted.
     pub(super) index: Vec<(u32, u16)>,
-    /// Names that look like code, in the joined form of [`joined`], with the form as written.
-    pub(super) names: HashMap<String, Name>,
+    /// Names that look like code, in the joined form of [`join_words`], with the form as written.
+    pub(super) names: HashMap<String, QueryName>,
     /// Hashes of the keys of `names`, sorted. They rule out most names of a tree without joining them.
     name_hashes: Vec<u32>,
     /// Terms that follow each other in the task, with their weights, sorted.
@@ -30,20 +32,20 @@ pub(crate) struct Query {
     /// Paths and parts of paths as written, lower case.
     pub(super) paths: Vec<String>,
     /// Parts of the project that the title names before a colon.
-    pub(super) areas: Vec<Area>,
+    pub(super) areas: Vec<TaskArea>,
     /// True if the task is about tests themselves.
     pub about_tests: bool,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Term {
+pub(super) struct QueryTerm {
     /// As written in the task, in lower case.
     pub(super) word: String,
     pub(super) weight: f64,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Name {
+pub(super) struct QueryName {
     pub(super) written: String,
     pub(super) weight: f64,
 }
@@ -65,7 +67,7 @@ impl Query {
         }
         query.pairs.sort_unstable_by_key(|(pair, _)| *pair);
         query.about_tests = is_about_tests(title);
-        query.areas = areas(title);
+        query.areas = parse_areas(title);
         query.name_hashes = query.names.keys().map(|name| hash(name.as_bytes())).collect();
         query.name_hashes.sort_unstable();
         query
@@ -81,7 +83,7 @@ impl Query {
         let name = file_name(path);
         let stem = file_stem(name);
         let mut folded = 0;
-        split(stem.as_bytes(), |word, _| folded = hash(word));
+        split_identifier(stem.as_bytes(), |word, _| folded = hash(word));
         self.says_name(stem, folded) || self.says_end_of(path)
     }
 
@@ -115,7 +117,7 @@ impl Query {
 
     /// The term of a lower-case word, if the task contains it.
     pub(super) fn term(&self, word: &[u8]) -> Option<u16> {
-        self.term_of(hash(stem(word)))
+        self.term_of(hash(stem_word(word)))
     }
 
     /// The term of a word with this hash of its stem.
@@ -124,13 +126,13 @@ impl Query {
         Some(self.index[place].1)
     }
 
-    /// True if the task contains the whole name, in any spelling. `folded` is the hash of the name as [`split`] joins
+    /// True if the task contains the whole name, in any spelling. `folded` is the hash of the name as [`split_identifier`] joins
     /// it.
     pub(super) fn says_name(&self, name: &str, folded: u32) -> bool {
-        // A text that `split` cuts or leaves in place is looked up by its own joined form.
+        // A text that `split_identifier` cuts or leaves in place is looked up by its own joined form.
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$';
         let usual = name.len() <= IDENTIFIER_BYTES_MAX && name.bytes().all(is_plain);
-        (!usual || self.name_hashes.binary_search(&folded).is_ok()) && self.names.contains_key(&joined(name))
+        (!usual || self.name_hashes.binary_search(&folded).is_ok()) && self.names.contains_key(&join_words(name))
     }
 
     fn read_line(&mut self, line: &str, weight: f64, weights: &Weights) {
@@ -198,12 +200,12 @@ impl Query {
         }
         let mut count = 0;
         for part in run.split('-') {
-            split(part.as_bytes(), |word, whole| {
+            split_identifier(part.as_bytes(), |word, whole| {
                 count += 1;
                 if !whole && !code && is_function_word(word) {
                     return;
                 }
-                let stemmed = stem(word);
+                let stemmed = stem_word(word);
                 let common = !whole && !code && is_common(word);
                 let share = if common { weights.common } else { 1.0 };
                 let term = self.add(stemmed, word, weight * share);
@@ -212,11 +214,11 @@ impl Query {
                 }
             });
         }
-        let joined = joined(run);
+        let joined = join_words(run);
         let plain = count == 1 && !is_common(joined.as_bytes()) && !is_function_word(joined.as_bytes());
         if code || run.contains('-') || plain {
             let weight = weight * if code || run.contains('-') { 1.0 } else { weights.plain };
-            let name = self.names.entry(joined).or_insert(Name {
+            let name = self.names.entry(joined).or_insert(QueryName {
                 written: run.to_owned(),
                 weight: 0.0,
             });
@@ -231,7 +233,7 @@ impl Query {
             Err(place) => {
                 let at = self.terms.len() as u16;
                 self.index.insert(place, (hash, at));
-                self.terms.push(Term {
+                self.terms.push(QueryTerm {
                     word: String::from_utf8_lossy(word).into_owned(),
                     weight,
                 });

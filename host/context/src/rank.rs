@@ -2,35 +2,35 @@
 //!
 //! A ranking searches the task's words in windows of lines (BM25 over windows, not over whole files), in paths and in
 //! the names of definitions. Related files get a share of the scores of their neighbours: by imports, by directory, and
-//! by common commits. `features` names these numbers, [`measure`] computes them both for fitting and for use, and
+//! by common commits. `features` names these numbers, [`measure_features`] computes them both for fitting and for use, and
 //! learned weights add them up. All functions are pure. Their input is the matches of `file_match`, a history, and the
 //! texts of the best files.
 
 mod features;
+mod phrase_matches;
+mod read_filter;
 mod related;
-mod sieve;
 mod windows;
-mod wording;
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::file_match::FileMatch;
 use super::history::{FileHistory, HistorySignals};
 use super::map_in_parallel;
-use super::names::PathNames;
+use super::path_names::PathNames;
 use super::query::Query;
 use super::symbols::Syntax;
 use super::weights::{FeatureWeights, WEIGHTS_WITH_HISTORY, WEIGHTS_WITHOUT_HISTORY, Weights};
 #[cfg(test)]
-use super::words::{each_identifier, split};
-use super::words::{has_inner_capital, joined};
+use super::words::{each_identifier, split_identifier};
+use super::words::{has_inner_capital, join_words};
 pub use features::FEATURE_NAMES;
 pub(crate) use features::{Feature, FeatureVector};
-pub(crate) use sieve::{Sieve, Unread};
+pub(crate) use read_filter::{ReadFilter, UnreadCounts};
 #[cfg(test)]
 use tool_repository::file_role::file_stem;
 use tool_repository::file_role::{self, Role};
-use windows::{WINDOW_BLOCKS, windows};
+use windows::{WINDOW_BLOCKS, rank_windows};
 
 /// A file in the order of its relevance.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,13 +52,13 @@ pub(crate) struct Candidates<'a> {
     pub(crate) roles: &'a [Role],
     pub(crate) matches: &'a [Option<FileMatch>],
     /// Counts of the files that were not read, for the statistics.
-    pub(crate) unread: &'a Unread,
+    pub(crate) unread: &'a UnreadCounts,
     pub(crate) names: &'a PathNames,
     /// For each area of the task and each file: the certainty that the file belongs to the area.
     pub(crate) areas: &'a [Vec<f64>],
     /// `None` if no history is known.
     pub(crate) history: Option<&'a HistorySignals>,
-    /// Reads the text of a file. If absent, the features of `wording` are 0.
+    /// Reads the text of a file. If absent, the features of `phrase_matches` are 0.
     pub(crate) read: Option<&'a (dyn Fn(u32) -> Option<String> + Sync)>,
 }
 
@@ -72,9 +72,14 @@ impl Candidates<'_> {
 }
 
 /// Ranks measured files and describes the best of them, `most` at the most.
-pub(crate) fn rank(query: &Query, candidates: &Candidates<'_>, weights: &Weights, most: usize) -> Vec<Ranked> {
+pub(crate) fn rank_candidates(
+    query: &Query,
+    candidates: &Candidates<'_>,
+    weights: &Weights,
+    most: usize,
+) -> Vec<Ranked> {
     let learned = candidates.learned();
-    let mut ranked: Vec<(f64, MeasuredFile)> = measure(query, candidates, weights)
+    let mut ranked: Vec<(f64, MeasuredFile)> = measure_features(query, candidates, weights)
         .into_iter()
         .map(|one| (one.score(learned), one))
         .filter(|(score, _)| *score > 0.0)
@@ -91,7 +96,7 @@ pub(crate) fn rank(query: &Query, candidates: &Candidates<'_>, weights: &Weights
 }
 
 /// Computes the features of all measured files, for fitting and for use.
-pub(crate) fn measure(query: &Query, candidates: &Candidates<'_>, weights: &Weights) -> Vec<MeasuredFile> {
+pub(crate) fn measure_features(query: &Query, candidates: &Candidates<'_>, weights: &Weights) -> Vec<MeasuredFile> {
     let Candidates {
         paths,
         roles,
@@ -106,18 +111,18 @@ pub(crate) fn measure(query: &Query, candidates: &Candidates<'_>, weights: &Weig
         .filter_map(|at| matches[at].as_ref().map(|matched| (at, matched)))
         .collect();
     let mut measured: Vec<MeasuredFile> = map_in_parallel(&known, |(at, matched)| {
-        let place = PlaceTerms::of(query, names, &folder_terms, *at as u32);
+        let place = PlaceTerms::find_terms(query, names, &folder_terms, *at as u32);
         let mut one = measure_alone(query, paths[*at], &place, matched, &statistics, weights);
-        one.factor = factor(query, paths[*at], roles[*at], weights);
+        one.factor = role_factor(query, paths[*at], roles[*at], weights);
         one
     });
     related::add_related(query, candidates, weights, &mut measured);
-    wording::add_wording(query, candidates, &statistics, weights, &mut measured);
+    phrase_matches::add_wording(query, candidates, &statistics, weights, &mut measured);
     measured
 }
 
 /// Weight of a file's role. A file that the task names by its path counts in full.
-fn factor(query: &Query, path: &str, role: Role, weights: &Weights) -> f64 {
+fn role_factor(query: &Query, path: &str, role: Role, weights: &Weights) -> f64 {
     match role {
         _ if query.says_path(path) => 1.0,
         Role::Source if holds_no_code(path) && !query.says_language_of(path) => weights.no_code,
@@ -149,7 +154,7 @@ impl TermStatistics {
         query: &Query,
         path_names: &PathNames,
         matches: &[Option<FileMatch>],
-        unread: &Unread,
+        unread: &UnreadCounts,
         listed: usize,
     ) -> Self {
         let count = (matches.iter().flatten().count() + unread.count).max(1) as f64;
@@ -180,7 +185,7 @@ impl TermStatistics {
                 .definitions
                 .iter()
                 .filter(|d| d.whole)
-                .map(|d| joined(&d.name))
+                .map(|d| join_words(&d.name))
                 .collect();
             names.sort_unstable();
             names.dedup();
@@ -228,7 +233,7 @@ struct PlaceTerms<'a> {
 }
 
 impl<'a> PlaceTerms<'a> {
-    fn of(query: &Query, names: &'a PathNames, folder_terms: &'a [Vec<u16>], at: u32) -> Self {
+    fn find_terms(query: &Query, names: &'a PathNames, folder_terms: &'a [Vec<u16>], at: u32) -> Self {
         let mut name = Vec::new();
         Self {
             others: names.name_terms(query, at, &mut name),
@@ -262,7 +267,7 @@ pub(crate) fn path_terms(query: &Query, path: &str) -> (Vec<u16>, Vec<u16>, u32)
     let mut others = 0;
     let stem_text = file_stem(path);
     each_identifier(stem_text.as_bytes(), |identifier| {
-        split(identifier, |word, whole| match query.term(word) {
+        split_identifier(identifier, |word, whole| match query.term(word) {
             Some(term) => name.push(term),
             None if !whole => others += 1,
             None => {}
@@ -270,7 +275,7 @@ pub(crate) fn path_terms(query: &Query, path: &str) -> (Vec<u16>, Vec<u16>, u32)
     });
     let mut directories = Vec::new();
     each_identifier(file_role::parent_directory(path).as_bytes(), |identifier| {
-        split(identifier, |word, _| directories.extend(query.term(word)));
+        split_identifier(identifier, |word, _| directories.extend(query.term(word)));
     });
     (name, directories, others)
 }
@@ -398,7 +403,7 @@ const COMMIT_DIGITS: usize = 10;
 /// True for markup, styles and build recipes.
 fn holds_no_code(path: &str) -> bool {
     // Most sources have a syntax, which is found sooner.
-    Syntax::of(path).is_none() && !file_role::is_code(path)
+    Syntax::from_path(path).is_none() && !file_role::is_code(path)
 }
 
 fn measure_alone(
@@ -427,7 +432,7 @@ fn measure_alone(
         .map(|(term, _)| statistics.rarity[usize::from(*term)])
         .sum();
     let all: f64 = statistics.rarity.iter().sum();
-    let windows = windows(matched, statistics, weights);
+    let windows = rank_windows(matched, statistics, weights);
     let best = windows.first().map_or(0.0, |(_, _, value)| *value);
     let (definition, definition_at) = best_definition(query, matched, statistics, weights);
     let mut features = FeatureVector::default();
@@ -436,7 +441,10 @@ fn measure_alone(
     features.set(Feature::Name, place.name_score(statistics, weights));
     features.set(Feature::Directory, place.directory_score(statistics, weights));
     features.set(Feature::Definition, definition);
-    features.set(Feature::Named, named(query, path, place.stem, statistics, weights));
+    features.set(
+        Feature::Named,
+        score_named_path(query, path, place.stem, statistics, weights),
+    );
     features.set(Feature::Coverage, covered / all.max(f64::MIN_POSITIVE));
     features.set(Feature::DefinedWords, defined_words(matched, statistics));
     MeasuredFile {
@@ -460,7 +468,7 @@ fn best_definition(
     let mut best = (0.0, None);
     let mut wholes: BTreeMap<String, f64> = BTreeMap::new();
     for definition in &matched.definitions {
-        let name = joined(&definition.name);
+        let name = join_words(&definition.name);
         let value = match query.names.get(&name).filter(|_| definition.whole) {
             Some(said) => {
                 let value = weights.definition * said.weight * statistics.of_definition(&name);
@@ -499,7 +507,7 @@ fn defined_words(matched: &FileMatch, statistics: &TermStatistics) -> f64 {
 }
 
 /// Score of a file whose path, or name without extension, the task contains.
-fn named(query: &Query, path: &str, stem: &str, statistics: &TermStatistics, weights: &Weights) -> f64 {
+fn score_named_path(query: &Query, path: &str, stem: &str, statistics: &TermStatistics, weights: &Weights) -> f64 {
     let scale = (1.0 + statistics.files).ln();
     if query.says_path(path) {
         return weights.path * scale;

@@ -3,10 +3,10 @@
 //! With a task, files are ranked by it. Without one, they come from key files, entry points and the graph of imports,
 //! and only the needed files are read. `packet` decides how much of each file fits into the budget.
 
+mod entry_points;
 mod graph;
-mod keys;
 mod ranked;
-mod tested;
+mod related_tests;
 
 use std::collections::HashMap;
 
@@ -44,21 +44,21 @@ pub(super) struct Selection {
 const NEAR_MISSES_MAX: usize = 8;
 
 /// Chooses files by the rule of the operation; `included` always comes first.
-pub(super) fn select(
+pub(super) fn select_files(
     tree: &SelectionTree<'_>,
     operation: Operation,
     target: &Target,
     focus: Option<&str>,
     included: &[&str],
 ) -> Selection {
-    let place = WorkingPath::of(tree, target);
+    let place = WorkingPath::from_target(tree, target);
     let words = [target.task(), focus]
         .into_iter()
         .flatten()
         .collect::<Vec<_>>()
         .join("\n");
     let query = Query::new(&words, &WEIGHTS);
-    let mut draft = Draft::new(tree);
+    let mut draft = SelectionDraft::new(tree);
     for path in included {
         draft.take(path, f64::from(u16::MAX), "asked for by --include");
     }
@@ -78,8 +78,8 @@ pub(super) fn select(
 }
 
 /// The features of all files that a task could be about, for fitting the weights of the ranking.
-pub(super) fn measure(tree: &SelectionTree<'_>, task: &str) -> Vec<MeasuredFile> {
-    Draft::new(tree).measured(&Query::new(task, &WEIGHTS))
+pub(super) fn measure_files(tree: &SelectionTree<'_>, task: &str) -> Vec<MeasuredFile> {
+    SelectionDraft::new(tree).measured(&Query::new(task, &WEIGHTS))
 }
 
 /// Path that an operation works on.
@@ -91,7 +91,7 @@ enum WorkingPath {
 }
 
 impl WorkingPath {
-    fn of(tree: &SelectionTree<'_>, target: &Target) -> Self {
+    fn from_target(tree: &SelectionTree<'_>, target: &Target) -> Self {
         let below = |path: &str| !tree.below(path).is_empty();
         match target {
             Target::Root | Target::Task(_) => Self::Directory(String::new()),
@@ -116,7 +116,7 @@ impl WorkingPath {
     }
 }
 
-struct Draft<'t, 'a> {
+struct SelectionDraft<'t, 'a> {
     tree: &'t SelectionTree<'a>,
     chosen: Vec<SelectedPath>,
     near: Vec<SelectedPath>,
@@ -127,7 +127,7 @@ struct Draft<'t, 'a> {
     is_incomplete: bool,
 }
 
-impl<'t, 'a> Draft<'t, 'a> {
+impl<'t, 'a> SelectionDraft<'t, 'a> {
     fn new(tree: &'t SelectionTree<'a>) -> Self {
         Self {
             tree,
@@ -391,7 +391,7 @@ impl<'t, 'a> Draft<'t, 'a> {
                 let path = self.tree.paths[at];
                 (
                     order_in_a_target(self.tree.layout.roles[at]),
-                    distance(directory, path),
+                    path_distance(directory, path),
                     std::cmp::Reverse(self.tree.sizes[at]),
                     at,
                 )
@@ -439,7 +439,7 @@ impl<'t, 'a> Draft<'t, 'a> {
                 let path = self.tree.paths[at];
                 (
                     order,
-                    distance(directory, path),
+                    path_distance(directory, path),
                     std::cmp::Reverse(self.tree.sizes[at]),
                     path,
                 )
@@ -519,11 +519,11 @@ fn order_of_filling(role: Role) -> Option<u8> {
 }
 
 /// Steps between a directory and a file: up to the common directory, and down again.
-fn distance(directory: &str, path: &str) -> usize {
-    fn parts(path: &str) -> impl Iterator<Item = &str> {
+fn path_distance(directory: &str, path: &str) -> usize {
+    fn split_path(path: &str) -> impl Iterator<Item = &str> {
         path.split('/').filter(|part| !part.is_empty())
     }
-    let (from, to) = (|| parts(directory), || parts(parent_directory(path)));
+    let (from, to) = (|| split_path(directory), || split_path(parent_directory(path)));
     let shared = from().zip(to()).take_while(|(a, b)| a == b).count();
     from().count() + to().count() - 2 * shared
 }

@@ -34,7 +34,7 @@ impl SelectionFilter {
     /// Returns [`ErrorKind::InvalidRequest`] for too many patterns or one that is not a glob.
     pub fn new(request: &SelectionRequest) -> Result<Self, Problem> {
         let include = request.include.iter().map(|pattern| {
-            let globs = globs(std::slice::from_ref(pattern), "include")?;
+            let globs = parse_globs(std::slice::from_ref(pattern), "include")?;
             Ok((pattern.clone(), globs))
         });
         if request.include.len() + request.exclude.len() > FILTER_PATTERNS_MAX {
@@ -43,7 +43,7 @@ impl SelectionFilter {
         }
         Ok(Self {
             include: include.collect::<Result<_, Problem>>()?,
-            exclude: globs(&request.exclude, "exclude")?,
+            exclude: parse_globs(&request.exclude, "exclude")?,
             without_instructions: request.no_instructions,
             without_history: false,
         })
@@ -121,7 +121,7 @@ impl SelectionFilter {
     }
 }
 
-fn globs(patterns: &[String], option: &str) -> Result<GlobSet, Problem> {
+fn parse_globs(patterns: &[String], option: &str) -> Result<GlobSet, Problem> {
     let wrong = |pattern: &str, reason: String| {
         let message = format!("The pattern `{pattern}` of `{option}` cannot be used: {reason}");
         Problem::new(ErrorKind::InvalidRequest, message).with_hint("for example `src/**/*.py`, or `docs`")

@@ -18,10 +18,10 @@ pub use packages::Packages;
 pub use parser::{NoParser, SyntaxParser};
 pub use resolve::Resolver;
 pub(crate) use resolve::rust_directory;
-pub use tree::{ImportSite, Named, Span, SymbolForm, SyntaxOutline};
+pub use tree::{ByteSpan, ImportSite, NamedSymbol, SymbolForm, SyntaxOutline};
 
 use lines::{
-    go_line, java_line, python_definition, python_import, python_names, quoted, ruby_line, rust_line,
+    go_line, java_line, leading_string, python_definition, python_import, python_names, ruby_line, rust_line,
     script_definition, script_imports,
 };
 use serde::{Deserialize, Serialize};
@@ -50,7 +50,7 @@ pub enum Syntax {
 
 impl Syntax {
     /// By the extension of a path.
-    pub fn of(path: &str) -> Option<Self> {
+    pub fn from_path(path: &str) -> Option<Self> {
         let (_, extension) = file_name(path).rsplit_once('.')?;
         match extension {
             "py" | "pyi" | "pyx" | "pyw" => Some(Self::Python),
@@ -67,7 +67,7 @@ impl Syntax {
 
 /// A named definition in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Definition<'a> {
+pub struct ParsedDefinition<'a> {
     /// Its bare name.
     pub name: &'a str,
     /// From 1.
@@ -76,7 +76,7 @@ pub struct Definition<'a> {
     pub outer: bool,
 }
 
-impl<'a> Definition<'a> {
+impl<'a> ParsedDefinition<'a> {
     /// A definition in a line with this indentation.
     fn new(name: &'a str, line: u32, indent: usize) -> Self {
         let outer = indent <= 4;
@@ -86,7 +86,7 @@ impl<'a> Definition<'a> {
 
 /// Name in an import, before it is resolved to a file.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Import<'a> {
+pub enum ParsedImport<'a> {
     /// `from ..a.b import c` is level 2, module `a.b`, name `c`; an absolute import has level 0.
     Python {
         /// Number of leading dots.
@@ -113,11 +113,11 @@ pub enum Import<'a> {
 }
 
 /// Calls `define` and `import` for the definitions and imports of `text`, in the order of lines.
-pub fn read<'a>(
+pub fn read_symbols<'a>(
     syntax: Syntax,
     text: &'a str,
-    mut define: impl FnMut(Definition<'a>),
-    mut import: impl FnMut(Import<'a>),
+    mut define: impl FnMut(ParsedDefinition<'a>),
+    mut import: impl FnMut(ParsedImport<'a>),
 ) {
     let mut go_block = false;
     let mut from_open: Option<(usize, &'a str)> = None;
@@ -135,14 +135,14 @@ pub fn read<'a>(
                     continue;
                 }
                 if let Some(name) = python_definition(trimmed, indent) {
-                    define(Definition::new(name, number, indent));
+                    define(ParsedDefinition::new(name, number, indent));
                 } else {
                     from_open = python_import(trimmed, &mut import);
                 }
             }
             Syntax::Script => {
                 if let Some(name) = script_definition(trimmed, indent) {
-                    define(Definition::new(name, number, indent));
+                    define(ParsedDefinition::new(name, number, indent));
                 }
                 script_imports(trimmed, &mut import);
             }
@@ -151,8 +151,12 @@ pub fn read<'a>(
             Syntax::Java => java_line(trimmed, indent, number, &mut define, &mut import),
             Syntax::Ruby => ruby_line(trimmed, indent, number, &mut define, &mut import),
             Syntax::C => {
-                if let Some(path) = trimmed.strip_prefix("#include").map(str::trim_start).and_then(quoted) {
-                    import(Import::Path(path));
+                if let Some(path) = trimmed
+                    .strip_prefix("#include")
+                    .map(str::trim_start)
+                    .and_then(leading_string)
+                {
+                    import(ParsedImport::Path(path));
                 }
             }
             Syntax::Other => return,

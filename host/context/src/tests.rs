@@ -70,7 +70,7 @@ const SHOP: &[(&str, &str)] = &[
 fn request<'a>(repository: &'a Arc<Repository>, target: &'a Target, cancel: &'a CancellationToken) -> BuildRequest<'a> {
     BuildRequest {
         repository,
-        indexes: Box::leak(Box::new(Indexes::waiting(Path::new("/nowhere")))),
+        indexes: Box::leak(Box::new(Indexes::open_waiting(Path::new("/nowhere")))),
         operation: Operation::Refactor,
         target,
         focus: None,
@@ -85,7 +85,7 @@ fn request<'a>(repository: &'a Arc<Repository>, target: &'a Target, cancel: &'a 
 #[test]
 fn a_scan_counts_what_is_neither_hidden_nor_skipped() {
     let (_folder, repository) = repository(SHOP);
-    let result = scan(&repository, &CancellationToken::new()).expect("it can be scanned");
+    let result = scan_repository(&repository, &CancellationToken::new()).expect("it can be scanned");
     assert_eq!((result.files, result.directories), (7, 2));
     assert_eq!(result.languages, ["Python"]);
 }
@@ -94,12 +94,13 @@ fn a_scan_counts_what_is_neither_hidden_nor_skipped() {
 fn an_empty_repository_is_the_specifications_error() {
     let (_folder, repository) = repository(&[(".env", "A=1"), ("node_modules/a/index.js", "x")]);
     let cancel = CancellationToken::new();
-    let problem = Problem::from(scan(&repository, &cancel).expect_err("there is nothing to see"));
+    let problem = Problem::from(scan_repository(&repository, &cancel).expect_err("there is nothing to see"));
     assert_eq!(
         (problem.kind.code(), problem.message.as_str()),
         ("empty-repository", "No files found in repository")
     );
-    let error = build(&request(&repository, &Target::Root, &cancel)).expect_err("there is nothing to choose from");
+    let error =
+        build_packet(&request(&repository, &Target::Root, &cancel)).expect_err("there is nothing to choose from");
     assert!(matches!(error, ContextError::Empty));
 }
 
@@ -115,7 +116,7 @@ fn a_packet_holds_what_the_task_is_about_and_nothing_hidden() {
     let (_folder, repository) = repository(SHOP);
     let target = Target::Task("Round the discount in apply_discount".to_owned());
     let cancel = CancellationToken::new();
-    let packet = build(&request(&repository, &target, &cancel)).expect("it can be built");
+    let packet = build_packet(&request(&repository, &target, &cancel)).expect("it can be built");
     assert_eq!(packet.selected[0].path, "shop/prices.py");
     assert!((4..=6).contains(&packet.selected.len()), "{:?}", packet.selected);
     assert_eq!(packet.files_loaded, packet.selected.len());
@@ -135,7 +136,7 @@ fn a_selection_that_was_cancelled_is_no_packet() {
     let (_folder, repository) = repository(SHOP);
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let error = build(&request(&repository, &Target::Root, &cancel)).expect_err("it was cancelled");
+    let error = build_packet(&request(&repository, &Target::Root, &cancel)).expect_err("it was cancelled");
     assert!(matches!(error, ContextError::Cancelled));
 }
 
@@ -190,7 +191,7 @@ fn a_task_that_looks_like_a_path_is_said_to_be_none() {
     assert!(!looks_like_path("modernise") && !looks_like_path("split app.py in two"));
     let (_folder, repository) = repository(SHOP);
     let (target, cancel) = (Target::Task("shop/missing.py".to_owned()), CancellationToken::new());
-    let packet = build(&request(&repository, &target, &cancel)).expect("it can be built");
+    let packet = build_packet(&request(&repository, &target, &cancel)).expect("it can be built");
     assert_eq!(
         packet.notices,
         ["There is no file or directory `shop/missing.py`; it was taken as a task"]
@@ -219,8 +220,8 @@ fn shared_work_is_done_once_each_and_what_is_left_is_the_rest() {
 
 #[test]
 fn a_large_machine_selects_with_few_threads() {
-    assert_eq!(threads(1), 1);
-    assert_eq!(threads(96), CONTEXT_THREADS_MAX);
+    assert_eq!(thread_count(1), 1);
+    assert_eq!(thread_count(96), CONTEXT_THREADS_MAX);
 }
 
 #[test]

@@ -28,7 +28,7 @@ const VAULT_NOTE_BYTES_MAX: u64 = 64 * 1024;
 const VAULT_DEPTH_MAX: usize = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Note {
+pub(super) struct VaultNote {
     /// Below the vault, separated by `/`.
     pub(super) path: String,
     pub(super) text: String,
@@ -37,15 +37,15 @@ pub(super) struct Note {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Notes {
+pub(super) struct VaultNotes {
     /// Sorted by path.
-    pub(super) notes: Vec<Note>,
+    pub(super) notes: Vec<VaultNote>,
     pub(super) notices: Vec<String>,
 }
 
 /// Reads the notes below `directory`. Unreadable notes are left out; a vault that cannot be opened gives a notice.
-pub(super) fn read(directory: &Path, cancel: &CancellationToken) -> Notes {
-    let mut notes = Notes::default();
+pub(super) fn read_notes(directory: &Path, cancel: &CancellationToken) -> VaultNotes {
+    let mut notes = VaultNotes::default();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = match rustix::fs::openat(CWD, directory, flags, Mode::empty()) {
         Ok(root) => root,
@@ -76,7 +76,7 @@ pub(super) fn read(directory: &Path, cancel: &CancellationToken) -> Notes {
 }
 
 struct NoteWalk<'a> {
-    notes: Vec<Note>,
+    notes: Vec<VaultNote>,
     bytes: u64,
     cut: bool,
     cancel: &'a CancellationToken,
@@ -106,7 +106,7 @@ impl NoteWalk<'_> {
             };
             match kind_of(&handle, &name, kind) {
                 FileType::Directory if depth < VAULT_DEPTH_MAX => {
-                    if let Some(inner) = open(&handle, &name, OFlags::DIRECTORY) {
+                    if let Some(inner) = open_at(&handle, &name, OFlags::DIRECTORY) {
                         self.directory(inner, &path, depth + 1);
                     }
                 }
@@ -117,7 +117,7 @@ impl NoteWalk<'_> {
     }
 
     fn file(&mut self, directory: &OwnedFd, name: &CStr, path: String) {
-        let Some(handle) = open(directory, name, OFlags::NONBLOCK) else {
+        let Some(handle) = open_at(directory, name, OFlags::NONBLOCK) else {
             return;
         };
         if kind_of_handle(&handle) != FileType::RegularFile {
@@ -133,15 +133,15 @@ impl NoteWalk<'_> {
         }
         self.bytes += content.len() as u64;
         let text = String::from_utf8_lossy(&content).into_owned();
-        self.notes.push(Note {
+        self.notes.push(VaultNote {
             path,
-            tags: hashtags(&text),
+            tags: find_hashtags(&text),
             text,
         });
     }
 }
 
-fn open(directory: &OwnedFd, name: &CStr, flags: OFlags) -> Option<OwnedFd> {
+fn open_at(directory: &OwnedFd, name: &CStr, flags: OFlags) -> Option<OwnedFd> {
     let flags = flags | OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(directory, name, flags, Mode::empty()).ok()
 }
@@ -170,7 +170,7 @@ fn is_note(name: &str) -> bool {
 ///
 /// A tag begins a line or follows white space or an opening bracket; it consists of letters, digits, `_`, `-` and `/`,
 /// and is not a number. Headings, code and links do not hold tags.
-pub(super) fn hashtags(text: &str) -> BTreeSet<String> {
+pub(super) fn find_hashtags(text: &str) -> BTreeSet<String> {
     let mut tags = BTreeSet::new();
     let (front, body) = front_matter(text);
     front_matter_tags(front, &mut tags);
@@ -252,8 +252,8 @@ fn front_matter_tags(front: &str, tags: &mut BTreeSet<String>) {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Relevant<'a> {
-    pub(super) note: &'a Note,
+pub(super) struct RelevantNote<'a> {
+    pub(super) note: &'a VaultNote,
     pub(super) score: f64,
     /// Tags that occur in the request.
     pub(super) tags: Vec<&'a str>,
@@ -261,7 +261,7 @@ pub(super) struct Relevant<'a> {
 
 /// The notes that share words with the request or, with less weight, with the paths of the chosen files; best first. A
 /// tag counts most, then the note's name, then its text; common words count little.
-pub(super) fn relevant<'a>(notes: &'a [Note], words: &str, places: &str) -> Vec<Relevant<'a>> {
+pub(super) fn rank_notes<'a>(notes: &'a [VaultNote], words: &str, places: &str) -> Vec<RelevantNote<'a>> {
     const TAG: f64 = 3.0;
     const NAME: f64 = 2.0;
     const TEXT: f64 = 0.5;
@@ -272,13 +272,13 @@ pub(super) fn relevant<'a>(notes: &'a [Note], words: &str, places: &str) -> Vec<
 
     let mut wanted: HashMap<String, f64> = HashMap::new();
     for (text, weight) in [(places, OF_PLACES), (words, 1.0)] {
-        for word in words::words(text) {
+        for word in words::stemmed_words(text) {
             let known = wanted.entry(word).or_insert(0.0);
             *known = known.max(weight);
         }
     }
     let of = |text: &str| -> BTreeSet<String> {
-        words::words(text)
+        words::stemmed_words(text)
             .into_iter()
             .filter(|word| wanted.contains_key(word))
             .collect()
@@ -290,7 +290,7 @@ pub(super) fn relevant<'a>(notes: &'a [Note], words: &str, places: &str) -> Vec<
     }
     let rarity = |word: &str| (1.0 + notes.len() as f64 / (1.0 + holding.get(word).copied().unwrap_or(0.0))).ln();
     let sum = |words: &BTreeSet<String>| words.iter().map(|word| wanted[word] * rarity(word)).sum::<f64>();
-    let mut relevant: Vec<Relevant<'_>> = notes
+    let mut relevant: Vec<RelevantNote<'_>> = notes
         .iter()
         .zip(&in_text)
         .map(|(note, in_text)| {
@@ -303,7 +303,7 @@ pub(super) fn relevant<'a>(notes: &'a [Note], words: &str, places: &str) -> Vec<
             let in_tags: BTreeSet<String> = tags.iter().flat_map(|tag| of(tag)).collect();
             let weigh = |words: &BTreeSet<String>| words.iter().map(|word| wanted[word]).sum::<f64>();
             let score = TAG * weigh(&in_tags) + NAME * weigh(&of(&note.path)) + TEXT * sum(in_text);
-            Relevant { note, score, tags }
+            RelevantNote { note, score, tags }
         })
         .filter(|relevant| relevant.score >= LEAST)
         .collect();

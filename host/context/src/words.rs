@@ -49,7 +49,7 @@ pub(super) fn has_inner_capital(run: &str) -> bool {
 }
 
 /// A name without its word boundaries, lower case: `process_request`, `processRequest` and `process-request` are one.
-pub(super) fn joined(name: &str) -> String {
+pub(super) fn join_words(name: &str) -> String {
     name.chars()
         .filter(|c| c.is_alphanumeric())
         .flat_map(char::to_lowercase)
@@ -61,7 +61,7 @@ pub(super) const IDENTIFIER_BYTES_MAX: usize = 64;
 
 /// Splits an identifier into lower-case words at underscores and changes of case; where there are several, the joined
 /// whole follows, marked by `true`.
-pub(super) fn split(identifier: &[u8], mut word: impl FnMut(&[u8], bool)) {
+pub(super) fn split_identifier(identifier: &[u8], mut word: impl FnMut(&[u8], bool)) {
     let mut whole = [0_u8; IDENTIFIER_BYTES_MAX];
     let mut length = 0;
     let mut start = 0;
@@ -97,7 +97,7 @@ pub(super) fn split(identifier: &[u8], mut word: impl FnMut(&[u8], bool)) {
 }
 
 /// The stem of a lower-case word: a prefix of it, so that nothing is allocated. Crude, and the same for both sides.
-pub(super) fn stem(word: &[u8]) -> &[u8] {
+pub(super) fn stem_word(word: &[u8]) -> &[u8] {
     if word.len() < 4 || word.iter().any(|byte| !byte.is_ascii_lowercase()) {
         return word;
     }
@@ -144,12 +144,12 @@ fn without_suffix(word: &[u8]) -> &[u8] {
 }
 
 /// The stems of a text's words, without those that every text uses.
-pub(crate) fn words(text: &str) -> Vec<String> {
+pub(crate) fn stemmed_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     each_identifier(text.as_bytes(), |identifier| {
-        split(identifier, |word, whole| {
+        split_identifier(identifier, |word, whole| {
             if !whole && !is_function_word(word) && !is_common(word) {
-                words.push(String::from_utf8_lossy(stem(word)).into_owned());
+                words.push(String::from_utf8_lossy(stem_word(word)).into_owned());
             }
         });
     });

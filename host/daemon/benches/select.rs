@@ -26,7 +26,7 @@ const FILES: usize = 1000;
 
 fn build(options: &Options, root: &Path, indexes: &Arc<Indexes>, operation: Operation, target: &Target) -> Packet {
     let repository = Repository::open(root, options).expect("the folder is acceptable");
-    tool_context::build(&BuildRequest {
+    tool_context::build_packet(&BuildRequest {
         repository: &repository,
         indexes,
         operation,
@@ -60,7 +60,7 @@ fn selections(criterion: &mut Criterion) {
         ..Options::default()
     };
     let task = Target::Task("Return a default where field_42 of the request of handle_7 is missing".to_owned());
-    let indexes = Indexes::waiting(home);
+    let indexes = Indexes::open_waiting(home);
     build(&options, root, &indexes, Operation::Refactor, &task);
     criterion.bench_function("list", |bencher| {
         bencher.iter(|| {
@@ -91,7 +91,7 @@ fn selections(criterion: &mut Criterion) {
     });
     criterion.bench_function("select without an index", |bencher| {
         // A home that is not there keeps nothing.
-        let indexes = || Indexes::waiting(&nowhere.join("gone"));
+        let indexes = || Indexes::open_waiting(&nowhere.join("gone"));
         bencher.iter(|| black_box(build(&options, root, &indexes(), Operation::Refactor, &task)));
     });
     criterion.bench_function("select for an overview", |bencher| {

@@ -70,7 +70,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     #[expect(clippy::disallowed_methods, reason = "an example has no configuration")]
     let indexes = match std::env::var_os("TREES") {
         Some(folder) => Indexes::waiting_for_trees(Path::new(&home), parser(Path::new(&folder))?),
-        None => Indexes::waiting(Path::new(&home)),
+        None => Indexes::open_waiting(Path::new(&home)),
     };
     let find_symbol = |name: &str| {
         tool_context::find_symbol(&repository, &indexes, name, &cancel).map_err(tool_core::api::Problem::from)
@@ -82,7 +82,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         cancel: &cancel,
     };
     let target = resolve_target(operation, target.as_deref(), None, &lookup)?;
-    let packet_built = tool_context::build(&BuildRequest {
+    let packet_built = tool_context::build_packet(&BuildRequest {
         repository: &repository,
         indexes: &indexes,
         operation,

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tool_context::symbols::{
-    DetailedSymbol, ImportSite, Named, Span, SymbolForm, SymbolUse, Syntax, SyntaxDetails, SyntaxOutline, UseForm,
+    ByteSpan, DetailedSymbol, ImportSite, NamedSymbol, SymbolForm, SymbolUse, Syntax, SyntaxDetails, SyntaxOutline,
+    UseForm,
 };
 use tool_context::{FoundDefinition, FoundReference, Indexes, LookupError, ReferenceForm, SymbolReader, SyntaxParser};
 use tool_repository::{OpenError, ScanError};
@@ -34,12 +35,12 @@ impl SyntaxParser for SandboxedParser {
         let syntax = syntax(Language::of(path)?);
         let answer = self.0.read(path, text, wall)?;
         let definitions = answer.definitions.iter().map(named);
-        SyntaxOutline::checked(syntax, definitions, answer.imports.iter().map(place), text)
+        SyntaxOutline::check_answer(syntax, definitions, answer.imports.iter().map(place), text)
     }
 
     fn details(&self, path: &str, text: &str, name: Option<&str>) -> Option<SyntaxDetails> {
         let answer = self.0.read_details(path, text, name)?;
-        SyntaxDetails::checked(
+        SyntaxDetails::check_answer(
             answer.definitions.iter().map(detailed),
             answer.uses.iter().map(used),
             text,
@@ -212,8 +213,8 @@ fn syntax(language: Language) -> Syntax {
     }
 }
 
-fn named(definition: &outline::Definition) -> Named {
-    Named {
+fn named(definition: &outline::Definition) -> NamedSymbol {
+    NamedSymbol {
         name: span(definition.name),
         form: match definition.kind {
             outline::Kind::Function => SymbolForm::Function,
@@ -237,8 +238,8 @@ fn place(import: &outline::Imported) -> ImportSite {
     }
 }
 
-fn span(span: outline::Span) -> Span {
-    Span {
+fn span(span: outline::Span) -> ByteSpan {
+    ByteSpan {
         start: span.start,
         end: span.end,
     }

@@ -45,8 +45,9 @@ impl Sessions {
     ///
     /// The repository cannot be read, or the time limit is exceeded.
     pub async fn scan(&self, request: ScanRequest, settings: PolicySettings) -> Result<ScanResult, Problem> {
-        let scan =
-            |repository: &Arc<Repository>, cancel: &_| tool_context::scan(repository, cancel).map_err(Problem::from);
+        let scan = |repository: &Arc<Repository>, cancel: &_| {
+            tool_context::scan_repository(repository, cancel).map_err(Problem::from)
+        };
         self.inspect(request.repo_path, &settings, scan).await
     }
 

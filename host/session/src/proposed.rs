@@ -25,7 +25,7 @@ pub fn read_proposals(
     let common = tool_config::load_common(home, environment)?;
     let options = super::repository_options(&common.policy, home);
     let repository = Repository::open(root, &options).map_err(|error| describe_refusal(&error))?;
-    let checked = verify::check(answer, &repository, &CancellationToken::new())
+    let checked = verify::check_citations(answer, &repository, &CancellationToken::new())
         .map_err(|error| Problem::new(ErrorKind::ScanFailed, error.to_string()))?;
     Ok(placed_proposals(answer, &checked))
 }

@@ -61,7 +61,7 @@ impl Selecting {
             budget_tokens: self.budget_tokens,
             cancel,
         };
-        let mut packet = tool_context::build(&request).map_err(Problem::from)?;
+        let mut packet = tool_context::build_packet(&request).map_err(Problem::from)?;
         packet.selected.iter_mut().for_each(make_finite);
         packet.near_misses.iter_mut().for_each(make_finite);
         Ok((target, packet))

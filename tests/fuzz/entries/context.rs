@@ -1,7 +1,7 @@
 //! Hostile files of a repository, as the context engine reads them outside of any sandbox: sources, manifests, notes.
 
 use super::operation::{citations, proposals};
-use super::{entry, profile, symbols, vault};
+use super::{manifest_entries, profile, symbols, vault};
 use crate::operation::citations::CITATIONS_MAX;
 use input::Input;
 use tool_repository::file_role;
@@ -52,8 +52,8 @@ pub fn sources(bytes: &[u8]) {
     let path = input.text();
     let text = String::from_utf8_lossy(input.rest()).into_owned();
     let _ = (
-        file_role::language(&path),
-        file_role::role(&path),
+        file_role::detect_language(&path),
+        file_role::detect_role(&path),
         file_role::is_test(&path),
     );
     let _ = (
@@ -61,23 +61,23 @@ pub fn sources(bytes: &[u8]) {
         file_role::entry_point_by_path(&path),
         file_role::is_written(&path),
     );
-    let _ = entry::declared(name, &text);
-    for tag in vault::hashtags(&text) {
+    let _ = manifest_entries::read_declarations(name, &text);
+    for tag in vault::find_hashtags(&text) {
         assert!(!tag.is_empty() && !tag.chars().any(char::is_whitespace), "{tag:?}");
     }
     profile::read_damaged_profile(name, &text, bytes);
-    let Some(syntax) = symbols::Syntax::of(name) else {
+    let Some(syntax) = symbols::Syntax::from_path(name) else {
         return;
     };
     let lines = text.lines().count() as u32;
     let mut imports = Vec::new();
-    let defined = |definition: symbols::Definition<'_>| {
+    let defined = |definition: symbols::ParsedDefinition<'_>| {
         assert!(
             !definition.name.is_empty() && (1..=lines).contains(&definition.line),
             "{definition:?}"
         );
     };
-    symbols::read(syntax, &text, defined, |import| imports.push(import));
+    symbols::read_symbols(syntax, &text, defined, |import| imports.push(import));
     let paths = [
         "a.py",
         "b/__init__.py",

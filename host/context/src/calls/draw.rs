@@ -131,7 +131,7 @@ impl CallTally {
     pub(super) fn graph(self, symbol: &str, definitions: u64) -> CallGraph {
         let room = NODES_MAX - self.symbols.len() - FOLDED_MAX;
         let others = choose_nodes(self.others.into_values(), self.aside.into_values().collect(), room);
-        let mut edges = edges(&self.between, self.symbols.len(), &others);
+        let mut edges = collect_edges(&self.between, self.symbols.len(), &others);
         edges.sort_by_key(|edge| (edge.by_name_only, Reverse(edge.calls)));
         let edges_left_out = edges.len().saturating_sub(EDGES_MAX) as u64;
         edges.truncate(EDGES_MAX);
@@ -177,19 +177,19 @@ fn choose_nodes(
     if aside.len() == 1 {
         callers.append(&mut aside);
     }
-    let is_by_name = |other: &OtherNode| !strength(&other.calls_symbol).0;
+    let is_by_name = |other: &OtherNode| !sort_strength(&other.calls_symbol).0;
     let mut by_name = Vec::new();
     if callers.iter().filter(|other| is_by_name(other)).count() > CALLERS_BY_NAME_MAX {
         (by_name, callers) = callers.into_iter().partition(is_by_name);
     }
-    callers.sort_by_key(|other| Reverse(strength(&other.calls_symbol)));
-    callees.sort_by_key(|other| Reverse(strength(&other.called_by_symbol)));
+    callers.sort_by_key(|other| Reverse(sort_strength(&other.calls_symbol)));
+    callees.sort_by_key(|other| Reverse(sort_strength(&other.called_by_symbol)));
     let callees_shown = callees.len().min((room / 2).max(room.saturating_sub(callers.len())));
     let callers_shown = callers.len().min(room - callees_shown);
-    let more_callers = fold(callers.split_off(callers_shown), "more callers");
-    let more_callees = fold(callees.split_off(callees_shown), "more callees");
-    let by_name = fold(by_name, "callers by name only");
-    let aside = fold(aside, "callers in tests and examples");
+    let more_callers = fold_nodes(callers.split_off(callers_shown), "more callers");
+    let more_callees = fold_nodes(callees.split_off(callees_shown), "more callees");
+    let by_name = fold_nodes(by_name, "callers by name only");
+    let aside = fold_nodes(aside, "callers in tests and examples");
     let callers = callers.into_iter().chain(more_callers).chain(by_name).chain(aside);
     let callees = callees.into_iter().chain(more_callees);
     callers
@@ -200,7 +200,7 @@ fn choose_nodes(
 
 /// The edges between the drawn definitions, and those with the other nodes. The numbers of the other nodes follow those
 /// of the definitions.
-fn edges(
+fn collect_edges(
     between: &BTreeMap<(usize, usize), CallCount>,
     symbols: usize,
     others: &[(CallRole, OtherNode)],
@@ -234,13 +234,13 @@ fn node_of<'t>(into: &'t mut BTreeMap<NodeKey, OtherNode>, definition: &KnownDef
 }
 
 /// Order of nodes: resolved calls first, then many.
-fn strength(counts: &BTreeMap<usize, CallCount>) -> (bool, u64) {
+fn sort_strength(counts: &BTreeMap<usize, CallCount>) -> (bool, u64) {
     let calls = counts.values().map(|count| count.calls).sum();
     (counts.values().any(|count| count.resolved > 0), calls)
 }
 
 /// One node for several; a single one stays as it is.
-fn fold(mut others: Vec<OtherNode>, words: &str) -> Option<OtherNode> {
+fn fold_nodes(mut others: Vec<OtherNode>, words: &str) -> Option<OtherNode> {
     if others.len() <= 1 {
         return others.pop();
     }

@@ -75,7 +75,7 @@ pub(super) enum Qualifier {
 
 impl Qualifier {
     /// Reads the qualifier before a name that starts at a byte; `receiver` is the receiver variable (Go).
-    pub(super) fn before(text: &str, start: usize, receiver: Option<&str>) -> Self {
+    pub(super) fn parse_before(text: &str, start: usize, receiver: Option<&str>) -> Self {
         const SEPARATORS: [&str; 6] = ["?.", "&.", "::", "->", ".", "\\"];
         let before = text.get(..start).unwrap_or_default().trim_end();
         let joined = SEPARATORS
@@ -114,7 +114,7 @@ pub(super) struct CallSite<'a> {
 
 /// How a language looks up unqualified names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scoping {
+enum BareNameScope {
     /// An unqualified name is defined in the file or imported.
     Explicit,
     /// An unqualified name may be a method of the own type.
@@ -124,17 +124,17 @@ enum Scoping {
     Global,
 }
 
-fn scoping(path: &str) -> Scoping {
+fn scoping_of_language(path: &str) -> BareNameScope {
     match detect_language(path) {
-        Some("Python" | "Cython" | "JavaScript" | "TypeScript" | "Rust") => Scoping::Explicit,
-        Some("Java" | "Kotlin" | "C#" | "Ruby" | "C++" | "Scala" | "Elixir") => Scoping::ImplicitOwn,
-        Some("Go") => Scoping::Package,
-        _ => Scoping::Global,
+        Some("Python" | "Cython" | "JavaScript" | "TypeScript" | "Rust") => BareNameScope::Explicit,
+        Some("Java" | "Kotlin" | "C#" | "Ruby" | "C++" | "Scala" | "Elixir") => BareNameScope::ImplicitOwn,
+        Some("Go") => BareNameScope::Package,
+        _ => BareNameScope::Global,
     }
 }
 
 /// One name for languages that call each other's functions.
-fn family(path: &str) -> Option<&'static str> {
+fn language_family(path: &str) -> Option<&'static str> {
     Some(match detect_language(path)? {
         "TypeScript" | "Vue" | "Svelte" => "JavaScript",
         "C++" => "C",
@@ -146,11 +146,11 @@ fn family(path: &str) -> Option<&'static str> {
 
 /// The definitions that a call can mean, as indices into `known`. The flag is true if only the name matches. `None` if
 /// the call must mean something else.
-pub(super) fn resolve(site: &CallSite<'_>, known: &[KnownDefinition]) -> Option<(Vec<usize>, bool)> {
-    let own_family = family(site.path);
-    let of = |fits: Fits<'_>| -> Vec<usize> {
+pub(super) fn match_call_site(site: &CallSite<'_>, known: &[KnownDefinition]) -> Option<(Vec<usize>, bool)> {
+    let own_family = language_family(site.path);
+    let of = |fits: DefinitionTest<'_>| -> Vec<usize> {
         let all = known.iter().enumerate();
-        all.filter(|(_, one)| family(&one.path) == own_family && fits(one))
+        all.filter(|(_, one)| language_family(&one.path) == own_family && fits(one))
             .map(|(at, _)| at)
             .collect()
     };
@@ -162,7 +162,7 @@ pub(super) fn resolve(site: &CallSite<'_>, known: &[KnownDefinition]) -> Option<
     // Prefers definitions of the same file, then those of imported files.
     let nearest = |found: Vec<usize>| {
         let of_these =
-            |fits: Fits<'_>| -> Vec<usize> { found.iter().copied().filter(|at| fits(&known[*at])).collect() };
+            |fits: DefinitionTest<'_>| -> Vec<usize> { found.iter().copied().filter(|at| fits(&known[*at])).collect() };
         [of_these(&is_local), of_these(&is_imported)]
             .into_iter()
             .find(|near| !near.is_empty())
@@ -190,27 +190,28 @@ pub(super) fn resolve(site: &CallSite<'_>, known: &[KnownDefinition]) -> Option<
             sure(owned).or_else(in_module).or_else(methods).or_else(others)
         }
         Qualifier::Expression => by_name(of(&KnownDefinition::is_method)),
-        Qualifier::Bare => bare(site, &of, &sure, &by_name, &is_local, &is_imported),
+        Qualifier::Bare => resolve_bare_call(site, &of, &sure, &by_name, &is_local, &is_imported),
     }
 }
 
-type Found = Option<(Vec<usize>, bool)>;
-type Fits<'f> = &'f dyn Fn(&KnownDefinition) -> bool;
+type ResolvedCall = Option<(Vec<usize>, bool)>;
+type DefinitionTest<'f> = &'f dyn Fn(&KnownDefinition) -> bool;
 
-fn bare(
+fn resolve_bare_call(
     site: &CallSite<'_>,
-    of: &dyn Fn(Fits<'_>) -> Vec<usize>,
-    sure: &dyn Fn(Vec<usize>) -> Found,
-    by_name: &dyn Fn(Vec<usize>) -> Found,
-    is_local: Fits<'_>,
-    is_imported: Fits<'_>,
-) -> Found {
-    let scoping = scoping(site.path);
-    let is_own =
-        |one: &KnownDefinition| scoping == Scoping::ImplicitOwn && one.owner().is_some() && one.owner() == site.owner;
+    of: &dyn Fn(DefinitionTest<'_>) -> Vec<usize>,
+    sure: &dyn Fn(Vec<usize>) -> ResolvedCall,
+    by_name: &dyn Fn(Vec<usize>) -> ResolvedCall,
+    is_local: DefinitionTest<'_>,
+    is_imported: DefinitionTest<'_>,
+) -> ResolvedCall {
+    let scoping = scoping_of_language(site.path);
+    let is_own = |one: &KnownDefinition| {
+        scoping == BareNameScope::ImplicitOwn && one.owner().is_some() && one.owner() == site.owner
+    };
     let is_free = |one: &KnownDefinition| !one.is_method();
     let is_near = |one: &KnownDefinition| {
-        scoping == Scoping::Package && parent_directory(&one.path) == parent_directory(site.path)
+        scoping == BareNameScope::Package && parent_directory(&one.path) == parent_directory(site.path)
     };
     let found = sure(of(&is_own))
         .or_else(|| sure(of(&|one| is_local(one) && is_free(one))))
@@ -221,9 +222,9 @@ fn bare(
     }
     let free = of(&is_free);
     match scoping {
-        Scoping::Explicit | Scoping::Package if !site.is_imported => None,
-        Scoping::Explicit | Scoping::Global if free.len() == 1 => sure(free),
-        Scoping::ImplicitOwn if site.owner.is_some() => by_name(of(&|_| true)),
+        BareNameScope::Explicit | BareNameScope::Package if !site.is_imported => None,
+        BareNameScope::Explicit | BareNameScope::Global if free.len() == 1 => sure(free),
+        BareNameScope::ImplicitOwn if site.owner.is_some() => by_name(of(&|_| true)),
         _ => by_name(free),
     }
 }
@@ -248,7 +249,7 @@ mod tests {
             ("0..total(", Qualifier::Bare),
         ] {
             let start = text.find("total").expect("the text holds the name");
-            assert_eq!(Qualifier::before(text, start, Some("c")), expected, "{text}");
+            assert_eq!(Qualifier::parse_before(text, start, Some("c")), expected, "{text}");
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::literal::{arguments, enclosed, named, text};
-use super::{Endpoint, Receiver, SourceFile, Variables, assigned_variable, shared_names};
+use super::literal::{find_named_argument, parse_string, split_arguments, text_in_brackets};
+use super::{Endpoint, FileVariables, NameReceiver, SourceFile, assigned_variable, shared_names};
 use crate::symbols::{SymbolForm, SymbolUse, UseForm};
 use tool_repository::file_role::detect_language;
 
@@ -11,9 +11,9 @@ use tool_repository::file_role::detect_language;
 const HELP_BYTES_MAX: usize = 160;
 
 pub(super) fn find_commands(files: &[SourceFile]) -> Vec<Endpoint> {
-    let groups: Vec<Variables<String>> = files.iter().map(click_groups).collect();
+    let groups: Vec<FileVariables<String>> = files.iter().map(click_groups).collect();
     let shared = shared_names(&groups);
-    let of_file = |(file, own): (&SourceFile, &Variables<String>)| match detect_language(&file.path) {
+    let of_file = |(file, own): (&SourceFile, &FileVariables<String>)| match detect_language(&file.path) {
         Some("Python") => {
             let mut commands = click_commands(file, own, &shared);
             commands.extend(argparse_commands(file));
@@ -26,7 +26,7 @@ pub(super) fn find_commands(files: &[SourceFile]) -> Vec<Endpoint> {
     files.iter().zip(&groups).flat_map(of_file).collect()
 }
 
-fn command(file: &SourceFile, line: u32, name: &str, help: Option<&str>) -> Endpoint {
+fn command_endpoint(file: &SourceFile, line: u32, name: &str, help: Option<&str>) -> Endpoint {
     let help = help
         .map(str::trim)
         .filter(|help| !help.is_empty() && help.len() <= HELP_BYTES_MAX);
@@ -103,7 +103,7 @@ fn clap_commands(file: &SourceFile) -> Vec<Endpoint> {
             let help = first_sentence(file.lines(first, variant.named.line));
             commands.push(Endpoint {
                 handler: Some(variant.name(&file.text).to_owned()),
-                ..command(file, variant.named.line, &name, help.as_deref())
+                ..command_endpoint(file, variant.named.line, &name, help.as_deref())
             });
         }
     }
@@ -128,12 +128,12 @@ fn first_sentence<'l>(lines: impl Iterator<Item = &'l str>) -> Option<String> {
 /// The rule that turns names of variants into commands; `None` if the rule is unknown.
 fn clap_case(head: &str) -> Option<fn(&str) -> String> {
     let Some((_, rest)) = head.split_once("rename_all") else {
-        return Some(|name| words(name).join("-"));
+        return Some(|name| split_capitals(name).join("-"));
     };
     let case = rest.split('"').nth(1)?;
     match case {
-        "kebab-case" | "kebab" => Some(|name| words(name).join("-")),
-        "snake_case" | "snake" => Some(|name| words(name).join("_")),
+        "kebab-case" | "kebab" => Some(|name| split_capitals(name).join("-")),
+        "snake_case" | "snake" => Some(|name| split_capitals(name).join("_")),
         "lower" | "lowercase" => Some(str::to_lowercase),
         "verbatim" => Some(str::to_owned),
         _ => None,
@@ -141,7 +141,7 @@ fn clap_case(head: &str) -> Option<fn(&str) -> String> {
 }
 
 /// The words of a name in capitals, in lower case.
-fn words(name: &str) -> Vec<String> {
+fn split_capitals(name: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let signs: Vec<char> = name.chars().collect();
     for (at, sign) in signs.iter().enumerate() {
@@ -160,21 +160,23 @@ fn words(name: &str) -> Vec<String> {
 /// Literals of `cobra.Command`.
 fn cobra_commands(file: &SourceFile) -> Vec<Endpoint> {
     let literal = |(name, one): (&str, &SymbolUse)| {
-        if name != "Command" || Receiver::of(file.before(one)) != Receiver::Name("cobra") {
+        if name != "Command" || NameReceiver::parse_before(file.before(one)) != NameReceiver::Name("cobra") {
             return None;
         }
-        let fields = arguments(enclosed(file.after(one), '{')?);
+        let fields = split_arguments(text_in_brackets(file.after(one), '{')?);
         // A comment may precede a field.
         let fields: Vec<&str> = fields.into_iter().map(without_comments).collect();
-        if named(&fields, "Hidden").is_some_and(|value| value != "false") || named(&fields, "Deprecated").is_some() {
+        if find_named_argument(&fields, "Hidden").is_some_and(|value| value != "false")
+            || find_named_argument(&fields, "Deprecated").is_some()
+        {
             return None;
         }
-        let used = named(&fields, "Use").and_then(text)?;
+        let used = find_named_argument(&fields, "Use").and_then(parse_string)?;
         let name = used.split_whitespace().next().filter(|name| is_command(name))?;
-        let help = named(&fields, "Short").and_then(text);
+        let help = find_named_argument(&fields, "Short").and_then(parse_string);
         let after = file.after(one);
         let line = one.line + after[..after.find("Use")?].matches('\n').count() as u32;
-        Some(command(file, line, name, help))
+        Some(command_endpoint(file, line, name, help))
     };
     file.uses(&[UseForm::Type]).filter_map(literal).collect()
 }
@@ -188,11 +190,11 @@ fn without_comments(field: &str) -> &str {
 }
 
 /// Functions that are groups of click, and applications of Typer, each with the prefix of its commands.
-fn click_groups(file: &SourceFile) -> Variables<String> {
+fn click_groups(file: &SourceFile) -> FileVariables<String> {
     if detect_language(&file.path) != Some("Python") || !mentions_click(file) {
-        return Variables::new();
+        return FileVariables::new();
     }
-    let mut groups = Variables::new();
+    let mut groups = FileVariables::new();
     for (call, one) in file.uses(&[UseForm::Call, UseForm::Name]) {
         if call == "Typer" {
             let variable = assigned_variable(file.line_before(one));
@@ -201,7 +203,10 @@ fn click_groups(file: &SourceFile) -> Variables<String> {
         if call != "group" || !file.is_decorator(one) {
             continue;
         }
-        let (Some(symbol), Some(receiver)) = (file.decorated(one.line), Receiver::of(file.before(one)).name()) else {
+        let (Some(symbol), Some(receiver)) = (
+            file.decorated(one.line),
+            NameReceiver::parse_before(file.before(one)).name(),
+        ) else {
             continue;
         };
         let function = symbol.name(&file.text);
@@ -231,10 +236,10 @@ fn mentions_flask(file: &SourceFile) -> bool {
 
 /// The name of a decorated command: the given one, else that of its function.
 fn click_name(file: &SourceFile, one: &SymbolUse, function: &str) -> Option<String> {
-    let given = arguments(file.arguments(one).unwrap_or_default());
-    let first = given.first().filter(|first| text(first).is_some());
-    if let Some(name) = first.copied().or_else(|| named(&given, "name")) {
-        return text(name).filter(|name| is_command(name)).map(str::to_owned);
+    let given = split_arguments(file.arguments(one).unwrap_or_default());
+    let first = given.first().filter(|first| parse_string(first).is_some());
+    if let Some(name) = first.copied().or_else(|| find_named_argument(&given, "name")) {
+        return parse_string(name).filter(|name| is_command(name)).map(str::to_owned);
     }
     // Newer releases of click remove these suffixes, older ones do not.
     let has_end = ["_command", "_cmd", "_group", "_grp"]
@@ -243,7 +248,7 @@ fn click_name(file: &SourceFile, one: &SymbolUse, function: &str) -> Option<Stri
     (!has_end).then(|| function.trim_matches('_').to_lowercase().replace('_', "-"))
 }
 
-fn click_commands(file: &SourceFile, own: &Variables<String>, shared: &BTreeSet<&str>) -> Vec<Endpoint> {
+fn click_commands(file: &SourceFile, own: &FileVariables<String>, shared: &BTreeSet<&str>) -> Vec<Endpoint> {
     if !mentions_click(file) {
         return Vec::new();
     }
@@ -251,10 +256,11 @@ fn click_commands(file: &SourceFile, own: &Variables<String>, shared: &BTreeSet<
         if !matches!(call, "command" | "group") || !file.is_decorator(one) {
             return None;
         }
-        let receiver = Receiver::of(file.before(one)).name()?;
+        let receiver = NameReceiver::parse_before(file.before(one)).name()?;
         let symbol = file.decorated(one.line)?;
-        let given = arguments(file.arguments(one).unwrap_or_default());
-        let is_named = given.first().is_some_and(|first| text(first).is_some()) || named(&given, "name").is_some();
+        let given = split_arguments(file.arguments(one).unwrap_or_default());
+        let is_named = given.first().is_some_and(|first| parse_string(first).is_some())
+            || find_named_argument(&given, "name").is_some();
         let prefix = match own.get(receiver) {
             Some(prefix) => prefix.as_str(),
             None if shared.contains(receiver) && file.imports(receiver) => "",
@@ -262,17 +268,17 @@ fn click_commands(file: &SourceFile, own: &Variables<String>, shared: &BTreeSet<
             None if receiver == "click" && is_named => "",
             None => return None,
         };
-        if named(&given, "hidden").is_some_and(|hidden| hidden == "True") {
+        if find_named_argument(&given, "hidden").is_some_and(|hidden| hidden == "True") {
             return None;
         }
         let name = click_name(file, one, symbol.name(&file.text))?;
-        let help = named(&given, "help")
-            .or_else(|| named(&given, "short_help"))
-            .and_then(text);
+        let help = find_named_argument(&given, "help")
+            .or_else(|| find_named_argument(&given, "short_help"))
+            .and_then(parse_string);
         Some(Endpoint {
             last_line: symbol.named.line,
             handler: Some(symbol.name(&file.text).to_owned()),
-            ..command(file, one.line, &format!("{prefix}{name}"), help)
+            ..command_endpoint(file, one.line, &format!("{prefix}{name}"), help)
         })
     };
     // `@group.command` without parentheses is a use, not a call.
@@ -287,38 +293,38 @@ fn argparse_commands(file: &SourceFile) -> Vec<Endpoint> {
     }
     let mut seen: BTreeMap<String, Endpoint> = BTreeMap::new();
     for (call, one) in file.calls() {
-        if call != "add_parser" || Receiver::of(file.before(one)) == Receiver::None {
+        if call != "add_parser" || NameReceiver::parse_before(file.before(one)) == NameReceiver::None {
             continue;
         }
         let Some(inner) = file.arguments(one) else { continue };
-        let given = arguments(inner);
+        let given = split_arguments(inner);
         let Some(name) = given
             .first()
-            .and_then(|first| text(first))
+            .and_then(|first| parse_string(first))
             .filter(|name| is_command(name))
         else {
             continue;
         };
-        let help = named(&given, "help");
+        let help = find_named_argument(&given, "help");
         if help.is_some_and(|help| help.contains("SUPPRESS")) {
             continue;
         }
         let after = file.after(one);
         let line = one.line + after[..after.find(name).unwrap_or_default()].matches('\n').count() as u32;
         seen.entry(name.to_owned())
-            .or_insert_with(|| command(file, line, name, help.and_then(text)));
+            .or_insert_with(|| command_endpoint(file, line, name, help.and_then(parse_string)));
     }
     seen.into_values().collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::words;
+    use super::split_capitals;
 
     #[test]
     fn names_of_variants_are_split_into_words() {
         for (name, expected) in [("AddItem", "add-item"), ("Run", "run"), ("HTTPServer", "http-server")] {
-            assert_eq!(words(name).join("-"), expected);
+            assert_eq!(split_capitals(name).join("-"), expected);
         }
     }
 }

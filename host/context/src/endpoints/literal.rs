@@ -4,16 +4,16 @@
 const ARGUMENTS_BYTES_MAX: usize = 20_000;
 
 /// The text within brackets. `text` begins with the opening bracket.
-pub(super) fn enclosed(text: &str, opening: char) -> Option<&str> {
+pub(super) fn text_in_brackets(text: &str, opening: char) -> Option<&str> {
     let start = text.trim_start();
     let inner = start.strip_prefix(opening)?;
-    let end = scan(inner, |_, depth| depth < 0)?;
+    let end = find_char_outside_strings(inner, |_, depth| depth < 0)?;
     Some(&inner[..end])
 }
 
-pub(super) fn arguments(text: &str) -> Vec<&str> {
+pub(super) fn split_arguments(text: &str) -> Vec<&str> {
     let (mut parts, mut rest) = (Vec::new(), text);
-    while let Some(at) = scan(rest, |sign, depth| depth == 0 && sign == ',') {
+    while let Some(at) = find_char_outside_strings(rest, |sign, depth| depth == 0 && sign == ',') {
         parts.push(rest[..at].trim());
         rest = &rest[at + 1..];
     }
@@ -23,7 +23,7 @@ pub(super) fn arguments(text: &str) -> Vec<&str> {
 }
 
 /// The value of a named argument: `name=value`, `name = value`, `name: value`.
-pub(super) fn named<'t>(arguments: &[&'t str], name: &str) -> Option<&'t str> {
+pub(super) fn find_named_argument<'t>(arguments: &[&'t str], name: &str) -> Option<&'t str> {
     arguments.iter().find_map(|argument| {
         let rest = argument.strip_prefix(name)?.trim_start();
         let value = rest.strip_prefix('=').or_else(|| rest.strip_prefix(':'))?;
@@ -32,7 +32,7 @@ pub(super) fn named<'t>(arguments: &[&'t str], name: &str) -> Option<&'t str> {
 }
 
 /// The content of an argument that is one string literal. `None` if a part of it is computed.
-pub(super) fn text(argument: &str) -> Option<&str> {
+pub(super) fn parse_string(argument: &str) -> Option<&str> {
     let bare = argument.trim();
     let bare = bare
         .strip_prefix(['r', 'u', 'R'])
@@ -45,18 +45,18 @@ pub(super) fn text(argument: &str) -> Option<&str> {
 }
 
 /// The literals in a list, `[…]`, `{…}` or a single one.
-pub(super) fn texts(argument: &str) -> Option<Vec<&str>> {
-    let list = enclosed(argument, '[')
-        .or_else(|| enclosed(argument, '{'))
-        .or_else(|| enclosed(argument, '('));
+pub(super) fn parse_string_list(argument: &str) -> Option<Vec<&str>> {
+    let list = text_in_brackets(argument, '[')
+        .or_else(|| text_in_brackets(argument, '{'))
+        .or_else(|| text_in_brackets(argument, '('));
     match list {
-        Some(list) => arguments(list).into_iter().map(text).collect(),
-        None => text(argument).map(|one| vec![one]),
+        Some(list) => split_arguments(list).into_iter().map(parse_string).collect(),
+        None => parse_string(argument).map(|one| vec![one]),
     }
 }
 
 /// A name of a function, with dots or colons; `None` for a computed value.
-pub(super) fn path(argument: &str) -> Option<&str> {
+pub(super) fn parse_name_path(argument: &str) -> Option<&str> {
     let argument = argument.trim();
     let is_sign = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '$');
     let begins = argument.chars().next().is_some_and(|c| c.is_alphabetic() || c == '_');
@@ -65,7 +65,7 @@ pub(super) fn path(argument: &str) -> Option<&str> {
 
 /// Position of the first character for which `is_it` holds. The number is the bracket depth after it; strings and
 /// comments are skipped.
-fn scan(text: &str, is_it: impl Fn(char, i32) -> bool) -> Option<usize> {
+fn find_char_outside_strings(text: &str, is_it: impl Fn(char, i32) -> bool) -> Option<usize> {
     let mut depth = 0;
     let mut signs = text.char_indices().peekable();
     while let Some((at, sign)) = signs.next() {
@@ -115,11 +115,14 @@ mod tests {
 
     #[test]
     fn arguments_end_where_their_parentheses_do() {
-        let inner = enclosed("('/a(', f(x, \"]\"), [1, 2]) + g()", '(').expect("it closes");
-        assert_eq!(arguments(inner), ["'/a('", "f(x, \"]\")", "[1, 2]"]);
-        assert_eq!(enclosed("(a, b", '('), None);
-        assert_eq!(named(&["'/a'", "methods=['GET']"], "methods"), Some("['GET']"));
-        assert_eq!(texts("{ \"/a\", \"/b\" }"), Some(vec!["/a", "/b"]));
+        let inner = text_in_brackets("('/a(', f(x, \"]\"), [1, 2]) + g()", '(').expect("it closes");
+        assert_eq!(split_arguments(inner), ["'/a('", "f(x, \"]\")", "[1, 2]"]);
+        assert_eq!(text_in_brackets("(a, b", '('), None);
+        assert_eq!(
+            find_named_argument(&["'/a'", "methods=['GET']"], "methods"),
+            Some("['GET']")
+        );
+        assert_eq!(parse_string_list("{ \"/a\", \"/b\" }"), Some(vec!["/a", "/b"]));
     }
 
     #[test]
@@ -132,9 +135,9 @@ mod tests {
             ("`/a/${b}`", None),
             ("base", None),
         ] {
-            assert_eq!(text(argument), expected, "{argument}");
+            assert_eq!(parse_string(argument), expected, "{argument}");
         }
-        assert_eq!(path("views.index"), Some("views.index"));
-        assert_eq!(path("views.index()"), None);
+        assert_eq!(parse_name_path("views.index"), Some("views.index"));
+        assert_eq!(parse_name_path("views.index()"), None);
     }
 }

@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::literal::{arguments, enclosed, named, path, text, texts};
-use super::{Endpoint, Receiver, SourceFile, Variables, assigned_variable, shared_names};
+use super::literal::{
+    find_named_argument, parse_name_path, parse_string, parse_string_list, split_arguments, text_in_brackets,
+};
+use super::{Endpoint, FileVariables, NameReceiver, SourceFile, assigned_variable, shared_names};
 use crate::symbols::{SymbolForm, SymbolUse, UseForm};
 use tool_repository::file_role::detect_language;
 
 const METHODS: [&str; 7] = ["get", "post", "put", "delete", "patch", "head", "options"];
 
 pub(super) fn find_routes(files: &[SourceFile]) -> Vec<Endpoint> {
-    let python: Vec<Variables<String>> = files.iter().map(python_variables).collect();
+    let python: Vec<FileVariables<String>> = files.iter().map(python_variables).collect();
     let shared = shared_names(&python);
-    let of_file = |(file, own): (&SourceFile, &Variables<String>)| match detect_language(&file.path) {
+    let of_file = |(file, own): (&SourceFile, &FileVariables<String>)| match detect_language(&file.path) {
         Some("Python") => {
             let mut routes = python_routes(file, own, &shared);
             routes.extend(django_routes(file));
@@ -29,7 +31,7 @@ pub(super) fn find_routes(files: &[SourceFile]) -> Vec<Endpoint> {
     files.iter().zip(&python).flat_map(of_file).collect()
 }
 
-fn endpoint(file: &SourceFile, line: u32, methods: String, name: &str, handler: Option<&str>) -> Endpoint {
+fn route_endpoint(file: &SourceFile, line: u32, methods: String, name: &str, handler: Option<&str>) -> Endpoint {
     Endpoint {
         path: file.path.clone(),
         line,
@@ -42,41 +44,41 @@ fn endpoint(file: &SourceFile, line: u32, methods: String, name: &str, handler: 
 }
 
 /// Apps, blueprints and routers of Flask and FastAPI, with their prefix.
-fn python_variables(file: &SourceFile) -> Variables<String> {
+fn python_variables(file: &SourceFile) -> FileVariables<String> {
     const CONSTRUCTORS: [&str; 4] = ["Flask", "Blueprint", "FastAPI", "APIRouter"];
     if detect_language(&file.path) != Some("Python") || !file.mentions("flask") && !file.mentions("fastapi") {
-        return Variables::new();
+        return FileVariables::new();
     }
     let made = file.calls().filter(|(name, _)| CONSTRUCTORS.contains(name));
     let variable = |(_, one): (&str, &SymbolUse)| {
         let name = assigned_variable(file.line_before(one))?;
-        let given = arguments(file.arguments(one)?);
-        let prefix = named(&given, "url_prefix").or_else(|| named(&given, "prefix"));
-        let prefix = prefix.map_or(Some(""), text)?;
+        let given = split_arguments(file.arguments(one)?);
+        let prefix = find_named_argument(&given, "url_prefix").or_else(|| find_named_argument(&given, "prefix"));
+        let prefix = prefix.map_or(Some(""), parse_string)?;
         Some((name.to_owned(), prefix.to_owned()))
     };
     made.filter_map(variable).collect()
 }
 
-fn python_routes(file: &SourceFile, own: &Variables<String>, shared: &BTreeSet<&str>) -> Vec<Endpoint> {
+fn python_routes(file: &SourceFile, own: &FileVariables<String>, shared: &BTreeSet<&str>) -> Vec<Endpoint> {
     let route = |(call, one): (&str, &SymbolUse)| {
         if call != "route" && call != "api_route" && call != "websocket" && !METHODS.contains(&call) {
             return None;
         }
-        let receiver = Receiver::of(file.before(one)).name()?;
+        let receiver = NameReceiver::parse_before(file.before(one)).name()?;
         let is_known = own.contains_key(receiver) || shared.contains(receiver) && file.imports(receiver);
         if !is_known || !file.is_decorator(one) {
             return None;
         }
-        let given = arguments(file.arguments(one)?);
-        let own_path = text(given.first()?)?;
+        let given = split_arguments(file.arguments(one)?);
+        let own_path = parse_string(given.first()?)?;
         let name = format!("{}{own_path}", own.get(receiver).map_or("", String::as_str));
         if !name.starts_with('/') {
             return None;
         }
         let methods = match call {
-            "route" | "api_route" => match named(&given, "methods") {
-                Some(list) => texts(list)?.join(", ").to_uppercase(),
+            "route" | "api_route" => match find_named_argument(&given, "methods") {
+                Some(list) => parse_string_list(list)?.join(", ").to_uppercase(),
                 None => "GET".to_owned(),
             },
             "websocket" => "WebSocket".to_owned(),
@@ -85,7 +87,7 @@ fn python_routes(file: &SourceFile, own: &Variables<String>, shared: &BTreeSet<&
         let handler = file.decorated(one.line)?;
         Some(Endpoint {
             last_line: handler.named.line,
-            ..endpoint(file, one.line, methods, &name, Some(handler.name(&file.text)))
+            ..route_endpoint(file, one.line, methods, &name, Some(handler.name(&file.text)))
         })
     };
     file.calls().filter_map(route).collect()
@@ -100,21 +102,23 @@ fn django_routes(file: &SourceFile) -> Vec<Endpoint> {
         if !matches!(call, "path" | "re_path" | "url") || !file.imports(call) {
             return None;
         }
-        if Receiver::of(file.before(one)) != Receiver::None {
+        if NameReceiver::parse_before(file.before(one)) != NameReceiver::None {
             return None;
         }
-        let given = arguments(file.arguments(one)?);
-        let (name, view) = (text(given.first()?)?, given.get(1)?);
+        let given = split_arguments(file.arguments(one)?);
+        let (name, view) = (parse_string(given.first()?)?, given.get(1)?);
         // A class precedes `.as_view()`, and included patterns are in the parentheses of `include`.
         let view = view.split_once(".as_view(").map_or(*view, |(class, _)| class);
         let included = view
             .strip_prefix("include(")
-            .and_then(|rest| text(rest.strip_suffix(')')?));
-        let handler = path(view).or(included).filter(|view| !matches!(*view, "cls" | "self"));
+            .and_then(|rest| parse_string(rest.strip_suffix(')')?));
+        let handler = parse_name_path(view)
+            .or(included)
+            .filter(|view| !matches!(*view, "cls" | "self"));
         let last_line = one.line + lines_to(file, one, handler.unwrap_or_default());
         Some(Endpoint {
             last_line,
-            ..endpoint(file, one.line, String::new(), name, handler)
+            ..route_endpoint(file, one.line, String::new(), name, handler)
         })
     };
     file.calls().filter_map(route).collect()
@@ -132,10 +136,10 @@ fn express_routes(file: &SourceFile) -> Vec<Endpoint> {
         return Vec::new();
     }
     let makes = |(name, one): &(&str, &SymbolUse)| match *name {
-        "express" => Receiver::of(file.before(one)) == Receiver::None,
+        "express" => NameReceiver::parse_before(file.before(one)) == NameReceiver::None,
         "Router" => matches!(
-            Receiver::of(file.before(one)),
-            Receiver::None | Receiver::Name("express")
+            NameReceiver::parse_before(file.before(one)),
+            NameReceiver::None | NameReceiver::Name("express")
         ),
         _ => false,
     };
@@ -147,24 +151,28 @@ fn express_routes(file: &SourceFile) -> Vec<Endpoint> {
         })
         .collect();
     let route = |(call, one): (&str, &SymbolUse)| {
-        let receiver = Receiver::of(file.before(one)).name()?;
+        let receiver = NameReceiver::parse_before(file.before(one)).name()?;
         if !apps.contains(receiver) || call != "route" && call != "all" && !METHODS.contains(&call) {
             return None;
         }
         let inner = file.arguments(one)?;
-        let given = arguments(inner);
-        let name = text(given.first()?).filter(|name| name.starts_with(['/', '*']))?;
+        let given = split_arguments(inner);
+        let name = parse_string(given.first()?).filter(|name| name.starts_with(['/', '*']))?;
         if call == "route" {
             let methods = chained_methods(file.after(one))?;
-            return Some(endpoint(file, one.line, methods, name, None));
+            return Some(route_endpoint(file, one.line, methods, name, None));
         }
         // `app.get('name')` reads a setting.
         let handler = given.get(1).and(given.last())?;
         let methods = if call == "all" { "any" } else { call };
         let last_line = one.line + lines_to(file, one, handler);
         Some(Endpoint {
-            last_line: if path(handler).is_some() { last_line } else { one.line },
-            ..endpoint(file, one.line, upper_method(methods), name, path(handler))
+            last_line: if parse_name_path(handler).is_some() {
+                last_line
+            } else {
+                one.line
+            },
+            ..route_endpoint(file, one.line, upper_method(methods), name, parse_name_path(handler))
         })
     };
     file.calls().filter_map(route).collect()
@@ -194,7 +202,7 @@ fn chained_methods(after: &str) -> Option<String> {
 
 /// The text after the first parentheses.
 fn skip_arguments(after: &str) -> Option<&str> {
-    let inner = enclosed(after, '(')?;
+    let inner = text_in_brackets(after, '(')?;
     let start = after.find('(')? + 1;
     after.get(start + inner.len() + 1..)
 }
@@ -223,12 +231,12 @@ fn go_routes(file: &SourceFile) -> Vec<Endpoint> {
         ("http", "NewServeMux" | "ServeMux") | ("mux", "NewRouter" | "Router") if mux => Some(GoRouter::Mux),
         _ => None,
     };
-    let mut variables: Variables<GoVariable> = Variables::new();
+    let mut variables: FileVariables<GoVariable> = FileVariables::new();
     // Prefixes of `Route("/a", func(r chi.Router) {…})`, with the range of bytes to which they apply.
     let mut prefixes: Vec<(Range<usize>, String)> = Vec::new();
     let mut routes = Vec::new();
     for (name, one) in file.uses(&[UseForm::Call, UseForm::Type]) {
-        let Some(owner) = Receiver::of(file.before(one)).name() else {
+        let Some(owner) = NameReceiver::parse_before(file.before(one)).name() else {
             continue;
         };
         if let Some(router) = kind_of(owner, name) {
@@ -242,10 +250,10 @@ fn go_routes(file: &SourceFile) -> Vec<Endpoint> {
             continue;
         }
         let Some(inner) = file.arguments(one) else { continue };
-        let given = arguments(inner);
+        let given = split_arguments(inner);
         let known = variables.get(owner).cloned();
         let is_http = owner == "http" && has("\"net/http\"");
-        let first = given.first().and_then(|first| text(first));
+        let first = given.first().and_then(|first| parse_string(first));
         match (&known, name, first) {
             (Some(parent), "Group", Some(path)) if parent.router == GoRouter::Gin => {
                 let line = file.line_before(one);
@@ -275,7 +283,8 @@ fn go_routes(file: &SourceFile) -> Vec<Endpoint> {
         let Some((methods, place)) = go_method(router, name, &given) else {
             continue;
         };
-        let (Some(own_path), Some(handler)) = (given.get(place).and_then(|path| text(path)), given.last()) else {
+        let (Some(own_path), Some(handler)) = (given.get(place).and_then(|path| parse_string(path)), given.last())
+        else {
             continue;
         };
         if given.len() < place + 2 {
@@ -296,7 +305,13 @@ fn go_routes(file: &SourceFile) -> Vec<Endpoint> {
         let prefix = known.map_or_else(String::new, |variable| variable.prefix);
         let whole = format!("{outer}{prefix}{own_path}");
         if whole.contains('/') {
-            routes.push(endpoint(file, one.line, methods, &whole, path(handler)));
+            routes.push(route_endpoint(
+                file,
+                one.line,
+                methods,
+                &whole,
+                parse_name_path(handler),
+            ));
         }
     }
     routes
@@ -321,7 +336,12 @@ fn go_variable<'t>(line_before: &'t str, package: &str) -> Option<&'t str> {
 fn go_method(router: GoRouter, call: &str, given: &[&str]) -> Option<(String, usize)> {
     let lower = call.to_ascii_lowercase();
     let is_method = METHODS.contains(&lower.as_str());
-    let first = || given.first().and_then(|first| text(first)).map(str::to_uppercase);
+    let first = || {
+        given
+            .first()
+            .and_then(|first| parse_string(first))
+            .map(str::to_uppercase)
+    };
     match (router, call) {
         (GoRouter::Gin, "Any") => Some((upper_method("any"), 0)),
         (GoRouter::Gin, "Handle") | (GoRouter::Chi, "Method" | "MethodFunc") => Some((first()?, 1)),
@@ -337,8 +357,15 @@ fn go_method(router: GoRouter, call: &str, given: &[&str]) -> Option<(String, us
 
 /// The methods of `HandleFunc(…).Methods("GET")` of gorilla.
 fn gorilla_methods(rest: &str) -> String {
-    let methods = rest.strip_prefix(".Methods").and_then(|rest| enclosed(rest, '('));
-    let methods = methods.and_then(|inner| arguments(inner).into_iter().map(text).collect::<Option<Vec<_>>>());
+    let methods = rest
+        .strip_prefix(".Methods")
+        .and_then(|rest| text_in_brackets(rest, '('));
+    let methods = methods.and_then(|inner| {
+        split_arguments(inner)
+            .into_iter()
+            .map(parse_string)
+            .collect::<Option<Vec<_>>>()
+    });
     methods.unwrap_or_default().join(", ")
 }
 
@@ -377,7 +404,7 @@ fn sinatra_routes(file: &SourceFile) -> Vec<Endpoint> {
         let (name, behind) = rest.split_once(sign)?;
         let has_block = behind.trim_end().ends_with(" do") || behind.contains(" do |") || behind.contains('{');
         let is_route = is_app && has_block && name.starts_with('/') && !name.contains("#{");
-        is_route.then(|| endpoint(file, one.line, call.to_uppercase(), name, None))
+        is_route.then(|| route_endpoint(file, one.line, call.to_uppercase(), name, None))
     };
     file.calls().filter_map(route).collect()
 }
@@ -392,9 +419,9 @@ fn axum_routes(file: &SourceFile) -> Vec<Endpoint> {
             return None;
         }
         let inner = file.arguments(one)?;
-        let given = arguments(inner);
+        let given = split_arguments(inner);
         let [first, answers] = <[&str; 2]>::try_from(given).ok()?;
-        let name = text(first).filter(|name| name.starts_with('/'))?;
+        let name = parse_string(first).filter(|name| name.starts_with('/'))?;
         let answered = axum_methods(answers)?;
         let methods: Vec<&str> = answered.iter().map(|(method, _)| method.as_str()).collect();
         let handler = match &answered[..] {
@@ -404,7 +431,7 @@ fn axum_routes(file: &SourceFile) -> Vec<Endpoint> {
         let line = one.line + lines_to(file, one, first);
         Some(Endpoint {
             last_line: one.line + lines_to(file, one, handler.unwrap_or(first)),
-            ..endpoint(file, line, methods.join(", "), name, handler)
+            ..route_endpoint(file, line, methods.join(", "), name, handler)
         })
     };
     file.calls().filter_map(route).collect()
@@ -420,9 +447,9 @@ fn axum_methods(answers: &str) -> Option<Vec<(String, Option<&str>)>> {
         let called = rest[..end].trim();
         let name = called.rsplit("::").next().unwrap_or(called);
         let name = name.strip_suffix("_service").unwrap_or(name);
-        let inner = enclosed(&rest[end..], '(')?;
+        let inner = text_in_brackets(&rest[end..], '(')?;
         if METHODS.contains(&name) || name == "any" {
-            methods.push((upper_method(name), path(inner)));
+            methods.push((upper_method(name), parse_name_path(inner)));
         } else if methods.is_empty() {
             return None;
         }
@@ -475,11 +502,11 @@ fn spring_routes(file: &SourceFile) -> Vec<Endpoint> {
                 _ => continue,
             }
         }
-        let given = arguments(file.arguments(one).unwrap_or_default());
+        let given = split_arguments(file.arguments(one).unwrap_or_default());
         let methods = match method {
             "Get" | "Post" | "Put" | "Delete" | "Patch" => method.to_uppercase(),
             "Request" => {
-                let methods = named(&given, "method").unwrap_or_default();
+                let methods = find_named_argument(&given, "method").unwrap_or_default();
                 let words = methods.split(|c: char| !c.is_alphanumeric());
                 let words = words.filter(|word| METHODS.contains(&word.to_ascii_lowercase().as_str()));
                 words.collect::<Vec<_>>().join(", ")
@@ -504,7 +531,7 @@ fn spring_routes(file: &SourceFile) -> Vec<Endpoint> {
             let last_line = handler.named.line;
             routes.push(Endpoint {
                 last_line,
-                ..endpoint(file, one.line, methods.clone(), &whole, Some(named))
+                ..route_endpoint(file, one.line, methods.clone(), &whole, Some(named))
             });
         }
     }
@@ -517,8 +544,8 @@ fn spring_paths<'f>(file: &'f SourceFile, one: &SymbolUse) -> Option<Vec<&'f str
     if !file.after(one).starts_with('(') {
         return Some(Vec::new());
     }
-    let given = arguments(file.arguments(one)?);
-    let paths = named(&given, "value").or_else(|| named(&given, "path"));
+    let given = split_arguments(file.arguments(one)?);
+    let paths = find_named_argument(&given, "value").or_else(|| find_named_argument(&given, "path"));
     let first = || {
         given
             .first()
@@ -526,7 +553,7 @@ fn spring_paths<'f>(file: &'f SourceFile, one: &SymbolUse) -> Option<Vec<&'f str
             .filter(|first| !first.contains('=') || first.starts_with('"'))
     };
     match paths.or_else(first) {
-        Some(paths) => texts(paths),
+        Some(paths) => parse_string_list(paths),
         None => Some(Vec::new()),
     }
 }

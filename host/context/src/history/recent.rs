@@ -42,16 +42,21 @@ pub fn recent_changes(
     cancel: &CancellationToken,
 ) -> Result<Option<RecentChanges>, ContextError> {
     let list = repository.list(cancel)?;
-    let view = indexes.view(repository, &list, Instant::now(), cancel);
+    let view = indexes.open_view(repository, &list, Instant::now(), cancel);
     let view = view.with_history(filter.takes_history());
     let history = view.newest_commits(RECENT_COMMITS);
     let is_reported = |at: usize| view.layout().written[at] && filter.keeps(&list.files[at]);
-    let changes = history.map(|history| count(&history, &list, directory, is_reported));
+    let changes = history.map(|history| count_changes(&history, &list, directory, is_reported));
     view.finish();
     Ok(changes.filter(|changes| !changes.files.is_empty()))
 }
 
-fn count(history: &History, list: &FileList, directory: &str, is_reported: impl Fn(usize) -> bool) -> RecentChanges {
+fn count_changes(
+    history: &History,
+    list: &FileList,
+    directory: &str,
+    is_reported: impl Fn(usize) -> bool,
+) -> RecentChanges {
     let mut counts: HashMap<u32, u64> = HashMap::new();
     let present = history.present_names();
     let newest = &present[..present.len().min(RECENT_COMMITS)];

@@ -47,7 +47,7 @@ impl HistoryState {
 pub(crate) struct ReadingPermit(());
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refreshed {
+pub(crate) enum RefreshOutcome {
     Changed,
     Unchanged,
 }
@@ -122,11 +122,11 @@ impl HistoryCell {
         repository: &Arc<Repository>,
         time: Duration,
         cancel: &CancellationToken,
-    ) -> Refreshed {
+    ) -> RefreshOutcome {
         self.lock().checked = Some(Instant::now());
         let refreshed = self.read(reader, repository, time, cancel);
         self.give_back();
-        refreshed.unwrap_or(Refreshed::Unchanged)
+        refreshed.unwrap_or(RefreshOutcome::Unchanged)
     }
 
     fn read(
@@ -135,7 +135,7 @@ impl HistoryCell {
         repository: &Arc<Repository>,
         time: Duration,
         cancel: &CancellationToken,
-    ) -> Option<Refreshed> {
+    ) -> Option<RefreshOutcome> {
         let log = |error: &super::HistoryError| tracing::debug!(%error, "the history is not read");
         let head = reader.head(repository, cancel).inspect_err(log).ok()?;
         let (known_head, before) = {
@@ -143,7 +143,7 @@ impl HistoryCell {
             (state.head, Arc::clone(&state.history))
         };
         if head == known_head {
-            return Some(Refreshed::Unchanged);
+            return Some(RefreshOutcome::Unchanged);
         }
         let walked = match head {
             Some(head) => reader
@@ -162,7 +162,7 @@ impl HistoryCell {
         state.history = history;
         state.head = head.filter(|_| !goes_on);
         state.checked = state.checked.filter(|_| !goes_on);
-        Some(Refreshed::Changed)
+        Some(RefreshOutcome::Changed)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HistoryState> {

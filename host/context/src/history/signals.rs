@@ -166,7 +166,7 @@ impl HistorySignals {
     /// `paths` is the list, sorted. Paths of the history that are not listed do not count.
     pub(crate) fn new(query: &Query, history: &History, paths: &[&str]) -> Self {
         let statistics = history.statistics.get_or_init(|| CommitStatistics::new(history));
-        let listed = listed(history, paths);
+        let listed = find_listed_paths(history, paths);
         let mut signals = Self::default();
         let newest = history.commits.iter().map(|commit| commit.seconds).max().unwrap_or(0);
         let last = (1.0 + statistics.counting).ln().max(1.0);
@@ -355,7 +355,7 @@ impl HistorySignals {
 }
 
 /// For each path of the history: its place in the list. Both are sorted.
-fn listed(history: &History, paths: &[&str]) -> Vec<Option<u32>> {
+fn find_listed_paths(history: &History, paths: &[&str]) -> Vec<Option<u32>> {
     let mut at = 0;
     let place = |path: &str| {
         while paths.get(at).is_some_and(|listed| *listed < path) {

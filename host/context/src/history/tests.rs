@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::query::Query;
 use crate::weights::WEIGHTS;
-use crate::{Indexes, Source};
+use crate::{FileSource, Indexes};
 use tool_repository::{FileIdentity, Options};
 
 const ROOT: FileIdentity = FileIdentity { device: 1, inode: 2 };
@@ -232,7 +232,7 @@ proptest! {
     fn any_bytes_are_decoded_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let mut whole = store::FORMAT.to_vec();
         whole.extend(bytes);
-        let sum = crate::codec::checksum(&whole);
+        let sum = crate::codec::compute_checksum(&whole);
         whole.extend_from_slice(&sum.to_le_bytes());
         if let Some(history) = History::decode(&whole, ROOT) {
             let _ = signals("a task", &history, &["a.py"]);
@@ -302,11 +302,11 @@ impl HistoryReader for ScriptedHistory {
     }
 }
 
-fn refresh(cell: &HistoryCell, reader: &ScriptedHistory) -> Refreshed {
+fn refresh(cell: &HistoryCell, reader: &ScriptedHistory) -> RefreshOutcome {
     refresh_within(HISTORY_WALK_TIME, cell, reader)
 }
 
-fn refresh_within(time: Duration, cell: &HistoryCell, reader: &ScriptedHistory) -> Refreshed {
+fn refresh_within(time: Duration, cell: &HistoryCell, reader: &ScriptedHistory) -> RefreshOutcome {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let repository = Repository::open(folder.path(), &Options::default()).expect("it can be opened");
     let permit = cell.permit().expect("nobody reads");
@@ -318,14 +318,14 @@ fn only_new_commits_are_read_again() {
     let reader = ScriptedHistory::default();
     *reader.commits.lock().expect("no panic") = vec![commit(2, 2, "b", &["a.py"]), commit(1, 1, "a", &["a.py"])];
     let cell = HistoryCell::default();
-    assert_eq!(refresh(&cell, &reader), Refreshed::Changed);
-    assert_eq!(refresh(&cell, &reader), Refreshed::Unchanged);
+    assert_eq!(refresh(&cell, &reader), RefreshOutcome::Changed);
+    assert_eq!(refresh(&cell, &reader), RefreshOutcome::Unchanged);
     reader
         .commits
         .lock()
         .expect("no panic")
         .insert(0, commit(3, 3, "c", &["b.py"]));
-    assert_eq!(refresh(&cell, &reader), Refreshed::Changed);
+    assert_eq!(refresh(&cell, &reader), RefreshOutcome::Changed);
     assert_eq!(reader.read.load(Ordering::Relaxed), 3);
     let names: Vec<CommitId> = cell.current().commits.iter().map(|commit| commit.id).collect();
     assert_eq!(names, [id(3), id(2), id(1)]);
@@ -343,10 +343,10 @@ fn a_walk_that_ran_out_of_time_goes_on_later() {
     *reader.commits.lock().expect("no panic") = commits.collect();
     let cell = HistoryCell::default();
     for expected in [2, 4, 5] {
-        assert_eq!(refresh(&cell, &reader), Refreshed::Changed);
+        assert_eq!(refresh(&cell, &reader), RefreshOutcome::Changed);
         assert_eq!(cell.current().commits.len(), expected);
     }
-    assert_eq!(refresh(&cell, &reader), Refreshed::Unchanged);
+    assert_eq!(refresh(&cell, &reader), RefreshOutcome::Unchanged);
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn a_short_walk_without_a_commit_is_not_the_end_of_the_history() {
     refresh_within(short, &cell, &reader);
     assert!(cell.is_due() && !cell.is_complete(), "a busy machine read none");
     reader.read_max = None;
-    assert_eq!(refresh(&cell, &reader), Refreshed::Changed);
+    assert_eq!(refresh(&cell, &reader), RefreshOutcome::Changed);
     assert_eq!(cell.current().commits.len(), 1);
     reader.is_broken = true;
     refresh_within(short, &cell, &reader);
@@ -376,7 +376,7 @@ fn a_repository_that_cannot_be_read_keeps_the_history_that_is_known() {
         is_broken: true,
         ..ScriptedHistory::default()
     };
-    assert_eq!(refresh(&cell, &broken), Refreshed::Unchanged);
+    assert_eq!(refresh(&cell, &broken), RefreshOutcome::Unchanged);
     assert_eq!(cell.current().commits.len(), 1);
     assert!(!cell.is_due(), "it was looked at a moment ago");
 }
@@ -393,7 +393,7 @@ fn a_request_that_may_not_know_earlier_commits_reads_none() {
     let cancel = CancellationToken::new();
     let list = repository.list(&cancel).expect("it can be listed");
     for (is_denied, read) in [(true, 0), (false, 1)] {
-        let view = indexes.view(&repository, &list, Instant::now(), &cancel);
+        let view = indexes.open_view(&repository, &list, Instant::now(), &cancel);
         let view = view.with_history(!is_denied);
         assert_eq!(view.history().is_none(), is_denied);
         view.finish();
@@ -485,7 +485,7 @@ fn a_selection_for_a_task_says_why_there_is_no_history() {
             budget_tokens: crate::limits::PACKET_TOKENS,
             cancel: &CancellationToken::new(),
         };
-        let mut packet = crate::build(&request).expect("it can be built");
+        let mut packet = crate::build_packet(&request).expect("it can be built");
         packet.notices.retain(|notice| notice.starts_with("Earlier commits"));
         packet.notices
     };

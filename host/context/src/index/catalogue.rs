@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
-use crate::codec::{self, checksum};
+use crate::codec::{self, compute_checksum};
 use crate::profile::Profile;
 use tool_repository::{FileEntry, FileIdentity};
 
@@ -28,7 +28,7 @@ pub(super) struct FileFingerprint {
 }
 
 impl FileFingerprint {
-    pub(super) fn of(entry: &FileEntry) -> Self {
+    pub(super) fn from_entry(entry: &FileEntry) -> Self {
         let nanoseconds = |ns: i128| i64::try_from(ns).unwrap_or(i64::MAX);
         Self {
             size: entry.size,
@@ -59,7 +59,7 @@ impl RecordExtent {
     };
 
     /// The place of a profile that is not written yet: only its size is known.
-    pub(super) fn unplaced(profile: Option<&Profile>) -> Self {
+    pub(super) fn without_place(profile: Option<&Profile>) -> Self {
         Self {
             offset: 0,
             bytes: profile.map_or(0, |profile| profile.bytes().len() as u32),
@@ -125,7 +125,7 @@ impl Catalogue {
         }
         let mut bytes = vec![0; place.bytes as usize];
         self.records.as_ref()?.read_exact_at(&mut bytes, place.offset).ok()?;
-        (checksum(&bytes) == place.checksum).then_some(bytes)
+        (compute_checksum(&bytes) == place.checksum).then_some(bytes)
     }
 
     /// The profile at a place: `None` if it is damaged, `Some(None)` if the file is not text.

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::bounds::FIRST_HISTORY_TIME;
 use super::{Index, Indexes, yield_to_others};
-use crate::history::{HISTORY_WALK_TIME, ReadingPermit, Refreshed};
+use crate::history::{HISTORY_WALK_TIME, ReadingPermit, RefreshOutcome};
 use tool_repository::Repository;
 
 impl Index {
@@ -23,7 +23,7 @@ impl Index {
         let refreshed = self
             .history
             .refresh(permit, &*indexes.history, repository, time, cancel);
-        if refreshed == Refreshed::Changed {
+        if refreshed == RefreshOutcome::Changed {
             self.has_unwritten_history.store(true, Ordering::Release);
         }
         if !self.has_unwritten_history.load(Ordering::Acquire) {

@@ -13,9 +13,9 @@ use super::documents::KnownDocuments;
 use super::known_files::KnownFiles;
 use super::store::IndexedFile;
 use super::trigrams::TrigramCollector;
-use super::{Index, Indexes, digest, now_ns};
+use super::{Index, Indexes, digest_file, now_ns};
 use crate::index::SEARCHED_FILE_BYTES_MAX;
-use crate::layout::Layout;
+use crate::layout::TreeLayout;
 use crate::limits;
 use crate::profile::Profile;
 use crate::text_of;
@@ -35,7 +35,7 @@ pub(super) struct FileIndexer {
     pub(super) index: Arc<Index>,
     pub(super) repository: Arc<Repository>,
     pub(super) files: KnownFiles,
-    pub(super) layout: Arc<Layout>,
+    pub(super) layout: Arc<TreeLayout>,
     /// Cancelled when the request ends.
     pub(super) cancel: CancellationToken,
     /// Until then, the request parses new files itself. `None` if too many files are new for that.
@@ -96,7 +96,7 @@ impl FileIndexer {
         let file = &self.files.list.files[at];
         let (size_max, began) = (limits::FILE_READ_BYTES_MAX, now_ns());
         let (content, read) = self.repository.read_entry(&file.path, size_max, &self.cancel).ok()?;
-        let digest = digest(&file.path, &content);
+        let digest = digest_file(&file.path, &content);
         let trigrams = read.as_ref().and_then(|_| self.trigrams_of(&digest, &content));
         let catalogue = &self.files.catalogue;
         let place = catalogue.place_of(&digest);
@@ -106,7 +106,7 @@ impl FileIndexer {
             None => (None, text_of(content).map(|text| self.make_profile(at, &text))),
         };
         if let Some(read) = read.filter(|read| self.layout.is_kept(at, read.size)) {
-            let place_or_size = place.unwrap_or_else(|| RecordExtent::unplaced(profile.as_ref()));
+            let place_or_size = place.unwrap_or_else(|| RecordExtent::without_place(profile.as_ref()));
             let entry = self.entry_of(&read, began, digest, place_or_size);
             let record = || profile.as_ref().map_or(&[][..], Profile::bytes).into();
             let record = place.is_none().then(record);
@@ -127,7 +127,7 @@ impl FileIndexer {
         let (size_max, began) = (SEARCHED_FILE_BYTES_MAX, now_ns());
         let read = self.repository.read_entry(&file.path, size_max, &self.cancel);
         let Ok((content, Some(read))) = read else { return };
-        let digest = digest(&file.path, &content);
+        let digest = digest_file(&file.path, &content);
         self.collect(IndexedFile {
             entry: self.entry_of(&read, began, digest, RecordExtent::NONE),
             record: None,
@@ -141,7 +141,7 @@ impl FileIndexer {
         let settling = i128::try_from(self.indexes.bounds.settling.as_nanos()).unwrap_or(0);
         FileRecord {
             path: read.path.as_str().into(),
-            fingerprint: FileFingerprint::of(read),
+            fingerprint: FileFingerprint::from_entry(read),
             is_settled: self.repository.has_reliable_times() && read.changed_ns < began - settling,
             digest,
             place,

@@ -23,7 +23,7 @@ impl KnownFiles {
             while entries.next_if(|(_, entry)| *entry.path < *file.path).is_some() {}
             let (at, entry) = entries.next_if(|(_, entry)| *entry.path == *file.path)?;
             listed += 1;
-            (entry.is_settled && entry.fingerprint == FileFingerprint::of(file)).then_some(at)
+            (entry.is_settled && entry.fingerprint == FileFingerprint::from_entry(file)).then_some(at)
         };
         let entries = list.files.iter().map(entry_of).collect();
         Self {

@@ -95,7 +95,7 @@ mod tests {
             list_age,
             ..bounds()
         };
-        Indexes::bounded(world.home.path(), bounds, true)
+        Indexes::with_bounds(world.home.path(), bounds, true)
     }
 
     #[test]

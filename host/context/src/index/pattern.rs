@@ -65,10 +65,10 @@ pub(super) enum TrigramQuery {
 impl TrigramQuery {
     /// The query for texts that match at least one of the patterns.
     pub(super) fn new(patterns: &[SearchPattern]) -> Self {
-        Self::or(patterns.iter().map(Self::of).collect())
+        Self::any_of(patterns.iter().map(Self::from_pattern).collect())
     }
 
-    fn of(pattern: &SearchPattern) -> Self {
+    fn from_pattern(pattern: &SearchPattern) -> Self {
         let text = match pattern.kind {
             PatternKind::Literal => regex_syntax::escape(&pattern.text),
             PatternKind::Regex => pattern.text.clone(),
@@ -92,7 +92,7 @@ impl TrigramQuery {
         }
     }
 
-    fn or(mut parts: Vec<Self>) -> Self {
+    fn any_of(mut parts: Vec<Self>) -> Self {
         if parts.contains(&Self::All) {
             return Self::All;
         }
@@ -142,7 +142,7 @@ impl TrigramQuery {
         };
         let mut parts: Vec<Self> = texts.iter().map(all).collect();
         parts.sort_by(|a, b| a.key().cmp(b.key()));
-        Self::or(parts)
+        Self::any_of(parts)
     }
 
     fn key(&self) -> &[Trigram] {
@@ -285,7 +285,7 @@ impl PatternPrefix {
             };
         }
         Self {
-            query: TrigramQuery::or(runs.into_iter().map(Self::finish).collect()),
+            query: TrigramQuery::any_of(runs.into_iter().map(Self::finish).collect()),
             texts: vec![Vec::new()],
             is_exact: false,
         }

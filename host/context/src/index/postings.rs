@@ -20,7 +20,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::catalogue::ContentDigest;
 use super::pattern::TrigramQuery;
-use super::store::{DiskVersion, Store};
+use super::store::{DiskVersion, IndexStore};
 use crate::codec;
 use tool_repository::{FileIdentity, check_private, open_private};
 
@@ -161,7 +161,7 @@ impl Postings {
     }
 
     /// Loads the list that another process has written, without segments that are known to be damaged.
-    pub(super) fn reloaded(&self, store: &Store) -> Self {
+    pub(super) fn reloaded(&self, store: &IndexStore) -> Self {
         store.load_postings(self.kind).without(self.damaged.clone())
     }
 
@@ -184,7 +184,7 @@ impl Postings {
     }
 }
 
-impl Store {
+impl IndexStore {
     /// Loads the segments that are on disk and undamaged.
     pub(super) fn load_postings(&self, kind: PostingsKind) -> Postings {
         let none = || Postings::new(kind, Vec::new(), None, false);
@@ -194,13 +194,13 @@ impl Store {
     /// Version of the list on disk.
     pub(super) fn postings_version(&self, kind: PostingsKind) -> Option<DiskVersion> {
         let metadata = fs::symlink_metadata(self.folder().join(kind.list())).ok()?;
-        Some(DiskVersion::of(&metadata))
+        Some(DiskVersion::from_metadata(&metadata))
     }
 
     fn try_load_postings(&self, kind: PostingsKind) -> Option<Postings> {
         check_private(&fs::symlink_metadata(self.folder()).ok()?).ok()?;
         let file = open_private(&self.folder().join(kind.list())).ok()?;
-        let version = DiskVersion::of(&file.metadata().ok()?);
+        let version = DiskVersion::from_metadata(&file.metadata().ok()?);
         let mut bytes = Vec::new();
         file.take(LIST_BYTES_MAX).read_to_end(&mut bytes).ok()?;
         let generations = self.decode_list(&bytes)?;
@@ -224,7 +224,7 @@ impl Store {
         let mut file = tempfile::NamedTempFile::new_in(self.folder())?;
         file.write_all(&bytes)?;
         let file = file.persist(self.folder().join(kind.list()))?;
-        Ok(DiskVersion::of(&file.metadata()?))
+        Ok(DiskVersion::from_metadata(&file.metadata()?))
     }
 
     /// Adds documents to `base`, and drops those that are not `live`: at once if `has_unlisted`, otherwise with the
@@ -286,7 +286,7 @@ impl Store {
 }
 
 struct PostingsWriter<'a> {
-    store: &'a Store,
+    store: &'a IndexStore,
     kind: PostingsKind,
     live: &'a HashSet<ContentDigest>,
     segments: Vec<Arc<Segment>>,
@@ -371,15 +371,15 @@ impl PostingsWriter<'_> {
             return Ok(None);
         }
         let mut is_damaged = false;
-        let made = self.create_segment(
-            |file, generation| match segment::merge(&segments, is_live, file, generation) {
+        let made = self.create_segment(|file, generation| {
+            match segment::merge_segments(&segments, is_live, file, generation) {
                 Ok(written) => written,
                 Err(damaged) => {
                     is_damaged = true;
                     Err(io::Error::other(damaged))
                 }
-            },
-        );
+            }
+        });
         match made {
             Err(_) if is_damaged => Ok(None),
             made => made.map(Some),

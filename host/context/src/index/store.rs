@@ -19,7 +19,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::catalogue::{Catalogue, ContentDigest, FileRecord, RecordExtent};
 use super::postings::{self, PostedDocument};
-use crate::codec::checksum;
+use crate::codec::compute_checksum;
 use crate::history::{HISTORY_BYTES_MAX, History};
 use tool_repository::{FileIdentity, check_private, open_private};
 
@@ -32,7 +32,7 @@ pub(super) const RECORDS: &str = "records-";
 const CATALOGUE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct IndexStore {
     folder: PathBuf,
     /// Identity of the repository's root. An index of another directory at the same path is not used.
     root: FileIdentity,
@@ -61,7 +61,7 @@ pub(super) struct IndexedFile {
 
 impl IndexedFile {
     /// A file that is in the index already.
-    fn stored(entry: &FileRecord) -> Self {
+    fn from_record(entry: &FileRecord) -> Self {
         Self {
             entry: entry.clone(),
             record: None,
@@ -94,7 +94,7 @@ fn is_wasteful(base: &Catalogue, kept: &[IndexedFile], added: &[IndexedFile]) ->
     base.records_bytes.saturating_sub(live) > (live + new) / 16 + WASTE_BYTES_MIN
 }
 
-impl Store {
+impl IndexStore {
     pub(super) fn new(indexes: &Path, name: &str, root: FileIdentity) -> Self {
         Self {
             folder: indexes.join(name),
@@ -114,7 +114,7 @@ impl Store {
     pub(super) fn load(&self) -> Option<(Catalogue, DiskVersion)> {
         check_private(&fs::symlink_metadata(&self.folder).ok()?).ok()?;
         let file = open_private(&self.folder.join(CATALOGUE)).ok()?;
-        let version = DiskVersion::of(&file.metadata().ok()?);
+        let version = DiskVersion::from_metadata(&file.metadata().ok()?);
         if version.bytes > CATALOGUE_BYTES_MAX {
             return None;
         }
@@ -158,7 +158,7 @@ impl Store {
     /// Returns the version of the catalogue on disk.
     pub(super) fn version(&self) -> Option<DiskVersion> {
         let metadata = fs::symlink_metadata(self.folder.join(CATALOGUE)).ok()?;
-        Some(DiskVersion::of(&metadata))
+        Some(DiskVersion::from_metadata(&metadata))
     }
 
     /// Takes the lock of a writer; `None` if another writer holds it.
@@ -195,12 +195,12 @@ impl Store {
         let replaced: HashSet<&str> = added.iter().map(|one| &*one.entry.path).collect();
         let old = base.entries.iter().filter(|entry| !replaced.contains(&*entry.path));
         let (kept, gone): (Vec<&FileRecord>, Vec<&FileRecord>) = old.partition(|entry| keeps(&entry.path));
-        let kept: Vec<IndexedFile> = kept.into_iter().map(IndexedFile::stored).collect();
+        let kept: Vec<IndexedFile> = kept.into_iter().map(IndexedFile::from_record).collect();
         let is_appended = on_disk && gone.is_empty() && !is_wasteful(base, &kept, &added);
         let writer = if is_appended {
-            RecordWriter::append(self, base, bytes_max)?
+            RecordWriter::open_for_append(self, base, bytes_max)?
         } else {
-            RecordWriter::anew(self, base, bytes_max)?
+            RecordWriter::create_file(self, base, bytes_max)?
         };
         let path = writer.path.clone();
         let written = self.write_with(writer, added, kept);
@@ -246,7 +246,7 @@ impl Store {
         file.write_all(&bytes)?;
         let file = file.persist(self.folder.join(CATALOGUE))?;
         self.remove_old_records(catalogue.generation);
-        Ok(DiskVersion::of(&file.metadata()?))
+        Ok(DiskVersion::from_metadata(&file.metadata()?))
     }
 
     /// Removes records of other generations, and temporary files of a writer that died.
@@ -267,7 +267,7 @@ impl Store {
         self.folder.join(records_name(generation))
     }
 
-    /// Sets the time of last use, by which `prune` removes indexes.
+    /// Sets the time of last use, by which `prune_indexes` removes indexes.
     fn note_use(&self) {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut options = OpenOptions::new();
@@ -307,7 +307,7 @@ struct RecordWriter<'a> {
 }
 
 impl<'a> RecordWriter<'a> {
-    fn append(store: &Store, base: &'a Catalogue, bytes_max: u64) -> io::Result<Self> {
+    fn open_for_append(store: &IndexStore, base: &'a Catalogue, bytes_max: u64) -> io::Result<Self> {
         let path = store.records(base.generation);
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mut file = OpenOptions::new()
@@ -320,7 +320,7 @@ impl<'a> RecordWriter<'a> {
         Ok(Self::new(base, true, file, path, base.generation, bytes_max))
     }
 
-    fn anew(store: &Store, base: &'a Catalogue, bytes_max: u64) -> io::Result<Self> {
+    fn create_file(store: &IndexStore, base: &'a Catalogue, bytes_max: u64) -> io::Result<Self> {
         let (generation, _) = uuid::Uuid::new_v4().as_u64_pair();
         let path = store.records(generation);
         let file = OpenOptions::new()
@@ -416,7 +416,7 @@ impl<'a> RecordWriter<'a> {
         let place = RecordExtent {
             offset: self.end,
             bytes: u32::try_from(record.len()).map_err(io::Error::other)?,
-            checksum: checksum(record),
+            checksum: compute_checksum(record),
         };
         self.end += record.len() as u64;
         Ok(place)
@@ -434,7 +434,7 @@ impl<'a> RecordWriter<'a> {
 }
 
 impl DiskVersion {
-    pub(super) fn of(metadata: &fs::Metadata) -> Self {
+    pub(super) fn from_metadata(metadata: &fs::Metadata) -> Self {
         Self {
             inode: metadata.ino(),
             bytes: metadata.len(),
@@ -444,7 +444,7 @@ impl DiskVersion {
 }
 
 /// Removes the least recently used indexes above the limits. The index `current` stays in any case.
-pub(super) fn prune(indexes: &Path, current: &str, count_max: usize, bytes_max: u64) {
+pub(super) fn prune_indexes(indexes: &Path, current: &str, count_max: usize, bytes_max: u64) {
     let mut found: Vec<(bool, SystemTime, u64, PathBuf)> = Vec::new();
     for entry in fs::read_dir(indexes).into_iter().flatten().flatten() {
         let path = entry.path();

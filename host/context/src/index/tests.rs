@@ -11,7 +11,7 @@ use super::catalogue::RecordExtent;
 use super::update::{IndexUpdate, UpdatePermit};
 use super::*;
 use crate::profile::Profile;
-use crate::{ProfileLookup, Source};
+use crate::{FileSource, ProfileLookup};
 use tool_repository::Options;
 
 /// A repository and a home, both of which go at the end.
@@ -31,7 +31,7 @@ impl IndexWorld {
 
     pub(super) fn bounded(files: &[(&str, &str)], bounds: IndexBounds) -> Self {
         let (root, home) = (folder(), folder());
-        let indexes = Arc::new(Indexes::bounded(home.path(), bounds, false));
+        let indexes = Arc::new(Indexes::with_bounds(home.path(), bounds, false));
         let world = Self { root, home, indexes };
         files.iter().for_each(|(path, text)| world.put(path, text));
         world
@@ -63,7 +63,7 @@ impl IndexWorld {
     fn view_with(&self, indexes: &Arc<Indexes>, options: &Options) -> IndexView {
         let repository = self.repository(options);
         let list = repository.list(&CancellationToken::new()).expect("it can be listed");
-        indexes.view(&repository, &list, Instant::now(), &CancellationToken::new())
+        indexes.open_view(&repository, &list, Instant::now(), &CancellationToken::new())
     }
 
     /// Brings the index up to date.
@@ -73,7 +73,7 @@ impl IndexWorld {
 
     /// A daemon that starts later, or another process.
     pub(super) fn other(&self) -> Arc<Indexes> {
-        Arc::new(Indexes::bounded(self.home.path(), self.indexes.bounds, false))
+        Arc::new(Indexes::with_bounds(self.home.path(), self.indexes.bounds, false))
     }
 
     /// The one folder of the index.
@@ -385,7 +385,7 @@ fn another_directory_in_the_same_place_has_another_index() {
     let open = || Repository::open(&world.path("tree"), &Options::default()).expect("it can be opened");
     let view = |repository: Arc<Repository>| {
         let list = repository.list(&CancellationToken::new()).expect("it can be listed");
-        indexes.view(&repository, &list, Instant::now(), &CancellationToken::new())
+        indexes.open_view(&repository, &list, Instant::now(), &CancellationToken::new())
     };
     view(open()).finish();
     fs::rename(world.path("tree"), world.path("old")).expect("it can be renamed");
@@ -434,7 +434,7 @@ fn changes_are_appended_until_too_much_leads_nowhere() {
         fs::metadata(&world.records()[0]).expect("it is there").len(),
     );
     assert!(records.len() == 1 && records != first, "{records:?}");
-    let one = Profile::of("large.py", &large).bytes().len() as u64;
+    let one = Profile::from_text("large.py", &large).bytes().len() as u64;
     assert!(
         live < 4 * one + 2 * store::WASTE_BYTES_MIN,
         "{live} bytes are kept for two contents of {one}"
@@ -524,7 +524,7 @@ fn an_index_keeps_no_more_than_its_bytes() {
         .iter()
         .map(|(path, text)| (path.as_str(), text.as_str()))
         .collect();
-    let one = Profile::of("f00.py", files[0].1).bytes().len() as u64;
+    let one = Profile::from_text("f00.py", files[0].1).bytes().len() as u64;
     let bounds = IndexBounds {
         bytes: 5 * one + one / 2,
         ..bounds()
@@ -546,7 +546,7 @@ fn indexes_that_were_not_used_longest_make_way() {
     let worlds: Vec<IndexWorld> = (0..3)
         .map(|at| {
             let mut world = IndexWorld::new(&[("a.py", ALPHA)]);
-            world.indexes = Arc::new(Indexes::bounded(home.path(), bounds, false));
+            world.indexes = Arc::new(Indexes::with_bounds(home.path(), bounds, false));
             world.fill();
             let view = world.view();
             let lock = view
@@ -572,7 +572,7 @@ fn indexes_that_were_not_used_longest_make_way() {
     };
     assert_eq!(worlds.iter().map(has).collect::<Vec<_>>(), [false, true, true]);
     // And beyond the bytes of all.
-    store::prune(
+    store::prune_indexes(
         &home.path().join("index"),
         &worlds[2].view().indexer.index.key.name(),
         9,
@@ -589,7 +589,7 @@ fn only_some_indexes_are_open() {
         ..bounds()
     };
     let home = folder();
-    let indexes = Arc::new(Indexes::bounded(home.path(), bounds, false));
+    let indexes = Arc::new(Indexes::with_bounds(home.path(), bounds, false));
     let worlds: Vec<IndexWorld> = (0..3)
         .map(|_| IndexWorld::new(&[("a.py", ALPHA), ("b.py", OMEGA)]))
         .collect();
@@ -632,7 +632,7 @@ fn a_selection_does_not_wait_for_a_large_tree_and_the_next_one_knows_all() {
         ..bounds()
     };
     let mut world = IndexWorld::bounded(&[("a.py", ALPHA), ("b.py", ALPHA), ("c.py", OMEGA)], bounds);
-    world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, true));
+    world.indexes = Arc::new(Indexes::with_bounds(world.home.path(), bounds, true));
     world.settle();
     let view = world.view();
     assert_eq!((defined(&view, "a.py"), defined(&view, "b.py")), (alpha(1), alpha(1)));
@@ -654,7 +654,7 @@ fn the_time_that_a_list_took_is_part_of_the_wait() {
         ..bounds()
     };
     let mut world = IndexWorld::bounded(&[("a.py", ALPHA), ("b.py", OMEGA)], bounds);
-    world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, true));
+    world.indexes = Arc::new(Indexes::with_bounds(world.home.path(), bounds, true));
     let view = world.view();
     let mut late = world.view();
     let started = Instant::now().checked_sub(Duration::from_secs(31));
@@ -668,11 +668,11 @@ fn the_time_that_a_list_took_is_part_of_the_wait() {
 fn one_index_is_filled_at_a_time_and_by_one() {
     let world = IndexWorld::new(&[("a.py", ALPHA)]);
     let index = Arc::clone(&world.view().indexer.index);
-    let permit = UpdatePermit::take(&world.indexes, &index).expect("nobody has it");
-    assert!(UpdatePermit::take(&world.indexes, &index).is_none());
+    let permit = UpdatePermit::try_take(&world.indexes, &index).expect("nobody has it");
+    assert!(UpdatePermit::try_take(&world.indexes, &index).is_none());
     let other = IndexWorld::new(&[("a.py", ALPHA)]).view().indexer.index.key.clone();
     let other = Arc::new(Index::open(world.home.path(), &other));
-    assert!(UpdatePermit::take(&world.indexes, &other).is_none());
+    assert!(UpdatePermit::try_take(&world.indexes, &other).is_none());
     drop(permit);
-    assert!(UpdatePermit::take(&world.indexes, &other).is_some());
+    assert!(UpdatePermit::try_take(&world.indexes, &other).is_some());
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use super::catalogue::{Catalogue, FileFingerprint, FileRecord, RecordExtent};
-use super::digest;
+use super::digest_file;
 use super::indexer::FileIndexer;
 use super::store::IndexedFile;
 use super::update::IndexUpdate;
@@ -39,7 +39,7 @@ impl FileIndexer {
     /// The profile of a text that was just read.
     pub(super) fn make_profile(&self, at: usize, text: &str) -> Profile {
         let path = &self.files.list.files[at].path;
-        let profile = Profile::of(path, text);
+        let profile = Profile::from_text(path, text);
         let left = self
             .trees_until
             .map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
@@ -76,7 +76,9 @@ impl FileIndexer {
             .repository
             .read_entry(&entry.path, limits::FILE_READ_BYTES_MAX, &self.cancel)
             .ok()?;
-        if FileFingerprint::of(&read?) != entry.fingerprint || digest(&entry.path, &content) != entry.digest {
+        if FileFingerprint::from_entry(&read?) != entry.fingerprint
+            || digest_file(&entry.path, &content) != entry.digest
+        {
             return None;
         }
         let (profile, text) = (catalogue.profile(entry.place)??, text_of(content)?);
@@ -87,7 +89,7 @@ impl FileIndexer {
         let fits = |profile: &Profile| profile.bytes().len() <= self.indexes.bounds.pending_bytes;
         let profile = with_tree.filter(fits).unwrap_or_else(|| profile.without_tree());
         let entry = FileRecord {
-            place: RecordExtent::unplaced(Some(&profile)),
+            place: RecordExtent::without_place(Some(&profile)),
             ..entry.clone()
         };
         let record = Some(profile.bytes().into());

@@ -51,7 +51,7 @@ impl IndexUpdate {
         if !is_behind && !lacks_trees {
             return;
         }
-        let Some(permit) = UpdatePermit::take(indexes, index) else {
+        let Some(permit) = UpdatePermit::try_take(indexes, index) else {
             // A running update stops reading syntax trees, because files that were never read matter more.
             indexes.is_update_waiting.fetch_or(is_behind, Ordering::AcqRel);
             return;
@@ -186,7 +186,7 @@ impl Index {
         ] {
             self.write_postings(kind, &live, &added, has_unlisted, bytes_max)?;
         }
-        store::prune(&indexes.folder, &self.key.name(), bounds.indexes, bounds.indexes_bytes);
+        store::prune_indexes(&indexes.folder, &self.key.name(), bounds.indexes, bounds.indexes_bytes);
         Ok(())
     }
 }
@@ -210,7 +210,7 @@ pub(super) struct UpdatePermit {
 }
 
 impl UpdatePermit {
-    pub(super) fn take(indexes: &Arc<Indexes>, index: &Arc<Index>) -> Option<Self> {
+    pub(super) fn try_take(indexes: &Arc<Indexes>, index: &Arc<Index>) -> Option<Self> {
         if index.is_updating.swap(true, Ordering::AcqRel) {
             return None;
         }

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use super::catalogue::ContentDigest;
+use super::index_view::IndexView;
 use super::indexer::FileIndexer;
 use super::postings::{DocumentPlace, PostedDocument, PostingKey, Segment};
-use super::view::IndexView;
 use crate::codec::put_number;
 use crate::profile::Profile;
 use crate::query::Query;
@@ -32,7 +32,7 @@ fn keys_of(hash: u32) -> [PostingKey; 2] {
 }
 
 /// The keys of a profile's words, encoded as the gaps between them.
-fn encode(profile: &Profile) -> Box<[u8]> {
+fn encode_words(profile: &Profile) -> Box<[u8]> {
     let mut keys: Vec<PostingKey> = Vec::new();
     profile.each_word(|hash, count| keys.push(keys_of(hash)[usize::from(count >= OFTEN_MIN)]));
     keys.sort_unstable();
@@ -47,11 +47,11 @@ fn encode(profile: &Profile) -> Box<[u8]> {
 }
 
 /// The attribute of a document: words and blocks of its profile.
-fn attribute(size: FileSize) -> u64 {
+fn attribute_of_size(size: FileSize) -> u64 {
     u64::from(size.words) << 32 | u64::from(size.blocks)
 }
 
-fn size(attribute: u64) -> FileSize {
+fn size_of_attribute(attribute: u64) -> FileSize {
     FileSize {
         words: (attribute >> 32) as u32,
         blocks: attribute as u32,
@@ -68,8 +68,8 @@ impl FileIndexer {
         let (words, blocks) = (profile.words(), profile.blocks().len() as u32);
         Some(PostedDocument {
             digest: *digest,
-            attribute: attribute(FileSize { words, blocks }),
-            keys: encode(profile),
+            attribute: attribute_of_size(FileSize { words, blocks }),
+            keys: encode_words(profile),
         })
     }
 }
@@ -89,18 +89,23 @@ impl IndexView {
             often: vec![Vec::new(); query.terms.len()],
         };
         let segments = words.postings.segments();
-        let lists: Vec<Option<Vec<Vec<u32>>>> = segments.iter().map(|segment| lists(segment, query)).collect();
+        let lists: Vec<Option<Vec<Vec<u32>>>> = segments.iter().map(|segment| read_lists(segment, query)).collect();
         if lists.contains(&None) {
             self.indexer.index.drop_damaged(&words.postings, &lists);
         }
-        let mut holders: Vec<Holders> = segments.iter().map(|one| Holders::new(one.documents().len())).collect();
+        let mut holders: Vec<DocumentFiles> = segments
+            .iter()
+            .map(|one| DocumentFiles::new(one.documents().len()))
+            .collect();
         let mut next = vec![NONE; files.len()];
         for (at, file) in (0_u32..).zip(files) {
             let listed = self.indexer.files.find_near(paths[*file], *file);
             let place = listed.and_then(|listed| words.places[listed]);
             let known = place.filter(|place| lists[place.segment as usize].is_some());
             if let Some(DocumentPlace { segment, document }) = known {
-                found.sizes[at as usize] = Some(size(words.postings.attribute(DocumentPlace { segment, document })));
+                found.sizes[at as usize] = Some(size_of_attribute(
+                    words.postings.attribute(DocumentPlace { segment, document }),
+                ));
                 let holder = &mut holders[segment as usize].0[document as usize];
                 next[at as usize] = std::mem::replace(holder, at);
             }
@@ -120,7 +125,7 @@ impl IndexView {
 }
 
 /// Two lists for each term of a query, in the order of `Query::index`. `None` if the segment is damaged.
-fn lists(segment: &Segment, query: &Query) -> Option<Vec<Vec<u32>>> {
+fn read_lists(segment: &Segment, query: &Query) -> Option<Vec<Vec<u32>>> {
     let keys: Vec<PostingKey> = query.index.iter().flat_map(|(hash, _)| keys_of(*hash)).collect();
     segment.lists(&keys).ok()
 }
@@ -128,9 +133,9 @@ fn lists(segment: &Segment, query: &Query) -> Option<Vec<Vec<u32>>> {
 const NONE: u32 = u32::MAX;
 
 /// For each document of a segment: the last file with its content. Each file links to the next one in `next`.
-struct Holders(Vec<u32>);
+struct DocumentFiles(Vec<u32>);
 
-impl Holders {
+impl DocumentFiles {
     fn new(documents: usize) -> Self {
         Self(vec![NONE; documents])
     }

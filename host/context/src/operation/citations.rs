@@ -120,7 +120,7 @@ pub fn parse(text: &str) -> (Vec<Citation>, bool) {
 fn citations_of(text: &str, captures: &regex::Captures<'_>) -> Vec<Citation> {
     let whole = captures.get_match();
     let is_loose = captures.name("gap").is_some();
-    let path = plain(&captures["path"]);
+    let path = unescape_path(&captures["path"]);
     let rest = &text[whole.end()..];
     if goes_on(rest)
         || (is_loose && (captures.name("column").is_some() || counts_something(rest)))
@@ -131,14 +131,14 @@ fn citations_of(text: &str, captures: &regex::Captures<'_>) -> Vec<Citation> {
     }
     let Some(first) = ["first", "anchor", "said"]
         .iter()
-        .find_map(|name| number(captures, name))
+        .find_map(|name| parse_number(captures, name))
     else {
         return Vec::new();
     };
     // "The notice line 3" is prose.
     let is_prose = captures.name("said").is_some() && !path.contains(['.', '/']);
     let is_doubtful = is_loose || is_prose || (is_doubtful(&path) && !leads_out(&path, &text[..whole.start()]));
-    let wider = wider(text, captures.name("path").map_or(0..0, |path| path.range()));
+    let wider = widen_path(text, captures.name("path").map_or(0..0, |path| path.range()));
     let citation = |first, last: Option<u64>, at| Citation {
         path: path.clone(),
         first,
@@ -147,7 +147,7 @@ fn citations_of(text: &str, captures: &regex::Captures<'_>) -> Vec<Citation> {
         at,
         wider: wider.clone(),
     };
-    let (mut last, mut end) = (number(captures, "last"), whole.end());
+    let (mut last, mut end) = (parse_number(captures, "last"), whole.end());
     if last.is_none()
         && let Some((line, length)) = up_to(rest, first)
     {
@@ -165,8 +165,10 @@ fn citations_of(text: &str, captures: &regex::Captures<'_>) -> Vec<Citation> {
         if digits.as_str().starts_with('0') || rest.starts_with('-') || goes_on(rest) || counts_something(rest) {
             break;
         }
-        let Some(first) = number(&next, "first") else { break };
-        citations.push(citation(first, number(&next, "last"), start..after));
+        let Some(first) = parse_number(&next, "first") else {
+            break;
+        };
+        citations.push(citation(first, parse_number(&next, "last"), start..after));
         end = after;
     }
     citations
@@ -177,7 +179,7 @@ const WIDER_WORDS_MAX: usize = 6;
 
 /// Longer paths that end with this path, longest first: each begins at a word of its line, after the last character
 /// that paths hardly contain.
-fn wider(text: &str, path: Range<usize>) -> Vec<(String, usize)> {
+fn widen_path(text: &str, path: Range<usize>) -> Vec<(String, usize)> {
     let line = text[..path.start]
         .rfind(['\n', '`', '"', '<', '>', '|', '*'])
         .map_or(0, |at| at + 1);
@@ -197,14 +199,14 @@ fn wider(text: &str, path: Range<usize>) -> Vec<(String, usize)> {
         .filter(|at| is_beginning(*at));
     let mut wider: Vec<(String, usize)> = places
         .take(WIDER_WORDS_MAX)
-        .map(|at| (plain(&text[line + at..path.end]), line + at))
+        .map(|at| (unescape_path(&text[line + at..path.end]), line + at))
         .collect();
     wider.reverse();
     wider
 }
 
 /// A number that does not fit cannot be a line number.
-fn number(captures: &regex::Captures<'_>, name: &str) -> Option<u64> {
+fn parse_number(captures: &regex::Captures<'_>, name: &str) -> Option<u64> {
     let digits = captures.name(name)?.as_str();
     Some(digits.parse().unwrap_or(u64::MAX))
 }
@@ -212,7 +214,7 @@ fn number(captures: &regex::Captures<'_>, name: &str) -> Option<u64> {
 /// The end of a range in words, and the length of that text.
 fn up_to(rest: &str, first: u64) -> Option<(u64, usize)> {
     let found = UP_TO.captures(rest)?;
-    let (last, end) = (number(&found, "last")?, found.get_match().end());
+    let (last, end) = (parse_number(&found, "last")?, found.get_match().end());
     let is_range = !goes_on(&rest[end..]) && (last > first || !counts_something(&rest[end..]));
     is_range.then_some((last, end))
 }
@@ -248,7 +250,7 @@ fn goes_on(rest: &str) -> bool {
 }
 
 /// Removes Markdown escapes (`my\_file.py`) and replaces the separator of Windows by `/`.
-fn plain(path: &str) -> String {
+fn unescape_path(path: &str) -> String {
     let mut plain = String::with_capacity(path.len());
     let mut rest = path.chars().peekable();
     while let Some(next) = rest.next() {

@@ -15,7 +15,7 @@ mod sentences;
 pub(super) use sentences::claims_of;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Claim {
+pub(super) enum CitedClaim {
     /// A name without qualifier and arguments.
     Symbol(String),
     /// Digits without separators.
@@ -28,9 +28,9 @@ pub(super) enum Claim {
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CitedClaims {
-    claims: Vec<Claim>,
+    claims: Vec<CitedClaim>,
     /// The claims that the sentence says are defined at the cited place.
-    defined: Vec<Claim>,
+    defined: Vec<CitedClaim>,
     /// True for a denial: "`a` never calls `b`" holds for lines without `b`.
     is_denial: bool,
 }
@@ -42,18 +42,18 @@ pub(super) enum ClaimVerdict<'c> {
     /// The lines decide nothing.
     Open,
     /// The lines contradict the sentence: they lack this claim.
-    Lacks(&'c Claim),
+    Lacks(&'c CitedClaim),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Evidence {
+enum ClaimEvidence {
     InLines,
     /// The path contains the claim, or the lines contain a part of it.
     Partial,
     Missing,
 }
 
-impl Claim {
+impl CitedClaim {
     /// The claim as it is named in a message.
     pub(super) fn text(&self) -> &str {
         match self {
@@ -81,7 +81,9 @@ impl Claim {
                     let before = lines.text[..found.start()].chars().next_back();
                     !before.is_some_and(is_name)
                 });
-                let mut names = words(text).filter(|word| word.contains(char::is_alphabetic)).peekable();
+                let mut names = split_words(text)
+                    .filter(|word| word.contains(char::is_alphabetic))
+                    .peekable();
                 let has_names = names.peek().is_some() && names.all(|name| contains_word(&lines.text, name));
                 is_part_of(path, text) || (has_names && !has_number)
             }
@@ -110,13 +112,13 @@ impl CitedText {
         }
     }
 
-    fn evidence(&self, claim: &Claim, path: &str) -> Evidence {
+    fn evidence(&self, claim: &CitedClaim, path: &str) -> ClaimEvidence {
         if claim.is_in(self) {
-            Evidence::InLines
+            ClaimEvidence::InLines
         } else if claim.is_partly_in(self, path) {
-            Evidence::Partial
+            ClaimEvidence::Partial
         } else {
-            Evidence::Missing
+            ClaimEvidence::Missing
         }
     }
 }
@@ -128,19 +130,19 @@ impl CitedClaims {
 
     /// Compares the claims with the cited lines of the file at `path`.
     pub(super) fn compare(&self, lines: &CitedText, path: &str) -> ClaimVerdict<'_> {
-        let evidence: Vec<Evidence> = self.claims.iter().map(|claim| lines.evidence(claim, path)).collect();
+        let evidence: Vec<ClaimEvidence> = self.claims.iter().map(|claim| lines.evidence(claim, path)).collect();
         let has = |wanted| evidence.contains(&wanted);
-        let is_all_missing = !has(Evidence::InLines) && !has(Evidence::Partial);
+        let is_all_missing = !has(ClaimEvidence::InLines) && !has(ClaimEvidence::Partial);
         let missing = self.claims.iter().zip(&evidence);
         let mut missing = missing
-            .filter(|(_, found)| **found == Evidence::Missing)
+            .filter(|(_, found)| **found == ClaimEvidence::Missing)
             .map(|(claim, _)| claim);
-        let is_refuted = |claim: &&Claim| !self.is_denial && (is_all_missing || self.defined.contains(claim));
+        let is_refuted = |claim: &&CitedClaim| !self.is_denial && (is_all_missing || self.defined.contains(claim));
         // A command such as `npm test` follows from the lines without being in them.
-        let is_loose = |claim: &Claim| matches!(claim, Claim::Quotation(_));
+        let is_loose = |claim: &CitedClaim| matches!(claim, CitedClaim::Quotation(_));
         if let Some(claim) = missing.clone().find(is_refuted) {
             ClaimVerdict::Lacks(claim)
-        } else if has(Evidence::InLines) && missing.all(is_loose) {
+        } else if has(ClaimEvidence::InLines) && missing.all(is_loose) {
             ClaimVerdict::Holds
         } else {
             ClaimVerdict::Open
@@ -192,11 +194,11 @@ fn single_spaces(text: &str) -> String {
 
 /// True if the text contains each word of a quotation: a manifest says `serde = "1.0"`, and a list says `serde 1.0`.
 fn contains_words(text: &str, quotation: &str) -> bool {
-    let mut words = words(quotation).peekable();
+    let mut words = split_words(quotation).peekable();
     words.peek().is_some() && words.all(|word| contains_word(text, word))
 }
 
-fn words(text: &str) -> impl Iterator<Item = &str> {
+fn split_words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !is_name(c)).filter(|word| !word.is_empty())
 }
 

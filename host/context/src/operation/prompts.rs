@@ -4,7 +4,7 @@
 //! Every text is a snapshot of the tests, so that a changed prompt is a reviewed diff. The forms that `citations` and
 //! `proposals` read are asked for here.
 
-use super::proposals::Unplaced;
+use super::proposals::UnplacedProposal;
 use tool_core::api::Operation;
 
 /// The instructions of every request: one text for all operations, so that a conversation keeps its beginning when the next
@@ -197,7 +197,7 @@ pub fn system_prompt(is_short: bool) -> &'static str {
 }
 
 /// The instructions of an operation, for the message of its request.
-pub(super) fn instructions(operation: Operation, is_short: bool) -> &'static str {
+pub(super) fn operation_instructions(operation: Operation, is_short: bool) -> &'static str {
     match (operation, is_short) {
         (Operation::Explain, false) => EXPLAIN,
         (Operation::Explain, true) => SHORT_EXPLAIN,
@@ -211,7 +211,7 @@ pub(super) fn instructions(operation: Operation, is_short: bool) -> &'static str
 }
 
 /// The last line of the first message.
-pub(super) fn reminder(operation: Operation) -> &'static str {
+pub(super) fn operation_reminder(operation: Operation) -> &'static str {
     match operation {
         Operation::Explain => "Explain the target of the request above, with citations as `path:line`.",
         Operation::Architect => {
@@ -225,7 +225,7 @@ pub(super) fn reminder(operation: Operation) -> &'static str {
 
 /// Sends proposals back that name no place: the one follow-up of architect. `unplaced` is empty where the answer has
 /// neither proposals in the form that was asked for nor any place at all.
-pub fn correction(unplaced: &[Unplaced]) -> String {
+pub fn correction_message(unplaced: &[UnplacedProposal]) -> String {
     if unplaced.is_empty() {
         return "Your answer names no place of this repository, and no proposals in the form `## 1. Title`. Look with \
                 the tools, then write your proposals in that form, each with at least one citation as `path:line` of \

@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::verify::{CheckedCitations, Verdict};
+use super::verify::{CheckedCitations, CitationVerdict};
 
 /// Longest title that is quoted.
 const TITLE_CHARS_MAX: usize = 80;
@@ -25,7 +25,7 @@ pub(crate) struct NumberedProposal {
 
 /// A proposal without an existing place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Unplaced {
+pub struct UnplacedProposal {
     /// As the answer numbers it.
     pub number: u32,
     /// On one line.
@@ -62,18 +62,18 @@ pub struct ProposalPlace {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Proposals {
     /// By number.
-    standing: BTreeMap<u32, Standing>,
+    standing: BTreeMap<u32, ProposalState>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Standing {
+enum ProposalState {
     Placed,
     Withdrawn,
-    Unplaced(Unplaced),
+    Unplaced(UnplacedProposal),
 }
 
 /// A line that begins a numbered section.
-struct NumberedLine {
+struct NumberedHeading {
     /// 1 to 6 for headings, 7 for bold lines, 8 for items of a list.
     level: usize,
     number: u32,
@@ -95,7 +95,7 @@ static BOLD_LINE: LazyLock<Regex> =
 static LIST_ITEM: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(?P<number>\d{1,3})[.)]\s+(?P<title>.+)$").expect("a constant"));
 
-impl Unplaced {
+impl UnplacedProposal {
     /// Name for messages: the number, and the title if there is one.
     fn name(&self) -> String {
         if self.title.is_empty() {
@@ -113,9 +113,9 @@ impl Proposals {
         for proposal in parse(&text[at.clone()]) {
             let range = at.start + proposal.at.start..at.start + proposal.at.end;
             let standing = match why_unplaced(&range, checked) {
-                _ if proposal.is_withdrawn => Standing::Withdrawn,
-                None => Standing::Placed,
-                Some(why) => Standing::Unplaced(Unplaced {
+                _ if proposal.is_withdrawn => ProposalState::Withdrawn,
+                None => ProposalState::Placed,
+                Some(why) => ProposalState::Unplaced(UnplacedProposal {
                     number: proposal.number,
                     title: proposal.title,
                     why,
@@ -123,7 +123,7 @@ impl Proposals {
             };
             // A placed proposal stays placed: a correction may be shorter than the corrected text.
             let known = self.standing.entry(proposal.number).or_insert_with(|| standing.clone());
-            if *known != Standing::Placed {
+            if *known != ProposalState::Placed {
                 *known = standing;
             }
         }
@@ -137,7 +137,7 @@ impl Proposals {
             && is_unnumbered
             && why_unplaced(&at, checked).is_none()
         {
-            self.standing.insert(only.number, Standing::Placed);
+            self.standing.insert(only.number, ProposalState::Placed);
         }
     }
 
@@ -148,14 +148,16 @@ impl Proposals {
 
     /// True if at least one proposal names an existing place.
     pub fn has_placed(&self) -> bool {
-        self.standing.values().any(|standing| *standing == Standing::Placed)
+        self.standing
+            .values()
+            .any(|standing| *standing == ProposalState::Placed)
     }
 
     /// The proposals without a place, by number.
-    pub fn unplaced(&self) -> Vec<Unplaced> {
+    pub fn unplaced(&self) -> Vec<UnplacedProposal> {
         let unplaced = self.standing.values().filter_map(|standing| match standing {
-            Standing::Unplaced(unplaced) => Some(unplaced.clone()),
-            Standing::Placed | Standing::Withdrawn => None,
+            ProposalState::Unplaced(unplaced) => Some(unplaced.clone()),
+            ProposalState::Placed | ProposalState::Withdrawn => None,
         });
         unplaced.collect()
     }
@@ -165,14 +167,14 @@ impl Proposals {
         let mut sentences = Vec::new();
         let unplaced = self.unplaced();
         if !unplaced.is_empty() {
-            let named: Vec<String> = unplaced.iter().map(Unplaced::name).collect();
+            let named: Vec<String> = unplaced.iter().map(UnplacedProposal::name).collect();
             let subject = if named.len() == 1 { "Proposal" } else { "Proposals" };
             sentences.push(format!("{subject} without a verified place: {}.", named.join(", ")));
         }
         let withdrawn: Vec<String> = self
             .standing
             .iter()
-            .filter(|(_, standing)| **standing == Standing::Withdrawn)
+            .filter(|(_, standing)| **standing == ProposalState::Withdrawn)
             .map(|(number, _)| number.to_string())
             .collect();
         if !withdrawn.is_empty() {
@@ -229,8 +231,8 @@ fn why_unplaced(range: &Range<usize>, checked: &CheckedCitations) -> Option<Stri
     let failing: Vec<String> = within
         .iter()
         .filter_map(|(citation, verdict)| match verdict {
-            Verdict::NoSuchPlace(why) => Some(format!("`{citation}` is wrong ({why})")),
-            Verdict::Holds | Verdict::NotChecked | Verdict::Unsupported(_) => None,
+            CitationVerdict::NoSuchPlace(why) => Some(format!("`{citation}` is wrong ({why})")),
+            CitationVerdict::Holds | CitationVerdict::NotChecked | CitationVerdict::Unsupported(_) => None,
         })
         .collect();
     match (failing.len() < within.len(), failing.is_empty()) {
@@ -246,8 +248,8 @@ pub(crate) fn parse(text: &str) -> Vec<NumberedProposal> {
     let Some(level) = lines.iter().map(|line| line.level).min() else {
         return Vec::new();
     };
-    let of_level: Vec<&NumberedLine> = lines.iter().filter(|line| line.level == level).collect();
-    let proposal = |(at, line): (usize, &&NumberedLine)| {
+    let of_level: Vec<&NumberedHeading> = lines.iter().filter(|line| line.level == level).collect();
+    let proposal = |(at, line): (usize, &&NumberedHeading)| {
         let next = of_level.get(at + 1).map_or(text.len(), |next| next.start);
         let border = ends
             .iter()
@@ -265,7 +267,7 @@ pub(crate) fn parse(text: &str) -> Vec<NumberedProposal> {
 }
 
 /// The numbered lines outside code, and all headings with their levels.
-fn numbered_lines(text: &str) -> (Vec<NumberedLine>, Vec<(usize, usize)>) {
+fn numbered_lines(text: &str) -> (Vec<NumberedHeading>, Vec<(usize, usize)>) {
     let (mut numbered, mut headings) = (Vec::new(), Vec::new());
     let (mut start, mut fence) = (0, None);
     for line in text.split_inclusive('\n') {
@@ -295,22 +297,22 @@ fn heading_level(line: &str) -> Option<usize> {
     ((1..=6).contains(&level) && line[level..].starts_with(char::is_whitespace)).then_some(level)
 }
 
-fn numbered_line(line: &str, start: usize) -> Option<NumberedLine> {
+fn numbered_line(line: &str, start: usize) -> Option<NumberedHeading> {
     let forms: [(&Regex, usize); 3] = [(&HEADING, 0), (&BOLD_LINE, BOLD), (&LIST_ITEM, ITEM)];
     let (captures, level) = forms
         .into_iter()
         .find_map(|(form, level)| Some((form.captures(line)?, level)))?;
     let number = captures.name("named").or_else(|| captures.name("number"))?;
-    Some(NumberedLine {
+    Some(NumberedHeading {
         level: captures.name("level").map_or(level, |marks| marks.len()),
         number: number.as_str().parse().ok()?,
-        title: title(&captures["title"]),
+        title: clean_title(&captures["title"]),
         start,
     })
 }
 
 /// Shortens a title and removes control characters and markup.
-fn title(text: &str) -> String {
+fn clean_title(text: &str) -> String {
     let plain: String = text
         .chars()
         .filter(|c| !c.is_control() && !matches!(c, '`' | '*' | '"' | '#'))

@@ -295,7 +295,7 @@ fn prompts() {
     for (prefix, is_short) in [("", false), ("short_", true)] {
         insta::assert_snapshot!(format!("{prefix}system_prompt"), system_prompt(is_short));
         for operation in Operation::ALL {
-            let instructions = prompts::instructions(operation, is_short);
+            let instructions = prompts::operation_instructions(operation, is_short);
             insta::assert_snapshot!(format!("{prefix}instructions_{operation}"), instructions);
         }
     }
@@ -320,7 +320,7 @@ fn prompts_name_every_built_in_tool_and_fit_on_a_line() {
     let prompt = system_prompt(false);
     assert!(TOOLS.iter().all(|tool| prompt.contains(&format!("`{tool}`"))));
     for is_short in [false, true] {
-        let instructions = Operation::ALL.map(|operation| prompts::instructions(operation, is_short));
+        let instructions = Operation::ALL.map(|operation| prompts::operation_instructions(operation, is_short));
         let texts = instructions.into_iter().chain([system_prompt(is_short)]);
         assert!(texts.flat_map(str::lines).all(|line| line.len() <= 120));
     }
@@ -483,7 +483,7 @@ fn the_first_message_of_each_kind_of_target() {
 
 #[test]
 fn proposals_without_a_place_are_sent_back_by_number() {
-    let unplaced = |number, why: &str| proposals::Unplaced {
+    let unplaced = |number, why: &str| proposals::UnplacedProposal {
         number,
         title: "Not repeated to the model".to_owned(),
         why: why.to_owned(),
@@ -492,7 +492,7 @@ fn proposals_without_a_place_are_sent_back_by_number() {
         unplaced(2, "`src/a.py:900` does not hold (the file has 120 lines)"),
         unplaced(3, "it cites no place"),
     ];
-    insta::assert_snapshot!(correction(&some), @"
+    insta::assert_snapshot!(correction_message(&some), @"
     These proposals of your answer name no place that exists:
 
     - Proposal 2: `src/a.py:900` does not hold (the file has 120 lines)
@@ -500,7 +500,7 @@ fn proposals_without_a_place_are_sent_back_by_number() {
 
     Look with the tools. Then write these proposals again, and only these, whole, in the same form and with the same numbers, each with at least one citation as `path:line` of lines that you have seen. If a proposal does not apply to this repository after all, write its heading and below it `Withdrawn:` with the reason. What you wrote before stays above; do not repeat or mention it.
     ");
-    insta::assert_snapshot!(correction(&[]), @"
+    insta::assert_snapshot!(correction_message(&[]), @"
     Your answer names no place of this repository, and no proposals in the form `## 1. Title`. Look with the tools, then write your proposals in that form, each with at least one citation as `path:line` of lines that you have seen. If there is nothing to propose, say where the code already has what the task asks for. What you wrote before stays above; do not repeat it.
     ");
 }

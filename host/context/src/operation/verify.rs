@@ -29,14 +29,14 @@ const CITATIONS_NAMED_MAX: usize = 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckedCitations {
     /// In the order of the text, without text that only looked like a citation.
-    pub citations: Vec<(Citation, Verdict)>,
+    pub citations: Vec<(Citation, CitationVerdict)>,
     /// True if the answer has more citations than were checked.
     pub is_cut: bool,
 }
 
 /// Verdict on a citation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CitationVerdict {
     /// The lines contain everything that the sentence claims of them.
     Holds,
     /// The file exists, but it could not be read, its lines neither support nor contradict the sentence, or there are
@@ -53,11 +53,15 @@ pub enum Verdict {
 /// # Errors
 ///
 /// If the repository cannot be listed, or `cancel` fires.
-pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) -> Result<CheckedCitations, ScanError> {
+pub fn check_citations(
+    text: &str,
+    repository: &Repository,
+    cancel: &CancellationToken,
+) -> Result<CheckedCitations, ScanError> {
     let (mut found, is_cut) = citations::parse(text);
-    widen(&mut found, repository, cancel);
-    let mut files = Files::new(repository, found.iter().map(|citation| citation.path.as_str()), cancel);
-    let mut resolved: BTreeMap<String, Result<String, Missing>> = BTreeMap::new();
+    widen_paths(&mut found, repository, cancel);
+    let mut files = CitedFiles::new(repository, found.iter().map(|citation| citation.path.as_str()), cancel);
+    let mut resolved: BTreeMap<String, Result<String, MissingFile>> = BTreeMap::new();
     for citation in &found {
         if !resolved.contains_key(&citation.path) {
             resolved.insert(citation.path.clone(), files.resolve(&citation.path)?);
@@ -66,7 +70,7 @@ pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) ->
     // A doubtful citation counts only if the file exists.
     found.retain(|citation| !citation.is_doubtful || is_a_file(&citation.path, &resolved[&citation.path]));
     let claims = claims_of(text, &found, &|path| files.is_place(path));
-    let mut verdicts = vec![Verdict::NotChecked; found.len()];
+    let mut verdicts = vec![CitationVerdict::NotChecked; found.len()];
     let mut bytes_left = COMPARED_BYTES_MAX;
     for (path, file) in resolved {
         if cancel.is_cancelled() {
@@ -76,7 +80,7 @@ pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) ->
         let last = places.iter().map(|at| found[*at].last).max().unwrap_or(0);
         let beginning = file.and_then(|path| files.beginning(path, last));
         for at in places {
-            verdicts[at] = judge(&found[at], &claims[at], &beginning, &mut bytes_left);
+            verdicts[at] = judge_citation(&found[at], &claims[at], &beginning, &mut bytes_left);
         }
     }
     Ok(CheckedCitations {
@@ -87,7 +91,7 @@ pub fn check(text: &str, repository: &Repository, cancel: &CancellationToken) ->
 
 /// Converts absolute paths below the root to relative ones, and adds the words before a path to it if such a file
 /// exists.
-fn widen(found: &mut [Citation], repository: &Repository, cancel: &CancellationToken) {
+fn widen_paths(found: &mut [Citation], repository: &Repository, cancel: &CancellationToken) {
     let mut known: HashMap<String, bool> = HashMap::new();
     for citation in found {
         citation.path = below_root(&citation.path, repository).to_owned();
@@ -113,51 +117,51 @@ fn below_root<'p>(path: &'p str, repository: &Repository) -> &'p str {
     below.unwrap_or(path)
 }
 
-fn is_a_file(path: &str, resolved: &Result<String, Missing>) -> bool {
+fn is_a_file(path: &str, resolved: &Result<String, MissingFile>) -> bool {
     match resolved {
-        Ok(_) | Err(Missing::NotRegular | Missing::Unread) => true,
+        Ok(_) | Err(MissingFile::NotRegular | MissingFile::Unread) => true,
         // A hidden name is refused even if no file has it, but it has the form of a file name.
-        Err(Missing::Denied(_)) => normalise_path(path).is_ok(),
-        Err(Missing::Nothing | Missing::Directory | Missing::Ambiguous { .. }) => false,
+        Err(MissingFile::Denied(_)) => normalise_path(path).is_ok(),
+        Err(MissingFile::Nothing | MissingFile::Directory | MissingFile::Ambiguous { .. }) => false,
     }
 }
 
-fn judge(
+fn judge_citation(
     citation: &Citation,
     claims: &CitedClaims,
-    beginning: &Result<FileBeginning, Missing>,
+    beginning: &Result<FileBeginning, MissingFile>,
     bytes_left: &mut usize,
-) -> Verdict {
+) -> CitationVerdict {
     let beginning = match beginning {
         Ok(beginning) => beginning,
-        Err(Missing::Unread) => return Verdict::NotChecked,
-        Err(missing) => return Verdict::NoSuchPlace(missing.to_string()),
+        Err(MissingFile::Unread) => return CitationVerdict::NotChecked,
+        Err(missing) => return CitationVerdict::NoSuchPlace(missing.to_string()),
     };
     let (first, last) = (citation.first, citation.last);
     if first == 0 || last == 0 {
-        return Verdict::NoSuchPlace("lines are counted from 1".to_owned());
+        return CitationVerdict::NoSuchPlace("lines are counted from 1".to_owned());
     }
     if last < first {
-        return Verdict::NoSuchPlace("the range ends before it begins".to_owned());
+        return CitationVerdict::NoSuchPlace("the range ends before it begins".to_owned());
     }
     match beginning.line_count {
         count if last <= count => {}
-        0 => return Verdict::NoSuchPlace("the file is empty".to_owned()),
-        1 => return Verdict::NoSuchPlace("the file has 1 line".to_owned()),
-        count => return Verdict::NoSuchPlace(format!("the file has {count} lines")),
+        0 => return CitationVerdict::NoSuchPlace("the file is empty".to_owned()),
+        1 => return CitationVerdict::NoSuchPlace("the file has 1 line".to_owned()),
+        count => return CitationVerdict::NoSuchPlace(format!("the file has {count} lines")),
     }
     let lines = beginning.lines(first, last);
     let Some(left) = bytes_left.checked_sub(lines.len().saturating_mul(claims.count())) else {
-        return Verdict::NotChecked;
+        return CitationVerdict::NotChecked;
     };
     *bytes_left = left;
     if claims.count() == 0 {
-        return Verdict::NotChecked;
+        return CitationVerdict::NotChecked;
     }
     let lines = CitedText::new(lines);
     let claim = match claims.compare(&lines, &beginning.path) {
-        ClaimVerdict::Holds => return Verdict::Holds,
-        ClaimVerdict::Open => return Verdict::NotChecked,
+        ClaimVerdict::Holds => return CitationVerdict::Holds,
+        ClaimVerdict::Open => return CitationVerdict::NotChecked,
         ClaimVerdict::Lacks(claim) => claim,
     };
     let (lines, verb) = if first == last {
@@ -166,7 +170,7 @@ fn judge(
         ("the lines", "do")
     };
     let shown = beginning_of(claim.text(), CLAIM_SHOWN_BYTES_MAX);
-    Verdict::Unsupported(format!("{lines} {verb} not contain `{}`", clean_line(shown)))
+    CitationVerdict::Unsupported(format!("{lines} {verb} not contain `{}`", clean_line(shown)))
 }
 
 /// Bytes that a message shows of a claim.
@@ -200,7 +204,7 @@ impl FileBeginning {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Missing {
+enum MissingFile {
     #[error("there is no such file")]
     Nothing,
     #[error("it is a directory")]
@@ -217,7 +221,7 @@ enum Missing {
 }
 
 /// Looks up cited files.
-struct Files<'r> {
+struct CitedFiles<'r> {
     repository: &'r Repository,
     cancel: &'r CancellationToken,
     /// Listed files by their last part, for the cited names. The tree is listed only when a citation does not give a
@@ -227,7 +231,7 @@ struct Files<'r> {
     bytes_left: u64,
 }
 
-impl<'r> Files<'r> {
+impl<'r> CitedFiles<'r> {
     fn new<'p>(
         repository: &'r Repository,
         cited: impl Iterator<Item = &'p str>,
@@ -256,9 +260,12 @@ impl<'r> Files<'r> {
     }
 
     /// Reads a file up to the wanted line.
-    fn beginning(&mut self, path: String, line: u64) -> Result<FileBeginning, Missing> {
-        let file = self.repository.open_file_within(&path, self.cancel).map_err(missing)?;
-        let read = read_lines(file.take(self.bytes_left), line).map_err(|_| Missing::Unread)?;
+    fn beginning(&mut self, path: String, line: u64) -> Result<FileBeginning, MissingFile> {
+        let file = self
+            .repository
+            .open_file_within(&path, self.cancel)
+            .map_err(missing_reason)?;
+        let read = read_lines(file.take(self.bytes_left), line).map_err(|_| MissingFile::Unread)?;
         let (text, line_count) = read;
         let bytes = text.len() as u64;
         let is_spent = bytes >= self.bytes_left;
@@ -266,7 +273,7 @@ impl<'r> Files<'r> {
         // The file may continue after the read part, also within its last line.
         let is_whole = line_count > line || (line_count == line && text.ends_with(b"\n"));
         if is_spent && !is_whole {
-            return Err(Missing::Unread);
+            return Err(MissingFile::Unread);
         }
         Ok(FileBeginning { path, text, line_count })
     }
@@ -278,14 +285,14 @@ impl<'r> Files<'r> {
     }
 
     /// The file that is meant: the one of that path, else the only one whose path ends in it.
-    fn resolve(&mut self, cited: &str) -> Result<Result<String, Missing>, ScanError> {
+    fn resolve(&mut self, cited: &str) -> Result<Result<String, MissingFile>, ScanError> {
         let found = match self.repository.open_within(cited, self.cancel) {
             Ok(opened) if opened.kind == EntryKind::File => return Ok(Ok(opened.path)),
-            Ok(_) => Missing::Directory,
-            Err(error) => missing(error),
+            Ok(_) => MissingFile::Directory,
+            Err(error) => missing_reason(error),
         };
         let suffix = match (&found, normalise_path(cited)) {
-            (Missing::Denied(_), _) | (_, Err(_)) => return Ok(Err(found)),
+            (MissingFile::Denied(_), _) | (_, Err(_)) => return Ok(Err(found)),
             (_, Ok(suffix)) => suffix,
         };
         self.list()?;
@@ -293,7 +300,7 @@ impl<'r> Files<'r> {
     }
 
     /// The only listed file whose path ends with `suffix`, or an error if there are several; `None` if there is none.
-    fn ending_in(&self, cited: &str, suffix: &str) -> Option<Result<String, Missing>> {
+    fn ending_in(&self, cited: &str, suffix: &str) -> Option<Result<String, MissingFile>> {
         let ends_so = |path: &&String| {
             let rest = path.strip_suffix(suffix);
             rest.is_some_and(|rest| rest.ends_with('/'))
@@ -303,7 +310,7 @@ impl<'r> Files<'r> {
         match matching[..] {
             [] => None,
             [only] => Some(Ok(only.clone())),
-            [first, second, ..] => Some(Err(Missing::Ambiguous {
+            [first, second, ..] => Some(Err(MissingFile::Ambiguous {
                 count: matching.len(),
                 examples: vec![first.clone(), second.clone()],
             })),
@@ -315,13 +322,13 @@ fn last_part(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-fn missing(error: OpenError) -> Missing {
+fn missing_reason(error: OpenError) -> MissingFile {
     match error {
-        OpenError::NotFound { .. } => Missing::Nothing,
-        OpenError::Denied { reason, .. } => Missing::Denied(reason),
-        OpenError::IsDirectory { .. } => Missing::Directory,
-        OpenError::NotRegular { .. } => Missing::NotRegular,
-        OpenError::TooLarge { .. } | OpenError::Io { .. } => Missing::Unread,
+        OpenError::NotFound { .. } => MissingFile::Nothing,
+        OpenError::Denied { reason, .. } => MissingFile::Denied(reason),
+        OpenError::IsDirectory { .. } => MissingFile::Directory,
+        OpenError::NotRegular { .. } => MissingFile::NotRegular,
+        OpenError::TooLarge { .. } | OpenError::Io { .. } => MissingFile::Unread,
     }
 }
 
@@ -347,7 +354,7 @@ fn read_lines(mut file: impl Read, wanted: u64) -> io::Result<(Vec<u8>, u64)> {
     Ok((text, breaks + u64::from(has_rest)))
 }
 
-impl Verdict {
+impl CitationVerdict {
     /// True if the cited place exists, even if its claims do not match.
     pub fn is_place(&self) -> bool {
         !matches!(self, Self::NoSuchPlace(_))
@@ -373,15 +380,15 @@ impl CheckedCitations {
     }
 
     /// Each cited place once, with its worst verdict, so that a right claim does not hide a wrong one.
-    fn distinct(&self) -> Vec<(String, &Verdict)> {
-        let severity = |verdict: &Verdict| match verdict {
-            Verdict::NotChecked => 0,
-            Verdict::Holds => 1,
-            Verdict::Unsupported(_) => 2,
-            Verdict::NoSuchPlace(_) => 3,
+    fn distinct(&self) -> Vec<(String, &CitationVerdict)> {
+        let severity = |verdict: &CitationVerdict| match verdict {
+            CitationVerdict::NotChecked => 0,
+            CitationVerdict::Holds => 1,
+            CitationVerdict::Unsupported(_) => 2,
+            CitationVerdict::NoSuchPlace(_) => 3,
         };
         let mut places: HashMap<String, usize> = HashMap::new();
-        let mut distinct: Vec<(String, &Verdict)> = Vec::new();
+        let mut distinct: Vec<(String, &CitationVerdict)> = Vec::new();
         for (citation, verdict) in &self.citations {
             let name = citation.to_string();
             match places.get(&name) {
@@ -405,11 +412,11 @@ impl CheckedCitations {
         }
         let holding = distinct
             .iter()
-            .filter(|(_, verdict)| **verdict == Verdict::Holds)
+            .filter(|(_, verdict)| **verdict == CitationVerdict::Holds)
             .count();
         let unchecked = distinct
             .iter()
-            .filter(|(_, verdict)| **verdict == Verdict::NotChecked)
+            .filter(|(_, verdict)| **verdict == CitationVerdict::NotChecked)
             .count();
         let mut line = match holding {
             1 => "1 citation holds".to_owned(),

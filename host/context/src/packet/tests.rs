@@ -12,8 +12,8 @@ fn choice(path: &str, windows: &[(u32, u32)]) -> SelectedPath {
     }
 }
 
-fn extras(notes: Notes) -> Extras {
-    Extras {
+fn extras(notes: VaultNotes) -> PacketExtras {
+    PacketExtras {
         notes,
         instructions: Vec::new(),
     }
@@ -26,12 +26,12 @@ fn packet(files: &[(&str, &str)], choices: Vec<SelectedPath>, budget_tokens: u64
         notices: vec!["A notice".to_owned()],
     };
     with_tree(files, |tree| {
-        build(
+        write_packet(
             tree,
             "shop",
             selection,
-            Extras {
-                notes: Notes::default(),
+            PacketExtras {
+                notes: VaultNotes::default(),
                 instructions: Vec::new(),
             },
             "",
@@ -131,7 +131,7 @@ fn without_a_task_a_large_file_is_its_top_and_an_outline() {
         packet.context.contains("1991\tdef function_199(argument):\n") || packet.context.contains("def function_60")
     );
     assert!(
-        tokens(packet.context.len()) > 2500,
+        estimate_tokens(packet.context.len()) > 2500,
         "the budget is used: {}",
         packet.context.len()
     );
@@ -182,13 +182,13 @@ fn a_byte_order_mark_is_not_shown_and_does_not_make_a_file_unseen() {
 
 #[test]
 fn relevant_notes_go_along_with_their_tags() {
-    let note = |path: &str, text: &str| vault::Note {
+    let note = |path: &str, text: &str| vault::VaultNote {
         path: path.to_owned(),
         text: text.to_owned(),
-        tags: vault::hashtags(text),
+        tags: vault::find_hashtags(text),
     };
     let long = format!("#cart {}", "many words\n".repeat(2000));
-    let notes = Notes {
+    let notes = VaultNotes {
         notes: vec![note("cart.md", "#cart holds items\n"), note("long.md", &long)],
         notices: vec!["N".to_owned()],
     };
@@ -197,7 +197,7 @@ fn relevant_notes_go_along_with_their_tags() {
         ..Selection::default()
     };
     let packet = with_tree(&[("a.py", "x = 1\n")], |tree| {
-        build(
+        write_packet(
             tree,
             "shop",
             selection,
@@ -219,15 +219,15 @@ fn relevant_notes_go_along_with_their_tags() {
         (packet.notes.len(), packet.notices.as_slice()),
         (2, &["N".to_owned()][..])
     );
-    assert!(tokens(packet.context.len()) <= 2000);
+    assert!(estimate_tokens(packet.context.len()) <= 2000);
 }
 
 #[test]
 fn room_is_divided_by_need() {
-    assert_eq!(divide(&[100, 100], 1000), [100, 100]);
-    assert_eq!(divide(&[5000, 10, 5000], 310), [200, 10, 100]);
-    assert_eq!(divide(&[], 10), Vec::<usize>::new());
-    assert_eq!(divide(&[5], 0), [0]);
+    assert_eq!(divide_room(&[100, 100], 1000), [100, 100]);
+    assert_eq!(divide_room(&[5000, 10, 5000], 310), [200, 10, 100]);
+    assert_eq!(divide_room(&[], 10), Vec::<usize>::new());
+    assert_eq!(divide_room(&[5], 0), [0]);
 }
 
 /// Every numbered line of a file block with its number.
@@ -261,7 +261,7 @@ proptest! {
         let windows: Vec<(u32, u32)> = windows.into_iter().map(|(from, length)| (from, from + length)).collect();
         let files = [(path.as_str(), text.as_str()), ("other.py", "x = 1\n")];
         let packet = packet(&files, vec![choice(&path, &windows), choice("other.py", &[])], budget);
-        prop_assert!(tokens(packet.context.len()) <= budget, "{} > {budget}", tokens(packet.context.len()));
+        prop_assert!(estimate_tokens(packet.context.len()) <= budget, "{} > {budget}", estimate_tokens(packet.context.len()));
 
         let originals: Vec<String> = text.strip_prefix('\u{feff}').unwrap_or(&text).lines().map(|line| without_invisible(line).into_owned()).collect();
         let shown = numbered(&packet.context);
@@ -282,7 +282,7 @@ proptest! {
 
     #[test]
     fn room_is_never_exceeded(needs in proptest::collection::vec(0_usize..10_000, 0..7), room in 0_usize..20_000) {
-        let shares = divide(&needs, room);
+        let shares = divide_room(&needs, room);
         prop_assert!(shares.iter().sum::<usize>() <= room);
         prop_assert!(shares.iter().zip(&needs).all(|(share, need)| share <= need));
     }
@@ -290,7 +290,7 @@ proptest! {
     #[test]
     fn a_name_never_breaks_out_of_an_overview(paths in proptest::collection::vec("[a-z<>\"\n\u{1b}/]{1,20}", 1..40), bytes_max in 0_usize..4000) {
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        let text = overview("r\"<x>", &paths, bytes_max);
+        let text = write_overview("r\"<x>", &paths, bytes_max);
         prop_assert!(text.len() <= bytes_max);
         let ends = text.matches("</overview>").count();
         let escapes = text.matches(char::is_control).filter(|c| *c != "\n").count();
@@ -300,12 +300,12 @@ proptest! {
 
 #[test]
 fn notes_of_a_packet_are_few() {
-    let note = |number: usize| vault::Note {
+    let note = |number: usize| vault::VaultNote {
         path: format!("cart{number}.md"),
         text: "#cart\n".to_owned(),
-        tags: vault::hashtags("#cart"),
+        tags: vault::find_hashtags("#cart"),
     };
-    let notes = Notes {
+    let notes = VaultNotes {
         notes: (0..9).map(note).collect(),
         notices: Vec::new(),
     };
@@ -314,7 +314,7 @@ fn notes_of_a_packet_are_few() {
         ..Selection::default()
     };
     let packet = with_tree(&[("a.py", "x = 1\n")], |tree| {
-        build(
+        write_packet(
             tree,
             "shop",
             selection,
@@ -330,5 +330,5 @@ fn notes_of_a_packet_are_few() {
 #[test]
 fn a_long_line_is_cut_at_its_bound() {
     let long = Cow::Owned("é".repeat(PACKET_LINE_BYTES_MAX));
-    assert!(cut(&long).len() <= PACKET_LINE_BYTES_MAX);
+    assert!(cut_line(&long).len() <= PACKET_LINE_BYTES_MAX);
 }

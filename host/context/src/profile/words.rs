@@ -7,9 +7,9 @@
 
 use std::cell::RefCell;
 
-use crate::codec::{RecordReader, put, put_bytes, put_number};
+use crate::codec::{RecordReader, put_bytes, put_number, put_value};
 use crate::rice::{RiceReader, RiceWriter, RunningMean};
-use crate::words::{each_identifier, hash, split, stem};
+use crate::words::{each_identifier, hash, split_identifier, stem_word};
 
 /// Lines of one block. Hits are counted by block; a window is a run of blocks.
 pub(crate) const BLOCK_LINES: u32 = 10;
@@ -39,7 +39,7 @@ thread_local! {
 }
 
 /// Appends the words of a text, and returns their number.
-pub(super) fn write(text: &str, into: &mut Vec<u8>) -> u32 {
+pub(super) fn write_words(text: &str, into: &mut Vec<u8>) -> u32 {
     WORD_COUNTER.with_borrow_mut(|counter| {
         counter.read(text);
         counter.write(into);
@@ -52,7 +52,7 @@ impl WordCounter {
         self.occurrences.clear();
         self.blocks.clear();
         self.blocks.push(0);
-        for (index, line) in lines(text.as_bytes()).enumerate() {
+        for (index, line) in split_lines(text.as_bytes()).enumerate() {
             let block = index as u32 / BLOCK_LINES;
             if block as usize == self.blocks.len() {
                 self.blocks.push(0);
@@ -62,9 +62,9 @@ impl WordCounter {
             }
             let (mut words, occurrences) = (0, &mut self.occurrences);
             each_identifier(line, |identifier| {
-                split(identifier, |word, whole| {
+                split_identifier(identifier, |word, whole| {
                     words += u32::from(!whole);
-                    occurrences.push(u64::from(hash(stem(word))) << 32 | u64::from(block));
+                    occurrences.push(u64::from(hash(stem_word(word))) << 32 | u64::from(block));
                 });
             });
             self.blocks[block as usize] += words;
@@ -78,7 +78,7 @@ impl WordCounter {
         put_bytes(into, &blocks);
 
         let words: Vec<&[u64]> = self.occurrences.chunk_by(|a, b| a >> 32 == b >> 32).collect();
-        put(into, &words.len());
+        put_value(into, &words.len());
         let mut groups = Vec::new();
         let mut writer = RiceWriter::new(&mut groups);
         for group in words.chunks(GROUP_WORDS) {
@@ -92,7 +92,7 @@ impl WordCounter {
     }
 
     fn write_occurrences(&self, words: &[&[u64]], writer: &mut RiceWriter<'_>) {
-        let (mut gaps, mut counts) = means(self.blocks.len());
+        let (mut gaps, mut counts) = initial_means(self.blocks.len());
         let mut next = 0;
         for (row, word) in (0_u32..).zip(words) {
             for block in word.chunk_by(|a, b| a == b) {
@@ -125,12 +125,12 @@ fn mean_gap(words_count: usize) -> RunningMean {
 }
 
 /// The expected gaps and counts of occurrences: each word is in two blocks, once in each.
-fn means(blocks: usize) -> (RunningMean, RunningMean) {
+fn initial_means(blocks: usize) -> (RunningMean, RunningMean) {
     (RunningMean::new(blocks / 2), RunningMean::new(0))
 }
 
 /// The stored words of a profile. The bytes may be damaged.
-pub(super) struct Words<'a> {
+pub(super) struct StoredWords<'a> {
     pub(super) blocks: RecordReader<'a>,
     blocks_count: usize,
     words_count: usize,
@@ -138,7 +138,7 @@ pub(super) struct Words<'a> {
     groups: &'a [u8],
 }
 
-struct Group<'a> {
+struct WordGroup<'a> {
     hashes: [u32; GROUP_WORDS],
     words_count: usize,
     /// At the first occurrence.
@@ -147,13 +147,13 @@ struct Group<'a> {
     end: usize,
 }
 
-impl Group<'_> {
+impl WordGroup<'_> {
     fn hashes(&self) -> &[u32] {
         &self.hashes[..self.words_count]
     }
 }
 
-impl<'a> Words<'a> {
+impl<'a> StoredWords<'a> {
     pub(super) fn read(from: &mut RecordReader<'a>) -> Option<Self> {
         let (blocks, words_count): (&[u8], usize) = from.read()?;
         let heads_bytes = words_count.div_ceil(GROUP_WORDS).checked_mul(HEAD_BYTES)?;
@@ -208,10 +208,10 @@ impl<'a> Words<'a> {
         Some(())
     }
 
-    fn group(&self, at: usize) -> Option<Group<'a>> {
+    fn group(&self, at: usize) -> Option<WordGroup<'a>> {
         let start = at
             .checked_sub(1)
-            .map_or(Some(0), |before| Some(end(self.heads.get(before)?)))?;
+            .map_or(Some(0), |before| Some(read_end(self.heads.get(before)?)))?;
         let head = self.heads.get(at)?;
         let words_count = (self.words_count - at * GROUP_WORDS).min(GROUP_WORDS);
         let mut reader = RiceReader::from_bit(self.groups, start);
@@ -220,19 +220,19 @@ impl<'a> Words<'a> {
             let gap = reader.next(&mut gaps) << PLAIN_BITS | reader.plain(PLAIN_BITS);
             hashes[row] = hashes[row - 1].checked_add(gap)?;
         }
-        Some(Group {
+        Some(WordGroup {
             hashes,
             words_count,
             reader,
-            end: end(head),
+            end: read_end(head),
         })
     }
 
     /// Calls `found` with row, block and count of each occurrence of a group, as long as it returns true.
-    fn each_occurrence(&self, group: Group<'_>, mut found: impl FnMut(usize, u32, u32) -> bool) -> Option<()> {
+    fn each_occurrence(&self, group: WordGroup<'_>, mut found: impl FnMut(usize, u32, u32) -> bool) -> Option<()> {
         let mut reader = group.reader;
         let blocks = u32::try_from(self.blocks_count).ok().filter(|blocks| *blocks > 0)?;
-        let (mut gaps, mut counts) = means(self.blocks_count);
+        let (mut gaps, mut counts) = initial_means(self.blocks_count);
         let (mut row, mut next) = (0_usize, 0_u32);
         while reader.at() < group.end {
             let mut block = next.checked_add(reader.next(&mut gaps))?;
@@ -258,13 +258,13 @@ fn first_hash(head: &[u8; HEAD_BYTES]) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
-fn end(head: &[u8; HEAD_BYTES]) -> usize {
+fn read_end(head: &[u8; HEAD_BYTES]) -> usize {
     let [.., a, b, c, d] = *head;
     u32::from_le_bytes([a, b, c, d]) as usize
 }
 
 /// The lines of a text, as `str::lines` divides them, but faster.
-fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+fn split_lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -290,9 +290,9 @@ mod tests {
         let mut counted: BTreeMap<u32, BTreeMap<u32, u32>> = BTreeMap::new();
         for (at, line) in (0_u32..).zip(text.lines()) {
             each_identifier(line.as_bytes(), |identifier| {
-                split(identifier, |word, _| {
+                split_identifier(identifier, |word, _| {
                     *counted
-                        .entry(hash(stem(word)))
+                        .entry(hash(stem_word(word)))
                         .or_default()
                         .entry(at / BLOCK_LINES)
                         .or_default() += 1;
@@ -305,7 +305,7 @@ mod tests {
     proptest! {
         #[test]
         fn lines_are_those_of_the_library(text in "[a\\r\\n]{0,12}") {
-            let found: Vec<&[u8]> = lines(text.as_bytes()).collect();
+            let found: Vec<&[u8]> = split_lines(text.as_bytes()).collect();
             prop_assert_eq!(found, text.lines().map(str::as_bytes).collect::<Vec<_>>());
         }
 
@@ -313,8 +313,8 @@ mod tests {
         fn each_word_is_found_where_it_is(lines in proptest::collection::vec("([a-f]{2,3} ?){0,6}|\n{9}", 0..120)) {
             let text = lines.join("\n");
             let mut bytes = Vec::new();
-            write(&text, &mut bytes);
-            let words = Words::read(&mut RecordReader(&bytes)).expect("it was written just now");
+            write_words(&text, &mut bytes);
+            let words = StoredWords::read(&mut RecordReader(&bytes)).expect("it was written just now");
             let expected = counted(&text);
             let terms: Vec<(u32, u16)> = expected.keys().map(|hash| (*hash, 0)).collect();
             for (term, blocks) in terms.iter().zip(expected.values()) {

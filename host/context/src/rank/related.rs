@@ -97,7 +97,7 @@ fn add_neighbours(candidates: &Candidates<'_>, measured: &mut [MeasuredFile], di
                 .take(NEIGHBOURS_MAX);
             let mean = others.map(|other| direct[*other]).sum::<f64>() / NEIGHBOURS_MAX as f64;
             let path = candidates.paths[measured[*at].index as usize];
-            let is_package = matches!(Syntax::of(path), Some(Syntax::Go | Syntax::Java));
+            let is_package = matches!(Syntax::from_path(path), Some(Syntax::Go | Syntax::Java));
             if !is_package {
                 measured[*at].features.set(Feature::Sibling, mean);
             }

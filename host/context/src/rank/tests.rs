@@ -4,15 +4,15 @@ use super::*;
 use crate::profile::Profile;
 use crate::symbols::{Packages, Resolver};
 use crate::weights::WEIGHTS;
-use crate::words::{is_common, is_function_word, stem};
+use crate::words::{is_common, is_function_word, stem_word};
 
 fn stemmed(word: &str) -> String {
-    String::from_utf8_lossy(stem(word.as_bytes())).into_owned()
+    String::from_utf8_lossy(stem_word(word.as_bytes())).into_owned()
 }
 
 fn parts(identifier: &str) -> Vec<String> {
     let mut parts = Vec::new();
-    split(identifier.as_bytes(), |word, whole| {
+    split_identifier(identifier.as_bytes(), |word, whole| {
         parts.push(format!(
             "{}{}",
             String::from_utf8_lossy(word),
@@ -31,13 +31,13 @@ fn ranking(task: &str, files: &[(&str, &str)]) -> Vec<(String, Ranked)> {
     let matches: Vec<Option<FileMatch>> = files
         .iter()
         .map(|(path, text)| {
-            let profile = Profile::of(path, text);
+            let profile = Profile::from_text(path, text);
             let mut imports = Vec::new();
             profile.each_import(|import| imports.extend(resolver.resolve(path, &import)));
             imports.sort_unstable();
             imports.dedup();
             imports.retain(|at| paths[*at as usize] != *path);
-            Some(FileMatch::of(&query, &profile, imports.into()))
+            Some(FileMatch::match_profile(&query, &profile, imports.into()))
         })
         .collect();
     let names = PathNames::new(&paths);
@@ -46,13 +46,13 @@ fn ranking(task: &str, files: &[(&str, &str)]) -> Vec<(String, Ranked)> {
         paths: &paths,
         roles: &roles,
         matches: &matches,
-        unread: &Unread::default(),
+        unread: &UnreadCounts::default(),
         names: &names,
         areas: &names.areas(&query, &paths),
         history: None,
         read: Some(&read),
     };
-    let ranked = rank(&query, &candidates, &WEIGHTS, usize::MAX);
+    let ranked = rank_candidates(&query, &candidates, &WEIGHTS, usize::MAX);
     ranked
         .into_iter()
         .map(|one| (paths[one.index as usize].to_owned(), one))

@@ -15,13 +15,13 @@ const DEFINITION_BLOCKS_MAX: usize = 12;
 
 /// Part of a file: its blocks, and the lines that it shows.
 #[derive(Debug, Clone)]
-struct Window {
+struct FileWindow {
     blocks: Range<usize>,
     lines: (u32, u32),
 }
 
-impl Window {
-    fn at(start: usize) -> Self {
+impl FileWindow {
+    fn starting_at(start: usize) -> Self {
         let end = start + WINDOW_BLOCKS;
         Self {
             blocks: start..end,
@@ -46,21 +46,25 @@ impl Window {
 
 /// Windows of a file by their scores, best first and not overlapping: runs of lines, and whole definitions that share
 /// words with the task.
-pub(super) fn windows(matched: &FileMatch, statistics: &TermStatistics, weights: &Weights) -> Vec<(u32, u32, f64)> {
+pub(super) fn rank_windows(
+    matched: &FileMatch,
+    statistics: &TermStatistics,
+    weights: &Weights,
+) -> Vec<(u32, u32, f64)> {
     let last = matched.hits.last().map_or(0, |hit| hit.0 as usize);
     let first = matched.hits.first().map_or(0, |hit| hit.0 as usize);
-    let fixed = ((first + 1).saturating_sub(WINDOW_BLOCKS)..=last).map(Window::at);
+    let fixed = ((first + 1).saturating_sub(WINDOW_BLOCKS)..=last).map(FileWindow::starting_at);
     let defined = matched
         .definitions
         .iter()
-        .filter_map(|one| Window::of_definition((one.line, one.end_line)));
-    let mut scored: Vec<(Window, f64)> = fixed
+        .filter_map(|one| FileWindow::of_definition((one.line, one.end_line)));
+    let mut scored: Vec<(FileWindow, f64)> = fixed
         .chain(defined)
-        .map(|window| (window.clone(), value(&window, matched, statistics, weights)))
+        .map(|window| (window.clone(), score_window(&window, matched, statistics, weights)))
         .filter(|(_, value)| *value > 0.0)
         .collect();
     scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.lines.cmp(&b.0.lines)));
-    let mut chosen: Vec<(Window, f64)> = Vec::new();
+    let mut chosen: Vec<(FileWindow, f64)> = Vec::new();
     for (window, value) in scored {
         if chosen.len() == WINDOWS_MAX {
             break;
@@ -69,12 +73,12 @@ pub(super) fn windows(matched: &FileMatch, statistics: &TermStatistics, weights:
             chosen.push((window, value));
         }
     }
-    let lines = |(window, value): (Window, f64)| (window.lines.0, window.lines.1, value);
+    let lines = |(window, value): (FileWindow, f64)| (window.lines.0, window.lines.1, value);
     chosen.into_iter().map(lines).collect()
 }
 
 /// BM25 of a window's words.
-fn value(window: &Window, matched: &FileMatch, statistics: &TermStatistics, weights: &Weights) -> f64 {
+fn score_window(window: &FileWindow, matched: &FileMatch, statistics: &TermStatistics, weights: &Weights) -> f64 {
     let Range { start, end } = window.blocks;
     let from = matched.hits.partition_point(|hit| (hit.0 as usize) < start);
     let mut counts: Vec<(u16, u32)> = Vec::new();

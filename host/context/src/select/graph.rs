@@ -3,19 +3,19 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::{Draft, NEAR_MISSES_MAX, distance};
+use super::{NEAR_MISSES_MAX, SelectionDraft, path_distance};
 use crate::ProfileLookup;
 use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
 use crate::select::CENTRAL_FILES_READ_MAX;
 use tool_repository::file_role::{Role, file_stem, parent_directory};
 
-impl Draft<'_, '_> {
+impl SelectionDraft<'_, '_> {
     /// Sources below a directory by centrality, as seen from `starts` if there are any.
     pub(super) fn central(&self, directory: &str, starts: &[usize]) -> Vec<(String, f64)> {
         let sources: Vec<usize> = self.indices(directory).filter(|at| self.is_source(*at)).collect();
         let graph = if starts.is_empty() || sources.len() <= CENTRAL_FILES_READ_MAX {
             let mut nearest = sources;
-            nearest.sort_by_key(|at| (distance(directory, self.tree.paths[*at]), *at));
+            nearest.sort_by_key(|at| (path_distance(directory, self.tree.paths[*at]), *at));
             nearest.truncate(CENTRAL_FILES_READ_MAX);
             self.graph(&nearest)
         } else {
@@ -39,8 +39,8 @@ impl Draft<'_, '_> {
     }
 
     /// The graph of the files that imports reach, breadth first, until enough files were read.
-    fn reached(&self, starts: &[usize], directory: &str) -> Graph {
-        let mut graph = Graph::default();
+    fn reached(&self, starts: &[usize], directory: &str) -> ImportGraph {
+        let mut graph = ImportGraph::default();
         let mut next: Vec<usize> = starts.to_vec();
         while !next.is_empty() && graph.nodes.len() < CENTRAL_FILES_READ_MAX {
             next.truncate(CENTRAL_FILES_READ_MAX - graph.nodes.len());
@@ -56,20 +56,20 @@ impl Draft<'_, '_> {
         graph
     }
 
-    pub(super) fn graph(&self, files: &[usize]) -> Graph {
+    pub(super) fn graph(&self, files: &[usize]) -> ImportGraph {
         let read = self.tree.each(files, |at| {
             let is_small = self.tree.sizes[at] <= RANKED_FILE_BYTES_MAX;
             is_small.then(|| self.node(self.tree.paths[at])).flatten()
         });
         let nodes = files.iter().zip(read).filter_map(|(at, node)| Some((*at, node?)));
-        Graph { nodes: nodes.collect() }
+        ImportGraph { nodes: nodes.collect() }
     }
 
-    fn node(&self, path: &str) -> Option<Node> {
+    fn node(&self, path: &str) -> Option<ImportNode> {
         let ProfileLookup::Found(profile) = self.tree.source.profile(path) else {
             return None;
         };
-        Some(Node {
+        Some(ImportNode {
             imports: self.tree.imports(path, &profile),
             definitions: profile.definitions(),
         })
@@ -86,7 +86,7 @@ impl Draft<'_, '_> {
         files.sort_by_cached_key(|at| {
             (
                 self.tree.paths[*at] != path,
-                distance(parent_directory(path), self.tree.paths[*at]),
+                path_distance(parent_directory(path), self.tree.paths[*at]),
                 *at,
             )
         });
@@ -94,7 +94,7 @@ impl Draft<'_, '_> {
         files
     }
 
-    pub(super) fn by_centrality(&self, files: Vec<usize>, graph: &Graph, except: &str) -> Vec<(String, f64)> {
+    pub(super) fn by_centrality(&self, files: Vec<usize>, graph: &ImportGraph, except: &str) -> Vec<(String, f64)> {
         let rank: HashMap<usize, f64> = graph.centrality(&[]).into_iter().collect();
         let mut scored: Vec<(String, f64)> = files
             .into_iter()
@@ -143,23 +143,23 @@ fn is_plumbing(path: &str) -> bool {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Graph {
-    nodes: HashMap<usize, Node>,
+pub(super) struct ImportGraph {
+    nodes: HashMap<usize, ImportNode>,
 }
 
 #[derive(Debug, Default)]
-struct Node {
+struct ImportNode {
     imports: Arc<[u32]>,
     definitions: u32,
 }
 
-impl Node {
+impl ImportNode {
     fn imports(&self) -> impl Iterator<Item = usize> {
         self.imports.iter().map(|at| *at as usize)
     }
 }
 
-impl Graph {
+impl ImportGraph {
     fn extend(&mut self, other: Self) {
         self.nodes.extend(other.nodes);
     }
@@ -198,7 +198,7 @@ impl Graph {
             })
             .collect();
         let needed = page_rank(&links, &starts);
-        let gathering = page_rank(&turned(&links), &[]);
+        let gathering = page_rank(&reverse_links(&links), &[]);
         let score = |(place, at): (usize, usize)| {
             let defined = f64::from(self.nodes[&at].definitions).sqrt();
             (at, (needed[place] * gathering[place]).sqrt() * defined)
@@ -208,7 +208,7 @@ impl Graph {
 }
 
 /// Returns the links in the other direction.
-fn turned(links: &[Vec<usize>]) -> Vec<Vec<usize>> {
+fn reverse_links(links: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut turned: Vec<Vec<usize>> = vec![Vec::new(); links.len()];
     for (from, to) in links.iter().enumerate() {
         to.iter().for_each(|to| turned[*to].push(from));

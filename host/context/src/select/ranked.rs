@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::keys::ENTRY_POINTS_MAX;
-use super::{Draft, NEAR_MISSES_MAX, SelectedPath};
+use super::entry_points::ENTRY_POINTS_MAX;
+use super::{NEAR_MISSES_MAX, SelectedPath, SelectionDraft};
 use crate::ProfileLookup;
 use crate::file_match::{FileMatch, is_candidate};
 use crate::history::HistorySignals;
 use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
-use crate::names::PathNames;
+use crate::path_names::PathNames;
 use crate::query::{AREA_CERTAIN, Query};
-use crate::rank::{self, Sieve, Unread};
+use crate::rank::{self, ReadFilter, UnreadCounts};
 use crate::weights::WEIGHTS;
 use tool_repository::file_role::Role;
 
-impl Draft<'_, '_> {
+impl SelectionDraft<'_, '_> {
     /// Files below a directory ranked for a task, with reasons. Reads all of them, until the time is over.
     pub(super) fn ranked(&mut self, directory: &str, query: &Query) -> Vec<SelectedPath> {
         let tree = self.tree;
@@ -31,14 +31,16 @@ impl Draft<'_, '_> {
         };
         let most = SELECTED_FILES_MAX + NEAR_MISSES_MAX + ENTRY_POINTS_MAX;
         let ranked = self.with_candidates(directory, query, |candidates| {
-            rank::rank(query, candidates, &WEIGHTS, most)
+            rank::rank_candidates(query, candidates, &WEIGHTS, most)
         });
         ranked.into_iter().map(choice).collect()
     }
 
     /// The features of all files that a task could be about.
     pub(super) fn measured(&mut self, query: &Query) -> Vec<rank::MeasuredFile> {
-        self.with_candidates("", query, |candidates| rank::measure(query, candidates, &WEIGHTS))
+        self.with_candidates("", query, |candidates| {
+            rank::measure_features(query, candidates, &WEIGHTS)
+        })
     }
 
     /// Reads the files below a directory, and hands them to a ranking.
@@ -74,7 +76,7 @@ impl Draft<'_, '_> {
 
     /// The files below a directory to read for a task, the most relevant first, because the time may not suffice for
     /// all. In a large tree, most files are only counted.
-    fn files_to_read(&self, directory: &str, query: &Query, areas: &[Vec<f64>]) -> (Vec<usize>, Unread) {
+    fn files_to_read(&self, directory: &str, query: &Query, areas: &[Vec<f64>]) -> (Vec<usize>, UnreadCounts) {
         let (tree, names) = (self.tree, self.tree.names());
         let is_wanted = |at: &usize| {
             let (role, is_written) = (tree.layout.roles[*at], tree.layout.written[*at]);
@@ -84,7 +86,7 @@ impl Draft<'_, '_> {
         let files: Vec<usize> = self.indices(directory).filter(is_wanted).collect();
         if let Some(hits) = tree.source.word_hits(query, &tree.paths, &files) {
             let history = self.history(query);
-            let sieve = Sieve {
+            let sieve = ReadFilter {
                 query,
                 paths: &tree.paths,
                 roles: &tree.layout.roles,
@@ -98,7 +100,7 @@ impl Draft<'_, '_> {
             areas.iter().any(|area| area[*at] >= AREA_CERTAIN)
                 || query.names_part_of_known(tree.paths[*at], names.stem(*at as u32))
         });
-        ([named, others].concat(), Unread::default())
+        ([named, others].concat(), UnreadCounts::default())
     }
 
     /// Matches the files with the task. The result is in the order of the tree's paths.
@@ -107,19 +109,21 @@ impl Draft<'_, '_> {
         let seen = tree.each(files, |at| {
             let path = tree.paths[at];
             Some(match tree.source.profile_near(path, at) {
-                ProfileLookup::Found(profile) if profile.is_generated() && !query.says_path(path) => Seen::Nothing,
+                ProfileLookup::Found(profile) if profile.is_generated() && !query.says_path(path) => {
+                    SearchOutcome::Nothing
+                }
                 ProfileLookup::Found(profile) => {
                     let imports = tree.layout.imports(at, path, &profile);
-                    Seen::Match(FileMatch::of(query, &profile, imports))
+                    SearchOutcome::Match(FileMatch::match_profile(query, &profile, imports))
                 }
-                ProfileLookup::Absent => Seen::Nothing,
-                ProfileLookup::Later => Seen::Later,
+                ProfileLookup::Absent => SearchOutcome::Nothing,
+                ProfileLookup::Later => SearchOutcome::Later,
             })
         });
         self.tell_what_is_missing(directory, files, &seen, unread);
         let mut matches: Vec<Option<FileMatch>> = std::iter::repeat_with(|| None).take(tree.paths.len()).collect();
         for (at, one) in files.iter().zip(seen) {
-            if let Some(Seen::Match(measured)) = one {
+            if let Some(SearchOutcome::Match(measured)) = one {
                 matches[*at] = Some(measured);
             }
         }
@@ -131,31 +135,37 @@ impl Draft<'_, '_> {
         let ProfileLookup::Found(profile) = self.tree.source.profile(path) else {
             return;
         };
-        let matched = FileMatch::of(query, &profile, Arc::default());
+        let matched = FileMatch::match_profile(query, &profile, Arc::default());
         let names = PathNames::new(&[path]);
         let candidates = rank::Candidates {
             paths: &[path],
             roles: &[Role::Source],
             matches: &[Some(matched)],
-            unread: &Unread::default(),
+            unread: &UnreadCounts::default(),
             names: &names,
             areas: &names.areas(query, &[path]),
             history: None,
             read: None,
         };
-        let ranked = rank::rank(query, &candidates, &WEIGHTS, 1);
+        let ranked = rank::rank_candidates(query, &candidates, &WEIGHTS, 1);
         if let Some(first) = ranked.into_iter().next() {
             self.windows.insert(path.to_owned(), first.windows);
         }
     }
 
     /// Adds a notice if not every file was read.
-    fn tell_what_is_missing(&mut self, directory: &str, files: &[usize], seen: &[Option<Seen>], unread: usize) {
+    fn tell_what_is_missing(
+        &mut self,
+        directory: &str,
+        files: &[usize],
+        seen: &[Option<SearchOutcome>],
+        unread: usize,
+    ) {
         let all = seen.len() + unread;
         let later = files
             .iter()
             .zip(seen)
-            .filter(|(_, seen)| matches!(seen, Some(Seen::Later)));
+            .filter(|(_, seen)| matches!(seen, Some(SearchOutcome::Later)));
         let later: Vec<&str> = later.map(|(at, _)| self.tree.paths[*at]).collect();
         let count = seen.iter().flatten().count() - later.len() + unread;
         if self.tree.is_over() {
@@ -166,7 +176,7 @@ impl Draft<'_, '_> {
             let notice = format!(
                 "The index of this repository is still being made: {count} of {all} files were considered. \
                  Missing are {}; later selections will know them",
-                places(directory, &later)
+                describe_places(directory, &later)
             );
             self.notices.push(notice);
         }
@@ -177,7 +187,7 @@ impl Draft<'_, '_> {
 const PLACES_MAX: usize = 3;
 
 /// Describes in a few words where files are: the parts of the directory with most of them, with their numbers.
-fn places(directory: &str, paths: &[&str]) -> String {
+fn describe_places(directory: &str, paths: &[&str]) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for path in paths {
         let below = path.strip_prefix(directory).unwrap_or(path);
@@ -200,7 +210,7 @@ fn places(directory: &str, paths: &[&str]) -> String {
 }
 
 /// Result of searching a file for a task.
-enum Seen {
+enum SearchOutcome {
     Match(FileMatch),
     Nothing,
     Later,
@@ -213,7 +223,10 @@ mod tests {
     #[test]
     fn where_files_are_missing_is_told_in_a_few_words() {
         let paths = ["a.c", "d/e/f.c", "d/g.c", "x/a.c", "y/a.c", "y/b.c", "y/c.c", "z/a.c"];
-        assert_eq!(places("", &paths), "3 in `y`, 2 in `d`, 1 in the root, 2 elsewhere");
-        assert_eq!(places("d", &paths[1..3]), "1 in `d`, 1 in `d/e`");
+        assert_eq!(
+            describe_places("", &paths),
+            "3 in `y`, 2 in `d`, 1 in the root, 2 elsewhere"
+        );
+        assert_eq!(describe_places("d", &paths[1..3]), "1 in `d`, 1 in `d/e`");
     }
 }

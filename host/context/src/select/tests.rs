@@ -1,13 +1,13 @@
 use std::collections::BTreeSet;
 
-use super::tested::is_test_of;
+use super::related_tests::is_test_of;
 use super::*;
 use crate::limits::RANKED_FILE_BYTES_MAX;
 use crate::tests::with_tree;
 
 /// Selects and shows each file with its first reason.
 fn selected(files: &[(&str, &str)], operation: Operation, target: &Target, focus: Option<&str>) -> String {
-    let selection = with_tree(files, |tree| select(tree, operation, target, focus, &[]));
+    let selection = with_tree(files, |tree| select_files(tree, operation, target, focus, &[]));
     let mut shown: Vec<String> = selection
         .chosen
         .iter()
@@ -24,7 +24,7 @@ fn selected(files: &[(&str, &str)], operation: Operation, target: &Target, focus
 }
 
 fn paths(files: &[(&str, &str)], operation: Operation, target: &Target) -> Vec<String> {
-    let selection = with_tree(files, |tree| select(tree, operation, target, None, &[]));
+    let selection = with_tree(files, |tree| select_files(tree, operation, target, None, &[]));
     selection.chosen.into_iter().map(|choice| choice.path).collect()
 }
 
@@ -360,7 +360,7 @@ fn central_files_are_found_among_a_bounded_number() {
     };
     let cancel = tokio_util::sync::CancellationToken::new();
     let tree = SelectionTree::new(list.files.iter(), &read, &cancel);
-    select(&tree, Operation::Explain, &Target::Root, None, &[]);
+    select_files(&tree, Operation::Explain, &Target::Root, None, &[]);
     let reads = reads.into_inner();
     assert!(reads <= CENTRAL_FILES_READ_MAX + 50, "{reads}");
 }

@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use super::tree::{at, bounded, is_name};
-use super::{Named, Span, SymbolForm};
+use super::tree::{collect_bounded, is_name, text_at};
+use super::{ByteSpan, NamedSymbol, SymbolForm};
 
 /// Uses of one file. A file with more is data or generated.
 const USES_MAX: usize = 50_000;
@@ -33,7 +33,7 @@ pub enum UseForm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SymbolUse {
     /// Place of the name.
-    pub name: Span,
+    pub name: ByteSpan,
     /// Kind of the use.
     pub form: UseForm,
     /// From 1.
@@ -44,21 +44,21 @@ pub struct SymbolUse {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetailedSymbol {
     /// The definition itself.
-    pub named: Named,
+    pub named: NamedSymbol,
     /// First line of the whole, with its attributes.
     pub first_line: u32,
     /// First line of the comment right before it.
     pub comment_line: Option<u32>,
     /// The head.
-    pub signature: Span,
+    pub signature: ByteSpan,
     /// Names of the definitions around it, outermost first.
-    pub containers: Vec<Span>,
+    pub containers: Vec<ByteSpan>,
 }
 
 impl DetailedSymbol {
     /// The name.
     pub fn name<'t>(&self, text: &'t str) -> &'t str {
-        at(text, self.named.name).unwrap_or_default()
+        text_at(text, self.named.name).unwrap_or_default()
     }
 
     /// Kind of the definition.
@@ -68,7 +68,7 @@ impl DetailedSymbol {
 
     /// The head on one line, cut if it is too long.
     pub fn signature(&self, text: &str) -> String {
-        let head = at(text, self.signature).unwrap_or_default();
+        let head = text_at(text, self.signature).unwrap_or_default();
         let words: Vec<&str> = head.split_whitespace().take(SIGNATURE_BYTES_MAX).collect();
         let mut signature = words.join(" ");
         if signature.len() > SIGNATURE_BYTES_MAX {
@@ -81,7 +81,7 @@ impl DetailedSymbol {
 
     /// Names of the definitions around it, joined by dots.
     pub fn container(&self, text: &str) -> String {
-        let names: Vec<&str> = self.containers.iter().filter_map(|span| at(text, *span)).collect();
+        let names: Vec<&str> = self.containers.iter().filter_map(|span| text_at(text, *span)).collect();
         names.join(".")
     }
 }
@@ -97,17 +97,17 @@ pub struct SyntaxDetails {
 
 impl SyntaxDetails {
     /// Checks an answer about `text`; `None` if it cannot be correct.
-    pub fn checked(
+    pub fn check_answer(
         symbols: impl Iterator<Item = DetailedSymbol>,
         uses: impl Iterator<Item = SymbolUse>,
         text: &str,
     ) -> Option<Self> {
-        let mut symbols = bounded(symbols)?;
+        let mut symbols = collect_bounded(symbols)?;
         let mut uses: Vec<SymbolUse> = uses.take(USES_MAX + 1).collect();
         let lines = text.lines().count() as u32;
-        let holds = |span: &Span| at(text, *span).is_some_and(is_name);
+        let holds = |span: &ByteSpan| text_at(text, *span).is_some_and(is_name);
         let is_symbol = |symbol: &DetailedSymbol| {
-            let Named {
+            let NamedSymbol {
                 name, line, end_line, ..
             } = symbol.named;
             let is_before = symbol
@@ -117,7 +117,7 @@ impl SyntaxDetails {
                 && (1..=line).contains(&symbol.first_line)
                 && (line..=lines).contains(&end_line)
                 && is_before
-                && at(text, symbol.signature).is_some()
+                && text_at(text, symbol.signature).is_some()
                 && symbol.containers.len() <= CONTAINERS_MAX
                 && symbol.containers.iter().all(holds)
         };
@@ -151,9 +151,9 @@ mod tests {
 
     const TEXT: &str = "struct Store;\nimpl Store { fn open( &self,\n  path: P) { load(path) } }\n";
 
-    fn span(of: &str) -> Span {
+    fn span(of: &str) -> ByteSpan {
         let start = TEXT.rfind(of).expect("the text holds it") as u32;
-        Span {
+        ByteSpan {
             start,
             end: start + of.len() as u32,
         }
@@ -161,7 +161,7 @@ mod tests {
 
     fn open() -> DetailedSymbol {
         DetailedSymbol {
-            named: Named {
+            named: NamedSymbol {
                 name: span("open"),
                 form: SymbolForm::Method,
                 line: 2,
@@ -184,7 +184,7 @@ mod tests {
     }
 
     fn check(symbol: DetailedSymbol, one: SymbolUse) -> Option<SyntaxDetails> {
-        SyntaxDetails::checked([symbol].into_iter(), [one].into_iter(), TEXT)
+        SyntaxDetails::check_answer([symbol].into_iter(), [one].into_iter(), TEXT)
     }
 
     #[test]
@@ -204,10 +204,10 @@ mod tests {
         let span = |of: &str| {
             let start = LINE.find(of).expect("the line holds it") as u32;
             let end = start + of.len() as u32;
-            Span { start, end }
+            ByteSpan { start, end }
         };
         let function = |name: &str, head: &str| DetailedSymbol {
-            named: Named {
+            named: NamedSymbol {
                 name: span(name),
                 form: SymbolForm::Function,
                 line: 1,
@@ -225,7 +225,7 @@ mod tests {
             line: 1,
         };
         let symbols = [function("a()", "fn a()"), function("b()", "fn b()")];
-        let details = SyntaxDetails::checked(symbols.into_iter(), [call("x"), call("y")].into_iter(), LINE);
+        let details = SyntaxDetails::check_answer(symbols.into_iter(), [call("x"), call("y")].into_iter(), LINE);
         let details = details.expect("it is about the line");
         let around = |one: &SymbolUse| details.enclosing(one).map(|symbol| symbol.name(LINE));
         assert_eq!(
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn an_answer_that_cannot_be_about_the_text_is_none() {
-        let beyond = Span { start: 0, end: 9_999 };
+        let beyond = ByteSpan { start: 0, end: 9_999 };
         let wrong = [
             DetailedSymbol {
                 first_line: 0,

@@ -1,53 +1,56 @@
 //! Definitions and imports of one line, by language.
 
-use super::{Definition, Import};
+use super::{ParsedDefinition, ParsedImport};
 
 fn is_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_' || character == '$'
 }
 
 /// The identifier at the beginning of `text`.
-fn identifier(text: &str) -> Option<&str> {
+fn leading_identifier(text: &str) -> Option<&str> {
     let end = text.find(|character| !is_word(character)).unwrap_or(text.len());
     let name = &text[..end];
     (!name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit())).then_some(name)
 }
 
 /// Returns the text after `word`, if `text` begins with it as a whole word.
-fn after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+fn strip_word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     let rest = text.strip_prefix(word)?;
     rest.starts_with([' ', '\t']).then(|| rest.trim_start())
 }
 
 /// The content of the string literal at the beginning of `text`.
-pub(super) fn quoted(text: &str) -> Option<&str> {
+pub(super) fn leading_string(text: &str) -> Option<&str> {
     let quote = text.chars().next().filter(|first| matches!(first, '"' | '\'' | '`'))?;
     let rest = &text[1..];
     rest.find(quote).map(|end| &rest[..end])
 }
 
 pub(super) fn python_definition(trimmed: &str, indent: usize) -> Option<&str> {
-    let text = after(trimmed, "async").unwrap_or(trimmed);
-    if let Some(rest) = after(text, "def")
-        .or_else(|| after(text, "class"))
-        .or_else(|| after(text, "cdef"))
+    let text = strip_word(trimmed, "async").unwrap_or(trimmed);
+    if let Some(rest) = strip_word(text, "def")
+        .or_else(|| strip_word(text, "class"))
+        .or_else(|| strip_word(text, "cdef"))
     {
-        return identifier(rest);
+        return leading_identifier(rest);
     }
     // A module's own names: `NAME = …`, `Name: Type = …`.
-    let name = (indent == 0).then(|| identifier(text)).flatten()?;
+    let name = (indent == 0).then(|| leading_identifier(text)).flatten()?;
     let rest = text[name.len()..].trim_start();
     let assigned = rest.starts_with('=') && !rest.starts_with("==") || rest.starts_with(':') && rest.contains('=');
     assigned.then_some(name)
 }
 
 /// Reads an import statement. Returns level and module while its parenthesis is open.
-pub(super) fn python_import<'a>(trimmed: &'a str, import: &mut impl FnMut(Import<'a>)) -> Option<(usize, &'a str)> {
-    if let Some(rest) = after(trimmed, "import") {
+pub(super) fn python_import<'a>(
+    trimmed: &'a str,
+    import: &mut impl FnMut(ParsedImport<'a>),
+) -> Option<(usize, &'a str)> {
+    if let Some(rest) = strip_word(trimmed, "import") {
         for part in rest.split(',') {
-            let module = dotted(part.trim());
+            let module = leading_dotted_name(part.trim());
             if !module.is_empty() {
-                import(Import::Python {
+                import(ParsedImport::Python {
                     level: 0,
                     module,
                     name: None,
@@ -56,9 +59,9 @@ pub(super) fn python_import<'a>(trimmed: &'a str, import: &mut impl FnMut(Import
         }
         return None;
     }
-    let rest = after(trimmed, "from")?;
+    let rest = strip_word(trimmed, "from")?;
     let level = rest.len() - rest.trim_start_matches('.').len();
-    let module = dotted(&rest[level..]);
+    let module = leading_dotted_name(&rest[level..]);
     let rest = rest[level + module.len()..].trim_start();
     let names = rest.strip_prefix("import")?.trim_start();
     match names.strip_prefix('(') {
@@ -74,7 +77,7 @@ pub(super) fn python_import<'a>(trimmed: &'a str, import: &mut impl FnMut(Import
 pub(super) fn python_names<'a>(
     (level, module): (usize, &'a str),
     names: &'a str,
-    import: &mut impl FnMut(Import<'a>),
+    import: &mut impl FnMut(ParsedImport<'a>),
 ) -> Option<(usize, &'a str)> {
     let names = names.split('#').next().unwrap_or(names);
     let (names, closed) = match names.split_once(')') {
@@ -82,14 +85,14 @@ pub(super) fn python_names<'a>(
         None => (names, false),
     };
     for part in names.split(',') {
-        if let Some(name) = identifier(part.trim()) {
-            import(Import::Python {
+        if let Some(name) = leading_identifier(part.trim()) {
+            import(ParsedImport::Python {
                 level,
                 module,
                 name: Some(name),
             });
         } else if part.trim() == "*" {
-            import(Import::Python {
+            import(ParsedImport::Python {
                 level,
                 module,
                 name: None,
@@ -99,7 +102,7 @@ pub(super) fn python_names<'a>(
     (!closed).then_some((level, module))
 }
 
-fn dotted(text: &str) -> &str {
+fn leading_dotted_name(text: &str) -> &str {
     let end = text
         .find(|character: char| !(is_word(character) || character == '.'))
         .unwrap_or(text.len());
@@ -108,7 +111,7 @@ fn dotted(text: &str) -> &str {
 
 pub(super) fn script_definition(trimmed: &str, indent: usize) -> Option<&str> {
     // `module.exports = class Cart` defines it by its own name.
-    let assigned = after(trimmed, "module.exports").and_then(|rest| rest.strip_prefix('='));
+    let assigned = strip_word(trimmed, "module.exports").and_then(|rest| rest.strip_prefix('='));
     let mut text = assigned.map_or(trimmed, str::trim_start);
     for word in [
         "export",
@@ -121,7 +124,7 @@ pub(super) fn script_definition(trimmed: &str, indent: usize) -> Option<&str> {
         "protected",
         "static",
     ] {
-        text = after(text, word).unwrap_or(text);
+        text = strip_word(text, word).unwrap_or(text);
     }
     for word in [
         "function*",
@@ -132,23 +135,23 @@ pub(super) fn script_definition(trimmed: &str, indent: usize) -> Option<&str> {
         "namespace",
         "type",
     ] {
-        if let Some(rest) = after(text, word) {
-            return identifier(rest);
+        if let Some(rest) = strip_word(text, word) {
+            return leading_identifier(rest);
         }
     }
     if assigned.is_some() {
         return None;
     }
     for word in ["const", "let", "var"] {
-        if let Some(rest) = after(text, word) {
-            return (indent == 0).then(|| identifier(rest)).flatten();
+        if let Some(rest) = strip_word(text, word) {
+            return (indent == 0).then(|| leading_identifier(rest)).flatten();
         }
     }
     if let Some(rest) = text
         .strip_prefix("exports.")
         .or_else(|| text.strip_prefix("module.exports."))
     {
-        return identifier(rest);
+        return leading_identifier(rest);
     }
     script_member(text)
 }
@@ -159,29 +162,31 @@ fn script_member(text: &str) -> Option<&str> {
         "if", "for", "while", "switch", "catch", "return", "function", "with", "do", "else", "await", "new",
     ];
     if let Some((_, rest)) = text.split_once(".prototype.") {
-        return identifier(rest).filter(|name| rest[name.len()..].trim_start().starts_with('='));
+        return leading_identifier(rest).filter(|name| rest[name.len()..].trim_start().starts_with('='));
     }
-    let text = after(text, "get").or_else(|| after(text, "set")).unwrap_or(text);
-    let name = identifier(text.trim_start_matches(['#', '*']))?;
+    let text = strip_word(text, "get")
+        .or_else(|| strip_word(text, "set"))
+        .unwrap_or(text);
+    let name = leading_identifier(text.trim_start_matches(['#', '*']))?;
     let rest = text.trim_start_matches(['#', '*'])[name.len()..].trim_start();
     let method = rest.starts_with('(') && text.trim_end().ends_with('{');
     let property = rest.starts_with(':') && (rest.contains("function") || rest.contains("=>"));
     ((method || property) && !STATEMENTS.contains(&name)).then_some(name)
 }
 
-pub(super) fn script_imports<'a>(trimmed: &'a str, import: &mut impl FnMut(Import<'a>)) {
+pub(super) fn script_imports<'a>(trimmed: &'a str, import: &mut impl FnMut(ParsedImport<'a>)) {
     let statement = trimmed.starts_with("import") || trimmed.starts_with("export") || trimmed.starts_with('}');
     if statement
         && let Some((_, rest)) = trimmed.rsplit_once(" from ").or_else(|| trimmed.split_once("import "))
-        && let Some(path) = quoted(rest.trim_start())
+        && let Some(path) = leading_string(rest.trim_start())
     {
-        import(Import::Path(path));
+        import(ParsedImport::Path(path));
         return;
     }
     for call in ["require(", "import("] {
         for (at, _) in trimmed.match_indices(call) {
-            if let Some(path) = quoted(trimmed[at + call.len()..].trim_start()) {
-                import(Import::Path(path));
+            if let Some(path) = leading_string(trimmed[at + call.len()..].trim_start()) {
+                import(ParsedImport::Path(path));
             }
         }
     }
@@ -191,30 +196,31 @@ pub(super) fn ruby_line<'a>(
     trimmed: &'a str,
     indent: usize,
     number: u32,
-    define: &mut impl FnMut(Definition<'a>),
-    import: &mut impl FnMut(Import<'a>),
+    define: &mut impl FnMut(ParsedDefinition<'a>),
+    import: &mut impl FnMut(ParsedImport<'a>),
 ) {
     let argument = |word| {
         let rest = trimmed.strip_prefix(word)?;
         let rest = rest.strip_prefix([' ', '('])?.trim_start();
-        quoted(rest)
+        leading_string(rest)
     };
     if let Some(path) = argument("require_relative") {
-        return import(Import::RubyRelative(path));
+        return import(ParsedImport::RubyRelative(path));
     }
-    let loaded = || after(trimmed, "autoload").and_then(|rest| quoted(rest.split_once(',')?.1.trim_start()));
+    let loaded =
+        || strip_word(trimmed, "autoload").and_then(|rest| leading_string(rest.split_once(',')?.1.trim_start()));
     if let Some(path) = argument("require").or_else(loaded) {
-        return import(Import::Ruby(path));
+        return import(ParsedImport::Ruby(path));
     }
     for word in ["def", "class", "module"] {
-        let Some(rest) = after(trimmed, word) else {
+        let Some(rest) = strip_word(trimmed, word) else {
             continue;
         };
         let rest = rest.trim_start_matches("self.");
         // `class A::B` is found as `B`.
         let end = rest.find(|sign| !is_word(sign) && sign != ':').unwrap_or(rest.len());
-        if let Some(name) = identifier(rest[..end].rsplit("::").next().unwrap_or_default()) {
-            define(Definition::new(name, number, indent));
+        if let Some(name) = leading_identifier(rest[..end].rsplit("::").next().unwrap_or_default()) {
+            define(ParsedDefinition::new(name, number, indent));
         }
         return;
     }
@@ -224,8 +230,8 @@ pub(super) fn rust_line<'a>(
     trimmed: &'a str,
     indent: usize,
     number: u32,
-    define: &mut impl FnMut(Definition<'a>),
-    import: &mut impl FnMut(Import<'a>),
+    define: &mut impl FnMut(ParsedDefinition<'a>),
+    import: &mut impl FnMut(ParsedImport<'a>),
 ) {
     let mut text = trimmed;
     if let Some(rest) = text.strip_prefix("pub") {
@@ -238,16 +244,18 @@ pub(super) fn rust_line<'a>(
     for word in ["default", "const", "async", "unsafe", "extern \"C\""] {
         // `const NAME` is a definition, `const fn` is not.
         if word != "const" || text.starts_with("const fn") || text.starts_with("const unsafe") {
-            text = after(text, word).unwrap_or(text);
+            text = strip_word(text, word).unwrap_or(text);
         }
     }
-    if let Some(rest) = after(text, "use") {
-        import(Import::RustUse(rest.split(['{', ';']).next().unwrap_or(rest).trim()));
+    if let Some(rest) = strip_word(text, "use") {
+        import(ParsedImport::RustUse(
+            rest.split(['{', ';']).next().unwrap_or(rest).trim(),
+        ));
         return;
     }
-    if let Some(name) = after(text, "mod").and_then(identifier) {
+    if let Some(name) = strip_word(text, "mod").and_then(leading_identifier) {
         if text.trim_end().ends_with(';') {
-            import(Import::RustModule(name));
+            import(ParsedImport::RustModule(name));
         }
         return;
     }
@@ -262,8 +270,8 @@ pub(super) fn rust_line<'a>(
         "union",
         "macro_rules!",
     ] {
-        if let Some(name) = after(text, word).and_then(identifier) {
-            define(Definition::new(name, number, indent));
+        if let Some(name) = strip_word(text, word).and_then(leading_identifier) {
+            define(ParsedDefinition::new(name, number, indent));
             return;
         }
     }
@@ -274,41 +282,41 @@ pub(super) fn go_line<'a>(
     indent: usize,
     number: u32,
     block: &mut bool,
-    define: &mut impl FnMut(Definition<'a>),
-    import: &mut impl FnMut(Import<'a>),
+    define: &mut impl FnMut(ParsedDefinition<'a>),
+    import: &mut impl FnMut(ParsedImport<'a>),
 ) {
     if *block {
         *block = !trimmed.starts_with(')');
-        if let Some(path) = trimmed.find('"').and_then(|at| quoted(&trimmed[at..])) {
-            import(Import::Go(path));
+        if let Some(path) = trimmed.find('"').and_then(|at| leading_string(&trimmed[at..])) {
+            import(ParsedImport::Go(path));
         }
         return;
     }
     if let Some(rest) = trimmed.strip_prefix("import").filter(|_| indent == 0) {
         *block = rest.trim_start().starts_with('(');
-        if let Some(path) = rest.find('"').and_then(|at| quoted(&rest[at..])) {
-            import(Import::Go(path));
+        if let Some(path) = rest.find('"').and_then(|at| leading_string(&rest[at..])) {
+            import(ParsedImport::Go(path));
         }
         return;
     }
     if indent > 0 {
         return;
     }
-    let name = if let Some(rest) = after(trimmed, "func") {
+    let name = if let Some(rest) = strip_word(trimmed, "func") {
         // The receiver of a method precedes its name.
         let rest = match rest.strip_prefix('(') {
             Some(receiver) => receiver.split_once(')').map_or("", |(_, rest)| rest.trim_start()),
             None => rest,
         };
-        identifier(rest)
+        leading_identifier(rest)
     } else {
         ["type", "var", "const"]
             .iter()
-            .find_map(|word| after(trimmed, word))
-            .and_then(identifier)
+            .find_map(|word| strip_word(trimmed, word))
+            .and_then(leading_identifier)
     };
     if let Some(name) = name {
-        define(Definition::new(name, number, indent));
+        define(ParsedDefinition::new(name, number, indent));
     }
 }
 
@@ -316,12 +324,12 @@ pub(super) fn java_line<'a>(
     trimmed: &'a str,
     indent: usize,
     number: u32,
-    define: &mut impl FnMut(Definition<'a>),
-    import: &mut impl FnMut(Import<'a>),
+    define: &mut impl FnMut(ParsedDefinition<'a>),
+    import: &mut impl FnMut(ParsedImport<'a>),
 ) {
-    if let Some(rest) = after(trimmed, "import") {
-        import(Import::Java(
-            dotted(after(rest, "static").unwrap_or(rest)).trim_end_matches('.'),
+    if let Some(rest) = strip_word(trimmed, "import") {
+        import(ParsedImport::Java(
+            leading_dotted_name(strip_word(rest, "static").unwrap_or(rest)).trim_end_matches('.'),
         ));
         return;
     }
@@ -338,9 +346,9 @@ pub(super) fn java_line<'a>(
             && before
                 .split(' ')
                 .all(|part| part.chars().all(|c| c.is_ascii_lowercase()))
-            && let Some(name) = identifier(rest)
+            && let Some(name) = leading_identifier(rest)
         {
-            define(Definition::new(name, number, indent));
+            define(ParsedDefinition::new(name, number, indent));
             return;
         }
     }
@@ -356,8 +364,8 @@ pub(super) fn java_line<'a>(
     if modified.iter().any(|word| trimmed.starts_with(word))
         && let Some((before, _)) = trimmed.split_once('(')
         && !before.contains('=')
-        && let Some(name) = before.rsplit([' ', '\t']).next().and_then(identifier)
+        && let Some(name) = before.rsplit([' ', '\t']).next().and_then(leading_identifier)
     {
-        define(Definition::new(name, number, indent));
+        define(ParsedDefinition::new(name, number, indent));
     }
 }

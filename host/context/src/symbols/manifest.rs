@@ -37,13 +37,13 @@ pub(crate) struct Manifest {
     pub(crate) name: Option<String>,
     /// The name by which code imports the library, if it differs.
     pub(crate) library: Option<String>,
-    pub(crate) needs: Vec<Need>,
+    pub(crate) needs: Vec<DeclaredDependency>,
     /// Dependencies that a workspace renames, with the real name of each package.
     pub(crate) renames: HashMap<String, String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Need {
+pub(crate) struct DeclaredDependency {
     /// The package's name, or the workspace's name for it.
     pub(crate) name: String,
     /// True if the workspace declares the rest.
@@ -57,18 +57,20 @@ impl Manifest {
             return None;
         }
         match file_name(path) {
-            "Cargo.toml" => Some(cargo(&text.parse().ok()?)),
-            "package.json" => Some(node(&serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?)),
-            "pyproject.toml" => Some(python(&text.parse().ok()?)),
-            "setup.py" => Some(setup(text)),
-            "go.mod" => Some(go(text)),
-            "mix.exs" => Some(elixir(text)),
+            "Cargo.toml" => Some(read_cargo(&text.parse().ok()?)),
+            "package.json" => Some(read_node(
+                &serde_json::from_str(text.trim_start_matches('\u{feff}')).ok()?,
+            )),
+            "pyproject.toml" => Some(read_python(&text.parse().ok()?)),
+            "setup.py" => Some(read_setup(text)),
+            "go.mod" => Some(read_go(text)),
+            "mix.exs" => Some(read_elixir(text)),
             _ => None,
         }
     }
 
     fn new(ecosystem: PackageEcosystem, name: Option<&str>, needs: impl IntoIterator<Item = String>) -> Self {
-        let need = |name| Need {
+        let need = |name| DeclaredDependency {
             name,
             is_inherited: false,
         };
@@ -83,19 +85,19 @@ impl Manifest {
 }
 
 /// The value at a path of keys.
-fn below<'t>(table: &'t Table, keys: &[&str]) -> Option<&'t TomlValue> {
+fn value_below<'t>(table: &'t Table, keys: &[&str]) -> Option<&'t TomlValue> {
     let (first, rest) = keys.split_first()?;
     rest.iter().try_fold(table.get(*first)?, |value, key| value.get(key))
 }
 
 fn text_below<'t>(table: &'t Table, keys: &[&str]) -> Option<&'t str> {
-    below(table, keys)?.as_str()
+    value_below(table, keys)?.as_str()
 }
 
 /// The tables of dependencies, including those of single platforms.
 fn cargo_dependencies(manifest: &Table) -> Vec<&Table> {
     const KINDS: [&str; 3] = ["dependencies", "dev-dependencies", "build-dependencies"];
-    let systems = below(manifest, &["target"]).and_then(TomlValue::as_table);
+    let systems = value_below(manifest, &["target"]).and_then(TomlValue::as_table);
     let systems = systems
         .into_iter()
         .flat_map(Table::values)
@@ -106,13 +108,13 @@ fn cargo_dependencies(manifest: &Table) -> Vec<&Table> {
         .collect()
 }
 
-fn cargo(manifest: &Table) -> Manifest {
+fn read_cargo(manifest: &Table) -> Manifest {
     let package = |value: &TomlValue| value.get("package").and_then(TomlValue::as_str).map(str::to_owned);
-    let need = |(key, value): (&String, &TomlValue)| Need {
+    let need = |(key, value): (&String, &TomlValue)| DeclaredDependency {
         name: package(value).unwrap_or_else(|| key.clone()),
         is_inherited: value.get("workspace").and_then(TomlValue::as_bool).unwrap_or_default(),
     };
-    let offered = below(manifest, &["workspace", "dependencies"]).and_then(TomlValue::as_table);
+    let offered = value_below(manifest, &["workspace", "dependencies"]).and_then(TomlValue::as_table);
     let offered = offered.into_iter().flatten();
     Manifest {
         library: text_below(manifest, &["lib", "name"]).map(str::to_owned),
@@ -124,7 +126,7 @@ fn cargo(manifest: &Table) -> Manifest {
     }
 }
 
-fn node(manifest: &Value) -> Manifest {
+fn read_node(manifest: &Value) -> Manifest {
     const KINDS: [&str; 4] = [
         "dependencies",
         "devDependencies",
@@ -159,13 +161,13 @@ fn required_name(requirement: &str) -> String {
     python_name(&requirement[..end.unwrap_or(requirement.len())])
 }
 
-fn python(manifest: &Table) -> Manifest {
+fn read_python(manifest: &Table) -> Manifest {
     let own = text_below(manifest, &["project", "name"]).or_else(|| text_below(manifest, &["tool", "poetry", "name"]));
     let groups = |keys: &[&str]| -> Vec<&TomlValue> {
-        let table = below(manifest, keys).and_then(TomlValue::as_table);
+        let table = value_below(manifest, keys).and_then(TomlValue::as_table);
         table.into_iter().flat_map(Table::values).collect()
     };
-    let lists = below(manifest, &["project", "dependencies"]).into_iter();
+    let lists = value_below(manifest, &["project", "dependencies"]).into_iter();
     let lists = lists
         .chain(groups(&["project", "optional-dependencies"]))
         .chain(groups(&["dependency-groups"]));
@@ -178,7 +180,7 @@ fn python(manifest: &Table) -> Manifest {
         .filter_map(|group| group.get("dependencies"));
     let tables = ["dependencies", "dev-dependencies"]
         .iter()
-        .filter_map(|kind| below(manifest, &["tool", "poetry", kind]));
+        .filter_map(|kind| value_below(manifest, &["tool", "poetry", kind]));
     let keys = tables
         .chain(poetry)
         .filter_map(TomlValue::as_table)
@@ -190,11 +192,11 @@ fn python(manifest: &Table) -> Manifest {
     Manifest::new(PackageEcosystem::Python, own.map(python_name).as_deref(), needs)
 }
 
-fn setup(text: &str) -> Manifest {
-    static NAME: LazyLock<Regex> = LazyLock::new(|| expression(r#"\bname\s*=\s*["']([^"'\n]+)["']"#));
+fn read_setup(text: &str) -> Manifest {
+    static NAME: LazyLock<Regex> = LazyLock::new(|| compile_regex(r#"\bname\s*=\s*["']([^"'\n]+)["']"#));
     static LISTS: LazyLock<Regex> =
-        LazyLock::new(|| expression(r"\b(?:install|tests|setup|extras)_require\w*\s*=\s*[\[{(]([^\])}]*)"));
-    static QUOTED: LazyLock<Regex> = LazyLock::new(|| expression(r#"["']([^"'\n]+)["']"#));
+        LazyLock::new(|| compile_regex(r"\b(?:install|tests|setup|extras)_require\w*\s*=\s*[\[{(]([^\])}]*)"));
+    static QUOTED: LazyLock<Regex> = LazyLock::new(|| compile_regex(r#"["']([^"'\n]+)["']"#));
     let name = NAME.captures(text).map(|found| python_name(&found[1]));
     let lists = LISTS.captures_iter(text).filter_map(|found| found.get(1));
     let needs: Vec<String> = lists
@@ -204,7 +206,7 @@ fn setup(text: &str) -> Manifest {
     Manifest::new(PackageEcosystem::Python, name.as_deref(), needs)
 }
 
-fn go(text: &str) -> Manifest {
+fn read_go(text: &str) -> Manifest {
     let (mut name, mut needs, mut is_open) = (None, Vec::new(), false);
     for line in text.lines() {
         let line = line.split("//").next().unwrap_or_default();
@@ -221,15 +223,15 @@ fn go(text: &str) -> Manifest {
     Manifest::new(PackageEcosystem::Go, name, needs)
 }
 
-fn elixir(text: &str) -> Manifest {
-    static NAME: LazyLock<Regex> = LazyLock::new(|| expression(r"\bapp: :(\w+)"));
-    static NEED: LazyLock<Regex> = LazyLock::new(|| expression(r#"\{\s*:(\w+),\s*(?:["\[]|\w+:)"#));
+fn read_elixir(text: &str) -> Manifest {
+    static NAME: LazyLock<Regex> = LazyLock::new(|| compile_regex(r"\bapp: :(\w+)"));
+    static NEED: LazyLock<Regex> = LazyLock::new(|| compile_regex(r#"\{\s*:(\w+),\s*(?:["\[]|\w+:)"#));
     let name = NAME.captures(text).and_then(|found| found.get(1));
     let needs: Vec<String> = NEED.captures_iter(text).map(|found| found[1].to_owned()).collect();
     Manifest::new(PackageEcosystem::Elixir, name.map(|name| name.as_str()), needs)
 }
 
-fn expression(text: &str) -> Regex {
+fn compile_regex(text: &str) -> Regex {
     Regex::new(text).expect("the expression is a constant")
 }
 

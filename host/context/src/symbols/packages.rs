@@ -18,13 +18,13 @@ const REEXPORTS_MAX: usize = 1_000;
 #[derive(Debug, Default)]
 pub struct Packages {
     /// Sources of a crate by its name as code writes it, with its root file.
-    pub(super) crates: Vec<Crate>,
+    pub(super) crates: Vec<LibraryCrate>,
     /// Folders of npm packages by their name.
     pub(super) npm: HashMap<String, String>,
 }
 
 #[derive(Debug)]
-pub(super) struct Crate {
+pub(super) struct LibraryCrate {
     pub(super) name: String,
     pub(super) sources: String,
     /// Paths that the root re-exports, by the name in the root.
@@ -48,16 +48,16 @@ impl Packages {
                 }
                 continue;
             }
-            let sources = super::resolve::join(folder, "src");
+            let sources = super::resolve::join_path(folder, "src");
             let root = format!("{sources}/lib.rs");
             if is_listed(&root)
                 && let Some(manifest) = read()
                 && let Some(name) = manifest.library.or(manifest.name)
             {
-                packages.crates.push(Crate {
+                packages.crates.push(LibraryCrate {
                     name: name.replace('-', "_"),
                     sources,
-                    reexports: text(&root).map_or_else(HashMap::new, |text| reexports(&text)),
+                    reexports: text(&root).map_or_else(HashMap::new, |text| read_reexports(&text)),
                 });
             }
         }
@@ -66,20 +66,20 @@ impl Packages {
 }
 
 /// The paths of `pub use`, by the exported names.
-fn reexports(text: &str) -> HashMap<String, String> {
+fn read_reexports(text: &str) -> HashMap<String, String> {
     let mut found = HashMap::new();
     let mut rest = text;
     while let Some(at) = rest.find("pub use ") {
         rest = &rest[at + "pub use ".len()..];
         let Some(end) = rest.find(';') else { break };
-        expand("", &rest[..end], &mut found);
+        expand_use("", &rest[..end], &mut found);
         rest = &rest[end..];
     }
     found
 }
 
 /// Adds each path of `a::{b, c::{d as e}}`.
-fn expand(prefix: &str, text: &str, found: &mut HashMap<String, String>) {
+fn expand_use(prefix: &str, text: &str, found: &mut HashMap<String, String>) {
     if found.len() >= REEXPORTS_MAX {
         return;
     }
@@ -98,7 +98,7 @@ fn expand(prefix: &str, text: &str, found: &mut HashMap<String, String>) {
             }
             sign == ',' && depth == 0
         });
-        parts.for_each(|part| expand(&path, part, found));
+        parts.for_each(|part| expand_use(&path, part, found));
         return;
     }
     let (path, name) = match path.split_once(" as ") {
@@ -119,7 +119,7 @@ mod tests {
     fn reexports_are_found_in_groups_and_by_their_new_names() {
         let text = "mod a;\npub use a::One;\npub use crate::b::{\n    Two, c::{Three, self as sea},\n    Four as Five,\n};\n\
                     use a::Hidden;\npub use d::*;\n";
-        let found = reexports(text);
+        let found = read_reexports(text);
         let mut found: Vec<(&str, &str)> = found.iter().map(|(name, path)| (&name[..], &path[..])).collect();
         found.sort_unstable();
         assert_eq!(
@@ -137,7 +137,7 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn any_text_is_read_without_panic(text in "\\PC{0,200}", uses in "(pub use |[a-z]{1,3}|::|\\{|\\}|,| as |;){0,40}") {
-            let _ = reexports(&format!("{text}\n{uses}"));
+            let _ = read_reexports(&format!("{text}\n{uses}"));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::packages::Packages;
-use super::{Import, Syntax};
+use super::{ParsedImport, Syntax};
 use tool_repository::file_role::{self, file_name, parent_directory};
 
 /// Resolves imports to files, for one list of files.
@@ -49,7 +49,7 @@ impl Resolver {
             resolver.rust_roots.insert(package.name, package.sources);
         }
         for (at, path) in (0..).zip(paths) {
-            let (table, key) = match Syntax::of(path) {
+            let (table, key) = match Syntax::from_path(path) {
                 Some(Syntax::Java) => (&mut resolver.java, file_role::file_stem(path)),
                 Some(Syntax::Go) if !path.ends_with("_test.go") => {
                     (&mut resolver.go, file_name(parent_directory(path)))
@@ -64,17 +64,19 @@ impl Resolver {
     }
 
     /// The files that `import` in the file `from` means; empty if it is outside the repository.
-    pub fn resolve(&self, from: &str, import: &Import<'_>) -> Vec<u32> {
+    pub fn resolve(&self, from: &str, import: &ParsedImport<'_>) -> Vec<u32> {
         match import {
-            Import::Python { level, module, name } => self.python(from, *level, module, *name).into_iter().collect(),
-            Import::Path(path) if Syntax::of(from) == Some(Syntax::C) => self.include(from, path),
-            Import::Path(path) => self.script(from, path).into_iter().collect(),
-            Import::RustModule(name) => self.rust_module(&rust_directory(from), name).into_iter().collect(),
-            Import::RustUse(path) => self.rust_path(from, path, true).into_iter().collect(),
-            Import::Go(path) => self.go(path),
-            Import::Java(name) => self.java(name).into_iter().collect(),
-            Import::Ruby(path) => self.ruby(path).into_iter().collect(),
-            Import::RubyRelative(path) => normalise(parent_directory(from), path)
+            ParsedImport::Python { level, module, name } => {
+                self.python(from, *level, module, *name).into_iter().collect()
+            }
+            ParsedImport::Path(path) if Syntax::from_path(from) == Some(Syntax::C) => self.include(from, path),
+            ParsedImport::Path(path) => self.script(from, path).into_iter().collect(),
+            ParsedImport::RustModule(name) => self.rust_module(&rust_directory(from), name).into_iter().collect(),
+            ParsedImport::RustUse(path) => self.rust_path(from, path, true).into_iter().collect(),
+            ParsedImport::Go(path) => self.go(path),
+            ParsedImport::Java(name) => self.java(name).into_iter().collect(),
+            ParsedImport::Ruby(path) => self.ruby(path).into_iter().collect(),
+            ParsedImport::RubyRelative(path) => normalize_path(parent_directory(from), path)
                 .and_then(|base| self.at(&format!("{}.rb", base.trim_end_matches(".rb"))))
                 .into_iter()
                 .collect(),
@@ -89,7 +91,7 @@ impl Resolver {
     /// The main file of the project with this name: its package, or a file with this name next to the manifest.
     pub fn package(&self, manifest: &str, name: &str) -> Option<u32> {
         let module = name.to_ascii_lowercase().replace('-', "_");
-        let beside = |end: &str| self.at(&join(parent_directory(manifest), &format!("{name}.{end}")));
+        let beside = |end: &str| self.at(&join_path(parent_directory(manifest), &format!("{name}.{end}")));
         self.module(&module)
             .or_else(|| ["go", "js", "ts", "py"].into_iter().find_map(beside))
     }
@@ -97,7 +99,7 @@ impl Resolver {
     /// The file that a manifest names by a path relative to itself, with or without extension.
     pub fn file_from(&self, manifest: &str, path: &str) -> Option<u32> {
         let relative = path.trim_start_matches("./");
-        self.at(&normalise(parent_directory(manifest), relative)?)
+        self.at(&normalize_path(parent_directory(manifest), relative)?)
             .or_else(|| self.script(manifest, &format!("./{relative}")))
     }
 
@@ -114,14 +116,14 @@ impl Resolver {
         for _ in 1..level {
             directory = parent_directory(directory);
         }
-        let base = join(directory, &module.replace('.', "/"));
+        let base = join_path(directory, &module.replace('.', "/"));
         let file = |base: &str| {
             let found = self
                 .at(&format!("{base}.py"))
-                .or_else(|| self.at(&join(base, "__init__.py")));
+                .or_else(|| self.at(&join_path(base, "__init__.py")));
             found.or_else(|| self.at(&format!("{base}.pyx")))
         };
-        let named = name.and_then(|name| file(&join(&base, name)));
+        let named = name.and_then(|name| file(&join_path(&base, name)));
         named.or_else(|| file(&base))
     }
 
@@ -133,13 +135,13 @@ impl Resolver {
         if !specifier.starts_with('.') {
             let (folder, rest) = self.npm_package(specifier)?;
             let within = |inner: &str| {
-                let base = join(&join(folder, inner), rest);
+                let base = join_path(&join_path(folder, inner), rest);
                 let file = self.at(&base).or_else(|| with_extension(&base));
-                file.or_else(|| with_extension(&join(&base, "index")))
+                file.or_else(|| with_extension(&join_path(&base, "index")))
             };
             return within("src").or_else(|| within(""));
         }
-        let base = normalise(parent_directory(from), specifier)?;
+        let base = normalize_path(parent_directory(from), specifier)?;
         // TypeScript names the file that will be compiled to: `./a.js` is `a.ts`.
         let compiled = || {
             base.strip_suffix(".js")
@@ -147,7 +149,7 @@ impl Resolver {
                 .and_then(with_extension)
         };
         let found = self.at(&base).or_else(|| with_extension(&base)).or_else(compiled);
-        found.or_else(|| with_extension(&join(&base, "index")))
+        found.or_else(|| with_extension(&join_path(&base, "index")))
     }
 
     /// The folder of the package that a specifier names, and the rest of the specifier.
@@ -159,7 +161,7 @@ impl Resolver {
     }
 
     fn include(&self, from: &str, path: &str) -> Vec<u32> {
-        if let Some(found) = normalise(parent_directory(from), path).and_then(|path| self.at(&path)) {
+        if let Some(found) = normalize_path(parent_directory(from), path).and_then(|path| self.at(&path)) {
             return vec![found];
         }
         let candidates = self.headers.get(file_name(path)).map_or(&[][..], Vec::as_slice);
@@ -173,8 +175,8 @@ impl Resolver {
     }
 
     fn rust_module(&self, directory: &str, name: &str) -> Option<u32> {
-        self.at(&join(directory, &format!("{name}.rs")))
-            .or_else(|| self.at(&join(directory, &format!("{name}/mod.rs"))))
+        self.at(&join_path(directory, &format!("{name}.rs")))
+            .or_else(|| self.at(&join_path(directory, &format!("{name}/mod.rs"))))
     }
 
     fn rust_path(&self, from: &str, path: &str, follows: bool) -> Option<u32> {
@@ -190,7 +192,7 @@ impl Resolver {
             "super" => parent_directory(&rust_directory(from)).to_owned(),
             // A child of this module hides a crate with the same name.
             name => match self.rust_module(&rust_directory(from), name) {
-                Some(_) => join(&rust_directory(from), name),
+                Some(_) => join_path(&rust_directory(from), name),
                 None => self.rust_roots.get(name)?.clone(),
             },
         };
@@ -198,7 +200,7 @@ impl Resolver {
             "crate" | "self" | "super" => None,
             name => self
                 .rust_module(&rust_directory(from), name)
-                .or_else(|| self.at(&join(&directory, "lib.rs"))),
+                .or_else(|| self.at(&join_path(&directory, "lib.rs"))),
         };
         for part in parts {
             let part = part.split(" as ").next().unwrap_or(part);
@@ -208,7 +210,7 @@ impl Resolver {
             }
             let Some(next) = self.rust_module(&directory, part) else {
                 let reexport = self.reexports.get(&directory).and_then(|names| names.get(part));
-                let root = join(&directory, "lib.rs");
+                let root = join_path(&directory, "lib.rs");
                 // Only one step, because a root may re-export from itself.
                 let elsewhere = reexport
                     .filter(|_| follows)
@@ -217,7 +219,7 @@ impl Resolver {
                 break;
             };
             found = Some(next);
-            directory = join(&directory, part);
+            directory = join_path(&directory, part);
         }
         found
     }
@@ -270,7 +272,7 @@ impl Resolver {
 /// An import of Go means a whole package. At most this many of its files count.
 const GO_FILES_MAX: usize = 40;
 
-pub(super) fn join(directory: &str, name: &str) -> String {
+pub(super) fn join_path(directory: &str, name: &str) -> String {
     match (directory.is_empty(), name.is_empty()) {
         (true, _) => name.to_owned(),
         (_, true) => directory.to_owned(),
@@ -279,8 +281,8 @@ pub(super) fn join(directory: &str, name: &str) -> String {
 }
 
 /// `path` relative to `directory`; `None` if it leaves the repository.
-fn normalise(directory: &str, path: &str) -> Option<String> {
-    tool_repository::normalise_path(&join(directory, path)).ok()
+fn normalize_path(directory: &str, path: &str) -> Option<String> {
+    tool_repository::normalise_path(&join_path(directory, path)).ok()
 }
 
 /// Dotted module names: from the topmost directory that is a package, and also from the root and `src` for code without
@@ -289,7 +291,7 @@ fn python_modules(paths: &[&str], index: &HashMap<Arc<str>, u32>) -> HashMap<Str
     let mut modules: HashMap<String, u32> = HashMap::new();
     let mut files: Vec<(usize, &str)> = paths
         .iter()
-        .filter(|path| Syntax::of(path) == Some(Syntax::Python))
+        .filter(|path| Syntax::from_path(path) == Some(Syntax::Python))
         .map(|path| (path.matches('/').count(), *path))
         .collect();
     files.sort_unstable();
@@ -302,7 +304,7 @@ fn python_modules(paths: &[&str], index: &HashMap<Arc<str>, u32>) -> HashMap<Str
         } else {
             parent_directory(base)
         };
-        while !top.is_empty() && index.contains_key(join(top, "__init__.py").as_str()) {
+        while !top.is_empty() && index.contains_key(join_path(top, "__init__.py").as_str()) {
             top = parent_directory(top);
         }
         let relative = base.strip_prefix(top).unwrap_or(base).trim_start_matches('/');
@@ -342,6 +344,6 @@ pub(crate) fn rust_directory(from: &str) -> String {
     let directory = parent_directory(from);
     match file_name(from) {
         "lib.rs" | "main.rs" | "mod.rs" => directory.to_owned(),
-        name => join(directory, name.trim_end_matches(".rs")),
+        name => join_path(directory, name.trim_end_matches(".rs")),
     }
 }

@@ -1,9 +1,9 @@
 use super::*;
 
 fn shown(path: &str, text: &str) -> String {
-    let syntax = Syntax::of(path).expect("the language is known");
+    let syntax = Syntax::from_path(path).expect("the language is known");
     let (mut definitions, mut imports) = (Vec::new(), Vec::new());
-    read(
+    read_symbols(
         syntax,
         text,
         |d| {
@@ -103,8 +103,10 @@ fn resolved(files: &[(&str, &str)]) -> String {
     for (path, text) in files {
         let mut found = Vec::new();
         // A manifest.
-        let Some(syntax) = Syntax::of(path) else { continue };
-        read(
+        let Some(syntax) = Syntax::from_path(path) else {
+            continue;
+        };
+        read_symbols(
             syntax,
             text,
             |_| {},
@@ -181,7 +183,7 @@ proptest::proptest! {
         let count = text.lines().count() as u32;
         for path in ["a.py", "a.ts", "a.rs", "a.go", "a.java", "a.c", "a.rb"] {
             let resolver = Resolver::new(&[path], Packages::default());
-            read(Syntax::of(path).expect("known"), &text, |d| assert!(d.line >= 1 && d.line <= count), |import| {
+            read_symbols(Syntax::from_path(path).expect("known"), &text, |d| assert!(d.line >= 1 && d.line <= count), |import| {
                 let _ = resolver.resolve(path, &import);
             });
         }

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use super::{Import, Syntax};
+use super::{ParsedImport, Syntax};
 
 /// Definitions, imports and references of one file. The largest handwritten file has some two thousand.
 const OUTLINE_ITEMS_MAX: usize = 10_000;
@@ -20,14 +20,14 @@ const OUTLINE_NAME_BYTES_MAX: usize = 128;
 
 /// A range of bytes in a text, as claimed by the parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct ByteSpan {
     /// First byte.
     pub start: u32,
     /// The byte after the last.
     pub end: u32,
 }
 
-impl Span {
+impl ByteSpan {
     fn bytes(self) -> usize {
         self.end.saturating_sub(self.start) as usize
     }
@@ -50,9 +50,9 @@ pub enum SymbolForm {
 
 /// A definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Named {
+pub struct NamedSymbol {
     /// Place of the name.
-    pub name: Span,
+    pub name: ByteSpan,
     /// Kind of the definition.
     pub form: SymbolForm,
     /// Line of the name, from 1.
@@ -71,9 +71,9 @@ pub struct ImportSite {
     /// Leading dots.
     pub level: u32,
     /// As the language joins them.
-    pub parts: Vec<Span>,
+    pub parts: Vec<ByteSpan>,
     /// Imported item, if there is one.
-    pub item: Option<Span>,
+    pub item: Option<ByteSpan>,
 }
 
 impl ImportSite {
@@ -88,7 +88,7 @@ impl ImportSite {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxOutline {
     syntax: Syntax,
-    definitions: Vec<Named>,
+    definitions: Vec<NamedSymbol>,
     imports: Vec<ImportSite>,
 }
 
@@ -100,31 +100,31 @@ const SEPARATOR_BYTES_MAX: usize = 2;
 
 impl SyntaxOutline {
     /// Checks an answer about `text`; `None` if it cannot be correct.
-    pub fn checked(
+    pub fn check_answer(
         syntax: Syntax,
-        definitions: impl Iterator<Item = Named>,
+        definitions: impl Iterator<Item = NamedSymbol>,
         imports: impl Iterator<Item = ImportSite>,
         text: &str,
     ) -> Option<Self> {
         let outline = Self {
             syntax,
-            definitions: bounded(definitions)?,
-            imports: bounded(imports)?,
+            definitions: collect_bounded(definitions)?,
+            imports: collect_bounded(imports)?,
         };
         outline.fits(text)
     }
 
     fn fits(mut self, text: &str) -> Option<Self> {
         let lines = text.lines().count() as u32;
-        let holds = |span: &Span| at(text, *span).is_some_and(is_name);
-        let is_right = |named: &Named| {
+        let holds = |span: &ByteSpan| text_at(text, *span).is_some_and(is_name);
+        let is_right = |named: &NamedSymbol| {
             holds(&named.name) && (1..=lines).contains(&named.line) && (named.line..=lines).contains(&named.end_line)
         };
         let is_import = |import: &ImportSite| {
             let parts = import.parts.iter().chain(&import.item);
             import.parts.len() <= OUTLINE_ITEMS_MAX
                 && import.level <= LEVEL_MAX
-                && parts.clone().all(|part| at(text, *part).is_some_and(is_path))
+                && parts.clone().all(|part| text_at(text, *part).is_some_and(is_path))
         };
         let is_whole = self.definitions.iter().all(is_right);
         let import_bytes: usize = self.imports.iter().map(ImportSite::bytes).sum();
@@ -136,9 +136,9 @@ impl SyntaxOutline {
     }
 
     /// The definitions with their names, in the order of lines.
-    pub fn definitions<'t>(&self, text: &'t str) -> impl Iterator<Item = (&'t str, &Named)> {
+    pub fn definitions<'t>(&self, text: &'t str) -> impl Iterator<Item = (&'t str, &NamedSymbol)> {
         let named = self.definitions.iter();
-        named.filter_map(|named| Some((at(text, named.name)?, named)))
+        named.filter_map(|named| Some((text_at(text, named.name)?, named)))
     }
 
     pub(crate) fn syntax(&self) -> Syntax {
@@ -146,35 +146,35 @@ impl SyntaxOutline {
     }
 
     /// Calls `found` for each import, in the form of its language.
-    pub fn each_import(&self, text: &str, mut found: impl FnMut(Import<'_>)) {
+    pub fn each_import(&self, text: &str, mut found: impl FnMut(ParsedImport<'_>)) {
         for place in &self.imports {
             let separator = if self.syntax == Syntax::Rust { "::" } else { "." };
-            let path = joined(text, &place.parts, separator);
+            let path = join_parts(text, &place.parts, separator);
             let path = path.as_ref();
-            let item = place.item.and_then(|item| at(text, item));
+            let item = place.item.and_then(|item| text_at(text, item));
             match self.syntax {
-                Syntax::Python => found(Import::Python {
+                Syntax::Python => found(ParsedImport::Python {
                     level: place.level as usize,
                     module: path,
                     name: item,
                 }),
-                Syntax::Rust if place.declares_module => found(Import::RustModule(path)),
-                Syntax::Rust => found(Import::RustUse(path)),
-                Syntax::Go => found(Import::Go(path)),
-                Syntax::Java => found(Import::Java(path)),
-                Syntax::Script | Syntax::C | Syntax::Ruby | Syntax::Other => found(Import::Path(path)),
+                Syntax::Rust if place.declares_module => found(ParsedImport::RustModule(path)),
+                Syntax::Rust => found(ParsedImport::RustUse(path)),
+                Syntax::Go => found(ParsedImport::Go(path)),
+                Syntax::Java => found(ParsedImport::Java(path)),
+                Syntax::Script | Syntax::C | Syntax::Ruby | Syntax::Other => found(ParsedImport::Path(path)),
             }
         }
     }
 }
 
 /// Collects the items; `None` if there are more than a file can honestly hold.
-pub(super) fn bounded<T>(items: impl Iterator<Item = T>) -> Option<Vec<T>> {
+pub(super) fn collect_bounded<T>(items: impl Iterator<Item = T>) -> Option<Vec<T>> {
     let items: Vec<T> = items.take(OUTLINE_ITEMS_MAX + 1).collect();
     (items.len() <= OUTLINE_ITEMS_MAX).then_some(items)
 }
 
-pub(super) fn at(text: &str, span: Span) -> Option<&str> {
+pub(super) fn text_at(text: &str, span: ByteSpan) -> Option<&str> {
     text.get(span.start as usize..span.end as usize)
 }
 
@@ -187,15 +187,15 @@ fn is_path(path: &str) -> bool {
     path.len() <= 4 * OUTLINE_NAME_BYTES_MAX
 }
 
-fn joined<'t>(text: &'t str, parts: &[Span], separator: &str) -> Cow<'t, str> {
+fn join_parts<'t>(text: &'t str, parts: &[ByteSpan], separator: &str) -> Cow<'t, str> {
     let is_plain = |part: &&str| !part.contains(|c: char| c.is_whitespace() || c.is_control());
     if let [part] = parts
-        && let Some(part) = at(text, *part).filter(is_plain)
+        && let Some(part) = text_at(text, *part).filter(is_plain)
     {
         return Cow::Borrowed(part);
     }
     let mut joined = String::new();
-    for part in parts.iter().filter_map(|part| at(text, *part)) {
+    for part in parts.iter().filter_map(|part| text_at(text, *part)) {
         if !joined.is_empty() {
             joined.push_str(separator);
         }
@@ -210,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    fn outline(definitions: Vec<Named>, imports: Vec<ImportSite>) -> SyntaxOutline {
+    fn outline(definitions: Vec<NamedSymbol>, imports: Vec<ImportSite>) -> SyntaxOutline {
         SyntaxOutline {
             syntax: Syntax::Rust,
             definitions,
@@ -218,12 +218,12 @@ mod tests {
         }
     }
 
-    fn span(start: u32, end: u32) -> Span {
-        Span { start, end }
+    fn span(start: u32, end: u32) -> ByteSpan {
+        ByteSpan { start, end }
     }
 
-    fn named(name: Span, line: u32, end_line: u32) -> Named {
-        Named {
+    fn named(name: ByteSpan, line: u32, end_line: u32) -> NamedSymbol {
+        NamedSymbol {
             name,
             form: SymbolForm::Type,
             line,
@@ -265,10 +265,10 @@ mod tests {
     #[test]
     fn more_than_a_file_holds_and_longer_names_are_none() {
         assert_eq!(
-            bounded(0..OUTLINE_ITEMS_MAX).map(|items| items.len()),
+            collect_bounded(0..OUTLINE_ITEMS_MAX).map(|items| items.len()),
             Some(OUTLINE_ITEMS_MAX)
         );
-        assert_eq!(bounded(0..=OUTLINE_ITEMS_MAX), None);
+        assert_eq!(collect_bounded(0..=OUTLINE_ITEMS_MAX), None);
         let long = "n".repeat(OUTLINE_NAME_BYTES_MAX + 1);
         assert!(is_name(&long[1..]) && !is_name(&long));
     }
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn parts_are_joined_as_the_language_does() {
         let text = "use a::b::{c, d ::\n e};";
-        let place = |parts: Vec<Span>| ImportSite {
+        let place = |parts: Vec<ByteSpan>| ImportSite {
             declares_module: false,
             level: 0,
             parts,

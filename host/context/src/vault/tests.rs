@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn tags(text: &str) -> Vec<String> {
-    hashtags(text).into_iter().collect()
+    find_hashtags(text).into_iter().collect()
 }
 
 #[test]
@@ -37,11 +37,11 @@ fn front_matter_has_tags_in_three_forms() {
     assert_eq!(tags("---\ntags: one two\nno end\n"), Vec::<String>::new());
 }
 
-fn note(path: &str, text: &str) -> Note {
-    Note {
+fn note(path: &str, text: &str) -> VaultNote {
+    VaultNote {
         path: path.to_owned(),
         text: text.to_owned(),
-        tags: hashtags(text),
+        tags: find_hashtags(text),
     }
 }
 
@@ -53,7 +53,7 @@ fn tags_count_most_then_names_then_text() {
         note("meeting.md", "We spoke of the login form once, and of sessions"),
         note("auth.md", "#login uses tokens"),
     ];
-    let found = relevant(&notes, "Improve the login session", "src/app.py");
+    let found = rank_notes(&notes, "Improve the login session", "src/app.py");
     let shown: Vec<(&str, &[&str])> = found
         .iter()
         .map(|r| (r.note.path.as_str(), r.tags.as_slice()))
@@ -65,15 +65,15 @@ fn tags_count_most_then_names_then_text() {
 #[test]
 fn chosen_files_make_notes_relevant_too_and_nothing_does_without_words() {
     let notes = [note("a.md", "#scheduler rules"), note("b.md", "#garden")];
-    let found = relevant(&notes, "", "src/core/scheduler.py src/scheduler_queue.py");
+    let found = rank_notes(&notes, "", "src/core/scheduler.py src/scheduler_queue.py");
     assert_eq!(
         found.iter().map(|r| r.note.path.as_str()).collect::<Vec<_>>(),
         Vec::<&str>::new(),
         "one word of a path is weak"
     );
-    let found = relevant(&notes, "the scheduler", "");
+    let found = rank_notes(&notes, "the scheduler", "");
     assert_eq!(found[0].note.path, "a.md");
-    assert!(relevant(&notes, "", "").is_empty() && relevant(&[], "x", "y").is_empty());
+    assert!(rank_notes(&notes, "", "").is_empty() && rank_notes(&[], "x", "y").is_empty());
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_vault_is_read_without_following_links() {
     std::os::unix::fs::symlink(&outside, vault.join("linked")).expect("the folder is ours");
     rustix::fs::mknodat(CWD, vault.join("pipe.md"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)
         .expect("the folder is ours");
-    let notes = read(&vault, &CancellationToken::new());
+    let notes = read_notes(&vault, &CancellationToken::new());
     let shown: Vec<(&str, Vec<&str>)> = notes
         .notes
         .iter()
@@ -107,7 +107,7 @@ fn a_vault_is_read_without_following_links() {
 
 #[test]
 fn a_vault_that_is_not_there_is_a_notice() {
-    let notes = read(Path::new("/nonexistent/vault"), &CancellationToken::new());
+    let notes = read_notes(Path::new("/nonexistent/vault"), &CancellationToken::new());
     assert!(notes.notes.is_empty());
     assert!(
         notes.notices[0].starts_with("The notes vault `/nonexistent/vault` cannot be read: "),
@@ -119,7 +119,7 @@ fn a_vault_that_is_not_there_is_a_notice() {
 proptest! {
     #[test]
     fn any_text_has_only_well_formed_tags(text in "(#|`|~|/|-|\n|\t| |a|é|1|---\n|tags:|\\PC){0,200}") {
-        for tag in hashtags(&text) {
+        for tag in find_hashtags(&text) {
             prop_assert!(tag.chars().all(is_tag_character) && tag.chars().any(char::is_alphabetic), "{tag}");
             prop_assert!(!tag.starts_with('/') && !tag.ends_with('/'), "{tag}");
             prop_assert_eq!(&tag, &tag.to_lowercase());
@@ -128,7 +128,7 @@ proptest! {
 
     #[test]
     fn a_tag_between_spaces_is_found(before in "[a-z ]{0,20}", tag in "[a-z][a-z0-9_]{0,20}", after in "[a-z ]{0,20}") {
-        let found = hashtags(&format!("x{before} #{tag} {after}"));
+        let found = find_hashtags(&format!("x{before} #{tag} {after}"));
             prop_assert!(found.contains(&tag));
     }
 }
@@ -143,7 +143,7 @@ fn a_vault_is_bounded_in_notes_bytes_and_depth() {
             .and_then(|file| file.set_len(length))
             .expect("the folder is ours");
     };
-    let read_all = || read(folder.path(), &CancellationToken::new());
+    let read_all = || read_notes(folder.path(), &CancellationToken::new());
     write(format!("{}deep.md", "d/".repeat(VAULT_DEPTH_MAX)), 1);
     write(format!("{}deeper.md", "d/".repeat(VAULT_DEPTH_MAX + 1)), 1);
     let names: Vec<String> = read_all().notes.into_iter().map(|note| note.path).collect();

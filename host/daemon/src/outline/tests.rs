@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::limits;
-use tool_context::symbols::Import;
+use tool_context::symbols::ParsedImport;
 use tool_skill::embedded::{Packed, base_of, pack};
 use tool_skill::outline::OutlineBounds;
 use tool_skill::{EmbeddedOutliner, precompile_outliner};
@@ -58,7 +58,7 @@ fn told(path: &str, text: &str) -> String {
     let outline = embedded().outline(path, text).expect("it can be read");
     let mut told = String::new();
     for (name, named) in outline.definitions(text) {
-        let Named {
+        let NamedSymbol {
             line, end_line, depth, ..
         } = named;
         told += &format!(
@@ -69,7 +69,9 @@ fn told(path: &str, text: &str) -> String {
     }
     outline.each_import(text, |import| {
         told += &match import {
-            Import::Python { level, module, name } => format!("import {level} {module} {}\n", name.unwrap_or("-")),
+            ParsedImport::Python { level, module, name } => {
+                format!("import {level} {module} {}\n", name.unwrap_or("-"))
+            }
             other => format!("import {other:?}\n"),
         };
     });

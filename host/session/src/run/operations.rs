@@ -218,7 +218,7 @@ impl OperationRun<'_> {
         let (text, repository) = (Arc::clone(text), Arc::clone(&self.job.plan.repository));
         let cancel = self.job.cancel.child_token();
         let _guard = cancel.clone().drop_guard();
-        let check = tokio::task::spawn_blocking(move || verify::check(&text, &repository, &cancel));
+        let check = tokio::task::spawn_blocking(move || verify::check_citations(&text, &repository, &cancel));
         let patience = limits::seconds(CITATIONS_SECONDS_MAX);
         let why = match tokio::time::timeout(patience, check).await {
             Ok(Ok(Ok(checked))) => return Ok(checked),

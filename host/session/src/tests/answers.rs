@@ -135,7 +135,7 @@ async fn a_proposal_without_a_place_goes_back_once_and_its_correction_is_an_adde
     ");
     let asked = world.asked();
     assert_eq!(asked.len(), 2);
-    let back = tool_context::operation::correction(&[
+    let back = tool_context::operation::correction_message(&[
         unplaced(2, "`src/parser.py:30` is wrong (there is no such file)"),
         unplaced(3, "it cites no place"),
     ]);
@@ -151,8 +151,8 @@ async fn a_proposal_without_a_place_goes_back_once_and_its_correction_is_an_adde
     assert_eq!(usage, [10, 20], "tokens are counted over both turns");
 }
 
-fn unplaced(number: u32, why: &str) -> tool_context::operation::proposals::Unplaced {
-    tool_context::operation::proposals::Unplaced {
+fn unplaced(number: u32, why: &str) -> tool_context::operation::proposals::UnplacedProposal {
+    tool_context::operation::proposals::UnplacedProposal {
         number,
         title: String::new(),
         why: why.to_owned(),
@@ -245,7 +245,10 @@ async fn an_answer_without_any_place_is_sent_back_too() {
         vec![Act::Say("## 1. Move the print\n\nsrc/main.py:1")],
     ]);
     let (result, _) = world.run(world.request(Operation::Architect, "split it")).await;
-    assert_eq!(world.asked()[1][2], message(&tool_context::operation::correction(&[])));
+    assert_eq!(
+        world.asked()[1][2],
+        message(&tool_context::operation::correction_message(&[]))
+    );
     assert!(
         result.output.ends_with("\n---\n\n0 citations hold, 1 not checked.\n"),
         "{}",
@@ -432,7 +435,7 @@ async fn the_bound_of_time_holds_for_the_context() {
         engine: Arc::clone(&world.engine) as _,
         recorder: Arc::clone(&recorder),
         approver: Arc::new(approver),
-        indexes: tool_context::Indexes::waiting(&world.home()),
+        indexes: tool_context::Indexes::open_waiting(&world.home()),
         made: BTreeSet::default(),
         calls: Arc::new(Semaphore::new(1)),
         contexts: Arc::new(Semaphore::new(1)),

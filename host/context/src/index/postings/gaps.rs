@@ -8,7 +8,7 @@ fn mean_gap(count: usize, end: usize) -> RunningMean {
 }
 
 /// Appends a list of ascending numbers below `end`, which is at most `NUMBERS_MAX`.
-pub(super) fn encode(numbers: &[u32], end: usize, into: &mut Vec<u8>) {
+pub(super) fn encode_gaps(numbers: &[u32], end: usize, into: &mut Vec<u8>) {
     debug_assert!(end <= NUMBERS_MAX);
     let (mut writer, mut mean, mut next) = (RiceWriter::new(into), mean_gap(numbers.len(), end), 0);
     for &number in numbers {
@@ -19,7 +19,7 @@ pub(super) fn encode(numbers: &[u32], end: usize, into: &mut Vec<u8>) {
 }
 
 /// Calls `visit` with each of the `count` numbers of a list. Returns false if its bytes are damaged.
-pub(super) fn decode(bytes: &[u8], count: usize, end: usize, mut visit: impl FnMut(u32)) -> bool {
+pub(super) fn decode_gaps(bytes: &[u8], count: usize, end: usize, mut visit: impl FnMut(u32)) -> bool {
     let (mut reader, mut mean, mut next) = (RiceReader::new(bytes), mean_gap(count, end), 0_u32);
     for _ in 0..count {
         let number = next.saturating_add(reader.next(&mut mean));
@@ -42,7 +42,7 @@ mod tests {
 
     fn decoded(bytes: &[u8], count: usize, end: usize) -> Option<Vec<u32>> {
         let mut numbers = Vec::new();
-        decode(bytes, count, end, |number| numbers.push(number)).then_some(numbers)
+        decode_gaps(bytes, count, end, |number| numbers.push(number)).then_some(numbers)
     }
 
     proptest! {
@@ -51,7 +51,7 @@ mod tests {
             let numbers: Vec<u32> = numbers.into_iter().collect();
             for end in [NUMBERS_MAX, numbers.last().map_or(0, |last| *last as usize + 1)] {
                 let mut bytes = Vec::new();
-                encode(&numbers, end, &mut bytes);
+                encode_gaps(&numbers, end, &mut bytes);
                 prop_assert_eq!(decoded(&bytes, numbers.len(), end), Some(numbers.clone()));
             }
         }
@@ -67,7 +67,7 @@ mod tests {
     fn lists_take_few_bits() {
         let bytes = |numbers: &[u32]| {
             let mut bytes = Vec::new();
-            encode(numbers, 100_000, &mut bytes);
+            encode_gaps(numbers, 100_000, &mut bytes);
             bytes.len()
         };
         let all: Vec<u32> = (0..100_000).collect();

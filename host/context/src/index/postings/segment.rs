@@ -15,7 +15,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 
 use super::gaps;
-use crate::codec::{self, RecordReader, checksum, put, put_bytes};
+use crate::codec::{self, RecordReader, compute_checksum, put_bytes, put_value};
 use crate::index::catalogue::ContentDigest;
 use crate::index::pattern::TrigramQuery;
 
@@ -114,7 +114,7 @@ impl Segment {
         let extent = self.blocks[at];
         let mut bytes = vec![0; extent.bytes as usize];
         let read = self.file.read_exact_at(&mut bytes, extent.offset);
-        if read.is_err() || checksum(&bytes) != extent.checksum {
+        if read.is_err() || compute_checksum(&bytes) != extent.checksum {
             return Err(DamagedSegment);
         }
         Ok(bytes)
@@ -210,7 +210,7 @@ impl<'a> SegmentReader<'a> {
             let documents = self.decode(list)?;
             found = Some(match found {
                 None => documents,
-                Some(found) => intersect(&found, &documents),
+                Some(found) => intersect_sorted(&found, &documents),
             });
         }
         for part in parts {
@@ -220,7 +220,7 @@ impl<'a> SegmentReader<'a> {
             let documents = self.find(part)?;
             found = Some(match found {
                 None => documents,
-                Some(found) => intersect(&found, &documents),
+                Some(found) => intersect_sorted(&found, &documents),
             });
         }
         Ok(found.unwrap_or_default())
@@ -230,7 +230,7 @@ impl<'a> SegmentReader<'a> {
         let end = self.segment.documents.len();
         let mut documents = Vec::with_capacity(list.count.min(end));
         let bytes = &list.block[list.start..list.end];
-        gaps::decode(bytes, list.count, end, |document| documents.push(document))
+        gaps::decode_gaps(bytes, list.count, end, |document| documents.push(document))
             .then_some(documents)
             .ok_or(DamagedSegment)
     }
@@ -268,7 +268,7 @@ impl<'a> SegmentReader<'a> {
     }
 }
 
-fn intersect(a: &[u32], b: &[u32]) -> Vec<u32> {
+fn intersect_sorted(a: &[u32], b: &[u32]) -> Vec<u32> {
     let (mut at, mut both) = (0, Vec::new());
     for &one in a {
         while b.get(at).is_some_and(|&other| other < one) {
@@ -315,8 +315,8 @@ impl SegmentWriter {
             (self.first, self.last) = (key, key);
         }
         self.list.clear();
-        gaps::encode(documents, self.documents.len(), &mut self.list);
-        put(&mut self.block, &(key - self.last, documents.len()));
+        gaps::encode_gaps(documents, self.documents.len(), &mut self.list);
+        put_value(&mut self.block, &(key - self.last, documents.len()));
         put_bytes(&mut self.block, &self.list);
         self.last = key;
         if self.block.len() >= BLOCK_BYTES {
@@ -332,7 +332,7 @@ impl SegmentWriter {
             first: self.first,
             offset: self.offset,
             bytes: u32::try_from(self.block.len()).map_err(io::Error::other)?,
-            checksum: checksum(&self.block),
+            checksum: compute_checksum(&self.block),
         });
         self.offset += self.block.len() as u64;
         self.block.clear();
@@ -418,7 +418,7 @@ impl<'a> KeyCursor<'a> {
 }
 
 /// Merges segments into one file, with the documents that `keeps` accepts.
-pub(super) fn merge(
+pub(super) fn merge_segments(
     segments: &[&Segment],
     keeps: impl Fn(&ContentDigest) -> bool,
     file: File,
@@ -517,7 +517,7 @@ impl<'a> ListCursor<'a> {
     /// Calls `visit` with the documents of the list and goes to the next one.
     fn take(&mut self, visit: impl FnMut(u32)) -> Result<(), DamagedSegment> {
         let bytes = &self.block[self.list.clone()];
-        if !gaps::decode(bytes, self.count, self.segment.documents.len(), visit) {
+        if !gaps::decode_gaps(bytes, self.count, self.segment.documents.len(), visit) {
             return Err(DamagedSegment);
         }
         self.advance()

@@ -6,7 +6,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::*;
-use crate::codec::put;
+use crate::codec::put_value;
 use crate::index::pattern::{PatternKind, SearchPattern};
 use crate::index::trigrams::TrigramCollector;
 
@@ -14,8 +14,8 @@ const BYTES_MAX: u64 = 1 << 30;
 
 const KIND: PostingsKind = PostingsKind::Trigrams;
 
-fn store(folder: &Path) -> Store {
-    let store = Store::new(folder, "one", FileIdentity { device: 1, inode: 2 });
+fn store(folder: &Path) -> IndexStore {
+    let store = IndexStore::new(folder, "one", FileIdentity { device: 1, inode: 2 });
     drop(store.lock().expect("the folder is ours"));
     store
 }
@@ -27,7 +27,7 @@ fn digest(number: u8) -> ContentDigest {
 fn document(number: u8, text: &str) -> PostedDocument {
     let (mut trigrams, mut last) = (Vec::new(), 0);
     TrigramCollector::new().collect(text.as_bytes(), |trigram| {
-        put(&mut trigrams, &(trigram - last));
+        put_value(&mut trigrams, &(trigram - last));
         last = trigram;
     });
     PostedDocument {
@@ -63,7 +63,7 @@ fn live(numbers: impl IntoIterator<Item = u8>) -> HashSet<ContentDigest> {
 }
 
 fn write(
-    store: &Store,
+    store: &IndexStore,
     base: &Postings,
     added: &[PostedDocument],
     live: &HashSet<ContentDigest>,
@@ -101,7 +101,7 @@ fn documents_are_found_by_this_process_and_the_next() {
         let place = postings.place_of(&digest(3)).expect("it is there");
         assert!(postings.attribute(place) == 1 && postings.place_of(&digest(9)).is_none());
     }
-    let other = Store::new(folder.path(), "one", FileIdentity { device: 1, inode: 3 });
+    let other = IndexStore::new(folder.path(), "one", FileIdentity { device: 1, inode: 3 });
     assert!(
         other.load_postings(KIND).segments.is_empty(),
         "the root is another directory"

@@ -6,9 +6,9 @@ use super::super::tests::{IndexWorld, bounds, defined};
 use super::super::update::UpdatePermit;
 use super::super::{IndexBounds, IndexView, Indexes};
 use super::*;
-use crate::symbols::{ImportSite, Named, Span, SymbolForm, Syntax, SyntaxDetails, SyntaxOutline};
+use crate::symbols::{ByteSpan, ImportSite, NamedSymbol, SymbolForm, Syntax, SyntaxDetails, SyntaxOutline};
+use crate::{FileSource, ProfileLookup};
 use crate::{NoParser, SyntaxParser};
-use crate::{ProfileLookup, Source};
 
 /// Lines find two definitions here, and a syntax tree one.
 const TEXT: &str = "def real():\n    \"\"\"Like this:\n\ndef quoted(): pass\n\"\"\"\n";
@@ -42,9 +42,9 @@ impl SyntaxParser for ScriptedParser {
             return None;
         }
         if path.ends_with(".py") {
-            SyntaxOutline::checked(Syntax::Python, functions(text).into_iter(), std::iter::empty(), text)
+            SyntaxOutline::check_answer(Syntax::Python, functions(text).into_iter(), std::iter::empty(), text)
         } else {
-            SyntaxOutline::checked(Syntax::Rust, std::iter::empty(), imports(text).into_iter(), text)
+            SyntaxOutline::check_answer(Syntax::Rust, std::iter::empty(), imports(text).into_iter(), text)
         }
     }
 
@@ -53,21 +53,21 @@ impl SyntaxParser for ScriptedParser {
     }
 }
 
-fn span(text: &str, part: &str) -> Span {
+fn span(text: &str, part: &str) -> ByteSpan {
     let start = (part.as_ptr() as usize - text.as_ptr() as usize) as u32;
-    Span {
+    ByteSpan {
         start,
         end: start + part.len() as u32,
     }
 }
 
-fn functions(text: &str) -> Vec<Named> {
+fn functions(text: &str) -> Vec<NamedSymbol> {
     let (mut found, mut in_docstring) = (Vec::new(), false);
     for (index, line) in text.lines().enumerate() {
         in_docstring ^= line.contains("\"\"\"");
         if let Some(rest) = line.strip_prefix("def ").filter(|_| !in_docstring) {
             let line = index as u32 + 1;
-            found.push(Named {
+            found.push(NamedSymbol {
                 name: span(text, rest.split('(').next().expect("it has a name")),
                 form: SymbolForm::Function,
                 line,
@@ -102,7 +102,7 @@ fn world(
     parser: Arc<dyn SyntaxParser>,
 ) -> IndexWorld {
     let mut world = IndexWorld::bounded(files, bounds);
-    world.indexes = Arc::new(Indexes::bounded(world.home.path(), bounds, in_background).with_parser(parser));
+    world.indexes = Arc::new(Indexes::with_bounds(world.home.path(), bounds, in_background).with_parser(parser));
     world.settle();
     world
 }
@@ -243,7 +243,7 @@ fn what_no_tree_is_to_be_had_of_stays_with_its_text_and_is_not_tried_again() {
 fn a_tree_that_is_too_large_to_keep_is_made_once() {
     let long = format!("use {}::{{b0", "a".repeat(500));
     let text = (1..200).fold(long, |text, number| format!("{text}, b{number}")) + "};\n";
-    let by_text = Profile::of("a.rs", &text);
+    let by_text = Profile::from_text("a.rs", &text);
     let tree = embedded().outline("a.rs", &text).expect("it can be read");
     let pending_bytes = by_text.bytes().len();
     assert!(by_text.with_tree(&text, &tree).bytes().len() > 2 * pending_bytes);
@@ -273,10 +273,13 @@ fn a_full_index_keeps_profiles_without_trees_and_stops_to_read_them() {
         .zip(texts.iter().map(String::as_str))
         .collect();
     let bytes = |profile: Profile| profile.bytes().len() as u64;
-    let by_text: u64 = files.iter().map(|(path, text)| bytes(Profile::of(path, text))).sum();
+    let by_text: u64 = files
+        .iter()
+        .map(|(path, text)| bytes(Profile::from_text(path, text)))
+        .sum();
     let by_tree = |(path, text): &(&str, &str)| {
         let tree = embedded().outline(path, text).expect("it can be read");
-        bytes(Profile::of(path, text).with_tree(text, &tree))
+        bytes(Profile::from_text(path, text).with_tree(text, &tree))
     };
     let by_tree: u64 = files.iter().map(by_tree).sum();
     // There is room for the profiles, and for trees of two.
@@ -313,7 +316,7 @@ fn trees_take_a_bounded_time_and_the_next_selection_goes_on() {
     assert_eq!(made(&view, "a.py"), SymbolSource::Lines);
     view.finish();
     assert_eq!(made(&world.view(), "a.py"), SymbolSource::Lines);
-    world.indexes = Arc::new(Indexes::bounded(world.home.path(), later(), false).with_parser(embedded()));
+    world.indexes = Arc::new(Indexes::with_bounds(world.home.path(), later(), false).with_parser(embedded()));
     let view = world.view();
     assert_eq!(
         (made(&view, "a.py"), defined(&view, "a.py").1),
@@ -328,7 +331,7 @@ fn trees_make_way_for_files_that_nobody_has_read() {
     let world = world(&[("a.py", TEXT)], later(), false, embedded());
     let view = world.view();
     view.profile("a.py");
-    let permit = UpdatePermit::take(&world.indexes, &view.indexer.index).expect("nobody has it");
+    let permit = UpdatePermit::try_take(&world.indexes, &view.indexer.index).expect("nobody has it");
     world.view().finish();
     assert!(
         world.indexes.is_update_waiting.load(Ordering::Acquire),
@@ -352,7 +355,7 @@ fn a_file_that_changed_in_between_is_left_to_the_next_selection() {
     let world = world(&[("a.py", TEXT)], later(), false, Arc::new(NoParser));
     world.fill();
     let mut update = IndexUpdate::after_selection(world.view().indexer);
-    update.indexer.indexes = Arc::new(Indexes::bounded(world.home.path(), later(), false).with_parser(embedded()));
+    update.indexer.indexes = Arc::new(Indexes::with_bounds(world.home.path(), later(), false).with_parser(embedded()));
     world.put("a.py", &TEXT.replace("real", "next"));
     update.add_trees();
     world.settle();

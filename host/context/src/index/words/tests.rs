@@ -13,7 +13,7 @@ use crate::index::postings::PostingsKind;
 use crate::index::tests::{IndexWorld, bounds};
 use crate::index::{IndexBounds, Indexes};
 use crate::rank::Feature;
-use crate::words::{hash, stem};
+use crate::words::{hash, stem_word};
 use crate::{MeasuredCandidate, measure_candidates};
 use tool_repository::{Options, Repository};
 
@@ -135,8 +135,8 @@ fn damaged_words_cost_time_and_nothing_else() {
 proptest! {
     #[test]
     fn keys_ascend_and_hold_every_word(text in "[a-c]{1,2}( [a-c_]{1,3}){0,60}") {
-        let profile = Profile::of("a.py", &text);
-        let keys = encode(&profile);
+        let profile = Profile::from_text("a.py", &text);
+        let keys = encode_words(&profile);
         let (mut reader, mut found, mut last) = (RecordReader(&keys), Vec::new(), 0);
         while let Some(gap) = reader.read::<u32>() {
             last += gap;
@@ -148,7 +148,7 @@ proptest! {
         profile.each_word(|hash, count| *counts.entry(hash).or_default() += count);
         let words: Vec<&str> = text.split(' ').filter(|word| !word.contains('_')).collect();
         for word in words {
-            let hash = hash(stem(word.as_bytes()));
+            let hash = hash(stem_word(word.as_bytes()));
             let [once, often] = keys_of(hash);
             let is_often = counts[&hash] >= OFTEN_MIN;
             prop_assert!(found.contains(&often) || !is_often && found.contains(&once));

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use tool_repository::file_role;
 
-use super::{Claim, plain_number, single_spaces};
+use super::{CitedClaim, plain_number, single_spaces};
 
 /// Claims between two citations. A sentence with more of them is a list, and a few decide.
 const CLAIMS_MAX: usize = 24;
@@ -36,7 +36,7 @@ static NAMED: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Claims of a text with their places in it.
-pub(super) fn read_claims(text: &str, is_place: &dyn Fn(&str) -> bool) -> Vec<(Claim, Range<usize>)> {
+pub(super) fn read_claims(text: &str, is_place: &dyn Fn(&str) -> bool) -> Vec<(CitedClaim, Range<usize>)> {
     let mut claims = Vec::new();
     for found in FORM.captures_iter(text) {
         let quoted = ["marked", "code", "quotation"];
@@ -58,7 +58,7 @@ pub(super) fn read_claims(text: &str, is_place: &dyn Fn(&str) -> bool) -> Vec<(C
 }
 
 /// The claim of marked text: a name, a route or a quotation; `None` for a path, an address or a sign.
-fn of_marked(text: &str, is_place: &dyn Fn(&str) -> bool) -> Option<Claim> {
+fn of_marked(text: &str, is_place: &dyn Fn(&str) -> bool) -> Option<CitedClaim> {
     let text = METHOD
         .captures(text.trim())
         .map_or(text.trim(), |request| request.extract::<1>().1[0]);
@@ -69,15 +69,15 @@ fn of_marked(text: &str, is_place: &dyn Fn(&str) -> bool) -> Option<Claim> {
     let says_something = text.chars().filter(|c| c.is_alphanumeric()).count() >= 2;
     if ROUTE.is_match(text) {
         let is_route = says_something && !has_file_ending(text) && !is_place(text);
-        return is_route.then(|| Claim::Route(text.to_owned()));
+        return is_route.then(|| CitedClaim::Route(text.to_owned()));
     }
     if is_path(text) {
         return None;
     }
     if let Some(named) = NAMED.captures(text) {
-        return Some(Claim::Symbol(named["name"].to_owned()));
+        return Some(CitedClaim::Symbol(named["name"].to_owned()));
     }
-    says_something.then(|| Claim::Quotation(single_spaces(text)))
+    says_something.then(|| CitedClaim::Quotation(single_spaces(text)))
 }
 
 /// A route with its method.
@@ -99,7 +99,7 @@ fn has_file_ending(text: &str) -> bool {
     has_ending && file_role::detect_language(text).is_some()
 }
 
-fn of_number(text: &str, at: Range<usize>) -> Option<Claim> {
+fn of_number(text: &str, at: Range<usize>) -> Option<CitedClaim> {
     let rest = &text[at.end..];
     let goes_on = rest
         .trim_start_matches(['.', ':', '/', '-'])
@@ -112,7 +112,7 @@ fn of_number(text: &str, at: Range<usize>) -> Option<Claim> {
     let counts_things = is_cell || (word.starts_with(char::is_alphabetic) && !UNITS.contains(&word));
     let digits = plain_number(&text[at]);
     let is_long = digits.chars().filter(char::is_ascii_digit).count() >= NUMBER_DIGITS_MIN;
-    (is_long && !goes_on && !counts_things).then_some(Claim::Number(digits))
+    (is_long && !goes_on && !counts_things).then_some(CitedClaim::Number(digits))
 }
 
 /// Words after a number that is a value, not a count.

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::forms::read_claims;
-use super::{CitedClaims, Claim};
+use super::{CitedClaim, CitedClaims};
 use crate::operation::citations::Citation;
 
 /// Text around a citation that counts as its sentence.
@@ -81,16 +81,16 @@ fn sentence_claims(
 ) -> Vec<CitedClaims> {
     let between = |start: usize, end: usize| &blank[start.min(end)..end];
     let groups: Vec<&[Citation]> = citations
-        .chunk_by(|one, next| !speaks(between(one.at.end, next.at.start)))
+        .chunk_by(|one, next| !separates_citations(between(one.at.end, next.at.start)))
         .collect();
     let starts = groups.iter().map(|group| group[0].at.start);
     let ends = groups.iter().map(|group| group[group.len() - 1].at.end);
-    let mut passages: Vec<Passage<'_>> = std::iter::once(sentence.start)
+    let mut passages: Vec<SentencePart<'_>> = std::iter::once(sentence.start)
         .chain(ends)
         .zip(starts.chain([sentence.end]))
-        .map(|(start, end)| Passage::read(between(start, end), is_place))
+        .map(|(start, end)| SentencePart::parse_passage(between(start, end), is_place))
         .collect();
-    let labels: Vec<Option<Claim>> = passages[1..].iter_mut().map(Passage::take_label).collect();
+    let labels: Vec<Option<CitedClaim>> = passages[1..].iter_mut().map(SentencePart::take_label).collect();
     let shared = groups.iter().enumerate().flat_map(|(at, group)| {
         let (before, after) = (&passages[at], &passages[at + 1]);
         let is_last = at + 1 == groups.len();
@@ -115,7 +115,7 @@ fn sentence_claims(
 }
 
 /// True if the text between two citations is more than a connective.
-fn speaks(gap: &str) -> bool {
+fn separates_citations(gap: &str) -> bool {
     let mut words = gap
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty());
@@ -123,14 +123,14 @@ fn speaks(gap: &str) -> bool {
 }
 
 /// Text between two citations, or between one and an end of the sentence.
-struct Passage<'t> {
-    claims: Vec<Claim>,
+struct SentencePart<'t> {
+    claims: Vec<CitedClaim>,
     /// The text around the claims, one more than there are claims.
     gaps: Vec<&'t str>,
 }
 
-impl<'t> Passage<'t> {
-    fn read(text: &'t str, is_place: &dyn Fn(&str) -> bool) -> Self {
+impl<'t> SentencePart<'t> {
+    fn parse_passage(text: &'t str, is_place: &dyn Fn(&str) -> bool) -> Self {
         let (mut claims, mut gaps, mut end) = (Vec::new(), Vec::new(), 0);
         for (claim, at) in read_claims(text, is_place) {
             gaps.push(&text[end..at.start]);
@@ -153,7 +153,7 @@ impl<'t> Passage<'t> {
     }
 
     /// Takes out the only claim in parentheses after a citation: "x.py:1 (`a`)".
-    fn take_label(&mut self) -> Option<Claim> {
+    fn take_label(&mut self) -> Option<CitedClaim> {
         let is_label = self.gaps[0].trim() == "(" && self.gaps.get(1)?.starts_with(')');
         is_label.then(|| {
             self.gaps.remove(0);
@@ -162,7 +162,7 @@ impl<'t> Passage<'t> {
     }
 
     /// The claims at the end of "`a` and `b` are defined in".
-    fn defined_behind(&self) -> Option<&[Claim]> {
+    fn defined_behind(&self) -> Option<&[CitedClaim]> {
         let (last, gaps) = self.gaps.split_last()?;
         let listed = gaps
             .iter()
@@ -176,7 +176,7 @@ impl<'t> Passage<'t> {
     }
 
     /// The claims at the beginning of "defines `a` and `b`".
-    fn defined_before(&self) -> Option<&[Claim]> {
+    fn defined_before(&self) -> Option<&[CitedClaim]> {
         let listed = self.gaps[1..].iter().take_while(|gap| LISTING.is_match(gap)).count();
         DEFINES
             .is_match(self.gaps[0])
@@ -185,7 +185,7 @@ impl<'t> Passage<'t> {
 }
 
 impl CitedClaims {
-    fn take(&mut self, passage: &Passage<'_>, defined: Option<&[Claim]>) {
+    fn take(&mut self, passage: &SentencePart<'_>, defined: Option<&[CitedClaim]>) {
         self.claims.extend_from_slice(&passage.claims);
         self.defined.extend_from_slice(defined.unwrap_or_default());
         self.is_denial |= passage.gaps.iter().any(|gap| DENIAL.is_match(gap));

@@ -10,7 +10,7 @@ fn shown(text: &str) -> String {
     let line = |(citation, claims): (&Citation, CitedClaims)| {
         let named: Vec<String> = claims.claims.iter().map(|claim| format!("{claim:?}")).collect();
         let denial = if claims.is_denial { " (denied)" } else { "" };
-        let defined: Vec<&str> = claims.defined.iter().map(Claim::text).collect();
+        let defined: Vec<&str> = claims.defined.iter().map(CitedClaim::text).collect();
         let defined = match defined[..] {
             [] => String::new(),
             _ => format!(" (defined: {})", defined.join(" ")),
@@ -94,28 +94,34 @@ fn lines_support_a_claim_that_they_contain_whole() {
     let lines =
         CitedText::new(b"def open_all(self):\n    limit = 1_000\n    raise  Error(\"x\")\n    get('/a/b/', 'c/<d>')\n");
     for (claim, expected) in [
-        (Claim::Symbol("open_all".to_owned()), Evidence::InLines),
-        (Claim::Symbol("open".to_owned()), Evidence::Missing),
-        (Claim::Symbol("shop".to_owned()), Evidence::Partial),
-        (Claim::Number("1000".to_owned()), Evidence::InLines),
-        (Claim::Number("100".to_owned()), Evidence::Missing),
-        (Claim::Quotation("raise Error(".to_owned()), Evidence::InLines),
-        (Claim::Quotation("raise Problem".to_owned()), Evidence::Missing),
-        (Claim::Quotation("limit = 2_000".to_owned()), Evidence::Missing),
-        (Claim::Quotation("my-app".to_owned()), Evidence::Partial),
-        (Claim::Route("/a/b".to_owned()), Evidence::InLines),
-        (Claim::Route("/c/<d>".to_owned()), Evidence::InLines),
-        (Claim::Route("/a".to_owned()), Evidence::Partial),
-        (Claim::Route("/b".to_owned()), Evidence::Partial),
-        (Claim::Route("/shop/<d>".to_owned()), Evidence::Partial),
-        (Claim::Route("/<id>".to_owned()), Evidence::Partial),
-        (Claim::Route("/e/<d>".to_owned()), Evidence::Missing),
+        (CitedClaim::Symbol("open_all".to_owned()), ClaimEvidence::InLines),
+        (CitedClaim::Symbol("open".to_owned()), ClaimEvidence::Missing),
+        (CitedClaim::Symbol("shop".to_owned()), ClaimEvidence::Partial),
+        (CitedClaim::Number("1000".to_owned()), ClaimEvidence::InLines),
+        (CitedClaim::Number("100".to_owned()), ClaimEvidence::Missing),
+        (CitedClaim::Quotation("raise Error(".to_owned()), ClaimEvidence::InLines),
+        (
+            CitedClaim::Quotation("raise Problem".to_owned()),
+            ClaimEvidence::Missing,
+        ),
+        (
+            CitedClaim::Quotation("limit = 2_000".to_owned()),
+            ClaimEvidence::Missing,
+        ),
+        (CitedClaim::Quotation("my-app".to_owned()), ClaimEvidence::Partial),
+        (CitedClaim::Route("/a/b".to_owned()), ClaimEvidence::InLines),
+        (CitedClaim::Route("/c/<d>".to_owned()), ClaimEvidence::InLines),
+        (CitedClaim::Route("/a".to_owned()), ClaimEvidence::Partial),
+        (CitedClaim::Route("/b".to_owned()), ClaimEvidence::Partial),
+        (CitedClaim::Route("/shop/<d>".to_owned()), ClaimEvidence::Partial),
+        (CitedClaim::Route("/<id>".to_owned()), ClaimEvidence::Partial),
+        (CitedClaim::Route("/e/<d>".to_owned()), ClaimEvidence::Missing),
     ] {
         assert_eq!(lines.evidence(&claim, "my-app/shop.py"), expected, "{claim:?}");
     }
     let name = CitedText::new(b"[dependencies.base64]\n");
-    let package = Claim::Quotation("base64 0.22".to_owned());
-    assert_eq!(name.evidence(&package, "Cargo.toml"), Evidence::Partial);
+    let package = CitedClaim::Quotation("base64 0.22".to_owned());
+    assert_eq!(name.evidence(&package, "Cargo.toml"), ClaimEvidence::Partial);
 }
 
 #[test]

@@ -5,9 +5,9 @@ use super::*;
 fn checked(text: &str) -> CheckedCitations {
     let judged = citations::parse(text).0.into_iter().map(|citation| {
         let verdict = if citation.path.starts_with("yes") {
-            Verdict::Holds
+            CitationVerdict::Holds
         } else {
-            Verdict::NoSuchPlace("there is no such file".to_owned())
+            CitationVerdict::NoSuchPlace("there is no such file".to_owned())
         };
         (citation, verdict)
     });

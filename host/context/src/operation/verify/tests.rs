@@ -17,7 +17,7 @@ fn repository(files: &[(&str, &str)]) -> (tempfile::TempDir, Arc<Repository>) {
 
 fn line(files: &[(&str, &str)], text: &str) -> String {
     let (_folder, repository) = repository(files);
-    let checked = check(text, &repository, &CancellationToken::new()).expect("it can be listed");
+    let checked = check_citations(text, &repository, &CancellationToken::new()).expect("it can be listed");
     checked.line()
 }
 
@@ -267,7 +267,7 @@ const SHOP: [(&str, &str); 4] = [
 fn shop_lines(texts: &[&str]) -> String {
     let (_folder, repository) = repository(&SHOP);
     let line = |text: &&str| {
-        check(text, &repository, &CancellationToken::new())
+        check_citations(text, &repository, &CancellationToken::new())
             .expect("it can be listed")
             .line()
     };
@@ -380,7 +380,7 @@ fn an_absolute_path_within_the_repository_is_read_from_its_root() {
         "`Cart` is in `{root}/src/my file.py:1`, and x in {root}/a.py:2. Its root is `{root}` (a.py:1). See {root}2/a.py:1.",
         root = root.display()
     );
-    let checked = check(&text, &repository, &CancellationToken::new()).expect("it can be listed");
+    let checked = check_citations(&text, &repository, &CancellationToken::new()).expect("it can be listed");
     insta::assert_snapshot!(checked.line().replace(&root.display().to_string(), "ROOT"), @"1 citation holds, 1 not checked, 2 wrong: `a.py:2` (the file has 1 line), `ROOT2/a.py:1` (it lies outside the repository).");
 }
 
@@ -389,7 +389,7 @@ fn a_check_can_be_cancelled() {
     let (_folder, repository) = repository(&FILES);
     let cancel = CancellationToken::new();
     cancel.cancel();
-    assert!(check("src/a.py:1", &repository, &cancel).is_err());
+    assert!(check_citations("src/a.py:1", &repository, &cancel).is_err());
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn a_place_beyond_the_bytes_that_are_read_is_not_checked() {
     let (_folder, repository) = repository(&FILES);
     let cancel = CancellationToken::new();
     let read = |bytes_left, line| {
-        let mut files = Files::new(&repository, std::iter::empty(), &cancel);
+        let mut files = CitedFiles::new(&repository, std::iter::empty(), &cancel);
         files.bytes_left = bytes_left;
         let beginning = files.beginning("src/a.py".to_owned(), line);
         (beginning, files.bytes_left)
@@ -407,13 +407,13 @@ fn a_place_beyond_the_bytes_that_are_read_is_not_checked() {
         assert_eq!(beginning.is_ok(), expected, "line {line} within {bytes} bytes");
     }
     let (beginning, left) = read(3, 3);
-    assert!(matches!(beginning, Err(Missing::Unread)));
+    assert!(matches!(beginning, Err(MissingFile::Unread)));
     assert_eq!(left, 0);
     let (citations, _) = citations::parse("`Cart` is in src/a.py:3.");
     let claims = claims_of("`Cart` is in src/a.py:3.", &citations, &|_| false);
     assert_eq!(
-        judge(&citations[0], &claims[0], &beginning, &mut 1000),
-        Verdict::NotChecked
+        judge_citation(&citations[0], &claims[0], &beginning, &mut 1000),
+        CitationVerdict::NotChecked
     );
 }
 
@@ -421,7 +421,7 @@ fn a_place_beyond_the_bytes_that_are_read_is_not_checked() {
 fn all_that_is_read_of_cited_files_is_bounded() {
     let (_folder, repository) = repository(&FILES);
     let cancel = CancellationToken::new();
-    let files = Files::new(&repository, std::iter::empty(), &cancel);
+    let files = CitedFiles::new(&repository, std::iter::empty(), &cancel);
     assert_eq!(files.bytes_left, CITED_BYTES_MAX);
 }
 
@@ -429,7 +429,7 @@ fn all_that_is_read_of_cited_files_is_bounded() {
 fn the_tree_is_listed_only_for_a_citation_that_names_no_file_by_its_whole_path() {
     let (_folder, repository) = repository(&FILES);
     let cancel = CancellationToken::new();
-    let mut files = Files::new(&repository, ["src/a.py", "a.py"].into_iter(), &cancel);
+    let mut files = CitedFiles::new(&repository, ["src/a.py", "a.py"].into_iter(), &cancel);
     assert!(matches!(files.resolve("src/a.py"), Ok(Ok(_))));
     assert!(!files.is_listed);
     assert!(matches!(files.resolve("a.py"), Ok(Ok(_))));
@@ -443,8 +443,15 @@ fn no_more_lines_are_compared_than_take_seconds() {
     let all = "It waits 1234 seconds in data.txt:1-200000. ".repeat(40);
     let text = format!("{all}It waits 99 seconds in a.txt:1.");
     let (_folder, repository) = repository(&files);
-    let checked = check(&text, &repository, &CancellationToken::new()).expect("it can be listed");
+    let checked = check_citations(&text, &repository, &CancellationToken::new()).expect("it can be listed");
     let verdict = |at: usize| &checked.citations[at].1;
-    assert!(matches!(verdict(0), Verdict::Unsupported(_)), "{:?}", verdict(0));
-    assert_eq!([verdict(39), verdict(40)], [&Verdict::NotChecked, &Verdict::Holds]);
+    assert!(
+        matches!(verdict(0), CitationVerdict::Unsupported(_)),
+        "{:?}",
+        verdict(0)
+    );
+    assert_eq!(
+        [verdict(39), verdict(40)],
+        [&CitationVerdict::NotChecked, &CitationVerdict::Holds]
+    );
 }

@@ -5,7 +5,7 @@
 
 use super::{Closing, DraftAnswer, FollowUp, Next, OperationRun, OperationSteps, Step};
 use crate::run::judge::other_model;
-use tool_context::operation::correction;
+use tool_context::operation::correction_message;
 use tool_context::operation::proposals::Proposals;
 
 /// State of the check.
@@ -41,7 +41,7 @@ impl Architect {
             self.was_asked = true;
             return Next::Ask(FollowUp {
                 heading: "## Addendum".to_owned(),
-                message: correction(&unplaced),
+                message: correction_message(&unplaced),
             });
         }
         // The analyst proposes only what it has counted, and says itself if it has found nothing.

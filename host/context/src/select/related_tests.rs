@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::{Draft, NEAR_MISSES_MAX, distance};
+use super::{NEAR_MISSES_MAX, SelectionDraft, path_distance};
 use crate::limits::{RANKED_FILE_BYTES_MAX, SELECTED_FILES_MAX};
 use crate::query::Query;
 use crate::symbols::Syntax;
 use tool_repository::file_role::{file_name, file_stem, parent_directory};
 
-impl Draft<'_, '_> {
+impl SelectionDraft<'_, '_> {
     /// The target, its nearest exemplar test, the configuration of the tests, then untested neighbours.
     pub(super) fn test_gen(&mut self, path: &str, query: &Query) {
         self.take(path, 1.0, "the target");
@@ -49,7 +49,7 @@ impl Draft<'_, '_> {
             let Some((order, marker)) = test_settings(target, path) else {
                 continue;
             };
-            let near = distance(parent_directory(path), exemplar);
+            let near = path_distance(parent_directory(path), exemplar);
             let above = parent_directory(path).is_empty()
                 || exemplar.starts_with(parent_directory(path))
                 || target.starts_with(parent_directory(path));
@@ -79,20 +79,20 @@ impl Draft<'_, '_> {
 
     /// Sources without tests near the target: first its imports, then its directory, then further away.
     fn untested(&self, target: &str, tests: &[&str]) -> Vec<(String, String)> {
-        let tested: BTreeSet<String> = tests.iter().map(|test| subject(test)).collect();
+        let tested: BTreeSet<String> = tests.iter().map(|test| test_subject(test)).collect();
         let imports = self.imports_of_unlisted(target);
-        let syntax = Syntax::of(target);
+        let syntax = Syntax::from_path(target);
         let mut files: Vec<(bool, usize, &str)> = self
             .indices("")
             .filter(|at| self.is_source(*at) && self.tree.sizes[*at] > 0)
             .map(|at| {
                 (
                     !imports.contains(&at),
-                    distance(parent_directory(target), self.tree.paths[at]),
+                    path_distance(parent_directory(target), self.tree.paths[at]),
                     self.tree.paths[at],
                 )
             })
-            .filter(|(_, _, path)| *path != target && Syntax::of(path) == syntax)
+            .filter(|(_, _, path)| *path != target && Syntax::from_path(path) == syntax)
             .filter(|(_, _, path)| {
                 !names_as_subject(path).iter().any(|name| tested.contains(name)) && file_stem(path) != "__init__"
             })
@@ -114,13 +114,13 @@ impl Draft<'_, '_> {
 }
 
 /// Subject of a test, by its name: `test_client.py`, `client.test.ts` and `ClientTest.java` are about `client`.
-fn subject(test: &str) -> String {
+fn test_subject(test: &str) -> String {
     let stem = file_stem(test).to_ascii_lowercase();
-    let stem = file_stem
+    let stem = stem
         .strip_prefix("test_")
-        .or_else(|| file_stem.strip_prefix("test-"))
-        .unwrap_or(&file_stem);
-    let mut name = file_stem;
+        .or_else(|| stem.strip_prefix("test-"))
+        .unwrap_or(&stem);
+    let mut name = stem;
     for suffix in ["_tests", "_test", "-test", "_spec", "tests", "test", "spec"] {
         if let Some(rest) = name.strip_suffix(suffix).filter(|rest| !rest.is_empty()) {
             name = rest;
@@ -131,7 +131,7 @@ fn subject(test: &str) -> String {
 }
 
 pub(super) fn is_test_of(test: &str, target: &str) -> bool {
-    Syntax::of(test) == Syntax::of(target) && names_as_subject(target).contains(&subject(test))
+    Syntax::from_path(test) == Syntax::from_path(target) && names_as_subject(target).contains(&test_subject(test))
 }
 
 /// Names that tests may use for a source: `client`, or with the directories above it, `http_client` for
@@ -150,7 +150,7 @@ fn names_as_subject(source: &str) -> Vec<String> {
 /// language whose path mirrors that of the target.
 fn exemplar_score(target: &str, test: &str) -> f64 {
     let mut score = 0.0;
-    if Syntax::of(test) != Syntax::of(target) {
+    if Syntax::from_path(test) != Syntax::from_path(target) {
         return 0.0;
     }
     let words = |path: &str| -> BTreeSet<String> {
@@ -163,7 +163,7 @@ fn exemplar_score(target: &str, test: &str) -> f64 {
     let parts = |path: &str| -> BTreeSet<String> { parent_directory(path).split('/').map(str::to_owned).collect() };
     score += 1.0 + words(target).intersection(&words(test)).count() as f64 * 0.5;
     score += parts(target).intersection(&parts(test)).count() as f64 * 0.3;
-    score -= distance(parent_directory(target), test) as f64 * 0.05;
+    score -= path_distance(parent_directory(target), test) as f64 * 0.05;
     if is_test_of(test, target) {
         score += 10.0;
     }
@@ -181,7 +181,7 @@ fn exemplar_score(target: &str, test: &str) -> f64 {
 /// The order of a file among the settings of tests, and a text that it must contain to count.
 fn test_settings(target: &str, path: &str) -> Option<(u32, &'static str)> {
     let name = file_name(path);
-    match Syntax::of(target)? {
+    match Syntax::from_path(target)? {
         Syntax::Python => match name {
             "conftest.py" => Some((0, "")),
             "pytest.ini" | ".pytest.ini" => Some((1, "")),

@@ -5,9 +5,9 @@
 
 use std::collections::HashMap;
 
-use super::area::{Area, Step};
 use super::query::Query;
-use super::words::{each_identifier, hash, joined, split, stem};
+use super::task_areas::{AreaStep, TaskArea};
+use super::words::{each_identifier, hash, join_words, split_identifier, stem_word};
 use tool_repository::file_role::{file_stem, parent_directory};
 
 /// See the module. Numbers of files are those of the list.
@@ -18,21 +18,21 @@ pub(crate) struct PathNames {
     /// By directory: a file in it, from whose path the directory is read.
     examples: Vec<u32>,
     /// By directory: the words of its path.
-    folder_words: Rows<u32>,
+    folder_words: NestedLists<u32>,
     /// By file: the words of its name, and whether each is the whole of several.
-    words: Rows<(u32, bool)>,
-    /// By file: its name without extensions, in the form of [`joined`].
-    stems: Rows<u8>,
+    words: NestedLists<(u32, bool)>,
+    /// By file: its name without extensions, in the form of [`join_words`].
+    stems: NestedLists<u8>,
 }
 
 /// Lists of different lengths in one piece of memory.
 #[derive(Debug)]
-struct Rows<T> {
+struct NestedLists<T> {
     items: Vec<T>,
     ends: Vec<usize>,
 }
 
-impl<T> Default for Rows<T> {
+impl<T> Default for NestedLists<T> {
     fn default() -> Self {
         Self {
             items: Vec::new(),
@@ -41,7 +41,7 @@ impl<T> Default for Rows<T> {
     }
 }
 
-impl<T> Rows<T> {
+impl<T> NestedLists<T> {
     fn end_row(&mut self) {
         self.ends.push(self.items.len());
     }
@@ -66,12 +66,12 @@ impl PathNames {
             names.folders.push(folder);
             let own = file_stem(path);
             each_identifier(own.as_bytes(), |identifier| {
-                split(identifier, |word, whole| {
-                    names.words.items.push((hash(stem(word)), whole))
+                split_identifier(identifier, |word, whole| {
+                    names.words.items.push((hash(stem_word(word)), whole))
                 });
             });
             names.words.end_row();
-            let own = joined(own);
+            let own = join_words(own);
             names.stems.items.extend_from_slice(own.as_bytes());
             names.stems.end_row();
         }
@@ -81,7 +81,9 @@ impl PathNames {
 
     fn add_folder(&mut self, path: &str) {
         each_identifier(path.as_bytes(), |identifier| {
-            split(identifier, |word, _| self.folder_words.items.push(hash(stem(word))));
+            split_identifier(identifier, |word, _| {
+                self.folder_words.items.push(hash(stem_word(word)))
+            });
         });
         self.folder_words.end_row();
     }
@@ -94,7 +96,7 @@ impl PathNames {
         self.examples.len()
     }
 
-    /// The name of a file without its extensions, in the form of [`joined`].
+    /// The name of a file without its extensions, in the form of [`join_words`].
     pub(crate) fn stem(&self, at: u32) -> &str {
         std::str::from_utf8(self.stems.row(at as usize)).unwrap_or_default()
     }
@@ -126,8 +128,8 @@ impl PathNames {
     }
 
     /// By file: the certainty that it belongs to an area.
-    pub(crate) fn belong(&self, area: &Area, paths: &[&str]) -> Vec<f64> {
-        let steps: Vec<(Step<'_>, Vec<f64>)> = area
+    pub(crate) fn belong(&self, area: &TaskArea, paths: &[&str]) -> Vec<f64> {
+        let steps: Vec<(AreaStep<'_>, Vec<f64>)> = area
             .steps()
             .map(|step| {
                 let of_folder = |file: &u32| step.in_folders(parent_directory(paths[*file as usize]));
@@ -157,7 +159,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::area::belongs;
+    use crate::task_areas::belongs;
     use crate::weights::WEIGHTS;
 
     proptest! {
@@ -176,7 +178,7 @@ mod tests {
                 let others = names.name_terms(&query, at, &mut terms);
                 let told = (terms.clone(), folders[names.folder(at)].clone(), others);
                 prop_assert_eq!(told, crate::rank::path_terms(&query, path), "{}", path);
-                prop_assert_eq!(names.stem(at), joined(file_stem(path)));
+                prop_assert_eq!(names.stem(at), join_words(file_stem(path)));
             }
             for area in &query.areas {
                 let expected: Vec<f64> = paths.iter().map(|path| belongs(area, path)).collect();

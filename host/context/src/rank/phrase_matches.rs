@@ -13,13 +13,13 @@ use crate::file_match::FileMatch;
 use crate::profile::{BLOCK_LINES, LINE_BYTES_MAX};
 use crate::query::Query;
 use crate::weights::{FeatureWeights, Weights};
-use crate::words::{each_identifier, split};
+use crate::words::{each_identifier, split_identifier};
 
 /// Files that are read. They hold 97 % of the files that a task's commit changes.
 const FILES_READ_MAX: usize = 30;
 
 /// Matches of a task's phrases and names in one text.
-struct Wording {
+struct PhraseMatches {
     /// For each pair of words of the task: its number of occurrences.
     pairs: Vec<u32>,
     /// For each name or quotation of the task: its number of occurrences.
@@ -48,7 +48,7 @@ pub(super) fn add_wording(
         holders if holders > count / 2.0 => 0.0,
         holders => (1.0 + (count - holders + 0.5) / (holders + 0.5)).ln(),
     };
-    let rarities = |counts: &dyn Fn(&Wording) -> &[u32], said: &[f64]| -> Vec<f64> {
+    let rarities = |counts: &dyn Fn(&PhraseMatches) -> &[u32], said: &[f64]| -> Vec<f64> {
         let holders = |at: usize| found.iter().filter(|(_, one)| counts(one)[at] > 0).count();
         said.iter()
             .enumerate()
@@ -80,7 +80,7 @@ fn read_best(
     learned: &FeatureWeights,
     measured: &[MeasuredFile],
     read: &(dyn Fn(u32) -> Option<String> + Sync),
-) -> Vec<(usize, Wording)> {
+) -> Vec<(usize, PhraseMatches)> {
     let mut best: Vec<(f64, usize)> = measured
         .iter()
         .enumerate()
@@ -90,18 +90,19 @@ fn read_best(
     best.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
     best.truncate(FILES_READ_MAX);
     let finders: Vec<Finder<'_>> = query.exact.iter().map(|(text, _)| Finder::new(text)).collect();
-    let found: Vec<(usize, Mutex<Option<Wording>>)> = best.iter().map(|(_, at)| (*at, Mutex::default())).collect();
+    let found: Vec<(usize, Mutex<Option<PhraseMatches>>)> =
+        best.iter().map(|(_, at)| (*at, Mutex::default())).collect();
     crate::each_in_parallel(&found, |(at, into)| {
         let index = measured[*at].index;
         if let Some(matched) = &candidates.matches[index as usize]
             && let Some(text) = read(index)
         {
-            let wording = Wording::of(query, &finders, statistics, matched, &text);
+            let wording = PhraseMatches::measure_text(query, &finders, statistics, matched, &text);
             *into.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(wording);
         }
         std::ops::ControlFlow::Continue(())
     });
-    let mut all: Vec<(usize, Wording)> = found
+    let mut all: Vec<(usize, PhraseMatches)> = found
         .into_iter()
         .filter_map(|(at, one)| Some((at, one.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)?)))
         .collect();
@@ -109,8 +110,14 @@ fn read_best(
     all
 }
 
-impl Wording {
-    fn of(query: &Query, finders: &[Finder<'_>], statistics: &TermStatistics, matched: &FileMatch, text: &str) -> Self {
+impl PhraseMatches {
+    fn measure_text(
+        query: &Query,
+        finders: &[Finder<'_>],
+        statistics: &TermStatistics,
+        matched: &FileMatch,
+        text: &str,
+    ) -> Self {
         let mut wording = Self {
             pairs: vec![0; query.pairs.len()],
             exact: vec![0; query.exact.len()],
@@ -143,7 +150,7 @@ impl Wording {
             each_identifier(line, |identifier| {
                 said.clear();
                 let mut words = 0_u32;
-                split(identifier, |word, whole| {
+                split_identifier(identifier, |word, whole| {
                     if whole {
                         return;
                     }

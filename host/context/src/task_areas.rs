@@ -3,7 +3,7 @@
 //!
 //! Projects with such commit titles use names of directories, packages and files as areas. These functions are pure.
 
-use super::words::{joined, split};
+use super::words::{join_words, split_identifier};
 #[cfg(test)]
 use tool_repository::file_role::{file_stem, parent_directory};
 
@@ -13,24 +13,28 @@ const AREAS_MAX: usize = 6;
 /// Longest text before a colon that is read as a list of parts.
 const AREA_BYTES_MAX: usize = 60;
 
-/// A part of the project as steps of a path, in the joined form of [`joined`]: `net/http` has two.
+/// A part of the project as steps of a path, in the joined form of [`join_words`]: `net/http` has two.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Area {
+pub(super) struct TaskArea {
     /// As written in the task.
     pub(super) written: String,
     steps: Vec<String>,
 }
 
-pub(super) fn areas(title: &str) -> Vec<Area> {
-    let mut areas: Vec<Area> = Vec::new();
+pub(super) fn parse_areas(title: &str) -> Vec<TaskArea> {
+    let mut areas: Vec<TaskArea> = Vec::new();
     let mut rest = title.trim();
     // `net: phy: marvell: …` narrows the part step by step.
     while let Some((head, after)) = next_head(rest) {
         for written in head.split([',', '(', ')', ' ', '[', ']', '!', '&', '|']).map(str::trim) {
-            let steps: Vec<String> = written.split('/').map(joined).filter(|step| step.len() > 1).collect();
+            let steps: Vec<String> = written
+                .split('/')
+                .map(join_words)
+                .filter(|step| step.len() > 1)
+                .collect();
             let is_kind = written.is_empty() || steps.iter().all(|step| is_kind_of_change(step));
             if !is_kind && areas.len() < AREAS_MAX {
-                areas.push(Area {
+                areas.push(TaskArea {
                     written: written.to_owned(),
                     steps,
                 });
@@ -95,17 +99,17 @@ fn is_kind_of_change(step: &str) -> bool {
 
 /// The certainty, from 0 to 1, that a path belongs to an area, judged by the path alone.
 #[cfg(test)]
-pub(super) fn belongs(area: &Area, path: &str) -> f64 {
-    let of_step = |step: Step<'_>| {
+pub(super) fn belongs(area: &TaskArea, path: &str) -> f64 {
+    let of_step = |step: AreaStep<'_>| {
         step.in_name(file_stem(path))
             .max(step.in_folders(parent_directory(path)))
     };
     area.weigh(&area.steps().map(of_step).collect::<Vec<_>>())
 }
 
-impl Area {
-    pub(super) fn steps(&self) -> impl Iterator<Item = Step<'_>> {
-        self.steps.iter().map(|step| Step(step))
+impl TaskArea {
+    pub(super) fn steps(&self) -> impl Iterator<Item = AreaStep<'_>> {
+        self.steps.iter().map(|step| AreaStep(step))
     }
 
     /// Combines the certainties of the steps of a path.
@@ -121,13 +125,13 @@ impl Area {
 
 /// One step of an area. Its certainty for a path is the greater of those for the file name and the directories.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Step<'a>(&'a str);
+pub(super) struct AreaStep<'a>(&'a str);
 
-impl Step<'_> {
+impl AreaStep<'_> {
     /// The certainty that this step is the file's name without extensions.
     pub(super) fn in_name(self, own: &str) -> f64 {
         match self.0 {
-            step if joined(own) == *step => 1.0,
+            step if join_words(own) == *step => 1.0,
             step if has_word(own, step) => 0.5,
             _ => 0.0,
         }
@@ -136,7 +140,7 @@ impl Step<'_> {
     /// The certainty that this step is one of the directories of a path.
     pub(super) fn in_folders(self, path: &str) -> f64 {
         let folders = || path.split('/').filter(|folder| !folder.is_empty());
-        if folders().any(|folder| joined(folder) == *self.0) {
+        if folders().any(|folder| join_words(folder) == *self.0) {
             0.8
         } else if folders().any(|folder| has_word(folder, self.0)) {
             0.3
@@ -155,8 +159,8 @@ impl Step<'_> {
 /// True if a word of the name is `wanted`, or its last words joined are.
 fn has_word(name: &str, wanted: &str) -> bool {
     name.split(['-', '.', '+']).any(|part| {
-        let mut found = joined(part).ends_with(wanted) && wanted.len() > 3;
-        split(part.as_bytes(), |word, _| found |= word == wanted.as_bytes());
+        let mut found = join_words(part).ends_with(wanted) && wanted.len() > 3;
+        split_identifier(part.as_bytes(), |word, _| found |= word == wanted.as_bytes());
         found
     })
 }
@@ -166,7 +170,7 @@ mod tests {
     use super::*;
 
     fn named(title: &str) -> Vec<String> {
-        areas(title).into_iter().map(|area| area.written).collect()
+        parse_areas(title).into_iter().map(|area| area.written).collect()
     }
 
     #[test]
@@ -188,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_path_belongs_to_the_part_that_its_name_or_directory_says() {
-        let value = |title: &str, path: &str| belongs(&areas(title)[0], path);
+        let value = |title: &str, path: &str| belongs(&parse_areas(title)[0], path);
         for (title, path, expected) in [
             ("ext4: x", "fs/ext4/super.c", 0.8),
             ("ext4: x", "fs/jbd2/commit.c", 0.0),

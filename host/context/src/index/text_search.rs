@@ -81,7 +81,7 @@ impl Indexes {
         if repository.layer().is_some() || !list.complete || !repository.has_reliable_times() {
             return;
         }
-        let Some(permit) = SearchUpdatePermit::take(self) else {
+        let Some(permit) = SearchUpdatePermit::try_take(self) else {
             return;
         };
         let (indexes, repository, list) = (Arc::clone(self), Arc::clone(repository), Arc::clone(list));
@@ -110,7 +110,7 @@ impl Indexes {
 struct SearchUpdatePermit(Arc<Indexes>);
 
 impl SearchUpdatePermit {
-    fn take(indexes: &Arc<Indexes>) -> Option<Self> {
+    fn try_take(indexes: &Arc<Indexes>) -> Option<Self> {
         let is_taken = indexes.is_checking_after_search.swap(true, Ordering::AcqRel);
         (!is_taken).then(|| Self(Arc::clone(indexes)))
     }

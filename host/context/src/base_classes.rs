@@ -101,9 +101,9 @@ fn files_of_base(tree: &SelectionTree<'_>, at: usize, name: &str, is_renamed: bo
     if files.contains(&at) && !is_renamed {
         return vec![at];
     }
-    let imported = imports(tree, at);
+    let imported = imports_of_file(tree, at);
     // A package re-exports what its modules define.
-    let handed_on: BTreeSet<usize> = imported.iter().flat_map(|at| imports(tree, *at)).collect();
+    let handed_on: BTreeSet<usize> = imported.iter().flat_map(|at| imports_of_file(tree, *at)).collect();
     let of = |near: &dyn Fn(usize) -> bool| -> Vec<usize> { files.iter().copied().filter(|at| near(*at)).collect() };
     let nearest = of(&|at| imported.contains(&at));
     if !nearest.is_empty() {
@@ -116,7 +116,7 @@ fn files_of_base(tree: &SelectionTree<'_>, at: usize, name: &str, is_renamed: bo
     }
 }
 
-fn imports(tree: &SelectionTree<'_>, at: usize) -> BTreeSet<usize> {
+fn imports_of_file(tree: &SelectionTree<'_>, at: usize) -> BTreeSet<usize> {
     match tree.source.profile(tree.paths[at]) {
         ProfileLookup::Found(profile) => {
             let imports = tree.imports(tree.paths[at], &profile);

@@ -9,7 +9,7 @@ use crate::index::SEARCHED_FILE_BYTES_MAX;
 use crate::index::pattern::PatternKind;
 use crate::index::postings::PostingsKind;
 use crate::index::tests::{IndexWorld, bounds};
-use crate::index::{IndexBounds, digest};
+use crate::index::{IndexBounds, digest_file};
 use crate::symbols::{SyntaxDetails, SyntaxOutline};
 use crate::{SymbolReader, SyntaxParser};
 use tool_repository::Options;
@@ -123,7 +123,7 @@ fn what_changed_is_read_and_what_came_back_is_known() {
         settling: Duration::from_secs(3600),
         ..bounds()
     };
-    let cautious = Arc::new(Indexes::bounded(world.home.path(), bounds, false));
+    let cautious = Arc::new(Indexes::with_bounds(world.home.path(), bounds, false));
     fill(&world, &cautious);
     assert_eq!(verdicts(&world, &cautious, "needle").as_deref(), Some(read));
     world.settle();
@@ -142,7 +142,7 @@ fn what_is_hidden_by_now_leaves_the_postings() {
     let world = IndexWorld::new(&[("a.py", "x = 1\n"), ("secret.py", "swordfish = 1\n")]);
     world.settle();
     fill(&world, &world.indexes);
-    let secret = digest("secret.py", b"swordfish = 1\n");
+    let secret = digest_file("secret.py", b"swordfish = 1\n");
     let holds = |indexes: &Arc<Indexes>| {
         let index = indexes.index(&opened(&world).0);
         let state = index.lock();

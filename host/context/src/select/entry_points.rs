@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::{Draft, distance};
-use crate::entry;
+use super::{SelectionDraft, path_distance};
 use crate::limits::RANKED_FILE_BYTES_MAX;
+use crate::manifest_entries;
 use crate::symbols::Syntax;
 use tool_repository::file_role::{self, Role, file_name, file_stem, parent_directory};
 use tool_repository::is_beyond_scan;
 
-impl Draft<'_, '_> {
+impl SelectionDraft<'_, '_> {
     /// Key files of a directory: the README, the manifest of its main language, then the rest. The nearest to the top
     /// come first; of equally near directories, the one with most code.
     pub(super) fn key_files(&self, directory: &str) -> Vec<String> {
@@ -18,7 +18,7 @@ impl Draft<'_, '_> {
             .indices(directory)
             .map(|at| self.tree.paths[at])
             .filter_map(|path| Some((file_role::key_file_rank(path)?, path)))
-            .map(|(rank, path)| (distance(directory, path), order_of_key(path, main), rank, path))
+            .map(|(rank, path)| (path_distance(directory, path), order_of_key(path, main), rank, path))
             .filter(|(distance, _, _, path)| *distance == 0 || *distance == 1 && file_role::is_key_file(path))
             .map(|(distance, order, rank, path)| {
                 let code = if distance == 0 {
@@ -46,7 +46,7 @@ impl Draft<'_, '_> {
     fn main_syntax(&self, directory: &str) -> Option<Syntax> {
         let mut counts: Vec<(usize, Syntax)> = Vec::new();
         for at in self.indices(directory).filter(|at| self.is_source(*at)) {
-            let Some(syntax) = Syntax::of(self.tree.paths[at]) else {
+            let Some(syntax) = Syntax::from_path(self.tree.paths[at]) else {
                 continue;
             };
             match counts.iter_mut().find(|(_, known)| *known == syntax) {
@@ -66,17 +66,17 @@ impl Draft<'_, '_> {
 
     /// Entry points below a directory with their certainty and the reason, the most certain first.
     pub(super) fn entry_points(&self, directory: &str) -> Vec<(String, f64, String)> {
-        let mut found: Entries = HashMap::new();
+        let mut found: EntryScores = HashMap::new();
         for at in self.indices(directory) {
             let path = self.tree.paths[at];
-            let depth = distance(directory, path) as f64;
+            let depth = path_distance(directory, path) as f64;
             if self.tree.layout.roles[at] == Role::Source
                 && !is_private(directory, path)
                 && let Some(score) = file_role::entry_point_of_source(path)
             {
                 // If there are several programs or libraries, the one with most code is probably meant.
                 let size = (1.0 + self.sources_below(parent_directory(path)) as f64).ln() / 2.0;
-                note(
+                note_entry(
                     &mut found,
                     at,
                     f64::from(score) - depth + size,
@@ -84,12 +84,12 @@ impl Draft<'_, '_> {
                 );
             }
             if is_head(directory, path) {
-                note(&mut found, at, 7.0 - depth, "head of the target directory");
+                note_entry(&mut found, at, 7.0 - depth, "head of the target directory");
             }
-            if entry::is_manifest(path) && depth <= 2.0 && self.tree.sizes[at] <= RANKED_FILE_BYTES_MAX {
+            if manifest_entries::is_manifest(path) && depth <= 2.0 && self.tree.sizes[at] <= RANKED_FILE_BYTES_MAX {
                 let reason = format!("entry point declared in {path}");
                 for (target, sure) in self.declared(path) {
-                    note(&mut found, target, if sure { 14.0 } else { 8.0 } - depth, &reason);
+                    note_entry(&mut found, target, if sure { 14.0 } else { 8.0 } - depth, &reason);
                 }
             }
         }
@@ -98,7 +98,7 @@ impl Draft<'_, '_> {
     }
 
     /// Replaces files of a few lines by the source that they lead to, and removes empty files.
-    fn without_stubs(&self, found: &mut Entries, directory: &str) {
+    fn without_stubs(&self, found: &mut EntryScores, directory: &str) {
         let mut stubs: Vec<usize> = found.keys().copied().filter(|at| self.is_stub(*at)).collect();
         stubs.sort_unstable();
         for stub in &stubs {
@@ -107,7 +107,7 @@ impl Draft<'_, '_> {
                 && self.indices(directory).contains(&at)
                 && !self.is_stub(at)
             {
-                note(found, at, score - 0.5, &reason);
+                note_entry(found, at, score - 0.5, &reason);
             }
         }
         let only_stubs = directory.is_empty() && found.len() == stubs.len();
@@ -135,7 +135,7 @@ impl Draft<'_, '_> {
 
     /// The most certain first, of equally certain ones the largest. Files that are far less certain than the first are
     /// removed.
-    fn surest(&self, found: Entries) -> Vec<(String, f64, String)> {
+    fn surest(&self, found: EntryScores) -> Vec<(String, f64, String)> {
         let mut found: Vec<(usize, (f64, String))> = found.into_iter().collect();
         found.retain(|(at, _)| !is_beyond_scan(self.tree.paths[*at]) && !self.is_generated(self.tree.paths[*at]));
         found.sort_by(|(a, (a_score, _)), (b, (b_score, _))| {
@@ -156,11 +156,13 @@ impl Draft<'_, '_> {
         };
         let resolver = &self.tree.layout.resolver;
         let place = |declared| match declared {
-            entry::Declared::Module(name) => Some((resolver.module(&name)?, true)),
-            entry::Declared::Path(path) => Some((resolver.file_from(manifest, &path)?, true)),
-            entry::Declared::Package(name) => Some((resolver.package(manifest, &name)?, false)),
+            manifest_entries::DeclaredEntry::Module(name) => Some((resolver.module(&name)?, true)),
+            manifest_entries::DeclaredEntry::Path(path) => Some((resolver.file_from(manifest, &path)?, true)),
+            manifest_entries::DeclaredEntry::Package(name) => Some((resolver.package(manifest, &name)?, false)),
         };
-        let found = entry::declared(manifest, &text).into_iter().filter_map(place);
+        let found = manifest_entries::read_declarations(manifest, &text)
+            .into_iter()
+            .filter_map(place);
         let program = |at: usize| {
             if self.is_source(at) {
                 Some(at)
@@ -176,10 +178,10 @@ impl Draft<'_, '_> {
 }
 
 /// Candidates for entry points, with their certainty and the reason.
-type Entries = HashMap<usize, (f64, String)>;
+type EntryScores = HashMap<usize, (f64, String)>;
 
 /// Adds a candidate, or raises its certainty.
-fn note(found: &mut Entries, at: usize, score: f64, reason: &str) {
+fn note_entry(found: &mut EntryScores, at: usize, score: f64, reason: &str) {
     if found.get(&at).is_none_or(|(known, _)| score > *known) {
         found.insert(at, (score, reason.to_owned()));
     }

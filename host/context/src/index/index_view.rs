@@ -12,11 +12,11 @@ use super::bounds::FIRST_HISTORY_WAIT;
 use super::indexer::FileIndexer;
 use super::update::IndexUpdate;
 use crate::history::{HISTORY_WALK_TIME, History};
-use crate::layout::Layout;
+use crate::layout::TreeLayout;
 use crate::limits;
 use crate::query::Query;
 use crate::word_hits::WordHits;
-use crate::{ProfileLookup, Source};
+use crate::{FileSource, ProfileLookup};
 use tool_repository::{FileList, Repository};
 
 pub(crate) struct IndexView {
@@ -33,7 +33,7 @@ pub(crate) struct IndexView {
 
 impl Indexes {
     /// Returns the view of a repository whose files are `list`, for a request that began at `started`.
-    pub(crate) fn view(
+    pub(crate) fn open_view(
         self: &Arc<Self>,
         repository: &Arc<Repository>,
         list: &Arc<FileList>,
@@ -50,7 +50,7 @@ impl Indexes {
     }
 }
 
-impl Source for IndexView {
+impl FileSource for IndexView {
     fn read(&self, path: &str) -> Option<Vec<u8>> {
         let bytes_max = limits::FILE_READ_BYTES_MAX;
         let FileIndexer { repository, cancel, .. } = &self.indexer;
@@ -96,7 +96,7 @@ impl Source for IndexView {
 }
 
 impl IndexView {
-    pub(crate) fn layout(&self) -> &Arc<Layout> {
+    pub(crate) fn layout(&self) -> &Arc<TreeLayout> {
         &self.indexer.layout
     }
 

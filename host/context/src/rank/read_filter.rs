@@ -5,10 +5,10 @@
 //! first of them. The others count in its statistics as if they had been read.
 
 use super::related::area_rarity;
-use super::{PlaceTerms, TermStatistics, factor, named};
+use super::{PlaceTerms, TermStatistics, role_factor, score_named_path};
 use crate::history::HistorySignals;
 use crate::map_in_parallel;
-use crate::names::PathNames;
+use crate::path_names::PathNames;
 use crate::query::Query;
 use crate::weights::WEIGHTS;
 use crate::word_hits::{FileSize, WordHits};
@@ -23,7 +23,7 @@ const RELATED: f64 = 1.0;
 
 /// Counts of the files that a ranking does not read, for its statistics.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Unread {
+pub(crate) struct UnreadCounts {
     pub(crate) count: usize,
     pub(super) words: u64,
     pub(super) blocks: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Unread {
     pub(super) areas: Vec<f64>,
 }
 
-impl Unread {
+impl UnreadCounts {
     fn new(query: &Query) -> Self {
         Self {
             files: vec![0; query.terms.len()],
@@ -58,7 +58,7 @@ impl Unread {
 }
 
 /// Divides files into those to be read and the others, by words, paths, roles and history.
-pub(crate) struct Sieve<'a> {
+pub(crate) struct ReadFilter<'a> {
     pub(crate) query: &'a Query,
     pub(crate) paths: &'a [&'a str],
     pub(crate) roles: &'a [Role],
@@ -68,9 +68,9 @@ pub(crate) struct Sieve<'a> {
     pub(crate) history: Option<&'a HistorySignals>,
 }
 
-impl Sieve<'_> {
+impl ReadFilter<'_> {
     /// Divides `files` by their words in `hits`. Returns the ones to be read, best first, and the counts of the others.
-    pub(crate) fn divide(&self, files: &[usize], hits: &WordHits) -> (Vec<usize>, Unread) {
+    pub(crate) fn divide(&self, files: &[usize], hits: &WordHits) -> (Vec<usize>, UnreadCounts) {
         let mut order: Vec<u32> = (0..files.len() as u32).collect();
         let scores = self.scores(files, hits);
         let by_score = |a: &u32, b: &u32| {
@@ -94,8 +94,8 @@ impl Sieve<'_> {
     }
 
     /// Counts the indexed files that `is_wanted` accepts.
-    fn count(&self, files: &[usize], hits: &WordHits, is_wanted: impl Fn(usize) -> bool) -> Unread {
-        let mut counted = Unread::new(self.query);
+    fn count(&self, files: &[usize], hits: &WordHits, is_wanted: impl Fn(usize) -> bool) -> UnreadCounts {
+        let mut counted = UnreadCounts::new(self.query);
         let mut terms = Vec::new();
         for (at, (file, size)) in files.iter().zip(&hits.sizes).enumerate() {
             if let Some(size) = size.filter(|_| is_wanted(at)) {
@@ -129,11 +129,11 @@ impl Sieve<'_> {
         let folder_terms = self.names.folder_terms(self.query);
         let places: Vec<(usize, f64)> = files.iter().copied().zip(scores).collect();
         let mut scores = map_in_parallel(&places, |(file, words)| {
-            let place = PlaceTerms::of(self.query, self.names, &folder_terms, *file as u32);
+            let place = PlaceTerms::find_terms(self.query, self.names, &folder_terms, *file as u32);
             let own = place.name_score(&statistics, &WEIGHTS)
                 + place.directory_score(&statistics, &WEIGHTS)
-                + named(self.query, self.paths[*file], place.stem, &statistics, &WEIGHTS);
-            (words + own) * factor(self.query, self.paths[*file], self.roles[*file], &WEIGHTS)
+                + score_named_path(self.query, self.paths[*file], place.stem, &statistics, &WEIGHTS);
+            (words + own) * role_factor(self.query, self.paths[*file], self.roles[*file], &WEIGHTS)
         });
         let best = scores.iter().copied().fold(0.0, f64::max);
         let rarities = all.areas.iter().map(|holders| area_rarity(*holders, self.paths.len()));

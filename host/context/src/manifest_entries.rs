@@ -4,7 +4,7 @@
 //! entry points that only a path tells.
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Declared {
+pub(crate) enum DeclaredEntry {
     Module(String),
     /// A path from the manifest's directory, possibly without its extension.
     Path(String),
@@ -13,18 +13,18 @@ pub(crate) enum Declared {
 }
 
 /// Returns the declarations of the manifest at `path`; empty if the file is not a manifest.
-pub(crate) fn declared(path: &str, text: &str) -> Vec<Declared> {
+pub(crate) fn read_declarations(path: &str, text: &str) -> Vec<DeclaredEntry> {
     match tool_repository::file_role::file_name(path) {
-        "pyproject.toml" => pyproject(text),
+        "pyproject.toml" => read_pyproject(text),
         "setup.cfg" | "setup.py" => console_scripts(text),
         "package.json" => package_json(text),
-        "Cargo.toml" => cargo(text),
+        "Cargo.toml" => read_cargo_manifest(text),
         "go.mod" => go_module(text),
         _ => Vec::new(),
     }
 }
 
-/// True for the names that [`declared`] knows.
+/// True for the names that [`read_declarations`] knows.
 pub(crate) fn is_manifest(path: &str) -> bool {
     let name = tool_repository::file_role::file_name(path);
     matches!(
@@ -34,13 +34,13 @@ pub(crate) fn is_manifest(path: &str) -> bool {
 }
 
 /// `package.module:function` means the module.
-fn module(value: &str) -> Option<Declared> {
+fn parse_module(value: &str) -> Option<DeclaredEntry> {
     let name = value.split([':', '[']).next()?.trim();
     let dotted = !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
-    dotted.then(|| Declared::Module(name.to_owned()))
+    dotted.then(|| DeclaredEntry::Module(name.to_owned()))
 }
 
-fn pyproject(text: &str) -> Vec<Declared> {
+fn read_pyproject(text: &str) -> Vec<DeclaredEntry> {
     let Ok(document) = text.parse::<toml::Table>() else {
         return Vec::new();
     };
@@ -59,7 +59,7 @@ fn pyproject(text: &str) -> Vec<Declared> {
     // Poetry also knows scripts as tables with a `reference` or a `callable`.
     let text = |value: &toml::Value| {
         let inner = value.get("reference").or_else(|| value.get("callable"));
-        inner.unwrap_or(value).as_str().and_then(module)
+        inner.unwrap_or(value).as_str().and_then(parse_module)
     };
     let scripts = values.filter_map(text);
     let name = [project, poetry]
@@ -67,12 +67,12 @@ fn pyproject(text: &str) -> Vec<Declared> {
         .flatten()
         .find_map(|table| table.get("name")?.as_str());
     scripts
-        .chain(name.map(|name| Declared::Package(name.to_owned())))
+        .chain(name.map(|name| DeclaredEntry::Package(name.to_owned())))
         .collect()
 }
 
 /// The last part of a module's path, without a major version.
-fn go_module(text: &str) -> Vec<Declared> {
+fn go_module(text: &str) -> Vec<DeclaredEntry> {
     let path = text
         .lines()
         .find_map(|line| line.strip_prefix("module "))
@@ -86,14 +86,14 @@ fn go_module(text: &str) -> Vec<Declared> {
         .rsplit('/')
         .find(|part| !version(part))
         .filter(|name| !name.is_empty());
-    name.map(|name| Declared::Package(name.to_owned()))
+    name.map(|name| DeclaredEntry::Package(name.to_owned()))
         .into_iter()
         .collect()
 }
 
 /// `name = package.module:function` anywhere in the text, in quotes or alone on a line: the form that `setup.py` and
 /// `setup.cfg` share.
-fn console_scripts(text: &str) -> Vec<Declared> {
+fn console_scripts(text: &str) -> Vec<DeclaredEntry> {
     let Some((_, after)) = text.split_once("console_scripts") else {
         return Vec::new();
     };
@@ -103,51 +103,55 @@ fn console_scripts(text: &str) -> Vec<Declared> {
         .flat_map(|line| line.split(['"', '\'', ',']))
         .filter_map(|part| part.split_once('='))
         .filter(|(_, value)| value.contains(':'))
-        .filter_map(|(_, value)| module(value))
+        .filter_map(|(_, value)| parse_module(value))
         .collect()
 }
 
 /// Lines after `console_scripts` that are looked at.
 const ENTRY_LINES_MAX: usize = 40;
 
-fn package_json(text: &str) -> Vec<Declared> {
+fn package_json(text: &str) -> Vec<DeclaredEntry> {
     let Ok(document) = serde_json::from_str::<serde_json::Value>(text) else {
         return Vec::new();
     };
     let mut paths = Vec::new();
     for key in ["bin", "main", "module", "exports", "browser"] {
-        strings(&document[key], 0, &mut paths);
+        collect_strings(&document[key], 0, &mut paths);
     }
     if paths.is_empty() {
         // Node starts `index.js` if the manifest names no file.
         paths.push("index.js".to_owned());
     }
     let file = |path: &String| !path.contains('*') && !path.ends_with(".json") && !path.ends_with(".css");
-    let mut declared: Vec<Declared> = paths.into_iter().filter(file).map(Declared::Path).collect();
+    let mut declared: Vec<DeclaredEntry> = paths.into_iter().filter(file).map(DeclaredEntry::Path).collect();
     declared.dedup();
     declared
 }
 
 /// The strings in a value that may be one, a list, or conditions within conditions.
-fn strings(value: &serde_json::Value, depth: u32, found: &mut Vec<String>) {
+fn collect_strings(value: &serde_json::Value, depth: u32, found: &mut Vec<String>) {
     match value {
         serde_json::Value::String(text) => found.push(text.clone()),
-        serde_json::Value::Array(items) if depth < 8 => items.iter().for_each(|item| strings(item, depth + 1, found)),
+        serde_json::Value::Array(items) if depth < 8 => {
+            items.iter().for_each(|item| collect_strings(item, depth + 1, found))
+        }
         serde_json::Value::Object(fields) if depth < 8 => {
-            fields.values().for_each(|field| strings(field, depth + 1, found));
+            fields
+                .values()
+                .for_each(|field| collect_strings(field, depth + 1, found));
         }
         _ => {}
     }
 }
 
-fn cargo(text: &str) -> Vec<Declared> {
+fn read_cargo_manifest(text: &str) -> Vec<DeclaredEntry> {
     let Ok(document) = text.parse::<toml::Table>() else {
         return Vec::new();
     };
     let binaries = document.get("bin").and_then(toml::Value::as_array);
     let library = document.get("lib");
     let tables = binaries.into_iter().flatten().chain(library);
-    let path = |table: &toml::Value| Some(Declared::Path(table.get("path")?.as_str()?.to_owned()));
+    let path = |table: &toml::Value| Some(DeclaredEntry::Path(table.get("path")?.as_str()?.to_owned()));
     tables.filter_map(path).collect()
 }
 
@@ -156,10 +160,10 @@ mod tests {
     use super::*;
 
     fn modules(path: &str, text: &str) -> Vec<String> {
-        let name = |declared: Declared| match declared {
-            Declared::Module(name) | Declared::Path(name) | Declared::Package(name) => name,
+        let name = |declared: DeclaredEntry| match declared {
+            DeclaredEntry::Module(name) | DeclaredEntry::Path(name) | DeclaredEntry::Package(name) => name,
         };
-        declared(path, text).into_iter().map(name).collect()
+        read_declarations(path, text).into_iter().map(name).collect()
     }
 
     #[test]
