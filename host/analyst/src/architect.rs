@@ -9,11 +9,13 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::evidence::{Brief, Dependency, Evidence, Hit, Listed, hits, listed, size_text};
+use super::evidence::{
+    AnalystTask, Dependency, Evidence, ListedFile, SearchHit, parse_hits, parse_listed_files, size_text,
+};
 use super::survey::{self, Survey, is_beside_project};
 use super::task_focus::{focus_files, search_of_words, task_section};
-use super::text::{cited, code, prose};
-use super::{ImportCircle, NO_MODEL, Reply, call};
+use super::text::{cite_lines, escape_prose, quote_code};
+use super::{AnalystStep, ImportCircle, NO_MODEL, tool_call};
 use tool_provider::ToolCall;
 use tool_repository::file_role::{file_name, file_stem, is_code, is_test};
 
@@ -46,24 +48,24 @@ const SEARCHES: [(&str, &str, &str); 3] = [
 ];
 
 /// Returns the next calls of `architect`, or its answer.
-pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
+pub(super) fn next(brief: &AnalystTask, evidence: &Evidence<'_>) -> AnalystStep {
     if let Some(calls) = survey::next(brief, evidence) {
-        return Reply::Calls(calls);
+        return AnalystStep::Calls(calls);
     }
-    let survey = Survey::read(evidence);
-    if let Some(calls) = evidence.missing(searches(brief, &survey)) {
-        return Reply::Calls(calls);
+    let survey = Survey::read_answers(evidence);
+    if let Some(calls) = evidence.missing(plan_searches(brief, &survey)) {
+        return AnalystStep::Calls(calls);
     }
     if let Some(calls) = test_pages(brief, evidence) {
-        return Reply::Calls(calls);
+        return AnalystStep::Calls(calls);
     }
-    Reply::Text(findings(brief, &survey, evidence))
+    AnalystStep::Text(write_findings(brief, &survey, evidence))
 }
 
-fn searches(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
+fn plan_searches(brief: &AnalystTask, survey: &Survey) -> Vec<ToolCall> {
     let search = |purpose: &str, number: usize, pattern: &str| {
         let arguments = json!({"pattern": pattern, "path": brief.target, "limit": LINES_MAX, "case": "sensitive"});
-        call(purpose, number, "search_code", &arguments)
+        tool_call(purpose, number, "search_code", &arguments)
     };
     let mut calls: Vec<_> = SEARCHES
         .iter()
@@ -78,32 +80,35 @@ fn searches(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
 }
 
 /// Lists the whole repository where the target is one part of it: the tests of that part may be elsewhere.
-fn test_pages(brief: &Brief, evidence: &Evidence<'_>) -> Option<Vec<ToolCall>> {
+fn test_pages(brief: &AnalystTask, evidence: &Evidence<'_>) -> Option<Vec<ToolCall>> {
     if brief.target.is_empty() {
         return None;
     }
     let pages = evidence.of("tests").count();
-    let cursor = evidence.of("tests").last().and_then(super::evidence::Exchange::cursor);
+    let cursor = evidence
+        .of("tests")
+        .last()
+        .and_then(super::evidence::CallWithAnswer::cursor);
     let is_first = !evidence.asked("tests");
     let mut arguments = json!({"path": "", "recursive": true, "limit": PAGE_FILES});
     if let Some(cursor) = &cursor {
         arguments["cursor"] = cursor.as_str().into();
     }
     let is_open = is_first || cursor.is_some() && pages < PAGES_MAX;
-    is_open.then(|| vec![call("tests", pages + 1, "list_files", &arguments)])
+    is_open.then(|| vec![tool_call("tests", pages + 1, "list_files", &arguments)])
 }
 
-fn findings(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
-    let mut found: Vec<Finding> = [
-        large(survey),
-        untested(survey, evidence),
+fn write_findings(brief: &AnalystTask, survey: &Survey, evidence: &Evidence<'_>) -> String {
+    let mut found: Vec<MeasuredFinding> = [
+        find_large_files(survey),
+        find_untested_files(survey, evidence),
         declared_twice(survey),
         circular_imports(brief, survey),
     ]
     .into_iter()
     .flatten()
     .collect();
-    found.extend(searched(survey, evidence));
+    found.extend(find_search_hits(survey, evidence));
     let focus = focus_files(brief, survey, evidence);
     let concerned: BTreeSet<&str> = focus.iter().map(|file| file.path.as_str()).collect();
     let listed: BTreeSet<&str> = survey.files.iter().map(|file| file.path.as_str()).collect();
@@ -125,7 +130,7 @@ fn findings(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
         ("", repository) => repository,
         (target, _) => target,
     };
-    let place = prose(place);
+    let place = escape_prose(place);
     let mut text = format!(
         "# Findings in {place}\n\n> {NO_MODEL} What follows is counted, not judged; how it bears on the task is for \
          the reader, or for a model.\n\n"
@@ -140,19 +145,19 @@ fn findings(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
     if found.is_empty() {
         text.push_str(&match evidence.why_not("list", &brief.target) {
             Some(why) => format!("Nothing was looked at: {why}.\n"),
-            None => nothing(brief, survey, evidence),
+            None => write_no_findings(brief, survey, evidence),
         });
     }
     text
 }
 
 /// The answer when nothing was found: what was examined and which searches ran.
-fn nothing(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
+fn write_no_findings(brief: &AnalystTask, survey: &Survey, evidence: &Evidence<'_>) -> String {
     let mut text = format!(
         "Nothing was found in {}, {} and {}",
-        counted(survey.sources().count(), "source", "sources"),
-        counted(tests(survey, evidence).len(), "test file", "test files"),
-        counted(
+        format_count(survey.sources().count(), "source", "sources"),
+        format_count(test_paths(survey, evidence).len(), "test file", "test files"),
+        format_count(
             survey.dependencies.len(),
             "declared dependency",
             "declared dependencies"
@@ -163,7 +168,7 @@ fn nothing(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
         let _ = write!(
             text,
             "; the largest source is {} ({})",
-            cited(&largest.path, &1),
+            cite_lines(&largest.path, &1),
             size_text(largest.bytes)
         );
     }
@@ -189,7 +194,7 @@ fn nothing(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> String {
     text
 }
 
-fn counted(count: usize, one: &str, many: &str) -> String {
+fn format_count(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
@@ -199,7 +204,7 @@ const UNTESTED: &str = "Sources without a test file of their name";
 const DECLARED_TWICE: &str = "Dependencies declared more than once, differently";
 const CIRCULAR: &str = "Files that import each other";
 
-struct Finding {
+struct MeasuredFinding {
     title: &'static str,
     measured: String,
     /// All places; only the first ones are listed.
@@ -216,7 +221,7 @@ struct FindingPlace {
 }
 
 impl FindingPlace {
-    fn of_hit(hit: &Hit) -> Self {
+    fn of_hit(hit: &SearchHit) -> Self {
         Self {
             path: hit.path.clone(),
             text: hit.place(),
@@ -224,7 +229,7 @@ impl FindingPlace {
     }
 }
 
-impl Finding {
+impl MeasuredFinding {
     fn text(&self, number: usize) -> String {
         let places = self.places.iter().take(PLACES_MAX);
         let places: Vec<&str> = places.map(|place| place.text.as_str()).collect();
@@ -240,23 +245,23 @@ impl Finding {
     }
 }
 
-fn own_sources(survey: &Survey) -> impl Iterator<Item = &Listed> {
+fn own_sources(survey: &Survey) -> impl Iterator<Item = &ListedFile> {
     survey.sources().filter(|file| !is_beside_project(&file.path))
 }
 
-fn large(survey: &Survey) -> Option<Finding> {
+fn find_large_files(survey: &Survey) -> Option<MeasuredFinding> {
     let mut large: Vec<_> = own_sources(survey).filter(|file| file.bytes > LARGE_BYTES).collect();
     large.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
-    let place = |file: &&Listed| FindingPlace {
+    let place = |file: &&ListedFile| FindingPlace {
         path: file.path.clone(),
-        text: format!("{} ({})", cited(&file.path, &1), size_text(file.bytes)),
+        text: format!("{} ({})", cite_lines(&file.path, &1), size_text(file.bytes)),
     };
-    (!large.is_empty()).then(|| Finding {
+    (!large.is_empty()).then(|| MeasuredFinding {
         title: LARGE,
         measured: format!(
             "{} of {} {} larger than {}.",
             large.len(),
-            counted(own_sources(survey).count(), "source", "sources"),
+            format_count(own_sources(survey).count(), "source", "sources"),
             if large.len() == 1 { "is" } else { "are" },
             size_text(LARGE_BYTES)
         ),
@@ -268,42 +273,42 @@ fn large(survey: &Survey) -> Option<Finding> {
 }
 
 /// Paths of the test files: those of the target, or of the whole repository if the target is a part of it.
-fn tests(survey: &Survey, evidence: &Evidence<'_>) -> BTreeSet<String> {
-    let everywhere = evidence.of("tests").flat_map(|page| listed(page.text()));
+fn test_paths(survey: &Survey, evidence: &Evidence<'_>) -> BTreeSet<String> {
+    let everywhere = evidence.of("tests").flat_map(|page| parse_listed_files(page.text()));
     let tests = everywhere.filter(|file| is_code(&file.path) && is_test(&file.path));
     let own = survey.tests().map(|file| file.path.clone());
     tests.map(|file| file.path).chain(own).collect()
 }
 
-fn untested(survey: &Survey, evidence: &Evidence<'_>) -> Option<Finding> {
-    let tests = tests(survey, evidence);
+fn find_untested_files(survey: &Survey, evidence: &Evidence<'_>) -> Option<MeasuredFinding> {
+    let tests = test_paths(survey, evidence);
     let tested: BTreeSet<String> = tests.iter().flat_map(|path| test_subjects(path)).collect();
     // Rust keeps unit tests in the source file itself.
     let inline: BTreeSet<String> = evidence
         .of("inline")
-        .flat_map(|answer| hits(answer.text()))
+        .flat_map(|answer| parse_hits(answer.text()))
         .map(|hit| hit.path)
         .collect();
-    let (testable, others): (Vec<&Listed>, Vec<&Listed>) =
+    let (testable, others): (Vec<&ListedFile>, Vec<&ListedFile>) =
         own_sources(survey).partition(|file| file.bytes > 0.0 && has_behaviour(&file.path));
     let is_tested = |path: &str| tested.contains(&plain_name(file_stem(path))) || inline.contains(path);
     let mut without: Vec<_> = testable.iter().filter(|file| !is_tested(&file.path)).collect();
     without.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
-    let place = |file: &&&Listed| FindingPlace {
+    let place = |file: &&&ListedFile| FindingPlace {
         path: file.path.clone(),
-        text: cited(&file.path, &1),
+        text: cite_lines(&file.path, &1),
     };
     let not_counted = match others.len() {
         0 => String::new(),
         1 => " One more is empty, or only declares, exports or configures.".to_owned(),
         others => format!(" {others} more are empty, or only declare, export or configure."),
     };
-    (!without.is_empty()).then(|| Finding {
+    (!without.is_empty()).then(|| MeasuredFinding {
         title: UNTESTED,
         measured: format!(
             "{} of {} {} none.{not_counted}",
             without.len(),
-            counted(testable.len(), "source", "sources"),
+            format_count(testable.len(), "source", "sources"),
             if without.len() == 1 { "has" } else { "have" },
         ),
         places: without.iter().map(place).collect(),
@@ -346,7 +351,7 @@ fn plain_name(name: &str) -> String {
     name.to_lowercase().replace(['_', '-'], "")
 }
 
-fn declared_twice(survey: &Survey) -> Option<Finding> {
+fn declared_twice(survey: &Survey) -> Option<MeasuredFinding> {
     let mut declared: BTreeMap<&str, BTreeMap<&str, &Dependency>> = BTreeMap::new();
     for dependency in &survey.dependencies {
         let (name, constraint) = dependency.name.split_once(' ').unwrap_or((&dependency.name, ""));
@@ -368,15 +373,15 @@ fn declared_twice(survey: &Survey) -> Option<Finding> {
     let places = twice.iter().flat_map(|(name, constraints)| {
         constraints.iter().map(move |(constraint, dependency)| FindingPlace {
             path: dependency.manifest.clone(),
-            text: format!("{} {}", code(&format!("{name} {constraint}")), dependency.place()),
+            text: format!("{} {}", quote_code(&format!("{name} {constraint}")), dependency.place()),
         })
     });
-    (!twice.is_empty()).then(|| Finding {
+    (!twice.is_empty()).then(|| MeasuredFinding {
         title: DECLARED_TWICE,
         measured: format!(
             "{} of {} {} more than one constraint.",
             twice.len(),
-            counted(declared.len(), "name", "names"),
+            format_count(declared.len(), "name", "names"),
             if twice.len() == 1 { "has" } else { "have" },
         ),
         places: places.collect(),
@@ -387,12 +392,12 @@ fn declared_twice(survey: &Survey) -> Option<Finding> {
 }
 
 /// Import cycles that the engine has found.
-fn circular_imports(brief: &Brief, survey: &Survey) -> Option<Finding> {
+fn circular_imports(brief: &AnalystTask, survey: &Survey) -> Option<MeasuredFinding> {
     let place = |circle: &ImportCircle| {
         let mut files = circle.steps.iter().map(|(path, _)| path);
         // The target may be a file of the cycle.
         let path = files.find(|path| survey.is_source(path) && survey.has(path))?;
-        let steps = circle.steps.iter().map(|(path, line)| cited(path, line));
+        let steps = circle.steps.iter().map(|(path, line)| cite_lines(path, line));
         let steps: Vec<String> = steps.collect();
         let further = circle.files.saturating_sub(steps.len());
         Some(FindingPlace {
@@ -407,11 +412,11 @@ fn circular_imports(brief: &Brief, survey: &Survey) -> Option<Finding> {
     };
     let circles = brief.facts.circular_imports.iter().flatten();
     let places: Vec<FindingPlace> = circles.filter_map(place).collect();
-    (!places.is_empty()).then(|| Finding {
+    (!places.is_empty()).then(|| MeasuredFinding {
         title: CIRCULAR,
         measured: format!(
             "{}. Every import counts, also those inside functions and tests, and those for types only.",
-            counted(places.len(), "circle of imports", "circles of imports")
+            format_count(places.len(), "circle of imports", "circles of imports")
         ),
         places,
         change: "move what both need into a third module, or pass it in".to_owned(),
@@ -420,15 +425,15 @@ fn circular_imports(brief: &Brief, survey: &Survey) -> Option<Finding> {
     })
 }
 
-fn searched(survey: &Survey, evidence: &Evidence<'_>) -> Vec<Finding> {
+fn find_search_hits(survey: &Survey, evidence: &Evidence<'_>) -> Vec<MeasuredFinding> {
     let finding = |(number, (title, _, change)): (usize, &(&'static str, &str, &str))| {
         let answer = evidence.of("search").find(|answer| answer.is_number(number + 1))?;
         // In prose, tests and generated files, such words have other reasons.
-        let mut found = hits(answer.text());
+        let mut found = parse_hits(answer.text());
         found.retain(|hit| survey.is_source(&hit.path));
         let files: BTreeSet<&str> = found.iter().map(|hit| hit.path.as_str()).collect();
         let least = if answer.cursor().is_some() { "At least " } else { "" };
-        (!found.is_empty()).then(|| Finding {
+        (!found.is_empty()).then(|| MeasuredFinding {
             title,
             measured: match (found.len(), files.len()) {
                 (1, _) => format!("{least}1 place."),
@@ -477,8 +482,8 @@ mod tests {
                 results: answers.iter().map(result).collect(),
             },
         ];
-        let (brief, evidence) = (Brief::read(&messages), Evidence::read(&messages));
-        let text = findings(&brief, &Survey::read(&evidence), &evidence);
+        let (brief, evidence) = (AnalystTask::parse_brief(&messages), Evidence::pair_answers(&messages));
+        let text = write_findings(&brief, &Survey::read_answers(&evidence), &evidence);
         let (_, text) = text.split_once("a model.\n\n").expect("the note ends so");
         let is_kept = |line: &&str| {
             !["- What", "- Cost", "- How"]

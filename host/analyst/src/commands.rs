@@ -1,18 +1,18 @@
 //! The commands that build, run, test and lint a project, each with the line of the project that declares it.
 
-mod stated;
+mod documented_commands;
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::evidence::NumberedLine;
+use crate::evidence::FileLine;
 use crate::manifest::ReadFile;
 use crate::readme::is_readme;
-use crate::survey::{Survey, beneath, is_aside_manifest, is_test_helper};
-use crate::text::{cited, code, cut_text};
-pub(super) use stated::documents as stating_documents;
-use stated::stated_command;
+use crate::survey::{Survey, is_aside_manifest, is_test_helper, strip_directory};
+use crate::text::{cite_lines, cut_text, quote_code};
+pub(super) use documented_commands::command_documents as stating_documents;
+use documented_commands::stated_command;
 use tool_repository::file_role::{file_name, parent_directory};
 use tool_repository::path::join_path;
 
@@ -55,10 +55,10 @@ impl ProjectCommand {
     pub(super) fn place(&self) -> String {
         let place = self
             .line
-            .map_or_else(|| code(&self.path), |line| cited(&self.path, &line));
+            .map_or_else(|| quote_code(&self.path), |line| cite_lines(&self.path, &line));
         match self.evidence.as_str() {
             "" => place,
-            words => format!("{}, {place}", code(words)),
+            words => format!("{}, {place}", quote_code(words)),
         }
     }
 }
@@ -95,7 +95,7 @@ pub(super) fn project_commands(
         .copied()
         .filter(|file| parent_directory(&file.path) == folder);
     let own: Vec<&ReadFile> = in_folder.collect();
-    let collector = Collector {
+    let collector = CommandCollector {
         target: folder,
         survey,
         files: &own,
@@ -132,7 +132,7 @@ pub(super) fn build_root(target: &str, survey: &Survey) -> Option<String> {
     if !target.is_empty() || folders.contains(target) {
         return None;
     }
-    let is_inside = |path: &str, folder: &str| beneath(path, folder).is_some();
+    let is_inside = |path: &str, folder: &str| strip_directory(path, folder).is_some();
     let sources = |folder: &str| survey.sources().filter(|file| is_inside(&file.path, folder)).count();
     let folders = folders.into_iter().filter(|folder| is_plain_path(folder));
     let (count, folder) = folders.map(|folder| (sources(folder), folder)).max()?;
@@ -164,7 +164,7 @@ const BUILD_FILES: [&str; 16] = [
     "GNUmakefile",
 ];
 
-struct Collector<'a> {
+struct CommandCollector<'a> {
     target: &'a str,
     survey: &'a Survey,
     /// Files directly in the target folder, not in a folder below it.
@@ -172,7 +172,7 @@ struct Collector<'a> {
     all: &'a [&'a ReadFile],
 }
 
-impl Collector<'_> {
+impl CommandCollector<'_> {
     fn has(&self, name: &str) -> bool {
         self.survey.has(&join_path(self.target, name))
     }
@@ -203,7 +203,7 @@ impl Collector<'_> {
                 if self.has("src/main.rs") || has_programs || has_declared {
                     commands.push(on_line(file, Run, "cargo run", declared));
                 }
-                found(commands)
+                flatten_commands(commands)
             }
             "go.mod" => {
                 let mut commands = vec![
@@ -213,11 +213,11 @@ impl Collector<'_> {
                 if self.has("main.go") {
                     commands.push(on_line(file, Run, "go run .", r"^module "));
                 }
-                found(commands)
+                flatten_commands(commands)
             }
             "pom.xml" => {
                 let program = if self.has("mvnw") { "./mvnw" } else { "mvn" };
-                found(vec![
+                flatten_commands(vec![
                     on_line(file, Build, &format!("{program} package"), "<project"),
                     on_line(file, Test, &format!("{program} test"), "<project"),
                 ])
@@ -228,36 +228,36 @@ impl Collector<'_> {
                 let of = |purpose, command: &str| {
                     on_line(file, purpose, command, declared).or_else(|| on_line(file, purpose, command, r"^\s*[a-z]"))
                 };
-                found(vec![
+                flatten_commands(vec![
                     of(Build, &format!("{program} build")),
                     of(Test, &format!("{program} test")),
                 ])
             }
-            "mix.exs" => found(vec![
+            "mix.exs" => flatten_commands(vec![
                 on_line(file, Build, "mix compile", r"\bproject\b"),
                 on_line(file, Test, "mix test", r"\bproject\b"),
             ]),
             "pyproject.toml" => self.python_commands(file),
             "setup.py" if !self.is_built_by_pyproject() => {
-                found(vec![on_line(file, Build, "python -m pip install .", r"\bsetup\s*\(")])
+                flatten_commands(vec![on_line(file, Build, "python -m pip install .", r"\bsetup\s*\(")])
             }
-            "setup.cfg" => found(vec![
+            "setup.cfg" => flatten_commands(vec![
                 on_line(file, Test, "python -m pytest", r"^\[tool:pytest\]"),
                 on_line(file, Lint, "flake8", r"^\[flake8\]"),
             ]),
-            "pytest.ini" => found(vec![on_line(file, Test, "python -m pytest", r"^\[pytest\]")]),
-            "tox.ini" => found(vec![
+            "pytest.ini" => flatten_commands(vec![on_line(file, Test, "python -m pytest", r"^\[pytest\]")]),
+            "tox.ini" => flatten_commands(vec![
                 on_line(file, Test, "tox", r"^\[(tox|testenv)"),
                 on_line(file, Test, "python -m pytest", r"^\[pytest\]"),
             ]),
-            "noxfile.py" => found(vec![on_line(file, Test, "nox", r"^def tests?\b|@nox\.session")]),
-            "Gemfile" => found(vec![on_line(
+            "noxfile.py" => flatten_commands(vec![on_line(file, Test, "nox", r"^def tests?\b|@nox\.session")]),
+            "Gemfile" => flatten_commands(vec![on_line(
                 file,
                 Build,
                 "bundle install",
                 r"^\s*(source|gemspec|gem)\b",
             )]),
-            "Rakefile" => found(vec![
+            "Rakefile" => flatten_commands(vec![
                 on_line(
                     file,
                     Test,
@@ -266,9 +266,11 @@ impl Collector<'_> {
                 ),
                 on_line(file, Test, "bundle exec rake spec", r"RSpec::Core::RakeTask"),
             ]),
-            ".rspec" => found(vec![on_line(file, Test, "bundle exec rspec", r"\S")]),
-            "phpunit.xml" | "phpunit.xml.dist" => found(vec![on_line(file, Test, self.phpunit(), "<phpunit")]),
-            "CMakeLists.txt" => found(vec![
+            ".rspec" => flatten_commands(vec![on_line(file, Test, "bundle exec rspec", r"\S")]),
+            "phpunit.xml" | "phpunit.xml.dist" => {
+                flatten_commands(vec![on_line(file, Test, self.phpunit(), "<phpunit")])
+            }
+            "CMakeLists.txt" => flatten_commands(vec![
                 on_line(
                     file,
                     Build,
@@ -288,7 +290,7 @@ impl Collector<'_> {
                     r"(?i)^\s*add_custom_target\s*\(\s*verify\b",
                 ),
             ]),
-            "meson.build" => found(vec![
+            "meson.build" => flatten_commands(vec![
                 on_line(
                     file,
                     Build,
@@ -305,18 +307,22 @@ impl Collector<'_> {
                     (false, true) => "./autogen.sh && ",
                     (false, false) => "autoreconf -i && ",
                 };
-                found(vec![
+                flatten_commands(vec![
                     on_line(file, Build, &format!("{made}./configure && make"), r"^\w+\s*\+?="),
                     on_line(file, Test, "make check", r"^(TESTS|check_PROGRAMS)\b|^check"),
                 ])
             }
-            "justfile" => found(vec![
+            "justfile" => flatten_commands(vec![
                 on_line(file, Build, "just build", r"^build\b.*:"),
                 on_line(file, Test, "just test", r"^test\b.*:"),
                 on_line(file, Lint, "just lint", r"^lint\b.*:"),
             ]),
-            ".pre-commit-config.yaml" => found(vec![on_line(file, Lint, "pre-commit run --all-files", r"^repos:")]),
-            ".golangci.yml" | ".golangci.yaml" => found(vec![on_line(file, Lint, "golangci-lint run", r"^[a-z]")]),
+            ".pre-commit-config.yaml" => {
+                flatten_commands(vec![on_line(file, Lint, "pre-commit run --all-files", r"^repos:")])
+            }
+            ".golangci.yml" | ".golangci.yaml" => {
+                flatten_commands(vec![on_line(file, Lint, "golangci-lint run", r"^[a-z]")])
+            }
             _ => Vec::new(),
         }
     }
@@ -360,7 +366,7 @@ impl Collector<'_> {
         } else {
             "python -m pip install ."
         };
-        found(vec![
+        flatten_commands(vec![
             on_line(file, Build, install, r"^\[(build-system|project|tool\.poetry)\]"),
             on_line(file, Test, pytest, r"^\[tool\.pytest"),
             on_line(file, Test, "tox", r"^\[tool\.tox"),
@@ -424,7 +430,8 @@ impl Collector<'_> {
     /// have it.
     fn workspace_script(&self, manager: &str, purpose: CommandPurpose) -> Option<ProjectCommand> {
         let is_member = |file: &&&ReadFile| {
-            let is_below = beneath(parent_directory(&file.path), self.target).is_some_and(|inside| !inside.is_empty());
+            let is_below =
+                strip_directory(parent_directory(&file.path), self.target).is_some_and(|inside| !inside.is_empty());
             file.name() == "package.json" && is_below && !is_aside_manifest(&file.path)
         };
         let members: Vec<&&ReadFile> = self.all.iter().filter(is_member).collect();
@@ -493,7 +500,7 @@ fn on_line(file: &ReadFile, purpose: CommandPurpose, command: &str, pattern: &st
     })
 }
 
-fn found(commands: Vec<Option<ProjectCommand>>) -> Vec<ProjectCommand> {
+fn flatten_commands(commands: Vec<Option<ProjectCommand>>) -> Vec<ProjectCommand> {
     commands.into_iter().flatten().collect()
 }
 
@@ -508,7 +515,7 @@ fn purpose_of_script(name: &str) -> Option<CommandPurpose> {
 }
 
 fn composer_scripts(file: &ReadFile) -> Vec<ProjectCommand> {
-    let mut commands = found(vec![on_line(
+    let mut commands = flatten_commands(vec![on_line(
         file,
         CommandPurpose::Build,
         "composer install",
@@ -546,8 +553,7 @@ fn make_targets(file: &ReadFile) -> Vec<ProjectCommand> {
     };
     let mut commands = vec![target(Build, "build")];
     // `make` without arguments builds the first target.
-    let helps =
-        |line: &&NumberedLine| line.text.trim_end().ends_with("help") || line.text.trim_end().ends_with("usage");
+    let helps = |line: &&FileLine| line.text.trim_end().ends_with("help") || line.text.trim_end().ends_with("usage");
     let default = file
         .find(r"^(all|default)\s*::?([^=]|$)")
         .filter(|line| !helps(line))
@@ -567,7 +573,7 @@ fn make_targets(file: &ReadFile) -> Vec<ProjectCommand> {
         target(Test, "check"),
         target(Lint, "lint"),
     ]);
-    found(commands)
+    flatten_commands(commands)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use regex::Regex;
 use serde_json::Value;
 
-use crate::text::cited;
+use crate::text::cite_lines;
 use crate::{FACTS, TargetFacts};
 
 use tool_core::limits::TOOL_CALLS_PER_ROUND_MAX;
@@ -11,7 +11,7 @@ use tool_provider::{Message, ToolCall, ToolResult};
 
 /// Task of the analyst, parsed from the first message.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Brief {
+pub(super) struct AnalystTask {
     pub(super) operation: String,
     /// The directory or file of the task; empty for the whole repository.
     pub(super) target: String,
@@ -29,9 +29,9 @@ pub(super) struct Brief {
     pub(super) facts: TargetFacts,
 }
 
-impl Brief {
+impl AnalystTask {
     /// Parses the user's message, whose head `operation::user_message` writes.
-    pub(super) fn read(messages: &[Message]) -> Self {
+    pub(super) fn parse_brief(messages: &[Message]) -> Self {
         let Some(Message::User { text }) = messages.first() else {
             return Self::default();
         };
@@ -50,11 +50,11 @@ impl Brief {
         for line in head.lines() {
             if let Some(operation) = line.strip_prefix("Operation: ") {
                 brief.operation = operation.to_owned();
-            } else if let Some(repository) = quoted(line, "Target: the whole repository ") {
+            } else if let Some(repository) = quoted_after(line, "Target: the whole repository ") {
                 brief.repository = repository;
-            } else if let Some(directory) = quoted(line, "Target: the directory ") {
+            } else if let Some(directory) = quoted_after(line, "Target: the directory ") {
                 brief.target = directory.trim_end_matches('/').to_owned();
-            } else if let Some(file) = quoted(line, "Target: the file ") {
+            } else if let Some(file) = quoted_after(line, "Target: the file ") {
                 brief.target = file;
                 brief.is_file = true;
             } else if let Some(line) = line.strip_prefix("Line: ") {
@@ -63,13 +63,13 @@ impl Brief {
                 brief.lines = first.parse().ok().zip(last.parse().ok());
             }
         }
-        brief.chosen = chosen(packet);
+        brief.chosen = parse_chosen_paths(packet);
         brief
     }
 }
 
 /// Returns the text in backticks behind a label.
-fn quoted(line: &str, label: &str) -> Option<String> {
+fn quoted_after(line: &str, label: &str) -> Option<String> {
     Some(
         line.strip_prefix(label)?
             .strip_prefix('`')?
@@ -80,18 +80,18 @@ fn quoted(line: &str, label: &str) -> Option<String> {
 
 /// The paths of a packet's file blocks. A line of a file cannot look like the head of a block, because it begins with
 /// its number.
-fn chosen(packet: &str) -> Vec<String> {
+fn parse_chosen_paths(packet: &str) -> Vec<String> {
     let path = |line: &str| Some(line.strip_prefix("<file path=\"")?.split_once('"')?.0.to_owned());
     packet.lines().filter_map(path).collect()
 }
 
 #[derive(Debug)]
-pub(super) struct Exchange<'a> {
+pub(super) struct CallWithAnswer<'a> {
     call: &'a ToolCall,
     result: &'a ToolResult,
 }
 
-impl<'a> Exchange<'a> {
+impl<'a> CallWithAnswer<'a> {
     pub(super) fn text(&self) -> &'a str {
         &self.result.text
     }
@@ -125,12 +125,12 @@ impl<'a> Exchange<'a> {
 /// All answers so far, in order.
 #[derive(Debug)]
 pub(super) struct Evidence<'a> {
-    exchanges: Vec<Exchange<'a>>,
+    exchanges: Vec<CallWithAnswer<'a>>,
 }
 
 impl<'a> Evidence<'a> {
     /// Pairs every call of the conversation with its answer.
-    pub(super) fn read(messages: &'a [Message]) -> Self {
+    pub(super) fn pair_answers(messages: &'a [Message]) -> Self {
         let calls: Vec<&ToolCall> = messages
             .iter()
             .flat_map(|message| match message {
@@ -145,7 +145,7 @@ impl<'a> Evidence<'a> {
         let exchanges = results
             .filter_map(|result| {
                 let call = calls.iter().find(|call| call.id == result.call_id)?;
-                Some(Exchange { call, result })
+                Some(CallWithAnswer { call, result })
             })
             .collect();
         Self { exchanges }
@@ -165,7 +165,7 @@ impl<'a> Evidence<'a> {
     }
 
     /// The successful answers of one purpose.
-    pub(super) fn of(&self, purpose: &'static str) -> impl Iterator<Item = &Exchange<'a>> {
+    pub(super) fn of(&self, purpose: &'static str) -> impl Iterator<Item = &CallWithAnswer<'a>> {
         self.of_purpose(purpose).filter(|exchange| !exchange.result.is_error)
     }
 
@@ -183,7 +183,7 @@ impl<'a> Evidence<'a> {
         Some(said.trim_end_matches('.').to_owned())
     }
 
-    fn of_purpose(&self, purpose: &str) -> impl Iterator<Item = &Exchange<'a>> {
+    fn of_purpose(&self, purpose: &str) -> impl Iterator<Item = &CallWithAnswer<'a>> {
         self.exchanges.iter().filter(move |exchange| {
             exchange
                 .call
@@ -195,7 +195,7 @@ impl<'a> Evidence<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Listed {
+pub(super) struct ListedFile {
     /// Relative to the root.
     pub(super) path: String,
     /// Bytes, rounded like the list.
@@ -203,10 +203,10 @@ pub(super) struct Listed {
 }
 
 /// Parses the files of a list_files answer: `path<TAB>1.2 kB`.
-pub(super) fn listed(text: &str) -> Vec<Listed> {
+pub(super) fn parse_listed_files(text: &str) -> Vec<ListedFile> {
     let file = |line: &str| {
         let (path, size) = line.split_once('\t')?;
-        Some(Listed {
+        Some(ListedFile {
             path: path.to_owned(),
             bytes: size_bytes(size)?,
         })
@@ -237,14 +237,14 @@ pub(super) fn size_text(bytes: f64) -> String {
 
 /// Text of the repository with its line numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Quotation {
+pub(super) struct SourceQuote {
     pub(super) text: String,
     /// The first of the lines, from 1.
     pub(super) line: usize,
     pub(super) last_line: usize,
 }
 
-impl Quotation {
+impl SourceQuote {
     pub(super) fn new(text: &str, line: usize) -> Self {
         Self {
             text: text.to_owned(),
@@ -257,22 +257,22 @@ impl Quotation {
     pub(super) fn place(&self, path: &str) -> String {
         let Self { line, last_line, .. } = self;
         if line == last_line {
-            cited(path, line)
+            cite_lines(path, line)
         } else {
-            cited(path, &format_args!("{line}-{last_line}"))
+            cite_lines(path, &format_args!("{line}-{last_line}"))
         }
     }
 }
 
 /// A line of a file, with its number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NumberedLine {
+pub(super) struct FileLine {
     /// From 1.
     pub(super) number: usize,
     pub(super) text: String,
 }
 
-impl NumberedLine {
+impl FileLine {
     /// The line with other text.
     pub(super) fn with_text(&self, text: &str) -> Self {
         Self {
@@ -283,10 +283,10 @@ impl NumberedLine {
 }
 
 /// Parses the lines of a read_file answer: `    12<TAB>text`.
-pub(super) fn lines(text: &str) -> Vec<NumberedLine> {
+pub(super) fn parse_lines(text: &str) -> Vec<FileLine> {
     let line = |line: &str| {
         let (number, text) = line.split_once('\t')?;
-        Some(NumberedLine {
+        Some(FileLine {
             number: number.trim().parse().ok()?,
             text: text.to_owned(),
         })
@@ -295,8 +295,8 @@ pub(super) fn lines(text: &str) -> Vec<NumberedLine> {
 }
 
 /// The number of lines of a file, and the last line that a read_file answer shows.
-pub(super) fn extent(text: &str) -> Option<(usize, usize)> {
-    let last = lines(text).last()?.number;
+pub(super) fn parse_extent(text: &str) -> Option<(usize, usize)> {
+    let last = parse_lines(text).last()?.number;
     let head = text.lines().next().and_then(|line| line.strip_prefix("lines "));
     let total = head.and_then(|head| {
         let (_, of) = head.split_once(" of ")?;
@@ -306,7 +306,7 @@ pub(super) fn extent(text: &str) -> Option<(usize, usize)> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Hit {
+pub(super) struct SearchHit {
     /// Relative to the root.
     pub(super) path: String,
     /// From 1.
@@ -314,18 +314,18 @@ pub(super) struct Hit {
     pub(super) text: String,
 }
 
-impl Hit {
+impl SearchHit {
     /// Citation of the line: `path:line`.
     pub(super) fn place(&self) -> String {
-        cited(&self.path, &self.number)
+        cite_lines(&self.path, &self.number)
     }
 }
 
 /// Parses the matches of a search_code answer: `path:12:text`.
-pub(super) fn hits(text: &str) -> Vec<Hit> {
+pub(super) fn parse_hits(text: &str) -> Vec<SearchHit> {
     let hit = |line: &str| {
         let mut parts = line.splitn(3, ':');
-        Some(Hit {
+        Some(SearchHit {
             path: parts.next()?.to_owned(),
             number: parts.next()?.parse().ok()?,
             text: parts.next()?.to_owned(),
@@ -352,13 +352,13 @@ impl Dependency {
     }
 
     pub(super) fn place(&self) -> String {
-        cited(&self.manifest, &self.lines)
+        cite_lines(&self.manifest, &self.lines)
     }
 }
 
 /// Parses the dependencies of an analyze_dependencies answer, with lines such as `  name constraint [group] place`
 /// followed by remarks. Those that are needed at run time come first.
-pub(super) fn dependencies(text: &str) -> Vec<Dependency> {
+pub(super) fn parse_dependencies(text: &str) -> Vec<Dependency> {
     let line = Regex::new(r"^  (\S.*) \[([^\]]+)\] (\S+):(\d+(?:-\d+)?)(?: |$)").expect("the expression is a constant");
     let dependency = |text: &str| {
         let found = line.captures(text)?;
@@ -376,8 +376,8 @@ pub(super) fn dependencies(text: &str) -> Vec<Dependency> {
 
 /// Numbers the lines of a text.
 #[cfg(test)]
-pub(super) fn number_lines(text: &str) -> Vec<NumberedLine> {
-    let line = |(at, text): (usize, &str)| NumberedLine {
+pub(super) fn number_lines(text: &str) -> Vec<FileLine> {
+    let line = |(at, text): (usize, &str)| FileLine {
         number: at + 1,
         text: text.to_owned(),
     };
@@ -391,24 +391,25 @@ mod tests {
     #[test]
     fn answers_of_the_skills_are_read_back() {
         let text = "./: 2 files, 1.2 MB\nsrc/\na b.py\t1.2 kB\nREADME.md\t900 B\n";
-        let files = listed(text);
+        let files = parse_listed_files(text);
         assert_eq!(
             files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(),
             ["a b.py", "README.md"]
         );
         assert_eq!(files[0].bytes, 1200.0);
-        let read = lines("lines 1-2 of 9\n     1\timport os\n     2\t\tx");
+        let read = parse_lines("lines 1-2 of 9\n     1\timport os\n     2\t\tx");
         assert_eq!(read[1].text, "\tx");
         assert_eq!(
-            extent("lines 1-2 of 9; CRLF line endings\n     1\ta\n     2\tb"),
+            parse_extent("lines 1-2 of 9; CRLF line endings\n     1\ta\n     2\tb"),
             Some((9, 2))
         );
-        assert_eq!(extent("     1\ta"), Some((1, 1)));
-        assert_eq!(extent("`x` is empty."), None);
-        let found = hits("src/a.py:12:class A: pass\n\n1 match in 1 file");
+        assert_eq!(parse_extent("     1\ta"), Some((1, 1)));
+        assert_eq!(parse_extent("`x` is empty."), None);
+        let found = parse_hits("src/a.py:12:class A: pass\n\n1 match in 1 file");
         assert_eq!((found.len(), found[0].place().as_str()), (1, "src/a.py:12"));
-        let declared =
-            dependencies("pyproject.toml (PEP 621)\n  click >=8,<9 [dev] pyproject.toml:12 (only: x)\n  note: a [b] c");
+        let declared = parse_dependencies(
+            "pyproject.toml (PEP 621)\n  click >=8,<9 [dev] pyproject.toml:12 (only: x)\n  note: a [b] c",
+        );
         assert_eq!(declared.len(), 1);
         assert_eq!(declared[0].place(), "pyproject.toml:12");
         assert_eq!(

@@ -5,23 +5,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::commands::{build_root, stating_documents};
-use super::evidence::{Brief, Evidence, Listed, lines};
+use super::evidence::{AnalystTask, Evidence, ListedFile, parse_lines};
 use super::manifest::{MANIFESTS, ReadFile};
 use super::readme::is_readme;
-use super::survey::{self, Survey, beneath, is_beside_project, literal_glob};
-use super::{Reply, call};
+use super::survey::{self, Survey, is_beside_project, literal_glob, strip_directory};
+use super::{AnalystStep, tool_call};
 use central::SymbolCandidate;
-use starts::{entry_points, main_pattern, public_header};
+use entry_points::{entry_points, main_pattern, public_header};
 use tool_provider::ToolCall;
 use tool_repository::file_role::{file_name, parent_directory};
 use tool_repository::path::join_path;
 
 mod central;
 mod endpoints;
+mod entry_points;
 mod file;
 mod interface;
 mod overview;
-mod starts;
 
 /// Lines of a manifest or a README that are read.
 const MANIFEST_LINES: usize = 600;
@@ -47,40 +47,40 @@ const LOG_COMMITS: usize = 200;
 const LINES_MAX: usize = 1000;
 
 /// Returns the next calls of `explain`, or its answer.
-pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
+pub(super) fn next(brief: &AnalystTask, evidence: &Evidence<'_>) -> AnalystStep {
     if brief.is_file {
         return file::next(brief, evidence);
     }
     if let Some(calls) = survey::next(brief, evidence) {
-        return Reply::Calls(calls);
+        return AnalystStep::Calls(calls);
     }
-    let survey = Survey::read(evidence);
-    if let Some(calls) = evidence.missing(looks(brief, &survey)) {
-        return Reply::Calls(calls);
+    let survey = Survey::read_answers(evidence);
+    if let Some(calls) = evidence.missing(plan_reads(brief, &survey)) {
+        return AnalystStep::Calls(calls);
     }
     if let Some(calls) = evidence.missing(further_pages(evidence)) {
-        return Reply::Calls(calls);
+        return AnalystStep::Calls(calls);
     }
     let files = read_files(evidence);
-    let definitions = central::definitions(evidence, &files, Some(&survey));
+    let definitions = central::collect_definitions(evidence, &files, Some(&survey));
     if let Some(calls) = symbol_calls(evidence, &definitions) {
-        return Reply::Calls(calls);
+        return AnalystStep::Calls(calls);
     }
-    Reply::Text(overview::overview(brief, &survey, evidence, &files, &definitions))
+    AnalystStep::Text(overview::write_overview(brief, &survey, evidence, &files, &definitions))
 }
 
 /// The missing calls about central symbols: their uses, then the source of the most used ones.
 fn symbol_calls(evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> Option<Vec<ToolCall>> {
     evidence
-        .missing(count_uses(central::candidates(definitions)))
-        .or_else(|| evidence.missing(explanations(evidence, definitions)))
+        .missing(count_uses(central::best_candidates(definitions)))
+        .or_else(|| evidence.missing(plan_explanations(evidence, definitions)))
 }
 
 /// Calls that read the most informative files, and searches that count.
-fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
+fn plan_reads(brief: &AnalystTask, survey: &Survey) -> Vec<ToolCall> {
     let mut calls = Vec::new();
     let mut read = |path: &str, limit: usize| {
-        calls.push(call(
+        calls.push(tool_call(
             "read",
             calls.len() + 1,
             "read_file",
@@ -91,12 +91,14 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
         .into_iter()
         .chain(public_header(brief, survey))
         .chain(module_heads(brief, survey))
-        .chain(holdings(brief, survey))
+        .chain(content_paths(brief, survey))
         .map(|path| {
             let exports = central::exports_names(&path);
             (path, if exports { EXPORT_LINES } else { HEAD_LINES })
         });
-    let documents = documents(brief, survey).into_iter().map(|path| (path, MANIFEST_LINES));
+    let documents = document_paths(brief, survey)
+        .into_iter()
+        .map(|path| (path, MANIFEST_LINES));
     let stating = stating_documents(&brief.target, survey).into_iter();
     let stating = stating.map(|path| (path, MANIFEST_LINES));
     let root = interface::root_file(brief, survey).map(|path| (path, ROOT_LINES));
@@ -107,22 +109,22 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
         }
     }
     let pattern = central::definition_pattern(survey.main_language());
-    for (number, searched) in searches(symbol_files(brief, survey)).iter().enumerate() {
+    for (number, searched) in group_searches(symbol_files(brief, survey)).iter().enumerate() {
         let globs: Vec<String> = searched.iter().map(|file| literal_glob(&file.path)).collect();
         let arguments = json!({"pattern": pattern, "globs": globs, "limit": LINES_MAX, "case": "sensitive"});
-        calls.push(call("definitions", number + 1, "search_code", &arguments));
+        calls.push(tool_call("definitions", number + 1, "search_code", &arguments));
     }
     if brief.facts.changes.is_some() {
         let mut arguments = json!({"mode": "log", "limit": LOG_COMMITS});
         if !brief.target.is_empty() {
             arguments["paths"] = json!([brief.target]);
         }
-        calls.push(call("log", 1, "git_diff", &arguments));
+        calls.push(tool_call("log", 1, "git_diff", &arguments));
     }
     let search = |purpose: &str, number: usize, pattern: &str, globs: Value, limit: usize| {
         let path = &brief.target;
         let arguments = json!({"pattern": pattern, "path": path, "globs": globs, "limit": limit, "case": "sensitive"});
-        call(purpose, number, "search_code", &arguments)
+        tool_call(purpose, number, "search_code", &arguments)
     };
     let language = survey.main_language();
     let globs = || json!(globs_of(language));
@@ -136,7 +138,7 @@ fn looks(brief: &Brief, survey: &Survey) -> Vec<ToolCall> {
     if let Some(pattern) = main_pattern(language) {
         calls.push(search("mains", 1, pattern, globs(), LINES_MAX));
     }
-    for (number, &(_, pattern)) in patterns(survey).iter().enumerate() {
+    for (number, &(_, pattern)) in search_patterns(survey).iter().enumerate() {
         calls.push(search("pattern", number + 1, pattern, globs(), 1));
     }
     calls
@@ -154,14 +156,14 @@ fn further_pages(evidence: &Evidence<'_>) -> Vec<ToolCall> {
         let cursor = answer.cursor().filter(|_| is_json && *count < MANIFEST_PAGES_MAX);
         if let Some(cursor) = cursor {
             let arguments = json!({"path": path, "limit": MANIFEST_LINES, "cursor": cursor});
-            calls.push(call("page", calls.len() + 1, "read_file", &arguments));
+            calls.push(tool_call("page", calls.len() + 1, "read_file", &arguments));
         }
     }
     calls
 }
 
 /// README and manifests of the target, and of the package with the name of the workspace.
-fn documents(brief: &Brief, survey: &Survey) -> Vec<String> {
+fn document_paths(brief: &AnalystTask, survey: &Survey) -> Vec<String> {
     let package = survey.main_package(&brief.repository);
     let mut documents = documents_in(&brief.target, survey);
     let root = build_root(&brief.target, survey);
@@ -171,7 +173,7 @@ fn documents(brief: &Brief, survey: &Survey) -> Vec<String> {
 }
 
 fn documents_in(folder: &str, survey: &Survey) -> Vec<String> {
-    let is_direct = |path: &str| beneath(path, folder).is_some_and(|inside| !inside.contains('/'));
+    let is_direct = |path: &str| strip_directory(path, folder).is_some_and(|inside| !inside.contains('/'));
     let direct: Vec<&String> = survey
         .files
         .iter()
@@ -191,12 +193,12 @@ fn documents_in(folder: &str, survey: &Survey) -> Vec<String> {
 }
 
 /// Files directly in the target folder, not in a folder below it.
-fn own_files<'f>(brief: &'f Brief, files: &'f [ReadFile]) -> impl Iterator<Item = &'f ReadFile> {
+fn own_files<'f>(brief: &'f AnalystTask, files: &'f [ReadFile]) -> impl Iterator<Item = &'f ReadFile> {
     files.iter().filter(|file| parent_directory(&file.path) == brief.target)
 }
 
 /// Files that describe the target: its own, then those of the package with the name of the workspace.
-fn speaking_files<'f>(brief: &'f Brief, survey: &Survey, files: &'f [ReadFile]) -> Vec<&'f ReadFile> {
+fn speaking_files<'f>(brief: &'f AnalystTask, survey: &Survey, files: &'f [ReadFile]) -> Vec<&'f ReadFile> {
     let package = survey.main_package(&brief.repository);
     let packaged = files
         .iter()
@@ -207,7 +209,7 @@ fn speaking_files<'f>(brief: &'f Brief, survey: &Survey, files: &'f [ReadFile]) 
 fn read_files(evidence: &Evidence<'_>) -> Vec<ReadFile> {
     let mut files: Vec<ReadFile> = Vec::new();
     for answer in evidence.of("read").chain(evidence.of("page")) {
-        let (path, lines) = (answer.argument("path"), lines(answer.text()));
+        let (path, lines) = (answer.argument("path"), parse_lines(answer.text()));
         match files.iter_mut().find(|file| file.path == path) {
             Some(file) => file.lines.extend(lines),
             None => files.push(ReadFile { path, lines }),
@@ -217,7 +219,7 @@ fn read_files(evidence: &Evidence<'_>) -> Vec<ReadFile> {
 }
 
 /// For each row of the module map, the files that may describe it.
-fn module_heads(brief: &Brief, survey: &Survey) -> Vec<String> {
+fn module_heads(brief: &AnalystTask, survey: &Survey) -> Vec<String> {
     let (directory, parts) = survey.modules(&brief.target);
     parts
         .iter()
@@ -271,17 +273,17 @@ fn heads_of(directory: &str, part: &str, survey: &Survey) -> Vec<String> {
 }
 
 /// The chosen files of a target without program text: its documents, settings or assets.
-fn holdings(brief: &Brief, survey: &Survey) -> Vec<String> {
+fn content_paths(brief: &AnalystTask, survey: &Survey) -> Vec<String> {
     if survey.sources().next().is_some() {
         return Vec::new();
     }
-    let documents = documents(brief, survey);
+    let documents = document_paths(brief, survey);
     let of_target = brief.chosen.iter().filter(|path| survey.has(path));
     of_target.filter(|path| !documents.contains(path)).cloned().collect()
 }
 
 /// Sources that are searched for central symbols: the chosen files first, then the shallowest, then the largest.
-fn symbol_files<'s>(brief: &Brief, survey: &'s Survey) -> Vec<&'s Listed> {
+fn symbol_files<'s>(brief: &AnalystTask, survey: &'s Survey) -> Vec<&'s ListedFile> {
     let language = survey.main_language();
     let package = survey.main_package(&brief.repository);
     let directory = package.unwrap_or_else(|| survey.modules(&brief.target).0);
@@ -293,7 +295,7 @@ fn symbol_files<'s>(brief: &Brief, survey: &'s Survey) -> Vec<&'s Listed> {
         sources.retain(|file| !is_beside_project(&file.path));
     }
     sources.sort_by(|a, b| {
-        let is_outside = |path: &str| beneath(path, &directory).is_none();
+        let is_outside = |path: &str| strip_directory(path, &directory).is_none();
         let depth = |path: &str| path.matches('/').count() / 2;
         let is_chosen = |path: &String| brief.chosen.contains(path);
         (is_outside(&a.path).cmp(&is_outside(&b.path)))
@@ -305,8 +307,8 @@ fn symbol_files<'s>(brief: &Brief, survey: &'s Survey) -> Vec<&'s Listed> {
     sources
 }
 
-fn searches(files: Vec<&Listed>) -> Vec<Vec<&Listed>> {
-    let mut searches: Vec<Vec<&Listed>> = Vec::new();
+fn group_searches(files: Vec<&ListedFile>) -> Vec<Vec<&ListedFile>> {
+    let mut searches: Vec<Vec<&ListedFile>> = Vec::new();
     let mut bytes = f64::INFINITY;
     for file in files {
         bytes += file.bytes;
@@ -322,7 +324,7 @@ fn searches(files: Vec<&Listed>) -> Vec<Vec<&Listed>> {
 }
 
 /// Patterns that show how code of the main language is built: their meaning, and the expression.
-fn patterns(survey: &Survey) -> &'static [(&'static str, &'static str)] {
+fn search_patterns(survey: &Survey) -> &'static [(&'static str, &'static str)] {
     match survey.main_language() {
         Some("Python") => &[
             ("classes", r"^\s*class \w+"),
@@ -385,18 +387,18 @@ fn count_uses(candidates: &[SymbolCandidate]) -> Vec<ToolCall> {
         if names.len() > 0 {
             arguments["also"] = names.collect();
         }
-        call("uses", number + 1, "find_references", &arguments)
+        tool_call("uses", number + 1, "find_references", &arguments)
     };
     candidates.chunks(central::COUNTED_MAX).enumerate().map(count).collect()
 }
 
 /// Requests the source of the most used symbols.
-fn explanations(evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> Vec<ToolCall> {
+fn plan_explanations(evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> Vec<ToolCall> {
     let symbols = central::central_symbols(evidence, definitions);
     let explain = |(number, symbol): (usize, &central::CentralSymbol<'_>)| {
         let SymbolCandidate { hit, name, .. } = symbol.candidate;
         let arguments = json!({"name": name, "path": hit.path, "callers": false});
-        call("function", number + 1, "explain_function", &arguments)
+        tool_call("function", number + 1, "explain_function", &arguments)
     };
     symbols
         .iter()

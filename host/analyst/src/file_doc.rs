@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::evidence::{NumberedLine, Quotation};
+use crate::evidence::{FileLine, SourceQuote};
 use crate::text::{cut_text, first_sentence};
 use tool_repository::file_role::detect_language;
 
@@ -47,7 +47,7 @@ const NOT_DOCUMENTATION: [&str; 29] = [
 ];
 
 /// Returns the first sentence of the documentation of a whole file, with its line.
-pub(super) fn file_purpose(path: &str, lines: &[NumberedLine]) -> Option<Quotation> {
+pub(super) fn file_purpose(path: &str, lines: &[FileLine]) -> Option<SourceQuote> {
     let comment = match detect_language(path) {
         Some("Python" | "Cython" | "Starlark") => python_docstring(lines),
         Some("Rust") => rust_inner_doc(lines),
@@ -85,11 +85,11 @@ fn is_foreign(text: &str) -> bool {
 }
 
 /// A run of comment lines without their marks.
-type Comment = Vec<NumberedLine>;
+type CommentLines = Vec<FileLine>;
 
 /// The first sentence of the first descriptive paragraph. A licence ends the search: the paragraphs after it belong to
 /// it.
-fn purpose_of(comment: &Comment) -> Option<Quotation> {
+fn purpose_of(comment: &CommentLines) -> Option<SourceQuote> {
     for paragraph in comment.split(|line| line.text.is_empty()) {
         let Some(first) = paragraph.first() else {
             continue;
@@ -115,9 +115,9 @@ fn purpose_of(comment: &Comment) -> Option<Quotation> {
             continue;
         }
         let sentence = cut_text(first_sentence(&text), PURPOSE_CHARACTERS_MAX);
-        return Some(Quotation {
+        return Some(SourceQuote {
             last_line: paragraph[words.len() - 1].number,
-            ..Quotation::new(&sentence, first.number)
+            ..SourceQuote::new(&sentence, first.number)
         });
     }
     None
@@ -176,7 +176,7 @@ pub(super) fn plain_doc(text: &str) -> String {
 }
 
 /// A docstring is the first statement; comments before it do not describe the file.
-fn python_docstring(lines: &[NumberedLine]) -> Option<Comment> {
+fn python_docstring(lines: &[FileLine]) -> Option<CommentLines> {
     let at = lines.iter().position(|line| {
         let text = line.text.trim();
         !text.is_empty() && !text.starts_with('#')
@@ -189,7 +189,7 @@ fn python_docstring(lines: &[NumberedLine]) -> Option<Comment> {
     Some(until_closed(&lines[at..], &opened[mark.len()..], mark))
 }
 
-fn elixir_moduledoc(lines: &[NumberedLine]) -> Option<Comment> {
+fn elixir_moduledoc(lines: &[FileLine]) -> Option<CommentLines> {
     let at = lines
         .iter()
         .position(|line| line.text.trim().starts_with("@moduledoc"))?;
@@ -200,8 +200,8 @@ fn elixir_moduledoc(lines: &[NumberedLine]) -> Option<Comment> {
 }
 
 /// The lines of a string whose first line continues with `first`, up to its closing mark.
-fn until_closed(lines: &[NumberedLine], first: &str, mark: &str) -> Comment {
-    let mut comment = Comment::new();
+fn until_closed(lines: &[FileLine], first: &str, mark: &str) -> CommentLines {
+    let mut comment = CommentLines::new();
     for (at, line) in lines.iter().enumerate() {
         let text = if at == 0 { first } else { &line.text };
         let (inside, is_closed) = match text.split_once(mark) {
@@ -221,7 +221,7 @@ fn until_closed(lines: &[NumberedLine], first: &str, mark: &str) -> Comment {
 }
 
 /// Inner documentation: `//!` and `/*! … */` before the first item.
-fn rust_inner_doc(lines: &[NumberedLine]) -> Option<Comment> {
+fn rust_inner_doc(lines: &[FileLine]) -> Option<CommentLines> {
     let at = lines.iter().position(|line| {
         let text = line.text.trim_start();
         text.starts_with("//!") || text.starts_with("/*!")
@@ -242,11 +242,14 @@ fn rust_inner_doc(lines: &[NumberedLine]) -> Option<Comment> {
     let doc = lines[at..]
         .iter()
         .take_while(|line| line.text.trim_start().starts_with("//!"));
-    Some(doc.map(|line| line.with_text(unmarked(&line.text))).collect())
+    Some(
+        doc.map(|line| line.with_text(strip_comment_marks(&line.text)))
+            .collect(),
+    )
 }
 
 /// The comment directly above the first line that matches a pattern, without the annotations between.
-fn comment_before(lines: &[NumberedLine], pattern: &str) -> Option<Comment> {
+fn comment_before(lines: &[FileLine], pattern: &str) -> Option<CommentLines> {
     let pattern = Regex::new(pattern).expect("the expression is a constant");
     let is_comment = |text: &str| {
         ["//", "/*", "*", "#"]
@@ -267,22 +270,22 @@ fn comment_before(lines: &[NumberedLine], pattern: &str) -> Option<Comment> {
             break;
         }
     }
-    let comment: Comment = lines[start..end]
+    let comment: CommentLines = lines[start..end]
         .iter()
         .filter(|line| !line.text.starts_with("//go:") && !line.text.starts_with("// +build"))
-        .map(|line| line.with_text(unmarked(&line.text)))
+        .map(|line| line.with_text(strip_comment_marks(&line.text)))
         .collect();
     (!comment.is_empty()).then_some(comment)
 }
 
 /// The first comment after the interpreter line and pragmas that is not a licence.
-fn leading_comment(lines: &[NumberedLine]) -> Option<Comment> {
+fn leading_comment(lines: &[FileLine]) -> Option<CommentLines> {
     leading_comments(lines).into_iter().map(|(comment, _)| comment).next()
 }
 
 /// The comment of a script that describes the file: it says so, or it does not belong to the following code.
-fn script_overview(lines: &[NumberedLine]) -> Option<Comment> {
-    let says_so = |comment: &Comment| {
+fn script_overview(lines: &[FileLine]) -> Option<CommentLines> {
+    let says_so = |comment: &CommentLines| {
         comment.iter().any(|line| {
             ["@fileoverview", "@file", "@module", "@overview"]
                 .iter()
@@ -304,8 +307,8 @@ fn script_overview(lines: &[NumberedLine]) -> Option<Comment> {
 }
 
 /// The lines of a header, with empty lines in place of its include guard.
-fn without_guard(lines: &[NumberedLine]) -> Vec<NumberedLine> {
-    let name = |line: &NumberedLine, directive: &str| {
+fn without_guard(lines: &[FileLine]) -> Vec<FileLine> {
+    let name = |line: &FileLine, directive: &str| {
         let name = line
             .text
             .trim()
@@ -315,7 +318,7 @@ fn without_guard(lines: &[NumberedLine]) -> Vec<NumberedLine> {
             .trim();
         Some(name.to_owned())
     };
-    let opens = |pair: &[NumberedLine]| {
+    let opens = |pair: &[FileLine]| {
         let opened = name(&pair[0], "ifndef ");
         opened.is_some() && opened == name(&pair[1], "define ")
     };
@@ -330,7 +333,7 @@ fn without_guard(lines: &[NumberedLine]) -> Vec<NumberedLine> {
 
 /// The first comment of a C file that does not belong to a condition, a macro or a pragma. In a header it may be next
 /// to the include guard.
-fn c_overview(lines: &[NumberedLine]) -> Option<Comment> {
+fn c_overview(lines: &[FileLine]) -> Option<CommentLines> {
     let lines = &without_guard(lines)[..];
     let belongs_below = |end: usize| {
         let below = lines.get(end).and_then(|line| line.text.trim_start().strip_prefix('#'));
@@ -343,7 +346,7 @@ fn c_overview(lines: &[NumberedLine]) -> Option<Comment> {
 }
 
 /// Comments before the first statement, without licences, each with the index of the line after it.
-fn leading_comments(lines: &[NumberedLine]) -> Vec<(Comment, usize)> {
+fn leading_comments(lines: &[FileLine]) -> Vec<(CommentLines, usize)> {
     let mut comments = Vec::new();
     let mut at = 0;
     while let Some(line) = lines.get(at) {
@@ -364,7 +367,9 @@ fn leading_comments(lines: &[NumberedLine]) -> Vec<(Comment, usize)> {
             let run = lines[at..]
                 .iter()
                 .take_while(|line| is_comment_line(line.text.trim(), mark));
-            let comment: Comment = run.map(|line| line.with_text(unmarked(&line.text))).collect();
+            let comment: CommentLines = run
+                .map(|line| line.with_text(strip_comment_marks(&line.text)))
+                .collect();
             let end = at + comment.len();
             comments.push((comment, end));
             at = end;
@@ -382,7 +387,7 @@ fn is_comment_line(text: &str, mark: &str) -> bool {
 }
 
 /// A block comment that begins at a line, and the index of the line after it.
-fn block_at(lines: &[NumberedLine], at: usize) -> Option<(Comment, usize)> {
+fn block_at(lines: &[FileLine], at: usize) -> Option<(CommentLines, usize)> {
     let text = lines[at].text.trim();
     let close = match text {
         text if text.starts_with("/*") => "*/",
@@ -393,12 +398,12 @@ fn block_at(lines: &[NumberedLine], at: usize) -> Option<(Comment, usize)> {
     let length = lines[at..].iter().position(|line| line.text.contains(close))? + 1;
     let comment = lines[at..at + length]
         .iter()
-        .map(|line| line.with_text(unmarked(&line.text)));
+        .map(|line| line.with_text(strip_comment_marks(&line.text)));
     Some((comment.collect(), at + length))
 }
 
 /// A comment line without its marks.
-fn unmarked(text: &str) -> &str {
+fn strip_comment_marks(text: &str) -> &str {
     text.trim()
         .trim_start_matches("--[[")
         .trim_start_matches("<!--")

@@ -30,7 +30,7 @@ use tool_provider::{
     EventStream, ModelRequest, Options, Provider, ProviderError, ProviderEvent, StopReason, ToolCall, Usage,
 };
 
-use evidence::{Brief, Evidence};
+use evidence::{AnalystTask, Evidence};
 
 /// The sentence in every answer of the analyst.
 const NO_MODEL: &str = "Written by the embedded analyst from measurements of this repository. \
@@ -48,14 +48,14 @@ pub struct Analyst;
 /// # Errors
 ///
 /// If the settings cannot make a client for the wire of the provider.
-pub fn connect(settings: &ProviderSettings, options: &Options) -> Result<Arc<dyn Provider>, Problem> {
+pub fn connect_provider(settings: &ProviderSettings, options: &Options) -> Result<Arc<dyn Provider>, Problem> {
     match settings.api {
         ProviderApi::Analyst => Ok(Arc::new(Analyst)),
         _ => tool_provider::connect_with(settings, options),
     }
 }
 
-enum Reply {
+enum AnalystStep {
     /// It wants to know more.
     Calls(Vec<ToolCall>),
     /// It has written its answer.
@@ -75,8 +75,8 @@ impl Provider for Analyst {
         if cancel.is_cancelled() {
             return Box::pin(stream::iter([Err(ProviderError::Cancelled)]));
         }
-        match reply(request) {
-            Ok(reply) => Box::pin(stream::iter(events(reply).into_iter().map(Ok))),
+        match write_reply(request) {
+            Ok(reply) => Box::pin(stream::iter(split_reply(reply).into_iter().map(Ok))),
             Err(problem) => Box::pin(stream::iter([Err(problem.into())])),
         }
     }
@@ -87,7 +87,7 @@ impl Provider for Analyst {
 /// # Errors
 ///
 /// Returns [`ErrorKind::ConfigNeedsModel`] for refactor and test-gen, and for any `model` but the analyst.
-pub fn check(operation: Operation, model: Option<&str>) -> Result<(), Problem> {
+pub fn check_operation(operation: Operation, model: Option<&str>) -> Result<(), Problem> {
     if let Some(model) = model.filter(|model| !model.is_empty() && *model != ANALYST_URL) {
         let message = format!("The embedded analyst uses no language model, so `{model}` cannot be asked");
         return Err(Problem::new(ErrorKind::ConfigNeedsModel, message).with_hint(ENABLE));
@@ -244,9 +244,9 @@ fn needs_a_model_for(reason: &str) -> Problem {
     Problem::new(ErrorKind::ConfigNeedsModel, message).with_hint(ENABLE)
 }
 
-fn reply(request: ModelRequest<'_>) -> Result<Reply, Problem> {
-    let brief = Brief::read(request.messages);
-    let evidence = Evidence::read(request.messages);
+fn write_reply(request: ModelRequest<'_>) -> Result<AnalystStep, Problem> {
+    let brief = AnalystTask::parse_brief(request.messages);
+    let evidence = Evidence::pair_answers(request.messages);
     match brief.operation.as_str() {
         "explain" => Ok(explain::next(&brief, &evidence)),
         "architect" => Ok(architect::next(&brief, &evidence)),
@@ -255,13 +255,13 @@ fn reply(request: ModelRequest<'_>) -> Result<Reply, Problem> {
 }
 
 /// A reply in the form of a wire: text paragraph by paragraph, calls whole.
-fn events(reply: Reply) -> Vec<ProviderEvent> {
+fn split_reply(reply: AnalystStep) -> Vec<ProviderEvent> {
     let (mut events, reason) = match reply {
-        Reply::Calls(calls) => (
+        AnalystStep::Calls(calls) => (
             calls.into_iter().map(ProviderEvent::ToolCall).collect::<Vec<_>>(),
             StopReason::ToolUse,
         ),
-        Reply::Text(text) => (
+        AnalystStep::Text(text) => (
             text.split_inclusive("\n\n")
                 .map(|part| ProviderEvent::Text(part.to_owned()))
                 .collect(),
@@ -278,7 +278,7 @@ fn events(reply: Reply) -> Vec<ProviderEvent> {
 }
 
 /// A call whose identifier begins with its purpose, which finds its answer again.
-fn call(purpose: &str, number: usize, name: &str, arguments: &Value) -> ToolCall {
+fn tool_call(purpose: &str, number: usize, name: &str, arguments: &Value) -> ToolCall {
     ToolCall {
         id: format!("{purpose}-{number}"),
         name: name.to_owned(),

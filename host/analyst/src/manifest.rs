@@ -3,9 +3,9 @@
 use regex::Regex;
 use serde_json::Value;
 
-use crate::evidence::{NumberedLine, Quotation};
+use crate::evidence::{FileLine, SourceQuote};
 use crate::survey::is_test_helper;
-use crate::text::{cited, code};
+use crate::text::{cite_lines, quote_code};
 use tool_repository::file_role::{file_name, is_code, parent_directory};
 use tool_repository::path::join_path;
 
@@ -54,7 +54,7 @@ const EXPORTED_PARTS_MAX: usize = 4;
 pub(super) struct ReadFile {
     /// Relative to the root.
     pub(super) path: String,
-    pub(super) lines: Vec<NumberedLine>,
+    pub(super) lines: Vec<FileLine>,
 }
 
 impl ReadFile {
@@ -64,21 +64,21 @@ impl ReadFile {
 
     /// Citation of a line: `path:line`.
     pub(super) fn place(&self, line: usize) -> String {
-        cited(&self.path, &line)
+        cite_lines(&self.path, &line)
     }
 
     /// The first line that matches a pattern.
-    pub(super) fn find(&self, pattern: &str) -> Option<&NumberedLine> {
+    pub(super) fn find(&self, pattern: &str) -> Option<&FileLine> {
         let pattern = Regex::new(pattern).expect("the expression is a constant");
         self.lines.iter().find(|line| pattern.is_match(&line.text))
     }
 
     /// The first group of the first line that matches a pattern.
-    fn capture(&self, pattern: &str) -> Option<Quotation> {
+    fn capture(&self, pattern: &str) -> Option<SourceQuote> {
         let pattern = Regex::new(pattern).expect("the expression is a constant");
         self.lines.iter().find_map(|line| {
             let found = pattern.captures(&line.text)?.get(1)?.as_str().trim();
-            (!found.is_empty()).then(|| Quotation::new(found, line.number))
+            (!found.is_empty()).then(|| SourceQuote::new(found, line.number))
         })
     }
 
@@ -101,7 +101,7 @@ impl ReadFile {
     }
 
     /// The settings below one of these headings of a TOML or INI file.
-    pub(super) fn in_table(&self, headings: &[&str]) -> Vec<&NumberedLine> {
+    pub(super) fn in_table(&self, headings: &[&str]) -> Vec<&FileLine> {
         let mut is_inside = false;
         let mut found = Vec::new();
         for line in &self.lines {
@@ -115,21 +115,24 @@ impl ReadFile {
         found
     }
 
-    fn table_value(&self, headings: &[&str], key: &str) -> Option<Quotation> {
+    fn table_value(&self, headings: &[&str], key: &str) -> Option<SourceQuote> {
         self.in_table(headings).into_iter().find_map(|line| {
             let (name, value) = line.text.split_once('=')?;
             let value = value.trim();
             if name.trim() == key && value == "\"\"\"" {
                 let next = self.lines.iter().find(|next| next.number == line.number + 1)?;
-                return Some(Quotation::new(next.text.trim().trim_end_matches("\"\"\""), next.number));
+                return Some(SourceQuote::new(
+                    next.text.trim().trim_end_matches("\"\"\""),
+                    next.number,
+                ));
             }
             let inside = value.strip_prefix(['"', '\''])?;
             let inside = inside.split(['"', '\'']).next()?;
-            (name.trim() == key && !inside.is_empty()).then(|| Quotation::new(inside, line.number))
+            (name.trim() == key && !inside.is_empty()).then(|| SourceQuote::new(inside, line.number))
         })
     }
 
-    pub(super) fn project_name(&self) -> Option<Quotation> {
+    pub(super) fn project_name(&self) -> Option<SourceQuote> {
         match self.name() {
             "pyproject.toml" => self.table_value(&["[project]", "[tool.poetry]"], "name"),
             "Cargo.toml" => self.table_value(&["[package]"], "name"),
@@ -139,7 +142,7 @@ impl ReadFile {
                 .filter(|name| !matches!(file_name(&name.text), "root" | "monorepo" | "workspace")),
             "composer.json" => {
                 let name = self.json_text("name")?;
-                Some(Quotation::new(name.text.rsplit('/').next()?, name.line))
+                Some(SourceQuote::new(name.text.rsplit('/').next()?, name.line))
             }
             name if name.ends_with(".gemspec") => {
                 self.capture(r#"(?:\.name\s*=|Gem::Specification\.new)\s*\(?\s*["']([^"']+)["']"#)
@@ -150,10 +153,10 @@ impl ReadFile {
                     part.len() > 1 && part.starts_with('v') && part[1..].chars().all(|c| c.is_ascii_digit())
                 };
                 let name = module.text.rsplit('/').find(|part| !version(part))?;
-                Some(Quotation::new(name, module.line))
+                Some(SourceQuote::new(name, module.line))
             }
             "setup.cfg" => self.in_table(&["[metadata]"]).into_iter().find_map(|line| {
-                Some(Quotation::new(
+                Some(SourceQuote::new(
                     line.text.strip_prefix("name")?.trim_start().strip_prefix('=')?.trim(),
                     line.number,
                 ))
@@ -167,7 +170,7 @@ impl ReadFile {
         }
     }
 
-    pub(super) fn description(&self) -> Option<Quotation> {
+    pub(super) fn description(&self) -> Option<SourceQuote> {
         match self.name() {
             "pyproject.toml" => self.table_value(&["[project]", "[tool.poetry]"], "description"),
             "Cargo.toml" => self.table_value(&["[package]"], "description"),
@@ -183,10 +186,10 @@ impl ReadFile {
         }
     }
 
-    fn json_text(&self, key: &str) -> Option<Quotation> {
+    fn json_text(&self, key: &str) -> Option<SourceQuote> {
         let value = self.json()?;
         let text = value.get(key)?.as_str()?;
-        (!text.is_empty()).then(|| Quotation::new(text, self.line_of_key(key)))
+        (!text.is_empty()).then(|| SourceQuote::new(text, self.line_of_key(key)))
     }
 
     /// The language of projects with such a manifest.
@@ -211,9 +214,9 @@ impl ReadFile {
     /// A file of the manifest, in backticks. `exists` takes a path from the root. A built file is named after its
     /// source.
     fn shown(&self, path: &str, exists: &impl Fn(&str) -> bool) -> String {
-        let rooted = code(&self.rooted(path));
+        let rooted = quote_code(&self.rooted(path));
         match self.source_of(path, exists) {
-            Some(source) => format!("{}, built as {rooted}", code(&source)),
+            Some(source) => format!("{}, built as {rooted}", quote_code(&source)),
             None => rooted,
         }
     }
@@ -245,8 +248,8 @@ impl ReadFile {
 
     /// Commands and modules that the manifest declares as entry points: a part of a sentence, and the line. `exists`
     /// tells whether a file exists, by its path from the root.
-    pub(super) fn declared_starts(&self, exists: impl Fn(&str) -> bool) -> Vec<Quotation> {
-        let setting = |line: &NumberedLine| {
+    pub(super) fn declared_starts(&self, exists: impl Fn(&str) -> bool) -> Vec<SourceQuote> {
+        let setting = |line: &FileLine| {
             let (name, value) = line.text.split_once('=')?;
             let name = name.trim();
             let (name, value) = (
@@ -255,8 +258,8 @@ impl ReadFile {
                     .trim_matches(['"', '\'']),
                 value.trim().trim_matches(['"', '\'', ',']),
             );
-            Some(Quotation::new(
-                &format!("command {}: {}", code(name), code(value)),
+            Some(SourceQuote::new(
+                &format!("command {}: {}", quote_code(name), quote_code(value)),
                 line.number,
             ))
         };
@@ -286,7 +289,8 @@ impl ReadFile {
             name if name.ends_with(".gemspec") => self.gem_commands(exists),
             "mix.exs" => {
                 let module = self.capture(r"^\s*mod:\s*\{\s*([\w.]+)");
-                let start = |module: Quotation| Quotation::new(&format!("application `{}`", module.text), module.line);
+                let start =
+                    |module: SourceQuote| SourceQuote::new(&format!("application `{}`", module.text), module.line);
                 module.map(start).into_iter().collect()
             }
             "composer.json" => self
@@ -296,22 +300,22 @@ impl ReadFile {
                 .flatten()
                 .filter_map(|bin| {
                     let file = self.shown(bin.as_str()?, &exists);
-                    Some(Quotation::new(&format!("command: {file}"), self.line_of_key("bin")))
+                    Some(SourceQuote::new(&format!("command: {file}"), self.line_of_key("bin")))
                 })
                 .collect(),
             _ => Vec::new(),
         }
     }
 
-    pub(super) fn cargo_programs(&self) -> Vec<Quotation> {
+    pub(super) fn cargo_programs(&self) -> Vec<SourceQuote> {
         let starts = self.cargo_tables().into_iter().filter_map(|(line, name, path)| {
             let starts = if path.is_empty() {
                 String::new()
             } else {
-                format!(": {}", code(&self.rooted(&path)))
+                format!(": {}", quote_code(&self.rooted(&path)))
             };
-            Some(Quotation::new(
-                &format!("program {}{starts}", code(&name)),
+            Some(SourceQuote::new(
+                &format!("program {}{starts}", quote_code(&name)),
                 line?.number,
             ))
         });
@@ -331,8 +335,8 @@ impl ReadFile {
     }
 
     /// The tables `[[bin]]` of a Cargo manifest: the line of the name, the name and the path.
-    fn cargo_tables(&self) -> Vec<(Option<&NumberedLine>, String, String)> {
-        let mut programs: Vec<(Option<&NumberedLine>, String, String)> = Vec::new();
+    fn cargo_tables(&self) -> Vec<(Option<&FileLine>, String, String)> {
+        let mut programs: Vec<(Option<&FileLine>, String, String)> = Vec::new();
         let mut is_inside = false;
         for line in &self.lines {
             let text = line.text.trim();
@@ -356,7 +360,7 @@ impl ReadFile {
     }
 
     /// Commands of a gem; their files are in `exe` or `bin`.
-    fn gem_commands(&self, exists: impl Fn(&str) -> bool) -> Vec<Quotation> {
+    fn gem_commands(&self, exists: impl Fn(&str) -> bool) -> Vec<SourceQuote> {
         let Some(listed) = self.capture(r"\.executables\s*=\s*(?:\[|%w[\[({])([^\])}]*)") else {
             return Vec::new();
         };
@@ -367,15 +371,15 @@ impl ReadFile {
                 .map(|path| self.rooted(&path))
                 .into_iter()
                 .find(|path| exists(path))?;
-            Some(Quotation::new(
-                &format!("command {}: {}", code(name), code(&path)),
+            Some(SourceQuote::new(
+                &format!("command {}: {}", quote_code(name), quote_code(&path)),
                 listed.line,
             ))
         };
         names.filter(|name| !name.is_empty()).filter_map(command).collect()
     }
 
-    fn npm_starts(&self, exists: impl Fn(&str) -> bool) -> Vec<Quotation> {
+    fn npm_starts(&self, exists: impl Fn(&str) -> bool) -> Vec<SourceQuote> {
         let Some(value) = self.json() else {
             return Vec::new();
         };
@@ -385,15 +389,15 @@ impl ReadFile {
                 let name = value["name"].as_str().unwrap_or_default();
                 let name = name.rsplit('/').next().unwrap_or(name);
                 let file = self.shown(path, &exists);
-                starts.push(Quotation::new(
-                    &format!("command {}: {file}", code(name)),
+                starts.push(SourceQuote::new(
+                    &format!("command {}: {file}", quote_code(name)),
                     self.line_of_key("bin"),
                 ));
             }
             Value::Object(commands) => starts.extend(commands.iter().filter_map(|(name, path)| {
                 let file = self.shown(path.as_str()?, &exists);
-                Some(Quotation::new(
-                    &format!("command {}: {file}", code(name)),
+                Some(SourceQuote::new(
+                    &format!("command {}: {file}", quote_code(name)),
                     self.line_of_key(name),
                 ))
             })),
@@ -414,7 +418,7 @@ impl ReadFile {
         }
         starts.extend(modules.into_iter().map(|(key, path)| {
             let file = self.shown(path, &exists);
-            Quotation::new(&format!("`{key}` module: {file}"), self.line_of_key(key))
+            SourceQuote::new(&format!("`{key}` module: {file}"), self.line_of_key(key))
         }));
         let exported = match &value["exports"] {
             Value::String(path) => Some(path.as_str()),
@@ -425,7 +429,7 @@ impl ReadFile {
         };
         if let (Some(path), true) = (exported, starts.is_empty()) {
             let file = self.shown(path, &exists);
-            starts.push(Quotation::new(
+            starts.push(SourceQuote::new(
                 &format!("exported module: {file}"),
                 self.line_of_key("exports"),
             ));
@@ -435,14 +439,14 @@ impl ReadFile {
     }
 
     /// Modules that a package exports beside its main one, each with its own source file.
-    fn exported_parts(&self, exports: &Value, exists: &impl Fn(&str) -> bool) -> Vec<Quotation> {
+    fn exported_parts(&self, exports: &Value, exists: &impl Fn(&str) -> bool) -> Vec<SourceQuote> {
         let parts = exports.as_object().into_iter().flatten();
         let parts = parts.filter(|(key, _)| key.starts_with("./") && !key.contains('*') && !key.contains("internal"));
         let parts = parts.filter_map(|(key, value)| {
             let path = last_path(value).filter(|path| is_code(path) && exists(&self.rooted(path)))?;
-            let file = code(&self.rooted(path));
-            Some(Quotation::new(
-                &format!("exported module {}: {file}", code(key)),
+            let file = quote_code(&self.rooted(path));
+            Some(SourceQuote::new(
+                &format!("exported module {}: {file}", quote_code(key)),
                 self.line_of_key(key),
             ))
         });
@@ -450,7 +454,7 @@ impl ReadFile {
     }
 }
 
-fn line_of_key(lines: &[NumberedLine], key: &str) -> usize {
+fn line_of_key(lines: &[FileLine], key: &str) -> usize {
     let quoted = format!("\"{key}\"");
     let line = lines.iter().find(|line| {
         let text = line.text.trim_start();

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use regex::{Captures, Regex};
 
-use crate::evidence::{NumberedLine, Quotation};
+use crate::evidence::{FileLine, SourceQuote};
 use crate::text::cut_text;
 
 const PURPOSE_CHARACTERS_MAX: usize = 400;
@@ -22,8 +22,8 @@ const TITLE_CHARACTERS_MAX: usize = 50;
 /// The parts of a README that describe a project.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Readme {
-    pub(super) title: Option<Quotation>,
-    pub(super) purpose: Option<Quotation>,
+    pub(super) title: Option<SourceQuote>,
+    pub(super) purpose: Option<SourceQuote>,
 }
 
 /// True for a README in any form.
@@ -37,7 +37,7 @@ impl Readme {
     /// Reads a README: Markdown by its syntax, other formats by lines.
     ///
     /// Among its first paragraphs, one that begins with one of `names` and a verb is preferred.
-    pub(super) fn read(path: &str, lines: &[NumberedLine], names: &[String]) -> Self {
+    pub(super) fn parse_readme(path: &str, lines: &[FileLine], names: &[String]) -> Self {
         let lower = path.to_ascii_lowercase();
         if [".rst", ".txt", ".rdoc", ".org", ".adoc", "readme"]
             .iter()
@@ -50,14 +50,18 @@ impl Readme {
     }
 
     fn from_parts(
-        title: Option<Quotation>,
-        paragraphs: &[Paragraph],
-        other: Option<Quotation>,
+        title: Option<SourceQuote>,
+        paragraphs: &[ReadmeParagraph],
+        other: Option<SourceQuote>,
         names: &[String],
     ) -> Self {
         // A project may have the name of a section: Testify.
-        let resembles = |text: &str| names.iter().any(|name| plain(text).contains(&plain(name)));
-        let title = title.map(|title| Quotation {
+        let resembles = |text: &str| {
+            names
+                .iter()
+                .any(|name| normalize_name(text).contains(&normalize_name(name)))
+        };
+        let title = title.map(|title| SourceQuote {
             text: without_tagline(&title.text).to_owned(),
             ..title
         });
@@ -71,7 +75,7 @@ impl Readme {
         ))
         .expect("names are escaped");
         let denies = Regex::new(r"^\s*(not|no longer)\b").expect("the expression is a constant");
-        let is_introduction = |paragraph: &&Paragraph| {
+        let is_introduction = |paragraph: &&ReadmeParagraph| {
             let text = paragraph.words.text.as_str();
             let verb = introduces.find(text).filter(|_| !names.is_empty());
             verb.is_some_and(|verb| !denies.is_match(&text[verb.end()..]))
@@ -87,7 +91,7 @@ impl Readme {
         let purpose = purpose.map(|paragraph| &paragraph.words).or(other.as_ref());
         let purpose = purpose.map(|words| {
             let text = without_lead_in(&words.text).trim_end_matches(':');
-            Quotation {
+            SourceQuote {
                 text: cut_text(text, PURPOSE_CHARACTERS_MAX),
                 ..words.clone()
             }
@@ -139,8 +143,8 @@ pub(super) fn is_remark(text: &str) -> bool {
 }
 
 #[derive(Debug)]
-struct Paragraph {
-    words: Quotation,
+struct ReadmeParagraph {
+    words: SourceQuote,
     /// True before the first heading below the title. Such a paragraph describes the whole project.
     is_leading: bool,
     /// True below a heading such as "What is it?" or "Introduction".
@@ -182,7 +186,7 @@ fn without_tagline(title: &str) -> &str {
     end.map_or(title, |end| title[..end].trim_end())
 }
 
-fn plain(text: &str) -> String {
+fn normalize_name(text: &str) -> String {
     text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "")
 }
 
@@ -208,7 +212,7 @@ fn without_urls(text: &str) -> String {
         .join(" ")
 }
 
-fn read_markdown(lines: &[NumberedLine], names: &[String]) -> Readme {
+fn read_markdown(lines: &[FileLine], names: &[String]) -> Readme {
     let source: String = lines.iter().map(|line| format!("{}\n", line.text)).collect();
     let line_of = |offset: usize| {
         let before = &source.as_bytes()[..offset.min(source.len())];
@@ -218,9 +222,9 @@ fn read_markdown(lines: &[NumberedLine], names: &[String]) -> Readme {
     let quoted = |words: &str, block: &ReadmeBlock| {
         let inside = source.as_bytes().get(block.start..block.end).unwrap_or_default();
         let first = line_of(block.start);
-        Quotation {
+        SourceQuote {
             last_line: line_of(block.start + inside.trim_ascii_end().len()).max(first),
-            ..Quotation::new(words, first)
+            ..SourceQuote::new(words, first)
         }
     };
     let (mut title, mut paragraphs, mut is_leading) = (None, Vec::new(), true);
@@ -246,14 +250,14 @@ fn read_markdown(lines: &[NumberedLine], names: &[String]) -> Readme {
             Some(MarkdownBlock::Quotation(block))
                 if is_leading && paragraphs.is_empty() && !block.text.starts_with('[') && block.is_prose(true) =>
             {
-                paragraphs.push(Paragraph {
+                paragraphs.push(ReadmeParagraph {
                     words: quoted(&block.text, &block),
                     is_leading,
                     is_about,
                 });
             }
             Some(MarkdownBlock::Paragraph(block)) if !reader.is_aside && block.is_prose(is_leading) => {
-                paragraphs.push(Paragraph {
+                paragraphs.push(ReadmeParagraph {
                     words: quoted(block.text.trim(), &block),
                     is_leading,
                     is_about,
@@ -431,7 +435,7 @@ impl ReadmeBlock {
 }
 
 /// reStructuredText and plain text: paragraphs are separated by empty lines, and a heading is underlined.
-fn read_plain(lines: &[NumberedLine], names: &[String]) -> Readme {
+fn read_plain(lines: &[FileLine], names: &[String]) -> Readme {
     let (mut title, mut paragraphs, mut headings) = (None, Vec::new(), 0);
     let mut is_aside_section = false;
     let (mut is_directive, mut is_about) = (false, false);
@@ -451,7 +455,7 @@ fn read_plain(lines: &[NumberedLine], names: &[String]) -> Readme {
             is_about = asks_what_it_is(line.text.trim());
             headings += 1;
             if title.is_none() {
-                title = Some(Quotation::new(
+                title = Some(SourceQuote::new(
                     line.text.trim_matches(|c: char| c == '=' || c.is_whitespace()),
                     line.number,
                 ));
@@ -467,10 +471,10 @@ fn read_plain(lines: &[NumberedLine], names: &[String]) -> Readme {
             .iter()
             .any(|mark| first.text.starts_with(mark));
         if !is_directive && !is_aside_section && !is_list && block.is_prose(headings < 2) {
-            paragraphs.push(Paragraph {
-                words: Quotation {
+            paragraphs.push(ReadmeParagraph {
+                words: SourceQuote {
                     last_line: paragraph[paragraph.len() - 1].number,
-                    ..Quotation::new(&block.text, first.number)
+                    ..SourceQuote::new(&block.text, first.number)
                 },
                 is_leading: headings < 2,
                 is_about,
@@ -485,12 +489,12 @@ fn read_plain(lines: &[NumberedLine], names: &[String]) -> Readme {
 
 /// The title among the lines of a paragraph: a line between or above lines of one punctuation mark, or a line marked
 /// with `=`.
-fn heading_of(paragraph: &[NumberedLine]) -> Option<&NumberedLine> {
-    let is_rule = |line: &NumberedLine| {
+fn heading_of(paragraph: &[FileLine]) -> Option<&FileLine> {
+    let is_rule = |line: &FileLine| {
         let text = line.text.trim();
         text.len() > 2 && text.chars().all(|c| "=-~^\"#*+`.".contains(c))
     };
-    let marked = |line: &NumberedLine| line.text.starts_with("= ") || line.text.starts_with("# ");
+    let marked = |line: &FileLine| line.text.starts_with("= ") || line.text.starts_with("# ");
     match paragraph {
         [above, line, ..] if is_rule(above) && !is_rule(line) => Some(line),
         [line, below, ..] if is_rule(below) && !is_rule(line) => Some(line),
@@ -549,7 +553,7 @@ mod tests {
             ),
             ("README.md", "<p>Shop counts\n<b>carts</b>\nand prices.</p>\n", (1, 3)),
         ] {
-            let purpose = Readme::read(path, &number_lines(text), &[]).purpose;
+            let purpose = Readme::parse_readme(path, &number_lines(text), &[]).purpose;
             assert_eq!(
                 purpose.map(|words| (words.line, words.last_line)),
                 Some(lines),
@@ -559,8 +563,8 @@ mod tests {
     }
 
     fn told(path: &str, text: &str) -> (TextAndLine, TextAndLine) {
-        let readme = Readme::read(path, &number_lines(text), &[]);
-        let plain = |quotation: Option<Quotation>| quotation.map(|quotation| (quotation.text, quotation.line));
+        let readme = Readme::parse_readme(path, &number_lines(text), &[]);
+        let plain = |quotation: Option<SourceQuote>| quotation.map(|quotation| (quotation.text, quotation.line));
         (plain(readme.title), plain(readme.purpose))
     }
 

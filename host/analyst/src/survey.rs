@@ -5,8 +5,10 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::call;
-use super::evidence::{Brief, Dependency, Evidence, Listed, dependencies, hits, listed, size_text};
+use super::evidence::{
+    AnalystTask, Dependency, Evidence, ListedFile, parse_dependencies, parse_hits, parse_listed_files, size_text,
+};
+use super::tool_call;
 use tool_provider::ToolCall;
 use tool_repository::file_role::{self, Role, detect_role, file_name, is_code, is_test, parent_directory};
 use tool_repository::path::join_path;
@@ -22,32 +24,35 @@ const DOMINANT_PERCENT: usize = 85;
 const DESCENT_MAX: usize = 8;
 
 /// The calls that are still missing, if any.
-pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Option<Vec<ToolCall>> {
+pub(super) fn next(brief: &AnalystTask, evidence: &Evidence<'_>) -> Option<Vec<ToolCall>> {
     let list = |number: usize, cursor: Option<String>| {
         let mut arguments = json!({"path": brief.target, "recursive": true, "limit": PAGE_FILES});
         if let Some(cursor) = cursor {
             arguments["cursor"] = cursor.into();
         }
-        call("list", number, "list_files", &arguments)
+        tool_call("list", number, "list_files", &arguments)
     };
     if !evidence.asked("list") {
         return Some(vec![
             list(1, None),
-            call("dependencies", 1, "analyze_dependencies", &json!({})),
+            tool_call("dependencies", 1, "analyze_dependencies", &json!({})),
         ]);
     }
     let pages = evidence.of("list").count();
-    let cursor = evidence.of("list").last().and_then(super::evidence::Exchange::cursor);
+    let cursor = evidence
+        .of("list")
+        .last()
+        .and_then(super::evidence::CallWithAnswer::cursor);
     if let Some(cursor) = cursor.filter(|_| pages < PAGES_MAX) {
         return Some(vec![list(pages + 1, Some(cursor))]);
     }
     if evidence.asked("interpreter") {
         return None;
     }
-    let nameless = nameless(evidence);
+    let nameless = find_nameless_files(evidence);
     let globs: Vec<String> = nameless.iter().map(|path| literal_glob(path)).collect();
     let arguments = json!({"pattern": INTERPRETER, "globs": globs, "limit": NAMELESS_MAX, "case": "sensitive"});
-    (!nameless.is_empty()).then(|| vec![call("interpreter", 1, "search_code", &arguments)])
+    (!nameless.is_empty()).then(|| vec![tool_call("interpreter", 1, "search_code", &arguments)])
 }
 
 /// The interpreter line of a script.
@@ -57,9 +62,9 @@ const INTERPRETER: &str = r"^#!\s*/\S";
 const NAMELESS_MAX: usize = 60;
 
 /// Files whose name does not show their type, and which may be scripts.
-fn nameless(evidence: &Evidence<'_>) -> Vec<String> {
-    let files = evidence.of("list").flat_map(|page| listed(page.text()));
-    let is_nameless = |file: &Listed| {
+fn find_nameless_files(evidence: &Evidence<'_>) -> Vec<String> {
+    let files = evidence.of("list").flat_map(|page| parse_listed_files(page.text()));
+    let is_nameless = |file: &ListedFile| {
         file.bytes > 0.0 && !file_name(&file.path).contains('.') && detect_role(&file.path) == Role::Other
     };
     let mut paths: Vec<String> = files.filter(is_nameless).map(|file| file.path).collect();
@@ -104,7 +109,7 @@ pub(super) fn literal_glob(path: &str) -> String {
 
 #[derive(Debug)]
 pub(super) struct Survey {
-    pub(super) files: Vec<Listed>,
+    pub(super) files: Vec<ListedFile>,
     /// Totals as the list writes them: `9 files, 2 directories, 1.2 MB`.
     pub(super) totals: String,
     /// False if there are more files than were listed.
@@ -122,13 +127,13 @@ pub(super) struct Survey {
 
 /// A row of a table: number of files and their size.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Row {
+pub(super) struct CountRow {
     pub(super) name: String,
     pub(super) files: usize,
     pub(super) bytes: f64,
 }
 
-impl Row {
+impl CountRow {
     pub(super) fn size(&self) -> String {
         size_text(self.bytes)
     }
@@ -136,21 +141,21 @@ impl Row {
 
 impl Survey {
     /// Parses the survey from the answers.
-    pub(super) fn read(evidence: &Evidence<'_>) -> Self {
+    pub(super) fn read_answers(evidence: &Evidence<'_>) -> Self {
         let pages: Vec<_> = evidence.of("list").collect();
         let scripts = evidence
             .of("interpreter")
-            .flat_map(|answer| hits(answer.text()))
+            .flat_map(|answer| parse_hits(answer.text()))
             .filter(|hit| hit.number == 1)
             .filter_map(|hit| Some((hit.path, language_of_interpreter(&hit.text)?)))
             .collect();
         let mut survey = Self {
-            files: pages.iter().flat_map(|page| listed(page.text())).collect(),
-            totals: pages.first().map_or_else(String::new, |page| totals(page.text())),
+            files: pages.iter().flat_map(|page| parse_listed_files(page.text())).collect(),
+            totals: pages.first().map_or_else(String::new, |page| parse_totals(page.text())),
             complete: pages.last().is_some_and(|page| page.cursor().is_none()),
             dependencies: evidence
                 .of("dependencies")
-                .flat_map(|answer| dependencies(answer.text()))
+                .flat_map(|answer| parse_dependencies(answer.text()))
                 .collect(),
             broken: evidence
                 .of("dependencies")
@@ -177,7 +182,7 @@ impl Survey {
     }
 
     /// Program files without tests; tests and examples if the target has nothing else.
-    pub(super) fn sources(&self) -> impl Iterator<Item = &Listed> {
+    pub(super) fn sources(&self) -> impl Iterator<Item = &ListedFile> {
         self.files.iter().filter(|file| self.is_source(&file.path))
     }
 
@@ -200,7 +205,7 @@ impl Survey {
     }
 
     /// Test files of the project itself.
-    pub(super) fn tests(&self) -> impl Iterator<Item = &Listed> {
+    pub(super) fn tests(&self) -> impl Iterator<Item = &ListedFile> {
         let is_copied = |path: &str| detect_role(path) == Role::Vendored || is_copied_dependency(path);
         self.files
             .iter()
@@ -208,8 +213,8 @@ impl Survey {
     }
 
     /// Languages, most files first.
-    pub(super) fn languages(&self) -> Vec<Row> {
-        rows(
+    pub(super) fn languages(&self) -> Vec<CountRow> {
+        sum_rows(
             self.files
                 .iter()
                 .filter_map(|file| Some((self.language(&file.path)?.to_owned(), file.bytes))),
@@ -234,7 +239,7 @@ impl Survey {
     }
 
     /// The directory whose parts make the most informative map, and these parts, largest first.
-    pub(super) fn modules(&self, target: &str) -> (String, Vec<Row>) {
+    pub(super) fn modules(&self, target: &str) -> (String, Vec<CountRow>) {
         let mut directory = target.to_owned();
         for _ in 0..DESCENT_MAX {
             let parts = self.parts(&directory);
@@ -251,10 +256,10 @@ impl Survey {
     }
 
     /// Direct children of a directory that contain sources; directories end in `/`.
-    fn parts(&self, directory: &str) -> Vec<Row> {
+    fn parts(&self, directory: &str) -> Vec<CountRow> {
         let sources = self.sources().filter(|file| !is_build_file(&file.path));
-        rows(sources.filter_map(|file| {
-            let rest = beneath(&file.path, directory)?;
+        sum_rows(sources.filter_map(|file| {
+            let rest = strip_directory(&file.path, directory)?;
             // Settings and scripts of tools.
             if rest.starts_with('.') {
                 return None;
@@ -269,7 +274,7 @@ impl Survey {
     /// A survey of only these paths.
     #[cfg(test)]
     pub(super) fn of_paths(paths: &[&str]) -> Self {
-        let listed = |path: &&str| Listed {
+        let listed = |path: &&str| ListedFile {
             path: (*path).to_owned(),
             bytes: 1.0,
         };
@@ -386,14 +391,14 @@ pub(super) fn is_beside_project(path: &str) -> bool {
 }
 
 /// The totals on the first line of a list: the text after its path, up to the first remark.
-fn totals(text: &str) -> String {
+fn parse_totals(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     let (_, counts) = line.split_once(": ").unwrap_or(("", line));
     counts.split(';').next().unwrap_or(counts).to_owned()
 }
 
 /// The rest of a path below a directory; the root is the empty string.
-pub(super) fn beneath<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
+pub(super) fn strip_directory<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
     if directory.is_empty() {
         Some(path)
     } else {
@@ -402,16 +407,16 @@ pub(super) fn beneath<'p>(path: &'p str, directory: &str) -> Option<&'p str> {
 }
 
 /// Sums by name, most files first.
-fn rows(files: impl Iterator<Item = (String, f64)>) -> Vec<Row> {
+fn sum_rows(files: impl Iterator<Item = (String, f64)>) -> Vec<CountRow> {
     let mut sums: BTreeMap<String, (usize, f64)> = BTreeMap::new();
     for (name, bytes) in files {
         let sum = sums.entry(name).or_default();
         sum.0 += 1;
         sum.1 += bytes;
     }
-    let mut rows: Vec<Row> = sums
+    let mut rows: Vec<CountRow> = sums
         .into_iter()
-        .map(|(name, (files, bytes))| Row { name, files, bytes })
+        .map(|(name, (files, bytes))| CountRow { name, files, bytes })
         .collect();
     rows.sort_by(|a, b| b.files.cmp(&a.files).then(b.bytes.total_cmp(&a.bytes)));
     rows

@@ -5,11 +5,11 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use crate::call;
-use crate::evidence::{Brief, Evidence, Hit, hits};
+use crate::evidence::{AnalystTask, Evidence, SearchHit, parse_hits};
 use crate::explain::globs_of;
 use crate::survey::Survey;
-use crate::text::cited;
+use crate::text::cite_lines;
+use crate::tool_call;
 use tool_provider::ToolCall;
 
 /// Words of a task that are searched.
@@ -99,7 +99,7 @@ fn words_of(task: &str) -> Vec<String> {
 }
 
 /// Finds lines with the words of the task; `None` if the task has no such word.
-pub(super) fn search_of_words(brief: &Brief, survey: &Survey) -> Option<ToolCall> {
+pub(super) fn search_of_words(brief: &AnalystTask, survey: &Survey) -> Option<ToolCall> {
     let words: Vec<String> = words_of(&brief.task).iter().map(|word| regex::escape(word)).collect();
     let arguments = json!({
         "pattern": words.join("|"),
@@ -108,14 +108,17 @@ pub(super) fn search_of_words(brief: &Brief, survey: &Survey) -> Option<ToolCall
         "limit": 1000,
         "case": "insensitive"
     });
-    (!words.is_empty()).then(|| call("task", 1, "search_code", &arguments))
+    (!words.is_empty()).then(|| tool_call("task", 1, "search_code", &arguments))
 }
 
 /// The files that the task concerns, the most likely first: rare words and words in the path count for more.
-pub(super) fn focus_files(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> Vec<FocusFile> {
+pub(super) fn focus_files(brief: &AnalystTask, survey: &Survey, evidence: &Evidence<'_>) -> Vec<FocusFile> {
     let words = words_of(&brief.task);
-    let found: Vec<_> = evidence.of("task").flat_map(|answer| hits(answer.text())).collect();
-    let mut lines: BTreeMap<&str, (Option<&Hit>, usize, BTreeSet<&String>)> = BTreeMap::new();
+    let found: Vec<_> = evidence
+        .of("task")
+        .flat_map(|answer| parse_hits(answer.text()))
+        .collect();
+    let mut lines: BTreeMap<&str, (Option<&SearchHit>, usize, BTreeSet<&String>)> = BTreeMap::new();
     for hit in found.iter().filter(|hit| survey.is_source(&hit.path)) {
         let lower = hit.text.to_lowercase();
         let inside: BTreeSet<&String> = words.iter().filter(|word| lower.contains(word.as_str())).collect();
@@ -167,7 +170,7 @@ fn names_with(words: &[String], line: &str) -> Vec<String> {
 }
 
 /// The section about the task: the files that it concerns, and how many findings are in one of these files.
-pub(super) fn task_section(brief: &Brief, files: &[FocusFile], bearing: Option<usize>) -> String {
+pub(super) fn task_section(brief: &AnalystTask, files: &[FocusFile], bearing: Option<usize>) -> String {
     if files.is_empty() {
         let reason = if words_of(&brief.task).is_empty() {
             "The task has no word that tells one file from another"
@@ -182,7 +185,7 @@ pub(super) fn task_section(brief: &Brief, files: &[FocusFile], bearing: Option<u
     let mut text = "The task concerns these files, by its words:\n\n".to_owned();
     for file in files {
         let names: Vec<String> = file.names.iter().map(|name| format!("`{name}`")).collect();
-        let _ = writeln!(text, "- {} ({})", names.join(", "), cited(&file.path, &file.line));
+        let _ = writeln!(text, "- {} ({})", names.join(", "), cite_lines(&file.path, &file.line));
     }
     text.push_str(match bearing {
         None => "\n",
@@ -213,15 +216,15 @@ mod tests {
         };
         let expected = "The task concerns these files, by its words:\n\n- `OptionParser`, `parser` (src/parser.py:3)\n\n\
                         No finding below lies in one of them, so none bears on the task.\n\n";
-        assert_eq!(task_section(&Brief::default(), &[file], Some(0)), expected);
+        assert_eq!(task_section(&AnalystTask::default(), &[file], Some(0)), expected);
     }
 
     #[test]
     fn a_task_without_a_file_says_why() {
         let section = |task: &str, bearing| {
-            let brief = Brief {
+            let brief = AnalystTask {
                 task: task.to_owned(),
-                ..Brief::default()
+                ..AnalystTask::default()
             };
             task_section(&brief, &[], bearing)
         };

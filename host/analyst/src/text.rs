@@ -1,7 +1,7 @@
 //! Text helpers of the analyst.
 
 /// Formats any text as a code span of Markdown.
-pub(super) fn code(text: &str) -> String {
+pub(super) fn quote_code(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     if longest == 0 {
         return format!("`{text}`");
@@ -11,25 +11,25 @@ pub(super) fn code(text: &str) -> String {
 }
 
 /// Citation of lines of a file: `path:line`, as code if the path could be read as markup.
-pub(super) fn cited(path: &str, lines: &impl std::fmt::Display) -> String {
+pub(super) fn cite_lines(path: &str, lines: &impl std::fmt::Display) -> String {
     let place = format!("{path}:{lines}");
     if path.contains(['`', '*', '[', ']', '<', '>', '&', '|', '~', '\\']) {
-        code(&place)
+        quote_code(&place)
     } else {
         place
     }
 }
 
-/// [`prose`] for the beginning of a paragraph.
-pub(super) fn paragraph(text: &str) -> String {
+/// [`escape_prose`] for the beginning of a paragraph.
+pub(super) fn escape_paragraph(text: &str) -> String {
     match block_mark(text) {
-        Some(at) => format!("{}\\{}{}", &text[..at], &text[at..=at], prose(&text[at + 1..])),
-        None => prose(text),
+        Some(at) => format!("{}\\{}{}", &text[..at], &text[at..=at], escape_prose(&text[at + 1..])),
+        None => escape_prose(text),
     }
 }
 
 /// Escapes text of the repository for a line of Markdown: only its code spans stay markup.
-pub(super) fn prose(text: &str) -> String {
+pub(super) fn escape_prose(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     let mut opened = Vec::new();
     let mut rest = text;
@@ -40,7 +40,7 @@ pub(super) fn prose(text: &str) -> String {
             escaped.push_str(&marked[..length]);
             length
         } else if let Some(length) = dunder_name(escaped.chars().next_back(), marked) {
-            escaped.push_str(&code(&marked[..length]));
+            escaped.push_str(&quote_code(&marked[..length]));
             length
         } else {
             if is_active(escaped.chars().next_back(), marked, &mut opened) {
@@ -195,7 +195,7 @@ mod tests {
             "*",
             "",
         ] {
-            let shown = paragraph(text);
+            let shown = escape_paragraph(text);
             let expected = text.replace("``a`b``", "`a`b`");
             assert_eq!(plain(&shown).as_deref(), Some(expected.as_str()), "{shown}");
         }
@@ -204,14 +204,19 @@ mod tests {
     #[test]
     fn code_holds_any_text() {
         for text in ["a", "a`b", "`", "``a`", "*a* <b>"] {
-            assert_eq!(plain(&code(text)), Some(format!("`{text}`")), "{}", code(text));
+            assert_eq!(
+                plain(&quote_code(text)),
+                Some(format!("`{text}`")),
+                "{}",
+                quote_code(text)
+            );
         }
         assert_eq!(
-            prose("see __init__.py, ~> 1.0 or ~> 2.0"),
+            escape_prose("see __init__.py, ~> 1.0 or ~> 2.0"),
             "see `__init__`.py, ~> 1.0 or ~> 2.0"
         );
-        assert_eq!(cited("src/__init__.py", &"1-2"), "src/__init__.py:1-2");
-        assert_eq!(cited("[a](b).md", &1), "`[a](b).md:1`");
+        assert_eq!(cite_lines("src/__init__.py", &"1-2"), "src/__init__.py:1-2");
+        assert_eq!(cite_lines("[a](b).md", &1), "`[a](b).md:1`");
     }
 
     #[test]

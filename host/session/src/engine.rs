@@ -69,7 +69,7 @@ impl Engine for Host {
             learned: Some(self.learned.clone()),
             ..tool_provider::Options::default()
         };
-        tool_analyst::connect(settings, &options)
+        tool_analyst::connect_provider(settings, &options)
     }
 
     fn entries(&self, lock: Option<&dyn LockedSkills>) -> Vec<SkillEntry> {

@@ -69,7 +69,7 @@ impl Sessions {
         check_target(&request)?;
         check_budget(&request.budget)?;
         if settings.provider.api == ProviderApi::Analyst {
-            tool_analyst::check(request.operation, request.model.as_deref())?;
+            tool_analyst::check_operation(request.operation, request.model.as_deref())?;
         }
         if let Some(model) = request.model.clone().filter(|model| !model.is_empty()) {
             settings.provider.set_model(model);

@@ -5,12 +5,12 @@ use std::fmt::Write;
 
 use regex::Regex;
 
-use crate::evidence::{Evidence, Hit, hits};
+use crate::evidence::{Evidence, SearchHit, parse_hits};
 use crate::file_doc::plain_doc;
 use crate::manifest::ReadFile;
 use crate::readme::is_readme;
-use crate::survey::{Survey, beneath, is_beside_project};
-use crate::text::{cited, code, cut_text, paragraph};
+use crate::survey::{Survey, is_beside_project, strip_directory};
+use crate::text::{cite_lines, cut_text, escape_paragraph, quote_code};
 use tool_repository::file_role::{detect_language, file_name, file_stem, parent_directory};
 
 /// Symbols whose uses one call counts: the most that it takes.
@@ -86,7 +86,7 @@ pub(super) fn import_pattern(language: Option<&str>) -> Option<&'static str> {
 /// A definition that may be central.
 #[derive(Debug, Clone)]
 pub(super) struct SymbolCandidate {
-    pub(super) hit: Hit,
+    pub(super) hit: SearchHit,
     pub(super) name: String,
     /// Points for what the project states about the symbol.
     points: i32,
@@ -95,7 +95,7 @@ pub(super) struct SymbolCandidate {
 }
 
 /// The definitions whose uses are counted: the best ones.
-pub(super) fn candidates(definitions: &[SymbolCandidate]) -> &[SymbolCandidate] {
+pub(super) fn best_candidates(definitions: &[SymbolCandidate]) -> &[SymbolCandidate] {
     &definitions[..definitions.len().min(CANDIDATES_MAX)]
 }
 
@@ -107,7 +107,7 @@ pub(super) fn definitions_of<'d>(
 ) -> Vec<&'d SymbolCandidate> {
     let is_inside = |path: &str| {
         if is_folder {
-            beneath(path, module).is_some()
+            strip_directory(path, module).is_some()
         } else {
             path == module
         }
@@ -119,18 +119,18 @@ pub(super) fn definitions_of<'d>(
 }
 
 /// All definitions of the searched files, best first, each name once.
-pub(super) fn definitions(
+pub(super) fn collect_definitions(
     evidence: &Evidence<'_>,
     files: &[ReadFile],
     survey: Option<&Survey>,
 ) -> Vec<SymbolCandidate> {
-    let found = evidence.of("definitions").flat_map(|answer| hits(answer.text()));
+    let found = evidence.of("definitions").flat_map(|answer| parse_hits(answer.text()));
     rank_definitions(found.collect(), evidence, files, survey)
 }
 
 /// The definitions on these lines, best first, each name once.
 pub(super) fn rank_definitions(
-    hits: Vec<Hit>,
+    hits: Vec<SearchHit>,
     evidence: &Evidence<'_>,
     files: &[ReadFile],
     survey: Option<&Survey>,
@@ -151,7 +151,7 @@ pub(super) fn rank_definitions(
     for found in hits.iter().flat_map(|hit| word.find_iter(&hit.text)) {
         *mentions.entry(found.as_str().to_owned()).or_default() += 1;
     }
-    let imports = importers(evidence, &word);
+    let imports = find_importers(evidence, &word);
     let hidden = hidden_modules(evidence);
     let mut found: Vec<SymbolCandidate> = hits
         .into_iter()
@@ -182,10 +182,10 @@ pub(super) fn rank_definitions(
 
 /// Places of the Elixir modules that hide their documentation.
 fn hidden_modules(evidence: &Evidence<'_>) -> BTreeSet<String> {
-    let indent = |hit: &Hit| hit.text.len() - hit.text.trim_start().len();
-    let of = |purpose| evidence.of(purpose).flat_map(|answer| hits(answer.text()));
-    let modules: Vec<Hit> = of("definitions").collect();
-    let module_of = |attribute: Hit| {
+    let indent = |hit: &SearchHit| hit.text.len() - hit.text.trim_start().len();
+    let of = |purpose| evidence.of(purpose).flat_map(|answer| parse_hits(answer.text()));
+    let modules: Vec<SearchHit> = of("definitions").collect();
+    let module_of = |attribute: SearchHit| {
         // The `@moduledoc` attribute is one level below its module.
         let around = modules.iter().filter(|module| {
             module.path == attribute.path
@@ -198,9 +198,9 @@ fn hidden_modules(evidence: &Evidence<'_>) -> BTreeSet<String> {
 }
 
 /// The files whose imports mention a name.
-fn importers(evidence: &Evidence<'_>, word: &Regex) -> BTreeMap<String, BTreeSet<String>> {
+fn find_importers(evidence: &Evidence<'_>, word: &Regex) -> BTreeMap<String, BTreeSet<String>> {
     let mut files: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for hit in evidence.of("imported").flat_map(|answer| hits(answer.text())) {
+    for hit in evidence.of("imported").flat_map(|answer| parse_hits(answer.text())) {
         for found in word.find_iter(&hit.text) {
             files
                 .entry(found.as_str().to_owned())
@@ -341,13 +341,13 @@ impl CandidateJudge {
 
     /// True for the main module of a gem. It is opened in every file and only repeats the project's name, unless the
     /// main file gives it methods.
-    fn is_namespace(&self, hit: &Hit, name: &str) -> bool {
+    fn is_namespace(&self, hit: &SearchHit, name: &str) -> bool {
         hit.text.trim_start().starts_with("module ")
             && self.project.contains(&name.to_ascii_lowercase())
             && !self.has_interface
     }
 
-    fn points(&self, hit: &Hit, name: &str) -> i32 {
+    fn points(&self, hit: &SearchHit, name: &str) -> i32 {
         // The part of an Elixir module's name that other code writes.
         let name = name.rsplit('.').next().unwrap_or(name);
         let lower = name.to_ascii_lowercase();
@@ -476,11 +476,11 @@ pub(super) fn central_symbols<'d>(
     evidence: &Evidence<'_>,
     definitions: &'d [SymbolCandidate],
 ) -> Vec<CentralSymbol<'d>> {
-    let mut counted: Vec<CentralSymbol<'_>> = candidates(definitions)
+    let mut counted: Vec<CentralSymbol<'_>> = best_candidates(definitions)
         .iter()
         .filter_map(|candidate| {
             let mut answers = evidence.of("uses");
-            let uses = answers.find_map(|answer| ReferenceCount::read(answer.text(), &candidate.name))?;
+            let uses = answers.find_map(|answer| ReferenceCount::parse_answer(answer.text(), &candidate.name))?;
             Some(CentralSymbol { candidate, uses })
         })
         .collect();
@@ -507,7 +507,7 @@ pub(super) fn central_section(evidence: &Evidence<'_>, definitions: &[SymbolCand
     // A friend or a constructor of a type may have the same name.
     let is_about = |answer: &str| symbols.iter().any(|symbol| is_about(answer, &symbol.candidate.hit));
     for answer in evidence.of("function").filter(|answer| is_about(answer.text())) {
-        text.push_str(&explained(answer.text()));
+        text.push_str(&summarize_answer(answer.text()));
     }
     text
 }
@@ -526,7 +526,7 @@ struct ReferenceCount {
 }
 
 impl ReferenceCount {
-    fn read(text: &str, name: &str) -> Option<Self> {
+    fn parse_answer(text: &str, name: &str) -> Option<Self> {
         let symbol = format!(" to `{name}` in ");
         let line = text.lines().find(|line| line.contains(&symbol))?;
         let (count, rest) = line.split_once(' ')?;
@@ -534,15 +534,15 @@ impl ReferenceCount {
         let places = rest.rsplit_once(" in ").map_or(rest, |(_, places)| places);
         let places = places.split_once(". ").map_or(places, |(before, _)| before);
         let places = places.trim_end_matches('.');
-        let all = number(count)?;
+        let all = parse_number(count)?;
         let of_kind = |kind: &str| {
             let mut parts = places.split([':', ',']);
             let count = parts.find_map(|part| part.trim().strip_suffix(kind));
-            count.and_then(number).unwrap_or_default()
+            count.and_then(parse_number).unwrap_or_default()
         };
         Some(Self {
             all,
-            files: places.split(' ').next().and_then(number)?,
+            files: places.split(' ').next().and_then(parse_number)?,
             definitions: of_kind(" definition") + of_kind(" definitions"),
             in_code: all.saturating_sub(of_kind(" text")),
             sure: all.saturating_sub(of_kind(" possible")),
@@ -551,7 +551,7 @@ impl ReferenceCount {
     }
 }
 
-fn number(digits: &str) -> Option<u64> {
+fn parse_number(digits: &str) -> Option<u64> {
     digits.replace(',', "").parse().ok()
 }
 
@@ -567,7 +567,7 @@ fn without_tags(words: &str) -> String {
 }
 
 /// True if the lines that an explain_function answer shows include this line.
-fn is_about(answer: &str, hit: &Hit) -> bool {
+fn is_about(answer: &str, hit: &SearchHit) -> bool {
     let file = answer.lines().find_map(|line| line.strip_prefix("file:"));
     let lines = file.and_then(|file| file.trim().strip_prefix(&hit.path)?.strip_prefix(':'));
     let range = lines.and_then(|lines| lines.split_once('-'));
@@ -578,18 +578,18 @@ fn is_about(answer: &str, hit: &Hit) -> bool {
 }
 
 /// Summarises an explain_function answer: signature, first words, and calls within the repository.
-pub(super) fn explained(text: &str) -> String {
+pub(super) fn summarize_answer(text: &str) -> String {
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let cited_lines = |place: &str| place.rsplit_once(':').map(|(path, lines)| cited(path, &lines));
+    let cited_lines = |place: &str| place.rsplit_once(':').map(|(path, lines)| cite_lines(path, &lines));
     let (Some(signature), Some(file)) = (field("signature:"), field("file:").and_then(cited_lines)) else {
         return String::new();
     };
     // `path:first-last`: attributes and annotations precede the line of the signature.
-    let mut section = format!("\n{} ({file})\n", code(signature));
+    let mut section = format!("\n{} ({file})\n", quote_code(signature));
     if let Some(words) = field("docstring:").or_else(|| field("comment:")) {
         let words = without_tags(words.trim_end_matches(" […]"));
         if !words.is_empty() {
-            let _ = writeln!(section, "{}", paragraph(&cut_text(&words, WORDS_CHARACTERS_MAX)));
+            let _ = writeln!(section, "{}", escape_paragraph(&cut_text(&words, WORDS_CHARACTERS_MAX)));
         }
     }
     let calls: Vec<String> = text
@@ -601,7 +601,7 @@ pub(super) fn explained(text: &str) -> String {
             // With several definitions it may be any of them.
             let place = place.split_whitespace().next().filter(|place| !place.ends_with(','))?;
             let place = cited_lines(place)?;
-            Some(format!("{} ({place})", code(name)))
+            Some(format!("{} ({place})", quote_code(name)))
         })
         .take(6)
         .collect();
@@ -620,7 +620,7 @@ mod tests {
     fn an_annotation_in_the_source_is_no_call() {
         let answer = "function: a.f\nfile: a-b.py:1-2\nsignature: def f(x: str) -> t.Tuple[str]\ncalls:\n  g -> a.py:9  [line 2]\n  \
                       len (builtin)  [line 2]\nsource:\n     1  def f(x: str) -> t.Tuple[str]:\n     2      return g(len(x))\n";
-        insta::assert_snapshot!(explained(answer), @r"
+        insta::assert_snapshot!(summarize_answer(answer), @r"
 
         `def f(x: str) -> t.Tuple[str]` (a-b.py:1-2)
         It calls `g` (a.py:9).
@@ -629,7 +629,7 @@ mod tests {
 
     #[test]
     fn an_explanation_of_other_lines_is_none_of_the_symbol() {
-        let hit = |number| Hit {
+        let hit = |number| SearchHit {
             path: "a.h".to_owned(),
             number,
             text: String::new(),
@@ -689,7 +689,7 @@ mod tests {
         ];
         let judge = CandidateJudge::new(&files, None);
         let points = |path: &str, text: &str, name: &str| {
-            let hit = Hit {
+            let hit = SearchHit {
                 path: path.to_owned(),
                 number: 1,
                 text: text.to_owned(),

@@ -7,19 +7,19 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::central::{SymbolCandidate, central_section, definitions, explained, rank_definitions};
+use super::central::{SymbolCandidate, central_section, collect_definitions, rank_definitions, summarize_answer};
 use super::{globs_of, symbol_calls};
-use crate::evidence::{Brief, Evidence, Hit, NumberedLine, extent, hits, lines};
+use crate::evidence::{AnalystTask, Evidence, FileLine, SearchHit, parse_extent, parse_hits, parse_lines};
 use crate::file_doc::file_purpose;
 use crate::survey::literal_glob;
-use crate::text::{cited, code, cut_text, paragraph};
-use crate::{FileDefinition, NO_MODEL, Reply, TargetSymbol, call};
+use crate::text::{cite_lines, cut_text, escape_paragraph, quote_code};
+use crate::{AnalystStep, FileDefinition, NO_MODEL, TargetSymbol, tool_call};
 use tool_core::api::CallGraph;
 use tool_provider::ToolCall;
 use tool_repository::file_role::{detect_language, file_name, file_stem, parent_directory};
 use tool_repository::path::join_path;
 
-mod part;
+mod line_range;
 
 /// Finds definitions at the top level of a file whose language has no parser.
 const DEFINITIONS: &str = r"^(export\s+)?(default\s+)?(pub(\([a-z]+\))?\s+)?(async\s+)?((abstract|final|public|static)\s+)*((class|def|fn|struct|enum|trait|interface|function|type)\s+[A-Za-z_]\w*|func\s+(\([^)]*\)\s*)?[A-Za-z_]\w*)";
@@ -39,13 +39,13 @@ const SYMBOL_FILES_MAX: usize = 3;
 const SYMBOL_PLACES_MAX: usize = 10;
 const SOURCE_LINES: usize = 40;
 
-pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
+pub(super) fn next(brief: &AnalystTask, evidence: &Evidence<'_>) -> AnalystStep {
     if let Some((first, last)) = brief.lines {
-        return part::next(brief, (first, last), evidence);
+        return line_range::next(brief, (first, last), evidence);
     }
     if !evidence.asked("read") {
         let read = json!({"path": brief.target, "limit": READ_LINES});
-        let mut calls = vec![call("read", 1, "read_file", &read)];
+        let mut calls = vec![tool_call("read", 1, "read_file", &read)];
         if brief.facts.definitions.is_none() {
             let definitions = json!({
                 "pattern": DEFINITIONS,
@@ -53,29 +53,32 @@ pub(super) fn next(brief: &Brief, evidence: &Evidence<'_>) -> Reply {
                 "limit": DEFINITIONS_MAX,
                 "case": "sensitive"
             });
-            calls.push(call("definitions", 1, "search_code", &definitions));
+            calls.push(tool_call("definitions", 1, "search_code", &definitions));
         }
         calls.extend(search_of_importers(&brief.target));
-        calls.extend(brief.facts.symbol.iter().flat_map(lookups));
-        return Reply::Calls(calls);
+        calls.extend(brief.facts.symbol.iter().flat_map(plan_lookups));
+        return AnalystStep::Calls(calls);
     }
     let definitions = match &brief.facts.definitions {
-        Some(parsed) => rank_definitions(heads(&brief.target, parsed, evidence), evidence, &[], None),
-        None => definitions(evidence, &[], None),
+        Some(parsed) => rank_definitions(definition_heads(&brief.target, parsed, evidence), evidence, &[], None),
+        None => collect_definitions(evidence, &[], None),
     };
     if let Some(calls) = symbol_calls(evidence, &definitions) {
-        return Reply::Calls(calls);
+        return AnalystStep::Calls(calls);
     }
-    Reply::Text(overview(brief, evidence, &definitions))
+    AnalystStep::Text(write_overview(brief, evidence, &definitions))
 }
 
 /// The lines that name the outermost definitions of a file, in the part that was read.
-fn heads(path: &str, definitions: &[FileDefinition], evidence: &Evidence<'_>) -> Vec<Hit> {
-    let read: Vec<NumberedLine> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
+fn definition_heads(path: &str, definitions: &[FileDefinition], evidence: &Evidence<'_>) -> Vec<SearchHit> {
+    let read: Vec<FileLine> = evidence
+        .of("read")
+        .flat_map(|answer| parse_lines(answer.text()))
+        .collect();
     let outermost = definitions.iter().filter(|one| one.container.is_empty());
     let head = |one: &FileDefinition| {
         let line = read.iter().find(|line| line.number == one.line as usize)?;
-        Some(Hit {
+        Some(SearchHit {
             path: path.to_owned(),
             number: line.number,
             text: line.text.clone(),
@@ -85,7 +88,7 @@ fn heads(path: &str, definitions: &[FileDefinition], evidence: &Evidence<'_>) ->
 }
 
 /// Requests the source of a symbol in each file that defines it.
-fn lookups(symbol: &TargetSymbol) -> Vec<ToolCall> {
+fn plan_lookups(symbol: &TargetSymbol) -> Vec<ToolCall> {
     let mut paths: Vec<&str> = Vec::new();
     for (path, _) in &symbol.places {
         if !paths.contains(&path.as_str()) {
@@ -94,7 +97,7 @@ fn lookups(symbol: &TargetSymbol) -> Vec<ToolCall> {
     }
     let lookup = |(number, path): (usize, &&str)| {
         let arguments = json!({"name": symbol.name, "path": path, "callers": false});
-        call("symbol", number + 1, "explain_function", &arguments)
+        tool_call("symbol", number + 1, "explain_function", &arguments)
     };
     paths.iter().take(SYMBOL_FILES_MAX).enumerate().map(lookup).collect()
 }
@@ -115,7 +118,7 @@ fn search_of_importers(path: &str) -> Option<ToolCall> {
         None => return None,
     };
     let arguments = json!({"pattern": pattern, "globs": globs, "limit": IMPORTERS_ASKED_MAX, "case": "sensitive"});
-    Some(call("importers", 1, "search_code", &arguments))
+    Some(tool_call("importers", 1, "search_code", &arguments))
 }
 
 /// Name of a file in an import: its own name, or that of its folder for the main file of a folder.
@@ -145,7 +148,7 @@ fn import_pattern(path: &str, name: &str) -> Option<String> {
 }
 
 /// True if an import line of another file resolves to this file, as far as the line alone tells.
-fn leads_to(hit: &Hit, path: &str) -> bool {
+fn leads_to(hit: &SearchHit, path: &str) -> bool {
     if !matches!(detect_language(path), Some("JavaScript" | "TypeScript")) {
         return true;
     }
@@ -155,11 +158,11 @@ fn leads_to(hit: &Hit, path: &str) -> bool {
         // For an alias or a package, only the end of the path can be compared.
         return true;
     }
-    relative.any(|said| is_module(&resolved(parent_directory(&hit.path), said), path))
+    relative.any(|said| is_module(&resolve_path(parent_directory(&hit.path), said), path))
 }
 
 /// Resolves a relative path from a folder.
-fn resolved(folder: &str, relative: &str) -> String {
+fn resolve_path(folder: &str, relative: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in relative.split('/') {
         match part {
@@ -186,40 +189,43 @@ fn is_module(module: &str, path: &str) -> bool {
         || file_stem(path) == "index" && module == parent_directory(path)
 }
 
-fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> String {
+fn write_overview(brief: &AnalystTask, evidence: &Evidence<'_>, definitions: &[SymbolCandidate]) -> String {
     let path = &brief.target;
     if let Some(why) = evidence.why_not("read", path) {
         return format!(
             "# {}\n\n> {NO_MODEL}\n\n## What it is\n\nIt was not read: {why}.\n",
-            code(path)
+            quote_code(path)
         );
     }
-    let read: Vec<NumberedLine> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
-    let extent = evidence.of("read").find_map(|answer| extent(answer.text()));
+    let read: Vec<FileLine> = evidence
+        .of("read")
+        .flat_map(|answer| parse_lines(answer.text()))
+        .collect();
+    let extent = evidence.of("read").find_map(|answer| parse_extent(answer.text()));
     let mut text = String::new();
     match &brief.facts.symbol {
         Some(symbol) => {
             text.push_str(&symbol_section(symbol, evidence));
             text.push_str(&callers_and_callees(&brief.facts.calls));
-            let _ = writeln!(text, "## Its file, {}\n", code(path));
+            let _ = writeln!(text, "## Its file, {}\n", quote_code(path));
         }
         None => {
-            let _ = writeln!(text, "# {}\n\n> {NO_MODEL}\n\n## What it is\n", code(path));
+            let _ = writeln!(text, "# {}\n\n> {NO_MODEL}\n\n## What it is\n", quote_code(path));
         }
     }
     if let Some(purpose) = file_purpose(path, &read) {
-        let _ = writeln!(text, "{} ({})\n", paragraph(&purpose.text), purpose.place(path));
+        let _ = writeln!(text, "{} ({})\n", escape_paragraph(&purpose.text), purpose.place(path));
     }
     text.push_str(&what_it_is(path, extent, &read));
     text.push_str("\n## Outline\n\n");
     text.push_str(&match &brief.facts.definitions {
         Some(definitions) => parsed_outline(path, definitions),
-        None => outline(evidence),
+        None => write_outline(evidence),
     });
     text.push_str("\n## What it imports\n\n");
-    text.push_str(&imports(path, extent, &read));
+    text.push_str(&write_imports(path, extent, &read));
     text.push_str("\n## Who uses it\n\n");
-    text.push_str(&importers(path, evidence));
+    text.push_str(&write_importers(path, evidence));
     text.push('\n');
     text.push_str(&central_section(evidence, definitions));
     text
@@ -227,16 +233,16 @@ fn overview(brief: &Brief, evidence: &Evidence<'_>, definitions: &[SymbolCandida
 
 /// The signatures, documentation and sources of the symbol in the question, and its other places.
 fn symbol_section(symbol: &TargetSymbol, evidence: &Evidence<'_>) -> String {
-    let mut text = format!("# {}\n\n> {NO_MODEL}\n\n## What it is\n", code(&symbol.name));
+    let mut text = format!("# {}\n\n> {NO_MODEL}\n\n## What it is\n", quote_code(&symbol.name));
     if let Some(class) = &symbol.inherited_by {
-        let _ = writeln!(text, "\n{} inherits it.", code(class));
+        let _ = writeln!(text, "\n{} inherits it.", quote_code(class));
     }
     for answer in evidence.of("symbol") {
-        text.push_str(&explained(answer.text()));
-        text.push_str(&source(answer.text()));
+        text.push_str(&summarize_answer(answer.text()));
+        text.push_str(&write_source(answer.text()));
     }
     if let [_, _, ..] = &symbol.places[..] {
-        let place = |(path, line): &(String, u32)| cited(path, line);
+        let place = |(path, line): &(String, u32)| cite_lines(path, line);
         let places: Vec<String> = symbol.places.iter().take(SYMBOL_PLACES_MAX).map(place).collect();
         let _ = write!(
             text,
@@ -255,7 +261,7 @@ fn symbol_section(symbol: &TargetSymbol, evidence: &Evidence<'_>) -> String {
 }
 
 /// The first lines of the source in an explain_function answer, as code.
-fn source(text: &str) -> String {
+fn write_source(text: &str) -> String {
     let lines = text.lines().skip_while(|line| *line != "source:").skip(1);
     let lines: Vec<&str> = lines.take_while(|line| line.starts_with(' ')).collect();
     if lines.is_empty() {
@@ -274,7 +280,7 @@ fn callers_and_callees(graph: &CallGraph) -> String {
     }
     let mut text = format!(
         "## Callers and callees of {}\n\n```mermaid\n{}```\n\n",
-        code(&graph.symbol),
+        quote_code(&graph.symbol),
         graph.mermaid()
     );
     if graph.edges_left_out > 0 {
@@ -287,14 +293,14 @@ fn callers_and_callees(graph: &CallGraph) -> String {
 }
 
 /// Its language and length, and the part that was read if it is not the whole file.
-fn what_it_is(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine]) -> String {
+fn what_it_is(path: &str, extent: Option<(usize, usize)>, read: &[FileLine]) -> String {
     let Some((total, last)) = extent else {
         return "Its content is not shown: it is empty or binary.\n".to_owned();
     };
     let script = read.first().filter(|line| line.text.starts_with("#!"));
     let kind = match (detect_language(path), script) {
         (Some(language), _) => format!("A file in {language}"),
-        (None, Some(line)) => format!("A script that begins with {}", code(line.text.trim())),
+        (None, Some(line)) => format!("A script that begins with {}", quote_code(line.text.trim())),
         (None, None) => "A text file".to_owned(),
     };
     let lines = |count: usize| {
@@ -308,10 +314,10 @@ fn what_it_is(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine])
         format!(
             "{kind} of {}, of which the first {last} were read ({}).\n",
             lines(total),
-            cited(path, &1)
+            cite_lines(path, &1)
         )
     } else {
-        format!("{kind} of {} ({}).\n", lines(total), cited(path, &1))
+        format!("{kind} of {} ({}).\n", lines(total), cite_lines(path, &1))
     }
 }
 
@@ -330,9 +336,9 @@ fn parsed_outline(path: &str, definitions: &[FileDefinition]) -> String {
     let mut text = String::new();
     for one in shown {
         let indent = if is_member(one) { "  " } else { "" };
-        let _ = writeln!(text, "{indent}- {}", named(path, one, indent.is_empty()));
+        let _ = writeln!(text, "{indent}- {}", describe_definition(path, one, indent.is_empty()));
     }
-    more(&mut text, listed.len(), OUTLINE_MAX, usize::MAX);
+    write_more(&mut text, listed.len(), OUTLINE_MAX, usize::MAX);
     if text.is_empty() {
         "It defines no function and no type.\n".to_owned()
     } else {
@@ -341,39 +347,39 @@ fn parsed_outline(path: &str, definitions: &[FileDefinition]) -> String {
 }
 
 /// The head of a definition with its lines, and its container unless the surrounding text names it.
-fn named(path: &str, one: &FileDefinition, with_container: bool) -> String {
+fn describe_definition(path: &str, one: &FileDefinition, with_container: bool) -> String {
     let owner = if with_container && !one.container.is_empty() {
-        format!(" of {}", code(&one.container))
+        format!(" of {}", quote_code(&one.container))
     } else {
         String::new()
     };
     let head = cut_text(&one.signature, SIGNATURE_CHARACTERS_MAX);
     format!(
         "{}{owner} ({})",
-        code(&head),
+        quote_code(&head),
         place_of(path, one.first_line as usize, one.last_line as usize)
     )
 }
 
 fn place_of(path: &str, first: usize, last: usize) -> String {
     if first == last {
-        cited(path, &first)
+        cite_lines(path, &first)
     } else {
-        cited(path, &format_args!("{first}-{last}"))
+        cite_lines(path, &format_args!("{first}-{last}"))
     }
 }
 
-fn outline(evidence: &Evidence<'_>) -> String {
-    let definitions: Vec<Hit> = evidence
+fn write_outline(evidence: &Evidence<'_>) -> String {
+    let definitions: Vec<SearchHit> = evidence
         .of("definitions")
-        .flat_map(|answer| hits(answer.text()))
+        .flat_map(|answer| parse_hits(answer.text()))
         .collect();
     let mut text = String::new();
     for hit in definitions.iter().take(OUTLINE_MAX) {
         let words = hit.text.trim().trim_end_matches(['{', ':', ' ']);
-        let _ = writeln!(text, "- {} ({})", code(words), hit.place());
+        let _ = writeln!(text, "- {} ({})", quote_code(words), hit.place());
     }
-    more(&mut text, definitions.len(), OUTLINE_MAX, DEFINITIONS_MAX);
+    write_more(&mut text, definitions.len(), OUTLINE_MAX, DEFINITIONS_MAX);
     if text.is_empty() {
         "No definition at the top level was recognised.\n".to_owned()
     } else {
@@ -382,20 +388,25 @@ fn outline(evidence: &Evidence<'_>) -> String {
 }
 
 /// Adds that a list is longer than shown. If the answer was cut, the length is a lower bound.
-fn more(text: &mut String, found: usize, shown_max: usize, asked_max: usize) {
+fn write_more(text: &mut String, found: usize, shown_max: usize, asked_max: usize) {
     if found > shown_max {
         let least = if found >= asked_max { "at least " } else { "" };
         let _ = writeln!(text, "- … and {least}{} more", found - shown_max);
     }
 }
 
-fn imports(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine]) -> String {
+fn write_imports(path: &str, extent: Option<(usize, usize)>, read: &[FileLine]) -> String {
     let found = import_lines(path, read);
     let mut text = String::new();
     for line in found.iter().take(IMPORTS_MAX) {
-        let _ = writeln!(text, "- {} ({})", code(line.text.trim()), cited(path, &line.number));
+        let _ = writeln!(
+            text,
+            "- {} ({})",
+            quote_code(line.text.trim()),
+            cite_lines(path, &line.number)
+        );
     }
-    more(&mut text, found.len(), IMPORTS_MAX, usize::MAX);
+    write_more(&mut text, found.len(), IMPORTS_MAX, usize::MAX);
     if text.is_empty() {
         text.push_str("Nothing that is recognised.\n");
     }
@@ -406,14 +417,14 @@ fn imports(path: &str, extent: Option<(usize, usize)>, read: &[NumberedLine]) ->
 }
 
 /// Lines of a file that look like imports.
-fn import_lines<'r>(path: &str, read: &'r [NumberedLine]) -> Vec<&'r NumberedLine> {
+fn import_lines<'r>(path: &str, read: &'r [FileLine]) -> Vec<&'r FileLine> {
     let starts = ["import ", "from ", "use ", "#include", "require "];
     let has_imports = match detect_language(path) {
         Some("Go") => return go_import_lines(read),
         Some("Swift" | "Scala" | "PHP" | "Dart") => true,
         name => !globs_of(name).is_empty(),
     };
-    let is_import = |line: &&NumberedLine| {
+    let is_import = |line: &&FileLine| {
         let trimmed = line.text.trim_start();
         starts.iter().any(|start| trimmed.starts_with(start)) || line.text.contains("= require(")
     };
@@ -421,7 +432,7 @@ fn import_lines<'r>(path: &str, read: &'r [NumberedLine]) -> Vec<&'r NumberedLin
 }
 
 /// `import "path"`, and the lines of `import (`.
-fn go_import_lines(read: &[NumberedLine]) -> Vec<&NumberedLine> {
+fn go_import_lines(read: &[FileLine]) -> Vec<&FileLine> {
     let (mut found, mut is_in_block) = (Vec::new(), false);
     for line in read {
         match line.text.trim() {
@@ -434,25 +445,30 @@ fn go_import_lines(read: &[NumberedLine]) -> Vec<&NumberedLine> {
     found
 }
 
-fn importers(path: &str, evidence: &Evidence<'_>) -> String {
-    let asked: Vec<Hit> = evidence
+fn write_importers(path: &str, evidence: &Evidence<'_>) -> String {
+    let asked: Vec<SearchHit> = evidence
         .of("importers")
-        .flat_map(|answer| hits(answer.text()))
+        .flat_map(|answer| parse_hits(answer.text()))
         .collect();
-    let found: Vec<&Hit> = asked
+    let found: Vec<&SearchHit> = asked
         .iter()
         .filter(|hit| hit.path != *path && leads_to(hit, path))
         .collect();
     let mut text = String::new();
     for hit in found.iter().take(IMPORTERS_MAX) {
-        let _ = writeln!(text, "- {} ({})", code(&cut_text(hit.text.trim(), 100)), hit.place());
+        let _ = writeln!(
+            text,
+            "- {} ({})",
+            quote_code(&cut_text(hit.text.trim(), 100)),
+            hit.place()
+        );
     }
     let cut = if asked.len() >= IMPORTERS_ASKED_MAX {
         found.len()
     } else {
         usize::MAX
     };
-    more(&mut text, found.len(), IMPORTERS_MAX, cut);
+    write_more(&mut text, found.len(), IMPORTERS_MAX, cut);
     match (text.is_empty(), import_pattern(path, "").is_some()) {
         (true, true) => "No import of it was found by name.\n".to_owned(),
         (true, false) => "No file was found that names its path.\n".to_owned(),
@@ -548,7 +564,7 @@ mod tests {
                 .map(|(path, line)| (path.to_owned(), line))
                 .into(),
         };
-        let asked: Vec<String> = lookups(&symbol).into_iter().map(|call| call.arguments).collect();
+        let asked: Vec<String> = plan_lookups(&symbol).into_iter().map(|call| call.arguments).collect();
         assert_eq!(asked.len(), SYMBOL_FILES_MAX);
         for (arguments, path) in asked.iter().zip(["b.rs", "a.rs", "c.rs"]) {
             assert!(arguments.contains(&format!("\"path\":\"{path}\"")), "{arguments}");
@@ -558,9 +574,9 @@ mod tests {
     #[test]
     fn imports_of_go_are_the_lines_of_the_block() {
         let source = "package a\n\nimport (\n\t\"fmt\"\n\n\tb \"x/b\"\n)\n\nimport \"os\"\n\nuse := f(\"c\")\n";
-        let read: Vec<NumberedLine> = (1..)
+        let read: Vec<FileLine> = (1..)
             .zip(source.lines())
-            .map(|(number, text)| NumberedLine {
+            .map(|(number, text)| FileLine {
                 number,
                 text: text.to_owned(),
             })
@@ -571,7 +587,7 @@ mod tests {
 
     #[test]
     fn a_relative_import_leads_to_one_file() {
-        let hit = |path: &str, text: &str| Hit {
+        let hit = |path: &str, text: &str| SearchHit {
             path: path.to_owned(),
             number: 1,
             text: text.to_owned(),
@@ -591,7 +607,7 @@ mod tests {
 
     #[test]
     fn what_was_not_read_is_said() {
-        let read = [NumberedLine {
+        let read = [FileLine {
             number: 1,
             text: "#!/bin/sh".to_owned(),
         }];
@@ -604,7 +620,7 @@ mod tests {
             "A script that begins with `#!/bin/sh` of 1 line (scripts/run:1).\n"
         );
         let mut text = String::new();
-        more(&mut text, 200, 40, 200);
+        write_more(&mut text, 200, 40, 200);
         assert_eq!(text, "- … and at least 160 more\n");
     }
 }

@@ -9,11 +9,11 @@ use std::fmt::Write;
 use regex::Regex;
 
 use super::central::SymbolCandidate;
-use super::starts::{library_header, mains, named_library, public_header};
-use crate::evidence::{Brief, Evidence, NumberedLine};
+use super::entry_points::{find_main_functions, library_header, named_library, public_header};
+use crate::evidence::{AnalystTask, Evidence, FileLine};
 use crate::manifest::ReadFile;
-use crate::survey::{Survey, beneath, is_beside_project};
-use crate::text::code;
+use crate::survey::{Survey, is_beside_project, strip_directory};
+use crate::text::quote_code;
 use tool_repository::file_role::{detect_language, file_name, parent_directory};
 use tool_repository::path::join_path;
 
@@ -29,7 +29,7 @@ struct ExportedName {
 }
 
 impl ExportedName {
-    fn of(candidate: &SymbolCandidate) -> Self {
+    fn from_candidate(candidate: &SymbolCandidate) -> Self {
         Self {
             name: candidate.name.clone(),
             place: candidate.hit.place(),
@@ -39,7 +39,7 @@ impl ExportedName {
 
 /// Writes the section; empty if no name was found.
 pub(super) fn interface_section(
-    brief: &Brief,
+    brief: &AnalystTask,
     survey: &Survey,
     evidence: &Evidence<'_>,
     files: &[ReadFile],
@@ -51,7 +51,7 @@ pub(super) fn interface_section(
     };
     let file = root.and_then(|path| files.iter().find(|file| file.path == path));
     let (of, names) = match file {
-        Some(file) => (code(&file.path), exported_by(file, definitions)),
+        Some(file) => (quote_code(&file.path), exported_by(file, definitions)),
         None => {
             let names = match survey.main_language() {
                 Some("Go") => exported_in_go(brief, survey, evidence, definitions),
@@ -77,7 +77,7 @@ pub(super) fn interface_section(
 }
 
 /// The file that exports the names of a package, by the main language.
-pub(super) fn root_file(brief: &Brief, survey: &Survey) -> Option<String> {
+pub(super) fn root_file(brief: &AnalystTask, survey: &Survey) -> Option<String> {
     let faces: &[&str] = match survey.main_language()? {
         "Python" => return python_package(brief, survey),
         "C" => return public_header(brief, survey),
@@ -104,7 +104,7 @@ pub(super) fn root_file(brief: &Brief, survey: &Survey) -> Option<String> {
 }
 
 /// The outermost package with the name of the repository, else the one with most sources.
-fn python_package(brief: &Brief, survey: &Survey) -> Option<String> {
+fn python_package(brief: &AnalystTask, survey: &Survey) -> Option<String> {
     let plain = |name: &str| name.to_ascii_lowercase().replace('-', "_");
     let repository = plain(&brief.repository);
     let is_outermost =
@@ -120,7 +120,7 @@ fn python_package(brief: &Brief, survey: &Survey) -> Option<String> {
     let sources_below = |folder: &str| {
         survey
             .sources()
-            .filter(|file| beneath(&file.path, folder).is_some())
+            .filter(|file| strip_directory(&file.path, folder).is_some())
             .count()
     };
     // Of equal packages, the first by name.
@@ -160,44 +160,47 @@ fn exported_by(file: &ReadFile, definitions: &[SymbolCandidate]) -> Vec<Exported
 
 /// Exported names of the package in the target, unless it is a program.
 fn exported_in_go(
-    brief: &Brief,
+    brief: &AnalystTask,
     survey: &Survey,
     evidence: &Evidence<'_>,
     definitions: &[SymbolCandidate],
 ) -> Vec<ExportedName> {
     let is_here = |path: &str| parent_directory(path) == brief.target;
-    if mains(evidence)
+    if find_main_functions(evidence)
         .iter()
         .any(|hit| is_here(&hit.path) && survey.is_source(&hit.path))
     {
         return Vec::new();
     }
     let here = definitions.iter().filter(|candidate| is_here(&candidate.hit.path));
-    here.map(ExportedName::of).collect()
+    here.map(ExportedName::from_candidate).collect()
 }
 
 /// Public types of a library in its own folder, without those of internal packages.
 fn exported_in_java(
-    brief: &Brief,
+    brief: &AnalystTask,
     survey: &Survey,
     evidence: &Evidence<'_>,
     definitions: &[SymbolCandidate],
 ) -> Vec<ExportedName> {
     // Of several modules, the one with the name of the repository.
     let named = join_path(&brief.target, &brief.repository);
-    let has_own = !brief.repository.is_empty() && survey.sources().any(|file| beneath(&file.path, &named).is_some());
+    let has_own = !brief.repository.is_empty()
+        && survey
+            .sources()
+            .any(|file| strip_directory(&file.path, &named).is_some());
     let folder = if has_own { &named } else { &brief.target };
     let is_here = |path: &str| {
         let folders = || parent_directory(path).split('/');
         let is_internal = folders().any(|folder| matches!(folder, "internal" | "impl"));
-        beneath(path, folder).is_some()
+        strip_directory(path, folder).is_some()
             && folders().any(|folder| folder == "src")
             && survey.is_source(path)
             && !is_internal
     };
-    if mains(evidence)
+    if find_main_functions(evidence)
         .iter()
-        .any(|hit| beneath(&hit.path, folder).is_some() && survey.is_source(&hit.path))
+        .any(|hit| strip_directory(&hit.path, folder).is_some() && survey.is_source(&hit.path))
     {
         return Vec::new();
     }
@@ -211,7 +214,7 @@ fn exported_in_java(
         }
     };
     let here = definitions.iter().filter(|candidate| is_here(&candidate.hit.path));
-    here.filter(is_public).map(ExportedName::of).collect()
+    here.filter(is_public).map(ExportedName::from_candidate).collect()
 }
 
 /// Modules of a library that do not hide their documentation.
@@ -221,18 +224,22 @@ fn exported_in_elixir(survey: &Survey, definitions: &[SymbolCandidate]) -> Vec<E
         let is_nested = candidate.hit.text.starts_with(' ');
         is_library && !is_nested && survey.is_source(&candidate.hit.path)
     };
-    definitions.iter().filter(is_offered).map(ExportedName::of).collect()
+    definitions
+        .iter()
+        .filter(is_offered)
+        .map(ExportedName::from_candidate)
+        .collect()
 }
 
 /// Types of a Composer library, which loads each by its name, without those of internal namespaces.
 fn exported_in_php(
-    brief: &Brief,
+    brief: &AnalystTask,
     survey: &Survey,
     files: &[ReadFile],
     definitions: &[SymbolCandidate],
 ) -> Vec<ExportedName> {
     let manifest = join_path(&brief.target, "composer.json");
-    let is_program = pattern(r#"^\s*"type"\s*:\s*"project"|^\s*"bin"\s*:"#);
+    let is_program = compile_regex(r#"^\s*"type"\s*:\s*"project"|^\s*"bin"\s*:"#);
     let manifest = files.iter().find(|file| file.path == manifest);
     if manifest.is_none_or(|file| file.lines.iter().any(|line| is_program.is_match(&line.text))) {
         return Vec::new();
@@ -241,18 +248,23 @@ fn exported_in_php(
         let path = candidate.hit.path.as_str();
         let is_type = candidate.name.starts_with(|first: char| first.is_uppercase());
         let is_internal = path.split('/').any(|folder| folder.eq_ignore_ascii_case("internal"));
-        is_type && !is_internal && beneath(path, &brief.target).is_some() && survey.is_source(path)
+        is_type && !is_internal && strip_directory(path, &brief.target).is_some() && survey.is_source(path)
     };
-    definitions.iter().filter(is_offered).map(ExportedName::of).collect()
+    definitions
+        .iter()
+        .filter(is_offered)
+        .map(ExportedName::from_candidate)
+        .collect()
 }
 
 /// Functions and types that a header declares.
-fn exported_in_c(lines: &[NumberedLine]) -> Vec<(String, usize)> {
+fn exported_in_c(lines: &[FileLine]) -> Vec<(String, usize)> {
     // The return type may be wrapped in a macro: `PUBLIC(char *) print(…)`.
-    let function = pattern(r"^(?:[A-Z][A-Z0-9_]*\([^()]*\)\s*|[A-Za-z_][\w\s]*[\s*]+)\**([A-Za-z]\w*)\s*\([^{]*$");
-    let pointer = pattern(r"^typedef\b.*\(\s*\w*\s*\*\s*([A-Za-z]\w*)\s*\)\s*\(");
-    let alias = pattern(r"^typedef\b[^({]*?\b([A-Za-z]\w*)\s*;");
-    let end = pattern(r"^\}\s*([A-Za-z]\w*)\s*;");
+    let function =
+        compile_regex(r"^(?:[A-Z][A-Z0-9_]*\([^()]*\)\s*|[A-Za-z_][\w\s]*[\s*]+)\**([A-Za-z]\w*)\s*\([^{]*$");
+    let pointer = compile_regex(r"^typedef\b.*\(\s*\w*\s*\*\s*([A-Za-z]\w*)\s*\)\s*\(");
+    let alias = compile_regex(r"^typedef\b[^({]*?\b([A-Za-z]\w*)\s*;");
+    let end = compile_regex(r"^\}\s*([A-Za-z]\w*)\s*;");
     let is_word = |name: &str| {
         matches!(
             name,
@@ -301,16 +313,16 @@ fn exported_in_c(lines: &[NumberedLine]) -> Vec<(String, usize)> {
 }
 
 /// Constants that the main file of a gem defines or loads lazily.
-fn exported_in_ruby(lines: &[NumberedLine]) -> Vec<(String, usize)> {
-    let loaded = pattern(r"^\s*autoload\s*\(?\s*:([A-Z]\w*)");
-    let defined = pattern(r"^\s*(?:class|module)\s+(?:\w+::)*([A-Z]\w*)");
-    let hidden = pattern(r"^\s*private_constant\s+(.*)");
+fn exported_in_ruby(lines: &[FileLine]) -> Vec<(String, usize)> {
+    let loaded = compile_regex(r"^\s*autoload\s*\(?\s*:([A-Z]\w*)");
+    let defined = compile_regex(r"^\s*(?:class|module)\s+(?:\w+::)*([A-Z]\w*)");
+    let hidden = compile_regex(r"^\s*private_constant\s+(.*)");
     let hidden: Vec<&str> = lines
         .iter()
         .filter_map(|line| hidden.captures(&line.text))
         .flat_map(|found| found.get(1).map_or("", |names| names.as_str()).split([',', ' ', ':']))
         .collect();
-    let found = |line: &NumberedLine| {
+    let found = |line: &FileLine| {
         let name = loaded.captures(&line.text).or_else(|| defined.captures(&line.text))?[1].to_owned();
         let is_offered = !line.text.contains(":nodoc:") && !hidden.contains(&name.as_str());
         is_offered.then_some((name, line.number))
@@ -321,10 +333,10 @@ fn exported_in_ruby(lines: &[NumberedLine]) -> Vec<(String, usize)> {
 }
 
 /// The names in `__all__`, else the names that the package imports from itself and defines.
-fn exported_in_python(lines: &[NumberedLine], package: &str) -> Vec<(String, usize)> {
-    let quoted = pattern(r#"["']([A-Za-z]\w*)["']"#);
+fn exported_in_python(lines: &[FileLine], package: &str) -> Vec<(String, usize)> {
+    let quoted = compile_regex(r#"["']([A-Za-z]\w*)["']"#);
     if let Some(at) = lines.iter().position(|line| line.text.starts_with("__all__")) {
-        let listed = list(&lines[at..], &[']', ')']).flat_map(|line| {
+        let listed = lines_of_list(&lines[at..], &[']', ')']).flat_map(|line| {
             let names = quoted.captures_iter(without_comment(&line.text, "#"));
             names.map(|name| (name[1].to_owned(), line.number))
         });
@@ -333,8 +345,8 @@ fn exported_in_python(lines: &[NumberedLine], package: &str) -> Vec<(String, usi
             return listed;
         }
     }
-    let import = pattern(r"^from\s+(\S+)\s+import\s+(.+)$");
-    let defined = pattern(r"^(?:async\s+)?(?:class|def)\s+([A-Za-z]\w*)");
+    let import = compile_regex(r"^from\s+(\S+)\s+import\s+(.+)$");
+    let defined = compile_regex(r"^(?:async\s+)?(?:class|def)\s+([A-Za-z]\w*)");
     let mut names = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         if let Some(found) = defined.captures(&line.text) {
@@ -353,7 +365,7 @@ fn exported_in_python(lines: &[NumberedLine], package: &str) -> Vec<(String, usi
         } else {
             &[]
         };
-        for line in std::iter::once(&first).chain(list(rest, &[')'])) {
+        for line in std::iter::once(&first).chain(lines_of_list(rest, &[')'])) {
             names.extend(listed_names(line, "#", &[',', '(', ')']));
         }
     }
@@ -361,12 +373,12 @@ fn exported_in_python(lines: &[NumberedLine], package: &str) -> Vec<(String, usi
 }
 
 /// Public items and re-exports at the root of a crate; its modules come last.
-fn exported_in_rust(lines: &[NumberedLine]) -> Vec<(String, usize)> {
-    let item = pattern(
+fn exported_in_rust(lines: &[FileLine]) -> Vec<(String, usize)> {
+    let item = compile_regex(
         r"^pub\s+(?:(?:async|const|unsafe)\s+)*(fn|struct|enum|trait|type|union|static|const|mod)\s+([A-Za-z]\w*)",
     );
     let (mut names, mut modules, mut is_hidden) = (Vec::new(), Vec::new(), false);
-    let opens_macro = pattern(r"^\w+!\s*\{$");
+    let opens_macro = compile_regex(r"^\w+!\s*\{$");
     let mut is_in_macro = false;
     for (at, line) in lines.iter().enumerate() {
         // Macros such as `cfg_net! { … }` contain the items of one feature.
@@ -406,7 +418,7 @@ fn exported_in_rust(lines: &[NumberedLine]) -> Vec<(String, usize)> {
             } else {
                 &lines[at + 1..]
             };
-            for line in std::iter::once(&first).chain(list(rest, &[';'])) {
+            for line in std::iter::once(&first).chain(lines_of_list(rest, &[';'])) {
                 let found = listed_names(line, "//", &[',', '{', '}', ';']);
                 names.extend(found.into_iter().filter(|(name, _)| name != "self"));
             }
@@ -417,14 +429,14 @@ fn exported_in_rust(lines: &[NumberedLine]) -> Vec<(String, usize)> {
 }
 
 /// Exports of a module of JavaScript or TypeScript.
-fn exported_in_script(lines: &[NumberedLine]) -> Vec<(String, usize)> {
-    let item = pattern(
+fn exported_in_script(lines: &[FileLine]) -> Vec<(String, usize)> {
+    let item = compile_regex(
         r"^export\s+(?:default\s+)?(?:declare\s+)?(?:abstract\s+)?(?:async\s+)?(?:class|function\*?|interface|enum|type|const|let|var|namespace)\s+([A-Za-z$][\w$]*)",
     );
-    let other = pattern(
+    let other = compile_regex(
         r"^export\s+\*\s+as\s+([A-Za-z$][\w$]*)|^export\s+default\s+([A-Za-z$][\w$]*);?\s*$|^(?:module\.)?exports\.([A-Za-z$][\w$]*)\s*=|^module\.exports\s*=\s*([A-Za-z$][\w$]*);?\s*$",
     );
-    let opened = pattern(r"^(?:export\s+(?:type\s+)?|module\.exports\s*=\s*)\{(.*)$");
+    let opened = compile_regex(r"^(?:export\s+(?:type\s+)?|module\.exports\s*=\s*)\{(.*)$");
     let mut names = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         if let Some(found) = item.captures(&line.text).or_else(|| other.captures(&line.text)) {
@@ -433,7 +445,7 @@ fn exported_in_script(lines: &[NumberedLine]) -> Vec<(String, usize)> {
         } else if let Some(found) = opened.captures(&line.text) {
             let first = line.with_text(found[1].split('}').next().unwrap_or_default());
             let rest = if found[1].contains('}') { &[] } else { &lines[at + 1..] };
-            for line in std::iter::once(&first).chain(list(rest, &['}'])) {
+            for line in std::iter::once(&first).chain(lines_of_list(rest, &['}'])) {
                 let text = line.text.split('}').next().unwrap_or_default();
                 let found = listed_names(&line.with_text(text), "//", &[',']);
                 names.extend(found.into_iter().filter(|(name, _)| name != "default"));
@@ -444,14 +456,14 @@ fn exported_in_script(lines: &[NumberedLine]) -> Vec<(String, usize)> {
 }
 
 /// The lines of a list, including the one that closes it.
-fn list<'l>(lines: &'l [NumberedLine], closing: &[char]) -> impl Iterator<Item = &'l NumberedLine> {
+fn lines_of_list<'l>(lines: &'l [FileLine], closing: &[char]) -> impl Iterator<Item = &'l FileLine> {
     let end = lines.iter().position(|line| line.text.contains(closing));
     let end = end.map_or(lines.len(), |end| end + 1);
     lines[..end.min(LIST_LINES_MAX)].iter()
 }
 
 /// The names on a line of a list. An entry is a name, a path that ends in a name, or either with an alias after `as`.
-fn listed_names(line: &NumberedLine, comment: &str, between: &[char]) -> Vec<(String, usize)> {
+fn listed_names(line: &FileLine, comment: &str, between: &[char]) -> Vec<(String, usize)> {
     let is_name = |name: &&str| {
         name.starts_with(|c: char| c.is_alphabetic() || c == '$')
             && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'))
@@ -475,7 +487,7 @@ fn without_comment<'t>(text: &'t str, comment: &str) -> &'t str {
     text.split_once(comment).map_or(text, |(before, _)| before)
 }
 
-fn pattern(pattern: &str) -> Regex {
+fn compile_regex(pattern: &str) -> Regex {
     Regex::new(pattern).expect("the expression is a constant")
 }
 
@@ -583,9 +595,9 @@ mod tests {
     #[test]
     fn the_root_of_a_package_is_the_one_that_is_named_like_the_repository() {
         let root = |repository: &str, paths: &[&str]| {
-            let brief = Brief {
+            let brief = AnalystTask {
                 repository: repository.to_owned(),
-                ..Brief::default()
+                ..AnalystTask::default()
             };
             root_file(&brief, &Survey::of_paths(paths)).unwrap_or_default()
         };

@@ -5,17 +5,17 @@ use std::fmt::Write;
 
 use super::central::{SymbolCandidate, central_section, definitions_of};
 use super::endpoints::{commands_section, routes_section};
+use super::entry_points::{public_header, purpose_in, starts_section};
 use super::interface::{interface_section, root_file};
-use super::starts::{public_header, purpose_in, starts_section};
-use super::{ROWS_MAX, heads_of, holdings, patterns, speaking_files};
+use super::{ROWS_MAX, content_paths, heads_of, search_patterns, speaking_files};
 use crate::NO_MODEL;
 use crate::commands::{project_commands, stating_documents};
-use crate::evidence::{Brief, Dependency, Evidence, Quotation, hits, size_text};
+use crate::evidence::{AnalystTask, Dependency, Evidence, SourceQuote, parse_hits, size_text};
 use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
 use crate::readme::{Readme, is_readme, is_remark};
 use crate::survey::{Survey, is_aside_manifest};
-use crate::text::{code, cut_text, in_table, paragraph, prose};
+use crate::text::{cut_text, escape_paragraph, escape_prose, in_table, quote_code};
 use tool_core::api::ModuleGraph;
 use tool_repository::file_role::{file_stem, parent_directory};
 use tool_repository::path::join_path;
@@ -26,8 +26,8 @@ const AUTHORS_MAX: usize = 3;
 /// A longer text is not a name.
 const AUTHOR_BYTES_MAX: usize = 60;
 
-pub(super) fn overview(
-    brief: &Brief,
+pub(super) fn write_overview(
+    brief: &AnalystTask,
     survey: &Survey,
     evidence: &Evidence<'_>,
     files: &[ReadFile],
@@ -36,7 +36,7 @@ pub(super) fn overview(
     if let Some(why) = evidence.why_not("list", &brief.target) {
         return format!(
             "# {}\n\n> {NO_MODEL}\n\n## What it is\n\nIts files were not counted: {why}.\n",
-            code(&format!("{}/", brief.target))
+            quote_code(&format!("{}/", brief.target))
         );
     }
     let speaking = speaking_files(brief, survey, files);
@@ -49,26 +49,29 @@ pub(super) fn overview(
     let readmes: Vec<(&ReadFile, Readme)> = speaking
         .iter()
         .filter(|file| is_readme(&file.path))
-        .map(|file| (*file, Readme::read(&file.path, &file.lines, &names)))
+        .map(|file| (*file, Readme::parse_readme(&file.path, &file.lines, &names)))
         .collect();
-    let mut text = format!("# {}\n\n> {NO_MODEL}\n\n", title(brief, survey, &speaking, &readmes));
+    let mut text = format!(
+        "# {}\n\n> {NO_MODEL}\n\n",
+        project_title(brief, survey, &speaking, &readmes)
+    );
     for section in [
         what_it_is(brief, survey, files, &speaking, &readmes),
-        commands(brief, survey, files),
+        write_commands(brief, survey, files),
         starts_section(brief, survey, files, evidence),
         central_section(evidence, definitions),
         interface_section(brief, survey, evidence, files, definitions),
         routes_section(brief, survey),
         commands_section(brief, survey),
-        map(brief, survey, files, definitions),
-        picture("Imports between modules", &brief.facts.modules),
-        picture("Imports between packages", &brief.facts.packages),
-        held(brief, survey, files),
+        write_map(brief, survey, files, definitions),
+        draw_mermaid("Imports between modules", &brief.facts.modules),
+        draw_mermaid("Imports between packages", &brief.facts.packages),
+        write_contents(brief, survey, files),
         often_changed(brief, evidence),
-        tests(survey),
-        declared(brief, survey),
+        write_tests(survey),
+        write_dependencies(brief, survey),
         key_patterns(survey, evidence),
-        sizes(brief, survey),
+        write_sizes(brief, survey),
         left_out(survey),
     ] {
         if !section.is_empty() {
@@ -81,7 +84,7 @@ pub(super) fn overview(
 
 /// Manifests and READMEs, those of the main language first: a library in another language may have a `package.json` for
 /// its site.
-fn manifests<'f>(survey: &Survey, speaking: &[&'f ReadFile]) -> impl Iterator<Item = &'f ReadFile> {
+fn sort_manifests<'f>(survey: &Survey, speaking: &[&'f ReadFile]) -> impl Iterator<Item = &'f ReadFile> {
     let main = survey.main_language();
     let mut files = speaking.to_vec();
     files.sort_by_key(|file| main.is_none() || file.ecosystem() != main);
@@ -89,25 +92,30 @@ fn manifests<'f>(survey: &Survey, speaking: &[&'f ReadFile]) -> impl Iterator<It
 }
 
 /// The name in a manifest or the README, else that of the target.
-fn title(brief: &Brief, survey: &Survey, speaking: &[&ReadFile], readmes: &[(&ReadFile, Readme)]) -> String {
+fn project_title(
+    brief: &AnalystTask,
+    survey: &Survey,
+    speaking: &[&ReadFile],
+    readmes: &[(&ReadFile, Readme)],
+) -> String {
     if !brief.target.is_empty() {
-        return code(&format!("{}/", brief.target));
+        return quote_code(&format!("{}/", brief.target));
     }
-    let named = manifests(survey, speaking).filter_map(ReadFile::project_name);
+    let named = sort_manifests(survey, speaking).filter_map(ReadFile::project_name);
     let headings = readmes.iter().filter_map(|(_, readme)| readme.title.clone());
-    let titles: Vec<Quotation> = named.chain(headings).collect();
+    let titles: Vec<SourceQuote> = named.chain(headings).collect();
     // A manifest may have the name of a part or of a distribution.
     let plain = |name: &str| name.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "");
-    let is_like_repository = |title: &&Quotation| plain(&title.text) == plain(&brief.repository);
+    let is_like_repository = |title: &&SourceQuote| plain(&title.text) == plain(&brief.repository);
     match titles.iter().find(is_like_repository).or(titles.first()) {
-        Some(name) => prose(&name.text),
-        None if !brief.repository.is_empty() => prose(&brief.repository),
+        Some(name) => escape_prose(&name.text),
+        None if !brief.repository.is_empty() => escape_prose(&brief.repository),
         None => "This repository".to_owned(),
     }
 }
 
 fn what_it_is(
-    brief: &Brief,
+    brief: &AnalystTask,
     survey: &Survey,
     files: &[ReadFile],
     speaking: &[&ReadFile],
@@ -118,16 +126,21 @@ fn what_it_is(
         .iter()
         .find_map(|(file, readme)| Some((file, readme.purpose.as_ref()?)));
     if let Some((file, purpose)) = purpose {
-        let _ = writeln!(text, "{} ({})\n", paragraph(&purpose.text), purpose.place(&file.path));
+        let _ = writeln!(
+            text,
+            "{} ({})\n",
+            escape_paragraph(&purpose.text),
+            purpose.place(&file.path)
+        );
     }
-    let described = manifests(survey, speaking).find_map(|file| Some((file, file.description()?)));
+    let described = sort_manifests(survey, speaking).find_map(|file| Some((file, file.description()?)));
     let plain = |text: &str| text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), "");
     let is_said = |words: &str| purpose.is_some_and(|(_, purpose)| plain(&purpose.text) == plain(words));
     if let Some((file, words)) = described.as_ref().filter(|(_, words)| !is_said(&words.text)) {
         let _ = writeln!(
             text,
             "Its manifest says: {} ({})\n",
-            prose(&words.text),
+            escape_prose(&words.text),
             words.place(&file.path)
         );
     }
@@ -157,7 +170,7 @@ fn what_it_is(
     text
 }
 
-fn sizes(brief: &Brief, survey: &Survey) -> String {
+fn write_sizes(brief: &AnalystTask, survey: &Survey) -> String {
     let languages = survey.languages();
     if languages.is_empty() {
         return String::new();
@@ -172,7 +185,7 @@ fn sizes(brief: &Brief, survey: &Survey) -> String {
         let largest: Vec<String> = sources
             .iter()
             .take(5)
-            .map(|file| format!("{} ({})", code(&file.path), size_text(file.bytes)))
+            .map(|file| format!("{} ({})", quote_code(&file.path), size_text(file.bytes)))
             .collect();
         let _ = writeln!(text, "\nLargest sources: {}.", largest.join(", "));
     }
@@ -188,8 +201,8 @@ fn sizes(brief: &Brief, survey: &Survey) -> String {
 }
 
 /// Lists the files of a target without program text, each with its first words.
-fn held(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
-    let paths = holdings(brief, survey);
+fn write_contents(brief: &AnalystTask, survey: &Survey, files: &[ReadFile]) -> String {
+    let paths = content_paths(brief, survey);
     if paths.is_empty() {
         return String::new();
     }
@@ -198,11 +211,11 @@ fn held(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
         let file = files.iter().find(|file| file.path == *path);
         match file.and_then(first_words) {
             Some(words) => {
-                let shown = prose(&cut_text(&words.text, 160));
-                let _ = writeln!(text, "- {}: {shown} ({})", code(path), words.place(path));
+                let shown = escape_prose(&cut_text(&words.text, 160));
+                let _ = writeln!(text, "- {}: {shown} ({})", quote_code(path), words.place(path));
             }
             None => {
-                let _ = writeln!(text, "- {}", code(path));
+                let _ = writeln!(text, "- {}", quote_code(path));
             }
         }
     }
@@ -210,21 +223,21 @@ fn held(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
 }
 
 /// The first words of a document: its documentation comment, its first paragraph, or its first line.
-fn first_words(file: &ReadFile) -> Option<Quotation> {
+fn first_words(file: &ReadFile) -> Option<SourceQuote> {
     let first_line = || {
         let mut lines = file.lines.iter();
         let first = lines.find(|line| line.text.chars().any(char::is_alphanumeric))?;
-        Some(Quotation::new(first.text.trim(), first.number))
+        Some(SourceQuote::new(first.text.trim(), first.number))
     };
-    let paragraph = || Readme::read(&file.path, &file.lines, &[]).purpose;
+    let paragraph = || Readme::parse_readme(&file.path, &file.lines, &[]).purpose;
     file_purpose(&file.path, &file.lines)
         .or_else(paragraph)
         .or_else(first_line)
 }
 
-fn commands(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
+fn write_commands(brief: &AnalystTask, survey: &Survey, files: &[ReadFile]) -> String {
     let read: Vec<&ReadFile> = files.iter().collect();
-    let read: Vec<&ReadFile> = manifests(survey, &read).collect();
+    let read: Vec<&ReadFile> = sort_manifests(survey, &read).collect();
     let documents = stating_documents(&brief.target, survey).into_iter();
     let documents: Vec<&ReadFile> = documents
         .filter_map(|path| files.iter().find(|file| file.path == path))
@@ -237,20 +250,20 @@ fn commands(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> String {
     for command in &commands {
         let script = match command.script.as_str() {
             "" => String::new(),
-            words => format!(": {}", code(words)),
+            words => format!(": {}", quote_code(words)),
         };
         let _ = writeln!(
             text,
             "- {}: {}{script} ({})",
             command.purpose.label(),
-            code(&command.command),
+            quote_code(&command.command),
             command.place()
         );
     }
     text
 }
 
-fn map(brief: &Brief, survey: &Survey, files: &[ReadFile], definitions: &[SymbolCandidate]) -> String {
+fn write_map(brief: &AnalystTask, survey: &Survey, files: &[ReadFile], definitions: &[SymbolCandidate]) -> String {
     let (directory, parts) = survey.modules(&brief.target);
     if parts.is_empty() {
         return String::new();
@@ -258,7 +271,7 @@ fn map(brief: &Brief, survey: &Survey, files: &[ReadFile], definitions: &[Symbol
     let place = if directory.is_empty() { "." } else { &directory };
     let mut text = format!(
         "## Module map of {}\n\n| Module | Sources | Size | Purpose |\n|---|---:|---:|---|\n",
-        code(place)
+        quote_code(place)
     );
     for part in parts.iter().take(ROWS_MAX) {
         let words = words_of_module(&directory, &part.name, survey, files)
@@ -266,7 +279,7 @@ fn map(brief: &Brief, survey: &Survey, files: &[ReadFile], definitions: &[Symbol
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} |",
-            in_table(&code(&part.name)),
+            in_table(&quote_code(&part.name)),
             part.files,
             part.size(),
             in_table(&words)
@@ -279,7 +292,7 @@ fn map(brief: &Brief, survey: &Survey, files: &[ReadFile], definitions: &[Symbol
 }
 
 /// A Mermaid diagram of a graph; empty without edges. Modules without an edge are left out.
-fn picture(title: &str, graph: &ModuleGraph) -> String {
+fn draw_mermaid(title: &str, graph: &ModuleGraph) -> String {
     let edges: Vec<_> = graph.edges.iter().take(PICTURE_EDGES_MAX).cloned().collect();
     if edges.is_empty() {
         return String::new();
@@ -305,13 +318,13 @@ fn picture(title: &str, graph: &ModuleGraph) -> String {
 }
 
 /// The files that changed most recently, and the authors of the target.
-fn often_changed(brief: &Brief, evidence: &Evidence<'_>) -> String {
+fn often_changed(brief: &AnalystTask, evidence: &Evidence<'_>) -> String {
     let Some(changes) = &brief.facts.changes else {
         return String::new();
     };
     let mut text = format!("## Often changed\n\nIn the last {} commits:\n\n", changes.commits);
     for (path, commits) in &changes.files {
-        let _ = writeln!(text, "- {} — {commits} commits", code(path));
+        let _ = writeln!(text, "- {} — {commits} commits", quote_code(path));
     }
     text.push_str(&main_authors(evidence.of("log").flat_map(|log| log.text().lines())));
     text
@@ -319,9 +332,9 @@ fn often_changed(brief: &Brief, evidence: &Evidence<'_>) -> String {
 
 /// A sentence with the authors of most commits; empty if the log names none.
 fn main_authors<'t>(log: impl Iterator<Item = &'t str>) -> String {
-    let authors = authors(log).into_iter().take(AUTHORS_MAX);
+    let authors = count_authors(log).into_iter().take(AUTHORS_MAX);
     let names: Vec<String> = authors
-        .map(|(name, commits)| format!("{} ({commits})", prose(name)))
+        .map(|(name, commits)| format!("{} ({commits})", escape_prose(name)))
         .collect();
     if names.is_empty() {
         return String::new();
@@ -330,7 +343,7 @@ fn main_authors<'t>(log: impl Iterator<Item = &'t str>) -> String {
 }
 
 /// Counts commits by author, most first. A line of a log is `ID DATE NAME: SUBJECT`. An e-mail address is not a name.
-fn authors<'t>(log: impl Iterator<Item = &'t str>) -> Vec<(&'t str, usize)> {
+fn count_authors<'t>(log: impl Iterator<Item = &'t str>) -> Vec<(&'t str, usize)> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for line in log {
         let mut parts = line.splitn(3, ' ');
@@ -357,7 +370,7 @@ fn words_of_module(directory: &str, part: &str, survey: &Survey, files: &[ReadFi
         // The package comment in Go describes all files of the package.
         let is_of_package = words.text.starts_with("Package ") && !part.ends_with('/');
         (!is_of_package && !is_remark(&words.text))
-            .then(|| format!("{} ({})", prose(&words.text), words.place(&file.path)))
+            .then(|| format!("{} ({})", escape_prose(&words.text), words.place(&file.path)))
     })
 }
 
@@ -375,13 +388,13 @@ fn names_of_module(directory: &str, part: &str, definitions: &[SymbolCandidate])
     }
 }
 
-fn declared(brief: &Brief, survey: &Survey) -> String {
+fn write_dependencies(brief: &AnalystTask, survey: &Survey) -> String {
     if survey.dependencies.is_empty() && survey.broken.is_empty() {
         return String::new();
     }
     let mut text = String::new();
     for problem in &survey.broken {
-        let _ = writeln!(text, "- a manifest could not be read: {}", prose(problem));
+        let _ = writeln!(text, "- a manifest could not be read: {}", escape_prose(problem));
     }
     let mut by_manifest: BTreeMap<&str, Vec<&Dependency>> = BTreeMap::new();
     for dependency in &survey.dependencies {
@@ -398,13 +411,13 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
             let (name, version) = dependency.name.split_once(' ').unwrap_or((&dependency.name, ""));
             let version = match version {
                 "" | "*" => String::new(),
-                version => format!(" {}", prose(version)),
+                version => format!(" {}", escape_prose(version)),
             };
             let _ = writeln!(
                 text,
                 "- {}{version} [{}] ({})",
-                code(name),
-                prose(&dependency.group),
+                quote_code(name),
+                escape_prose(&dependency.group),
                 dependency.place()
             );
         }
@@ -423,7 +436,7 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
     others.sort_by_key(|(path, _)| !is_named(path));
     for (path, dependencies) in others.iter().take(ROWS_MAX) {
         let first = dependencies.first().map_or_else(String::new, |first| first.place());
-        let _ = writeln!(text, "- {} in {} ({first})", dependencies.len(), code(path));
+        let _ = writeln!(text, "- {} in {} ({first})", dependencies.len(), quote_code(path));
     }
     if others.len() > ROWS_MAX {
         let _ = writeln!(text, "- … and {} more manifests", others.len() - ROWS_MAX);
@@ -437,9 +450,10 @@ fn declared(brief: &Brief, survey: &Survey) -> String {
 fn key_patterns(survey: &Survey, evidence: &Evidence<'_>) -> String {
     let mut text = "## Key patterns\n\n".to_owned();
     let mut found = false;
-    for (number, (what, _)) in patterns(survey).iter().enumerate() {
+    for (number, (what, _)) in search_patterns(survey).iter().enumerate() {
         let answer = evidence.of("pattern").find(|answer| answer.is_number(number + 1));
-        let Some((answer, first)) = answer.and_then(|answer| Some((answer, hits(answer.text()).into_iter().next()?)))
+        let Some((answer, first)) =
+            answer.and_then(|answer| Some((answer, parse_hits(answer.text()).into_iter().next()?)))
         else {
             continue;
         };
@@ -455,7 +469,7 @@ fn key_patterns(survey: &Survey, evidence: &Evidence<'_>) -> String {
     if found { text } else { String::new() }
 }
 
-fn tests(survey: &Survey) -> String {
+fn write_tests(survey: &Survey) -> String {
     let tests: Vec<_> = survey.tests().filter(|file| file.bytes > 0.0).collect();
     let mut folders: BTreeMap<&str, usize> = BTreeMap::new();
     for file in &tests {
@@ -478,8 +492,8 @@ fn tests(survey: &Survey) -> String {
     };
     let mut text = "## Tests\n\n".to_owned();
     let _ = match tests.len() {
-        1 => writeln!(text, "1 test file, {}.", code(&first.path)),
-        count => writeln!(text, "{count} test files, for example {}.", code(&first.path)),
+        1 => writeln!(text, "1 test file, {}.", quote_code(&first.path)),
+        count => writeln!(text, "{count} test files, for example {}.", quote_code(&first.path)),
     };
     text
 }
@@ -498,7 +512,7 @@ fn left_out(survey: &Survey) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{authors, main_authors};
+    use super::{count_authors, main_authors};
 
     #[test]
     fn the_name_of_an_author_is_no_markup() {
@@ -518,6 +532,6 @@ mod tests {
             "74e1ff4994ab 2025-09-05 lee@example.org: fix",
             "hint: add \"cursor\": \"a29\" for the rest",
         ];
-        assert_eq!(authors(log.into_iter()), [("Lee", 2), ("Ann Lee", 1)]);
+        assert_eq!(count_authors(log.into_iter()), [("Lee", 2), ("Ann Lee", 1)]);
     }
 }

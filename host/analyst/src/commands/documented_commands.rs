@@ -8,10 +8,10 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::{CommandPurpose, ProjectCommand, evidence_of, is_plain_path};
-use crate::evidence::NumberedLine;
+use crate::evidence::FileLine;
 use crate::manifest::ReadFile;
 use crate::readme::is_readme;
-use crate::survey::{Survey, beneath};
+use crate::survey::{Survey, strip_directory};
 use tool_repository::file_role::{Role, detect_role, file_name, file_stem, parent_directory};
 
 /// Documents that are read for commands, besides the README.
@@ -28,7 +28,7 @@ const DOCUMENT_STEMS: [&str; 6] = [
 ];
 
 static TESTS: LazyLock<Regex> = LazyLock::new(|| {
-    whole(&[
+    whole_command_regex(&[
         r"(npm|pnpm|yarn|bun)( run| exec)? (test|vitest|jest|mocha)\b.*",
         r"npx (vitest|jest|mocha)\b.*",
         r"(python3? -m |uv run )?pytest\b.*",
@@ -47,7 +47,7 @@ static TESTS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 static BUILDS: LazyLock<Regex> = LazyLock::new(|| {
-    whole(&[
+    whole_command_regex(&[
         r"(npm|pnpm|yarn|bun) (install|ci|i)( --?[\w-]+)*",
         r"(npm|pnpm|yarn|bun)( run)? (build|compile)\b.*",
         r"(python3? -m |uv )?pip3? install (-e |--editable |-r |\.).*",
@@ -66,14 +66,15 @@ static BUILDS: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 /// Combines expressions into one that matches a whole command. Each group name may occur in one expression only.
-fn whole(patterns: &[&str]) -> Regex {
+fn whole_command_regex(patterns: &[&str]) -> Regex {
     Regex::new(&format!("^(?:{})$", patterns.join("|"))).expect("the expression is a constant")
 }
 
 /// Documents that may contain commands, best first.
-pub(crate) fn documents(target: &str, survey: &Survey) -> Vec<String> {
+pub(crate) fn command_documents(target: &str, survey: &Survey) -> Vec<String> {
     let rank = |path: &str| {
-        let folder = beneath(parent_directory(path), target).filter(|_| beneath(path, target).is_some());
+        let folder =
+            strip_directory(parent_directory(path), target).filter(|_| strip_directory(path, target).is_some());
         let is_near = parent_directory(path) == target || matches!(folder, Some("docs" | "doc" | ".github"));
         let is_document = [".md", ".rst", ".adoc", ".txt", ".markdown"]
             .iter()
@@ -113,8 +114,8 @@ pub(super) fn stated_command(
         }
         .map(|command| (command, words.to_owned()))
     };
-    let in_line = |line: &NumberedLine| {
-        snippets(&line.text)
+    let in_line = |line: &FileLine| {
+        split_snippets(&line.text)
             .into_iter()
             .find_map(command)
             .map(|found| (found, line.clone()))
@@ -139,7 +140,7 @@ pub(super) fn stated_command(
 }
 
 /// The lines for people who work on the project: in a README, those below headings about building and testing.
-fn developer_lines(file: &ReadFile) -> Vec<&NumberedLine> {
+fn developer_lines(file: &ReadFile) -> Vec<&FileLine> {
     static TOPIC: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)\b(build|test|develop|contribut|compil|hacking|from source)").expect("a constant")
     });
@@ -167,7 +168,7 @@ fn developer_lines(file: &ReadFile) -> Vec<&NumberedLine> {
 /// The command for an existing script: at its path, or as the only script with its name in another folder.
 fn place_script(words: &str, script: &str, target: &str, survey: &Survey) -> Option<String> {
     let path = script.trim_start_matches("./");
-    let inside = |path: &str| beneath(path, target).map(str::to_owned);
+    let inside = |path: &str| strip_directory(path, target).map(str::to_owned);
     let files = survey
         .files
         .iter()
@@ -193,7 +194,7 @@ fn place_script(words: &str, script: &str, target: &str, survey: &Survey) -> Opt
 }
 
 /// Texts of a line that may be commands: its code spans, or the line without a prompt and a comment.
-fn snippets(line: &str) -> Vec<&str> {
+fn split_snippets(line: &str) -> Vec<&str> {
     let text = line.trim().trim_start_matches(['$', '%']).trim_start();
     let text = text.split_once(" #").map_or(text, |(before, _)| before).trim();
     let spans = line.split('`').skip(1).step_by(2);
@@ -269,7 +270,7 @@ mod tests {
             "install.py",
         ]);
         assert_eq!(
-            documents("", &survey),
+            command_documents("", &survey),
             ["CONTRIBUTING.md", "docs/CONTRIBUTING.rst", "INSTALL"]
         );
     }

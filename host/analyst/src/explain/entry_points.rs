@@ -7,11 +7,11 @@ use std::fmt::Write;
 
 use super::central::exports_names;
 use super::speaking_files;
-use crate::evidence::{Brief, Evidence, Hit, Listed, NumberedLine, hits};
+use crate::evidence::{AnalystTask, Evidence, FileLine, ListedFile, SearchHit, parse_hits};
 use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
-use crate::survey::{Survey, beneath, is_beside_project, is_test_helper};
-use crate::text::{cited, code, prose};
+use crate::survey::{Survey, is_beside_project, is_test_helper, strip_directory};
+use crate::text::{cite_lines, escape_prose, quote_code};
 use tool_repository::file_role::{
     Role, detect_role, entry_point_by_path, file_name, file_stem, is_code, is_test, parent_directory,
 };
@@ -22,16 +22,22 @@ const ENTRY_POINTS_MAX: usize = 5;
 const PROGRAMS_MAX: usize = 8;
 const HEADER_FOLDERS_MAX: usize = 3;
 
-pub(super) fn starts_section(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> String {
-    let programs = programs(brief, survey, files, evidence);
-    let (aside, own): (Vec<&Hit>, Vec<&Hit>) = programs.iter().partition(|hit| is_tool_of_authors(&hit.path));
-    let mut starts = declared(brief, survey, files);
-    starts.extend(headers(brief, survey, files, evidence));
+pub(super) fn starts_section(
+    brief: &AnalystTask,
+    survey: &Survey,
+    files: &[ReadFile],
+    evidence: &Evidence<'_>,
+) -> String {
+    let programs = find_programs(brief, survey, files, evidence);
+    let (aside, own): (Vec<&SearchHit>, Vec<&SearchHit>) =
+        programs.iter().partition(|hit| is_tool_of_authors(&hit.path));
+    let mut starts = quote_declared_starts(brief, survey, files);
+    starts.extend(find_headers(brief, survey, files, evidence));
     starts.extend(program_lines(&own, files));
     starts.extend(go_package(brief, survey, files, evidence));
     starts.extend(by_path(brief, survey, files, &programs));
     let library = named_library(brief, survey);
-    starts.extend(library.map(|path| format!("library {} ({})", code(&path), cited(&path, &1))));
+    starts.extend(library.map(|path| format!("library {} ({})", quote_code(&path), cite_lines(&path, &1))));
     starts.extend(program_lines(&aside, files));
     let mut text = "## Entry points\n\n".to_owned();
     for start in &starts {
@@ -47,7 +53,7 @@ pub(super) fn starts_section(brief: &Brief, survey: &Survey, files: &[ReadFile],
 }
 
 /// Commands and modules that the manifests declare.
-fn declared(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> Vec<String> {
+fn quote_declared_starts(brief: &AnalystTask, survey: &Survey, files: &[ReadFile]) -> Vec<String> {
     let speaking = speaking_files(brief, survey, files);
     let main = survey.main_language();
     let has_other_manifest = main.is_some() && speaking.iter().any(|file| file.ecosystem() == main);
@@ -62,7 +68,7 @@ fn declared(brief: &Brief, survey: &Survey, files: &[ReadFile]) -> Vec<String> {
 }
 
 /// The functions in which programs of the project start, the shallowest paths first.
-fn programs(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> Vec<Hit> {
+fn find_programs(brief: &AnalystTask, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> Vec<SearchHit> {
     // A `main` in a source with a header is the test of a component.
     let is_part = |path: &str| {
         let header = join_path(parent_directory(path), &format!("{}.h", file_stem(path)));
@@ -71,7 +77,7 @@ fn programs(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evide
     };
     let declared: Vec<String> = files.iter().flat_map(ReadFile::cargo_program_paths).collect();
     let is_built = |path: &str| !path.ends_with(".rs") || is_cargo_program(path) || declared.iter().any(|d| d == path);
-    let mut programs = mains(evidence);
+    let mut programs = find_main_functions(evidence);
     programs.retain(|hit| survey.is_aside || is_program(&hit.path) && !is_part(&hit.path) && is_built(&hit.path));
     programs.sort_by_key(|hit| hit.path.matches('/').count());
     programs.dedup_by(|a, b| a.path == b.path);
@@ -113,10 +119,10 @@ fn is_tool_of_authors(path: &str) -> bool {
     })
 }
 
-fn program_lines(programs: &[&Hit], files: &[ReadFile]) -> Vec<String> {
-    let line = |hit: &&Hit| {
+fn program_lines(programs: &[&SearchHit], files: &[ReadFile]) -> Vec<String> {
+    let line = |hit: &&SearchHit| {
         let words = purpose_in(&hit.path, files).map_or_else(String::new, |(words, _)| format!(": {words}"));
-        format!("program {}{words} ({})", code(&hit.path), hit.place())
+        format!("program {}{words} ({})", quote_code(&hit.path), hit.place())
     };
     let mut lines: Vec<String> = programs.iter().take(PROGRAMS_MAX).map(line).collect();
     if programs.len() > PROGRAMS_MAX {
@@ -126,15 +132,15 @@ fn program_lines(programs: &[&Hit], files: &[ReadFile]) -> Vec<String> {
 }
 
 /// Files that are entry points by their path, without the programs that are listed already.
-fn by_path(brief: &Brief, survey: &Survey, files: &[ReadFile], programs: &[Hit]) -> Vec<String> {
+fn by_path(brief: &AnalystTask, survey: &Survey, files: &[ReadFile], programs: &[SearchHit]) -> Vec<String> {
     let is_listed = |path: &str| programs.iter().any(|hit| hit.path == path);
     let is_by_main = |path: &str| path.ends_with(".java") || path.ends_with(".kt");
     let paths = entry_points(brief, survey).into_iter();
     let line = |path: String| {
         let what = if exports_names(&path) { "library " } else { "" };
         match purpose_in(&path, files) {
-            Some((words, place)) => format!("{what}{}: {words} ({place})", code(&path)),
-            None => format!("{what}{}{}", code(&path), first_place(&path, files)),
+            Some((words, place)) => format!("{what}{}: {words} ({place})", quote_code(&path)),
+            None => format!("{what}{}{}", quote_code(&path), first_place(&path, files)),
         }
     };
     paths
@@ -144,7 +150,7 @@ fn by_path(brief: &Brief, survey: &Survey, files: &[ReadFile], programs: &[Hit])
 }
 
 /// A Go module whose root package is a library: other modules import that package.
-fn go_package(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> Option<String> {
+fn go_package(brief: &AnalystTask, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> Option<String> {
     let manifest = join_path(&brief.target, "go.mod");
     let manifest = files.iter().find(|file| file.path == manifest)?;
     let module = manifest.find(r"^module\s+\S+")?;
@@ -153,21 +159,21 @@ fn go_package(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evi
     let has_package = survey
         .sources()
         .any(|file| is_here(&file.path) && file_name(&file.path) != "tools.go");
-    let has_main = mains(evidence).iter().any(|hit| is_here(&hit.path));
+    let has_main = find_main_functions(evidence).iter().any(|hit| is_here(&hit.path));
     let name = module.text.split_whitespace().nth(1)?;
     (has_package && !has_main).then(|| {
         format!(
             "package {}, used as a library ({})",
-            code(name),
+            quote_code(name),
             manifest.place(module.number)
         )
     })
 }
 
 /// The header of a C or C++ library, else the folders of headers that it installs.
-fn headers(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> Vec<String> {
+fn find_headers(brief: &AnalystTask, survey: &Survey, files: &[ReadFile], evidence: &Evidence<'_>) -> Vec<String> {
     if let Some(path) = library_header(brief, survey, evidence) {
-        return vec![format!("library {} ({})", code(&path), cited(&path, &1))];
+        return vec![format!("library {} ({})", quote_code(&path), cite_lines(&path, &1))];
     }
     let Some(place) = library_declaration(brief, files).filter(|_| matches!(survey.main_language(), Some("C" | "C++")))
     else {
@@ -186,12 +192,12 @@ fn headers(brief: &Brief, survey: &Survey, files: &[ReadFile], evidence: &Eviden
     folders.truncate(HEADER_FOLDERS_MAX);
     folders
         .into_iter()
-        .map(|folder| format!("library {} ({place})", code(&format!("{folder}/"))))
+        .map(|folder| format!("library {} ({place})", quote_code(&format!("{folder}/"))))
         .collect()
 }
 
 /// The line of a build file that declares a library to install.
-fn library_declaration(brief: &Brief, files: &[ReadFile]) -> Option<String> {
+fn library_declaration(brief: &AnalystTask, files: &[ReadFile]) -> Option<String> {
     const DECLARED: [(&str, &str); 3] = [
         ("CMakeLists.txt", r"(?i)^\s*add_library\s*\("),
         ("Makefile.am", r"^lib_(LT)?LIBRARIES\b"),
@@ -209,15 +215,15 @@ pub(super) fn purpose_in(path: &str, files: &[ReadFile]) -> Option<(String, Stri
     let file = files.iter().find(|file| file.path == path)?;
     let purpose = file_purpose(path, &file.lines)?;
     let place = purpose.place(&file.path);
-    Some((prose(&purpose.text), place))
+    Some((escape_prose(&purpose.text), place))
 }
 
 /// Citation of a file's first line, ` (path:1)`. An empty file has no line to cite.
 fn first_place(path: &str, files: &[ReadFile]) -> String {
-    let first = |file: &ReadFile| file.lines.first().map(|line: &NumberedLine| line.number);
+    let first = |file: &ReadFile| file.lines.first().map(|line: &FileLine| line.number);
     let file = files.iter().find(|file| file.path == path);
     file.and_then(first)
-        .map_or_else(String::new, |line| format!(" ({})", cited(path, &line)))
+        .map_or_else(String::new, |line| format!(" ({})", cite_lines(path, &line)))
 }
 
 /// Finds the functions in which programs of a language start.
@@ -237,9 +243,13 @@ pub(super) fn main_pattern(language: Option<&str>) -> Option<&'static str> {
 const SURE_RANK: u32 = 5;
 
 /// Files that are entry points by their path, best first.
-pub(super) fn entry_points(brief: &Brief, survey: &Survey) -> Vec<String> {
+pub(super) fn entry_points(brief: &AnalystTask, survey: &Survey) -> Vec<String> {
     let package = survey.main_package(&brief.repository);
-    let is_outside = |path: &str| package.as_ref().is_some_and(|package| beneath(path, package).is_none());
+    let is_outside = |path: &str| {
+        package
+            .as_ref()
+            .is_some_and(|package| strip_directory(path, package).is_none())
+    };
     let mut found: Vec<(u32, usize, &str)> = survey
         .sources()
         .filter_map(|file| {
@@ -267,7 +277,8 @@ pub(super) fn entry_points(brief: &Brief, survey: &Survey) -> Vec<String> {
 
 /// True for the root of a Python package that contains mostly tests.
 fn is_test_package(path: &str, survey: &Survey) -> bool {
-    let inside = |file: &&Listed| beneath(&file.path, parent_directory(path)).is_some() && is_code(&file.path);
+    let inside =
+        |file: &&ListedFile| strip_directory(&file.path, parent_directory(path)).is_some() && is_code(&file.path);
     let (tests, sources): (Vec<_>, Vec<_>) = survey.files.iter().filter(inside).partition(|file| is_test(&file.path));
     file_name(path) == "__init__.py" && tests.len() > sources.len()
 }
@@ -279,7 +290,7 @@ fn is_adapter(path: &str, survey: &Survey) -> bool {
 }
 
 /// The header with the name of the repository: the public interface of a C library.
-pub(super) fn public_header(brief: &Brief, survey: &Survey) -> Option<String> {
+pub(super) fn public_header(brief: &AnalystTask, survey: &Survey) -> Option<String> {
     let name = brief.repository.to_ascii_lowercase();
     let short = name
         .strip_prefix("lib")
@@ -300,7 +311,7 @@ pub(super) fn public_header(brief: &Brief, survey: &Survey) -> Option<String> {
 }
 
 /// The header with the name of its folder in `include`; first in the part with the name of the repository.
-fn header_of_folder(brief: &Brief, survey: &Survey) -> Option<String> {
+fn header_of_folder(brief: &AnalystTask, survey: &Survey) -> Option<String> {
     let package = survey.main_package(&brief.repository);
     let is_named = |path: &str| {
         let (folder, extension) = (
@@ -315,27 +326,34 @@ fn header_of_folder(brief: &Brief, survey: &Survey) -> Option<String> {
         .sources()
         .map(|file| file.path.as_str())
         .filter(|path| is_named(path));
-    let is_outside = |path: &str| package.as_ref().is_some_and(|package| beneath(path, package).is_none());
+    let is_outside = |path: &str| {
+        package
+            .as_ref()
+            .is_some_and(|package| strip_directory(path, package).is_none())
+    };
     headers
         .min_by_key(|path| (is_outside(path), path.matches('/').count(), path.len()))
         .map(str::to_owned)
 }
 
 /// The public header, unless the source with its name is a program: `tmux.h` next to a `tmux.c` with a `main`.
-pub(super) fn library_header(brief: &Brief, survey: &Survey, evidence: &Evidence<'_>) -> Option<String> {
+pub(super) fn library_header(brief: &AnalystTask, survey: &Survey, evidence: &Evidence<'_>) -> Option<String> {
     let header = public_header(brief, survey)?;
-    let is_beside = |hit: &Hit| {
+    let is_beside = |hit: &SearchHit| {
         parent_directory(&hit.path) == parent_directory(&header) && file_stem(&hit.path) == file_stem(&header)
     };
-    (!mains(evidence).iter().any(is_beside)).then_some(header)
+    (!find_main_functions(evidence).iter().any(is_beside)).then_some(header)
 }
 
-pub(super) fn mains(evidence: &Evidence<'_>) -> Vec<Hit> {
-    evidence.of("mains").flat_map(|answer| hits(answer.text())).collect()
+pub(super) fn find_main_functions(evidence: &Evidence<'_>) -> Vec<SearchHit> {
+    evidence
+        .of("mains")
+        .flat_map(|answer| parse_hits(answer.text()))
+        .collect()
 }
 
 /// The main file of a Ruby or Elixir library: the one in `lib` with its name.
-pub(super) fn named_library(brief: &Brief, survey: &Survey) -> Option<String> {
+pub(super) fn named_library(brief: &AnalystTask, survey: &Survey) -> Option<String> {
     let extension = match survey.main_language()? {
         "Ruby" => "rb",
         "Elixir" => "ex",
@@ -386,9 +404,9 @@ mod tests {
 
     #[test]
     fn a_header_speaks_for_a_library_without_the_prefix_of_its_name() {
-        let brief = Brief {
+        let brief = AnalystTask {
             repository: "libshop".to_owned(),
-            ..Brief::default()
+            ..AnalystTask::default()
         };
         let survey = Survey::of_paths(&["include/shop.h", "src/shop.h", "src/a.c"]);
         assert_eq!(public_header(&brief, &survey).as_deref(), Some("include/shop.h"));

@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::{READ_LINES, callers_and_callees, named, place_of};
-use crate::evidence::{Brief, Evidence, NumberedLine, extent, lines};
-use crate::explain::central::explained;
-use crate::text::code;
-use crate::{FileDefinition, NO_MODEL, Reply, call};
+use super::{READ_LINES, callers_and_callees, describe_definition, place_of};
+use crate::evidence::{AnalystTask, Evidence, FileLine, parse_extent, parse_lines};
+use crate::explain::central::summarize_answer;
+use crate::text::quote_code;
+use crate::{AnalystStep, FileDefinition, NO_MODEL, tool_call};
 use tool_provider::ToolCall;
 use tool_repository::file_role::detect_language;
 
@@ -17,44 +17,44 @@ const DEFINITIONS_MAX: usize = 30;
 const LOOKED_UP_MAX: usize = 8;
 const SHOWN_LINES: usize = 80;
 
-pub(super) fn next(brief: &Brief, (first, last): (usize, usize), evidence: &Evidence<'_>) -> Reply {
+pub(super) fn next(brief: &AnalystTask, (first, last): (usize, usize), evidence: &Evidence<'_>) -> AnalystStep {
     if !evidence.asked("read") {
         let limit = (last - first + 1).min(READ_LINES);
         let read = json!({"path": brief.target, "offset": first, "limit": limit});
-        let mut calls = vec![call("read", 1, "read_file", &read)];
-        calls.extend(lookups(&brief.target, overlapping(brief)));
-        return Reply::Calls(calls);
+        let mut calls = vec![tool_call("read", 1, "read_file", &read)];
+        calls.extend(plan_lookups(&brief.target, overlapping_definitions(brief)));
+        return AnalystStep::Calls(calls);
     }
-    Reply::Text(overview(brief, (first, last), evidence))
+    AnalystStep::Text(write_overview(brief, (first, last), evidence))
 }
 
 /// The definitions that overlap with the lines, in their order.
-fn overlapping(brief: &Brief) -> &[FileDefinition] {
+fn overlapping_definitions(brief: &AnalystTask) -> &[FileDefinition] {
     brief.facts.definitions.as_deref().unwrap_or_default()
 }
 
 /// Requests the documentation of the definitions.
-fn lookups<'d>(path: &'d str, definitions: &'d [FileDefinition]) -> impl Iterator<Item = ToolCall> + 'd {
+fn plan_lookups<'d>(path: &'d str, definitions: &'d [FileDefinition]) -> impl Iterator<Item = ToolCall> + 'd {
     let lookup = move |(at, one): (usize, &FileDefinition)| {
         let arguments = json!({"name": one.qualified_name(), "path": path, "callers": false});
-        call("symbol", at + 1, "explain_function", &arguments)
+        tool_call("symbol", at + 1, "explain_function", &arguments)
     };
     definitions.iter().take(LOOKED_UP_MAX).enumerate().map(lookup)
 }
 
-fn overview(brief: &Brief, (first, last): (usize, usize), evidence: &Evidence<'_>) -> String {
+fn write_overview(brief: &AnalystTask, (first, last): (usize, usize), evidence: &Evidence<'_>) -> String {
     let path = &brief.target;
     let title = if first == last {
         format!("{path}:{first}")
     } else {
         format!("{path}:{first}-{last}")
     };
-    let mut text = format!("# {}\n\n> {NO_MODEL}\n\n## What it is\n\n", code(&title));
+    let mut text = format!("# {}\n\n> {NO_MODEL}\n\n## What it is\n\n", quote_code(&title));
     if let Some(why) = evidence.why_not("read", path) {
         let _ = writeln!(text, "It was not read: {why}.");
         return text;
     }
-    let total = evidence.of("read").find_map(|answer| extent(answer.text()));
+    let total = evidence.of("read").find_map(|answer| parse_extent(answer.text()));
     let kind =
         detect_language(path).map_or_else(|| "a text file".to_owned(), |language| format!("a file in {language}"));
     let length = total.map_or_else(String::new, |(total, _)| format!(" of {total} lines"));
@@ -65,25 +65,28 @@ fn overview(brief: &Brief, (first, last): (usize, usize), evidence: &Evidence<'_
     };
     let _ = writeln!(text, "{part} of {kind}{length} ({}).", place_of(path, first, last));
     text.push_str("\n## Definitions\n");
-    text.push_str(&definitions(path, overlapping(brief), evidence));
+    text.push_str(&write_definitions(path, overlapping_definitions(brief), evidence));
     text.push('\n');
     text.push_str(&callers_and_callees(&brief.facts.calls));
-    let read: Vec<NumberedLine> = evidence.of("read").flat_map(|answer| lines(answer.text())).collect();
-    text.push_str(&source(&read, (first, last)));
+    let read: Vec<FileLine> = evidence
+        .of("read")
+        .flat_map(|answer| parse_lines(answer.text()))
+        .collect();
+    text.push_str(&write_source(&read, (first, last)));
     text
 }
 
 /// Each definition with its documentation, if a look-up found it.
-fn definitions(path: &str, definitions: &[FileDefinition], evidence: &Evidence<'_>) -> String {
+fn write_definitions(path: &str, definitions: &[FileDefinition], evidence: &Evidence<'_>) -> String {
     if definitions.is_empty() {
         return "\nNo definition was recognised in these lines.\n".to_owned();
     }
     let mut text = String::new();
     for (at, one) in definitions.iter().take(DEFINITIONS_MAX).enumerate() {
         let answer = evidence.of("symbol").find(|answer| answer.is_number(at + 1));
-        let explained = answer.map_or_else(String::new, |answer| explained(answer.text()));
+        let explained = answer.map_or_else(String::new, |answer| summarize_answer(answer.text()));
         if explained.is_empty() {
-            let _ = writeln!(text, "\n{}", named(path, one, true));
+            let _ = writeln!(text, "\n{}", describe_definition(path, one, true));
         } else {
             text.push_str(&explained);
         }
@@ -95,8 +98,8 @@ fn definitions(path: &str, definitions: &[FileDefinition], evidence: &Evidence<'
 }
 
 /// The lines themselves, up to the limit.
-fn source(read: &[NumberedLine], (first, last): (usize, usize)) -> String {
-    let within: Vec<&NumberedLine> = read
+fn write_source(read: &[FileLine], (first, last): (usize, usize)) -> String {
+    let within: Vec<&FileLine> = read
         .iter()
         .filter(|line| (first..=last).contains(&line.number))
         .collect();
@@ -141,11 +144,11 @@ mod tests {
         let text = crate::add_facts(asked, &facts);
         let mut messages = vec![Message::User { text }];
         let next = |messages: &[Message]| {
-            let brief = Brief::read(messages);
+            let brief = AnalystTask::parse_brief(messages);
             let lines = brief.lines.expect("the request names lines");
-            next(&brief, lines, &Evidence::read(messages))
+            next(&brief, lines, &Evidence::pair_answers(messages))
         };
-        let Reply::Calls(calls) = next(&messages) else {
+        let AnalystStep::Calls(calls) = next(&messages) else {
             panic!("nothing is known yet");
         };
         let asked = calls
@@ -166,7 +169,7 @@ mod tests {
             opaque: serde_json::Value::Null,
         });
         messages.push(Message::ToolResults { results });
-        let Reply::Text(text) = next(&messages) else {
+        let AnalystStep::Text(text) = next(&messages) else {
             panic!("all is known");
         };
         (asked, text)
@@ -217,7 +220,7 @@ mod tests {
 
     #[test]
     fn many_lines_are_cut() {
-        let text = source(&number_lines(&"x\n".repeat(200)), (1, 200));
+        let text = write_source(&number_lines(&"x\n".repeat(200)), (1, 200));
         assert_eq!(text.matches("  x\n").count(), SHOWN_LINES);
         assert!(text.ends_with("     …\n```\n"), "{text}");
     }
