@@ -1,7 +1,7 @@
 //! Parses `Cargo.toml`.
 
 use crate::model::{Dependency, Ecosystem, Manifest};
-use crate::toml_file::{Item, TomlFile};
+use crate::toml_file::{TomlFile, TomlItem};
 
 /// Constraint of a dependency whose version the workspace decides.
 pub(crate) const FROM_WORKSPACE: &str = "workspace";
@@ -29,13 +29,13 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
         manifest.fact("Rust version", text("rust-version"));
     }
     if let Some(members) = file.get(&["workspace", "members"]) {
-        let members: Vec<&str> = members.elements().iter().filter_map(Item::text).collect();
+        let members: Vec<&str> = members.elements().iter().filter_map(TomlItem::text).collect();
         manifest
             .facts
             .push(format!("workspace members: {}", members.join(", ")));
     }
     for (section, group) in SECTIONS {
-        table(&mut manifest, file.get(&[section]), group);
+        read_table(&mut manifest, file.get(&[section]), group);
     }
     for (target, item) in file
         .get(&["target"])
@@ -43,31 +43,31 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
         .unwrap_or_default()
     {
         for (section, group) in SECTIONS {
-            table(&mut manifest, item.get(section), &format!("{group}, {target}"));
+            read_table(&mut manifest, item.get(section), &format!("{group}, {target}"));
         }
     }
-    table(&mut manifest, file.get(&["workspace", "dependencies"]), WORKSPACE_GROUP);
+    read_table(&mut manifest, file.get(&["workspace", "dependencies"]), WORKSPACE_GROUP);
     for (source, item) in file
         .get(&["patch"])
         .map(|patches| patches.entries())
         .unwrap_or_default()
     {
-        table(&mut manifest, Some(item), &format!("patch:{source}"));
+        read_table(&mut manifest, Some(item), &format!("patch:{source}"));
     }
     file.report(&mut manifest);
     manifest
 }
 
-fn table(manifest: &mut Manifest, dependencies: Option<Item<'_, '_>>, group: &str) {
+fn read_table(manifest: &mut Manifest, dependencies: Option<TomlItem<'_, '_>>, group: &str) {
     for (key, item) in dependencies.map(|all| all.entries()).unwrap_or_default() {
-        match dependency(key, &item, group) {
+        match read_dependency(key, &item, group) {
             Some(dependency) => manifest.dependencies.push(dependency),
             None => manifest.problem(item.line, &format!("`{key}` is neither a version nor a table")),
         }
     }
 }
 
-fn dependency(key: &str, item: &Item<'_, '_>, group: &str) -> Option<Dependency> {
+fn read_dependency(key: &str, item: &TomlItem<'_, '_>, group: &str) -> Option<Dependency> {
     if let Some(version) = item.text() {
         return Some(Dependency::new(key, version, group, item.line));
     }
@@ -89,7 +89,7 @@ fn dependency(key: &str, item: &Item<'_, '_>, group: &str) -> Option<Dependency>
     }
     let features: Vec<&str> = item
         .get("features")
-        .map(|all| all.elements().iter().filter_map(Item::text).collect())
+        .map(|all| all.elements().iter().filter_map(TomlItem::text).collect())
         .unwrap_or_default();
     if !features.is_empty() {
         notes.push(format!("features {}", features.join(", ")));

@@ -12,9 +12,9 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
         match (&block, words.as_slice()) {
             (_, []) => {}
             (Some(_), [")"]) => block = None,
-            (Some(verb), words) => directive(&mut manifest, &verb.clone(), words, comment.trim(), line),
+            (Some(verb), words) => read_directive(&mut manifest, &verb.clone(), words, comment.trim(), line),
             (None, [verb, "("]) => block = Some((*verb).to_owned()),
-            (None, [verb, words @ ..]) => directive(&mut manifest, verb, words, comment.trim(), line),
+            (None, [verb, words @ ..]) => read_directive(&mut manifest, verb, words, comment.trim(), line),
         }
     }
     if block.is_some() {
@@ -23,10 +23,10 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     manifest
 }
 
-fn directive(manifest: &mut Manifest, verb: &str, words: &[&str], comment: &str, line: usize) {
+fn read_directive(manifest: &mut Manifest, verb: &str, words: &[&str], comment: &str, line: usize) {
     let place = format!("{}:{line}", manifest.path);
     match (verb, words) {
-        ("module", [name]) => manifest.name = Some(unquote(name)),
+        ("module", [name]) => manifest.name = Some(unquote_name(name)),
         ("go", [version]) => manifest.facts.push(format!("Go version: {version}")),
         ("toolchain", [version]) => manifest.facts.push(format!("toolchain: {version}")),
         ("require", [name, version]) => {
@@ -37,7 +37,7 @@ fn directive(manifest: &mut Manifest, verb: &str, words: &[&str], comment: &str,
             };
             manifest
                 .dependencies
-                .push(Dependency::new(&unquote(name), version, group, line));
+                .push(Dependency::new(&unquote_name(name), version, group, line));
         }
         ("tool", [name]) => manifest.facts.push(format!("tool: {name} ({place})")),
         ("replace" | "exclude" | "retract" | "godebug" | "ignore", words) if !words.is_empty() => {
@@ -50,6 +50,6 @@ fn directive(manifest: &mut Manifest, verb: &str, words: &[&str], comment: &str,
     }
 }
 
-fn unquote(name: &str) -> String {
+fn unquote_name(name: &str) -> String {
     name.trim_matches(['"', '`']).to_owned()
 }

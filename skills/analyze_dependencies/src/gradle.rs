@@ -2,7 +2,7 @@
 //! their braces, and evaluates nothing.
 
 use crate::model::{Dependency, Ecosystem, Manifest};
-use crate::toml_file::{Item, TomlFile};
+use crate::toml_file::{TomlFile, TomlItem};
 
 /// Prefix of an accessor of a catalog.
 const CATALOG: &str = "libs.";
@@ -21,13 +21,13 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
                 (None, b'/') if line[index..].starts_with("//") => {
                     manifest
                         .dependencies
-                        .extend(statement(&line[start..index], &blocks, at + 1));
+                        .extend(parse_statement(&line[start..index], &blocks, at + 1));
                     start = line.len();
                     break;
                 }
                 (None, b'{' | b'}') => {
                     let text = &line[start..index];
-                    manifest.dependencies.extend(statement(text, &blocks, at + 1));
+                    manifest.dependencies.extend(parse_statement(text, &blocks, at + 1));
                     if byte == b'{' {
                         blocks.push(text.trim().to_owned());
                     } else {
@@ -38,13 +38,15 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
                 _ => {}
             }
         }
-        manifest.dependencies.extend(statement(&line[start..], &blocks, at + 1));
+        manifest
+            .dependencies
+            .extend(parse_statement(&line[start..], &blocks, at + 1));
     }
     manifest
 }
 
 /// The dependency that a statement in a block of dependencies declares.
-fn statement(text: &str, blocks: &[String], line: usize) -> Option<Dependency> {
+fn parse_statement(text: &str, blocks: &[String], line: usize) -> Option<Dependency> {
     if blocks.last()? != "dependencies" {
         return None;
     }
@@ -61,21 +63,21 @@ fn statement(text: &str, blocks: &[String], line: usize) -> Option<Dependency> {
         let is_part = |c: &char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-');
         text.chars().take_while(is_part).collect()
     };
-    let (name, constraint) = if let Some(coordinate) = quoted(target) {
+    let (name, constraint) = if let Some(coordinate) = leading_string(target) {
         // Group and name, then the version.
         match coordinate.match_indices(':').nth(1) {
             Some((end, _)) => (coordinate[..end].to_owned(), coordinate[end + 1..].to_owned()),
             None => (coordinate.to_owned(), String::new()),
         }
     } else if let Some(project) = target.strip_prefix("project(") {
-        (quoted(project)?.to_owned(), "project".to_owned())
+        (leading_string(project)?.to_owned(), "project".to_owned())
     } else if target.starts_with("projects.") {
         (name_of(target), "project".to_owned())
     } else if target.starts_with(CATALOG) {
         (name_of(target), String::new())
     } else {
         // Groovy can name the parts one by one.
-        let value = |key: &str| quoted(target.split_once(key)?.1.trim_start());
+        let value = |key: &str| leading_string(target.split_once(key)?.1.trim_start());
         (
             value("name:")?.to_owned(),
             value("version:").unwrap_or_default().to_owned(),
@@ -107,7 +109,7 @@ fn group_of(configuration: &str, is_in_test: bool) -> Option<&'static str> {
 }
 
 /// The string literal at the beginning of a text.
-fn quoted(text: &str) -> Option<&str> {
+fn leading_string(text: &str) -> Option<&str> {
     let quote = text.chars().next().filter(|first| matches!(first, '"' | '\''))?;
     let (inside, _) = text[1..].split_once(quote)?;
     (!inside.is_empty()).then_some(inside)
@@ -117,7 +119,7 @@ fn quoted(text: &str) -> Option<&str> {
 pub(crate) fn parse_catalog(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Gradle, version catalog", Ecosystem::Java);
     let file = TomlFile::parse(text);
-    let version_of = |item: &Item<'_, '_>| -> Option<String> {
+    let version_of = |item: &TomlItem<'_, '_>| -> Option<String> {
         let version = item.get("version")?;
         let named = || file.get(&["versions", version.text_of("ref")?])?.text();
         version.text().or_else(named).map(str::to_owned)

@@ -27,8 +27,8 @@ use skill_sdk::serde_json::json;
 use skill_sdk::text::{clip, counted};
 use skill_sdk::{Descriptor, Entry, EntryKind, Failure, Handler, Host, Outcome, Query, export_skill};
 
-use locks::Lock;
-use model::{Ecosystem, Manifest, normal};
+use locks::DependencyLock;
+use model::{Ecosystem, Manifest, normal_name};
 
 /// The skill `analyze_dependencies`.
 #[derive(Debug)]
@@ -121,8 +121,8 @@ impl Handler for AnalyzeDependencies {
                         .with_hint("call again without `cursor`")
                 })?,
         };
-        let found = DependencyFiles::list(host, &under)?;
-        let mut manifests: Vec<Manifest> = found.manifests.iter().map(|file| read(host, file)).collect();
+        let found = DependencyFiles::list_files(host, &under)?;
+        let mut manifests: Vec<Manifest> = found.manifests.iter().map(|file| read_manifest(host, file)).collect();
         // Most setup.cfg files configure linters, and Gradle builds that only contain others declare nothing.
         manifests.retain(|manifest| {
             !(manifest.path.ends_with("setup.cfg") || manifest.kind == "Gradle")
@@ -132,9 +132,9 @@ impl Handler for AnalyzeDependencies {
         });
         cargo::resolve_workspace(&mut manifests);
         gradle::resolve_catalog(&mut manifests);
-        locks::apply(&mut manifests, &read_locks(host, &found.locks));
-        let lines = render(&manifests, &under, found.left_out);
-        Ok(page(&lines, from))
+        locks::apply_locks(&mut manifests, &read_locks(host, &found.locks));
+        let lines = render_manifests(&manifests, &under, found.left_out);
+        Ok(render_page(&lines, from))
     }
 }
 
@@ -147,7 +147,7 @@ struct DependencyFiles {
 }
 
 impl DependencyFiles {
-    fn list(host: &dyn Host, under: &str) -> Result<Self, Failure> {
+    fn list_files(host: &dyn Host, under: &str) -> Result<Self, Failure> {
         let (_, metadata) = host.locate(under)?;
         let list = |under: &str, globs: Vec<String>| {
             host.list(&Query {
@@ -158,7 +158,7 @@ impl DependencyFiles {
             })
         };
         let mut manifests = list(under, MANIFEST_GLOBS.map(str::to_owned).to_vec())?;
-        manifests.retain(|file| file.kind == EntryKind::File && parser(&file.path).is_some());
+        manifests.retain(|file| file.kind == EntryKind::File && find_parser(&file.path).is_some());
         if metadata.is_file() && manifests.is_empty() {
             return Err(
                 Failure::invalid(format!("`{under}` is not a manifest that this skill reads"))
@@ -172,11 +172,11 @@ impl DependencyFiles {
         // A lock file above the directory counts as well.
         let mut locks = list("", locks::NAMES.map(|(name, _, _)| name.to_owned()).to_vec())?;
         locks.retain(|lock| {
-            let above = model::directory(&lock.path);
+            let above = model::directory_of(&lock.path);
             lock.kind == EntryKind::File
                 && manifests
                     .iter()
-                    .any(|file| model::directory(&file.path).starts_with(above))
+                    .any(|file| model::directory_of(&file.path).starts_with(above))
         });
         Ok(Self {
             manifests,
@@ -186,10 +186,10 @@ impl DependencyFiles {
     }
 }
 
-type Parser = fn(&str, &str) -> Manifest;
+type ManifestParser = fn(&str, &str) -> Manifest;
 
 /// Chooses the parser of a file by its name.
-fn parser(path: &str) -> Option<Parser> {
+fn find_parser(path: &str) -> Option<ManifestParser> {
     let name = path.rsplit('/').next().unwrap_or(path);
     Some(match name {
         "package.json" => package_json::parse,
@@ -213,13 +213,13 @@ fn parser(path: &str) -> Option<Parser> {
     })
 }
 
-fn read(host: &dyn Host, file: &Entry) -> Manifest {
+fn read_manifest(host: &dyn Host, file: &Entry) -> Manifest {
     let unread = |why: &str| {
         let mut manifest = Manifest::new(&file.path, "not read", Ecosystem::Python);
         manifest.problem(0, why);
         manifest
     };
-    let Some(parse) = parser(&file.path) else {
+    let Some(parse) = find_parser(&file.path) else {
         return unread("not a manifest");
     };
     if file.size > MANIFEST_BYTES_MAX {
@@ -235,30 +235,30 @@ fn read(host: &dyn Host, file: &Entry) -> Manifest {
     }
 }
 
-fn read_locks(host: &dyn Host, files: &[Entry]) -> Vec<Lock> {
+fn read_locks(host: &dyn Host, files: &[Entry]) -> Vec<DependencyLock> {
     files
         .iter()
         .filter_map(|file| {
             let (ecosystem, readable) = locks::kind_of(&file.path)?;
             if !readable {
-                return Some(Lock::unread(&file.path, ecosystem, "not read"));
+                return Some(DependencyLock::unread_file(&file.path, ecosystem, "not read"));
             }
             if file.size > locks::BYTES_MAX {
-                return Some(Lock::unread(&file.path, ecosystem, "too large to read"));
+                return Some(DependencyLock::unread_file(&file.path, ecosystem, "too large to read"));
             }
             let text = host
                 .path(&file.path)
                 .ok()
                 .and_then(|place| fs::read_to_string(place).ok());
             Some(match text {
-                Some(text) => Lock::parse(&file.path, ecosystem, &text),
-                None => Lock::unread(&file.path, ecosystem, "could not be read"),
+                Some(text) => DependencyLock::parse(&file.path, ecosystem, &text),
+                None => DependencyLock::unread_file(&file.path, ecosystem, "could not be read"),
             })
         })
         .collect()
 }
 
-fn render(manifests: &[Manifest], under: &str, left_out: usize) -> Vec<String> {
+fn render_manifests(manifests: &[Manifest], under: &str, left_out: usize) -> Vec<String> {
     let place = if under.is_empty() {
         String::new()
     } else {
@@ -288,7 +288,7 @@ fn render(manifests: &[Manifest], under: &str, left_out: usize) -> Vec<String> {
         lines.push(String::new());
         manifest_lines(&mut lines, manifest);
     }
-    lines.extend(conflicts(manifests));
+    lines.extend(find_conflicts(manifests));
     if left_out > 0 {
         lines.push(String::new());
         lines.push(format!(
@@ -339,7 +339,7 @@ fn manifest_lines(lines: &mut Vec<String>, manifest: &Manifest) {
 
 /// Lists packages whose declarations differ. Peer dependencies are not compared, because they are a range for others.
 /// A member that takes the version from its workspace or parent agrees with it.
-fn conflicts(manifests: &[Manifest]) -> Vec<String> {
+fn find_conflicts(manifests: &[Manifest]) -> Vec<String> {
     let mut declared: BTreeMap<(Ecosystem, String), Vec<(String, String)>> = BTreeMap::new();
     for manifest in manifests {
         for dependency in &manifest.dependencies {
@@ -349,7 +349,7 @@ fn conflicts(manifests: &[Manifest]) -> Vec<String> {
                 continue;
             }
             let bare = dependency.name.split('[').next().unwrap_or(&dependency.name);
-            let key = (manifest.ecosystem, normal(manifest.ecosystem, bare));
+            let key = (manifest.ecosystem, normal_name(manifest.ecosystem, bare));
             let place = dependency.place(&manifest.path);
             // Different constraints for different markers do not contradict each other.
             let marker = dependency.note.as_deref().filter(|note| note.contains("only: "));
@@ -385,7 +385,7 @@ fn conflicts(manifests: &[Manifest]) -> Vec<String> {
 }
 
 /// Cuts a page out of the lines, and repeats the heading of its first line.
-fn page(lines: &[String], from: usize) -> Outcome {
+fn render_page(lines: &[String], from: usize) -> Outcome {
     let end = lines.len().min(from.saturating_add(LINES_MAX));
     let mut text = String::new();
     let first = lines.get(from);
@@ -397,7 +397,7 @@ fn page(lines: &[String], from: usize) -> Outcome {
         text.extend(heading.map(|heading| format!("{heading}, continued\n")));
     }
     for line in lines.get(from..end).unwrap_or_default() {
-        text.push_str(&cut(line));
+        text.push_str(&cut_line(line));
         text.push('\n');
     }
     let more = end < lines.len();
@@ -417,7 +417,7 @@ fn page(lines: &[String], from: usize) -> Outcome {
 }
 
 /// Cuts a line, and adds the number of bytes that are left out.
-fn cut(line: &str) -> String {
+fn cut_line(line: &str) -> String {
     match clip(line, LINE_BYTES_MAX) {
         (line, 0) => line.to_owned(),
         (kept, left) => format!("{kept}… ({left} more bytes)"),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use skill_sdk::serde_json;
 
-use crate::model::{Ecosystem, Manifest, directory, normal};
+use crate::model::{Ecosystem, Manifest, directory_of, normal_name};
 
 /// Limit for a lock file in bytes. Larger ones are only named: parsing takes several times their size in memory.
 pub(crate) const BYTES_MAX: u64 = 24 << 20;
@@ -41,7 +41,7 @@ pub(crate) fn kind_of(path: &str) -> Option<(Ecosystem, bool)> {
 }
 
 /// The versions in one lock file.
-pub(crate) struct Lock {
+pub(crate) struct DependencyLock {
     path: String,
     ecosystem: Ecosystem,
     /// A line about the file for the answer.
@@ -55,13 +55,13 @@ struct NpmLock {
     #[serde(default, rename = "lockfileVersion")]
     lockfile_version: u32,
     #[serde(default)]
-    packages: BTreeMap<String, Package>,
+    packages: BTreeMap<String, NpmPackage>,
     #[serde(default)]
-    dependencies: BTreeMap<String, Package>,
+    dependencies: BTreeMap<String, NpmPackage>,
 }
 
 #[derive(Deserialize)]
-struct Package {
+struct NpmPackage {
     #[serde(default)]
     version: Option<String>,
 }
@@ -79,9 +79,9 @@ struct NamedPackage {
     version: Option<String>,
 }
 
-impl Lock {
+impl DependencyLock {
     /// Creates an entry for a file that is only named.
-    pub(crate) fn unread(path: &str, ecosystem: Ecosystem, why: &str) -> Self {
+    pub(crate) fn unread_file(path: &str, ecosystem: Ecosystem, why: &str) -> Self {
         Self {
             path: path.to_owned(),
             ecosystem,
@@ -93,7 +93,7 @@ impl Lock {
     /// Parses a lock file. One that does not parse is described as such.
     pub(crate) fn parse(path: &str, ecosystem: Ecosystem, text: &str) -> Self {
         let parsed = if ecosystem == Ecosystem::Npm {
-            npm(text)
+            parse_npm(text)
         } else {
             toml_packages(ecosystem, text)
         };
@@ -104,7 +104,7 @@ impl Lock {
                 description: format!("{path} ({description})"),
                 versions,
             },
-            Err(error) => Self::unread(path, ecosystem, &format!("does not parse: {error}")),
+            Err(error) => Self::unread_file(path, ecosystem, &format!("does not parse: {error}")),
         }
     }
 
@@ -116,20 +116,20 @@ impl Lock {
         };
         if self.ecosystem != Ecosystem::Npm {
             let bare = name.split('[').next().unwrap_or(name);
-            return one(&normal(self.ecosystem, bare));
+            return one(&normal_name(self.ecosystem, bare));
         }
         let below = manifest
             .directory()
-            .strip_prefix(directory(&self.path))
+            .strip_prefix(directory_of(&self.path))
             .unwrap_or_default();
         // A workspace's own copy takes precedence over the shared one.
         one(&format!("{below}node_modules/{name}")).or_else(|| one(&format!("node_modules/{name}")))
     }
 }
 
-type Versions = (String, BTreeMap<String, Vec<String>>);
+type LockedVersions = (String, BTreeMap<String, Vec<String>>);
 
-fn npm(text: &str) -> Result<Versions, String> {
+fn parse_npm(text: &str) -> Result<LockedVersions, String> {
     let lock: NpmLock = serde_json::from_str(text).map_err(|error| error.to_string())?;
     let mut versions = BTreeMap::new();
     // Version 1 lists by name, versions 2 and 3 by place.
@@ -149,33 +149,37 @@ fn npm(text: &str) -> Result<Versions, String> {
     ))
 }
 
-fn toml_packages(ecosystem: Ecosystem, text: &str) -> Result<Versions, String> {
+fn toml_packages(ecosystem: Ecosystem, text: &str) -> Result<LockedVersions, String> {
     let lock: TomlLock = toml::from_str(text).map_err(|error| error.message().to_owned())?;
     let mut versions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let count = lock.package.len();
     for package in lock.package {
-        let known = versions.entry(normal(ecosystem, &package.name)).or_default();
+        let known = versions.entry(normal_name(ecosystem, &package.name)).or_default();
         known.extend(package.version.filter(|version| !known.contains(version)));
     }
     Ok((format!("{count} packages"), versions))
 }
 
 /// Adds the locked versions to each manifest, from the nearest lock file of its ecosystem in its directory or above.
-pub(crate) fn apply(manifests: &mut [Manifest], locks: &[Lock]) {
+pub(crate) fn apply_locks(manifests: &mut [Manifest], locks: &[DependencyLock]) {
     for manifest in manifests {
-        let near = |lock: &&Lock| {
-            lock.ecosystem == manifest.ecosystem && manifest.directory().starts_with(directory(&lock.path))
+        let near = |lock: &&DependencyLock| {
+            lock.ecosystem == manifest.ecosystem && manifest.directory().starts_with(directory_of(&lock.path))
         };
-        let nearest = locks.iter().filter(near).map(|lock| directory(&lock.path).len()).max();
+        let nearest = locks
+            .iter()
+            .filter(near)
+            .map(|lock| directory_of(&lock.path).len())
+            .max();
         let Some(nearest) = nearest else {
             continue;
         };
         // A lock file is not made from the requirements file beside it.
         let is_source = !manifest.path.ends_with(".txt");
-        let found: Vec<&Lock> = locks
+        let found: Vec<&DependencyLock> = locks
             .iter()
             .filter(near)
-            .filter(|lock| directory(&lock.path).len() == nearest && is_source)
+            .filter(|lock| directory_of(&lock.path).len() == nearest && is_source)
             .collect();
         for lock in &found {
             manifest.facts.push(format!("lock file: {}", lock.description));

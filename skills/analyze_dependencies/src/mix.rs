@@ -12,16 +12,16 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     manifest.name = value_of("app:")
         .and_then(|value| value.strip_prefix(':'))
         .map(str::to_owned);
-    manifest.version = value_of("version:").and_then(quoted).map(str::to_owned);
+    manifest.version = value_of("version:").and_then(leading_string).map(str::to_owned);
     manifest.fact(
         "requires Elixir",
-        value_of("elixir:").and_then(quoted).map(str::to_owned),
+        value_of("elixir:").and_then(leading_string).map(str::to_owned),
     );
     let body = body_of_deps(&lines);
-    for (first, last, tuple) in tuples(&lines[body.clone()]) {
+    for (first, last, tuple) in find_tuples(&lines[body.clone()]) {
         manifest
             .dependencies
-            .extend(dependency(&tuple, body.start + first).map(|one| one.until(body.start + last)));
+            .extend(parse_dependency(&tuple, body.start + first).map(|one| one.until(body.start + last)));
     }
     manifest
 }
@@ -48,7 +48,7 @@ fn body_of_deps(lines: &[&str]) -> std::ops::Range<usize> {
 }
 
 /// Tuples that begin with an atom: numbers of the first and the last line, counted from 1, and the text inside.
-fn tuples(lines: &[&str]) -> Vec<(usize, usize, String)> {
+fn find_tuples(lines: &[&str]) -> Vec<(usize, usize, String)> {
     let mut found = Vec::new();
     let mut open: Option<(usize, usize, String)> = None;
     for (at, line) in lines.iter().enumerate() {
@@ -79,26 +79,26 @@ fn tuples(lines: &[&str]) -> Vec<(usize, usize, String)> {
 }
 
 /// The dependency of `:name, "constraint", key: value`.
-fn dependency(tuple: &str, line: usize) -> Option<Dependency> {
+fn parse_dependency(tuple: &str, line: usize) -> Option<Dependency> {
     let (name, rest) = tuple.split_once(',').unwrap_or((tuple, ""));
     let name = name.trim().strip_prefix(':')?;
     let source = ["path", "git", "github"]
         .into_iter()
-        .find_map(|key| Some(format!("@ {key} {}", quoted(option(rest, key)?)?)));
-    let is_in_umbrella = option(rest, "in_umbrella").is_some();
-    let constraint = match quoted(rest) {
+        .find_map(|key| Some(format!("@ {key} {}", leading_string(option_text(rest, key)?)?)));
+    let is_in_umbrella = option_text(rest, "in_umbrella").is_some();
+    let constraint = match leading_string(rest) {
         Some(constraint) => constraint.to_owned(),
         None if is_in_umbrella => "@ umbrella".to_owned(),
         None => source.unwrap_or_default(),
     };
-    let is_optional = option(rest, "optional").is_some_and(|value| value.starts_with("true"));
-    let group = option(rest, "only").and_then(group_of);
+    let is_optional = option_text(rest, "optional").is_some_and(|value| value.starts_with("true"));
+    let group = option_text(rest, "only").and_then(group_of);
     let group = group.unwrap_or_else(|| if is_optional { "optional" } else { "runtime" }.to_owned());
     Some(Dependency::new(name, &constraint, &group, line))
 }
 
 /// Text after the key of an option.
-fn option<'t>(options: &'t str, key: &str) -> Option<&'t str> {
+fn option_text<'t>(options: &'t str, key: &str) -> Option<&'t str> {
     let is_key = |at: &usize| !options[..*at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
     let key = format!("{key}:");
     let at = options.match_indices(&key).map(|(at, _)| at).find(is_key)?;
@@ -123,7 +123,7 @@ fn group_of(environments: &str) -> Option<String> {
 }
 
 /// The string literal at the beginning of a text.
-fn quoted(text: &str) -> Option<&str> {
+fn leading_string(text: &str) -> Option<&str> {
     let (inside, _) = text.trim_start().strip_prefix('"')?.split_once('"')?;
     // Interpolated text is computed.
     (!inside.contains("#{")).then_some(inside)

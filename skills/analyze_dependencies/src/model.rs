@@ -111,7 +111,7 @@ impl Manifest {
 
     /// Directory of the manifest, with a `/` at its end; empty for the root.
     pub(crate) fn directory(&self) -> &str {
-        directory(&self.path)
+        directory_of(&self.path)
     }
 }
 
@@ -129,12 +129,12 @@ fn without_credentials(text: &str) -> String {
 }
 
 /// Directory of a path, with a `/` at its end; empty for the root.
-pub(crate) fn directory(path: &str) -> &str {
+pub(crate) fn directory_of(path: &str) -> &str {
     path.rfind('/').map_or("", |at| &path[..=at])
 }
 
 /// Normalises a name, so that equal names of an ecosystem have the same form.
-pub(crate) fn normal(ecosystem: Ecosystem, name: &str) -> String {
+pub(crate) fn normal_name(ecosystem: Ecosystem, name: &str) -> String {
     match ecosystem {
         // PEP 503: case and the choice of `-`, `_` and `.` do not matter.
         Ecosystem::Python => {
@@ -173,9 +173,9 @@ mod tests {
     #[test]
     fn names_of_python_are_equal_whatever_joins_their_words() {
         assert_eq!(
-            normal(Ecosystem::Python, "Zope.Interface"),
-            normal(Ecosystem::Python, "zope__interface")
+            normal_name(Ecosystem::Python, "Zope.Interface"),
+            normal_name(Ecosystem::Python, "zope__interface")
         );
-        assert_ne!(normal(Ecosystem::Npm, "a.b"), normal(Ecosystem::Npm, "a-b"));
+        assert_ne!(normal_name(Ecosystem::Npm, "a.b"), normal_name(Ecosystem::Npm, "a-b"));
     }
 }

@@ -33,7 +33,7 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
         );
     }
     manifest.fact("package manager", text_of("packageManager"));
-    manifest.fact("workspaces", workspaces(&value["workspaces"]));
+    manifest.fact("workspaces", workspace_globs(&value["workspaces"]));
     add_sections(&mut manifest, &value, text, &SECTIONS, |_| true);
     manifest
 }
@@ -95,7 +95,7 @@ pub(crate) fn add_sections(
     }
 }
 
-fn workspaces(value: &Value) -> Option<String> {
+fn workspace_globs(value: &Value) -> Option<String> {
     let list = value.as_array().or_else(|| value["packages"].as_array())?;
     let globs: Vec<&str> = list.iter().filter_map(Value::as_str).collect();
     (!globs.is_empty()).then(|| globs.join(", "))

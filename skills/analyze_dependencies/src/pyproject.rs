@@ -2,7 +2,7 @@
 
 use crate::model::{Dependency, Ecosystem, Manifest};
 use crate::requirement;
-use crate::toml_file::{Item, TomlFile};
+use crate::toml_file::{TomlFile, TomlItem};
 
 pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Python", Ecosystem::Python);
@@ -14,11 +14,11 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     }
     if let Some(poetry) = file.get(&["tool", "poetry"]) {
         kinds.push("Poetry");
-        self::poetry(&mut manifest, &poetry);
+        self::read_poetry(&mut manifest, &poetry);
     }
     if let Some(build) = file.get(&["build-system"]) {
         manifest.fact("build backend", build.text_of("build-backend").map(str::to_owned));
-        strings(&mut manifest, build.get("requires"), "build");
+        read_requirements(&mut manifest, build.get("requires"), "build");
     }
     for (group, members) in file
         .get(&["dependency-groups"])
@@ -27,13 +27,13 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     {
         dependency_group(&mut manifest, group, &members);
     }
-    strings(&mut manifest, file.get(&["tool", "uv", "dev-dependencies"]), "dev");
+    read_requirements(&mut manifest, file.get(&["tool", "uv", "dev-dependencies"]), "dev");
     for (group, members) in file
         .get(&["tool", "pdm", "dev-dependencies"])
         .map(|all| all.entries())
         .unwrap_or_default()
     {
-        strings(&mut manifest, Some(members), &format!("group:{group}"));
+        read_requirements(&mut manifest, Some(members), &format!("group:{group}"));
     }
     if !kinds.is_empty() {
         manifest.kind = format!("Python, {}", kinds.join(" and "));
@@ -42,31 +42,31 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     manifest
 }
 
-fn pep_621(manifest: &mut Manifest, project: &Item<'_, '_>) {
+fn pep_621(manifest: &mut Manifest, project: &TomlItem<'_, '_>) {
     manifest.name = project.text_of("name").map(str::to_owned);
     manifest.version = project.text_of("version").map(str::to_owned);
     manifest.fact("requires Python", project.text_of("requires-python").map(str::to_owned));
     let dynamic: Vec<&str> = project
         .get("dynamic")
-        .map(|dynamic| dynamic.elements().iter().filter_map(Item::text).collect())
+        .map(|dynamic| dynamic.elements().iter().filter_map(TomlItem::text).collect())
         .unwrap_or_default();
     if !dynamic.is_empty() {
         manifest
             .facts
             .push(format!("computed at build time: {}", dynamic.join(", ")));
     }
-    strings(manifest, project.get("dependencies"), "runtime");
+    read_requirements(manifest, project.get("dependencies"), "runtime");
     for (extra, members) in project
         .get("optional-dependencies")
         .map(|all| all.entries())
         .unwrap_or_default()
     {
-        strings(manifest, Some(members), &format!("extra:{extra}"));
+        read_requirements(manifest, Some(members), &format!("extra:{extra}"));
     }
 }
 
 /// Reads an array of requirement strings.
-fn strings(manifest: &mut Manifest, list: Option<Item<'_, '_>>, group: &str) {
+fn read_requirements(manifest: &mut Manifest, list: Option<TomlItem<'_, '_>>, group: &str) {
     let Some(list) = list else {
         return;
     };
@@ -75,18 +75,18 @@ fn strings(manifest: &mut Manifest, list: Option<Item<'_, '_>>, group: &str) {
     }
     for element in list.elements() {
         match element.text() {
-            Some(text) => requirement::add(manifest, text, group, element.line),
+            Some(text) => requirement::add_requirement(manifest, text, group, element.line),
             None => manifest.problem(element.line, &format!("[{group}] holds something that is not a string")),
         }
     }
 }
 
 /// Reads a group of PEP 735: strings, and `{include-group = "name"}`.
-fn dependency_group(manifest: &mut Manifest, group: &str, members: &Item<'_, '_>) {
+fn dependency_group(manifest: &mut Manifest, group: &str, members: &TomlItem<'_, '_>) {
     let label = format!("group:{group}");
     for element in members.elements() {
         match (element.text(), element.text_of("include-group")) {
-            (Some(text), _) => requirement::add(manifest, text, &label, element.line),
+            (Some(text), _) => requirement::add_requirement(manifest, text, &label, element.line),
             (None, Some(other)) => {
                 manifest.facts.push(format!(
                     "group {group} includes: {other} ({}:{})",
@@ -101,19 +101,19 @@ fn dependency_group(manifest: &mut Manifest, group: &str, members: &Item<'_, '_>
     }
 }
 
-fn poetry(manifest: &mut Manifest, poetry: &Item<'_, '_>) {
+fn read_poetry(manifest: &mut Manifest, poetry: &TomlItem<'_, '_>) {
     let take = |key: &str| poetry.text_of(key).map(str::to_owned);
     manifest.name = manifest.name.take().or_else(|| take("name"));
     manifest.version = manifest.version.take().or_else(|| take("version"));
-    table(manifest, poetry.get("dependencies"), "runtime");
-    table(manifest, poetry.get("dev-dependencies"), "dev");
+    read_table(manifest, poetry.get("dependencies"), "runtime");
+    read_table(manifest, poetry.get("dev-dependencies"), "dev");
     for (name, group) in poetry.get("group").map(|groups| groups.entries()).unwrap_or_default() {
-        table(manifest, group.get("dependencies"), &format!("group:{name}"));
+        read_table(manifest, group.get("dependencies"), &format!("group:{name}"));
     }
 }
 
 /// Reads a table of `name = "^1.0"` or `name = {version = …}`, as Poetry and Pipenv write it.
-fn table(manifest: &mut Manifest, dependencies: Option<Item<'_, '_>>, group: &str) {
+fn read_table(manifest: &mut Manifest, dependencies: Option<TomlItem<'_, '_>>, group: &str) {
     let Some(dependencies) = dependencies else {
         return;
     };
@@ -129,7 +129,7 @@ fn table(manifest: &mut Manifest, dependencies: Option<Item<'_, '_>>, group: &st
             vec![item]
         };
         for alternative in alternatives {
-            match dependency(name, &alternative, group) {
+            match read_dependency(name, &alternative, group) {
                 Some(dependency) => manifest.dependencies.push(dependency),
                 None => manifest.problem(
                     alternative.line,
@@ -140,7 +140,7 @@ fn table(manifest: &mut Manifest, dependencies: Option<Item<'_, '_>>, group: &st
     }
 }
 
-fn dependency(name: &str, item: &Item<'_, '_>, group: &str) -> Option<Dependency> {
+fn read_dependency(name: &str, item: &TomlItem<'_, '_>, group: &str) -> Option<Dependency> {
     if let Some(constraint) = item.text() {
         return Some(Dependency::new(name, constraint, group, item.line));
     }
@@ -155,7 +155,7 @@ fn dependency(name: &str, item: &Item<'_, '_>, group: &str) -> Option<Dependency
         .unwrap_or_default();
     let extras: Vec<&str> = item
         .get("extras")
-        .map(|extras| extras.elements().iter().filter_map(Item::text).collect())
+        .map(|extras| extras.elements().iter().filter_map(TomlItem::text).collect())
         .unwrap_or_default();
     let name = if extras.is_empty() {
         name.to_owned()
@@ -186,9 +186,9 @@ pub(crate) fn parse_pipfile(path: &str, text: &str) -> Manifest {
                     .or_else(|| item.text_of("python_full_version"));
                 manifest.fact("requires Python", version.map(str::to_owned));
             }
-            "packages" => table(&mut manifest, Some(item), "runtime"),
-            "dev-packages" => table(&mut manifest, Some(item), "dev"),
-            category => table(&mut manifest, Some(item), &format!("group:{category}")),
+            "packages" => read_table(&mut manifest, Some(item), "runtime"),
+            "dev-packages" => read_table(&mut manifest, Some(item), "dev"),
+            category => read_table(&mut manifest, Some(item), &format!("group:{category}")),
         }
     }
     file.report(&mut manifest);

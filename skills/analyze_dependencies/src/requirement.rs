@@ -1,6 +1,6 @@
 //! Parses Python's requirement strings (PEP 508), and files with one on each line.
 
-use crate::model::{Dependency, Ecosystem, Manifest, directory};
+use crate::model::{Dependency, Ecosystem, Manifest, directory_of};
 
 /// Parses `name[extra]>=1,<2; marker` or `name @ url`.
 pub(crate) fn parse(text: &str, group: &str, line: usize) -> Option<Dependency> {
@@ -47,7 +47,7 @@ pub(crate) fn parse(text: &str, group: &str, line: usize) -> Option<Dependency> 
 }
 
 /// Adds a requirement, or a problem if it does not parse.
-pub(crate) fn add(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
+pub(crate) fn add_requirement(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
     match parse(text, group, line) {
         Some(dependency) => manifest.dependencies.push(dependency),
         None => manifest.problem(line, &format!("not a requirement: `{}`", text.trim())),
@@ -62,15 +62,15 @@ pub(crate) fn parse_file(path: &str, text: &str) -> Manifest {
         let text = without_comment(&text);
         let words = text.split_whitespace().next().unwrap_or_default();
         if words.starts_with('-') {
-            option(&mut manifest, text, &group, line);
+            read_option(&mut manifest, text, &group, line);
         } else if !words.is_empty() {
-            requirement(&mut manifest, text, &group, line);
+            read_requirement(&mut manifest, text, &group, line);
         }
     }
     manifest
 }
 
-fn requirement(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
+fn read_requirement(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
     // Options of a single requirement follow it: hashes, configuration.
     let (text, options) = match text.find(" --") {
         Some(at) => (&text[..at], &text[at..]),
@@ -80,11 +80,11 @@ fn requirement(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
     let is_place =
         text.contains("://") && !text.contains('@') || text.starts_with(['.', '/']) || text.ends_with(".whl");
     if is_place || text.starts_with("git+") {
-        manifest.dependencies.push(source(text, group, line));
+        manifest.dependencies.push(source_dependency(text, group, line));
         return;
     }
     let before = manifest.dependencies.len();
-    add(manifest, text, group, line);
+    add_requirement(manifest, text, group, line);
     if let Some(dependency) = manifest.dependencies.get_mut(before)
         && hashes > 0
     {
@@ -97,7 +97,7 @@ fn requirement(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
 }
 
 /// A requirement that is a path or a URL. Its name is in `#egg=`; without that, the path or URL itself.
-fn source(place: &str, group: &str, line: usize) -> Dependency {
+fn source_dependency(place: &str, group: &str, line: usize) -> Dependency {
     let place = place.trim();
     let name = place
         .split_once("#egg=")
@@ -121,7 +121,7 @@ fn source(place: &str, group: &str, line: usize) -> Dependency {
     )
 }
 
-fn option(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
+fn read_option(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
     let (option, value) = text.split_once([' ', '=']).unwrap_or((text, ""));
     // `-rbase.txt` is valid as well.
     let (option, value) = match option {
@@ -133,17 +133,17 @@ fn option(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
         "-r" | "--requirement" => {
             manifest.facts.push(format!(
                 "includes: {} ({place})",
-                join(directory(&manifest.path), value)
+                join_path(directory_of(&manifest.path), value)
             ));
         }
         "-c" | "--constraint" => {
             manifest.facts.push(format!(
                 "constrained by: {} ({place})",
-                join(directory(&manifest.path), value)
+                join_path(directory_of(&manifest.path), value)
             ));
         }
         "-e" | "--editable" => {
-            let dependency = source(value, group, line).note(Some("editable".to_owned()));
+            let dependency = source_dependency(value, group, line).note(Some("editable".to_owned()));
             manifest.dependencies.push(dependency);
         }
         // The URL of an index may hold credentials.
@@ -152,7 +152,7 @@ fn option(manifest: &mut Manifest, text: &str, group: &str, line: usize) {
 }
 
 /// Resolves a relative path against the directory of the file that names it.
-fn join(directory: &str, path: &str) -> String {
+fn join_path(directory: &str, path: &str) -> String {
     if path.contains("://") || path.starts_with('/') {
         return path.to_owned();
     }

@@ -20,7 +20,9 @@ pub(crate) fn parse_gemfile(path: &str, text: &str) -> Manifest {
             Some("gem") => {
                 let declared = blocks.iter().rev().flatten().next();
                 let group = declared.map_or(default, String::as_str);
-                manifest.dependencies.extend(gem(&line["gem".len()..], group, at + 1));
+                manifest
+                    .dependencies
+                    .extend(parse_gem(&line["gem".len()..], group, at + 1));
             }
             Some("group") if line.ends_with(" do") => blocks.push(group_of(line)),
             Some("if" | "unless" | "case" | "begin" | "def" | "while") => blocks.push(None),
@@ -46,13 +48,13 @@ pub(crate) fn parse_gemspec(path: &str, text: &str) -> Manifest {
             let arguments = line.split_once(call).map(|(_, arguments)| arguments);
             manifest
                 .dependencies
-                .extend(arguments.and_then(|arguments| gem(arguments, group, at + 1)));
+                .extend(arguments.and_then(|arguments| parse_gem(arguments, group, at + 1)));
         }
         for (key, field) in [(".name", &mut manifest.name), (".version", &mut manifest.version)] {
             let value = line
                 .split_once(key)
                 .and_then(|(_, rest)| rest.trim_start().strip_prefix('='));
-            let written = value.and_then(|value| strings(value).0.into_iter().next());
+            let written = value.and_then(|value| leading_strings(value).0.into_iter().next());
             *field = field.take().or(written);
         }
     }
@@ -60,17 +62,17 @@ pub(crate) fn parse_gemspec(path: &str, text: &str) -> Manifest {
 }
 
 /// The dependency that the arguments of a call declare.
-fn gem(arguments: &str, group: &str, line: usize) -> Option<Dependency> {
-    let (mut written, options) = strings(arguments);
+fn parse_gem(arguments: &str, group: &str, line: usize) -> Option<Dependency> {
+    let (mut written, options) = leading_strings(arguments);
     if written.is_empty() {
         return None;
     }
     let name = written.remove(0);
-    let group = option(options, "group")
+    let group = option_text(options, "group")
         .and_then(group_of)
         .unwrap_or_else(|| group.to_owned());
     let source = ["path", "git", "github"].into_iter().find_map(|key| {
-        let place = strings(option(options, key)?).0.into_iter().next()?;
+        let place = leading_strings(option_text(options, key)?).0.into_iter().next()?;
         Some(format!("@ {key} {place}"))
     });
     let constraint = if written.is_empty() {
@@ -82,7 +84,7 @@ fn gem(arguments: &str, group: &str, line: usize) -> Option<Dependency> {
 }
 
 /// Text after the key of an option: `key: value` or `:key => value`.
-fn option<'t>(options: &'t str, key: &str) -> Option<&'t str> {
+fn option_text<'t>(options: &'t str, key: &str) -> Option<&'t str> {
     [format!(" {key}: "), format!(" :{key} => ")]
         .iter()
         .find_map(|mark| options.split_once(mark.as_str()))
@@ -105,7 +107,7 @@ fn group_of(text: &str) -> Option<String> {
 }
 
 /// The string literals at the beginning of a list of arguments, and the rest of the line.
-fn strings(arguments: &str) -> (Vec<String>, &str) {
+fn leading_strings(arguments: &str) -> (Vec<String>, &str) {
     let mut found = Vec::new();
     let mut rest = arguments;
     loop {

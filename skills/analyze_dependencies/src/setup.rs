@@ -7,7 +7,7 @@ use crate::requirement;
 
 pub(crate) fn parse_cfg(path: &str, text: &str) -> Manifest {
     let mut manifest = Manifest::new(path, "Python, setuptools", Ecosystem::Python);
-    for setting in settings(text, &mut manifest) {
+    for setting in parse_settings(text, &mut manifest) {
         let value = || {
             setting
                 .lines
@@ -29,7 +29,7 @@ pub(crate) fn parse_cfg(path: &str, text: &str) -> Manifest {
     manifest
 }
 
-fn add_lines(manifest: &mut Manifest, setting: &Setting, group: &str) {
+fn add_lines(manifest: &mut Manifest, setting: &SetupSetting, group: &str) {
     for (line, text) in &setting.lines {
         // `file: requirements.txt` takes them from another file.
         if let Some(files) = text.strip_prefix("file:") {
@@ -39,21 +39,21 @@ fn add_lines(manifest: &mut Manifest, setting: &Setting, group: &str) {
             continue;
         }
         if !text.is_empty() {
-            requirement::add(manifest, text, group, *line);
+            requirement::add_requirement(manifest, text, group, *line);
         }
     }
 }
 
 /// A key with the lines of its value.
-struct Setting {
+struct SetupSetting {
     section: String,
     key: String,
     lines: Vec<(usize, String)>,
 }
 
 /// Parses the format of Python's `configparser`: sections, keys, and values that continue on indented lines.
-fn settings(text: &str, manifest: &mut Manifest) -> Vec<Setting> {
-    let mut settings: Vec<Setting> = Vec::new();
+fn parse_settings(text: &str, manifest: &mut Manifest) -> Vec<SetupSetting> {
+    let mut settings: Vec<SetupSetting> = Vec::new();
     let mut section: Option<String> = None;
     let mut open = false;
     for (at, whole) in text.trim_start_matches('\u{feff}').lines().enumerate() {
@@ -77,7 +77,7 @@ fn settings(text: &str, manifest: &mut Manifest) -> Vec<Setting> {
         }
         match (&section, line.split_once(['=', ':'])) {
             (Some(section), Some((key, value))) => {
-                settings.push(Setting {
+                settings.push(SetupSetting {
                     section: section.clone(),
                     key: key.trim().to_lowercase(),
                     lines: vec![(at + 1, without_comment(value).trim().to_owned())],
@@ -117,16 +117,16 @@ pub(crate) fn parse_py(path: &str, text: &str) -> Manifest {
             "name" => manifest.name = text(),
             "version" => manifest.version = text(),
             "python_requires" => manifest.fact("requires Python", text()),
-            "install_requires" => literal(&mut manifest, &argument.value, "runtime"),
-            "setup_requires" => literal(&mut manifest, &argument.value, "build"),
-            "tests_require" => literal(&mut manifest, &argument.value, "test"),
+            "install_requires" => read_literal(&mut manifest, &argument.value, "runtime"),
+            "setup_requires" => read_literal(&mut manifest, &argument.value, "build"),
+            "tests_require" => read_literal(&mut manifest, &argument.value, "test"),
             "extras_require" => match &argument.value {
                 Literal::Map(extras) => {
                     for (extra, members) in extras {
-                        literal(&mut manifest, members, &format!("extra:{extra}"));
+                        read_literal(&mut manifest, members, &format!("extra:{extra}"));
                     }
                 }
-                other => literal(&mut manifest, other, "extra"),
+                other => read_literal(&mut manifest, other, "extra"),
             },
             _ => {}
         }
@@ -134,14 +134,14 @@ pub(crate) fn parse_py(path: &str, text: &str) -> Manifest {
     manifest
 }
 
-fn literal(manifest: &mut Manifest, value: &Literal, group: &str) {
+fn read_literal(manifest: &mut Manifest, value: &Literal, group: &str) {
     match value {
         Literal::Text(text, line) => {
             for (at, text) in text.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
-                requirement::add(manifest, text, group, line + at);
+                requirement::add_requirement(manifest, text, group, line + at);
             }
         }
-        Literal::List(members) => members.iter().for_each(|member| literal(manifest, member, group)),
+        Literal::List(members) => members.iter().for_each(|member| read_literal(manifest, member, group)),
         Literal::Map(_) => {}
         Literal::Computed(line) => {
             manifest

@@ -15,7 +15,7 @@ pub(crate) struct TomlFile<'a> {
 
 /// A value, and the line of its key.
 #[derive(Clone, Copy)]
-pub(crate) struct Item<'t, 'a> {
+pub(crate) struct TomlItem<'t, 'a> {
     pub(crate) value: &'t DeValue<'a>,
     pub(crate) line: usize,
     file: &'t TomlFile<'a>,
@@ -52,7 +52,7 @@ impl<'a> TomlFile<'a> {
     }
 
     /// The value at a path of keys.
-    pub(crate) fn get<'t>(&'t self, path: &[&str]) -> Option<Item<'t, 'a>> {
+    pub(crate) fn get<'t>(&'t self, path: &[&str]) -> Option<TomlItem<'t, 'a>> {
         let (first, rest) = path.split_first()?;
         let (key, value) = self.table.get_ref().get_key_value(*first)?;
         let mut item = self.item(key.span().start, value);
@@ -62,12 +62,12 @@ impl<'a> TomlFile<'a> {
         Some(item)
     }
 
-    pub(crate) fn entries<'t>(&'t self) -> Vec<(&'t str, Item<'t, 'a>)> {
+    pub(crate) fn entries<'t>(&'t self) -> Vec<(&'t str, TomlItem<'t, 'a>)> {
         self.entries_of(self.table.get_ref())
     }
 
-    fn entries_of<'t>(&'t self, table: &'t DeTable<'a>) -> Vec<(&'t str, Item<'t, 'a>)> {
-        let mut entries: Vec<(&str, Item<'_, '_>)> = table
+    fn entries_of<'t>(&'t self, table: &'t DeTable<'a>) -> Vec<(&'t str, TomlItem<'t, 'a>)> {
+        let mut entries: Vec<(&str, TomlItem<'_, '_>)> = table
             .iter()
             .map(|(key, value)| (key.get_ref().as_ref(), self.item(key.span().start, value)))
             .collect();
@@ -75,8 +75,8 @@ impl<'a> TomlFile<'a> {
         entries
     }
 
-    fn item<'t>(&'t self, at: usize, value: &'t Spanned<DeValue<'a>>) -> Item<'t, 'a> {
-        Item {
+    fn item<'t>(&'t self, at: usize, value: &'t Spanned<DeValue<'a>>) -> TomlItem<'t, 'a> {
+        TomlItem {
             value: value.get_ref(),
             line: self.place(at).0,
             file: self,
@@ -91,7 +91,7 @@ impl<'a> TomlFile<'a> {
     }
 }
 
-impl<'t, 'a> Item<'t, 'a> {
+impl<'t, 'a> TomlItem<'t, 'a> {
     /// The value of a key in a table.
     pub(crate) fn get(&self, key: &str) -> Option<Self> {
         let (key, value) = self.value.as_table()?.get_key_value(key)?;

@@ -11,16 +11,19 @@ const SETTINGS_BYTES_MAX: usize = 256 * 1024;
 
 /// The encoding that `.gitattributes`, the file itself or `.editorconfig` declares for it.
 pub(crate) fn of_file(host: &dyn Host, path: &str, bytes: &[u8]) -> Option<Encoding> {
-    in_settings(host, path, ".gitattributes", attributes)
+    in_settings(host, path, ".gitattributes", encoding_attributes)
         .or_else(|| in_text(path, bytes))
-        .or_else(|| in_settings(host, path, ".editorconfig", charsets))
+        .or_else(|| in_settings(host, path, ".editorconfig", editorconfig_charsets))
 }
 
 /// The encoding that `.gitattributes` or `.editorconfig` declares for a new file, and true if the file begins with a
 /// byte order mark.
 pub fn of_new_file(host: &dyn Host, path: &str) -> Option<(Encoding, bool)> {
-    type Parse = fn(&str) -> Vec<(String, String)>;
-    let settings: [(&str, Parse); 2] = [(".gitattributes", attributes), (".editorconfig", charsets)];
+    type SettingsParser = fn(&str) -> Vec<(String, String)>;
+    let settings: [(&str, SettingsParser); 2] = [
+        (".gitattributes", encoding_attributes),
+        (".editorconfig", editorconfig_charsets),
+    ];
     settings.into_iter().find_map(|(file, parse)| {
         let name = directories_of(path).into_iter().rev().find_map(|directory| {
             let named = parse(&read_settings(host, directory, file)?);
@@ -28,13 +31,13 @@ pub fn of_new_file(host: &dyn Host, path: &str) -> Option<(Encoding, bool)> {
                 let pattern = pattern.strip_prefix('/').unwrap_or(pattern);
                 let below = &path[directory.len()..];
                 let name = below.rsplit('/').next().unwrap_or(below);
-                !pattern.is_empty() && matches(pattern, if pattern.contains('/') { below } else { name })
+                !pattern.is_empty() && pattern_matches(pattern, if pattern.contains('/') { below } else { name })
             })?;
             Some(name.to_ascii_lowercase())
         })?;
         // git refuses a byte order mark if the name of the encoding has the byte order.
         let is_bare = file == ".gitattributes" && matches!(name.as_str(), "utf-16le" | "utf-16be");
-        match (name.as_str(), Encoding::named(&name)) {
+        match (name.as_str(), Encoding::from_name(&name)) {
             ("utf-8-bom", _) => Some((Encoding::Utf8, true)),
             (_, Some(encoding @ Encoding::Utf16 { .. })) => Some((encoding, !is_bare)),
             (_, encoding) => Some((encoding?, false)),
@@ -44,13 +47,13 @@ pub fn of_new_file(host: &dyn Host, path: &str) -> Option<(Encoding, bool)> {
 
 /// True if a pattern of `.editorconfig` or `.gitattributes` matches a whole text. Supports `*`, `**`, `?` and
 /// `{a,b}`.
-fn matches(pattern: &str, text: &str) -> bool {
-    ends(pattern, text, vec![0]).contains(&text.len())
+fn pattern_matches(pattern: &str, text: &str) -> bool {
+    match_ends(pattern, text, vec![0]).contains(&text.len())
 }
 
 /// The positions of a text, ascending, up to which a pattern can match from the given positions. All are followed at
 /// once: one after the other, the time would grow exponentially with the wildcards.
-fn ends(pattern: &str, text: &str, mut places: Vec<usize>) -> Vec<usize> {
+fn match_ends(pattern: &str, text: &str, mut places: Vec<usize>) -> Vec<usize> {
     let mut rest = pattern;
     while let Some(first) = rest.chars().next().filter(|_| !places.is_empty()) {
         rest = &rest[first.len_utf8()..];
@@ -73,7 +76,9 @@ fn ends(pattern: &str, text: &str, mut places: Vec<usize>) -> Vec<usize> {
                 let (inner, after) = rest.split_once('}').unwrap_or((rest, ""));
                 rest = after;
                 let choices = inner.split(',');
-                let mut reached: Vec<usize> = choices.flat_map(|choice| ends(choice, text, places.clone())).collect();
+                let mut reached: Vec<usize> = choices
+                    .flat_map(|choice| match_ends(choice, text, places.clone()))
+                    .collect();
                 reached.sort_unstable();
                 reached.dedup();
                 reached
@@ -95,17 +100,17 @@ pub fn in_text(path: &str, bytes: &[u8]) -> Option<Encoding> {
     let extension = path.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
     let name = if head.starts_with("<?xml") {
         let line = &head[..head.find("?>")?];
-        value(&line[line.find("encoding")? + "encoding".len()..])
+        declared_value(&line[line.find("encoding")? + "encoding".len()..])
     } else if matches!(extension.as_str(), "html" | "htm" | "xhtml") {
         // Browsers take both names for the larger set.
-        return value(&head[head.find("charset")? + "charset".len()..])
-            .and_then(Encoding::named)
+        return declared_value(&head[head.find("charset")? + "charset".len()..])
+            .and_then(Encoding::from_name)
             .map(|encoding| match encoding {
                 Encoding::Latin1 => Encoding::Legacy(encoding_rs::WINDOWS_1252),
                 other => other,
             });
     } else if let Some(rest) = head.strip_prefix("@charset") {
-        Some(word(rest.trim_start().trim_start_matches('"')))
+        Some(leading_word(rest.trim_start().trim_start_matches('"')))
     } else {
         // Python, Ruby, Emacs and Vim look for it in a comment in the first two lines.
         let is_comment = |line: &&str| {
@@ -114,21 +119,21 @@ pub fn in_text(path: &str, bytes: &[u8]) -> Option<Encoding> {
         };
         head.lines().take(2).filter(is_comment).find_map(|line| {
             let rest = &line[line.find("coding")? + "coding".len()..];
-            rest.starts_with([':', '=']).then(|| value(rest)).flatten()
+            rest.starts_with([':', '=']).then(|| declared_value(rest)).flatten()
         })
     };
     let is_wide = |encoding: &Encoding| matches!(encoding, Encoding::Utf16 { .. });
     // A text that can be read byte by byte is not UTF-16.
-    name.and_then(Encoding::named).filter(|encoding| !is_wide(encoding))
+    name.and_then(Encoding::from_name).filter(|encoding| !is_wide(encoding))
 }
 
 /// The value after `:` or `=`, with or without quotes.
-fn value(rest: &str) -> Option<&str> {
+fn declared_value(rest: &str) -> Option<&str> {
     let rest = rest.trim_start().strip_prefix([':', '='])?.trim_start();
-    Some(word(rest.trim_start_matches(['"', '\''])))
+    Some(leading_word(rest.trim_start_matches(['"', '\''])))
 }
 
-fn word(text: &str) -> &str {
+fn leading_word(text: &str) -> &str {
     let end = text.find(|character: char| !character.is_ascii_alphanumeric() && !"-_.".contains(character));
     &text[..end.unwrap_or(text.len())]
 }
@@ -143,7 +148,7 @@ fn in_settings(
     directories_of(path).into_iter().rev().find_map(|directory| {
         let mut named: Vec<(String, Encoding)> = parse(&read_settings(host, directory, name)?)
             .into_iter()
-            .filter_map(|(pattern, name)| Some((pattern, Encoding::named(&name)?)))
+            .filter_map(|(pattern, name)| Some((pattern, Encoding::from_name(&name)?)))
             .collect();
         // Most projects declare UTF-8 for everything; asking the host for a list takes time.
         if named.iter().all(|(_, encoding)| *encoding == Encoding::Utf8) {
@@ -151,7 +156,7 @@ fn in_settings(
         }
         let mut named = named.into_iter().rev();
         named
-            .find(|(pattern, _)| covers(host, directory, pattern, path))
+            .find(|(pattern, _)| pattern_covers(host, directory, pattern, path))
             .map(|(_, encoding)| encoding)
     })
 }
@@ -168,7 +173,7 @@ fn read_settings(host: &dyn Host, directory: &str, name: &str) -> Option<String>
 }
 
 /// Patterns of `.gitattributes` that declare an encoding.
-fn attributes(text: &str) -> Vec<(String, String)> {
+fn encoding_attributes(text: &str) -> Vec<(String, String)> {
     let lines = text.lines().filter_map(|line| {
         let mut words = line.split_whitespace();
         let pattern = words.next().filter(|pattern| !pattern.starts_with('#'))?;
@@ -181,7 +186,7 @@ fn attributes(text: &str) -> Vec<(String, String)> {
 }
 
 /// True if the pattern of a settings file in `directory` matches the file. The host's list does the matching.
-fn covers(host: &dyn Host, directory: &str, pattern: &str, path: &str) -> bool {
+fn pattern_covers(host: &dyn Host, directory: &str, pattern: &str, path: &str) -> bool {
     let glob = match pattern.strip_prefix('/').unwrap_or(pattern) {
         inner if inner.contains('/') || inner.len() < pattern.len() => format!("/{directory}{inner}"),
         name => name.to_owned(),
@@ -196,7 +201,7 @@ fn covers(host: &dyn Host, directory: &str, pattern: &str, path: &str) -> bool {
 }
 
 /// Sections of an `.editorconfig` that declare a charset.
-fn charsets(text: &str) -> Vec<(String, String)> {
+fn editorconfig_charsets(text: &str) -> Vec<(String, String)> {
     let mut section = String::new();
     let mut found = Vec::new();
     for line in text.lines().map(str::trim) {

@@ -76,7 +76,7 @@ impl fmt::Display for Encoding {
 
 impl Encoding {
     /// Finds an encoding by name, in the spellings of people and programs.
-    fn named(name: &str) -> Option<Self> {
+    fn from_name(name: &str) -> Option<Self> {
         let name = name.trim().to_ascii_lowercase().replace('_', "-");
         let name = ["-unix", "-dos", "-mac"]
             .iter()
@@ -173,7 +173,7 @@ impl Encoding {
 
 /// Finds the encoding of a file and decodes its text. `None` if no encoding restores the same bytes; then only ASCII
 /// may be written.
-pub fn read<'a>(host: &dyn Host, path: &str, bytes: &'a [u8]) -> Option<FileText<'a>> {
+pub fn read_text<'a>(host: &dyn Host, path: &str, bytes: &'a [u8]) -> Option<FileText<'a>> {
     let marked = |is_big_endian| Encoding::Utf16 {
         is_big_endian,
         has_mark: true,
@@ -182,25 +182,25 @@ pub fn read<'a>(host: &dyn Host, path: &str, bytes: &'a [u8]) -> Option<FileText
         return None;
     }
     if bytes.starts_with(UTF16LE_MARK) || bytes.starts_with(UTF16BE_MARK) {
-        return found(marked(bytes.starts_with(UTF16BE_MARK)), EncodingEvidence::Bytes, bytes);
+        return decode_found(marked(bytes.starts_with(UTF16BE_MARK)), EncodingEvidence::Bytes, bytes);
     }
     let is_utf8 = std::str::from_utf8(bytes).is_ok();
     if is_utf8 && !bytes.is_ascii() {
-        return found(Encoding::Utf8, EncodingEvidence::Bytes, bytes);
+        return decode_found(Encoding::Utf8, EncodingEvidence::Bytes, bytes);
     }
     let has_nul = bytes.contains(&0);
     // Text without a NUL is not UTF-16, whatever is declared.
     let declared = declared::of_file(host, path, bytes)
         .filter(|encoding| matches!(encoding, Encoding::Utf16 { .. }) == has_nul)
-        .and_then(|encoding| found(encoding, EncodingEvidence::Declared, bytes));
+        .and_then(|encoding| decode_found(encoding, EncodingEvidence::Declared, bytes));
     declared.or_else(|| match is_utf8 {
-        true => found(Encoding::Utf8, EncodingEvidence::Bytes, bytes),
+        true => decode_found(Encoding::Utf8, EncodingEvidence::Bytes, bytes),
         false if has_nul || is_broken_utf8(bytes) => None,
-        false => found(guessed(bytes), EncodingEvidence::Guessed, bytes),
+        false => decode_found(guess_encoding(bytes), EncodingEvidence::Guessed, bytes),
     })
 }
 
-fn found(encoding: Encoding, evidence: EncodingEvidence, bytes: &[u8]) -> Option<FileText<'_>> {
+fn decode_found(encoding: Encoding, evidence: EncodingEvidence, bytes: &[u8]) -> Option<FileText<'_>> {
     let text = encoding.decode(bytes)?;
     Some(FileText {
         text,
@@ -219,7 +219,7 @@ fn is_broken_utf8(bytes: &[u8]) -> bool {
     valid > invalid
 }
 
-fn guessed(bytes: &[u8]) -> Encoding {
+fn guess_encoding(bytes: &[u8]) -> Encoding {
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(bytes, true);
     let encoding = detector.guess(None, Utf8Detection::Deny);

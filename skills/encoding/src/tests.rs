@@ -13,7 +13,7 @@ fn host(settings: &[(&str, &str)], path: &str) -> FakeHost {
 #[track_caller]
 fn said(settings: &[(&str, &str)], path: &str, bytes: &[u8]) -> String {
     let host = host(settings, path);
-    read(&host, path, bytes).map_or_else(
+    read_text(&host, path, bytes).map_or_else(
         || "unknown".to_owned(),
         |found| format!("{} {:?}: {}", found.encoding, found.evidence, found.text.trim_end()),
     )
@@ -150,7 +150,7 @@ proptest! {
     #[test]
     fn what_is_found_gives_the_same_bytes(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
         let host = FakeHost::new::<&str, &str>(&[]);
-        if let Some(found) = read(&host, "a.txt", &bytes) {
+        if let Some(found) = read_text(&host, "a.txt", &bytes) {
             let encoded = found.encoding.encode(&found.text);
             prop_assert_eq!(encoded.as_deref(), Ok(&*bytes));
         }

@@ -25,7 +25,7 @@ struct FileOutline {
 }
 
 /// Follows the names of one file.
-pub(crate) struct Resolver<'a> {
+pub(crate) struct NameResolver<'a> {
     host: &'a dyn Host,
     path: &'a str,
     module: Option<Module<'a>>,
@@ -33,11 +33,11 @@ pub(crate) struct Resolver<'a> {
     files: Option<Vec<Entry>>,
 }
 
-impl<'a> Resolver<'a> {
+impl<'a> NameResolver<'a> {
     /// Follows names of the file at `path`.
     pub(crate) fn new(host: &'a dyn Host, path: &'a str, source: &'a [u8]) -> Self {
         let module = Module::parse(source);
-        let outline = module.as_ref().map(|module| Rc::new(outline(module)));
+        let outline = module.as_ref().map(|module| Rc::new(outline_module(module)));
         Self {
             host,
             path,
@@ -166,7 +166,7 @@ impl<'a> Resolver<'a> {
             .iter()
             .filter(|import| import.name.as_deref() == Some("*"))
         {
-            let target = format!("{}.{dotted}", names::absolute(path, &import.module));
+            let target = format!("{}.{dotted}", names::resolve_module(path, &import.module));
             if let Some(found) = self.follow_module(path, &target, steps) {
                 return Some(found);
             }
@@ -233,11 +233,11 @@ impl<'a> Resolver<'a> {
         if self.outlines.len() > FILES_MAX {
             return None;
         }
-        let source = find::read(self.host, path).ok();
+        let source = find::read_content(self.host, path).ok();
         let read = source
             .as_deref()
             .and_then(Module::parse)
-            .map(|module| Rc::new(outline(&module)));
+            .map(|module| Rc::new(outline_module(&module)));
         self.outlines.insert(path.to_owned(), read.clone());
         read
     }
@@ -249,7 +249,7 @@ impl<'a> Resolver<'a> {
     }
 }
 
-fn outline(module: &Module<'_>) -> FileOutline {
+fn outline_module(module: &Module<'_>) -> FileOutline {
     FileOutline {
         definitions: module.definitions(),
         imports: module.imports(),

@@ -6,7 +6,7 @@ use std::fs;
 use skill_sdk::{Failure, Host, Outcome, SymbolQuery, SymbolReference};
 use syntax::aliases::{self, Alias};
 
-use crate::find::{self, Search};
+use crate::find::{self, DefinitionSearch};
 use crate::symbols::{self, SymbolGroup};
 
 /// Limit for the aliases that are followed.
@@ -24,12 +24,12 @@ const LINE_BYTES_MAX: usize = 300;
 pub(crate) struct FollowedName {
     /// Sentence about the alias; empty for a value with the name itself.
     pub(crate) note: String,
-    pub(crate) search: Search,
+    pub(crate) search: DefinitionSearch,
     pub(crate) groups: Vec<SymbolGroup>,
 }
 
 /// Follows a name without a definition.
-pub(crate) fn follow(host: &dyn Host, name: &str, under: &str) -> Result<Option<FollowedName>, Failure> {
+pub(crate) fn follow_name(host: &dyn Host, name: &str, under: &str) -> Result<Option<FollowedName>, Failure> {
     let mut steps: Vec<Alias> = Vec::new();
     let mut current = find::last_segment(name).to_owned();
     while steps.len() < ALIASES_MAX {
@@ -43,7 +43,7 @@ pub(crate) fn follow(host: &dyn Host, name: &str, under: &str) -> Result<Option<
         }
         current.clone_from(&alias.original);
         steps.push(alias);
-        let mut search = Search::run(host, &current, "")?;
+        let mut search = DefinitionSearch::find_name(host, &current, "")?;
         let mut groups = symbols::find_groups(host, &current, "", false)?;
         if search.found.len() + groups.len() > 1 {
             keep_nearest(&mut search, &mut groups, steps.last().expect("one was pushed"));
@@ -56,13 +56,13 @@ pub(crate) fn follow(host: &dyn Host, name: &str, under: &str) -> Result<Option<
         let Some((path, line)) = python.chain(others).next() else {
             continue;
         };
-        let note = aliases::describe(name, (path.as_str(), line), &steps) + "\n";
+        let note = aliases::describe_alias(name, (path.as_str(), line), &steps) + "\n";
         return Ok(Some(FollowedName { note, search, groups }));
     }
     let groups = symbols::find_groups(host, name, under, true)?;
     Ok((!groups.is_empty()).then(|| FollowedName {
         note: String::new(),
-        search: Search::default(),
+        search: DefinitionSearch::default(),
         groups,
     }))
 }
@@ -77,8 +77,8 @@ pub(crate) fn note_alias(host: &dyn Host, name: &str, group: &SymbolGroup) -> Op
         line: first.line,
         container: first.container.clone(),
     };
-    let source = find::read(host, &first.path).ok()?;
-    let alias = aliases::at(find::last_segment(name), &reference, &source)?;
+    let source = find::read_content(host, &first.path).ok()?;
+    let alias = aliases::alias_at(find::last_segment(name), &reference, &source)?;
     aliases::describe_defined(host, name, &alias).map(|note| note + "\n")
 }
 
@@ -100,9 +100,12 @@ fn find_alias(host: &dyn Host, name: &str, under: &str) -> Result<Option<Alias>,
             .filter(|one| !matches!(one.kind.as_str(), "call" | "type" | "text"))
         {
             if file.0 != one.path {
-                file = (one.path.clone(), find::read(host, &one.path).unwrap_or_default());
+                file = (
+                    one.path.clone(),
+                    find::read_content(host, &one.path).unwrap_or_default(),
+                );
             }
-            if let Some(alias) = aliases::at(name, one, &file.1) {
+            if let Some(alias) = aliases::alias_at(name, one, &file.1) {
                 return Ok(Some(alias));
             }
         }
@@ -115,7 +118,7 @@ fn find_alias(host: &dyn Host, name: &str, under: &str) -> Result<Option<Alias>,
 }
 
 /// Keeps the definitions in the file that the alias's line names, or in its own file.
-fn keep_nearest(search: &mut Search, groups: &mut Vec<SymbolGroup>, alias: &Alias) {
+fn keep_nearest(search: &mut DefinitionSearch, groups: &mut Vec<SymbolGroup>, alias: &Alias) {
     let is_near = |path: &str| aliases::is_near(alias, path);
     let near = search.found.iter().filter(|found| is_near(&found.path)).count()
         + groups.iter().filter(|group| is_near(&group.first().path)).count();
@@ -126,7 +129,7 @@ fn keep_nearest(search: &mut Search, groups: &mut Vec<SymbolGroup>, alias: &Alia
 }
 
 /// Finds lines with the name in files that are too large to parse.
-pub(crate) fn words(host: &dyn Host, name: &str, under: &str) -> Option<Outcome> {
+pub(crate) fn find_words(host: &dyn Host, name: &str, under: &str) -> Option<Outcome> {
     let last = find::last_segment(name);
     let query = SymbolQuery {
         name: last.to_owned(),
@@ -149,7 +152,7 @@ pub(crate) fn words(host: &dyn Host, name: &str, under: &str) -> Option<Outcome>
                 continue;
             }
             files.push(one.path.clone());
-            source = find::read(host, &one.path).unwrap_or_default();
+            source = find::read_content(host, &one.path).unwrap_or_default();
         }
         let line = source
             .split(|&byte| byte == b'\n')

@@ -41,7 +41,7 @@ impl FoundDefinitions {
 
 /// Results of a search.
 #[derive(Default)]
-pub(crate) struct Search {
+pub(crate) struct DefinitionSearch {
     pub(crate) found: Vec<FoundDefinitions>,
     /// Places with a definition in files that do not parse.
     broken: Vec<String>,
@@ -51,9 +51,9 @@ pub(crate) struct Search {
     note: Option<String>,
 }
 
-impl Search {
+impl DefinitionSearch {
     /// Searches for a name; if a class lacks the method, also in its bases.
-    pub(crate) fn run(host: &dyn Host, name: &str, under: &str) -> Result<Self, Failure> {
+    pub(crate) fn find_name(host: &dyn Host, name: &str, under: &str) -> Result<Self, Failure> {
         let files = python_files(host, under)?;
         let mut search = Self::default();
         search.look(host, &files, name)?;
@@ -88,7 +88,7 @@ impl Search {
         let mut near = Vec::new();
         for file in files {
             // A file that is gone or may not be opened must not prevent an answer about the others.
-            let Ok(source) = read(host, &file.path) else {
+            let Ok(source) = read_content(host, &file.path) else {
                 continue;
             };
             let hits: Vec<usize> = names::definition_hits(&source, last).collect();
@@ -201,7 +201,7 @@ impl Search {
 }
 
 /// The failure for a name without a definition, with similar names.
-pub(crate) fn not_found(host: &dyn Host, name: &str, under: &str, search: &Search) -> Failure {
+pub(crate) fn not_found(host: &dyn Host, name: &str, under: &str, search: &DefinitionSearch) -> Failure {
     let place = if under.is_empty() {
         "the repository".to_owned()
     } else {
@@ -224,7 +224,7 @@ pub(crate) fn not_found(host: &dyn Host, name: &str, under: &str, search: &Searc
         }
     }
     let failure = Failure::not_found(message);
-    let similar = similar(host, last_segment(name), under);
+    let similar = similar_names(host, last_segment(name), under);
     if similar.is_empty() {
         failure.with_hint("use find_references or search_code; the name may be imported from an installed package")
     } else {
@@ -232,18 +232,18 @@ pub(crate) fn not_found(host: &dyn Host, name: &str, under: &str, search: &Searc
     }
 }
 
-fn similar(host: &dyn Host, name: &str, under: &str) -> Vec<String> {
-    let wanted = plain(name);
+fn similar_names(host: &dyn Host, name: &str, under: &str) -> Vec<String> {
+    let wanted = plain_name(name);
     let mut similar = Vec::new();
     for file in python_files(host, under).unwrap_or_default() {
-        let Ok(source) = read(host, &file.path) else {
+        let Ok(source) = read_content(host, &file.path) else {
             continue;
         };
         for (at, line) in source.split(|&byte| byte == b'\n').enumerate() {
             let Some(defined) = defined_name(line) else {
                 continue;
             };
-            let found = plain(&defined);
+            let found = plain_name(&defined);
             let close = found == wanted
                 || (wanted.len() > 3 && found.len() > 3) && (found.contains(&wanted) || wanted.contains(&found));
             if close {
@@ -269,7 +269,7 @@ fn defined_name(line: &[u8]) -> Option<String> {
     (end > 0).then(|| String::from_utf8_lossy(&rest[..end]).into_owned())
 }
 
-fn plain(name: &str) -> String {
+fn plain_name(name: &str) -> String {
     name.chars().filter(|&c| c != '_').collect::<String>().to_lowercase()
 }
 
@@ -289,7 +289,7 @@ pub(crate) fn python_files(host: &dyn Host, under: &str) -> Result<Vec<Entry>, F
     })
 }
 
-pub(crate) fn read(host: &dyn Host, path: &str) -> Result<Vec<u8>, Failure> {
+pub(crate) fn read_content(host: &dyn Host, path: &str) -> Result<Vec<u8>, Failure> {
     fs::read(host.path(path)?).map_err(|error| Failure::io(path, &error))
 }
 

@@ -14,8 +14,8 @@ use skill_sdk::serde_json::json;
 use skill_sdk::{Descriptor, Failure, FunctionMetadata, Handler, Host, Outcome, export_skill};
 use syntax::{Definition, DefinitionKind, Fault};
 
-use callees::Resolver;
-use find::{FoundDefinitions, Search};
+use callees::NameResolver;
+use find::{DefinitionSearch, FoundDefinitions};
 use symbols::SymbolGroup;
 
 /// The skill `explain_function`.
@@ -40,13 +40,13 @@ struct ExplainFunctionArguments {
     name: String,
     #[serde(default)]
     path: Option<String>,
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     callers: bool,
     #[serde(default)]
     cursor: Option<String>,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 
@@ -96,13 +96,13 @@ impl Handler for ExplainFunction {
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
         let arguments: ExplainFunctionArguments = skill_sdk::arguments(arguments)?;
-        let name = symbol(&arguments.name)?;
+        let name = symbol_name(&arguments.name)?;
         let under = skill_sdk::clean_path(arguments.path.as_deref().unwrap_or_default())?;
-        let cursor = Cursor::parse(arguments.cursor.as_deref())?;
-        let search = Search::run(host, &name, &under)?;
+        let cursor = AnswerCursor::parse(arguments.cursor.as_deref())?;
+        let search = DefinitionSearch::find_name(host, &name, &under)?;
         let groups = symbols::find_groups(host, &name, &under, false)?;
         if !search.found.is_empty() || !groups.is_empty() {
-            let answered = answer(host, &name, &search, &groups, &cursor, arguments.callers)?;
+            let answered = answer_found(host, &name, &search, &groups, &cursor, arguments.callers)?;
             let note = match (search.found.as_slice(), groups.as_slice()) {
                 ([], [one]) => fallback::note_alias(host, &name, one),
                 _ => None,
@@ -112,35 +112,35 @@ impl Handler for ExplainFunction {
                 ..answered
             });
         }
-        if let Some(meant) = fallback::follow(host, &name, &under)? {
-            let answered = answer(host, &name, &meant.search, &meant.groups, &cursor, arguments.callers);
+        if let Some(meant) = fallback::follow_name(host, &name, &under)? {
+            let answered = answer_found(host, &name, &meant.search, &meant.groups, &cursor, arguments.callers);
             return answered.map(|outcome| Outcome {
                 text: meant.note + &outcome.text,
                 ..outcome
             });
         }
-        fallback::words(host, &name, &under).ok_or_else(|| find::not_found(host, &name, &under, &search))
+        fallback::find_words(host, &name, &under).ok_or_else(|| find::not_found(host, &name, &under, &search))
     }
 }
 
 /// Writes the answer about the definitions that were found; there is at least one.
-fn answer(
+fn answer_found(
     host: &dyn Host,
     name: &str,
-    search: &Search,
+    search: &DefinitionSearch,
     groups: &[SymbolGroup],
-    cursor: &Cursor,
+    cursor: &AnswerCursor,
     callers: bool,
 ) -> Result<Outcome, Failure> {
     match (search.found.as_slice(), groups) {
-        ([one], []) => show(host, one, cursor.line()?, search, callers),
+        ([one], []) => show_definition(host, one, cursor.line()?, search, callers),
         ([], [one]) => show_group(host, one, cursor.line()?, callers),
-        (many, groups) => Ok(candidates(name, many, groups, cursor.candidate()?, search)),
+        (many, groups) => Ok(list_candidates(name, many, groups, cursor.candidate()?, search)),
     }
 }
 
 /// The requested name, without a trailing `()`.
-fn symbol(written: &str) -> Result<String, Failure> {
+fn symbol_name(written: &str) -> Result<String, Failure> {
     let name = written.trim();
     let name = name.strip_suffix("()").unwrap_or(name);
     // Other languages have other separators and other letters.
@@ -157,14 +157,14 @@ fn symbol(written: &str) -> Result<String, Failure> {
 }
 
 /// Where an earlier answer ended.
-enum Cursor {
+enum AnswerCursor {
     /// The next line of source; absent at the start.
     Line(Option<usize>),
     /// The next candidate.
     Candidate(usize),
 }
 
-impl Cursor {
+impl AnswerCursor {
     fn parse(text: Option<&str>) -> Result<Self, Failure> {
         let Some(text) = text else {
             return Ok(Self::Line(None));
@@ -200,7 +200,13 @@ fn stale_cursor() -> Failure {
 }
 
 /// Lists the candidates of an ambiguous name.
-fn candidates(name: &str, found: &[FoundDefinitions], groups: &[SymbolGroup], from: usize, search: &Search) -> Outcome {
+fn list_candidates(
+    name: &str,
+    found: &[FoundDefinitions],
+    groups: &[SymbolGroup],
+    from: usize,
+    search: &DefinitionSearch,
+) -> Outcome {
     let python = found.iter().map(|one| {
         let definition = &one.definitions[0];
         let (kind, full_name) = (definition.kind.word(), one.full_name(definition));
@@ -233,27 +239,27 @@ fn candidates(name: &str, found: &[FoundDefinitions], groups: &[SymbolGroup], fr
 }
 
 /// Shows one definition, or several of the same name in one file: a property with its setter, overloads, branches.
-fn show(
+fn show_definition(
     host: &dyn Host,
     found: &FoundDefinitions,
     from: Option<usize>,
-    search: &Search,
+    search: &DefinitionSearch,
     callers: bool,
 ) -> Result<Outcome, Failure> {
-    let source = find::read(host, &found.path)?;
-    let mut resolver = Resolver::new(host, &found.path, &source);
+    let source = find::read_content(host, &found.path)?;
+    let mut resolver = NameResolver::new(host, &found.path, &source);
     let mut text = String::new();
     if from.is_none() {
         for definition in &found.definitions {
             if !text.is_empty() {
                 text.push('\n');
             }
-            describe(&mut text, found, definition, &mut resolver);
+            describe_definition(&mut text, found, definition, &mut resolver);
         }
         if callers {
             symbols::list_callers(host, &found.definitions[0].name, &mut text);
         }
-        faults(&mut text, found);
+        write_faults(&mut text, found);
         search.add_notes(&mut text);
         text.push_str("source:\n");
     }
@@ -263,10 +269,10 @@ fn show(
 
 /// Shows a definition in a language other than Python.
 fn show_group(host: &dyn Host, group: &SymbolGroup, from: Option<usize>, callers: bool) -> Result<Outcome, Failure> {
-    let source = symbols::read(host, group)?;
+    let source = symbols::read_source(host, group)?;
     let mut text = String::new();
     if from.is_none() {
-        symbols::describe(host, group, &source, &mut text);
+        symbols::describe_group(host, group, &source, &mut text);
         if callers {
             symbols::list_callers(host, &group.first().name, &mut text);
         }
@@ -278,7 +284,7 @@ fn show_group(host: &dyn Host, group: &SymbolGroup, from: Option<usize>, callers
 
 /// Appends lines of source to an answer.
 fn with_source(mut text: String, source: &[u8], lines: &[ShownLine], from: Option<usize>) -> Outcome {
-    let next = print(&mut text, source, lines, from.unwrap_or(0));
+    let next = print_lines(&mut text, source, lines, from.unwrap_or(0));
     if let Some(line) = next {
         let left = lines.iter().filter(|shown| shown.line >= line).count();
         text.push_str(&format!("… {left} more lines: pass the cursor\n"));
@@ -292,7 +298,12 @@ fn with_source(mut text: String, source: &[u8], lines: &[ShownLine], from: Optio
     }
 }
 
-fn describe(text: &mut String, found: &FoundDefinitions, definition: &Definition, resolver: &mut Resolver<'_>) {
+fn describe_definition(
+    text: &mut String,
+    found: &FoundDefinitions,
+    definition: &Definition,
+    resolver: &mut NameResolver<'_>,
+) {
     let mut line = |label: &str, value: &str| text.push_str(&format!("{label}: {value}\n"));
     line(definition.kind.word(), &found.full_name(definition));
     line(
@@ -316,24 +327,24 @@ fn describe(text: &mut String, found: &FoundDefinitions, definition: &Definition
         line("docstring", &summary);
     }
     if definition.kind == DefinitionKind::Class {
-        list(text, "bases", &resolver.bases(definition));
+        write_list(text, "bases", &resolver.bases(definition));
         return;
     }
     let inner = found.inside(definition);
     let nested: Vec<String> = inner
         .map(|inner| format!("{} ({}:{})", inner.signature, found.path, inner.line))
         .collect();
-    list(text, "nested", &nested);
+    write_list(text, "nested", &nested);
     let mut calls = resolver.calls(definition);
     let count = calls.len();
     calls.truncate(CALLS_MAX);
     if count > CALLS_MAX {
         calls.push(format!("… {} more", count - CALLS_MAX));
     }
-    list(text, "calls", &calls);
+    write_list(text, "calls", &calls);
 }
 
-pub(crate) fn list(text: &mut String, label: &str, items: &[String]) {
+pub(crate) fn write_list(text: &mut String, label: &str, items: &[String]) {
     if items.is_empty() {
         return;
     }
@@ -358,7 +369,7 @@ fn first_paragraph(docstring: &str) -> Option<String> {
     (!words.is_empty()).then(|| words.join(" ") + ending)
 }
 
-fn faults(text: &mut String, found: &FoundDefinitions) {
+fn write_faults(text: &mut String, found: &FoundDefinitions) {
     if found.faults.is_empty() {
         return;
     }
@@ -386,7 +397,7 @@ pub(crate) struct ShownLine {
 }
 
 impl ShownLine {
-    pub(crate) fn whole(line: usize) -> Self {
+    pub(crate) fn whole_line(line: usize) -> Self {
         Self { line, folded: None }
     }
 }
@@ -397,12 +408,12 @@ fn shown_lines(found: &FoundDefinitions) -> Vec<ShownLine> {
     for definition in &found.definitions {
         let whole = definition.first_line..=definition.end_line;
         if definition.kind != DefinitionKind::Class {
-            lines.extend(whole.map(ShownLine::whole));
+            lines.extend(whole.map(ShownLine::whole_line));
             continue;
         }
         let mut line = definition.first_line;
         for inner in found.inside(definition) {
-            lines.extend((line..inner.line).map(ShownLine::whole));
+            lines.extend((line..inner.line).map(ShownLine::whole_line));
             if inner.line >= line {
                 let folded = (inner.end_line > inner.line).then(|| (inner.signature.clone(), inner.end_line));
                 lines.push(ShownLine {
@@ -412,7 +423,7 @@ fn shown_lines(found: &FoundDefinitions) -> Vec<ShownLine> {
             }
             line = line.max(inner.end_line + 1);
         }
-        lines.extend((line..=definition.end_line).map(ShownLine::whole));
+        lines.extend((line..=definition.end_line).map(ShownLine::whole_line));
     }
     lines.sort_by_key(|shown| shown.line);
     lines.dedup_by_key(|shown| shown.line);
@@ -420,7 +431,7 @@ fn shown_lines(found: &FoundDefinitions) -> Vec<ShownLine> {
 }
 
 /// Prints numbered lines from one on, up to the limits of an answer. Returns the next line.
-fn print(text: &mut String, source: &[u8], shown: &[ShownLine], from: usize) -> Option<usize> {
+fn print_lines(text: &mut String, source: &[u8], shown: &[ShownLine], from: usize) -> Option<usize> {
     let lines: Vec<&[u8]> = source.split(|&byte| byte == b'\n').collect();
     let start = text.len();
     let mut previous = None;
@@ -440,7 +451,7 @@ fn print(text: &mut String, source: &[u8], shown: &[ShownLine], from: usize) -> 
             }
             None => line.trim_end().to_owned(),
         };
-        text.push_str(format!("{:>6}  {}", one.line, cut(&line)).trim_end());
+        text.push_str(format!("{:>6}  {}", one.line, cut_line(&line)).trim_end());
         text.push('\n');
         previous = Some(one.folded.as_ref().map_or(one.line, |(_, end)| *end));
     }
@@ -448,7 +459,7 @@ fn print(text: &mut String, source: &[u8], shown: &[ShownLine], from: usize) -> 
 }
 
 /// Cuts a line, and adds the number of bytes that are left out.
-fn cut(line: &str) -> String {
+fn cut_line(line: &str) -> String {
     match skill_sdk::text::clip(line, LINE_BYTES_MAX) {
         (line, 0) => line.to_owned(),
         (kept, left) => format!("{kept}… ({left} more bytes)"),

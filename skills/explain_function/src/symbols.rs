@@ -7,7 +7,7 @@ use std::fmt::Write;
 use skill_sdk::{Failure, Host, SymbolDefinition, SymbolQuery, SymbolReference, code};
 use syntax::names;
 
-use crate::{CALLS_MAX, ShownLine, find, list};
+use crate::{CALLS_MAX, ShownLine, find, write_list};
 
 /// Limit for the definitions of one name.
 const DEFINITIONS_MAX: usize = 500;
@@ -91,7 +91,7 @@ pub(crate) fn find_groups(
 }
 
 /// Writes the head of an answer: everything but the source.
-pub(crate) fn describe(host: &dyn Host, group: &SymbolGroup, source: &[u8], text: &mut String) {
+pub(crate) fn describe_group(host: &dyn Host, group: &SymbolGroup, source: &[u8], text: &mut String) {
     let outline = host.outline(&group.first().path).unwrap_or_default();
     for definition in &group.definitions {
         if !text.is_empty() {
@@ -114,9 +114,9 @@ pub(crate) fn describe(host: &dyn Host, group: &SymbolGroup, source: &[u8], text
                 .take(CALLS_MAX)
                 .map(|one| format!("{} (line {})", one.signature, one.line))
                 .collect();
-            list(text, "members", &members);
+            write_list(text, "members", &members);
         } else {
-            list(text, "calls", &calls(host, definition, &outline));
+            write_list(text, "calls", &list_calls(host, definition, &outline));
         }
     }
 }
@@ -137,7 +137,7 @@ pub(crate) fn shown_lines(host: &dyn Host, group: &SymbolGroup) -> Vec<ShownLine
             if inner.line < line {
                 continue;
             }
-            lines.extend((line..inner.line).map(|line| ShownLine::whole(line as usize)));
+            lines.extend((line..inner.line).map(|line| ShownLine::whole_line(line as usize)));
             let is_long = inner.last_line > inner.line;
             let folded = is_long.then(|| (inner.signature.clone(), inner.last_line as usize));
             lines.push(ShownLine {
@@ -146,7 +146,7 @@ pub(crate) fn shown_lines(host: &dyn Host, group: &SymbolGroup) -> Vec<ShownLine
             });
             line = inner.last_line + 1;
         }
-        lines.extend((line..=definition.last_line).map(|line| ShownLine::whole(line as usize)));
+        lines.extend((line..=definition.last_line).map(|line| ShownLine::whole_line(line as usize)));
     }
     lines.sort_by_key(|shown| shown.line);
     lines.dedup_by_key(|shown| shown.line);
@@ -186,7 +186,7 @@ fn comment_of(definition: &SymbolDefinition, source: &[u8]) -> Option<String> {
 }
 
 /// One line for each called name, in the order of the first call.
-fn calls(host: &dyn Host, definition: &SymbolDefinition, outline: &[SymbolDefinition]) -> Vec<String> {
+fn list_calls(host: &dyn Host, definition: &SymbolDefinition, outline: &[SymbolDefinition]) -> Vec<String> {
     let uses = host
         .uses(&definition.path, definition.first_line, definition.last_line)
         .unwrap_or_default();
@@ -260,7 +260,7 @@ fn places_near(host: &dyn Host, path: &str, name: &str) -> Vec<String> {
 
 /// Adds the places that call a name.
 pub(crate) fn list_callers(host: &dyn Host, name: &str, text: &mut String) {
-    list(text, "called by, going by the name", &callers_of(host, name));
+    write_list(text, "called by, going by the name", &callers_of(host, name));
 }
 
 /// The places that call a name, with their enclosing definitions.
@@ -273,7 +273,7 @@ fn callers_of(host: &dyn Host, name: &str) -> Vec<String> {
     let mut is_more = false;
     for _ in 0..CALLER_PAGES_MAX {
         let Ok(page) = host.references(&query) else { break };
-        let found = page.items.iter().filter(|one| one.kind == "call").map(caller);
+        let found = page.items.iter().filter(|one| one.kind == "call").map(caller_line);
         callers.extend(found);
         query.after = page.next;
         is_more = query.after.is_some();
@@ -289,7 +289,7 @@ fn callers_of(host: &dyn Host, name: &str) -> Vec<String> {
     callers
 }
 
-fn caller(reference: &SymbolReference) -> String {
+fn caller_line(reference: &SymbolReference) -> String {
     let place = format!("{}:{}", reference.path, reference.line);
     if reference.container.is_empty() {
         place
@@ -306,6 +306,6 @@ fn line_list(lines: &[u32]) -> String {
     shown.join(", ")
 }
 
-pub(crate) fn read(host: &dyn Host, group: &SymbolGroup) -> Result<Vec<u8>, Failure> {
-    find::read(host, &group.first().path)
+pub(crate) fn read_source(host: &dyn Host, group: &SymbolGroup) -> Result<Vec<u8>, Failure> {
+    find::read_content(host, &group.first().path)
 }

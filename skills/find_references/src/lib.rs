@@ -1,7 +1,7 @@
 //! `find_references`: finds where a symbol is defined and used.
 //!
 //! The skill parses Python itself; for other languages it asks the host for symbols, and in other text it searches
-//! for whole words. A call may be split over instances: each part answers with a [`Tally`] as JSON, and one text is
+//! for whole words. A call may be split over instances: each part answers with a [`SearchTally`] as JSON, and one text is
 //! written from their sum, so that the answer does not depend on the split. The order is by kind, path and line, and
 //! a cursor is a position in that order.
 
@@ -21,8 +21,8 @@ use skill_sdk::{
 use syntax::aliases::{self, Alias};
 use syntax::{Module, names};
 
-use python::Symbol;
-use tally::{Match, MatchKind, MatchOrder, Tally};
+use python::SearchedSymbol;
+use tally::{FoundMatch, MatchKind, MatchOrder, SearchTally};
 
 /// The skill `find_references`.
 #[derive(Debug)]
@@ -124,10 +124,10 @@ impl Handler for FindReferences {
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
         let arguments: FindReferencesArguments = skill_sdk::arguments(arguments)?;
-        let queries = ReferenceQuery::all(&arguments)?;
-        let tallies = search(host, &queries, arguments.part.as_ref())?;
+        let queries = ReferenceQuery::read_queries(&arguments)?;
+        let tallies = search_files(host, &queries, arguments.part.as_ref())?;
         if arguments.part.is_none() {
-            return Ok(render(tallies, &queries));
+            return Ok(render_tallies(tallies, &queries));
         }
         let text = serde_json::to_string(&tallies).map_err(|error| Failure::failed(error.to_string()))?;
         Ok(Outcome::text(text))
@@ -137,8 +137,8 @@ impl Handler for FindReferences {
 impl Sharded for FindReferences {
     fn split(host: &dyn Host, arguments: &str, parts: u32) -> Result<Vec<String>, Failure> {
         let arguments: FindReferencesArguments = skill_sdk::arguments(arguments)?;
-        let queries = ReferenceQuery::all(&arguments)?;
-        let starts = host.divide(&selection(&queries[0], None), parts)?;
+        let queries = ReferenceQuery::read_queries(&arguments)?;
+        let starts = host.divide(&file_selection(&queries[0], None), parts)?;
         let part = |part: Run| {
             serde_json::to_string(&FindReferencesArguments {
                 part: Some(part),
@@ -151,21 +151,21 @@ impl Sharded for FindReferences {
 
     fn merge(arguments: &str, outcomes: Vec<Outcome>) -> Result<Outcome, Failure> {
         let arguments: FindReferencesArguments = skill_sdk::arguments(arguments)?;
-        let queries = ReferenceQuery::all(&arguments)?;
+        let queries = ReferenceQuery::read_queries(&arguments)?;
         let mut sums = empty_tallies(&queries);
         for outcome in outcomes {
-            let tallies: Vec<Tally> = serde_json::from_str(&outcome.text)
+            let tallies: Vec<SearchTally> = serde_json::from_str(&outcome.text)
                 .map_err(|error| Failure::failed(format!("a part of the search did not answer: {error}")))?;
             for ((sum, tally), query) in sums.iter_mut().zip(tallies).zip(&queries) {
                 sum.add(tally, query.limit);
             }
         }
-        Ok(render(sums, &queries))
+        Ok(render_tallies(sums, &queries))
     }
 }
 
 pub(crate) struct ReferenceQuery {
-    pub(crate) symbol: Symbol,
+    pub(crate) symbol: SearchedSymbol,
     pub(crate) under: String,
     pub(crate) kinds: BTreeSet<MatchKind>,
     pub(crate) limit: usize,
@@ -174,7 +174,7 @@ pub(crate) struct ReferenceQuery {
 
 impl ReferenceQuery {
     /// The queries of a call: the symbol whose lines are listed, then the symbols that are only counted.
-    fn all(arguments: &FindReferencesArguments) -> Result<Vec<Self>, Failure> {
+    fn read_queries(arguments: &FindReferencesArguments) -> Result<Vec<Self>, Failure> {
         let after = arguments.cursor.as_deref().map(|cursor| {
             MatchOrder::parse(cursor).ok_or_else(|| {
                 Failure::invalid("the cursor does not belong to this question").with_hint("call again without `cursor`")
@@ -182,7 +182,7 @@ impl ReferenceQuery {
         });
         let under = skill_sdk::clean_path(&arguments.path)?;
         let mut queries = vec![Self {
-            symbol: Symbol::parse(&arguments.symbol)?,
+            symbol: SearchedSymbol::parse(&arguments.symbol)?,
             under: under.clone(),
             kinds: arguments.kinds.iter().copied().collect(),
             limit: arguments.limit.clamp(1, LIMIT_MAX),
@@ -194,7 +194,7 @@ impl ReferenceQuery {
         }
         for symbol in &arguments.also {
             queries.push(Self {
-                symbol: Symbol::parse(symbol)?,
+                symbol: SearchedSymbol::parse(symbol)?,
                 under: under.clone(),
                 kinds: BTreeSet::new(),
                 limit: 0,
@@ -220,7 +220,7 @@ impl ReferenceQuery {
     }
 }
 
-fn selection(request: &ReferenceQuery, part: Option<&Run>) -> Selection {
+fn file_selection(request: &ReferenceQuery, part: Option<&Run>) -> Selection {
     Selection {
         under: request.under.clone(),
         start: part.and_then(|part| part.start.clone()),
@@ -231,12 +231,12 @@ fn selection(request: &ReferenceQuery, part: Option<&Run>) -> Selection {
     }
 }
 
-fn empty_tallies(queries: &[ReferenceQuery]) -> Vec<Tally> {
-    queries.iter().map(|_| Tally::default()).collect()
+fn empty_tallies(queries: &[ReferenceQuery]) -> Vec<SearchTally> {
+    queries.iter().map(|_| SearchTally::default()).collect()
 }
 
 /// Writes the page of the first symbol, then a line of counts for each further one.
-fn render(tallies: Vec<Tally>, queries: &[ReferenceQuery]) -> Outcome {
+fn render_tallies(tallies: Vec<SearchTally>, queries: &[ReferenceQuery]) -> Outcome {
     let mut sums = tallies.into_iter().zip(queries);
     let (first, query) = sums.next().expect("a call asks about one symbol at least");
     let mut outcome = first.render(query);
@@ -247,13 +247,13 @@ fn render(tallies: Vec<Tally>, queries: &[ReferenceQuery]) -> Outcome {
     outcome
 }
 
-fn search(host: &dyn Host, queries: &[ReferenceQuery], part: Option<&Run>) -> Result<Vec<Tally>, Failure> {
+fn search_files(host: &dyn Host, queries: &[ReferenceQuery], part: Option<&Run>) -> Result<Vec<SearchTally>, Failure> {
     let mut tallies = empty_tallies(queries);
     let narrowing = Narrowing {
         patterns: queries.iter().map(ReferenceQuery::pattern).collect(),
         apart: names::PYTHON_GLOBS.map(str::to_owned).into(),
     };
-    host.read_matching(&selection(&queries[0], part), &narrowing, &mut |part| {
+    host.read_matching(&file_selection(&queries[0], part), &narrowing, &mut |part| {
         match part {
             Narrowed::File(path, Content::Whole(source)) => search_file(host, queries, path, source, &mut tallies),
             Narrowed::File(path, Content::Large) => {
@@ -291,7 +291,7 @@ fn search(host: &dyn Host, queries: &[ReferenceQuery], part: Option<&Run>) -> Re
 }
 
 /// Searches one file. Notes about the whole file go into the first tally.
-fn search_file(host: &dyn Host, queries: &[ReferenceQuery], path: &str, source: &[u8], tallies: &mut [Tally]) {
+fn search_file(host: &dyn Host, queries: &[ReferenceQuery], path: &str, source: &[u8], tallies: &mut [SearchTally]) {
     let python = names::is_python(path);
     tallies[0].searched(python);
     // Searching for a word costs a thousandth of parsing.
@@ -302,26 +302,26 @@ fn search_file(host: &dyn Host, queries: &[ReferenceQuery], path: &str, source: 
     }
     if python {
         if let Some(module) = Module::parse(source) {
-            python::search(queries, &held, path, &module, tallies);
+            python::search_module(queries, &held, path, &module, tallies);
             return;
         }
         tallies[0].unparsed.push(path.to_owned());
     } else if tallies[0].trees >= TREES_MAX {
         tallies[0].treeless += 1;
-    } else if symbols::search(host, queries, &held, path, source, tallies) {
+    } else if symbols::search_tree(host, queries, &held, path, source, tallies) {
         tallies[0].trees += 1;
         return;
     }
     for at in held {
-        text(&queries[at], path, source, &mut tallies[at]);
+        search_text(&queries[at], path, source, &mut tallies[at]);
     }
 }
 
 /// Finds whole words anywhere in the text.
-fn text(request: &ReferenceQuery, path: &str, source: &[u8], tally: &mut Tally) {
+fn search_text(request: &ReferenceQuery, path: &str, source: &[u8], tally: &mut SearchTally) {
     let mut file = tally.file(request, path, source);
     for at in names::word_hits(source, &request.symbol.written) {
-        file.push(Match::at(MatchKind::Text, at));
+        file.push(FoundMatch::at(MatchKind::Text, at));
     }
     file.close();
 }

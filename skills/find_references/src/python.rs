@@ -10,14 +10,14 @@ use skill_sdk::Failure;
 use syntax::{Import, Module, Use, UseKind, names};
 
 use crate::ReferenceQuery;
-use crate::tally::{Match, MatchKind, Tally};
+use crate::tally::{FoundMatch, MatchKind, SearchTally};
 
-pub(crate) struct Symbol {
+pub(crate) struct SearchedSymbol {
     /// The symbol as it was requested.
     pub(crate) written: String,
 }
 
-impl Symbol {
+impl SearchedSymbol {
     /// Parses an identifier or a dotted name.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let written = text.trim();
@@ -55,12 +55,12 @@ impl Symbol {
 }
 
 /// Adds the references in one file to the tallies of the symbols that it contains.
-pub(crate) fn search(
+pub(crate) fn search_module(
     queries: &[ReferenceQuery],
     held: &[usize],
     path: &str,
     module: &Module<'_>,
-    tallies: &mut [Tally],
+    tallies: &mut [SearchTally],
 ) {
     let imports = module.imports();
     let fault = module.faults(1).first().map(|fault| format!("{path}:{}", fault.line));
@@ -72,7 +72,7 @@ pub(crate) fn search(
         let mut file = tally.file(query, path, module.source());
         for found in module.uses(&wanted) {
             if let Some(kind) = scope.judge(&found) {
-                file.push(Match::at(kind, found.at));
+                file.push(FoundMatch::at(kind, found.at));
             }
         }
         file.close();
@@ -84,7 +84,7 @@ pub(crate) fn search(
 struct FileNames<'a> {
     path: &'a str,
     module: String,
-    symbol: &'a Symbol,
+    symbol: &'a SearchedSymbol,
     /// Local names of imports, with their meanings.
     imports: HashMap<String, String>,
     /// Names under which the file imports the symbol.
@@ -98,7 +98,7 @@ struct FileNames<'a> {
 }
 
 impl<'a> FileNames<'a> {
-    fn new(path: &'a str, module: &Module<'_>, imports: &[Import], symbol: &'a Symbol) -> Self {
+    fn new(path: &'a str, module: &Module<'_>, imports: &[Import], symbol: &'a SearchedSymbol) -> Self {
         let taken = |import: &&Import| {
             let name = import.name.as_deref().unwrap_or(&import.module);
             names::ends_with(name, symbol.last())
@@ -120,7 +120,7 @@ impl<'a> FileNames<'a> {
                 Vec::new()
             },
             members: if symbol.is_dotted() {
-                members(module)
+                member_names(module)
             } else {
                 Vec::new()
             },
@@ -149,19 +149,19 @@ impl<'a> FileNames<'a> {
             return Some(kind);
         }
         match self.compare(found) {
-            Judgement::Same => Some(kind),
-            Judgement::Unknown => Some(MatchKind::Possible),
-            Judgement::Other => None,
+            UseJudgement::Same => Some(kind),
+            UseJudgement::Unknown => Some(MatchKind::Possible),
+            UseJudgement::Other => None,
         }
     }
 
-    fn compare(&self, found: &Use) -> Judgement {
+    fn compare(&self, found: &Use) -> UseJudgement {
         let symbol = self.symbol.written.as_str();
         let same = |meaning: &str| names::ends_with(meaning, symbol);
         let dotted = found.dotted.as_str();
         match found.kind {
-            UseKind::Definition => return Judgement::of(same(&self.defined(found))),
-            UseKind::Import => return Judgement::of(same(&names::absolute(self.path, dotted))),
+            UseKind::Definition => return UseJudgement::from_same(same(&self.defined(found))),
+            UseKind::Import => return UseJudgement::from_same(same(&names::resolve_module(self.path, dotted))),
             _ => {}
         }
         let (head, rest) = dotted.split_once('.').unwrap_or((dotted, ""));
@@ -171,9 +171,9 @@ impl<'a> FileNames<'a> {
             let member = format!("{class}.{rest}");
             // A member that the class does not define may be inherited from the meant class.
             return if same(&self.full(&member)) {
-                Judgement::Same
+                UseJudgement::Same
             } else {
-                Judgement::unless_other(!self.members.contains(&member))
+                UseJudgement::unless_other(!self.members.contains(&member))
             };
         }
         if let Some(meaning) = self.imports.get(head) {
@@ -182,26 +182,26 @@ impl<'a> FileNames<'a> {
             } else {
                 format!("{meaning}.{rest}")
             };
-            return Judgement::of(same(&meaning));
+            return UseJudgement::from_same(same(&meaning));
         }
         if self.own.iter().any(|own| own == head) {
             // An object or a class that the module defines.
             let meaning = self.full(dotted);
             let is_class = head.starts_with(|first: char| first.is_uppercase());
             return match same(&meaning) {
-                true => Judgement::Same,
-                false if rest.is_empty() || is_class => Judgement::Other,
-                false => Judgement::Unknown,
+                true => UseJudgement::Same,
+                false if rest.is_empty() || is_class => UseJudgement::Other,
+                false => UseJudgement::Unknown,
             };
         }
         if same(dotted) {
-            return Judgement::Same;
+            return UseJudgement::Same;
         }
         // A name without a dot is local, or comes from a star import.
         if rest.is_empty() {
-            Judgement::unless_other(self.star)
+            UseJudgement::unless_other(self.star)
         } else {
-            Judgement::Unknown
+            UseJudgement::Unknown
         }
     }
 
@@ -223,7 +223,7 @@ impl<'a> FileNames<'a> {
     }
 }
 
-fn members(module: &Module<'_>) -> Vec<String> {
+fn member_names(module: &Module<'_>) -> Vec<String> {
     let definitions = module.definitions().into_iter();
     definitions
         .filter(|definition| definition.parent.is_some())
@@ -232,14 +232,14 @@ fn members(module: &Module<'_>) -> Vec<String> {
 }
 
 /// Result of comparing a use with the symbol.
-enum Judgement {
+enum UseJudgement {
     Same,
     Other,
     Unknown,
 }
 
-impl Judgement {
-    fn of(same: bool) -> Self {
+impl UseJudgement {
+    fn from_same(same: bool) -> Self {
         if same { Self::Same } else { Self::Other }
     }
 

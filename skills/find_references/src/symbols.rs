@@ -6,21 +6,21 @@
 use skill_sdk::{Host, SymbolQuery, SymbolReference};
 
 use crate::ReferenceQuery;
-use crate::python::Symbol;
-use crate::tally::{Match, MatchKind, Tally};
+use crate::python::SearchedSymbol;
+use crate::tally::{FoundMatch, MatchKind, SearchTally};
 
 /// Adds the references in one file to the tallies of the symbols that it contains. Returns false if the host has no
 /// syntax tree of it, so that the file is searched as text.
-pub(crate) fn search(
+pub(crate) fn search_tree(
     host: &dyn Host,
     queries: &[ReferenceQuery],
     held: &[usize],
     path: &str,
     source: &[u8],
-    tallies: &mut [Tally],
+    tallies: &mut [SearchTally],
 ) -> bool {
     let found = match held {
-        [one] => references(host, &queries[*one].symbol, path),
+        [one] => references_in_file(host, &queries[*one].symbol, path),
         _ => all_references(host, path),
     };
     let Some(found) = found else { return false };
@@ -30,8 +30,8 @@ pub(crate) fn search(
         let mut file = tallies[at].file(query, path, source);
         for one in found.iter().filter(|one| one.name == query.symbol.last()) {
             let Some(at) = lines.find(source, one) else { continue };
-            if let Some(kind) = judge(&query.symbol, path, one, lines.line(source, one.line)) {
-                file.push(Match::at(kind, at));
+            if let Some(kind) = judge_reference(&query.symbol, path, one, lines.line(source, one.line)) {
+                file.push(FoundMatch::at(kind, at));
             }
         }
         file.close();
@@ -40,7 +40,7 @@ pub(crate) fn search(
 }
 
 /// The references to one symbol in a file.
-fn references(host: &dyn Host, symbol: &Symbol, path: &str) -> Option<Vec<SymbolReference>> {
+fn references_in_file(host: &dyn Host, symbol: &SearchedSymbol, path: &str) -> Option<Vec<SymbolReference>> {
     let query = SymbolQuery {
         name: symbol.written.clone(),
         under: path.to_owned(),
@@ -64,14 +64,14 @@ fn all_references(host: &dyn Host, path: &str) -> Option<Vec<SymbolReference>> {
 }
 
 /// Kind of a reference; `None` if it is certainly another symbol of the same name.
-fn judge(symbol: &Symbol, path: &str, one: &SymbolReference, line: &[u8]) -> Option<MatchKind> {
+fn judge_reference(symbol: &SearchedSymbol, path: &str, one: &SymbolReference, line: &[u8]) -> Option<MatchKind> {
     let kind = MatchKind::of_symbol(&one.kind)?;
     let Some(owner) = symbol.owner() else {
         return Some(kind);
     };
     let is_around = one.container.rsplit(['.', ':']).next() == Some(owner);
     if kind == MatchKind::Definition {
-        let is_module = one.container.is_empty() && stem(path) == owner;
+        let is_module = one.container.is_empty() && file_stem(path) == owner;
         return (is_around || is_module).then_some(kind);
     }
     let is_inside = one.container.split(['.', ':']).any(|part| part == owner);
@@ -101,7 +101,7 @@ fn is_after(line: &[u8], name: &str, owner: &str) -> bool {
     })
 }
 
-fn stem(path: &str) -> &str {
+fn file_stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.split('.').next().unwrap_or(name)
 }

@@ -63,12 +63,12 @@ impl MatchKind {
 
 /// A match in a file, before its line is looked up.
 #[derive(Clone, Copy)]
-pub(crate) struct Match {
+pub(crate) struct FoundMatch {
     kind: MatchKind,
     at: usize,
 }
 
-impl Match {
+impl FoundMatch {
     pub(crate) fn at(kind: MatchKind, at: usize) -> Self {
         Self { kind, at }
     }
@@ -100,7 +100,7 @@ impl MatchOrder {
 
 /// The result of a search: all counts, and the lines that a page may need.
 #[derive(Debug, Default, Deserialize, Serialize)]
-pub(crate) struct Tally {
+pub(crate) struct SearchTally {
     /// Number of lines by kind; a line counts once for each kind.
     counts: [u64; 8],
     /// Number of files with a match.
@@ -132,7 +132,7 @@ pub(crate) struct Tally {
     pub(crate) own_definitions: u64,
 }
 
-impl Tally {
+impl SearchTally {
     pub(crate) fn searched(&mut self, python: bool) {
         if python {
             self.python += 1;
@@ -244,12 +244,12 @@ impl Tally {
             .into_iter()
             .zip(self.counts)
             .filter(|(_, count)| *count > 0)
-            .map(|(kind, count)| counted(count, kind))
+            .map(|(kind, count)| format_kind_count(count, kind))
             .collect();
         let lines = if total == 1 { "reference" } else { "references" };
         format!(
             "{total} {lines} to `{symbol}`{place} in {}: {}.",
-            files("", self.files),
+            format_file_count("", self.files),
             counts.join(", ")
         )
     }
@@ -259,8 +259,8 @@ impl Tally {
         let _ = writeln!(
             text,
             " Searched: {}, {}.",
-            files("Python ", self.python),
-            files("other ", self.others)
+            format_file_count("Python ", self.python),
+            format_file_count("other ", self.others)
         );
         if !request.kinds.is_empty() {
             let kinds: Vec<&str> = request.kinds.iter().map(|kind| kind.word()).collect();
@@ -316,19 +316,23 @@ impl Tally {
         );
         note("Too large, not searched", &self.large);
         if self.treeless > 0 {
-            let count = files("", self.treeless);
+            let count = format_file_count("", self.treeless);
             let _ = writeln!(
                 text,
                 "Too many files to parse: {count} matched by whole word; narrow with `path`."
             );
         }
         if self.not_searched.unreadable > 0 {
-            let _ = writeln!(text, "Could not be read: {}.", files("", self.not_searched.unreadable));
+            let _ = writeln!(
+                text,
+                "Could not be read: {}.",
+                format_file_count("", self.not_searched.unreadable)
+            );
         }
         if total == 0 {
             let mut left = self.not_searched.not_listed();
             if self.not_searched.binary > 0 {
-                left.push(files("binary ", self.not_searched.binary));
+                left.push(format_file_count("binary ", self.not_searched.binary));
             }
             if !left.is_empty() {
                 let _ = writeln!(text, "Not searched: {}.", left.join(", "));
@@ -337,11 +341,11 @@ impl Tally {
     }
 }
 
-fn files(which: &str, count: u64) -> String {
+fn format_file_count(which: &str, count: u64) -> String {
     format!("{count} {which}{}", if count == 1 { "file" } else { "files" })
 }
 
-fn counted(count: u64, kind: MatchKind) -> String {
+fn format_kind_count(count: u64, kind: MatchKind) -> String {
     let plural = if count == 1 || matches!(kind, MatchKind::Possible | MatchKind::Text) {
         ""
     } else {
@@ -352,15 +356,15 @@ fn counted(count: u64, kind: MatchKind) -> String {
 
 /// Adds the matches of one file to a tally.
 pub(crate) struct FileTally<'a> {
-    tally: &'a mut Tally,
+    tally: &'a mut SearchTally,
     request: &'a ReferenceQuery,
     path: &'a str,
     source: &'a [u8],
-    matches: Vec<Match>,
+    matches: Vec<FoundMatch>,
 }
 
 impl FileTally<'_> {
-    pub(crate) fn push(&mut self, found: Match) {
+    pub(crate) fn push(&mut self, found: FoundMatch) {
         self.matches.push(found);
     }
 
@@ -404,7 +408,7 @@ impl FileTally<'_> {
         }
     }
 
-    fn note_alias(&mut self, found: Match, line: usize) {
+    fn note_alias(&mut self, found: FoundMatch, line: usize) {
         if matches!(
             found.kind,
             MatchKind::Call | MatchKind::Type | MatchKind::Possible | MatchKind::Text
@@ -424,8 +428,8 @@ impl FileTally<'_> {
             line: u32::try_from(line).unwrap_or(u32::MAX),
             container: String::new(),
         };
-        let alias =
-            aliases::original(self.path, &text, symbol).and_then(|_| aliases::at(symbol, &reference(), self.source));
+        let alias = aliases::original_name(self.path, &text, symbol)
+            .and_then(|_| aliases::alias_at(symbol, &reference(), self.source));
         match alias {
             Some(alias) => {
                 let is_known = self.tally.aliases.iter().any(|known| known.original == alias.original);

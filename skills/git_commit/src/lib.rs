@@ -55,7 +55,7 @@ impl Skill for GitCommit {
     }
 
     fn run(host: &dyn Host, arguments: GitCommitArguments) -> Result<Outcome, Failure> {
-        let message = message(&arguments.message)?;
+        let message = normal_message(&arguments.message)?;
         if arguments.all && !arguments.paths.is_empty() {
             return Err(Failure::invalid("give `paths` or `all`, not both"));
         }
@@ -75,13 +75,13 @@ impl Skill for GitCommit {
             commit: commit.id.clone(),
             branch: commit.branch.clone(),
         };
-        Ok(Outcome::text(answer(&commit, &message)).with_details(&details))
+        Ok(Outcome::text(answer_text(&commit, &message)).with_details(&details))
     }
 }
 
 /// Normalises the message as git does: no spaces at the ends of lines, no empty lines around it, one line feed at its
 /// end.
-fn message(given: &str) -> Result<String, Failure> {
+fn normal_message(given: &str) -> Result<String, Failure> {
     let lines: Vec<&str> = given.lines().map(str::trim_end).collect();
     let message = lines.join("\n").trim_matches('\n').to_owned();
     if message.trim().is_empty() {
@@ -93,7 +93,7 @@ fn message(given: &str) -> Result<String, Failure> {
     Ok(message + "\n")
 }
 
-fn answer(commit: &Commit, message: &str) -> String {
+fn answer_text(commit: &Commit, message: &str) -> String {
     let id = commit.id.get(..ID_DIGITS).unwrap_or(&commit.id);
     let branch = commit.branch.as_deref().unwrap_or("no branch (detached head)");
     let subject = message.lines().next().unwrap_or_default();

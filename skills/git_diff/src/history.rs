@@ -9,7 +9,10 @@ use skill_sdk::{
     clean_path,
 };
 
-use crate::{CONTEXT, CONTEXT_MAX, GitDiffArguments, LINE_BYTES_MAX, PAGE_BYTES_MAX, describe, page, place, totals};
+use crate::{
+    CONTEXT, CONTEXT_MAX, GitDiffArguments, LINE_BYTES_MAX, PAGE_BYTES_MAX, diff_details, parse_cursor, render_page,
+    total_lines,
+};
 
 /// Commits on a page of the log by default.
 const COMMITS: u32 = 20;
@@ -21,7 +24,7 @@ const ID_DIGITS: usize = 12;
 const NAME_BYTES_MAX: usize = 60;
 const SUMMARY_BYTES_MAX: usize = 160;
 
-pub(crate) fn log(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outcome, Failure> {
+pub(crate) fn list_commits(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outcome, Failure> {
     let query = LogQuery {
         revision: arguments.revision.clone(),
         paths: arguments.clean_paths()?,
@@ -50,7 +53,7 @@ pub(crate) fn log(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outco
     Ok(Outcome::page(text, found.next).with_details(&details))
 }
 
-pub(crate) fn show(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outcome, Failure> {
+pub(crate) fn show_commit(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outcome, Failure> {
     let shown = host.git_show(&ShowQuery {
         revision: arguments.revision.clone(),
         paths: arguments.clean_paths()?,
@@ -62,7 +65,7 @@ pub(crate) fn show(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outc
         truncated: shown.truncated,
     };
     let start = match arguments.cursor.as_deref().filter(|cursor| !cursor.is_empty()) {
-        Some(cursor) => place(cursor, &diff)?,
+        Some(cursor) => parse_cursor(cursor, &diff)?,
         None => (0, 0),
     };
     let head = if start == (0, 0) {
@@ -76,7 +79,7 @@ pub(crate) fn show(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outc
         added,
         removed,
         ..
-    } = describe(&diff);
+    } = diff_details(&diff);
     let details = ShowDetails {
         commit: summary_of(&shown.commit),
         files,
@@ -84,11 +87,11 @@ pub(crate) fn show(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outc
         added,
         removed,
     };
-    Ok(page(head, &diff, start).with_details(&details))
+    Ok(render_page(head, &diff, start).with_details(&details))
 }
 
 /// Shows the commits that last changed the lines of a file.
-pub(crate) fn blame(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outcome, Failure> {
+pub(crate) fn blame_lines(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outcome, Failure> {
     let [path] = &arguments.paths[..] else {
         return Err(Failure::invalid("blame needs exactly one file in `paths`"));
     };
@@ -123,7 +126,7 @@ pub(crate) fn blame(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Out
             .commits
             .iter()
             .find(|commit| Some(&commit.id) == hunk.commit.as_ref());
-        let _ = write!(text, "\n{}", origin(hunk, commit));
+        let _ = write!(text, "\n{}", line_origin(hunk, commit));
         let mut line_count = 0;
         for _ in 0..hunk.line_count {
             let Some(line) = lines.get(shown) else { break 'hunks };
@@ -174,13 +177,13 @@ fn line_of(commit: &LoggedCommit) -> String {
     format!(
         "{} {} {}: {}",
         clip(&commit.id, ID_DIGITS).0,
-        clip(&date(commit), "2026-03-01".len()).0,
+        clip(&format_date(commit), "2026-03-01".len()).0,
         one_line(clip(name, NAME_BYTES_MAX).0),
         one_line(clip(summary, SUMMARY_BYTES_MAX).0)
     )
 }
 
-fn origin(hunk: &BlameHunk, commit: Option<&LoggedCommit>) -> String {
+fn line_origin(hunk: &BlameHunk, commit: Option<&LoggedCommit>) -> String {
     let mut text = commit.map_or_else(|| "not committed".to_owned(), line_of);
     if let Some(old) = &hunk.old_path {
         let _ = write!(text, " (as {})", one_line(old));
@@ -194,7 +197,7 @@ fn head_of(commit: &LoggedCommit, diff: &Diff) -> String {
         "commit {}\nAuthor: {}\nDate: {}\n",
         commit.id,
         one_line(&commit.author),
-        date(commit)
+        format_date(commit)
     );
     if commit.parents.len() > 1 {
         let _ = writeln!(
@@ -207,7 +210,7 @@ fn head_of(commit: &LoggedCommit, diff: &Diff) -> String {
     for line in commit.message.trim_end().lines() {
         let _ = write!(text, "\n    {line}");
     }
-    let (added, removed) = totals(diff);
+    let (added, removed) = total_lines(diff);
     let files = counted(diff.changes.len() as u64, "file", "files");
     let least = if diff.truncated { "at least " } else { "" };
     let _ = write!(text, "\n\n{least}{files} changed, +{added} -{removed}");
@@ -218,17 +221,17 @@ fn summary_of(commit: &LoggedCommit) -> CommitSummary {
     CommitSummary {
         commit: commit.id.clone(),
         author: commit.author.clone(),
-        date: date(commit),
+        date: format_date(commit),
         summary: commit.message.lines().next().unwrap_or_default().to_owned(),
     }
 }
 
 /// The author's time: `2026-03-01T12:30:00+01:00`.
-fn date(commit: &LoggedCommit) -> String {
+fn format_date(commit: &LoggedCommit) -> String {
     let offset = commit.offset_minutes.clamp(-24 * 60, 24 * 60);
     let seconds = commit.time.saturating_add(i64::from(offset) * 60);
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = civil_date(days);
     let sign = if offset < 0 { '-' } else { '+' };
     format!(
         "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}{sign}{:02}:{:02}",
@@ -242,7 +245,7 @@ fn date(commit: &LoggedCommit) -> String {
 
 /// Converts days since 1970 to year, month and day in the Gregorian calendar. Eras have 400 years and begin in March,
 /// so that the leap day is the last day of a year.
-fn civil(days: i64) -> (i64, i64, i64) {
+fn civil_date(days: i64) -> (i64, i64, i64) {
     let days = days.saturating_add(719_468);
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
@@ -426,7 +429,7 @@ mod tests {
     #[test]
     fn dates_follow_the_calendar() {
         let at = |time, offset_minutes| {
-            date(&LoggedCommit {
+            format_date(&LoggedCommit {
                 time,
                 offset_minutes,
                 ..LoggedCommit::default()

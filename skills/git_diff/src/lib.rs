@@ -194,9 +194,9 @@ impl Handler for GitDiff {
         arguments.check_mode()?;
         match arguments.mode {
             GitMode::Changes => show_changes(host, &arguments),
-            GitMode::Log => history::log(host, &arguments),
-            GitMode::Show => history::show(host, &arguments),
-            GitMode::Blame => history::blame(host, &arguments),
+            GitMode::Log => history::list_commits(host, &arguments),
+            GitMode::Show => history::show_commit(host, &arguments),
+            GitMode::Blame => history::blame_lines(host, &arguments),
         }
     }
 }
@@ -205,16 +205,16 @@ fn show_changes(host: &dyn Host, arguments: &GitDiffArguments) -> Result<Outcome
     let query = arguments.query()?;
     let diff = host.git_changes(&query)?;
     if diff.changes.is_empty() {
-        return Ok(nothing(&query, &diff).with_details(&describe(&diff)));
+        return Ok(nothing_changed(&query, &diff).with_details(&diff_details(&diff)));
     }
     let start = match arguments.cursor.as_deref().filter(|cursor| !cursor.is_empty()) {
-        Some(cursor) => place(cursor, &diff)?,
+        Some(cursor) => parse_cursor(cursor, &diff)?,
         None => (0, 0),
     };
-    Ok(page(summary(&diff), &diff, start).with_details(&describe(&diff)))
+    Ok(render_page(render_summary(&diff), &diff, start).with_details(&diff_details(&diff)))
 }
 
-fn describe(diff: &Diff) -> DiffDetails {
+fn diff_details(diff: &Diff) -> DiffDetails {
     let file = |change: &FileChange| DiffFile {
         path: change.path.clone(),
         old_path: change.old_path.clone().filter(|old| *old != change.path),
@@ -224,7 +224,7 @@ fn describe(diff: &Diff) -> DiffDetails {
         removed: change.removed_lines,
         is_binary: change.binary,
     };
-    let (added, removed) = totals(diff);
+    let (added, removed) = total_lines(diff);
     DiffDetails {
         branch: diff.branch.clone(),
         files: diff.changes.iter().take(DETAILED_MAX).map(file).collect(),
@@ -235,13 +235,13 @@ fn describe(diff: &Diff) -> DiffDetails {
 }
 
 /// Added and removed lines in all files.
-fn totals(diff: &Diff) -> (u64, u64) {
+fn total_lines(diff: &Diff) -> (u64, u64) {
     let sum = |count: fn(&FileChange) -> u32| diff.changes.iter().map(|change| u64::from(count(change))).sum();
     (sum(|change| change.added_lines), sum(|change| change.removed_lines))
 }
 
 /// Writes the answer without changes.
-fn nothing(query: &DiffQuery, diff: &Diff) -> Outcome {
+fn nothing_changed(query: &DiffQuery, diff: &Diff) -> Outcome {
     let all = query.staged && query.unstaged && query.untracked;
     let what: Vec<&str> = [
         (query.staged, "staged"),
@@ -266,7 +266,7 @@ fn nothing(query: &DiffQuery, diff: &Diff) -> Outcome {
 }
 
 /// Parses a cursor `FILE:LINE:PATH`, a position among the changes. The path shows whether they are still the same.
-fn place(cursor: &str, diff: &Diff) -> Result<(usize, usize), Failure> {
+fn parse_cursor(cursor: &str, diff: &Diff) -> Result<(usize, usize), Failure> {
     let mut parts = cursor.splitn(3, ':');
     let mut number = || parts.next()?.parse::<usize>().ok();
     let (file, line) = (number(), number());
@@ -283,7 +283,7 @@ fn place(cursor: &str, diff: &Diff) -> Result<(usize, usize), Failure> {
 }
 
 /// Writes the head, and as many patches as fit from a position on.
-fn page(head: String, diff: &Diff, (first, first_line): (usize, usize)) -> Outcome {
+fn render_page(head: String, diff: &Diff, (first, first_line): (usize, usize)) -> Outcome {
     let mut text = head;
     for (at, change) in diff.changes.iter().enumerate().skip(first) {
         // Files without a patch need room as well.
@@ -292,11 +292,11 @@ fn page(head: String, diff: &Diff, (first, first_line): (usize, usize)) -> Outco
         }
         let skip = if at == first { first_line } else { 0 };
         text.push_str("\n\n");
-        text.push_str(&header(change));
+        text.push_str(&render_header(change));
         if skip > 0 {
             text.push_str(", continued");
         }
-        for (number, line) in body(change).lines().enumerate().skip(skip) {
+        for (number, line) in patch_body(change).lines().enumerate().skip(skip) {
             if text.len() >= PAGE_BYTES_MAX {
                 return Outcome::page(text, Some(format!("{at}:{number}:{}", change.path)));
             }
@@ -317,12 +317,12 @@ fn page(head: String, diff: &Diff, (first, first_line): (usize, usize)) -> Outco
     }
 }
 
-fn summary(diff: &Diff) -> String {
+fn render_summary(diff: &Diff) -> String {
     let branch = match &diff.branch {
         Some(branch) => format!("On branch {branch}"),
         None => "On no branch (detached head)".to_owned(),
     };
-    let (added, removed) = totals(diff);
+    let (added, removed) = total_lines(diff);
     let mut paths: Vec<&str> = diff.changes.iter().map(|change| change.path.as_str()).collect();
     paths.sort_unstable();
     paths.dedup();
@@ -341,7 +341,7 @@ fn summary(diff: &Diff) -> String {
 }
 
 /// The header of a file: `=== old -> new (area, status, +1 -2)`.
-fn header(change: &FileChange) -> String {
+fn render_header(change: &FileChange) -> String {
     let path = one_line(&change.path);
     let name = match &change.old_path {
         Some(old) if *old != change.path => format!("{} -> {path}", one_line(old)),
@@ -358,7 +358,7 @@ fn header(change: &FileChange) -> String {
 }
 
 /// The patch, or the reason why there is none. Lines before the first hunk repeat the header and are left out.
-fn body(change: &FileChange) -> &str {
+fn patch_body(change: &FileChange) -> &str {
     if change.patch.is_empty() {
         let has_lines = change.added_lines + change.removed_lines > 0;
         return if change.path.ends_with('/') {

@@ -39,12 +39,12 @@ enum ManagerChoice {
 
 /// The package manager that installs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Manager {
+pub(crate) enum PackageManager {
     Pip,
     Npm,
 }
 
-impl Manager {
+impl PackageManager {
     fn recipe(self) -> &'static str {
         match self {
             Self::Pip => "pip-install",
@@ -100,14 +100,14 @@ impl Handler for InstallPackage {
             return Err(Failure::invalid(format!("give between 1 and {NAMES_MAX} names")));
         }
         let manager = match arguments.manager {
-            ManagerChoice::Pip => Manager::Pip,
-            ManagerChoice::Npm => Manager::Npm,
-            ManagerChoice::Auto => detect(host, &arguments.names)?,
+            ManagerChoice::Pip => PackageManager::Pip,
+            ManagerChoice::Npm => PackageManager::Npm,
+            ManagerChoice::Auto => detect_manager(host, &arguments.names)?,
         };
         for name in &arguments.names {
-            names::check(manager, name)?;
+            names::check_name(manager, name)?;
         }
-        if manager == Manager::Pip && arguments.dev {
+        if manager == PackageManager::Pip && arguments.dev {
             return Err(
                 Failure::invalid("`dev` is for npm; pip knows no development dependencies")
                     .with_hint("leave `dev` out, and add the package to the project's development group by hand"),
@@ -118,12 +118,12 @@ impl Handler for InstallPackage {
             names: arguments.names.clone(),
             dev: arguments.dev,
         })?;
-        result::read(manager, &report, &arguments.names)
+        result::read_report(manager, &report, &arguments.names)
     }
 }
 
 /// Chooses by the manifests of the repository; if it has both kinds, by names that only one of the two accepts.
-fn detect(host: &dyn Host, wanted: &[String]) -> Result<Manager, Failure> {
+fn detect_manager(host: &dyn Host, wanted: &[String]) -> Result<PackageManager, Failure> {
     let has = |name: &str| {
         host.path(name)
             .ok()
@@ -136,10 +136,10 @@ fn detect(host: &dyn Host, wanted: &[String]) -> Result<Manager, Failure> {
         .any(|name| has(name))
         || (!npm && has_python(host));
     match (pip, npm) {
-        (true, false) => Ok(Manager::Pip),
-        (false, true) => Ok(Manager::Npm),
-        (true, true) if wanted.iter().all(|name| name.contains('@')) => Ok(Manager::Npm),
-        (true, true) if wanted.iter().all(|name| name.contains(['[', '=', '<'])) => Ok(Manager::Pip),
+        (true, false) => Ok(PackageManager::Pip),
+        (false, true) => Ok(PackageManager::Npm),
+        (true, true) if wanted.iter().all(|name| name.contains('@')) => Ok(PackageManager::Npm),
+        (true, true) if wanted.iter().all(|name| name.contains(['[', '=', '<'])) => Ok(PackageManager::Pip),
         (true, true) => Err(Failure::invalid("the repository has manifests of pip and of npm")
             .with_hint("say which with `manager`: \"pip\" or \"npm\"")),
         (false, false) => Err(

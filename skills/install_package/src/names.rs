@@ -5,7 +5,7 @@
 
 use skill_sdk::Failure;
 
-use crate::Manager;
+use crate::PackageManager;
 
 /// Limit for a name in bytes, from npm.
 const NAME_BYTES_MAX: usize = 214;
@@ -16,12 +16,12 @@ const ARCHIVES: [&str; 9] = [
 ];
 
 /// Refuses a text that is not a name with an optional version.
-pub(crate) fn check(manager: Manager, text: &str) -> Result<(), Failure> {
+pub(crate) fn check_name(manager: PackageManager, text: &str) -> Result<(), Failure> {
     let (problem, example) = match manager {
-        Manager::Pip => (pip(text), "`requests`, `requests[socks]>=2.31,<3`"),
-        Manager::Npm => (npm(text), "`lodash`, `lodash@^4.17.0`, `@types/node`"),
+        PackageManager::Pip => (pip_fault(text), "`requests`, `requests[socks]>=2.31,<3`"),
+        PackageManager::Npm => (npm_fault(text), "`lodash`, `lodash@^4.17.0`, `@types/node`"),
     };
-    match common(text).or(problem) {
+    match common_fault(text).or(problem) {
         Some(problem) => Err(Failure::invalid(format!("`{text}` {problem}")).with_hint(format!(
             "give the name of a package in the registry, with a version if it matters: {example}"
         ))),
@@ -30,7 +30,7 @@ pub(crate) fn check(manager: Manager, text: &str) -> Result<(), Failure> {
 }
 
 /// The mistake in a request, for both managers.
-fn common(text: &str) -> Option<&'static str> {
+fn common_fault(text: &str) -> Option<&'static str> {
     let lower = text.to_ascii_lowercase();
     if text.is_empty() {
         Some("is empty")
@@ -50,7 +50,7 @@ fn common(text: &str) -> Option<&'static str> {
 }
 
 /// The mistake in a request for pip. Allowed is PEP 508 without URLs, markers and spaces: `name[extra,extra]>=1,<2`.
-fn pip(text: &str) -> Option<&'static str> {
+fn pip_fault(text: &str) -> Option<&'static str> {
     if text.contains(['/', '\\']) {
         return Some("is a path, not a package");
     }
@@ -100,7 +100,7 @@ fn is_python_name(name: &str) -> bool {
 
 /// The mistake in a request for npm. Allowed are `name` and `@scope/name`, each with `@version`: a version, a range
 /// or a tag.
-fn npm(text: &str) -> Option<&'static str> {
+fn npm_fault(text: &str) -> Option<&'static str> {
     let (scoped, bare) = match text.strip_prefix('@') {
         Some(bare) => (true, bare),
         None => (false, text),
@@ -151,7 +151,7 @@ mod tests {
             "x!=1.0.*",
             "x===1+local",
         ] {
-            assert_eq!(check(Manager::Pip, name), Ok(()), "{name}");
+            assert_eq!(check_name(PackageManager::Pip, name), Ok(()), "{name}");
         }
         for name in [
             "lodash",
@@ -161,7 +161,7 @@ mod tests {
             "a@>=1||2",
             "JSONStream@1.x",
         ] {
-            assert_eq!(check(Manager::Npm, name), Ok(()), "{name}");
+            assert_eq!(check_name(PackageManager::Npm, name), Ok(()), "{name}");
         }
     }
 
@@ -192,8 +192,8 @@ mod tests {
             "C:\\a",
         ];
         for name in both {
-            for manager in [Manager::Pip, Manager::Npm] {
-                assert!(check(manager, name).is_err(), "{manager:?} {name:?}");
+            for manager in [PackageManager::Pip, PackageManager::Npm] {
+                assert!(check_name(manager, name).is_err(), "{manager:?} {name:?}");
             }
         }
         for name in [
@@ -210,7 +210,7 @@ mod tests {
             "a.",
             "a>=-1",
         ] {
-            assert!(check(Manager::Pip, name).is_err(), "{name}");
+            assert!(check_name(PackageManager::Pip, name).is_err(), "{name}");
         }
         for name in [
             "a/b",
@@ -226,13 +226,13 @@ mod tests {
             "_a",
             "a@./x",
         ] {
-            assert!(check(Manager::Npm, name).is_err(), "{name}");
+            assert!(check_name(PackageManager::Npm, name).is_err(), "{name}");
         }
     }
 
     #[test]
     fn a_refusal_says_what_is_wrong_and_what_is_right() {
-        let failure = check(Manager::Pip, "--upgrade").expect_err("it is an option");
+        let failure = check_name(PackageManager::Pip, "--upgrade").expect_err("it is an option");
         assert_eq!(failure.message, "`--upgrade` is an option, not a package");
         assert!(failure.hint.expect("there is advice").contains("requests[socks]"));
     }

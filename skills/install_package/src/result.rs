@@ -3,7 +3,7 @@
 use skill_details::{InstallDetails, InstalledPackage};
 use skill_sdk::{Failure, Outcome, RunReport, code};
 
-use crate::{Manager, names};
+use crate::{PackageManager, names};
 
 /// Limit for the installed packages in the details.
 const INSTALLED_MAX: usize = 1000;
@@ -13,16 +13,20 @@ const TAIL_LINES: usize = 25;
 const LINE_BYTES_MAX: usize = 300;
 
 /// The answer, or the failure in the words of the specification, if it has some.
-pub(crate) fn read(manager: Manager, report: &RunReport, requested: &[String]) -> Result<Outcome, Failure> {
+pub(crate) fn read_report(
+    manager: PackageManager,
+    report: &RunReport,
+    requested: &[String],
+) -> Result<Outcome, Failure> {
     if report.timed_out {
         return Err(Failure::new(
             code::LIMIT,
-            format!("`{}` was stopped by the time limit", command(report)),
+            format!("`{}` was stopped by the time limit", command_line(report)),
         )
         .with_hint("install fewer packages at a time"));
     }
     if report.exit_code != Some(0) {
-        let failure = failure(manager, report);
+        let failure = install_failure(manager, report);
         let notes: String = report.notes.iter().map(|note| format!("\n{note}")).collect();
         return Err(Failure {
             message: format!("{}{notes}", failure.message),
@@ -30,33 +34,39 @@ pub(crate) fn read(manager: Manager, report: &RunReport, requested: &[String]) -
         });
     }
     let lines = match manager {
-        Manager::Pip => pip_lines(&report.output),
-        Manager::Npm => npm_lines(&report.output),
+        PackageManager::Pip => pip_lines(&report.output),
+        PackageManager::Npm => npm_lines(&report.output),
     };
     let mut text = format!(
         "INSTALLED in {:.1} s\ncommand: {}\n",
         report.duration_ms as f64 / 1000.0,
-        command(report)
+        command_line(report)
     );
     text.push_str(&format!("sandbox: {}\n", report.sandbox));
     for note in &report.notes {
         text.push_str(&format!("{note}\n"));
     }
-    for line in if lines.is_empty() { tail(&report.output) } else { lines } {
+    for line in if lines.is_empty() {
+        output_tail(&report.output)
+    } else {
+        lines
+    } {
         text.push_str(&line);
         text.push('\n');
     }
     text.push_str(match manager {
-        Manager::Pip => "note: pip records nothing in the repository: declare the package in its manifest as well\n",
-        Manager::Npm => "note: npm records the package in package.json and package-lock.json\n",
+        PackageManager::Pip => {
+            "note: pip records nothing in the repository: declare the package in its manifest as well\n"
+        }
+        PackageManager::Npm => "note: npm records the package in package.json and package-lock.json\n",
     });
-    Ok(Outcome::text(text).with_details(&describe(manager, report, requested)))
+    Ok(Outcome::text(text).with_details(&install_details(manager, report, requested)))
 }
 
-fn describe(manager: Manager, report: &RunReport, requested: &[String]) -> InstallDetails {
+fn install_details(manager: PackageManager, report: &RunReport, requested: &[String]) -> InstallDetails {
     let (name, files, installed) = match manager {
-        Manager::Pip => ("pip", Vec::new(), installed_by_pip(&report.output)),
-        Manager::Npm => (
+        PackageManager::Pip => ("pip", Vec::new(), installed_by_pip(&report.output)),
+        PackageManager::Npm => (
             "npm",
             vec!["package.json".to_owned(), "package-lock.json".to_owned()],
             Vec::new(),
@@ -109,7 +119,7 @@ fn pip_lines(output: &str) -> Vec<String> {
                 .map_or("", |(_, version)| version.trim_end_matches(')'));
             lines.push(format!("already there: {name} {version}").trim_end().to_owned());
         } else if line.starts_with("WARNING: ") {
-            lines.push(cut(line));
+            lines.push(cut_line(line));
         }
     }
     lines
@@ -128,10 +138,10 @@ fn npm_lines(output: &str) -> Vec<String> {
         .iter()
         .any(|start| line.starts_with(start))
     };
-    output.lines().filter(|line| says(line)).map(cut).collect()
+    output.lines().filter(|line| says(line)).map(cut_line).collect()
 }
 
-fn failure(manager: Manager, report: &RunReport) -> Failure {
+fn install_failure(manager: PackageManager, report: &RunReport) -> Failure {
     let output = &report.output;
     if let Some(path) = denied_path(output) {
         return Failure::new(code::DENIED, format!("Permission denied: {path}"))
@@ -164,8 +174,8 @@ fn failure(manager: Manager, report: &RunReport) -> Failure {
             .with_hint("tell the user; installing needs the network");
     }
     match manager {
-        Manager::Pip => pip_failure(report),
-        Manager::Npm => npm_failure(report),
+        PackageManager::Pip => pip_failure(report),
+        PackageManager::Npm => npm_failure(report),
     }
 }
 
@@ -175,7 +185,7 @@ fn pip_failure(report: &RunReport) -> Failure {
         .lines()
         .find_map(|line| line.strip_prefix("ERROR: No matching distribution found for "));
     // Any line of the output could be a sentence of a package.
-    if let Some(name) = missing.filter(|name| names::check(Manager::Pip, name).is_ok()) {
+    if let Some(name) = missing.filter(|name| names::check_name(PackageManager::Pip, name).is_ok()) {
         let versions = report
             .output
             .lines()
@@ -197,9 +207,9 @@ fn pip_failure(report: &RunReport) -> Failure {
         .lines()
         .find(|line| line.starts_with("ERROR: ") && line.contains("onflict"));
     match conflict {
-        Some(line) => Failure::failed(cut(line.trim_start_matches("ERROR: ")))
+        Some(line) => Failure::failed(cut_line(line.trim_start_matches("ERROR: ")))
             .with_hint("loosen the versions that were asked for"),
-        None => unknown(report),
+        None => unknown_failure(report),
     }
 }
 
@@ -216,24 +226,24 @@ fn npm_failure(report: &RunReport) -> Failure {
             .trim_start_matches("notarget ")
             .trim_start_matches("404 ")
             .trim_start();
-        return Failure::not_found(cut(line)).with_hint("check the name and the version");
+        return Failure::not_found(cut_line(line)).with_hint("check the name and the version");
     }
     if let Some(line) = find(&["ERESOLVE"]) {
-        return Failure::failed(format!("the versions do not fit together: {}", cut(line)))
+        return Failure::failed(format!("the versions do not fit together: {}", cut_line(line)))
             .with_hint("ask for a version that fits the other packages, see analyze_dependencies");
     }
-    unknown(report)
+    unknown_failure(report)
 }
 
-fn unknown(report: &RunReport) -> Failure {
+fn unknown_failure(report: &RunReport) -> Failure {
     let ending = match report.exit_code {
         Some(status) => format!("exit status {status}"),
         None => "ended by a signal".to_owned(),
     };
     Failure::failed(format!(
         "`{}` failed ({ending}):\n{}",
-        command(report),
-        tail(&report.output).join("\n")
+        command_line(report),
+        output_tail(&report.output).join("\n")
     ))
 }
 
@@ -261,19 +271,19 @@ fn is_version(version: &str) -> bool {
     version.starts_with(|first: char| first.is_ascii_digit()) && version.len() <= 40 && version.bytes().all(is_plain)
 }
 
-fn command(report: &RunReport) -> String {
+fn command_line(report: &RunReport) -> String {
     report.command.join(" ")
 }
 
-fn tail(output: &str) -> Vec<String> {
+fn output_tail(output: &str) -> Vec<String> {
     let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(TAIL_LINES)..]
         .iter()
-        .map(|line| cut(line))
+        .map(|line| cut_line(line))
         .collect()
 }
 
-fn cut(line: &str) -> String {
+fn cut_line(line: &str) -> String {
     match skill_sdk::text::clip(line.trim_end(), LINE_BYTES_MAX) {
         (line, 0) => line.to_owned(),
         (kept, _) => format!("{kept}…"),

@@ -101,14 +101,14 @@ impl Handler for ListFiles {
             globs: arguments.globs.clone(),
             after: None,
         };
-        let (entries, left_out) = listed(host, query).map_err(|failure| better(host, &path, failure))?;
+        let (entries, left_out) = list_entries(host, query).map_err(|failure| explain_failure(host, &path, failure))?;
         let limit = arguments.limit.unwrap_or(ENTRIES).min(ENTRIES_MAX);
         let after = arguments.cursor.as_deref();
         let start = after.map_or(0, |after| entries.partition_point(|entry| *entry.path <= *after));
         let page = &entries[start..entries.len().min(start + limit)];
         let more = start + page.len() < entries.len();
 
-        let mut text = totals(&path, &entries);
+        let mut text = total_line(&path, &entries);
         if start > 0 || more {
             let end = start + page.len();
             let _ = write!(text, "; entries {}-{end} of {}", (start + 1).min(end), entries.len());
@@ -131,7 +131,7 @@ impl Handler for ListFiles {
         }
         for entry in page {
             text.push('\n');
-            line(&mut text, entry);
+            write_entry(&mut text, entry);
         }
         let cursor = page.last().filter(|_| more).map(|last| last.path.clone());
         let details = ListDetails {
@@ -157,7 +157,7 @@ fn describe_entry(entry: &Entry) -> ListedEntry {
 }
 
 /// All entries of a query, and the number of those that rules left out.
-fn listed(host: &dyn Host, mut query: Query) -> Result<(Vec<Entry>, u32), Failure> {
+fn list_entries(host: &dyn Host, mut query: Query) -> Result<(Vec<Entry>, u32), Failure> {
     let mut entries = Vec::new();
     let mut left_out = 0;
     loop {
@@ -183,7 +183,7 @@ fn holds_any(host: &dyn Host, path: &str) -> bool {
 }
 
 /// The failure for a missing directory, with entries of the same name elsewhere.
-fn better(host: &dyn Host, path: &str, failure: Failure) -> Failure {
+fn explain_failure(host: &dyn Host, path: &str, failure: Failure) -> Failure {
     match (failure.code.as_str(), host.locate(path)) {
         (skill_sdk::code::NOT_FOUND, Err(explained)) => explained,
         _ => failure,
@@ -191,10 +191,13 @@ fn better(host: &dyn Host, path: &str, failure: Failure) -> Failure {
 }
 
 /// The first line: the number of entries of each kind.
-fn totals(path: &str, entries: &[Entry]) -> String {
+fn total_line(path: &str, entries: &[Entry]) -> String {
     let of = |kind| entries.iter().filter(move |entry| entry.kind == kind);
     let size = of(EntryKind::File).map(|entry| entry.size).sum();
-    let directories: BTreeSet<&str> = entries.iter().flat_map(|entry| directories(path, entry)).collect();
+    let directories: BTreeSet<&str> = entries
+        .iter()
+        .flat_map(|entry| shown_directories(path, entry))
+        .collect();
     let shown = match path {
         "" => "./".to_owned(),
         file if entries.len() == 1 && entries[0].path == file => one_line(file).into_owned(),
@@ -213,7 +216,7 @@ fn totals(path: &str, entries: &[Entry]) -> String {
 }
 
 /// The directories beneath `under` that an entry proves: itself, and those on its path.
-fn directories<'a>(under: &str, entry: &'a Entry) -> impl Iterator<Item = &'a str> {
+fn shown_directories<'a>(under: &str, entry: &'a Entry) -> impl Iterator<Item = &'a str> {
     let skip = if under.is_empty() { 0 } else { under.len() + 1 };
     let path = entry.path.as_str();
     let itself = (entry.kind == EntryKind::Directory).then_some(path);
@@ -223,7 +226,7 @@ fn directories<'a>(under: &str, entry: &'a Entry) -> impl Iterator<Item = &'a st
     leading.map(move |(at, _)| &path[..at]).chain(itself)
 }
 
-fn line(text: &mut String, entry: &Entry) {
+fn write_entry(text: &mut String, entry: &Entry) {
     text.push_str(&one_line(&entry.path));
     match entry.kind {
         EntryKind::Directory => text.push('/'),

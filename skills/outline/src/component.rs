@@ -37,7 +37,7 @@ impl Reader {
     /// Returns `None` if the file cannot be parsed.
     pub fn read(&self, content: &[u8]) -> Option<wit::Outlined> {
         let outline = match self.grammar {
-            Some(grammar) => crate::read(&self.language, grammar, content),
+            Some(grammar) => crate::walk_outline(&self.language, grammar, content),
             None => crate::read_outline(&self.language, self.patterns, content),
         };
         outline.map(outlined)

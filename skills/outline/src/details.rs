@@ -2,8 +2,8 @@
 
 use tree_sitter::{Language, Node, Parser};
 
-use crate::query::{Capture, Pattern, Patterns, ScopeKind, Visited};
-use crate::walk::{last_line, span};
+use crate::query::{Pattern, PatternEffect, Patterns, ScopeKind, VisitedNode};
+use crate::walk::{last_line, node_span};
 use crate::{Definition, DefinitionKind, Detailed, DetailedDefinition, Imported, Outline, Span, Use};
 
 /// Limit for the definitions of a file, and for its imports. A file with more is data or generated.
@@ -22,7 +22,7 @@ const CONTAINERS_MAX: usize = 16;
 const DEPTH_MAX: usize = 2_000;
 
 /// A definition or a scope that the walk found.
-struct Found {
+struct FoundNode {
     /// `None` for a scope without a name.
     name: Option<Span>,
     line: usize,
@@ -44,7 +44,7 @@ enum FoundKind {
 }
 
 /// An enclosing definition or scope.
-struct Around {
+struct Surrounding {
     end: usize,
     name: Option<Span>,
     kind: FoundKind,
@@ -69,7 +69,7 @@ pub fn read_outline(language: &Language, patterns: &str, source: &[u8]) -> Optio
 type All = (Vec<DetailedDefinition>, Vec<Use>, Vec<Imported>);
 
 fn read_all(language: &Language, patterns: &str, source: &[u8], name: Option<&str>) -> Option<All> {
-    let patterns = Patterns::read(patterns, language).ok()?;
+    let patterns = Patterns::parse_patterns(patterns, language).ok()?;
     let mut parser = Parser::new();
     parser.set_language(language).ok()?;
     let tree = parser.parse(source, None)?;
@@ -94,7 +94,7 @@ struct DetailsWalk<'a> {
     source: &'a [u8],
     patterns: &'a Patterns,
     name: Option<&'a [u8]>,
-    found: Vec<Found>,
+    found: Vec<FoundNode>,
     /// Ranges of bytes and the names that own them.
     owners: Vec<(usize, usize, Span)>,
     uses: Vec<Use>,
@@ -104,14 +104,14 @@ struct DetailsWalk<'a> {
 impl DetailsWalk<'_> {
     fn run(&mut self, root: Node<'_>) {
         let mut cursor = root.walk();
-        let mut path = vec![Visited {
+        let mut path = vec![VisitedNode {
             node: root,
             field: None,
         }];
         loop {
             self.visit(&path);
             if path.len() < DEPTH_MAX && cursor.goto_first_child() {
-                path.push(Visited {
+                path.push(VisitedNode {
                     node: cursor.node(),
                     field: cursor.field_id(),
                 });
@@ -120,7 +120,7 @@ impl DetailsWalk<'_> {
             loop {
                 path.pop();
                 if cursor.goto_next_sibling() {
-                    path.push(Visited {
+                    path.push(VisitedNode {
                         node: cursor.node(),
                         field: cursor.field_id(),
                     });
@@ -135,7 +135,7 @@ impl DetailsWalk<'_> {
 
     /// Tries the patterns for the last node of the path. After scopes, owners and imports, other patterns are tried
     /// as well.
-    fn visit(&mut self, path: &[Visited<'_>]) {
+    fn visit(&mut self, path: &[VisitedNode<'_>]) {
         let Some(visited) = path.last() else { return };
         let (node, patterns) = (visited.node, self.patterns);
         for pattern in patterns.ending_in(node) {
@@ -149,16 +149,16 @@ impl DetailsWalk<'_> {
     }
 
     /// Records a matching pattern. Returns true if no other pattern may match.
-    fn take(&mut self, pattern: &Pattern, node: Node<'_>, outer: Node<'_>, path: &[Visited<'_>]) -> bool {
+    fn take(&mut self, pattern: &Pattern, node: Node<'_>, outer: Node<'_>, path: &[VisitedNode<'_>]) -> bool {
         match pattern.capture {
-            Capture::Definition(kind) => {
+            PatternEffect::Definition(kind) => {
                 if self.found.len() < ITEMS_MAX {
                     let found = self.find(FoundKind::Definition(kind), Some(node), outer, path);
                     self.found.push(found);
                 }
                 true
             }
-            Capture::Reference(kind) => {
+            PatternEffect::Reference(kind) => {
                 let Span { start, end } = self.name_span(node);
                 let name = &self.source[start..end];
                 let is_wanted = self.name.is_none_or(|wanted| wanted == name);
@@ -171,7 +171,7 @@ impl DetailsWalk<'_> {
                 }
                 true
             }
-            Capture::Scope(kind) => {
+            PatternEffect::Scope(kind) => {
                 if self.found.len() < ITEMS_MAX {
                     let name = (node.id() != outer.id()).then_some(node);
                     let found = self.find(FoundKind::Scope(kind), name, outer, path);
@@ -179,14 +179,15 @@ impl DetailsWalk<'_> {
                 }
                 false
             }
-            Capture::Owner => {
-                self.owners.push((outer.start_byte(), outer.end_byte(), span(node)));
+            PatternEffect::Owner => {
+                self.owners
+                    .push((outer.start_byte(), outer.end_byte(), node_span(node)));
                 false
             }
-            Capture::Import => {
+            PatternEffect::Import => {
                 if self.imports.len() < ITEMS_MAX {
                     self.imports.push(Imported {
-                        parts: vec![span(node)],
+                        parts: vec![node_span(node)],
                         ..Imported::default()
                     });
                 }
@@ -195,7 +196,7 @@ impl DetailsWalk<'_> {
         }
     }
 
-    fn find(&self, kind: FoundKind, name: Option<Node<'_>>, outer: Node<'_>, path: &[Visited<'_>]) -> Found {
+    fn find(&self, kind: FoundKind, name: Option<Node<'_>>, outer: Node<'_>, path: &[VisitedNode<'_>]) -> FoundNode {
         let at = path
             .iter()
             .position(|visited| visited.node.id() == outer.id())
@@ -213,7 +214,7 @@ impl DetailsWalk<'_> {
             .take_while(|above| self.patterns.is_wrapper(above.node));
         let whole = wrappers.last().map_or(outer, |visited| visited.node);
         let (first_line, comment_line) = self.before(whole);
-        Found {
+        FoundNode {
             name: name.map(|name| self.name_span(name)),
             line: name.unwrap_or(outer).start_position().row + 1,
             kind,
@@ -229,7 +230,7 @@ impl DetailsWalk<'_> {
 
     /// The name without the sigil of a symbol or a variable (Ruby).
     fn name_span(&self, node: Node<'_>) -> Span {
-        let Span { start, end } = span(node);
+        let Span { start, end } = node_span(node);
         let signs = self.source[start..end]
             .iter()
             .take_while(|byte| matches!(byte, b':' | b'@'));
@@ -315,7 +316,7 @@ impl DetailsWalk<'_> {
             owned.for_each(|one| one.owner = Some(owner));
         }
         found.sort_by_key(|one| (one.start, usize::MAX - one.end));
-        let mut around: Vec<Around> = Vec::new();
+        let mut around: Vec<Surrounding> = Vec::new();
         let mut definitions = Vec::new();
         for one in found {
             while around.last().is_some_and(|last| one.start >= last.end) {
@@ -323,11 +324,11 @@ impl DetailsWalk<'_> {
             }
             let inside = around.last().map(|last| last.kind);
             if let FoundKind::Definition(kind) = one.kind {
-                definitions.extend(detailed(kind, &one, inside, &around));
+                definitions.extend(detail_definition(kind, &one, inside, &around));
             }
             // One place may have several names: `a, b = 1, 2`.
             if one.kind != FoundKind::Definition(DefinitionKind::Value) {
-                around.push(Around {
+                around.push(Surrounding {
                     end: one.end,
                     name: one.name,
                     kind: one.kind,
@@ -344,11 +345,11 @@ impl DetailsWalk<'_> {
 }
 
 /// A definition with its surroundings; `None` for variables in functions, which other code cannot use.
-fn detailed(
+fn detail_definition(
     kind: DefinitionKind,
-    one: &Found,
+    one: &FoundNode,
     inside: Option<FoundKind>,
-    around: &[Around],
+    around: &[Surrounding],
 ) -> Option<DetailedDefinition> {
     let is_type = |kind| {
         matches!(
@@ -392,5 +393,5 @@ fn detailed(
 ///
 /// The first mistake.
 pub fn check_patterns(language: &Language, patterns: &str) -> Result<(), String> {
-    Patterns::read(patterns, language).map(drop)
+    Patterns::parse_patterns(patterns, language).map(drop)
 }

@@ -3,15 +3,15 @@
 
 use tree_sitter::Node;
 
-use crate::walk::{import_of, span};
+use crate::walk::{import_of, node_span};
 use crate::{Imported, Span};
 
 /// Limit for the paths of one `use`: nested lists multiply.
 const USES_MAX: usize = 500;
 
-pub(crate) fn python(node: Node<'_>, source: &[u8], into: &mut Vec<Imported>) -> bool {
+pub(crate) fn python_imports(node: Node<'_>, source: &[u8], into: &mut Vec<Imported>) -> bool {
     let module = node.child_by_field_name("module_name");
-    let (level, parts) = module.map_or((0, Vec::new()), |module| relative(module, source));
+    let (level, parts) = module.map_or((0, Vec::new()), |module| relative_module(module, source));
     let mut cursor = node.walk();
     let before = into.len();
     for name in node.children_by_field_name("name", &mut cursor) {
@@ -21,11 +21,11 @@ pub(crate) fn python(node: Node<'_>, source: &[u8], into: &mut Vec<Imported>) ->
             Some(_) => Imported {
                 level,
                 parts: parts.clone(),
-                item: Some(span(name)),
+                item: Some(node_span(name)),
                 ..Imported::default()
             },
             None => Imported {
-                parts: vec![span(name)],
+                parts: vec![node_span(name)],
                 ..Imported::default()
             },
         };
@@ -42,23 +42,23 @@ pub(crate) fn python(node: Node<'_>, source: &[u8], into: &mut Vec<Imported>) ->
 }
 
 /// The dots and the module of `from ..a.b import c`.
-fn relative(module: Node<'_>, source: &[u8]) -> (usize, Vec<Span>) {
+fn relative_module(module: Node<'_>, source: &[u8]) -> (usize, Vec<Span>) {
     if module.kind() != "relative_import" {
-        return (0, vec![span(module)]);
+        return (0, vec![node_span(module)]);
     }
     let (mut level, mut parts) = (0, Vec::new());
     let mut cursor = module.walk();
     for child in module.named_children(&mut cursor) {
         match child.kind() {
             "import_prefix" => level = source[child.byte_range()].iter().filter(|byte| **byte == b'.').count(),
-            _ => parts.push(span(child)),
+            _ => parts.push(node_span(child)),
         }
     }
     (level, parts)
 }
 
 /// `import … from "a"`, `export … from "a"`, `require("a")`, `import("a")`.
-pub(crate) fn script(node: Node<'_>, source: &[u8], into: &mut Vec<Imported>) -> bool {
+pub(crate) fn script_imports(node: Node<'_>, source: &[u8], into: &mut Vec<Imported>) -> bool {
     if node.kind() == "call_expression" {
         let function = node.child_by_field_name("function");
         let requires =
@@ -66,7 +66,7 @@ pub(crate) fn script(node: Node<'_>, source: &[u8], into: &mut Vec<Imported>) ->
         let argument = node
             .child_by_field_name("arguments")
             .and_then(|arguments| arguments.named_child(0));
-        if let Some(path) = argument.filter(|_| requires).and_then(literal) {
+        if let Some(path) = argument.filter(|_| requires).and_then(string_literal) {
             import_of(vec![path], into);
         }
         return true;
@@ -76,7 +76,10 @@ pub(crate) fn script(node: Node<'_>, source: &[u8], into: &mut Vec<Imported>) ->
         let mut children = node.named_children(&mut cursor);
         children.find_map(|child| child.child_by_field_name("source"))
     };
-    let path = node.child_by_field_name("source").or_else(clause).and_then(literal);
+    let path = node
+        .child_by_field_name("source")
+        .or_else(clause)
+        .and_then(string_literal);
     if let Some(path) = path {
         import_of(vec![path], into);
     }
@@ -84,44 +87,44 @@ pub(crate) fn script(node: Node<'_>, source: &[u8], into: &mut Vec<Imported>) ->
     node.kind() == "export_statement" && path.is_none()
 }
 
-fn literal(node: Node<'_>) -> Option<Span> {
+fn string_literal(node: Node<'_>) -> Option<Span> {
     let is_string = matches!(
         node.kind(),
         "string" | "interpreted_string_literal" | "raw_string_literal"
     );
-    let span = span(node);
+    let span = node_span(node);
     (is_string && span.end >= span.start + 2).then_some(Span {
         start: span.start + 1,
         end: span.end - 1,
     })
 }
 
-pub(crate) fn go(node: Node<'_>, _: &[u8], into: &mut Vec<Imported>) -> bool {
-    if let Some(path) = node.child_by_field_name("path").and_then(literal) {
+pub(crate) fn go_imports(node: Node<'_>, _: &[u8], into: &mut Vec<Imported>) -> bool {
+    if let Some(path) = node.child_by_field_name("path").and_then(string_literal) {
         import_of(vec![path], into);
     }
     false
 }
 
-pub(crate) fn java(node: Node<'_>, _: &[u8], into: &mut Vec<Imported>) -> bool {
+pub(crate) fn java_imports(node: Node<'_>, _: &[u8], into: &mut Vec<Imported>) -> bool {
     let mut cursor = node.walk();
     let name = node
         .named_children(&mut cursor)
         .find(|child| matches!(child.kind(), "scoped_identifier" | "identifier"));
     if let Some(name) = name {
-        import_of(vec![span(name)], into);
+        import_of(vec![node_span(name)], into);
     }
     false
 }
 
-pub(crate) fn rust(node: Node<'_>, _: &[u8], into: &mut Vec<Imported>) -> bool {
+pub(crate) fn rust_imports(node: Node<'_>, _: &[u8], into: &mut Vec<Imported>) -> bool {
     match node.kind() {
         "mod_item" => {
             let is_elsewhere = node.child_by_field_name("body").is_none();
             if let Some(name) = node.child_by_field_name("name").filter(|_| is_elsewhere) {
                 into.push(Imported {
                     declares_module: true,
-                    parts: vec![span(name)],
+                    parts: vec![node_span(name)],
                     ..Imported::default()
                 });
             }
@@ -129,13 +132,13 @@ pub(crate) fn rust(node: Node<'_>, _: &[u8], into: &mut Vec<Imported>) -> bool {
         }
         "extern_crate_declaration" => {
             if let Some(name) = node.child_by_field_name("name") {
-                import_of(vec![span(name)], into);
+                import_of(vec![node_span(name)], into);
             }
             false
         }
         _ => {
             if let Some(argument) = node.child_by_field_name("argument") {
-                uses(argument, into);
+                collect_use_paths(argument, into);
             }
             false
         }
@@ -143,7 +146,7 @@ pub(crate) fn rust(node: Node<'_>, _: &[u8], into: &mut Vec<Imported>) -> bool {
 }
 
 /// Every path of a `use`, with lists expanded.
-fn uses(argument: Node<'_>, into: &mut Vec<Imported>) {
+fn collect_use_paths(argument: Node<'_>, into: &mut Vec<Imported>) {
     let most = into.len() + USES_MAX;
     let mut open = vec![(argument, Vec::new())];
     while let Some((node, mut parts)) = open.pop() {
@@ -152,7 +155,7 @@ fn uses(argument: Node<'_>, into: &mut Vec<Imported>) {
         }
         match node.kind() {
             "scoped_use_list" => {
-                parts.extend(node.child_by_field_name("path").map(span));
+                parts.extend(node.child_by_field_name("path").map(node_span));
                 if let Some(list) = node.child_by_field_name("list") {
                     open.push((list, parts));
                 }
@@ -167,7 +170,7 @@ fn uses(argument: Node<'_>, into: &mut Vec<Imported>) {
             // `self` is the module of the list itself.
             "self" if !parts.is_empty() => import_of(parts, into),
             "crate" | "identifier" | "scoped_identifier" | "self" | "super" => {
-                parts.push(span(node));
+                parts.push(node_span(node));
                 import_of(parts, into);
             }
             _ => {}

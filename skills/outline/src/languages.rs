@@ -11,7 +11,7 @@ pub struct Grammar {
     pub(crate) names: &'static [&'static str],
     /// Nodes to skip.
     pub(crate) over: &'static [&'static str],
-    pub(crate) defines: &'static [Define],
+    pub(crate) defines: &'static [DefinitionRule],
     /// Nodes that are types without a name.
     pub(crate) types: &'static [&'static str],
     /// Nodes that are functions without a name.
@@ -22,17 +22,17 @@ pub struct Grammar {
 
 /// A kind of node that defines something.
 #[derive(Debug)]
-pub(crate) struct Define {
+pub(crate) struct DefinitionRule {
     pub(crate) node: &'static str,
     /// Field with the name.
     pub(crate) field: &'static str,
     pub(crate) kind: DefinitionKind,
-    pub(crate) when: When,
+    pub(crate) when: DefinitionCondition,
 }
 
 /// Condition under which such a node is a definition that other code can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
+pub(crate) enum DefinitionCondition {
     Always,
     OutsideFunctions,
     HasBody,
@@ -44,17 +44,17 @@ pub(crate) enum When {
     AssignedToModule,
 }
 
-const fn define(node: &'static str, field: &'static str, kind: DefinitionKind) -> Define {
-    Define {
+const fn define_rule(node: &'static str, field: &'static str, kind: DefinitionKind) -> DefinitionRule {
+    DefinitionRule {
         node,
         field,
         kind,
-        when: When::Always,
+        when: DefinitionCondition::Always,
     }
 }
 
-const fn when(when: When, define: Define) -> Define {
-    Define { when, ..define }
+const fn define_when(when: DefinitionCondition, define: DefinitionRule) -> DefinitionRule {
+    DefinitionRule { when, ..define }
 }
 
 /// Table for Python.
@@ -95,18 +95,18 @@ pub static PYTHON: Grammar = Grammar {
         "unary_operator",
     ],
     defines: &[
-        define("function_definition", "name", DefinitionKind::Function),
-        define("class_definition", "name", DefinitionKind::Type),
-        define("type_alias_statement", "left", DefinitionKind::Type),
-        when(
-            When::OutsideFunctions,
-            define("assignment", "left", DefinitionKind::Value),
+        define_rule("function_definition", "name", DefinitionKind::Function),
+        define_rule("class_definition", "name", DefinitionKind::Type),
+        define_rule("type_alias_statement", "left", DefinitionKind::Type),
+        define_when(
+            DefinitionCondition::OutsideFunctions,
+            define_rule("assignment", "left", DefinitionKind::Value),
         ),
     ],
     types: &[],
     functions: &[],
     imports: &["import_statement", "import_from_statement", "future_import_statement"],
-    import: imports::python,
+    import: imports::python_imports,
 };
 
 /// Table for JavaScript, TypeScript and their variants with markup.
@@ -121,43 +121,49 @@ pub static SCRIPT: Grammar = Grammar {
     ],
     over: &["comment", "regex", "string"],
     defines: &[
-        define("function_declaration", "name", DefinitionKind::Function),
-        define("generator_function_declaration", "name", DefinitionKind::Function),
-        define("function_signature", "name", DefinitionKind::Function),
-        define("method_definition", "name", DefinitionKind::Function),
-        define("method_signature", "name", DefinitionKind::Function),
-        define("abstract_method_signature", "name", DefinitionKind::Function),
-        define("class_declaration", "name", DefinitionKind::Type),
-        define("abstract_class_declaration", "name", DefinitionKind::Type),
-        define("interface_declaration", "name", DefinitionKind::Type),
-        define("type_alias_declaration", "name", DefinitionKind::Type),
-        define("enum_declaration", "name", DefinitionKind::Type),
-        define("internal_module", "name", DefinitionKind::Module),
-        define("public_field_definition", "name", DefinitionKind::Value),
-        define("field_definition", "property", DefinitionKind::Value),
-        when(
-            When::OutsideFunctions,
-            define("variable_declarator", "name", DefinitionKind::Value),
+        define_rule("function_declaration", "name", DefinitionKind::Function),
+        define_rule("generator_function_declaration", "name", DefinitionKind::Function),
+        define_rule("function_signature", "name", DefinitionKind::Function),
+        define_rule("method_definition", "name", DefinitionKind::Function),
+        define_rule("method_signature", "name", DefinitionKind::Function),
+        define_rule("abstract_method_signature", "name", DefinitionKind::Function),
+        define_rule("class_declaration", "name", DefinitionKind::Type),
+        define_rule("abstract_class_declaration", "name", DefinitionKind::Type),
+        define_rule("interface_declaration", "name", DefinitionKind::Type),
+        define_rule("type_alias_declaration", "name", DefinitionKind::Type),
+        define_rule("enum_declaration", "name", DefinitionKind::Type),
+        define_rule("internal_module", "name", DefinitionKind::Module),
+        define_rule("public_field_definition", "name", DefinitionKind::Value),
+        define_rule("field_definition", "property", DefinitionKind::Value),
+        define_when(
+            DefinitionCondition::OutsideFunctions,
+            define_rule("variable_declarator", "name", DefinitionKind::Value),
         ),
-        when(When::FunctionValue, define("pair", "key", DefinitionKind::Function)),
-        when(
-            When::Exported,
-            define("assignment_expression", "left", DefinitionKind::Function),
+        define_when(
+            DefinitionCondition::FunctionValue,
+            define_rule("pair", "key", DefinitionKind::Function),
         ),
-        when(When::AssignedToModule, define("class", "name", DefinitionKind::Type)),
-        when(
-            When::AssignedToModule,
-            define("function_expression", "name", DefinitionKind::Function),
+        define_when(
+            DefinitionCondition::Exported,
+            define_rule("assignment_expression", "left", DefinitionKind::Function),
         ),
-        when(
-            When::AssignedToModule,
-            define("generator_function", "name", DefinitionKind::Function),
+        define_when(
+            DefinitionCondition::AssignedToModule,
+            define_rule("class", "name", DefinitionKind::Type),
+        ),
+        define_when(
+            DefinitionCondition::AssignedToModule,
+            define_rule("function_expression", "name", DefinitionKind::Function),
+        ),
+        define_when(
+            DefinitionCondition::AssignedToModule,
+            define_rule("generator_function", "name", DefinitionKind::Function),
         ),
     ],
     types: &["class"],
     functions: &["arrow_function", "function_expression", "generator_function"],
     imports: &["import_statement", "export_statement", "call_expression"],
-    import: imports::script,
+    import: imports::script_imports,
 };
 
 /// Table for Rust.
@@ -176,23 +182,26 @@ pub static RUST: Grammar = Grammar {
         "lifetime",
     ],
     defines: &[
-        define("function_item", "name", DefinitionKind::Function),
-        define("function_signature_item", "name", DefinitionKind::Function),
-        define("macro_definition", "name", DefinitionKind::Function),
-        define("struct_item", "name", DefinitionKind::Type),
-        define("enum_item", "name", DefinitionKind::Type),
-        define("union_item", "name", DefinitionKind::Type),
-        define("trait_item", "name", DefinitionKind::Type),
-        define("type_item", "name", DefinitionKind::Type),
-        define("enum_variant", "name", DefinitionKind::Value),
-        define("const_item", "name", DefinitionKind::Value),
-        define("static_item", "name", DefinitionKind::Value),
-        when(When::HasBody, define("mod_item", "name", DefinitionKind::Module)),
+        define_rule("function_item", "name", DefinitionKind::Function),
+        define_rule("function_signature_item", "name", DefinitionKind::Function),
+        define_rule("macro_definition", "name", DefinitionKind::Function),
+        define_rule("struct_item", "name", DefinitionKind::Type),
+        define_rule("enum_item", "name", DefinitionKind::Type),
+        define_rule("union_item", "name", DefinitionKind::Type),
+        define_rule("trait_item", "name", DefinitionKind::Type),
+        define_rule("type_item", "name", DefinitionKind::Type),
+        define_rule("enum_variant", "name", DefinitionKind::Value),
+        define_rule("const_item", "name", DefinitionKind::Value),
+        define_rule("static_item", "name", DefinitionKind::Value),
+        define_when(
+            DefinitionCondition::HasBody,
+            define_rule("mod_item", "name", DefinitionKind::Module),
+        ),
     ],
     types: &["impl_item"],
     functions: &["closure_expression"],
     imports: &["use_declaration", "extern_crate_declaration", "mod_item"],
-    import: imports::rust,
+    import: imports::rust_imports,
 };
 
 /// Table for Go.
@@ -210,24 +219,24 @@ pub static GO: Grammar = Grammar {
         "package_clause",
     ],
     defines: &[
-        define("function_declaration", "name", DefinitionKind::Function),
-        define("method_declaration", "name", DefinitionKind::Method),
-        define("method_elem", "name", DefinitionKind::Method),
-        define("type_spec", "name", DefinitionKind::Type),
-        define("type_alias", "name", DefinitionKind::Type),
-        when(
-            When::OutsideFunctions,
-            define("const_spec", "name", DefinitionKind::Value),
+        define_rule("function_declaration", "name", DefinitionKind::Function),
+        define_rule("method_declaration", "name", DefinitionKind::Method),
+        define_rule("method_elem", "name", DefinitionKind::Method),
+        define_rule("type_spec", "name", DefinitionKind::Type),
+        define_rule("type_alias", "name", DefinitionKind::Type),
+        define_when(
+            DefinitionCondition::OutsideFunctions,
+            define_rule("const_spec", "name", DefinitionKind::Value),
         ),
-        when(
-            When::OutsideFunctions,
-            define("var_spec", "name", DefinitionKind::Value),
+        define_when(
+            DefinitionCondition::OutsideFunctions,
+            define_rule("var_spec", "name", DefinitionKind::Value),
         ),
     ],
     types: &[],
     functions: &["func_literal"],
     imports: &["import_spec"],
-    import: imports::go,
+    import: imports::go_imports,
 };
 
 /// Table for Java.
@@ -235,17 +244,17 @@ pub static JAVA: Grammar = Grammar {
     names: &["identifier", "type_identifier"],
     over: &["line_comment", "block_comment", "string_literal", "package_declaration"],
     defines: &[
-        define("class_declaration", "name", DefinitionKind::Type),
-        define("interface_declaration", "name", DefinitionKind::Type),
-        define("enum_declaration", "name", DefinitionKind::Type),
-        define("record_declaration", "name", DefinitionKind::Type),
-        define("annotation_type_declaration", "name", DefinitionKind::Type),
-        define("method_declaration", "name", DefinitionKind::Function),
-        define("annotation_type_element_declaration", "name", DefinitionKind::Function),
-        define("enum_constant", "name", DefinitionKind::Value),
-        when(
-            When::OutsideFunctions,
-            define("variable_declarator", "name", DefinitionKind::Value),
+        define_rule("class_declaration", "name", DefinitionKind::Type),
+        define_rule("interface_declaration", "name", DefinitionKind::Type),
+        define_rule("enum_declaration", "name", DefinitionKind::Type),
+        define_rule("record_declaration", "name", DefinitionKind::Type),
+        define_rule("annotation_type_declaration", "name", DefinitionKind::Type),
+        define_rule("method_declaration", "name", DefinitionKind::Function),
+        define_rule("annotation_type_element_declaration", "name", DefinitionKind::Function),
+        define_rule("enum_constant", "name", DefinitionKind::Value),
+        define_when(
+            DefinitionCondition::OutsideFunctions,
+            define_rule("variable_declarator", "name", DefinitionKind::Value),
         ),
     ],
     types: &[],
@@ -256,5 +265,5 @@ pub static JAVA: Grammar = Grammar {
         "static_initializer",
     ],
     imports: &["import_declaration"],
-    import: imports::java,
+    import: imports::java_imports,
 };

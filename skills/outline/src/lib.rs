@@ -1,6 +1,6 @@
 //! Definitions and imports of a source file, from its syntax tree.
 //!
-//! [`read`] makes outlines for the index, from the tables of nodes in `languages` ([`Grammar`]) and the import rules
+//! [`walk_outline`] makes outlines for the index, from the tables of nodes in `languages` ([`Grammar`]) and the import rules
 //! in `imports`. [`read_details`] reads all definitions and uses, by the patterns in `queries/` (`query` describes
 //! their format); outlines of languages without a table come from the patterns as well. The crate knows nothing
 //! beyond one file: the host decides which file a name belongs to. The crates in the subfolders are the components.
@@ -19,7 +19,7 @@ pub mod component;
 
 pub use details::{check_patterns, read_details, read_outline};
 pub use languages::{GO, Grammar, JAVA, PYTHON, RUST, SCRIPT};
-pub use walk::read;
+pub use walk::walk_outline;
 
 /// A range of the source in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

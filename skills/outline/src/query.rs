@@ -21,7 +21,7 @@ use crate::{DefinitionKind, UseKind};
 
 /// Meaning of a matching pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Capture {
+pub(crate) enum PatternEffect {
     Definition(DefinitionKind),
     Reference(UseKind),
     Scope(ScopeKind),
@@ -38,7 +38,7 @@ pub(crate) enum ScopeKind {
 
 /// A node of a pattern, below another.
 #[derive(Debug, Clone, Default)]
-struct Step {
+struct PatternStep {
     /// Ids of the kind: a grammar may have several with one name. `None` for `_`.
     kinds: Option<Vec<u16>>,
     /// Field of this node in its parent.
@@ -46,39 +46,39 @@ struct Step {
     is_first: bool,
     is_last: bool,
     /// Other children that this node must have: field, kind, and allowed texts.
-    beside: Vec<Beside>,
+    beside: Vec<SiblingMatch>,
     /// Fields that this node must not have.
     absent: Vec<NonZeroU16>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct Beside {
+struct SiblingMatch {
     field: Option<NonZeroU16>,
     kinds: Option<Vec<u16>>,
     capture: Option<String>,
     texts: Vec<String>,
-    beside: Vec<Beside>,
+    beside: Vec<SiblingMatch>,
 }
 
 /// A pattern: its nodes from the name upwards.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern {
-    steps: Vec<Step>,
+    steps: Vec<PatternStep>,
     /// Allowed texts of the name; empty for all.
     texts: Vec<String>,
-    pub(crate) capture: Capture,
+    pub(crate) capture: PatternEffect,
 }
 
 /// A node on the path from the root, with its field in its parent.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Visited<'t> {
+pub(crate) struct VisitedNode<'t> {
     pub(crate) node: Node<'t>,
     pub(crate) field: Option<NonZeroU16>,
 }
 
 impl Pattern {
     /// The outermost node of the pattern, if it matches the last node of `path`.
-    pub(crate) fn find<'t>(&self, path: &[Visited<'t>], source: &[u8]) -> Option<Node<'t>> {
+    pub(crate) fn find<'t>(&self, path: &[VisitedNode<'t>], source: &[u8]) -> Option<Node<'t>> {
         let name = path.last()?.node;
         if !self.texts.is_empty()
             && !self
@@ -98,8 +98,8 @@ impl Pattern {
     }
 }
 
-impl Step {
-    fn fits(&self, visited: Visited<'_>, above: Option<Node<'_>>, source: &[u8]) -> bool {
+impl PatternStep {
+    fn fits(&self, visited: VisitedNode<'_>, above: Option<Node<'_>>, source: &[u8]) -> bool {
         let node = visited.node;
         let is_at = |index: Option<u32>| {
             let sibling = above.zip(index).and_then(|(above, index)| above.named_child(index));
@@ -117,7 +117,7 @@ impl Step {
     }
 }
 
-impl Beside {
+impl SiblingMatch {
     fn fits(&self, node: Node<'_>, source: &[u8]) -> bool {
         let is_one = |child: Node<'_>| {
             self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&child.kind_id()))
@@ -149,7 +149,7 @@ pub(crate) struct Patterns {
 
 impl Patterns {
     /// Parses a file of patterns. The error names the first unsupported element.
-    pub(crate) fn read(text: &str, language: &Language) -> Result<Self, String> {
+    pub(crate) fn parse_patterns(text: &str, language: &Language) -> Result<Self, String> {
         let count = language.node_kind_count();
         let mut patterns = Self {
             by_kind: vec![Vec::new(); count],
@@ -233,28 +233,28 @@ fn kinds_of(language: &Language) -> HashMap<&str, Vec<u16>> {
     kinds
 }
 
-fn capture_of(name: &str) -> Option<Capture> {
+fn capture_of(name: &str) -> Option<PatternEffect> {
     Some(match name {
-        "definition.function" => Capture::Definition(DefinitionKind::Function),
-        "definition.method" => Capture::Definition(DefinitionKind::Method),
-        "definition.type" => Capture::Definition(DefinitionKind::Type),
-        "definition.value" => Capture::Definition(DefinitionKind::Value),
-        "definition.module" => Capture::Definition(DefinitionKind::Module),
-        "reference.call" => Capture::Reference(UseKind::Call),
-        "reference.import" => Capture::Reference(UseKind::Import),
-        "reference.attribute" => Capture::Reference(UseKind::Attribute),
-        "reference.type" => Capture::Reference(UseKind::Type),
-        "reference.name" => Capture::Reference(UseKind::Name),
-        "scope.function" => Capture::Scope(ScopeKind::Function),
-        "scope.type" => Capture::Scope(ScopeKind::Type),
-        "owner" => Capture::Owner,
-        "import" => Capture::Import,
+        "definition.function" => PatternEffect::Definition(DefinitionKind::Function),
+        "definition.method" => PatternEffect::Definition(DefinitionKind::Method),
+        "definition.type" => PatternEffect::Definition(DefinitionKind::Type),
+        "definition.value" => PatternEffect::Definition(DefinitionKind::Value),
+        "definition.module" => PatternEffect::Definition(DefinitionKind::Module),
+        "reference.call" => PatternEffect::Reference(UseKind::Call),
+        "reference.import" => PatternEffect::Reference(UseKind::Import),
+        "reference.attribute" => PatternEffect::Reference(UseKind::Attribute),
+        "reference.type" => PatternEffect::Reference(UseKind::Type),
+        "reference.name" => PatternEffect::Reference(UseKind::Name),
+        "scope.function" => PatternEffect::Scope(ScopeKind::Function),
+        "scope.type" => PatternEffect::Scope(ScopeKind::Type),
+        "owner" => PatternEffect::Owner,
+        "import" => PatternEffect::Import,
         _ => return None,
     })
 }
 
 /// Nodes from the name upwards, texts of the name, and capture of the outermost node.
-type ParsedPattern = (Vec<Step>, Vec<String>, String);
+type ParsedPattern = (Vec<PatternStep>, Vec<String>, String);
 
 struct PatternReader<'a> {
     text: &'a str,
@@ -265,9 +265,9 @@ struct PatternReader<'a> {
 /// A node during parsing.
 #[derive(Debug, Default)]
 struct ReadNode {
-    step: Step,
+    step: PatternStep,
     /// Nodes from the name upwards, without this node; empty if this node is the name, or contains none.
-    below: Vec<Step>,
+    below: Vec<PatternStep>,
     has_name: bool,
     capture: Option<String>,
     /// Captures with their allowed texts.
@@ -375,7 +375,7 @@ impl<'a> PatternReader<'a> {
             parent.below.push(child.step);
             return Ok(true);
         }
-        parent.step.beside.push(Beside {
+        parent.step.beside.push(SiblingMatch {
             field: child.step.field,
             kinds: child.step.kinds,
             capture: child.capture,

@@ -4,7 +4,7 @@ use std::num::NonZeroU16;
 
 use tree_sitter::{Language, Node, Parser};
 
-use crate::languages::{Define, Grammar, When};
+use crate::languages::{DefinitionCondition, DefinitionRule, Grammar};
 use crate::{Definition, DefinitionKind, Imported, Outline, Span};
 
 /// Limit for the symbols of a file. A file with more is data or generated, and each list takes memory of the host.
@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: usize = 128;
 
 /// The enclosing node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Around {
+enum EnclosingNode {
     Nothing,
     Function,
     Type,
@@ -23,31 +23,31 @@ enum Around {
 
 /// A node on the path from the root.
 #[derive(Debug, Clone, Copy)]
-struct Frame {
-    around: Around,
+struct WalkFrame {
+    around: EnclosingNode,
     depth: usize,
 }
 
 /// Meaning of one kind of node in a grammar.
 #[derive(Debug, Clone, Copy, Default)]
-struct Rule {
+struct NodeRule {
     name: bool,
     over: bool,
     import: bool,
     a_type: bool,
     a_function: bool,
-    define: Option<(&'static Define, NonZeroU16)>,
+    define: Option<(&'static DefinitionRule, NonZeroU16)>,
 }
 
 /// The rules by the ids of the kinds.
-fn rules(language: &Language, grammar: &Grammar) -> Vec<Rule> {
+fn rules_by_kind(language: &Language, grammar: &Grammar) -> Vec<NodeRule> {
     let count = language.node_kind_count() as u16;
     let rule = |id: u16| {
         let kind = language
             .node_kind_for_id(id)
             .filter(|_| language.node_kind_is_named(id))?;
         let define = grammar.defines.iter().find(|define| define.node == kind);
-        Some(Rule {
+        Some(NodeRule {
             name: grammar.names.contains(&kind),
             over: grammar.over.contains(&kind),
             import: grammar.imports.contains(&kind),
@@ -61,14 +61,14 @@ fn rules(language: &Language, grammar: &Grammar) -> Vec<Rule> {
 
 /// Reads the outline of a file. Bytes that are not UTF-8 count as syntax errors. Returns `None` if this reader does
 /// not support the grammar.
-pub fn read(language: &Language, grammar: &Grammar, source: &[u8]) -> Option<Outline> {
+pub fn walk_outline(language: &Language, grammar: &Grammar, source: &[u8]) -> Option<Outline> {
     let mut parser = Parser::new();
     parser.set_language(language).ok()?;
     let tree = parser.parse(source, None)?;
     let mut walk = OutlineWalk {
         source,
         grammar,
-        rules: rules(language, grammar),
+        rules: rules_by_kind(language, grammar),
         outline: Outline::default(),
     };
     walk.run(tree.root_node());
@@ -82,15 +82,15 @@ pub fn read(language: &Language, grammar: &Grammar, source: &[u8]) -> Option<Out
 struct OutlineWalk<'a> {
     source: &'a [u8],
     grammar: &'a Grammar,
-    rules: Vec<Rule>,
+    rules: Vec<NodeRule>,
     outline: Outline,
 }
 
 impl OutlineWalk<'_> {
     fn run(&mut self, root: Node<'_>) {
         let mut cursor = root.walk();
-        let mut frames: Vec<Frame> = vec![Frame {
-            around: Around::Nothing,
+        let mut frames: Vec<WalkFrame> = vec![WalkFrame {
+            around: EnclosingNode::Nothing,
             depth: 0,
         }];
         loop {
@@ -112,25 +112,25 @@ impl OutlineWalk<'_> {
     }
 
     /// Records a node. Returns a frame if its children are visited.
-    fn enter(&mut self, node: Node<'_>, above: Frame) -> Option<Frame> {
+    fn enter(&mut self, node: Node<'_>, above: WalkFrame) -> Option<WalkFrame> {
         let rule = *self.rules.get(usize::from(node.kind_id()))?;
         if rule.over || rule.name && node.named_child_count() == 0 || rule.import && !self.import(node) {
             return None;
         }
         let mut frame = above;
         if rule.a_type {
-            frame = inside(frame, Around::Type);
+            frame = frame_inside(frame, EnclosingNode::Type);
         }
         if rule.a_function {
-            frame.around = Around::Function;
+            frame.around = EnclosingNode::Function;
         }
         if let Some((define, field)) = rule.define
             && let Some(kind) = self.define(node, define, field, above)
         {
             frame = match kind {
-                DefinitionKind::Type => inside(above, Around::Type),
-                DefinitionKind::Module => inside(above, Around::Nothing),
-                DefinitionKind::Function | DefinitionKind::Method => inside(above, Around::Function),
+                DefinitionKind::Type => frame_inside(above, EnclosingNode::Type),
+                DefinitionKind::Module => frame_inside(above, EnclosingNode::Nothing),
+                DefinitionKind::Function | DefinitionKind::Method => frame_inside(above, EnclosingNode::Function),
                 DefinitionKind::Value => frame,
             };
         }
@@ -138,20 +138,26 @@ impl OutlineWalk<'_> {
     }
 
     /// Records a definition, if the node is one.
-    fn define(&mut self, node: Node<'_>, define: &Define, field: NonZeroU16, above: Frame) -> Option<DefinitionKind> {
+    fn define(
+        &mut self,
+        node: Node<'_>,
+        define: &DefinitionRule,
+        field: NonZeroU16,
+        above: WalkFrame,
+    ) -> Option<DefinitionKind> {
         let is_one = match define.when {
-            When::Always => true,
-            When::OutsideFunctions => above.around != Around::Function,
-            When::HasBody => node.child_by_field_name("body").is_some(),
-            When::FunctionValue => node.child_by_field_name("value").is_some_and(is_function_value),
-            When::Exported => is_exported(node, self.source),
-            When::AssignedToModule => is_assigned_to_module(node, self.source),
+            DefinitionCondition::Always => true,
+            DefinitionCondition::OutsideFunctions => above.around != EnclosingNode::Function,
+            DefinitionCondition::HasBody => node.child_by_field_name("body").is_some(),
+            DefinitionCondition::FunctionValue => node.child_by_field_name("value").is_some_and(is_function_value),
+            DefinitionCondition::Exported => is_exported(node, self.source),
+            DefinitionCondition::AssignedToModule => is_assigned_to_module(node, self.source),
         };
         if !is_one {
             return None;
         }
         let kind = match define.kind {
-            DefinitionKind::Function if above.around == Around::Type => DefinitionKind::Method,
+            DefinitionKind::Function if above.around == EnclosingNode::Type => DefinitionKind::Method,
             kind => kind,
         };
         let mut cursor = node.walk();
@@ -160,7 +166,7 @@ impl OutlineWalk<'_> {
             let Some(name) = self.leaf(name, define) else { continue };
             found = true;
             self.outline.definitions.push(Definition {
-                name: span(name),
+                name: node_span(name),
                 kind,
                 line: name.start_position().row + 1,
                 end_line: last_line(node),
@@ -171,8 +177,8 @@ impl OutlineWalk<'_> {
     }
 
     /// The name itself: of `a.b.c = …` the last part, of a type its base.
-    fn leaf<'t>(&self, mut node: Node<'t>, define: &Define) -> Option<Node<'t>> {
-        if define.when == When::Exported {
+    fn leaf<'t>(&self, mut node: Node<'t>, define: &DefinitionRule) -> Option<Node<'t>> {
+        if define.when == DefinitionCondition::Exported {
             node = node.child_by_field_name("property")?;
         }
         for _ in 0..4 {
@@ -203,14 +209,14 @@ impl OutlineWalk<'_> {
     }
 }
 
-fn inside(frame: Frame, around: Around) -> Frame {
-    Frame {
+fn frame_inside(frame: WalkFrame, around: EnclosingNode) -> WalkFrame {
+    WalkFrame {
         around,
         depth: frame.depth + 1,
     }
 }
 
-pub(crate) fn span(node: Node<'_>) -> Span {
+pub(crate) fn node_span(node: Node<'_>) -> Span {
     Span {
         start: node.start_byte(),
         end: node.end_byte(),

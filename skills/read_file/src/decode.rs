@@ -72,7 +72,7 @@ pub(crate) fn binary_kind(start: &[u8]) -> Option<&'static str> {
     let fits = |&&(at, magic, _): &&(usize, &[u8], &str)| start.get(at..).is_some_and(|rest| rest.starts_with(magic));
     let known = KINDS.iter().find(fits);
     let has_nul = memchr::memchr(0, start).is_some();
-    if utf16(start).is_some() && known.is_none_or(|(.., kind)| !kind.starts_with("UTF-32")) {
+    if utf16_units(start).is_some() && known.is_none_or(|(.., kind)| !kind.starts_with("UTF-32")) {
         return None;
     }
     match known {
@@ -91,10 +91,10 @@ fn is_textual(byte: u8) -> bool {
 }
 
 /// Name of an encoding with 16-bit units, and the function that reads a unit.
-type Units = (&'static str, fn([u8; 2]) -> u16);
+type UnitReader = (&'static str, fn([u8; 2]) -> u16);
 
 /// The encoding of a UTF-16 byte order mark.
-fn utf16(content: &[u8]) -> Option<Units> {
+fn utf16_units(content: &[u8]) -> Option<UnitReader> {
     match content {
         [0xff, 0xfe, ..] => Some(("UTF-16LE", u16::from_le_bytes)),
         [0xfe, 0xff, ..] => Some(("UTF-16BE", u16::from_be_bytes)),
@@ -102,12 +102,12 @@ fn utf16(content: &[u8]) -> Option<Units> {
     }
 }
 
-pub(crate) fn decode<'a>(host: &dyn Host, path: &str, content: &'a [u8]) -> DecodedContent<'a> {
+pub(crate) fn decode_content<'a>(host: &dyn Host, path: &str, content: &'a [u8]) -> DecodedContent<'a> {
     let binary = binary_kind(content);
     // ASCII is the same in every encoding but UTF-16, which would contain a NUL.
     let is_plain = content.is_ascii() && binary.is_none();
     let found = (!is_plain)
-        .then(|| text_encoding::read(host, path, content))
+        .then(|| text_encoding::read_text(host, path, content))
         .flatten()
         .filter(|found| match found.encoding {
             Encoding::Utf8 => false,
@@ -128,7 +128,7 @@ pub(crate) fn decode<'a>(host: &dyn Host, path: &str, content: &'a [u8]) -> Deco
     if let Some(kind) = binary {
         return DecodedContent::Binary(kind);
     }
-    if let Some((name, unit)) = utf16(content) {
+    if let Some((name, unit)) = utf16_units(content) {
         let units = content[2..].chunks_exact(2).map(|pair| unit([pair[0], pair[1]]));
         let text: String = char::decode_utf16(units)
             .map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER))

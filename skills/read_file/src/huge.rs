@@ -7,8 +7,8 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use skill_sdk::text::human_size;
 use skill_sdk::{Failure, Outcome, code};
 
-use crate::page::{LINE_BYTES_MAX, PART_BYTES_MAX, Page, clip_bytes};
-use crate::{LinePart, Start, decode};
+use crate::page::{LINE_BYTES_MAX, PART_BYTES_MAX, PageWriter, clip_bytes};
+use crate::{LinePart, ReadStart, decode};
 
 /// Bytes of one read: enough that the cost of a host call does not matter.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -17,16 +17,16 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const SCAN_BYTES_MAX: u64 = 2 * 1024 * 1024 * 1024;
 
 /// Answers about a file of `size` bytes that begins with `sniffed`.
-pub(crate) fn read(
+pub(crate) fn read_huge_file(
     path: &str,
     file: &mut File,
     size: u64,
     sniffed: &[u8],
-    start: Start,
+    start: ReadStart,
     limit: u64,
 ) -> Result<Outcome, Failure> {
     if let Some(kind) = decode::binary_kind(sniffed) {
-        return Ok(crate::binary(path, kind, size));
+        return Ok(crate::binary_outcome(path, kind, size));
     }
     check_text(path, size, sniffed)?;
     // A position is valid only for a file of the same size.
@@ -36,12 +36,12 @@ pub(crate) fn read(
     };
     file.seek(SeekFrom::Start(at))
         .map_err(|error| Failure::io(path, &error))?;
-    let mut scan = Scan {
+    let mut scan = FileScan {
         at,
         line,
         pending: Vec::new(),
         pending_bytes: 0,
-        page: Page::new(start.line, limit),
+        page: PageWriter::new(start.line, limit),
         lossy: false,
     };
     let ended = scan.run(file).map_err(|error| Failure::io(path, &error))?;
@@ -71,7 +71,7 @@ pub(crate) fn read_part(
         let buffer = reader.fill_buf().map_err(failed)?;
         let passed = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         if passed == 0 || memchr::memchr(b'\n', &buffer[..passed]).is_some() {
-            return crate::part(path, line, (column, column), &LinePart::default());
+            return crate::answer_line_part(path, line, (column, column), &LinePart::default());
         }
         reader.consume(passed);
         left -= passed as u64;
@@ -98,7 +98,7 @@ pub(crate) fn read_part(
         missing: is_cut.then_some((rest.len() - bytes) as u64 * u64::from(is_whole)),
         total: None,
     };
-    crate::part(path, line, (column, column), &part)
+    crate::answer_line_part(path, line, (column, column), &part)
 }
 
 /// Refuses files whose lines cannot be found without decoding all of it.
@@ -115,7 +115,7 @@ fn check_text(path: &str, size: u64, sniffed: &[u8]) -> Result<(), Failure> {
 }
 
 /// A walk through a file.
-struct Scan {
+struct FileScan {
     /// Offset of the current line.
     at: u64,
     line: u64,
@@ -123,7 +123,7 @@ struct Scan {
     pending: Vec<u8>,
     /// Number of bytes of the line so far.
     pending_bytes: u64,
-    page: Page,
+    page: PageWriter,
     lossy: bool,
 }
 
@@ -135,7 +135,7 @@ enum WalkEnd {
     TooFar,
 }
 
-impl Scan {
+impl FileScan {
     fn run(&mut self, file: &mut impl Read) -> std::io::Result<WalkEnd> {
         let mut buffer = vec![0; BUFFER_BYTES];
         let mut scanned = 0;
@@ -203,7 +203,7 @@ impl Scan {
         self.pending_bytes = 0;
     }
 
-    fn answer(self, path: &str, size: u64, start: Start, ended: WalkEnd) -> Result<Outcome, Failure> {
+    fn answer(self, path: &str, size: u64, start: ReadStart, ended: WalkEnd) -> Result<Outcome, Failure> {
         let last = self.page.next_line() - 1;
         if last < start.line {
             return Err(match ended {

@@ -20,7 +20,7 @@ use skill_sdk::text::{clip, counted, human_size};
 use skill_sdk::{Failure, FunctionMetadata, Host, Outcome, Skill, clean_path, export_skill};
 
 use decode::DecodedContent;
-use page::Page;
+use page::PageWriter;
 
 /// Lines in an answer by default.
 const LINES: u64 = 400;
@@ -54,7 +54,7 @@ pub struct ReadFileArguments {
 
 /// Where an answer begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Start {
+struct ReadStart {
     /// First line, counted from 1.
     line: u64,
     /// Offset of that line and size of the file, known if an earlier page ended there.
@@ -64,14 +64,14 @@ struct Start {
 }
 
 impl ReadFileArguments {
-    fn start(&self) -> Result<Start, Failure> {
+    fn start(&self) -> Result<ReadStart, Failure> {
         match self.cursor.as_deref().filter(|cursor| !cursor.is_empty()) {
-            None => Ok(Start {
+            None => Ok(ReadStart {
                 line: self.offset.unwrap_or(1).max(1),
                 at: None,
                 column: self.column.map(|column| column.max(1)),
             }),
-            Some(cursor) => Start::parse(cursor).ok_or_else(|| {
+            Some(cursor) => ReadStart::parse(cursor).ok_or_else(|| {
                 Failure::invalid(format!("`{cursor}` is not a cursor of this skill"))
                     .with_hint("give the cursor of the answer before, or use offset")
             }),
@@ -79,7 +79,7 @@ impl ReadFileArguments {
     }
 }
 
-impl Start {
+impl ReadStart {
     /// Parses `LINE`, `LINE:COLUMN` or `LINE@BYTE/SIZE`.
     fn parse(cursor: &str) -> Option<Self> {
         let (cursor, column) = match cursor.split_once(':') {
@@ -135,14 +135,14 @@ impl Skill for ReadFile {
             if let Some(column) = start.column {
                 return huge::read_part(&path, &mut file, metadata.len(), &content, start.line, column);
             }
-            return huge::read(&path, &mut file, metadata.len(), &content, start, limit);
+            return huge::read_huge_file(&path, &mut file, metadata.len(), &content, start, limit);
         }
-        whole(host, &path, &content, start, limit)
+        answer_whole(host, &path, &content, start, limit)
     }
 }
 
 /// Answers about a file in memory.
-fn whole(host: &dyn Host, path: &str, content: &[u8], start: Start, limit: u64) -> Result<Outcome, Failure> {
+fn answer_whole(host: &dyn Host, path: &str, content: &[u8], start: ReadStart, limit: u64) -> Result<Outcome, Failure> {
     if content.is_empty() {
         host.shown(path, content);
         return Ok(Outcome::text(format!("`{path}` is empty (0 bytes).")));
@@ -153,8 +153,8 @@ fn whole(host: &dyn Host, path: &str, content: &[u8], start: Start, limit: u64) 
             human_size(bytes)
         )));
     }
-    let (text, encoding) = match decode::decode(host, path, content) {
-        DecodedContent::Binary(kind) => return Ok(binary(path, kind, content.len() as u64)),
+    let (text, encoding) = match decode::decode_content(host, path, content) {
+        DecodedContent::Binary(kind) => return Ok(binary_outcome(path, kind, content.len() as u64)),
         DecodedContent::Text { text, note } => (text, note),
     };
     let total = text.split_terminator('\n').count() as u64;
@@ -179,9 +179,9 @@ fn whole(host: &dyn Host, path: &str, content: &[u8], start: Start, limit: u64) 
             missing: (cut > 0).then_some(cut as u64),
             total: Some(line.len() as u64),
         };
-        return part(path, start.line, (from as u64 + 1, column), &shown);
+        return answer_line_part(path, start.line, (from as u64 + 1, column), &shown);
     }
-    let mut page = Page::new(start.line, limit);
+    let mut page = PageWriter::new(start.line, limit);
     for line in text.split_terminator('\n').skip(start.line as usize - 1) {
         if page.is_full() {
             break;
@@ -206,7 +206,7 @@ fn whole(host: &dyn Host, path: &str, content: &[u8], start: Start, limit: u64) 
 }
 
 /// The cursor that continues a line that was cut.
-fn rest_of_line(page: &Page) -> Option<String> {
+fn rest_of_line(page: &PageWriter) -> Option<String> {
     page.cut().map(|(line, column)| format!("{line}:{column}"))
 }
 
@@ -223,7 +223,12 @@ struct LinePart<'a> {
 }
 
 /// Answers with a part of a line, from a column at or before the requested one.
-fn part(path: &str, line: u64, (column, asked): (u64, u64), part: &LinePart<'_>) -> Result<Outcome, Failure> {
+fn answer_line_part(
+    path: &str,
+    line: u64,
+    (column, asked): (u64, u64),
+    part: &LinePart<'_>,
+) -> Result<Outcome, Failure> {
     if part.shown.is_empty() {
         let bytes = part.total.map_or_else(String::new, |total| {
             format!(": it has {}", counted(total, "byte", "bytes"))
@@ -231,7 +236,7 @@ fn part(path: &str, line: u64, (column, asked): (u64, u64), part: &LinePart<'_>)
         let message = format!("column {asked} is past the end of line {line} of `{path}`{bytes}");
         return Err(Failure::invalid(message).with_hint("use a smaller column"));
     }
-    let mut page = Page::of_part(line, column);
+    let mut page = PageWriter::of_part(line, column);
     page.push_shown(part.shown, part.bytes, part.missing);
     let of = part.total.map_or_else(String::new, |total| format!(" of {total}"));
     let notes = vec![format!("line {line}, bytes {column}-{}{of}", column - 1 + part.bytes)];
@@ -239,7 +244,7 @@ fn part(path: &str, line: u64, (column, asked): (u64, u64), part: &LinePart<'_>)
     Ok(Outcome::page(page.text(notes), cursor))
 }
 
-fn binary(path: &str, kind: &str, size: u64) -> Outcome {
+fn binary_outcome(path: &str, kind: &str, size: u64) -> Outcome {
     let size = human_size(size);
     Outcome::text(format!(
         "`{path}` is a binary file ({kind}, {size}); its content is not shown."

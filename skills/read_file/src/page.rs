@@ -13,7 +13,7 @@ const PAGE_BYTES_MAX: usize = 64 * 1024;
 
 /// A page in preparation.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct PageWriter {
     text: String,
     next: u64,
     left: u64,
@@ -24,7 +24,7 @@ pub(crate) struct Page {
     cut: Option<(u64, u64)>,
 }
 
-impl Page {
+impl PageWriter {
     /// Creates a page that begins at `line` and takes `limit` lines.
     pub(crate) fn new(line: u64, limit: u64) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl Page {
     pub(crate) fn push_shown(&mut self, shown: &str, bytes: u64, missing: Option<u64>) {
         let _ = write!(self.text, "\n{:>6}\t", self.next);
         for character in shown.chars() {
-            let visible = visible(character);
+            let visible = visible_character(character);
             self.has_controls |= visible != character;
             self.text.push(visible);
         }
@@ -127,7 +127,7 @@ pub(crate) fn clip_bytes(line: &[u8], bytes_max: usize) -> (String, usize) {
 }
 
 /// Replaces a control character by its symbol, because answers contain only tabs and line feeds.
-fn visible(character: char) -> char {
+fn visible_character(character: char) -> char {
     match character {
         '\t' => '\t',
         '\0'..='\x1f' => char::from_u32(0x2400 + character as u32).unwrap_or(character),

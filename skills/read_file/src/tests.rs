@@ -307,14 +307,14 @@ proptest! {
         let mut file = tempfile::tempfile().expect("the temporary folder is writable");
         file.write_all(text.as_bytes()).expect("the file is writable");
         file.rewind().expect("the file is seekable");
-        let start = Start {
+        let start = ReadStart {
                 line,
                 at: None,
                 column: None,
             };
-        let walked = huge::read("f", &mut file, text.len() as u64, &text.as_bytes()[..1], start, 3);
+        let walked = huge::read_huge_file("f", &mut file, text.len() as u64, &text.as_bytes()[..1], start, 3);
         let host = FakeHost::new::<&str, &str>(&[]);
-        let held = whole(&host, "f", text.as_bytes(), start, 3);
+        let held = answer_whole(&host, "f", text.as_bytes(), start, 3);
         match (walked, held) {
             (Ok(walked), Ok(held)) => {
                 let lines = |text: &str| -> Vec<String> {

@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::parse::{self, Header, Level};
-use crate::time::Time;
+use crate::parse::{self, EntryHeader, Level};
+use crate::time::LogTime;
 
 /// Lines that are examined to find out whether a log's entries have times.
 const SAMPLE_LINES: usize = 500;
@@ -25,7 +25,7 @@ pub(crate) struct LogEntry {
     /// Number of its first line in the window, counted from 0.
     pub(crate) line: u64,
     /// Its own time, or that of the previous entry.
-    pub(crate) time: Option<Time>,
+    pub(crate) time: Option<LogTime>,
     /// True if the time is its own.
     pub(crate) has_time: bool,
     pub(crate) level: Option<Level>,
@@ -34,14 +34,14 @@ pub(crate) struct LogEntry {
 }
 
 /// An iterator over the entries of a window.
-pub(crate) struct Entries<'a> {
+pub(crate) struct EntryReader<'a> {
     text: &'a [u8],
     now_ms: i64,
     /// True if lines without a header belong to the previous entry.
     joins: bool,
     at: usize,
     line: u64,
-    time: Option<Time>,
+    time: Option<LogTime>,
     /// The line at `at`, if it was put back.
     peeked: Option<LogLine<'a>>,
 }
@@ -51,10 +51,10 @@ pub(crate) struct Entries<'a> {
 struct LogLine<'a> {
     text: Cow<'a, str>,
     end: usize,
-    header: Option<Header>,
+    header: Option<EntryHeader>,
 }
 
-impl<'a> Entries<'a> {
+impl<'a> EntryReader<'a> {
     /// Creates an iterator. `is_start` is false if the window begins in the middle of a file: lines that belong to an
     /// entry before it are skipped.
     pub(crate) fn new(text: &'a [u8], is_start: bool, now_ms: i64) -> Self {
@@ -85,7 +85,7 @@ impl<'a> Entries<'a> {
         let (mut all, mut timed) = (0, 0);
         for line in lines {
             all += 1;
-            let header = parse::header(&lossy(line), self.now_ms);
+            let header = parse::parse_header(&line_text(line), self.now_ms);
             timed += usize::from(header.is_some_and(|header| header.time.is_some()));
         }
         timed > 0 && timed * SAMPLE_SHARE >= all
@@ -101,9 +101,9 @@ impl<'a> Entries<'a> {
             return None;
         }
         let length = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-        let text = lossy(&rest[..length]);
+        let text = line_text(&rest[..length]);
         Some(LogLine {
-            header: parse::header(&text, self.now_ms),
+            header: parse::parse_header(&text, self.now_ms),
             text,
             end: (self.at + length + 1).min(self.text.len()),
         })
@@ -115,7 +115,7 @@ impl<'a> Entries<'a> {
     }
 }
 
-impl Iterator for Entries<'_> {
+impl Iterator for EntryReader<'_> {
     type Item = LogEntry;
 
     fn next(&mut self) -> Option<LogEntry> {
@@ -127,22 +127,22 @@ impl Iterator for Entries<'_> {
         self.time = own.or(self.time);
         let mut level = first.header.as_ref().and_then(|header| header.level);
         if !has_header {
-            level = alarm(&first.text);
+            level = crash_level(&first.text);
         }
-        let mut trace = Trace::after(&first.text);
+        let mut trace = TraceState::from_line(&first.text);
         let mut exception = None;
         while let Some(next) = self.line_here() {
             if !self.continues(level, has_header, trace, &next) {
                 self.peeked = Some(next);
                 break;
             }
-            if trace == Trace::Python && !is_indented(&next.text) && !next.text.trim().is_empty() {
+            if trace == TraceState::Python && !is_indented(&next.text) && !next.text.trim().is_empty() {
                 exception = Some(next.text.trim().to_owned());
             } else if level.is_none_or(|level| level >= Level::Warning) && is_exception(next.text.trim_start()) {
                 exception = exception.or_else(|| Some(next.text.trim().to_owned()));
             }
             trace = trace.step(&next.text);
-            level = level.or_else(|| alarm(&next.text));
+            level = level.or_else(|| crash_level(&next.text));
             self.advance(next.end);
         }
         let mut message = first
@@ -166,17 +166,17 @@ impl Iterator for Entries<'_> {
     }
 }
 
-impl Entries<'_> {
+impl EntryReader<'_> {
     /// True if `next` belongs to an entry of this level.
-    fn continues(&self, level: Option<Level>, has_header: bool, trace: Trace, next: &LogLine<'_>) -> bool {
+    fn continues(&self, level: Option<Level>, has_header: bool, trace: TraceState, next: &LogLine<'_>) -> bool {
         if let Some(header) = &next.header {
             // The last line of a Python trace may look like a level: `Error: …`.
-            return trace == Trace::Python && header.time.is_none() && !next.text.starts_with('{');
+            return trace == TraceState::Python && header.time.is_none() && !next.text.starts_with('{');
         }
-        if trace == Trace::Python || is_continuation(&next.text) {
+        if trace == TraceState::Python || is_continuation(&next.text) {
             return true;
         }
-        if alarm(&next.text).is_some() {
+        if crash_level(&next.text).is_some() {
             // A trace belongs to an error before it; after a less severe entry it is an entry by itself.
             return has_header && level.is_none_or(|level| level >= Level::Warning);
         }
@@ -186,13 +186,13 @@ impl Entries<'_> {
 
 /// Whether the lines of a Python trace are being read. They end with the first line that is not indented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Trace {
+enum TraceState {
     No,
     Python,
 }
 
-impl Trace {
-    fn after(line: &str) -> Self {
+impl TraceState {
+    fn from_line(line: &str) -> Self {
         if line.contains("Traceback (most recent call last):") {
             Self::Python
         } else {
@@ -203,13 +203,13 @@ impl Trace {
     fn step(self, line: &str) -> Self {
         match self {
             Self::Python if is_indented(line) || line.trim().is_empty() => self,
-            _ => Self::after(line),
+            _ => Self::from_line(line),
         }
     }
 }
 
 /// Decodes the beginning of a line.
-fn lossy(line: &[u8]) -> Cow<'_, str> {
+fn line_text(line: &[u8]) -> Cow<'_, str> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)])
 }
@@ -235,7 +235,7 @@ fn is_continuation(line: &str) -> bool {
 }
 
 /// The level of a line without a header that reports a crash.
-fn alarm(line: &str) -> Option<Level> {
+fn crash_level(line: &str) -> Option<Level> {
     const CRASHES: [&str; 5] = [
         "panic:",
         "fatal error:",
@@ -273,7 +273,7 @@ mod tests {
 
     fn shown(text: &str, is_start: bool) -> String {
         let mut shown = String::new();
-        for entry in Entries::new(text.as_bytes(), is_start, 1_718_409_600_000) {
+        for entry in EntryReader::new(text.as_bytes(), is_start, 1_718_409_600_000) {
             let level = entry.level.map_or("-", Level::name);
             let lines = text[entry.range].lines().count();
             let time = entry.time.map_or("-".to_owned(), |time| time.to_string());

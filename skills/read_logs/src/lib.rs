@@ -20,11 +20,11 @@ use skill_sdk::serde_json::{self, json};
 use skill_sdk::text::{human_size, one_line};
 use skill_sdk::{Descriptor, Failure, FunctionMetadata, Handler, Host, Outcome, clean_path, export_skill};
 
-use entries::Entries;
+use entries::EntryReader;
 use parse::Level;
-use report::{Filter, Report};
-use source::{Candidate, WINDOW_BYTES};
-use time::Time;
+use report::{EntryFilter, LogReport};
+use source::{LogFile, WINDOW_BYTES};
+use time::LogTime;
 
 /// Entries in an answer by default.
 const TAIL: usize = 100;
@@ -50,10 +50,10 @@ struct ReadLogsArguments {
 }
 
 impl ReadLogsArguments {
-    fn filter(&self) -> Result<Filter, Failure> {
+    fn filter(&self) -> Result<EntryFilter, Failure> {
         let moment = |name: &str, text: &Option<String>, is_end| match text {
             None => Ok(None),
-            Some(text) => time::argument(text, is_end).map(Some).ok_or_else(|| {
+            Some(text) => time::parse_argument(text, is_end).map(Some).ok_or_else(|| {
                 Failure::invalid(format!("`{name}` is not a time: `{text}`"))
                     .with_hint("write it like 2024-05-01 or 2024-05-01T12:00:00Z")
             }),
@@ -62,7 +62,7 @@ impl ReadLogsArguments {
             .pattern
             .as_deref()
             .map(|pattern| Pattern::new(pattern, false, Case::Sensitive));
-        Ok(Filter {
+        Ok(EntryFilter {
             level: self.level,
             since: moment("since", &self.since, false)?,
             until: moment("until", &self.until, true)?,
@@ -93,7 +93,7 @@ impl Handler for ReadLogs {
             description: "Reads a log from its end: counts entries by level, groups repeated messages, and shows the \
                 last entries with their stack traces. Understands plain text with timestamps and levels, JSON lines, \
                 logfmt, syslog, and Python, Java and Node traces, in files of any size.",
-            parameters: parameters(),
+            parameters: parameters_schema(),
             effects: Self::EFFECTS,
         }
     }
@@ -109,7 +109,7 @@ impl Handler for ReadLogs {
         let named = clean_path(before.map_or(&*arguments.path, |(_, path)| path))?;
         let (place, metadata) = host.locate(&named)?;
         let (path, found) = if metadata.is_dir() {
-            newest(host, &named)?
+            newest_log(host, &named)?
         } else {
             (named, String::new())
         };
@@ -136,8 +136,8 @@ impl Handler for ReadLogs {
 }
 
 /// Finds the newest log beneath a directory, with a text about the others.
-fn newest(host: &dyn Host, under: &str) -> Result<(String, String), Failure> {
-    let candidates = source::find(host, under)?;
+fn newest_log(host: &dyn Host, under: &str) -> Result<(String, String), Failure> {
+    let candidates = source::find_logs(host, under)?;
     let Some(first) = candidates.first() else {
         let place = if under.is_empty() { "the repository" } else { under };
         return Err(Failure::not_found(format!("no log files were found in {place}"))
@@ -150,8 +150,8 @@ fn newest(host: &dyn Host, under: &str) -> Result<(String, String), Failure> {
         "Found {} log files; this is the newest. Give `path` to read another:\n",
         candidates.len()
     );
-    for Candidate { path, size, modified } in candidates.iter().take(CANDIDATES_SHOWN) {
-        let modified = Time {
+    for LogFile { path, size, modified } in candidates.iter().take(CANDIDATES_SHOWN) {
+        let modified = LogTime {
             ms: *modified as i64 * 1000,
             zoned: true,
         };
@@ -168,7 +168,7 @@ fn newest(host: &dyn Host, under: &str) -> Result<(String, String), Failure> {
 struct ReadCall<'a> {
     path: &'a str,
     size: u64,
-    filter: Filter,
+    filter: EntryFilter,
     tail: usize,
     now_ms: i64,
 }
@@ -182,23 +182,23 @@ impl ReadCall<'_> {
         let end = match (before, self.filter.until) {
             (Some(before), _) => before.min(self.size),
             (None, Some(until)) if self.size > WINDOW_BYTES => {
-                source::position(file, self.size, until, self.now_ms).map_err(failed)?
+                source::find_position(file, self.size, until, self.now_ms).map_err(failed)?
             }
             _ => self.size,
         };
-        let window = source::window(file, end).map_err(failed)?;
+        let window = source::read_window(file, end).map_err(failed)?;
         if memchr::memchr(0, &window.bytes[..window.bytes.len().min(8192)]).is_some() {
             return Err(Failure::failed(format!("`{}` is not a text file", self.path))
                 .with_hint("compressed logs cannot be read; name a text file"));
         }
-        let mut report = Report::new(self.tail);
-        for entry in Entries::new(&window.bytes, window.start == 0, self.now_ms) {
+        let mut report = LogReport::new(self.tail);
+        for entry in EntryReader::new(&window.bytes, window.start == 0, self.now_ms) {
             report.add(&entry, &window.bytes, &self.filter);
         }
         Ok(self.answer(&window, end, &report))
     }
 
-    fn answer(&self, window: &source::Window, end: u64, report: &Report) -> Outcome {
+    fn answer(&self, window: &source::LogWindow, end: u64, report: &LogReport) -> Outcome {
         let mut text = self.heading(window, end);
         text.push('\n');
         text.push_str(&report.summary(&self.filter));
@@ -241,7 +241,7 @@ impl ReadCall<'_> {
     }
 
     /// The heading: `logs/app.log (1.0 GB): read 16.8 MB at the end; 983.2 MB before that were not read`.
-    fn heading(&self, window: &source::Window, end: u64) -> String {
+    fn heading(&self, window: &source::LogWindow, end: u64) -> String {
         let size = human_size(self.size);
         let read = human_size(window.bytes.len() as u64);
         let path = one_line(self.path);
@@ -263,7 +263,7 @@ impl ReadCall<'_> {
     }
 }
 
-fn parameters() -> serde_json::Value {
+fn parameters_schema() -> serde_json::Value {
     json!({
         "type": "object",
         "properties": {

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use skill_sdk::serde_json::{self, Map, Value};
 
-use crate::time::{self, Time};
+use crate::time::{self, LogTime};
 
 /// Severity of an entry. The many names of loggers are reduced to six.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -95,8 +95,8 @@ impl Level {
 
 /// The parsed first line of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) time: Option<Time>,
+pub(crate) struct EntryHeader {
+    pub(crate) time: Option<LogTime>,
     pub(crate) level: Option<Level>,
     /// Text after time and level.
     pub(crate) message: String,
@@ -108,30 +108,30 @@ const PREFIX_BYTES: usize = 160;
 const PREFIX_WORDS: usize = 6;
 
 /// Parses the first line of an entry; `None` if it has neither time nor level.
-pub(crate) fn header(line: &str, now_ms: i64) -> Option<Header> {
+pub(crate) fn parse_header(line: &str, now_ms: i64) -> Option<EntryHeader> {
     let line = line.trim_end();
     if line.starts_with('{') {
-        return json(line, now_ms);
+        return parse_json(line, now_ms);
     }
-    if let Some(found) = syslog(line, now_ms) {
+    if let Some(found) = parse_syslog(line, now_ms) {
         return Some(found);
     }
-    plain(line, now_ms).or_else(|| after_service(line, now_ms))
+    parse_plain(line, now_ms).or_else(|| after_service(line, now_ms))
 }
 
 /// Parses `name  | line`, as compose writes the lines of several services.
-fn after_service(line: &str, now_ms: i64) -> Option<Header> {
+fn after_service(line: &str, now_ms: i64) -> Option<EntryHeader> {
     let (service, rest) = line.split_once(" | ")?;
     let is_name = |c: char| c.is_alphanumeric() || "-_. ".contains(c);
-    (service.len() < 40 && service.chars().all(is_name)).then(|| plain(rest.trim_start(), now_ms))?
+    (service.len() < 40 && service.chars().all(is_name)).then(|| parse_plain(rest.trim_start(), now_ms))?
 }
 
 /// Parses `time level message` in its many forms, or `level: message`.
-fn plain(line: &str, now_ms: i64) -> Option<Header> {
-    if let Some(found) = glog(line) {
+fn parse_plain(line: &str, now_ms: i64) -> Option<EntryHeader> {
+    if let Some(found) = parse_glog(line) {
         return Some(found);
     }
-    if let Some(found) = logfmt(line, now_ms) {
+    if let Some(found) = parse_logfmt(line, now_ms) {
         return Some(found);
     }
     // Ruby: `E, [2024-05-01T12:00:00 #1] ERROR -- : message`.
@@ -140,10 +140,10 @@ fn plain(line: &str, now_ms: i64) -> Option<Header> {
         _ => 0,
     };
     let unwrapped = line[start..].trim_start_matches(['[', '(', '<']);
-    if let Some((time, length)) = time::leading(unwrapped, now_ms) {
+    if let Some((time, length)) = time::leading_timestamp(unwrapped, now_ms) {
         let rest = &unwrapped[length..];
         let (level, message) = level_within(rest);
-        return Some(Header {
+        return Some(EntryHeader {
             time,
             level,
             message: message.to_owned(),
@@ -152,17 +152,17 @@ fn plain(line: &str, now_ms: i64) -> Option<Header> {
     // Access logs: `127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 12`.
     if let Some((before, rest)) = line.split_once(" [")
         && before.len() < 100
-        && let Some((Some(time), length)) = time::leading(rest, now_ms)
+        && let Some((Some(time), length)) = time::leading_timestamp(rest, now_ms)
         && rest[length..].starts_with("] \"")
     {
-        return Some(Header {
+        return Some(EntryHeader {
             time: Some(time),
             level: None,
             message: format!("{before} {}", &rest[length + 2..]),
         });
     }
     let (level, message) = level_first(line)?;
-    Some(Header {
+    Some(EntryHeader {
         time: None,
         level: Some(level),
         message: message.to_owned(),
@@ -170,15 +170,15 @@ fn plain(line: &str, now_ms: i64) -> Option<Header> {
 }
 
 /// Parses `E0501 12:00:00.123456 1234 file.cc:12] message`.
-fn glog(line: &str) -> Option<Header> {
+fn parse_glog(line: &str) -> Option<EntryHeader> {
     let (head, rest) = line.split_at_checked(6)?;
     let level = Level::from_letter(head.as_bytes()[0])?;
     let is_date = head[1..].bytes().take(4).all(|byte| byte.is_ascii_digit()) && head.ends_with(' ');
-    let (_, length) = is_date.then(|| time::leading(rest.trim_start(), 0))??;
+    let (_, length) = is_date.then(|| time::leading_timestamp(rest.trim_start(), 0))??;
     let message = rest.trim_start()[length..]
         .split_once("] ")
         .map_or("", |(_, message)| message);
-    Some(Header {
+    Some(EntryHeader {
         time: None,
         level: Some(level),
         message: message.to_owned(),
@@ -186,13 +186,13 @@ fn glog(line: &str) -> Option<Header> {
 }
 
 /// Parses `time=… level=info msg="…" key=value`.
-fn logfmt(line: &str, now_ms: i64) -> Option<Header> {
+fn parse_logfmt(line: &str, now_ms: i64) -> Option<EntryHeader> {
     let value = |keys: &[&str]| keys.iter().find_map(|key| logfmt_value(line, key));
     let level = value(&["level", "lvl", "severity"])?;
     let level = Level::from_name(level)?;
-    let time = value(&["time", "ts", "timestamp", "t"]).and_then(|text| moment(text, now_ms));
+    let time = value(&["time", "ts", "timestamp", "t"]).and_then(|text| parse_time(text, now_ms));
     let message = value(&["msg", "message", "event"]).map_or(line, |message| message);
-    Some(Header {
+    Some(EntryHeader {
         time,
         level: Some(level),
         message: message.to_owned(),
@@ -224,16 +224,16 @@ fn closing_quote(text: &str) -> usize {
 }
 
 /// Parses a time value: a timestamp, or a number.
-fn moment(text: &str, now_ms: i64) -> Option<Time> {
-    match time::leading(text, now_ms) {
+fn parse_time(text: &str, now_ms: i64) -> Option<LogTime> {
+    match time::leading_timestamp(text, now_ms) {
         Some((time, _)) => time,
-        None => Time::from_number(text.parse().ok()?),
+        None => LogTime::from_number(text.parse().ok()?),
     }
 }
 
 /// Parses RFC 5424 and RFC 3164, the latter also without priority, as in files.
-fn syslog(line: &str, now_ms: i64) -> Option<Header> {
-    let (level, rest) = match priority(line) {
+fn parse_syslog(line: &str, now_ms: i64) -> Option<EntryHeader> {
+    let (level, rest) = match parse_priority(line) {
         Some((severity, rest)) => (Some(Level::from_severity(severity)), rest),
         None => (None, line),
     };
@@ -242,22 +242,22 @@ fn syslog(line: &str, now_ms: i64) -> Option<Header> {
     {
         // Time, host, application, process, message id, structured data, message.
         let mut fields = rest.splitn(6, ' ');
-        let time = fields.next().and_then(|text| moment(text, now_ms));
+        let time = fields.next().and_then(|text| parse_time(text, now_ms));
         let message = fields.nth(4).map_or("", without_data);
-        return Some(Header {
+        return Some(EntryHeader {
             time,
             level,
             message: message.trim_start_matches('\u{feff}').to_owned(),
         });
     }
     let is_named = rest.as_bytes().first().is_some_and(u8::is_ascii_uppercase) || level.is_some();
-    let (time, length) = is_named.then(|| time::leading(rest, now_ms))??;
+    let (time, length) = is_named.then(|| time::leading_timestamp(rest, now_ms))??;
     let rest = rest[length..].trim_start();
     // The host does not matter; the application stays part of the message.
     let (_, message) = rest.split_once(' ')?;
     let is_tagged = message.split(' ').next().is_some_and(|tag| tag.ends_with(':'));
     if !is_tagged {
-        return level.map(|level| Header {
+        return level.map(|level| EntryHeader {
             time,
             level: Some(level),
             message: message.to_owned(),
@@ -267,7 +267,7 @@ fn syslog(line: &str, now_ms: i64) -> Option<Header> {
         .split_once(": ")
         .and_then(|(_, text)| level_first(text))
         .map(|(level, _)| level);
-    Some(Header {
+    Some(EntryHeader {
         time,
         level: level.or(told),
         message: message.to_owned(),
@@ -275,7 +275,7 @@ fn syslog(line: &str, now_ms: i64) -> Option<Header> {
 }
 
 /// Parses `<34>`: the severity, and the rest.
-fn priority(line: &str) -> Option<(u32, &str)> {
+fn parse_priority(line: &str) -> Option<(u32, &str)> {
     let (number, rest) = line.strip_prefix('<')?.split_once('>')?;
     let number: u32 = number.parse().ok().filter(|&number| number < 192)?;
     Some((number % 8, rest))
@@ -359,7 +359,7 @@ fn level_first(line: &str) -> Option<(Level, &str)> {
 }
 
 /// Parses a line that is a JSON object.
-fn json(line: &str, now_ms: i64) -> Option<Header> {
+fn parse_json(line: &str, now_ms: i64) -> Option<EntryHeader> {
     let object: Map<String, Value> = serde_json::from_str(line).ok()?;
     let get = |keys: &[&str]| keys.iter().find_map(|key| object.get(*key));
     let time = get(&[
@@ -374,8 +374,8 @@ fn json(line: &str, now_ms: i64) -> Option<Header> {
         "t",
     ]);
     let time = time.and_then(|value| match value {
-        Value::String(text) => moment(text, now_ms),
-        Value::Number(number) => Time::from_number(number.as_f64()?),
+        Value::String(text) => parse_time(text, now_ms),
+        Value::Number(number) => LogTime::from_number(number.as_f64()?),
         _ => None,
     });
     let level = get(&[
@@ -406,11 +406,11 @@ fn json(line: &str, now_ms: i64) -> Option<Header> {
     let level = level.or_else(|| {
         object
             .contains_key("stream")
-            .then(|| header(&message, now_ms))
+            .then(|| parse_header(&message, now_ms))
             .flatten()
             .and_then(|inner| inner.level)
     });
-    Some(Header { time, level, message })
+    Some(EntryHeader { time, level, message })
 }
 
 #[cfg(test)]
@@ -521,12 +521,12 @@ mod tests {
             "errors: 3",
             "a | b",
         ] {
-            assert_eq!(header(line, NOW_MS), None, "{line}");
+            assert_eq!(parse_header(line, NOW_MS), None, "{line}");
         }
     }
 
     fn all(lines: &[&str]) -> String {
-        let shown = |line: &&str| match header(line, NOW_MS) {
+        let shown = |line: &&str| match parse_header(line, NOW_MS) {
             None => "none".to_owned(),
             Some(header) => {
                 let time = header.time.map_or("-".to_owned(), |time| time.to_string());

@@ -8,7 +8,7 @@ use skill_sdk::text::{clip, counted};
 
 use crate::entries::LogEntry;
 use crate::parse::Level;
-use crate::time::Time;
+use crate::time::LogTime;
 
 /// Limit for different messages with a group each; others are only counted.
 const GROUPS_MAX: usize = 10_000;
@@ -24,14 +24,14 @@ const LINE_BYTES_MAX: usize = 500;
 const ENTRY_LINES: (usize, usize) = (12, 12);
 
 #[derive(Debug, Default)]
-pub(crate) struct Filter {
+pub(crate) struct EntryFilter {
     pub(crate) level: Option<Level>,
-    pub(crate) since: Option<Time>,
-    pub(crate) until: Option<Time>,
+    pub(crate) since: Option<LogTime>,
+    pub(crate) until: Option<LogTime>,
     pub(crate) pattern: Option<Pattern>,
 }
 
-impl Filter {
+impl EntryFilter {
     /// True if an entry matches in everything but its level.
     fn takes(&self, entry: &LogEntry, text: &[u8]) -> bool {
         let in_time = match entry.time {
@@ -46,11 +46,11 @@ impl Filter {
 
 /// Entries with the same message, apart from numbers.
 #[derive(Debug)]
-struct Group {
+struct MessageGroup {
     level: Option<Level>,
     count: u64,
-    first: Option<Time>,
-    last: Option<Time>,
+    first: Option<LogTime>,
+    last: Option<LogTime>,
 }
 
 /// An entry by range and line.
@@ -71,21 +71,21 @@ pub(crate) struct LastEntries {
 
 /// The result of a call.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
+pub(crate) struct LogReport {
     tail: usize,
     pub(crate) entries: u64,
     /// Number of entries by level that match in everything else; the last is for entries without a level.
     levels: [u64; 7],
     selected: u64,
-    first: Option<Time>,
-    last: Option<Time>,
-    groups: HashMap<String, Group>,
+    first: Option<LogTime>,
+    last: Option<LogTime>,
+    groups: HashMap<String, MessageGroup>,
     kept: VecDeque<LastEntry>,
     /// Offset of the first entry that was read.
     pub(crate) first_at: Option<usize>,
 }
 
-impl Report {
+impl LogReport {
     /// Creates a report that keeps the last `tail` entries.
     pub(crate) fn new(tail: usize) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl Report {
         }
     }
 
-    pub(crate) fn add(&mut self, entry: &LogEntry, window: &[u8], filter: &Filter) {
+    pub(crate) fn add(&mut self, entry: &LogEntry, window: &[u8], filter: &EntryFilter) {
         self.entries += 1;
         self.first_at.get_or_insert(entry.range.start);
         let own = entry.time.filter(|_| entry.has_time);
@@ -122,11 +122,11 @@ impl Report {
     }
 
     fn group(&mut self, entry: &LogEntry) {
-        let key = normalise(clip(&entry.message, MESSAGE_BYTES_MAX).0);
+        let key = normalise_message(clip(&entry.message, MESSAGE_BYTES_MAX).0);
         if key.is_empty() || (self.groups.len() >= GROUPS_MAX && !self.groups.contains_key(&key)) {
             return;
         }
-        let group = self.groups.entry(key).or_insert(Group {
+        let group = self.groups.entry(key).or_insert(MessageGroup {
             level: entry.level,
             count: 0,
             first: entry.time,
@@ -138,12 +138,12 @@ impl Report {
     }
 
     /// The first and the last time of the entries.
-    pub(crate) fn times(&self) -> Option<(Time, Time)> {
+    pub(crate) fn times(&self) -> Option<(LogTime, LogTime)> {
         self.first.zip(self.last)
     }
 
     /// The summary: `120 entries, 2024-05-01 12:00:00 to 2024-05-01 13:00:00: 2 error, 118 info`.
-    pub(crate) fn summary(&self, filter: &Filter) -> String {
+    pub(crate) fn summary(&self, filter: &EntryFilter) -> String {
         let mut text = counted(self.entries, "entry", "entries");
         if let Some((first, last)) = self.times() {
             let _ = write!(text, ", {first} to {last}");
@@ -177,7 +177,8 @@ impl Report {
 
     /// Messages that occur more than once, the most frequent first; empty if there are none.
     pub(crate) fn repeated(&self) -> String {
-        let mut groups: Vec<(&String, &Group)> = self.groups.iter().filter(|(_, group)| group.count > 1).collect();
+        let mut groups: Vec<(&String, &MessageGroup)> =
+            self.groups.iter().filter(|(_, group)| group.count > 1).collect();
         if groups.is_empty() {
             return String::new();
         }
@@ -269,7 +270,7 @@ fn entry_text(entry: &[u8], number: Option<u64>) -> String {
 }
 
 /// Replaces the variable parts of a message: numbers, addresses, identifiers.
-fn normalise(message: &str) -> String {
+fn normalise_message(message: &str) -> String {
     let mut text = String::with_capacity(message.len());
     let mut rest = message;
     while let Some(start) = rest.find(|c: char| c.is_ascii_alphanumeric()) {
@@ -358,7 +359,7 @@ fn without_numbers(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::normalise;
+    use super::normalise_message;
 
     #[test]
     fn what_differs_is_replaced() {
@@ -372,7 +373,7 @@ mod tests {
             "nothing to replace here...",
             "",
         ]
-        .map(normalise);
+        .map(normalise_message);
         insta::assert_snapshot!(all.join("\n"), @r"
         connection to <ip>:<n> refused after <n>ms (attempt <n>)
         user <uuid> not found

@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 use skill_sdk::{EntryKind, Failure, Host, Query};
 
 use crate::parse;
-use crate::time::Time;
+use crate::time::LogTime;
 
 /// Limit for the bytes of a window: some hundred thousand lines, well within the limits of a call for memory and
 /// time.
@@ -23,7 +23,7 @@ const PLACES: [&str; 7] = ["", "log", "logs", "var/log", "tmp", "storage/logs", 
 
 /// A log file that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Candidate {
+pub(crate) struct LogFile {
     pub(crate) path: String,
     pub(crate) size: u64,
     /// Time of the last change in seconds since 1970; 0 if it is unknown.
@@ -32,7 +32,7 @@ pub(crate) struct Candidate {
 
 /// Finds the log files beneath a directory, newest first. Most projects ignore their logs, so the usual directories
 /// are searched in addition to the host's list.
-pub(crate) fn find(host: &dyn Host, under: &str) -> Result<Vec<Candidate>, Failure> {
+pub(crate) fn find_logs(host: &dyn Host, under: &str) -> Result<Vec<LogFile>, Failure> {
     let query = Query {
         under: under.to_owned(),
         recursive: true,
@@ -61,7 +61,7 @@ pub(crate) fn find(host: &dyn Host, under: &str) -> Result<Vec<Candidate>, Failu
     }
     paths.sort();
     paths.dedup();
-    let mut found: Vec<Candidate> = paths.into_iter().filter_map(|path| candidate(host, path)).collect();
+    let mut found: Vec<LogFile> = paths.into_iter().filter_map(|path| log_candidate(host, path)).collect();
     found.sort_by(|a, b| b.modified.cmp(&a.modified).then_with(|| a.path.cmp(&b.path)));
     Ok(found)
 }
@@ -103,7 +103,7 @@ fn is_log(path: &str) -> bool {
         || (in_logs && is_text)
 }
 
-fn candidate(host: &dyn Host, path: String) -> Option<Candidate> {
+fn log_candidate(host: &dyn Host, path: String) -> Option<LogFile> {
     let metadata = std::fs::metadata(host.path(&path).ok()?)
         .ok()
         .filter(std::fs::Metadata::is_file)?;
@@ -111,7 +111,7 @@ fn candidate(host: &dyn Host, path: String) -> Option<Candidate> {
         .modified()
         .ok()
         .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-    Some(Candidate {
+    Some(LogFile {
         path,
         size: metadata.len(),
         modified: modified.map_or(0, |since| since.as_secs()),
@@ -120,35 +120,35 @@ fn candidate(host: &dyn Host, path: String) -> Option<Candidate> {
 
 /// A part of a file that begins at a line.
 #[derive(Debug)]
-pub(crate) struct Window {
+pub(crate) struct LogWindow {
     pub(crate) bytes: Vec<u8>,
     /// Offset in the file.
     pub(crate) start: u64,
 }
 
 /// Reads the window that ends at `end`.
-pub(crate) fn window(file: &mut File, end: u64) -> std::io::Result<Window> {
+pub(crate) fn read_window(file: &mut File, end: u64) -> std::io::Result<LogWindow> {
     let start = end.saturating_sub(WINDOW_BYTES);
-    let mut bytes = range(file, start, (end - start) as usize)?;
+    let mut bytes = read_range(file, start, (end - start) as usize)?;
     if start == 0 {
-        return Ok(Window { bytes, start });
+        return Ok(LogWindow { bytes, start });
     }
     // Skip the first line, which is incomplete. A line longer than the window is kept.
     let whole = memchr::memchr(b'\n', &bytes).map_or(0, |at| at + 1);
     let whole = if whole == bytes.len() { 0 } else { whole };
     bytes.drain(..whole);
-    Ok(Window {
+    Ok(LogWindow {
         bytes,
         start: start + whole as u64,
     })
 }
 
 /// Finds the start of the entries after `until` by bisection, because a log is sorted by time.
-pub(crate) fn position(file: &mut File, size: u64, until: Time, now_ms: i64) -> std::io::Result<u64> {
+pub(crate) fn find_position(file: &mut File, size: u64, until: LogTime, now_ms: i64) -> std::io::Result<u64> {
     let (mut before, mut after) = (0, size);
     while after - before > 16 * PROBE_BYTES as u64 {
         let middle = before + (after - before) / 2;
-        let probe = range(file, middle, PROBE_BYTES)?;
+        let probe = read_range(file, middle, PROBE_BYTES)?;
         let Some((offset, time)) = first_time(&probe, now_ms) else {
             break;
         };
@@ -163,12 +163,12 @@ pub(crate) fn position(file: &mut File, size: u64, until: Time, now_ms: i64) -> 
 }
 
 /// The first line with a time in a probe, after the incomplete line.
-fn first_time(probe: &[u8], now_ms: i64) -> Option<(u64, Time)> {
+fn first_time(probe: &[u8], now_ms: i64) -> Option<(u64, LogTime)> {
     let mut at = memchr::memchr(b'\n', probe)? + 1;
     while at < probe.len() {
         let length = memchr::memchr(b'\n', &probe[at..])?;
         let line = String::from_utf8_lossy(&probe[at..at + length]);
-        if let Some(time) = parse::header(&line, now_ms).and_then(|header| header.time) {
+        if let Some(time) = parse::parse_header(&line, now_ms).and_then(|header| header.time) {
             return Some((at as u64, time));
         }
         at += length + 1;
@@ -176,7 +176,7 @@ fn first_time(probe: &[u8], now_ms: i64) -> Option<(u64, Time)> {
     None
 }
 
-fn range(file: &mut File, start: u64, length: usize) -> std::io::Result<Vec<u8>> {
+fn read_range(file: &mut File, start: u64, length: usize) -> std::io::Result<Vec<u8>> {
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::with_capacity(length);
     file.take(length as u64).read_to_end(&mut bytes)?;

@@ -277,7 +277,7 @@ proptest! {
         let mut log = pieces.concat().into_bytes();
         log.extend(raw);
         let mut end = 0;
-        for entry in Entries::new(&log, true, 1_718_409_600_000) {
+        for entry in EntryReader::new(&log, true, 1_718_409_600_000) {
             prop_assert_eq!(entry.range.start, end);
             prop_assert!(entry.range.end > end);
             end = entry.range.end;

@@ -2,7 +2,7 @@
 
 /// A point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Time {
+pub(crate) struct LogTime {
     /// Milliseconds since 1970, in UTC if `zoned`, otherwise as written.
     pub(crate) ms: i64,
     /// True if the text had an offset.
@@ -14,7 +14,7 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-impl Time {
+impl LogTime {
     /// Converts a number of seconds, milliseconds, microseconds or nanoseconds, depending on its size.
     pub(crate) fn from_number(number: f64) -> Option<Self> {
         let ms = match number.abs() {
@@ -32,9 +32,9 @@ impl Time {
     }
 }
 
-impl std::fmt::Display for Time {
+impl std::fmt::Display for LogTime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (year, month, day) = civil(self.ms.div_euclid(DAY_MS));
+        let (year, month, day) = civil_from_days(self.ms.div_euclid(DAY_MS));
         let seconds = self.ms.rem_euclid(DAY_MS) / 1000;
         let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
         let zone = if self.zoned { "Z" } else { "" };
@@ -46,7 +46,7 @@ impl std::fmt::Display for Time {
 }
 
 /// Days since 1970 of a date in the Gregorian calendar. A year begins in March, so that the leap day is its last.
-fn days(year: i64, month: i64, day: i64) -> i64 {
+fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
     let of_era = year.rem_euclid(400);
@@ -55,7 +55,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 }
 
 /// The date of a day since 1970.
-fn civil(days: i64) -> (i64, i64, i64) {
+fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);
     let of_era = shifted.rem_euclid(146_097);
@@ -169,13 +169,13 @@ impl<'a> TimeReader<'a> {
     }
 
     /// Reads the time zone at the end, if there is one.
-    fn finish(&mut self, local_ms: i64) -> Time {
+    fn finish(&mut self, local_ms: i64) -> LogTime {
         match self.zone() {
-            Some(offset) => Time {
+            Some(offset) => LogTime {
                 ms: local_ms - offset,
                 zoned: true,
             },
-            None => Time {
+            None => LogTime {
                 ms: local_ms,
                 zoned: false,
             },
@@ -184,7 +184,7 @@ impl<'a> TimeReader<'a> {
 }
 
 /// Reads `2024-05-01` or `2024/05/01`, with `T` or a space and a time.
-fn iso(reader: &mut TimeReader<'_>) -> Option<Time> {
+fn read_iso(reader: &mut TimeReader<'_>) -> Option<LogTime> {
     let day = iso_day(reader)?;
     reader.one_of(b"T t_")?;
     let ms = reader.clock()?;
@@ -197,11 +197,11 @@ fn iso_day(reader: &mut TimeReader<'_>) -> Option<i64> {
     let month = reader.number(2, 1, 12)?;
     reader.one_of(&[separator])?;
     let day = reader.number(2, 1, 31)?;
-    Some(days(year, month, day) * DAY_MS)
+    Some(days_from_civil(year, month, day) * DAY_MS)
 }
 
 /// Reads `10/Oct/2000:13:55:36 -0700` of access logs.
-fn access(reader: &mut TimeReader<'_>) -> Option<Time> {
+fn read_access_log_time(reader: &mut TimeReader<'_>) -> Option<LogTime> {
     let day = reader.number(2, 1, 31)?;
     reader.one_of(b"/")?;
     let month = reader.month()?;
@@ -209,12 +209,12 @@ fn access(reader: &mut TimeReader<'_>) -> Option<Time> {
     let year = reader.number(4, 1970, 2199)?;
     reader.one_of(b":")?;
     let ms = reader.clock()?;
-    Some(reader.finish(days(year, month, day) * DAY_MS + ms))
+    Some(reader.finish(days_from_civil(year, month, day) * DAY_MS + ms))
 }
 
 /// Reads `Oct 11 22:14:15` of syslog, or `Wed Oct 11 14:32:52.123 2000` of `ctime`. Without a year, the latest year
 /// is chosen that puts the time before `now_ms`.
-fn named(reader: &mut TimeReader<'_>, now_ms: i64) -> Option<Time> {
+fn read_named_month(reader: &mut TimeReader<'_>, now_ms: i64) -> Option<LogTime> {
     const WEEKDAYS: [&[u8]; 7] = [b"Mon ", b"Tue ", b"Wed ", b"Thu ", b"Fri ", b"Sat ", b"Sun "];
     if WEEKDAYS.iter().any(|day| reader.text[reader.at..].starts_with(day)) {
         reader.at += 4;
@@ -229,18 +229,18 @@ fn named(reader: &mut TimeReader<'_>, now_ms: i64) -> Option<Time> {
     let ms = reader.clock()?;
     let before = reader.at;
     if let Some(year) = reader.one_of(b" ").and_then(|_| reader.number(4, 1970, 2199)) {
-        return Some(reader.finish(days(year, month, day) * DAY_MS + ms));
+        return Some(reader.finish(days_from_civil(year, month, day) * DAY_MS + ms));
     }
     reader.at = before;
-    let (year, ..) = civil(now_ms.div_euclid(DAY_MS));
-    let in_year = |year| days(year, month, day) * DAY_MS + ms;
+    let (year, ..) = civil_from_days(now_ms.div_euclid(DAY_MS));
+    let in_year = |year| days_from_civil(year, month, day) * DAY_MS + ms;
     // Allow a day for clocks and zones that differ.
     let year = if in_year(year) > now_ms + DAY_MS {
         year - 1
     } else {
         year
     };
-    Some(Time {
+    Some(LogTime {
         ms: in_year(year),
         zoned: false,
     })
@@ -248,9 +248,13 @@ fn named(reader: &mut TimeReader<'_>, now_ms: i64) -> Option<Time> {
 
 /// Reads a timestamp at the beginning of `text`. Returns it with its length; the time is absent if only the hour is
 /// written.
-pub(crate) fn leading(text: &str, now_ms: i64) -> Option<(Option<Time>, usize)> {
-    type Form = fn(&mut TimeReader<'_>, i64) -> Option<Time>;
-    let forms: [Form; 3] = [|reader, _| iso(reader), |reader, _| access(reader), named];
+pub(crate) fn leading_timestamp(text: &str, now_ms: i64) -> Option<(Option<LogTime>, usize)> {
+    type TimestampForm = fn(&mut TimeReader<'_>, i64) -> Option<LogTime>;
+    let forms: [TimestampForm; 3] = [
+        |reader, _| read_iso(reader),
+        |reader, _| read_access_log_time(reader),
+        read_named_month,
+    ];
     for form in forms {
         let mut reader = TimeReader::new(text);
         if let Some(time) = form(&mut reader, now_ms) {
@@ -263,16 +267,16 @@ pub(crate) fn leading(text: &str, now_ms: i64) -> Option<(Option<Time>, usize)> 
 }
 
 /// Parses a whole text as a date, with or without a time. If `is_end`, a date means the end of the day.
-pub(crate) fn argument(text: &str, is_end: bool) -> Option<Time> {
+pub(crate) fn parse_argument(text: &str, is_end: bool) -> Option<LogTime> {
     let text = text.trim();
     let mut reader = TimeReader::new(text);
-    if let Some(time) = iso(&mut reader).filter(|_| reader.at == text.len()) {
+    if let Some(time) = read_iso(&mut reader).filter(|_| reader.at == text.len()) {
         return Some(time);
     }
     let mut reader = TimeReader::new(text);
     let day = iso_day(&mut reader).filter(|_| reader.at == text.len())?;
     let ms = if is_end { day + DAY_MS - 1 } else { day };
-    Some(Time { ms, zoned: false })
+    Some(LogTime { ms, zoned: false })
 }
 
 #[cfg(test)]
@@ -283,7 +287,7 @@ mod tests {
     const NOW_MS: i64 = 1_718_409_600_000;
 
     fn shown(text: &str) -> String {
-        match leading(text, NOW_MS) {
+        match leading_timestamp(text, NOW_MS) {
             Some((Some(time), length)) => format!("{time} | {}", &text[length..]),
             Some((None, length)) => format!("- | {}", &text[length..]),
             None => "none".to_owned(),
@@ -331,7 +335,7 @@ mod tests {
 
     #[test]
     fn arguments_are_whole() {
-        let shown = |text, is_end| argument(text, is_end).map(|time| time.to_string());
+        let shown = |text, is_end| parse_argument(text, is_end).map(|time| time.to_string());
         assert_eq!(shown("2024-05-01", false).as_deref(), Some("2024-05-01 00:00:00"));
         assert_eq!(shown("2024-05-01", true).as_deref(), Some("2024-05-01 23:59:59"));
         assert_eq!(shown("2024-05-01T10:30", false).as_deref(), Some("2024-05-01 10:30:00"));
@@ -345,7 +349,7 @@ mod tests {
 
     #[test]
     fn numbers_are_told_apart_by_size() {
-        let shown = |number| Time::from_number(number).map(|time| time.to_string());
+        let shown = |number| LogTime::from_number(number).map(|time| time.to_string());
         for number in [1.7e9, 1.7e12, 1.7e15, 1.7e18] {
             assert_eq!(shown(number).as_deref(), Some("2023-11-14 22:13:20Z"), "{number}");
         }
@@ -355,9 +359,9 @@ mod tests {
     #[test]
     fn days_and_dates_are_inverse() {
         for day in (-200_000..200_000).step_by(17) {
-            let (year, month, date) = civil(day);
-            assert_eq!(days(year, month, date), day);
+            let (year, month, date) = civil_from_days(day);
+            assert_eq!(days_from_civil(year, month, date), day);
         }
-        assert_eq!(civil(19_782), (2024, 2, 29));
+        assert_eq!(civil_from_days(19_782), (2024, 2, 29));
     }
 }

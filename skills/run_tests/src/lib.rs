@@ -95,7 +95,7 @@ impl Handler for RunTests {
             filter: arguments.filter,
             timeout_seconds: arguments.timeout_seconds,
         })?;
-        report::render(suites)
+        report::render_suites(suites)
     }
 }
 

@@ -19,11 +19,11 @@ const TAIL_LINES: usize = 60;
 const TAIL_BYTES: usize = 8 << 10;
 
 /// Writes the answer for all suites. A suite that could not run is a failure only if no other suite ran.
-pub(crate) fn render(suites: Vec<TestSuite>) -> Result<Outcome, Failure> {
+pub(crate) fn render_suites(suites: Vec<TestSuite>) -> Result<Outcome, Failure> {
     let mut sections = Vec::new();
     let mut not_run: Vec<(String, Failure)> = Vec::new();
     for suite in suites {
-        let name = heading(&suite.recipe, &suite.directory);
+        let name = suite_heading(&suite.recipe, &suite.directory);
         match suite.outcome {
             Ok(results) => sections.push(Section::new(&suite.recipe, name, &suite.reason, results)),
             Err(failure) => not_run.push((name, failure)),
@@ -47,9 +47,9 @@ pub(crate) fn render(suites: Vec<TestSuite>) -> Result<Outcome, Failure> {
         text.push_str(&section.text);
     }
     for (name, failure) in &not_run {
-        let _ = writeln!(text, "\n## {name}: not run\n{}", cut(&failure.message));
+        let _ = writeln!(text, "\n## {name}: not run\n{}", cut_line(&failure.message));
         if let Some(hint) = &failure.hint {
-            let _ = writeln!(text, "hint: {}", cut(hint));
+            let _ = writeln!(text, "hint: {}", cut_line(hint));
         }
     }
     let details = TestDetails {
@@ -66,7 +66,7 @@ pub(crate) fn render(suites: Vec<TestSuite>) -> Result<Outcome, Failure> {
 }
 
 /// `npm`, or `npm in frontend`.
-fn heading(recipe: &str, directory: &str) -> String {
+fn suite_heading(recipe: &str, directory: &str) -> String {
     match directory {
         "" => recipe.to_owned(),
         directory => format!("{recipe} in {directory}"),
@@ -88,26 +88,31 @@ impl Section {
         let report = &results.report;
         let counts = results.counts.map(counts_of);
         let run = TestRun::new(recipe, report.exit_code, report.timed_out, report.duration_ms, counts);
-        let mut text = format!("command: {}\n", quoted(&report.command));
-        let _ = writeln!(text, "{}; sandbox: {}", run.ending(), sandbox(&report.sandbox));
+        let mut text = format!("command: {}\n", quote_command(&report.command));
+        let _ = writeln!(text, "{}; sandbox: {}", run.ending(), sandbox_name(&report.sandbox));
         if report.output_cut {
             text.push_str("note: the middle of the output was left out, so failing tests may be missing here\n");
         }
-        let _ = writeln!(text, "runner: {name} ({})", cut(reason));
+        let _ = writeln!(text, "runner: {name} ({})", cut_line(reason));
         for note in &results.notes {
-            let _ = writeln!(text, "{}", cut(note));
+            let _ = writeln!(text, "{}", cut_line(note));
         }
-        if let Some(hint) = counts.filter(|counts| !counts.any_ran()).map(emptiness) {
+        if let Some(hint) = counts.filter(|counts| !counts.any_ran()).map(empty_run_hint) {
             let _ = writeln!(text, "{hint}");
         }
-        let is_cut = failures(&mut text, &results.failed, results.failed_left_out);
+        let is_cut = write_failures(&mut text, &results.failed, results.failed_left_out);
         let has_failed = run.has_failed();
         if counts.is_none() || (has_failed && results.failed.is_empty()) {
-            tail(&mut text, &report.output);
+            write_tail(&mut text, &report.output);
         }
         let shown = DETAILED_MAX + NAMED_MAX;
         Self {
-            failing: results.failed.iter().take(shown).map(|test| cut(&test.name)).collect(),
+            failing: results
+                .failed
+                .iter()
+                .take(shown)
+                .map(|test| cut_line(&test.name))
+                .collect(),
             left_out: results.failed.len().saturating_sub(shown) as u64 + results.failed_left_out,
             is_cut: is_cut || report.output_cut,
             name,
@@ -117,7 +122,7 @@ impl Section {
     }
 }
 
-fn emptiness(counts: TestCounts) -> &'static str {
+fn empty_run_hint(counts: TestCounts) -> &'static str {
     if counts.deselected > 0 {
         "hint: the filter matches no test; leave it out to run all"
     } else {
@@ -139,7 +144,7 @@ fn counts_of(counts: SuiteCounts) -> TestCounts {
     }
 }
 
-fn sandbox(name: &str) -> String {
+fn sandbox_name(name: &str) -> String {
     match name {
         "none" => "none (the run was not contained)".to_owned(),
         "landlock" => "landlock (a copy of the repository, and no network at all)".to_owned(),
@@ -147,14 +152,14 @@ fn sandbox(name: &str) -> String {
     }
 }
 
-fn failures(text: &mut String, failures: &[SuiteFailure], left_out: u64) -> bool {
+fn write_failures(text: &mut String, failures: &[SuiteFailure], left_out: u64) -> bool {
     for (at, failure) in failures.iter().take(DETAILED_MAX).enumerate() {
-        let _ = write!(text, "\n{}. {}\n", at + 1, cut(&failure.name));
+        let _ = write!(text, "\n{}. {}\n", at + 1, cut_line(&failure.name));
         if !failure.message.is_empty() {
-            let _ = writeln!(text, "   {}", cut(&failure.message));
+            let _ = writeln!(text, "   {}", cut_line(&failure.message));
         }
         for line in failure.details.iter().take(DETAIL_LINES_MAX) {
-            let _ = writeln!(text, "{}", format!("     {}", cut(line)).trim_end());
+            let _ = writeln!(text, "{}", format!("     {}", cut_line(line)).trim_end());
         }
     }
     let rest = failures.get(DETAILED_MAX..).unwrap_or_default();
@@ -164,7 +169,11 @@ fn failures(text: &mut String, failures: &[SuiteFailure], left_out: u64) -> bool
     }
     text.push_str("\nalso failed:\n");
     for failure in rest.iter().take(NAMED_MAX) {
-        let _ = writeln!(text, "  {}", cut(&format!("{} - {}", failure.name, failure.message)));
+        let _ = writeln!(
+            text,
+            "  {}",
+            cut_line(&format!("{} - {}", failure.name, failure.message))
+        );
     }
     if unnamed > 0 {
         let _ = writeln!(text, "  … and {unnamed} more");
@@ -174,7 +183,7 @@ fn failures(text: &mut String, failures: &[SuiteFailure], left_out: u64) -> bool
 }
 
 /// Writes the end of an output.
-fn tail(text: &mut String, output: &str) {
+fn write_tail(text: &mut String, output: &str) {
     let output = output.trim_end();
     if output.is_empty() {
         text.push_str("\nThe run printed nothing.\n");
@@ -196,12 +205,12 @@ fn tail(text: &mut String, output: &str) {
         "\nend of the output:\n"
     });
     for line in &lines[from..] {
-        let _ = writeln!(text, "{}", format!("  {}", cut(line)).trim_end());
+        let _ = writeln!(text, "{}", format!("  {}", cut_line(line)).trim_end());
     }
 }
 
 /// Quotes a command as for a shell.
-fn quoted(command: &[String]) -> String {
+fn quote_command(command: &[String]) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,@+%[]".contains(c);
     let word = |word: &String| {
         if !word.is_empty() && word.chars().all(plain) {
@@ -213,7 +222,7 @@ fn quoted(command: &[String]) -> String {
     command.iter().map(word).collect::<Vec<_>>().join(" ")
 }
 
-fn cut(line: &str) -> String {
+fn cut_line(line: &str) -> String {
     match skill_sdk::text::clip(line, LINE_BYTES_MAX) {
         (line, 0) => line.to_owned(),
         (kept, _) => format!("{kept}…"),
@@ -227,6 +236,6 @@ mod tests {
     #[test]
     fn commands_are_quoted_where_a_shell_would_need_it() {
         let command = ["python3", "-m", "pytest", "-k", "a and 'b'", ""].map(str::to_owned);
-        assert_eq!(quoted(&command), r"python3 -m pytest -k 'a and '\''b'\''' ''");
+        assert_eq!(quote_command(&command), r"python3 -m pytest -k 'a and '\''b'\''' ''");
     }
 }

@@ -41,7 +41,7 @@ fn run(recipe: (&'static str, &'static str, ResultFormat), fixture: &str, exit_c
 fn suite_of(recorded: &RecordedRun) -> TestSuite {
     let (recipe, reason, format) = recorded.recipe;
     let report = recorded.run.clone().expect("it was set");
-    let read = test_results::read(format, &report.output, &[]);
+    let read = test_results::read_results(format, &report.output, &[]);
     let failure = |test: test_results::FailedTest| SuiteFailure {
         name: test.name,
         message: test.message,

@@ -72,7 +72,7 @@ impl Pattern {
             .case_insensitive(insensitive)
             .build()
             .parse(&source)
-            .map_err(|error| wrong(pattern, &error))?;
+            .map_err(|error| pattern_failure(pattern, &error))?;
         let parsed = within_line(&parsed).ok_or_else(|| {
             Failure::invalid("the pattern contains a line break, but lines are searched one by one")
                 .with_hint("search for one of the lines and read its surroundings")
@@ -183,7 +183,7 @@ fn too_large(error: &BuildError) -> Failure {
 }
 
 /// Describes the mistake in the pattern, and points at it.
-fn wrong(pattern: &str, error: &regex_syntax::Error) -> Failure {
+fn pattern_failure(pattern: &str, error: &regex_syntax::Error) -> Failure {
     let (what, span) = match error {
         regex_syntax::Error::Parse(error) => (error.kind().to_string(), error.span()),
         regex_syntax::Error::Translate(error) => (error.kind().to_string(), error.span()),

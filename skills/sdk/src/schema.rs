@@ -35,19 +35,19 @@ pub fn of<T: JsonSchema>() -> Value {
         top.remove("description");
         top.entry("properties").or_insert_with(|| json!({}));
         top.entry("required").or_insert_with(|| json!([]));
-        tidy(top);
+        tidy_schema(top);
     }
     schema
 }
 
 /// Converts a schema and all schemas in it.
-fn tidy(schema: &mut Schema) {
+fn tidy_schema(schema: &mut Schema) {
     schema.remove("title");
     tidy_description(schema);
     tidy_properties(schema);
     for place in ["items", "additionalProperties"] {
         if let Some(Value::Object(inner)) = schema.get_mut(place) {
-            tidy(inner);
+            tidy_schema(inner);
         }
     }
     for place in ["anyOf", "oneOf", "allOf", "prefixItems"] {
@@ -57,7 +57,7 @@ fn tidy(schema: &mut Schema) {
             .into_iter()
             .flatten()
         {
-            inner.as_object_mut().into_iter().for_each(tidy);
+            inner.as_object_mut().into_iter().for_each(tidy_schema);
         }
     }
     for inner in schema
@@ -66,11 +66,11 @@ fn tidy(schema: &mut Schema) {
         .into_iter()
         .flatten()
     {
-        inner.1.as_object_mut().into_iter().for_each(tidy);
+        inner.1.as_object_mut().into_iter().for_each(tidy_schema);
     }
     join_choices(schema);
     drop_noise(schema);
-    order(schema);
+    order_keys(schema);
 }
 
 /// Joins the lines of a paragraph: a doc comment wraps its lines.
@@ -97,7 +97,7 @@ fn tidy_properties(schema: &mut Schema) {
         if !required.contains(name) {
             drop_null(property);
         }
-        tidy(property);
+        tidy_schema(property);
     }
     schema.entry("additionalProperties").or_insert(Value::Bool(false));
 }
@@ -134,7 +134,7 @@ fn join_choices(schema: &mut Schema) {
     let Some(branches) = schema.get("oneOf").and_then(Value::as_array) else {
         return;
     };
-    let Some(choices) = branches.iter().map(texts).collect::<Option<Vec<_>>>() else {
+    let Some(choices) = branches.iter().map(constant_texts).collect::<Option<Vec<_>>>() else {
         return;
     };
     let mut description: Vec<String> = Vec::new();
@@ -153,7 +153,7 @@ fn join_choices(schema: &mut Schema) {
 }
 
 /// The texts that a branch allows; `None` if it allows anything else.
-fn texts(branch: &Value) -> Option<Vec<String>> {
+fn constant_texts(branch: &Value) -> Option<Vec<String>> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     match (branch.get("const"), branch.get("enum")) {
         (Some(only), None) => Some(vec![text(only)?]),
@@ -181,7 +181,7 @@ fn drop_noise(schema: &mut Schema) {
 }
 
 /// Orders the keys as people write them: the type first, the description last.
-fn order(schema: &mut Schema) {
+fn order_keys(schema: &mut Schema) {
     const FIRST: [&str; 7] = ["type", "enum", "items", "properties", "required", "minimum", "maximum"];
     let rank = |key: &str| match key {
         "additionalProperties" => FIRST.len() + 1,

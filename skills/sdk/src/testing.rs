@@ -256,7 +256,7 @@ impl FakeHost {
         self.symbols.as_ref().ok_or_else(unavailable)
     }
 
-    fn denied<T>(what: &str) -> Result<T, Failure> {
+    fn denied_failure<T>(what: &str) -> Result<T, Failure> {
         Err(Failure::new(code::DENIED, format!("{what} is not granted")))
     }
 }
@@ -282,11 +282,11 @@ impl Host for FakeHost {
         let start = self.repo.join(&query.under);
         let metadata = fs::symlink_metadata(&start).map_err(|error| Failure::io(&query.under, &error))?;
         if metadata.is_dir() {
-            walk(&self.repo, &start, query.recursive, &mut entries);
+            walk_directory(&self.repo, &start, query.recursive, &mut entries);
         } else {
-            entries.push(entry(&self.repo, &start));
+            entries.push(file_entry(&self.repo, &start));
         }
-        entries.retain(|entry| selected(&query.globs, &entry.path));
+        entries.retain(|entry| is_selected(&query.globs, &entry.path));
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         let start = query
             .after
@@ -405,7 +405,7 @@ impl Host for FakeHost {
             let is_text = matches!(content, Content::Whole(_));
             if is_text && self.unmatched.contains(path) {
                 left_out.text += 1;
-                left_out.text_apart += u32::from(!narrowing.apart.is_empty() && selected(&narrowing.apart, path));
+                left_out.text_apart += u32::from(!narrowing.apart.is_empty() && is_selected(&narrowing.apart, path));
                 return ControlFlow::Continue(());
             }
             if content == Content::Binary {
@@ -433,37 +433,41 @@ impl Host for FakeHost {
 
     fn git_changes(&self, query: &DiffQuery) -> Result<Diff, Failure> {
         self.requests.borrow_mut().push(format!("{query:?}"));
-        self.diff.clone().map_or_else(|| Self::denied("read-git"), Ok)
+        self.diff.clone().map_or_else(|| Self::denied_failure("read-git"), Ok)
     }
 
     fn git_log(&self, query: &LogQuery) -> Result<LogPage, Failure> {
         self.requests.borrow_mut().push(format!("{query:?}"));
-        self.log.clone().map_or_else(|| Self::denied("read-git"), Ok)
+        self.log.clone().map_or_else(|| Self::denied_failure("read-git"), Ok)
     }
 
     fn git_show(&self, query: &ShowQuery) -> Result<CommitDiff, Failure> {
         self.requests.borrow_mut().push(format!("{query:?}"));
-        self.show.clone().map_or_else(|| Self::denied("read-git"), Ok)
+        self.show.clone().map_or_else(|| Self::denied_failure("read-git"), Ok)
     }
 
     fn git_blame(&self, query: &BlameQuery) -> Result<BlamePage, Failure> {
         self.requests.borrow_mut().push(format!("{query:?}"));
-        self.blame.clone().map_or_else(|| Self::denied("read-git"), Ok)
+        self.blame.clone().map_or_else(|| Self::denied_failure("read-git"), Ok)
     }
 
     fn git_commit(&self, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure> {
         self.requests.borrow_mut().push(format!("{message:?} {paths:?} {all}"));
-        self.commit.clone().map_or_else(|| Self::denied("commit-git"), Ok)
+        self.commit
+            .clone()
+            .map_or_else(|| Self::denied_failure("commit-git"), Ok)
     }
 
     fn run_tests(&self, request: &TestRequest) -> Result<Vec<TestSuite>, Failure> {
         self.requests.borrow_mut().push(format!("{request:?}"));
-        self.suites.clone().unwrap_or_else(|| Self::denied("run-process"))
+        self.suites
+            .clone()
+            .unwrap_or_else(|| Self::denied_failure("run-process"))
     }
 
     fn install(&self, request: &InstallRequest) -> Result<RunReport, Failure> {
         self.requests.borrow_mut().push(format!("{request:?}"));
-        self.run.clone().map_or_else(|| Self::denied("install"), Ok)
+        self.run.clone().map_or_else(|| Self::denied_failure("install"), Ok)
     }
 
     fn replace(&self, path: &str, base: &[u8]) -> Result<(), Failure> {
@@ -509,7 +513,9 @@ impl Host for FakeHost {
 
     fn send_request(&self, request: &HttpRequest) -> Result<HttpResponse, Failure> {
         self.requests.borrow_mut().push(format!("{request:?}"));
-        self.response.clone().unwrap_or_else(|| Self::denied("the request"))
+        self.response
+            .clone()
+            .unwrap_or_else(|| Self::denied_failure("the request"))
     }
 
     fn setting(&self, key: &str) -> Result<Option<String>, Failure> {
@@ -548,18 +554,18 @@ fn is_beneath(path: &str, under: &str) -> bool {
     under.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-fn walk(root: &Path, directory: &Path, recursive: bool, entries: &mut Vec<Entry>) {
+fn walk_directory(root: &Path, directory: &Path, recursive: bool, entries: &mut Vec<Entry>) {
     for item in fs::read_dir(directory).into_iter().flatten().flatten() {
         let place = item.path();
-        let found = entry(root, &place);
+        let found = file_entry(root, &place);
         match (found.kind, recursive) {
-            (EntryKind::Directory, true) => walk(root, &place, recursive, entries),
+            (EntryKind::Directory, true) => walk_directory(root, &place, recursive, entries),
             _ => entries.push(found),
         }
     }
 }
 
-fn entry(root: &Path, place: &Path) -> Entry {
+fn file_entry(root: &Path, place: &Path) -> Entry {
     let metadata = fs::symlink_metadata(place).expect("the entry was just listed");
     let kind = if metadata.is_dir() {
         EntryKind::Directory
@@ -583,7 +589,7 @@ fn entry(root: &Path, place: &Path) -> Entry {
     }
 }
 
-fn selected(globs: &[String], path: &str) -> bool {
+fn is_selected(globs: &[String], path: &str) -> bool {
     let (excluding, including): (Vec<&str>, Vec<&str>) =
         globs.iter().map(String::as_str).partition(|glob| glob.starts_with('!'));
     let matches = |glob: &str| {

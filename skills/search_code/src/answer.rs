@@ -8,15 +8,15 @@ use skill_sdk::Outcome;
 use skill_sdk::text::{counted, human_size, one_line};
 
 use crate::search::{FILE_BYTES_MAX, KEPT_BYTES_MAX, MATCHES_MAX};
-use crate::{Phase, SearchCodeArguments};
+use crate::{AnswerPart, SearchCodeArguments};
 
 /// Result of a search, or of a part of one. Parts return it as JSON.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SearchResult {
     /// Matches in files that people wrote.
-    pub(crate) written: Matches,
+    pub(crate) written: ShownMatches,
     /// Matches in generated files, which come after all others.
-    pub(crate) generated: Matches,
+    pub(crate) generated: ShownMatches,
     /// Number of searched files.
     pub(crate) searched: u64,
     /// Counts of files that were not searched.
@@ -28,7 +28,7 @@ pub(crate) struct SearchResult {
 
 /// Matching lines, and the lines to show.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Matches {
+pub(crate) struct ShownMatches {
     /// Lines to show, by file.
     pub(crate) shown: Vec<FileFound>,
     /// Number of matching lines in `shown`.
@@ -103,7 +103,7 @@ impl SearchResult {
     }
 }
 
-impl Matches {
+impl ShownMatches {
     /// Adds following matches, as far as they fit.
     fn append(&mut self, mut part: Self, arguments: &SearchCodeArguments) {
         part.keep(self.room_for(&part, arguments), arguments.context as u64);
@@ -152,9 +152,9 @@ impl Matches {
     }
 }
 
-pub(crate) fn write(arguments: &SearchCodeArguments, mut found: SearchResult) -> Outcome {
+pub(crate) fn write_answer(arguments: &SearchCodeArguments, mut found: SearchResult) -> Outcome {
     let written = found.written.shown.len();
-    let counts = Counts::of(&found);
+    let counts = Counts::from_result(&found);
     let has_generated = found.generated.lines > 0;
     let mut all = std::mem::take(&mut found.written);
     all.append(std::mem::take(&mut found.generated), arguments);
@@ -173,9 +173,9 @@ pub(crate) fn write(arguments: &SearchCodeArguments, mut found: SearchResult) ->
             let _ = writeln!(text, "{path}{mark}{last}{mark}{}", line.text);
             if line.matches() {
                 let phase = match at < written {
-                    true if has_generated => Phase::WrittenOfBoth,
-                    true => Phase::Written,
-                    false => Phase::Generated,
+                    true if has_generated => AnswerPart::WrittenOfBoth,
+                    true => AnswerPart::Written,
+                    false => AnswerPart::Generated,
                 };
                 cursor = Some(phase.cursor(&file.path, last));
             }
@@ -184,7 +184,7 @@ pub(crate) fn write(arguments: &SearchCodeArguments, mut found: SearchResult) ->
     if !text.is_empty() {
         text.push('\n');
     }
-    text.push_str(&summary(arguments, &found, &counts, all.kept));
+    text.push_str(&summary_line(arguments, &found, &counts, all.kept));
     let more = all.kept as u64 != counts.lines || found.stopped;
     let matches = all.shown.iter().flat_map(|file| {
         let matching = file.lines.iter().filter(|line| line.matches());
@@ -210,7 +210,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(found: &SearchResult) -> Self {
+    fn from_result(found: &SearchResult) -> Self {
         Self {
             lines: found.matches().min(MATCHES_MAX),
             files: found.written.files + found.generated.files,
@@ -220,7 +220,7 @@ impl Counts {
 }
 
 /// The last line: the number of matches, and files that were not searched.
-fn summary(arguments: &SearchCodeArguments, found: &SearchResult, counts: &Counts, kept: usize) -> String {
+fn summary_line(arguments: &SearchCodeArguments, found: &SearchResult, counts: &Counts, kept: usize) -> String {
     let goes_on = arguments.cursor.as_deref().is_some_and(|cursor| !cursor.is_empty());
     let more = if goes_on { "further " } else { "" };
     if found.stopped {

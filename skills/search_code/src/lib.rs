@@ -64,7 +64,7 @@ impl SearchCodeArguments {
     /// Files to search: those that path and globs select, within the part and not before the cursor.
     fn selection(&self) -> Result<Selection, Failure> {
         // Generated files come after all others, whatever their paths.
-        let after = self.after()?.filter(|after| after.phase != Phase::WrittenOfBoth);
+        let after = self.after()?.filter(|after| after.phase != AnswerPart::WrittenOfBoth);
         let after = after.map(|after| after.path.to_owned());
         let part = self.part.as_ref();
         let start = part.and_then(|part| part.start.clone());
@@ -78,8 +78,8 @@ impl SearchCodeArguments {
         })
     }
 
-    fn search<'a>(&'a self, pattern: &'a Pattern) -> Result<search::Search<'a>, Failure> {
-        Ok(search::Search {
+    fn search<'a>(&'a self, pattern: &'a Pattern) -> Result<search::LineSearch<'a>, Failure> {
+        Ok(search::LineSearch {
             pattern,
             context: self.context,
             limit: self.limit(),
@@ -90,7 +90,7 @@ impl SearchCodeArguments {
 
 /// Section of an answer that a cursor is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum AnswerPart {
     /// Files that people wrote, if no generated file matches.
     Written,
     /// Files that people wrote, if generated files follow.
@@ -102,12 +102,12 @@ pub(crate) enum Phase {
 /// The last matching line that was shown.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SearchCursor<'a> {
-    phase: Phase,
+    phase: AnswerPart,
     path: &'a str,
     line: u64,
 }
 
-impl Phase {
+impl AnswerPart {
     /// No path in a list begins with a slash.
     const MARKS: [(Self, &'static str); 3] = [(Self::WrittenOfBoth, "//"), (Self::Generated, "/"), (Self::Written, "")];
 
@@ -119,7 +119,7 @@ impl Phase {
 
 impl<'a> SearchCursor<'a> {
     fn parse(cursor: &'a str) -> Option<Self> {
-        let marks = Phase::MARKS.into_iter();
+        let marks = AnswerPart::MARKS.into_iter();
         let (phase, place) = marks
             .filter_map(|(phase, mark)| Some((phase, cursor.strip_prefix(mark)?)))
             .next()?;
@@ -130,7 +130,7 @@ impl<'a> SearchCursor<'a> {
 }
 
 /// The failure of a selection; for a missing file, with files of the same name elsewhere.
-fn explained(host: &dyn Host, under: &str, failure: Failure) -> Failure {
+fn explain_failure(host: &dyn Host, under: &str, failure: Failure) -> Failure {
     if failure.code == code::NOT_FOUND {
         host.locate(under).err().unwrap_or(failure)
     } else {
@@ -147,7 +147,7 @@ impl Handler for SearchCode {
                 is defined, used or mentioned. Answers `path:line:text`, ordered by path; context lines are \
                 `path-line-text`, `--` stands between groups, and the last line counts the matching lines and files. \
                 Skips ignored, binary and very large files.",
-            parameters: parameters(),
+            parameters: parameters_schema(),
             effects: Self::EFFECTS,
         }
     }
@@ -162,7 +162,7 @@ impl Handler for SearchCode {
         let (search, selection) = (arguments.search(&pattern)?, arguments.selection()?);
         let mut found = search
             .run(host, &selection)
-            .map_err(|failure| explained(host, &selection.under, failure))?;
+            .map_err(|failure| explain_failure(host, &selection.under, failure))?;
         // In a divided call, only the first part counts these.
         if arguments.part.as_ref().is_none_or(|part| part.start.is_none()) {
             let counted = host.count_not_listed(&selection.under)?;
@@ -175,7 +175,7 @@ impl Handler for SearchCode {
             let text = serde_json::to_string(&found).map_err(|error| Failure::failed(error.to_string()))?;
             return Ok(Outcome::text(text));
         }
-        Ok(answer::write(&arguments, found))
+        Ok(answer::write_answer(&arguments, found))
     }
 }
 
@@ -187,11 +187,11 @@ impl Sharded for SearchCode {
         let selection = call.selection()?;
         let starts = host
             .divide(&selection, parts)
-            .map_err(|failure| explained(host, &selection.under, failure))?;
+            .map_err(|failure| explain_failure(host, &selection.under, failure))?;
         if starts.is_empty() {
             Ok(vec![arguments.to_owned()])
         } else {
-            Run::all(starts).map(|run| part(arguments, &run)).collect()
+            Run::all(starts).map(|run| part_arguments(arguments, &run)).collect()
         }
     }
 
@@ -203,19 +203,19 @@ impl Sharded for SearchCode {
                 .map_err(|error| Failure::failed(format!("a part of the search answered in another form: {error}")))?;
             all.append(part, &arguments);
         }
-        Ok(answer::write(&arguments, all))
+        Ok(answer::write_answer(&arguments, all))
     }
 }
 
 /// Adds the part to the arguments.
-fn part(arguments: &str, part: &Run) -> Result<String, Failure> {
+fn part_arguments(arguments: &str, part: &Run) -> Result<String, Failure> {
     let failed = |error: serde_json::Error| Failure::failed(error.to_string());
     let mut arguments: serde_json::Value = serde_json::from_str(arguments).map_err(failed)?;
     arguments["part"] = serde_json::to_value(part).map_err(failed)?;
     Ok(arguments.to_string())
 }
 
-fn parameters() -> serde_json::Value {
+fn parameters_schema() -> serde_json::Value {
     json!({
         "type": "object",
         "properties": {

@@ -10,7 +10,7 @@ use skill_sdk::pattern::Pattern;
 use skill_sdk::{Content, Failure, Host, Narrowed, Narrowing, Selection};
 
 use crate::answer::{FileFound, MatchLine, SearchResult};
-use crate::{Phase, SearchCursor};
+use crate::{AnswerPart, SearchCursor};
 
 /// Limit for a file in bytes. Larger files are generated or data, and the engine reads none of them whole.
 pub(crate) const FILE_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -23,7 +23,7 @@ const LINE_BYTES_MAX: usize = 300;
 /// Limit for the names of skipped files in an answer.
 const NAMED_MAX: usize = 3;
 
-pub(crate) struct Search<'a> {
+pub(crate) struct LineSearch<'a> {
     pub(crate) pattern: &'a Pattern,
     /// Lines of context around each match.
     pub(crate) context: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Search<'a> {
     pub(crate) after: Option<SearchCursor<'a>>,
 }
 
-impl Search<'_> {
+impl LineSearch<'_> {
     /// Searches the selected files in their order.
     pub(crate) fn run(&self, host: &dyn Host, selection: &Selection) -> Result<SearchResult, Failure> {
         let mut found = SearchResult::default();
@@ -90,7 +90,7 @@ impl Search<'_> {
         } else {
             &mut found.written
         };
-        let mut lines = Lines::new(text);
+        let mut lines = LineCounter::new(text);
         let mut kept: Vec<(u64, Range<usize>)> = Vec::new();
         let mut first_dropped = None;
         let mut matches = 0;
@@ -133,7 +133,7 @@ impl Search<'_> {
     /// The last line of a file that an earlier page has shown; `None` if it has shown all.
     fn shown_before(&self, path: &str, is_generated: bool) -> Option<u64> {
         let Some(after) = &self.after else { return Some(0) };
-        match (is_generated, after.phase == Phase::Generated) {
+        match (is_generated, after.phase == AnswerPart::Generated) {
             (true, false) => return Some(0),
             (false, true) => return None,
             _ => {}
@@ -164,13 +164,13 @@ impl Search<'_> {
                     .map(|(back, range)| MatchLine {
                         number: number - (before - back) as u64,
                         cost: 0,
-                        text: cut(&text[range], None),
+                        text: cut_line(&text[range], None),
                     }),
             );
             shown.push(MatchLine {
                 number: *number,
                 cost: self.cost(path, line),
-                text: cut(&text[line.clone()], Some(self.pattern)),
+                text: cut_line(&text[line.clone()], Some(self.pattern)),
             });
             let mut before = line.end;
             for step in 1..=self.context as u64 {
@@ -182,7 +182,7 @@ impl Search<'_> {
                 shown.push(MatchLine {
                     number: number + step,
                     cost: 0,
-                    text: cut(&text[start..before], None),
+                    text: cut_line(&text[start..before], None),
                 });
             }
         }
@@ -191,13 +191,13 @@ impl Search<'_> {
 }
 
 /// Counts lines up to increasing offsets.
-struct Lines<'a> {
+struct LineCounter<'a> {
     text: &'a [u8],
     counted: usize,
     number: u64,
 }
 
-impl<'a> Lines<'a> {
+impl<'a> LineCounter<'a> {
     fn new(text: &'a [u8]) -> Self {
         Self {
             text,
@@ -229,7 +229,7 @@ fn lines_before(text: &[u8], start: usize, count: usize) -> Vec<Range<usize>> {
 
 /// A line for the answer: without its carriage return, with invalid bytes replaced, and cut around the match if it is
 /// long.
-fn cut(line: &[u8], pattern: Option<&Pattern>) -> String {
+fn cut_line(line: &[u8], pattern: Option<&Pattern>) -> String {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.len() <= LINE_BYTES_MAX {
         return String::from_utf8_lossy(line).into_owned();
@@ -240,15 +240,15 @@ fn cut(line: &[u8], pattern: Option<&Pattern>) -> String {
         .start
         .saturating_sub((LINE_BYTES_MAX - width) / 2)
         .min(line.len() - LINE_BYTES_MAX);
-    let start = border(line, start);
-    let end = border(line, start + LINE_BYTES_MAX);
+    let start = character_border(line, start);
+    let end = character_border(line, start + LINE_BYTES_MAX);
     let mark = |cut: bool| if cut { "…" } else { "" };
     let text = String::from_utf8_lossy(&line[start..end]);
     format!("{}{text}{}", mark(start > 0), mark(end < line.len()))
 }
 
 /// The nearest border of a UTF-8 character at or before `at`.
-fn border(line: &[u8], at: usize) -> usize {
+fn character_border(line: &[u8], at: usize) -> usize {
     let at = at.min(line.len());
     (at.saturating_sub(3)..=at)
         .rev()

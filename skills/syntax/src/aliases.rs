@@ -21,14 +21,14 @@ pub struct Alias {
 }
 
 /// Reads the alias in the line of a reference; `None` if the line only uses the name.
-pub fn at(name: &str, reference: &SymbolReference, source: &[u8]) -> Option<Alias> {
+pub fn alias_at(name: &str, reference: &SymbolReference, source: &[u8]) -> Option<Alias> {
     if matches!(reference.kind.as_str(), "call" | "type" | "text") {
         return None;
     }
     let at = (reference.line as usize).checked_sub(1)?;
     let lines: Vec<&[u8]> = source.split(|&byte| byte == b'\n').take(at + 1).collect();
     let text = String::from_utf8_lossy(lines.get(at)?).into_owned();
-    let original = original(&reference.path, &text, name)?.to_owned();
+    let original = original_name(&reference.path, &text, name)?.to_owned();
     if reference.kind == "attribute" && !is_exported(&lines) {
         return None;
     }
@@ -53,7 +53,7 @@ fn is_exported(lines: &[&[u8]]) -> bool {
 }
 
 /// A sentence about an alias: name and place of the definition, and the lines that lead there.
-pub fn describe(name: &str, (path, line): (&str, u32), steps: &[Alias]) -> String {
+pub fn describe_alias(name: &str, (path, line): (&str, u32), steps: &[Alias]) -> String {
     let original = steps.last().map_or(name, |step| step.original.as_str());
     let by: Vec<String> = steps
         .iter()
@@ -72,7 +72,7 @@ pub fn describe_defined(host: &dyn Host, name: &str, alias: &Alias) -> Option<St
     let definitions = host.definitions(&query).ok()?.items;
     let near = definitions.iter().find(|one| is_near(alias, &one.path));
     let place = near.or(definitions.first())?;
-    Some(describe(
+    Some(describe_alias(
         name,
         (place.path.as_str(), place.line),
         std::slice::from_ref(alias),
@@ -88,7 +88,7 @@ pub fn is_near(alias: &Alias, path: &str) -> bool {
 }
 
 /// The name that `alias` stands for in a line of the file at `path`.
-pub fn original<'a>(path: &str, line: &'a str, alias: &str) -> Option<&'a str> {
+pub fn original_name<'a>(path: &str, line: &'a str, alias: &str) -> Option<&'a str> {
     let line = line.trim();
     let first = line.split_whitespace().next().unwrap_or_default();
     // These bind values, not aliases.
@@ -246,7 +246,7 @@ mod tests {
             ("a.c", "#define LIMIT (1 << 3)", "LIMIT", None),
             ("a.ts", "größe as x, y as größe", "größe", Some("y")),
         ] {
-            assert_eq!(original(path, line, alias), wanted, "{alias} in {line}");
+            assert_eq!(original_name(path, line, alias), wanted, "{alias} in {line}");
         }
     }
 }

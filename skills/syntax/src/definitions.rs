@@ -10,7 +10,7 @@ use ruff_python_ast::{
 };
 use ruff_text_size::{Ranged, TextRange};
 
-use crate::{Module, bytes};
+use crate::{Module, byte_range};
 
 /// Kind of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Module<'_> {
             name,
             parent,
             is_async: head.is_async,
-            range: bytes(head.range),
+            range: byte_range(head.range),
             first_line: self.line(head.range.start()),
             line: self.keyword_line(head),
             end_line: self.end_line(head),
@@ -155,7 +155,7 @@ impl Module<'_> {
 
     /// Text of a range in one line, without comments.
     fn flat(&self, range: TextRange) -> String {
-        if !self.source()[bytes(range)].contains(&b'\n') {
+        if !self.source()[byte_range(range)].contains(&b'\n') {
             return self.text(range);
         }
         let mut kept = String::new();
@@ -186,7 +186,7 @@ impl Module<'_> {
             return None;
         };
         let text: String = string.value.iter().map(|part| self.content(part)).collect();
-        Some(dedent(&text))
+        Some(dedent_docstring(&text))
     }
 
     /// Text between the quotes as written, with its escapes.
@@ -214,7 +214,7 @@ struct DefinitionHead<'a> {
 }
 
 impl<'a> DefinitionHead<'a> {
-    fn of(statement: &'a Stmt) -> Option<Self> {
+    fn from_statement(statement: &'a Stmt) -> Option<Self> {
         match statement {
             Stmt::FunctionDef(function) => Some(Self::of_function(function)),
             Stmt::ClassDef(class) => Some(Self::of_class(class)),
@@ -261,7 +261,7 @@ struct DefinitionCollector<'a> {
 impl<'a> StatementVisitor<'a> for DefinitionCollector<'a> {
     fn visit_stmt(&mut self, statement: &'a Stmt) {
         // The name is empty if the parser recovered from a mistake.
-        let head = DefinitionHead::of(statement).filter(|head| !head.name.range.is_empty());
+        let head = DefinitionHead::from_statement(statement).filter(|head| !head.name.range.is_empty());
         let Some(head) = head else {
             return walk_stmt(self, statement);
         };
@@ -274,7 +274,7 @@ impl<'a> StatementVisitor<'a> for DefinitionCollector<'a> {
 }
 
 /// Removes the common indentation of the lines after the first, and empty lines at both ends.
-fn dedent(text: &str) -> String {
+fn dedent_docstring(text: &str) -> String {
     let indent = text
         .lines()
         .skip(1)

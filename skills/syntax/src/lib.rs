@@ -120,7 +120,7 @@ impl<'source> Module<'source> {
     }
 
     fn text(&self, range: TextRange) -> String {
-        String::from_utf8_lossy(&self.source[bytes(range)]).into_owned()
+        String::from_utf8_lossy(&self.source[byte_range(range)]).into_owned()
     }
 }
 
@@ -138,7 +138,7 @@ fn same_length_text(source: &[u8]) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-fn bytes(range: TextRange) -> Range<usize> {
+fn byte_range(range: TextRange) -> Range<usize> {
     range.start().to_usize()..range.end().to_usize()
 }
 

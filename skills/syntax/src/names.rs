@@ -29,7 +29,7 @@ pub fn is_package(path: &str) -> bool {
 
 /// Resolves a module name in the file `path`: `..sub` in `pkg/a/b.py` is `pkg.sub`; an absolute name stays unchanged.
 /// Dots that leave the repository end at its root.
-pub fn absolute(path: &str, module: &str) -> String {
+pub fn resolve_module(path: &str, module: &str) -> String {
     let rest = module.trim_start_matches('.');
     let level = module.len() - rest.len();
     if level == 0 {
@@ -107,11 +107,11 @@ mod tests {
 
     #[test]
     fn relative_imports_become_absolute() {
-        assert_eq!(absolute("pkg/a/b.py", "..sub"), "pkg.sub");
-        assert_eq!(absolute("pkg/a/b.py", "."), "pkg.a");
-        assert_eq!(absolute("pkg/a/__init__.py", ".c"), "pkg.a.c");
-        assert_eq!(absolute("pkg/a/b.py", "os.path"), "os.path");
-        assert_eq!(absolute("b.py", "....x"), "x");
+        assert_eq!(resolve_module("pkg/a/b.py", "..sub"), "pkg.sub");
+        assert_eq!(resolve_module("pkg/a/b.py", "."), "pkg.a");
+        assert_eq!(resolve_module("pkg/a/__init__.py", ".c"), "pkg.a.c");
+        assert_eq!(resolve_module("pkg/a/b.py", "os.path"), "os.path");
+        assert_eq!(resolve_module("b.py", "....x"), "x");
     }
 
     #[test]

@@ -30,10 +30,10 @@ pub(crate) fn is_too_deep(text: &str) -> bool {
         if kind == TokenKind::EndOfFile {
             return false;
         }
-        if opens(kind) {
+        if is_opening(kind) {
             depth += NEST;
             outer.push(std::mem::take(&mut inner));
-        } else if closes(kind) {
+        } else if is_closing(kind) {
             if let Some(around) = outer.pop() {
                 let closed = std::mem::replace(&mut inner, around);
                 depth -= NEST + closed.weight;
@@ -42,7 +42,7 @@ pub(crate) fn is_too_deep(text: &str) -> bool {
             // In the tree, a call or a subscript is above the expression before it.
             inner.weight += 1;
             depth += 1;
-        } else if separates(kind) {
+        } else if is_separator(kind) {
             depth -= inner.weight;
             inner.end_expression();
         } else {
@@ -115,18 +115,18 @@ fn block_depth(text: &str) -> usize {
     deepest
 }
 
-fn opens(kind: TokenKind) -> bool {
+fn is_opening(kind: TokenKind) -> bool {
     use TokenKind::{FStringStart, Lbrace, Lpar, Lsqb, TStringStart};
     matches!(kind, Lpar | Lsqb | Lbrace | FStringStart | TStringStart)
 }
 
-fn closes(kind: TokenKind) -> bool {
+fn is_closing(kind: TokenKind) -> bool {
     use TokenKind::{FStringEnd, Rbrace, Rpar, Rsqb, TStringEnd};
     matches!(kind, Rpar | Rsqb | Rbrace | FStringEnd | TStringEnd)
 }
 
 /// True for tokens that end an expression, including keywords of statements, in case a bracket is not closed.
-fn separates(kind: TokenKind) -> bool {
+fn is_separator(kind: TokenKind) -> bool {
     use TokenKind::{
         Assert, Break, Class, Comma, Continue, Def, Del, Equal, Except, Finally, Global, Import, Newline, Nonlocal,
         Pass, Raise, Return, Semi, Try, While, With,
@@ -160,7 +160,7 @@ fn separates(kind: TokenKind) -> bool {
 /// True for a token after which `-` is binary.
 fn ends_operand(kind: TokenKind) -> bool {
     use TokenKind::{Complex, Ellipsis, False, Float, Int, Name, None, String, True};
-    closes(kind)
+    is_closing(kind)
         || kind.is_soft_keyword()
         || matches!(
             kind,

@@ -8,7 +8,7 @@ use ruff_python_ast::visitor::source_order::{SourceOrderVisitor, TraversalSignal
 use ruff_python_ast::{Alias, AnyNodeRef, Expr, ExprAttribute, ExprCall, Identifier, Stmt, StmtImportFrom};
 use ruff_text_size::{Ranged, TextRange, TextSize};
 
-use crate::{Module, bytes, is_name, names};
+use crate::{Module, byte_range, is_name, names};
 
 /// Kind of a use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +76,7 @@ impl Import {
 
     /// Absolute dotted name of the import in a file at `path`.
     pub fn meaning(&self, path: &str) -> String {
-        let module = names::absolute(path, &self.module);
+        let module = names::resolve_module(path, &self.module);
         match (&self.name, &self.alias) {
             (Some(name), _) if module.is_empty() => name.clone(),
             (Some(name), _) => format!("{module}.{name}"),
@@ -177,7 +177,10 @@ impl Module<'_> {
     /// Module after `from`, with its dots.
     fn module_written(&self, import: &StmtImportFrom) -> String {
         let dots = ".".repeat(import.level as usize);
-        let module = import.module.as_ref().map(|module| compact(&self.text(module.range)));
+        let module = import
+            .module
+            .as_ref()
+            .map(|module| strip_whitespace(&self.text(module.range)));
         dots + &module.unwrap_or_default()
     }
 }
@@ -326,19 +329,19 @@ impl UseFinder<'_> {
     fn imported(&self, alias: &Alias, identifier: &Identifier, hit: usize) -> String {
         let is_new_name = alias.asname.as_ref().is_some_and(|new| new.range == identifier.range);
         let written = if is_new_name {
-            compact(&self.module.text(alias.name.range))
+            strip_whitespace(&self.module.text(alias.name.range))
         } else {
             self.up_to(identifier, hit)
         };
         match self.way.iter().nth_back(1) {
-            Some(AnyNodeRef::StmtImportFrom(import)) => join(&self.module.module_written(import), &written),
+            Some(AnyNodeRef::StmtImportFrom(import)) => join_names(&self.module.module_written(import), &written),
             _ => written,
         }
     }
 
     /// Cuts a dotted name after the hit: `a.b` if `b` was hit in `a.b.c`.
     fn up_to(&self, dotted: &Identifier, hit: usize) -> String {
-        compact(
+        strip_whitespace(
             &self
                 .module
                 .text(TextRange::new(dotted.range.start(), self.hits[hit].end())),
@@ -369,7 +372,7 @@ struct CallCollector<'a> {
 
 impl<'a> SourceOrderVisitor<'a> for CallCollector<'a> {
     fn enter_node(&mut self, node: AnyNodeRef<'a>) -> TraversalSignal {
-        let range = bytes(node.range());
+        let range = byte_range(node.range());
         if range.end <= self.range.start || range.start >= self.range.end {
             return TraversalSignal::Skip;
         }
@@ -406,7 +409,7 @@ impl<'a> StatementVisitor<'a> for ImportCollector<'a> {
             _ => return walk_stmt(self, statement),
         };
         for alias in aliases {
-            let written = compact(&self.module.text(alias.name.range));
+            let written = strip_whitespace(&self.module.text(alias.name.range));
             let (module, name) = match &from {
                 Some(module) => (module.clone(), Some(written)),
                 None => (written, None),
@@ -459,7 +462,7 @@ fn text_size(at: usize) -> TextSize {
     TextSize::try_from(at).expect("a source is at most 2 MiB")
 }
 
-fn join(module: &str, name: &str) -> String {
+fn join_names(module: &str, name: &str) -> String {
     if module.ends_with('.') {
         format!("{module}{name}")
     } else {
@@ -467,7 +470,7 @@ fn join(module: &str, name: &str) -> String {
     }
 }
 
-fn compact(text: &str) -> String {
+fn strip_whitespace(text: &str) -> String {
     if text.contains(char::is_whitespace) {
         text.split_whitespace().collect()
     } else {

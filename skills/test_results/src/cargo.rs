@@ -3,17 +3,17 @@
 
 use skill_details::TestCounts;
 
-use crate::text::{dedent, number};
+use crate::text::{dedent_lines, parse_number};
 use crate::{FailedTest, TestResults};
 
-pub(super) fn read(output: &str) -> TestResults {
+pub(super) fn read_cargo(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
-    if let Some(results) = nextest(&lines) {
+    if let Some(results) = read_nextest(&lines) {
         return results;
     }
     let mut counts: Option<TestCounts> = None;
     for line in &lines {
-        if let Some(summary) = line.strip_prefix("test result: ").and_then(summary) {
+        if let Some(summary) = line.strip_prefix("test result: ").and_then(summary_counts) {
             let sum = counts.get_or_insert_default();
             sum.passed += summary.passed;
             sum.failed += summary.failed;
@@ -21,7 +21,7 @@ pub(super) fn read(output: &str) -> TestResults {
             sum.deselected += summary.deselected;
         }
     }
-    let mut failed = failures(&lines);
+    let mut failed = read_failures(&lines);
     // A program that does not compile, or that a signal ended, has no tests to count.
     let broken: Vec<&str> = lines
         .iter()
@@ -51,7 +51,7 @@ pub(super) fn read(output: &str) -> TestResults {
 }
 
 /// Parses `ok. 3 passed; 1 failed; 0 ignored; 0 measured; 2 filtered out; finished in 0.00s`.
-fn summary(text: &str) -> Option<TestCounts> {
+fn summary_counts(text: &str) -> Option<TestCounts> {
     let (_, numbers) = text.split_once(". ")?;
     let mut counts = TestCounts::default();
     for part in numbers.split("; ") {
@@ -59,17 +59,17 @@ fn summary(text: &str) -> Option<TestCounts> {
             continue;
         };
         match word {
-            "passed" => counts.passed = number(count)?,
-            "failed" => counts.failed = number(count)?,
-            "ignored" => counts.skipped = number(count)?,
-            "filtered out" => counts.deselected = number(count)?,
+            "passed" => counts.passed = parse_number(count)?,
+            "failed" => counts.failed = parse_number(count)?,
+            "ignored" => counts.skipped = parse_number(count)?,
+            "filtered out" => counts.deselected = parse_number(count)?,
             _ => {}
         }
     }
     Some(counts)
 }
 
-fn failures(lines: &[&str]) -> Vec<FailedTest> {
+fn read_failures(lines: &[&str]) -> Vec<FailedTest> {
     let mut failed: Vec<FailedTest> = Vec::new();
     // The present test program: names of tests are unique only within one.
     let mut program = "";
@@ -132,7 +132,7 @@ fn panic_message(lines: &[&str]) -> (String, Vec<String>) {
             .copied()
             .unwrap_or_default(),
     };
-    (message.trim().to_owned(), dedent(lines.iter().copied()))
+    (message.trim().to_owned(), dedent_lines(lines.iter().copied()))
 }
 
 /// The first errors of the compiler with their places.
@@ -147,7 +147,7 @@ fn compile_errors(lines: &[&str]) -> Vec<String> {
 }
 
 /// Parses `Summary [ 0.01s] 3 tests run: 2 passed, 1 failed, 0 skipped`.
-fn nextest(lines: &[&str]) -> Option<TestResults> {
+fn read_nextest(lines: &[&str]) -> Option<TestResults> {
     let summary = lines
         .iter()
         .rev()
@@ -158,9 +158,9 @@ fn nextest(lines: &[&str]) -> Option<TestResults> {
         let (count, word) = part.split_once(' ')?;
         let word = word.split(" (").next().unwrap_or(word);
         match word {
-            "passed" => counts.passed = number(count)?,
-            "failed" | "timed out" | "exec failed" => counts.failed += number(count)?,
-            "skipped" => counts.skipped = number(count)?,
+            "passed" => counts.passed = parse_number(count)?,
+            "failed" | "timed out" | "exec failed" => counts.failed += parse_number(count)?,
+            "skipped" => counts.skipped = parse_number(count)?,
             _ => {}
         }
     }

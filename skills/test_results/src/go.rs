@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use skill_details::TestCounts;
 
-use crate::text::dedent;
+use crate::text::dedent_lines;
 use crate::{FailedTest, TestResults};
 
 #[derive(Deserialize)]
@@ -25,11 +25,11 @@ const OUTPUT_BYTES_MAX: usize = 16 << 10;
 /// Limit for running tests with kept output.
 const OPEN_TESTS_MAX: usize = 20_000;
 
-pub(super) fn read(output: &str) -> TestResults {
+pub(super) fn read_go(output: &str) -> TestResults {
     let mut counts: Option<TestCounts> = None;
     let mut open: BTreeMap<(String, String), String> = BTreeMap::new();
     let mut failed: Vec<FailedTest> = Vec::new();
-    for event in output.lines().filter_map(event) {
+    for event in output.lines().filter_map(parse_event) {
         let key = (event.package.clone(), event.test.clone());
         match event.action.as_str() {
             "output" | "build-output" if open.len() < OPEN_TESTS_MAX => {
@@ -57,13 +57,13 @@ pub(super) fn read(output: &str) -> TestResults {
                 let counts = counts.get_or_insert_default();
                 if is_broken {
                     counts.errors += 1;
-                    failed.push(failure(event.package, open.remove(&key).unwrap_or_default()));
+                    failed.push(failed_test(event.package, open.remove(&key).unwrap_or_default()));
                 }
             }
             "fail" => {
                 counts.get_or_insert_default().failed += 1;
                 let name = format!("{}.{}", event.package, event.test);
-                failed.push(failure(name, open.remove(&key).unwrap_or_default()));
+                failed.push(failed_test(name, open.remove(&key).unwrap_or_default()));
             }
             _ => {}
         }
@@ -75,16 +75,16 @@ pub(super) fn read(output: &str) -> TestResults {
     }
 }
 
-fn event(line: &str) -> Option<GoEvent> {
+fn parse_event(line: &str) -> Option<GoEvent> {
     line.starts_with('{').then(|| serde_json::from_str(line).ok()).flatten()
 }
 
-fn failure(name: String, output: String) -> FailedTest {
+fn failed_test(name: String, output: String) -> FailedTest {
     let is_noise = |line: &&str| {
         let line = line.trim_start();
         !(line.starts_with("=== ") || line.starts_with("--- FAIL: ") || line.starts_with("FAIL\t"))
     };
-    let lines = dedent(output.lines().filter(is_noise));
+    let lines = dedent_lines(output.lines().filter(is_noise));
     FailedTest {
         name,
         message: lines.first().cloned().unwrap_or_default(),
@@ -92,7 +92,7 @@ fn failure(name: String, output: String) -> FailedTest {
     }
 }
 
-pub(super) fn readable(output: &str) -> String {
+pub(super) fn readable_output(output: &str) -> String {
     let lines = output.lines().filter_map(readable_line);
     lines.map(|line| format!("{line}\n")).collect()
 }
@@ -101,7 +101,7 @@ pub(super) fn readable_line(line: &str) -> Option<String> {
     if !line.starts_with("{\"") {
         return Some(line.to_owned());
     }
-    let event = event(line)?;
+    let event = parse_event(line)?;
     let line = event.output.trim_end();
     (!line.is_empty() && !line.starts_with("=== ")).then(|| line.to_owned())
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use skill_details::TestCounts;
 
-use crate::text::{dedent, message_and_details, plain};
+use crate::text::{dedent_lines, message_and_details, plain_text};
 use crate::{FailedTest, TestResults};
 
 /// Reads the first report: in a result file, or else in the output from a line on that begins an object.
@@ -21,12 +21,12 @@ pub(super) fn read_first(output: &str, files: &[String], read: fn(&Value) -> Opt
     whole.chain(printed).find_map(|value| read(&value)).unwrap_or_default()
 }
 
-pub(super) fn jest(report: &Value) -> Option<TestResults> {
+pub(super) fn read_jest(report: &Value) -> Option<TestResults> {
     let mut counts = TestCounts {
-        passed: count(report, "numPassedTests")?,
-        failed: count(report, "numFailedTests")?,
-        skipped: count(report, "numPendingTests").unwrap_or(0),
-        todo: count(report, "numTodoTests").unwrap_or(0),
+        passed: read_count(report, "numPassedTests")?,
+        failed: read_count(report, "numFailedTests")?,
+        skipped: read_count(report, "numPendingTests").unwrap_or(0),
+        todo: read_count(report, "numTodoTests").unwrap_or(0),
         ..TestCounts::default()
     };
     let mut failed = Vec::new();
@@ -37,31 +37,34 @@ pub(super) fn jest(report: &Value) -> Option<TestResults> {
             let name = case["fullName"].as_str().or(case["title"].as_str()).unwrap_or_default();
             let messages = case["failureMessages"].as_array();
             let message: Vec<&str> = messages.into_iter().flatten().filter_map(Value::as_str).collect();
-            failed.push(failure(format!("{path} > {name}"), &message.join("\n")));
+            failed.push(failed_test(format!("{path} > {name}"), &message.join("\n")));
         }
         // A file that does not load has no tests to count, but is an error.
         if file["status"] == "failed" && cases.is_none_or(|cases| !cases.iter().any(|case| case["status"] == "failed"))
         {
             counts.errors += 1;
-            failed.push(failure(path.to_owned(), file["message"].as_str().unwrap_or_default()));
+            failed.push(failed_test(
+                path.to_owned(),
+                file["message"].as_str().unwrap_or_default(),
+            ));
         }
     }
-    Some(results(counts, failed))
+    Some(test_results(counts, failed))
 }
 
-pub(super) fn mocha(report: &Value) -> Option<TestResults> {
+pub(super) fn read_mocha(report: &Value) -> Option<TestResults> {
     let stats = &report["stats"];
     let counts = TestCounts {
-        passed: count(stats, "passes")?,
-        failed: count(stats, "failures")?,
-        skipped: count(stats, "pending").unwrap_or(0),
+        passed: read_count(stats, "passes")?,
+        failed: read_count(stats, "failures")?,
+        skipped: read_count(stats, "pending").unwrap_or(0),
         ..TestCounts::default()
     };
     let failures = report["failures"].as_array().into_iter().flatten();
     let failed = failures.map(|case| {
         let name = case["fullTitle"].as_str().unwrap_or_default().to_owned();
         let error = &case["err"];
-        failure(
+        failed_test(
             name,
             error["stack"]
                 .as_str()
@@ -69,18 +72,21 @@ pub(super) fn mocha(report: &Value) -> Option<TestResults> {
                 .unwrap_or_default(),
         )
     });
-    Some(results(counts, failed.collect()))
+    Some(test_results(counts, failed.collect()))
 }
 
-pub(super) fn rspec(report: &Value) -> Option<TestResults> {
+pub(super) fn read_rspec(report: &Value) -> Option<TestResults> {
     let summary = &report["summary"];
-    let (all, failed) = (count(summary, "example_count")?, count(summary, "failure_count")?);
-    let skipped = count(summary, "pending_count").unwrap_or(0);
+    let (all, failed) = (
+        read_count(summary, "example_count")?,
+        read_count(summary, "failure_count")?,
+    );
+    let skipped = read_count(summary, "pending_count").unwrap_or(0);
     let counts = TestCounts {
         passed: all.saturating_sub(failed + skipped),
         failed,
         skipped,
-        errors: count(summary, "errors_outside_of_examples_count").unwrap_or(0),
+        errors: read_count(summary, "errors_outside_of_examples_count").unwrap_or(0),
         ..TestCounts::default()
     };
     let examples = report["examples"].as_array().into_iter().flatten();
@@ -91,12 +97,12 @@ pub(super) fn rspec(report: &Value) -> Option<TestResults> {
             path.as_str().unwrap_or_default(),
             name.as_str().unwrap_or_default()
         );
-        failure(name, example["exception"]["message"].as_str().unwrap_or_default())
+        failed_test(name, example["exception"]["message"].as_str().unwrap_or_default())
     });
-    Some(results(counts, failed.collect()))
+    Some(test_results(counts, failed.collect()))
 }
 
-fn results(counts: TestCounts, failed: Vec<FailedTest>) -> TestResults {
+fn test_results(counts: TestCounts, failed: Vec<FailedTest>) -> TestResults {
     TestResults {
         counts: Some(counts),
         failed,
@@ -104,12 +110,12 @@ fn results(counts: TestCounts, failed: Vec<FailedTest>) -> TestResults {
     }
 }
 
-fn failure(name: String, text: &str) -> FailedTest {
-    let text = plain(text);
-    let (message, details) = message_and_details(dedent(text.lines()));
+fn failed_test(name: String, text: &str) -> FailedTest {
+    let text = plain_text(text);
+    let (message, details) = message_and_details(dedent_lines(text.lines()));
     FailedTest { name, message, details }
 }
 
-fn count(object: &Value, key: &str) -> Option<u64> {
+fn read_count(object: &Value, key: &str) -> Option<u64> {
     object[key].as_u64().filter(|&count| count <= 9_999_999)
 }

@@ -6,7 +6,7 @@ use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader, XmlVersion};
 use skill_details::TestCounts;
 
-use crate::text::{dedent, lines_of};
+use crate::text::{dedent_lines, lines_of};
 use crate::{FailedTest, TestResults};
 
 /// Limit for the depth of elements. Real files have six levels.
@@ -16,7 +16,7 @@ const TEXT_BYTES_MAX: usize = 16 << 10;
 
 /// Reads several files. A file that is not XML, or has no test, counts as an error: a run whose results cannot be
 /// read has not passed.
-pub(super) fn read(files: &[String]) -> TestResults {
+pub(super) fn read_junit(files: &[String]) -> TestResults {
     let mut results = TestResults::default();
     if files.is_empty() {
         return results;
@@ -69,19 +69,19 @@ fn read_file(text: &str, counts: &mut TestCounts, failed: &mut Vec<FailedTest>) 
                     return None;
                 }
                 has_root = true;
-                in_failure |= open(&element, &mut case);
+                in_failure |= open_element(&element, &mut case);
             }
             Event::Empty(element) => {
                 has_root = true;
-                open(&element, &mut case);
+                open_element(&element, &mut case);
                 if element.local_name().as_ref() == "testcase" {
-                    close(case.take(), counts, failed);
+                    close_case(case.take(), counts, failed);
                 }
             }
             Event::End(element) => {
                 depth = depth.checked_sub(1)?;
                 match element.local_name().as_ref() {
-                    "testcase" => close(case.take(), counts, failed),
+                    "testcase" => close_case(case.take(), counts, failed),
                     "failure" | "error" => in_failure = false,
                     _ => {}
                 }
@@ -93,7 +93,7 @@ fn read_file(text: &str, counts: &mut TestCounts, failed: &mut Vec<FailedTest>) 
                 push_text(case.as_mut(), &piece);
             }
             Event::GeneralRef(reference) if in_failure => {
-                push_text(case.as_mut(), &resolve(&reference));
+                push_text(case.as_mut(), &resolve_entity(&reference));
             }
             _ => {}
         }
@@ -101,7 +101,7 @@ fn read_file(text: &str, counts: &mut TestCounts, failed: &mut Vec<FailedTest>) 
 }
 
 /// The character of `&lt;` or `&#10;`. Entities that the file itself defines are not expanded.
-fn resolve(name: &str) -> String {
+fn resolve_entity(name: &str) -> String {
     let coded = name.strip_prefix('#').and_then(|code| match code.strip_prefix('x') {
         Some(code) => u32::from_str_radix(code, 16).ok(),
         None => code.parse().ok(),
@@ -126,15 +126,15 @@ fn push_text(case: Option<&mut OpenCase>, piece: &str) {
 }
 
 /// Records an element. Returns true if its text describes a failure.
-fn open(element: &BytesStart<'_>, case: &mut Option<OpenCase>) -> bool {
+fn open_element(element: &BytesStart<'_>, case: &mut Option<OpenCase>) -> bool {
     let outcome = match element.local_name().as_ref() {
         "testcase" => {
-            let name = [attribute(element, "classname"), attribute(element, "name")];
+            let name = [attribute_text(element, "classname"), attribute_text(element, "name")];
             let parts: Vec<String> = name.into_iter().flatten().filter(|part| !part.is_empty()).collect();
             *case = Some(OpenCase {
                 name: parts.join("::"),
                 // CTest and Meson mark a test that did not run in an attribute.
-                outcome: match attribute(element, "status").as_deref() {
+                outcome: match attribute_text(element, "status").as_deref() {
                     Some("notrun" | "disabled") => CaseOutcome::Skipped,
                     _ => CaseOutcome::Passed,
                 },
@@ -149,13 +149,13 @@ fn open(element: &BytesStart<'_>, case: &mut Option<OpenCase>) -> bool {
     };
     let Some(case) = case else { return false };
     case.outcome = outcome;
-    if let Some(message) = attribute(element, "message").filter(|_| outcome != CaseOutcome::Skipped) {
+    if let Some(message) = attribute_text(element, "message").filter(|_| outcome != CaseOutcome::Skipped) {
         case.message = message;
     }
     outcome != CaseOutcome::Skipped
 }
 
-fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
+fn attribute_text(element: &BytesStart<'_>, name: &str) -> Option<String> {
     let found = element
         .attributes()
         .flatten()
@@ -166,7 +166,7 @@ fn attribute(element: &BytesStart<'_>, name: &str) -> Option<String> {
         .map(std::borrow::Cow::into_owned)
 }
 
-fn close(case: Option<OpenCase>, counts: &mut TestCounts, failed: &mut Vec<FailedTest>) {
+fn close_case(case: Option<OpenCase>, counts: &mut TestCounts, failed: &mut Vec<FailedTest>) {
     let Some(case) = case else { return };
     match case.outcome {
         CaseOutcome::Passed => counts.passed += 1,
@@ -175,7 +175,7 @@ fn close(case: Option<OpenCase>, counts: &mut TestCounts, failed: &mut Vec<Faile
         CaseOutcome::Broken => counts.errors += 1,
     }
     if matches!(case.outcome, CaseOutcome::Failed | CaseOutcome::Broken) {
-        let mut details = dedent(case.text.lines());
+        let mut details = dedent_lines(case.text.lines());
         let mut message = lines_of(&case.message);
         if message.is_empty() && !details.is_empty() {
             message = vec![details.remove(0)];

@@ -19,7 +19,7 @@ use skill_details::TestCounts;
 pub use format::{ResultFormat, UnknownFormat};
 pub use npm::{absent_runner, missing_packages};
 pub use pytest::missing_modules;
-pub use text::plain;
+pub use text::plain_text;
 
 /// Limit for failed tests: more than people read, and few enough for one answer.
 pub const FAILED_TESTS_MAX: usize = 330;
@@ -51,8 +51,8 @@ pub struct TestResults {
 }
 
 /// Reads the results of a run. `output` is what it printed, `files` are the result files that it left.
-pub fn read(format: ResultFormat, output: &str, files: &[String]) -> TestResults {
-    let output = plain(output);
+pub fn read_results(format: ResultFormat, output: &str, files: &[String]) -> TestResults {
+    let output = plain_text(output);
     let mut results = read_all(format, &output, files);
     results.left_out = results.failed.len().saturating_sub(FAILED_TESTS_MAX);
     results.failed.truncate(FAILED_TESTS_MAX);
@@ -61,7 +61,7 @@ pub fn read(format: ResultFormat, output: &str, files: &[String]) -> TestResults
         let lines = test.details.iter_mut();
         lines
             .chain([&mut test.name, &mut test.message])
-            .for_each(|line| text::cut(line, LINE_BYTES_MAX));
+            .for_each(|line| text::cut_line(line, LINE_BYTES_MAX));
     }
     results
 }
@@ -70,29 +70,29 @@ fn read_all(format: ResultFormat, output: &str, files: &[String]) -> TestResults
     match format {
         ResultFormat::Exit => TestResults::default(),
         ResultFormat::Lines => text::read_lines(output),
-        ResultFormat::Junit => junit::read(files),
+        ResultFormat::Junit => junit::read_junit(files),
         ResultFormat::Tap => npm::read_tap(output),
-        ResultFormat::Pytest => pytest::read(output),
-        ResultFormat::Npm => npm::read(output),
-        ResultFormat::Cargo => cargo::read(output),
-        ResultFormat::Go => go::read(output),
-        ResultFormat::Jest => json::read_first(output, files, json::jest),
-        ResultFormat::Mocha => json::read_first(output, files, json::mocha),
-        ResultFormat::Rspec => json::read_first(output, files, json::rspec),
-        ResultFormat::Unittest => summaries::unittest(output),
-        ResultFormat::Minitest => summaries::minitest(output),
-        ResultFormat::Phpunit => summaries::phpunit(output),
-        ResultFormat::Exunit => summaries::exunit(output),
-        ResultFormat::Dotnet => summaries::dotnet(output),
-        ResultFormat::Ctest => summaries::ctest(output),
+        ResultFormat::Pytest => pytest::read_pytest(output),
+        ResultFormat::Npm => npm::read_npm(output),
+        ResultFormat::Cargo => cargo::read_cargo(output),
+        ResultFormat::Go => go::read_go(output),
+        ResultFormat::Jest => json::read_first(output, files, json::read_jest),
+        ResultFormat::Mocha => json::read_first(output, files, json::read_mocha),
+        ResultFormat::Rspec => json::read_first(output, files, json::read_rspec),
+        ResultFormat::Unittest => summaries::read_unittest(output),
+        ResultFormat::Minitest => summaries::read_minitest(output),
+        ResultFormat::Phpunit => summaries::read_phpunit(output),
+        ResultFormat::Exunit => summaries::read_exunit(output),
+        ResultFormat::Dotnet => summaries::read_dotnet(output),
+        ResultFormat::Ctest => summaries::read_ctest(output),
     }
 }
 
 /// The output for people: for a format with lines in JSON, these lines.
-pub fn readable(format: ResultFormat, output: &str) -> String {
+pub fn readable_output(format: ResultFormat, output: &str) -> String {
     match format {
-        ResultFormat::Go => go::readable(output),
-        _ => plain(output),
+        ResultFormat::Go => go::readable_output(output),
+        _ => plain_text(output),
     }
 }
 

@@ -11,7 +11,7 @@ use skill_details::{TestCounts, TestRunner};
 use crate::TestResults;
 
 /// Reads counts and failed tests; empty for an unknown runner.
-pub(super) fn read(output: &str) -> TestResults {
+pub(super) fn read_npm(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let failed = jest::parse(&lines)
         .or_else(|| vitest::parse(&lines))

@@ -8,12 +8,12 @@ use crate::{DETAIL_LINES_MAX, FailedTest, TestResults};
 const CAPTURED_LINES: usize = 8;
 
 /// Reads counts and failed tests.
-pub(super) fn read(output: &str) -> TestResults {
+pub(super) fn read_pytest(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
-    let mut blocks = blocks(&lines);
-    let mut failures: Vec<FailedTest> = summary(&lines)
+    let mut blocks = failure_blocks(&lines);
+    let mut failures: Vec<FailedTest> = summary_lines(&lines)
         .into_iter()
-        .map(|line| failure(line, &mut blocks))
+        .map(|line| parse_failure(line, &mut blocks))
         .collect();
     // A test that fails only through its subtests adds nothing to them.
     let names: Vec<String> = failures.iter().map(|failure| failure.name.clone()).collect();
@@ -26,11 +26,11 @@ pub(super) fn read(output: &str) -> TestResults {
         // The summary is disabled, or the run was stopped before it.
         failures = blocks
             .iter()
-            .map(|block| test(block.heading.to_owned(), String::new(), Some(block)))
+            .map(|block| failed_test(block.heading.to_owned(), String::new(), Some(block)))
             .collect();
     }
     if failures.is_empty() {
-        failures.extend(conftest(&lines));
+        failures.extend(conftest_failure(&lines));
     }
     TestResults {
         counts: TestCounts::read(TestRunner::Pytest, output),
@@ -69,20 +69,20 @@ fn is_module(name: &str) -> bool {
     name.len() <= MODULE_BYTES_MAX && name.split('.').all(is_part)
 }
 
-fn conftest(lines: &[&str]) -> Option<FailedTest> {
+fn conftest_failure(lines: &[&str]) -> Option<FailedTest> {
     let at = lines
         .iter()
         .position(|line| line.starts_with("ImportError while loading conftest"))?;
     let path = lines[at].split('\'').nth(1).unwrap_or("conftest.py");
-    let block = Block {
+    let block = FailureBlock {
         heading: path,
         lines: &lines[at + 1..],
     };
-    Some(test(path.to_owned(), String::new(), Some(&block)))
+    Some(failed_test(path.to_owned(), String::new(), Some(&block)))
 }
 
 /// Lines of the short summary, without their first word.
-fn summary<'a>(lines: &[&'a str]) -> Vec<&'a str> {
+fn summary_lines<'a>(lines: &[&'a str]) -> Vec<&'a str> {
     let Some(at) = lines
         .iter()
         .rposition(|line| line.contains(" short test summary info "))
@@ -102,13 +102,13 @@ fn summary<'a>(lines: &[&'a str]) -> Vec<&'a str> {
 
 /// Output about one failed test.
 #[derive(Clone, Copy)]
-struct Block<'a> {
+struct FailureBlock<'a> {
     heading: &'a str,
     lines: &'a [&'a str],
 }
 
 /// The blocks under `ERRORS` and `FAILURES`.
-fn blocks<'a>(lines: &'a [&'a str]) -> Vec<Block<'a>> {
+fn failure_blocks<'a>(lines: &'a [&'a str]) -> Vec<FailureBlock<'a>> {
     let bar = |line: &str| {
         line.starts_with("===") && line.ends_with("===") || line.starts_with("!!!") && line.ends_with("!!!")
     };
@@ -116,11 +116,11 @@ fn blocks<'a>(lines: &'a [&'a str]) -> Vec<Block<'a>> {
     let mut inside = false;
     let mut open: Option<(&str, usize)> = None;
     for (at, line) in lines.iter().enumerate() {
-        let heading = inside.then(|| heading(line)).flatten();
+        let heading = inside.then(|| block_heading(line)).flatten();
         if (bar(line) || heading.is_some())
             && let Some((heading, from)) = open.take()
         {
-            blocks.push(Block {
+            blocks.push(FailureBlock {
                 heading,
                 lines: &lines[from..at],
             });
@@ -131,7 +131,7 @@ fn blocks<'a>(lines: &'a [&'a str]) -> Vec<Block<'a>> {
         open = heading.map(|heading| (heading, at + 1)).or(open);
     }
     if let Some((heading, from)) = open {
-        blocks.push(Block {
+        blocks.push(FailureBlock {
             heading,
             lines: &lines[from..],
         });
@@ -140,13 +140,13 @@ fn blocks<'a>(lines: &'a [&'a str]) -> Vec<Block<'a>> {
 }
 
 /// The name in `____ name ____`; a long name leaves a single bar on each side.
-fn heading(line: &str) -> Option<&str> {
+fn block_heading(line: &str) -> Option<&str> {
     let name = line.strip_prefix('_')?.strip_suffix('_')?.trim_matches('_');
     let name = name.strip_prefix(' ')?.strip_suffix(' ')?;
     (!name.trim().is_empty() && name != "_").then_some(name)
 }
 
-fn failure(line: &str, blocks: &mut Vec<Block<'_>>) -> FailedTest {
+fn parse_failure(line: &str, blocks: &mut Vec<FailureBlock<'_>>) -> FailedTest {
     let (word, rest) = match line.strip_prefix("SUBFAIL") {
         // `SUBFAILED(i=1) path::name`, whose parameters may contain spaces, or `SUBFAILED path::name`.
         Some(rest) => match rest.trim_start_matches("ED") {
@@ -164,14 +164,14 @@ fn failure(line: &str, blocks: &mut Vec<Block<'_>>) -> FailedTest {
     let wanted = heading_of(id);
     // New versions leave the parameters out of the summary.
     let is_subtest = line.starts_with("SUBFAIL");
-    let fits = |block: &Block<'_>| match parameters {
+    let fits = |block: &FailureBlock<'_>| match parameters {
         None if is_subtest => subtest_of(block, &wanted).is_some(),
         Some(parameters) => block.heading.starts_with(&wanted) && block.heading[wanted.len()..].contains(parameters),
         None => heading_matches(block.heading, &wanted, id),
     };
     // Tests with one name in several files have the same heading; the trace names the file.
     let path = id.split("::").next().unwrap_or(id);
-    let mentions = |block: &Block<'_>| block.lines.iter().any(|line| line.contains(path));
+    let mentions = |block: &FailureBlock<'_>| block.lines.iter().any(|line| line.contains(path));
     let at = blocks
         .iter()
         .position(|block| fits(block) && mentions(block))
@@ -188,16 +188,16 @@ fn failure(line: &str, blocks: &mut Vec<Block<'_>>) -> FailedTest {
         Some(parameters) => format!("{id} ({})", parameters.trim_end_matches([')', ']'])),
         None => id.to_owned(),
     };
-    test(name, message.to_owned(), block.as_ref())
+    failed_test(name, message.to_owned(), block.as_ref())
 }
 
 /// The text in a block's heading after its test: ` [message] (i=1)`.
-fn subtest_of<'a>(block: &Block<'a>, wanted: &str) -> Option<&'a str> {
+fn subtest_of<'a>(block: &FailureBlock<'a>, wanted: &str) -> Option<&'a str> {
     block.heading.strip_prefix(wanted).filter(|rest| rest.starts_with(' '))
 }
 
 /// Splits `path::name[a - b] - message` after the name: parameters may contain the separator.
-fn split_id<'a>(rest: &'a str, blocks: &[Block<'_>]) -> (&'a str, &'a str) {
+fn split_id<'a>(rest: &'a str, blocks: &[FailureBlock<'_>]) -> (&'a str, &'a str) {
     let splits: Vec<usize> = rest.match_indices(" - ").map(|(at, _)| at).collect();
     let whole = |id: &str| {
         let wanted = heading_of(id);
@@ -240,7 +240,7 @@ fn heading_matches(heading: &str, wanted: &str, id: &str) -> bool {
     }
 }
 
-fn test(name: String, message: String, block: Option<&Block<'_>>) -> FailedTest {
+fn failed_test(name: String, message: String, block: Option<&FailureBlock<'_>>) -> FailedTest {
     let Some(block) = block else {
         return FailedTest {
             name,

@@ -2,11 +2,11 @@
 
 use skill_details::TestCounts;
 
-use crate::text::{dedent, number};
+use crate::text::{dedent_lines, parse_number};
 use crate::{FailedTest, TestResults};
 
 /// Reads `Ran 3 tests in 0.001s`, then `OK (skipped=1)` or `FAILED (failures=1, errors=1)`.
-pub(super) fn unittest(output: &str) -> TestResults {
+pub(super) fn read_unittest(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let counts = unittest_counts(&lines);
     let headings = |line: &str| {
@@ -14,14 +14,14 @@ pub(super) fn unittest(output: &str) -> TestResults {
         Some(name.to_owned())
     };
     let is_rule = |line: &str| line.starts_with("======") || line.starts_with("------");
-    results(counts, blocks(&lines, headings, is_rule, last_line))
+    test_results(counts, failure_blocks(&lines, headings, is_rule, last_line))
 }
 
 fn unittest_counts(lines: &[&str]) -> Option<TestCounts> {
     let at = lines
         .iter()
         .rposition(|line| line.starts_with("Ran ") && line.contains(" test"))?;
-    let ran = number(lines[at].split(' ').nth(1)?)?;
+    let ran = parse_number(lines[at].split(' ').nth(1)?)?;
     let verdict = lines[at..].iter().skip(1).find(|line| !line.is_empty())?;
     let (word, numbers) = verdict.split_once(" (").unwrap_or((verdict, ""));
     if !["OK", "FAILED", "NO TESTS RAN"].contains(&word) {
@@ -34,7 +34,7 @@ fn unittest_counts(lines: &[&str]) -> Option<TestCounts> {
         .filter(|part| !part.is_empty())
     {
         let (word, count) = part.split_once('=')?;
-        let count = number(count)?;
+        let count = parse_number(count)?;
         match word {
             "failures" => counts.failed = count,
             "errors" => counts.errors = count,
@@ -50,14 +50,14 @@ fn unittest_counts(lines: &[&str]) -> Option<TestCounts> {
 }
 
 /// Reads `3 runs, 4 assertions, 1 failures, 0 errors, 0 skips`; test-unit says `tests`, `omissions` and `pendings`.
-pub(super) fn minitest(output: &str) -> TestResults {
+pub(super) fn read_minitest(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let counts = lines.iter().rev().find_map(|line| {
         let mut counts = TestCounts::default();
         let mut ran = None;
         for part in line.split(", ") {
             let (count, word) = part.split_once(' ')?;
-            let count = number(count)?;
+            let count = parse_number(count)?;
             match word.trim() {
                 "runs" | "tests" => ran = Some(count),
                 "failures" => counts.failed = count,
@@ -83,7 +83,7 @@ pub(super) fn minitest(output: &str) -> TestResults {
             .or_else(|| line.strip_prefix("Error: "))?;
         Some(name.trim_end_matches(':').to_owned())
     };
-    let mut failed = blocks(&lines, heading, |line| line.starts_with("====="), first_line);
+    let mut failed = failure_blocks(&lines, heading, |line| line.starts_with("====="), first_line);
     for test in failed.iter_mut().filter(|test| test.name.is_empty()) {
         // minitest names the test in the line after the heading: `TestA#test_b [test/a.rb:5]:`.
         let (name, place) = test
@@ -101,15 +101,15 @@ pub(super) fn minitest(output: &str) -> TestResults {
             test.details.insert(0, place);
         }
     }
-    results(counts, failed)
+    test_results(counts, failed)
 }
 
 /// Reads `OK (3 tests, 4 assertions)`, or `Tests: 3, Assertions: 4, Failures: 1.`
-pub(super) fn phpunit(output: &str) -> TestResults {
+pub(super) fn read_phpunit(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let counts = lines.iter().rev().find_map(|line| {
         if let Some(rest) = line.strip_prefix("OK (") {
-            let passed = number(rest.split(' ').next()?)?;
+            let passed = parse_number(rest.split(' ').next()?)?;
             return Some(TestCounts {
                 passed,
                 ..TestCounts::default()
@@ -120,7 +120,7 @@ pub(super) fn phpunit(output: &str) -> TestResults {
         let mut counts = TestCounts::default();
         for part in rest.split(", ").filter(|part| !part.is_empty()) {
             let (word, count) = part.split_once(": ")?;
-            let count = number(count)?;
+            let count = parse_number(count)?;
             match word {
                 "Failures" => counts.failed = count,
                 "Errors" => counts.errors = count,
@@ -129,7 +129,7 @@ pub(super) fn phpunit(output: &str) -> TestResults {
                 _ => {}
             }
         }
-        counts.passed = number(ran)?.saturating_sub(counts.failed + counts.errors + counts.skipped);
+        counts.passed = parse_number(ran)?.saturating_sub(counts.failed + counts.errors + counts.skipped);
         Some(counts)
     });
     let heading = |line: &str| {
@@ -138,17 +138,17 @@ pub(super) fn phpunit(output: &str) -> TestResults {
         (is_number && name.contains("::")).then(|| name.to_owned())
     };
     let is_end = |line: &str| line.starts_with("FAILURES!") || line.starts_with("ERRORS!") || line == "--";
-    results(counts, blocks(&lines, heading, is_end, first_line))
+    test_results(counts, failure_blocks(&lines, heading, is_end, first_line))
 }
 
 /// Reads `3 tests, 1 failure, 1 skipped`, preceded by `2 doctests, ` if there are some.
-pub(super) fn exunit(output: &str) -> TestResults {
+pub(super) fn read_exunit(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let counts = lines.iter().rev().find_map(|line| {
         let (mut counts, mut ran) = (TestCounts::default(), None);
         for part in line.split(", ") {
             let (count, word) = part.split_once(' ')?;
-            let count = number(count)?;
+            let count = parse_number(count)?;
             match word {
                 "test" | "tests" | "doctest" | "doctests" | "property" | "properties" => {
                     ran = Some(ran.unwrap_or(0) + count);
@@ -169,14 +169,14 @@ pub(super) fn exunit(output: &str) -> TestResults {
         let is_number = !start.trim().is_empty() && start.trim().bytes().all(|byte| byte.is_ascii_digit());
         (is_number && (name.starts_with("test ") || name.starts_with("doctest "))).then(|| name.to_owned())
     };
-    results(
+    test_results(
         counts,
-        blocks(&lines, heading, |line| line.starts_with("Finished in "), second_line),
+        failure_blocks(&lines, heading, |line| line.starts_with("Finished in "), second_line),
     )
 }
 
 /// Reads `Failed!  - Failed:     1, Passed:     2, Skipped:     0, Total:     3`, one for each project.
-pub(super) fn dotnet(output: &str) -> TestResults {
+pub(super) fn read_dotnet(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let mut counts: Option<TestCounts> = None;
     for line in &lines {
@@ -191,7 +191,9 @@ pub(super) fn dotnet(output: &str) -> TestResults {
             let Some((word, count)) = part.split_once(':') else {
                 continue;
             };
-            let Some(count) = number(count.trim()) else { continue };
+            let Some(count) = parse_number(count.trim()) else {
+                continue;
+            };
             match word.trim() {
                 "Failed" => sum.failed += count,
                 "Passed" => sum.passed += count,
@@ -208,14 +210,14 @@ pub(super) fn dotnet(output: &str) -> TestResults {
         let name = line.strip_prefix("  Failed ")?;
         Some(name.rsplit_once(" [").map_or(name, |(name, _)| name).to_owned())
     };
-    results(
+    test_results(
         counts,
-        blocks(&lines, heading, |line| !line.starts_with("  "), second_line),
+        failure_blocks(&lines, heading, |line| !line.starts_with("  "), second_line),
     )
 }
 
 /// Reads `80% tests passed, 1 tests failed out of 5`, then `3 - name (Failed)`.
-pub(super) fn ctest(output: &str) -> TestResults {
+pub(super) fn read_ctest(output: &str) -> TestResults {
     let lines: Vec<&str> = output.lines().collect();
     let counts = lines.iter().rev().find_map(|line| {
         if *line == "No tests were found!!!" {
@@ -223,9 +225,9 @@ pub(super) fn ctest(output: &str) -> TestResults {
         }
         // New versions leave out the failures if there are none.
         let (_, rest) = line.split_once("% tests passed")?;
-        let all = number(rest.rsplit(' ').next()?)?;
+        let all = parse_number(rest.rsplit(' ').next()?)?;
         let failed = match rest.strip_prefix(", ") {
-            Some(rest) => number(rest.split(' ').next()?)?,
+            Some(rest) => parse_number(rest.split(' ').next()?)?,
             None => 0,
         };
         let not_run = lines
@@ -255,7 +257,7 @@ pub(super) fn ctest(output: &str) -> TestResults {
             details: output_of(&lines, name),
         })
     });
-    results(counts, failed.collect())
+    test_results(counts, failed.collect())
 }
 
 /// Output of a test, which CTest prints between its start and its result.
@@ -270,10 +272,10 @@ fn output_of(lines: &[&str], name: &str) -> Vec<String> {
     let own = &lines[at + 1..end.map_or(lines.len(), |end| at + 1 + end)];
     let last = own.iter().rposition(|line| !line.trim().is_empty());
     let own = &own[..last.map_or(0, |last| last + 1)];
-    dedent(own.iter().take(crate::DETAIL_LINES_MAX).copied())
+    dedent_lines(own.iter().take(crate::DETAIL_LINES_MAX).copied())
 }
 
-fn results(counts: Option<TestCounts>, failed: Vec<FailedTest>) -> TestResults {
+fn test_results(counts: Option<TestCounts>, failed: Vec<FailedTest>) -> TestResults {
     TestResults {
         counts,
         failed,
@@ -282,7 +284,7 @@ fn results(counts: Option<TestCounts>, failed: Vec<FailedTest>) -> TestResults {
 }
 
 /// Failures that begin with a heading and end with the next one, or with a line for which `is_end` is true.
-fn blocks(
+fn failure_blocks(
     lines: &[&str],
     heading: impl Fn(&str) -> Option<String>,
     is_end: impl Fn(&str) -> bool,
@@ -300,7 +302,7 @@ fn blocks(
             .iter()
             .position(|line| is_end(line) || heading(line).is_some())
             .map_or(lines.len(), |length| start + length);
-        let mut details = dedent(lines[start..end].iter().copied());
+        let mut details = dedent_lines(lines[start..end].iter().copied());
         let chosen = message(&details);
         let message = if chosen < details.len() {
             details.remove(chosen)

@@ -5,7 +5,7 @@ use skill_details::TestCounts;
 use crate::{FailedTest, TestResults};
 
 /// Removes terminal sequences, and text that a carriage return overwrites.
-pub fn plain(output: &str) -> String {
+pub fn plain_text(output: &str) -> String {
     let mut plain = String::with_capacity(output.len());
     let mut chars = output.chars().peekable();
     while let Some(c) = chars.next() {
@@ -28,7 +28,7 @@ pub fn plain(output: &str) -> String {
 }
 
 /// Removes the common indentation of lines, and empty lines at both ends.
-pub(crate) fn dedent<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+pub(crate) fn dedent_lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
     let lines: Vec<&str> = lines.into_iter().map(str::trim_end).collect();
     let filled = || lines.iter().filter(|line| !line.is_empty());
     let indent = filled()
@@ -51,7 +51,7 @@ pub(crate) fn message_and_details(lines: Vec<String>) -> (String, Vec<String>) {
     let mut lines = lines.into_iter();
     let message = lines.next().unwrap_or_default();
     let rest: Vec<String> = lines.filter(|line| !is_inner_frame(line)).collect();
-    (message.trim().to_owned(), dedent(rest.iter().map(String::as_str)))
+    (message.trim().to_owned(), dedent_lines(rest.iter().map(String::as_str)))
 }
 
 /// True for a frame of a JavaScript stack in node itself or in a package.
@@ -94,13 +94,13 @@ pub(crate) fn read_lines(output: &str) -> TestResults {
 
 /// Parses a number of at most seven digits. A longer number could encode text, and sums of short ones do not
 /// overflow.
-pub(crate) fn number(digits: &str) -> Option<u64> {
+pub(crate) fn parse_number(digits: &str) -> Option<u64> {
     let is_number = (1..=7).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| digits.parse().ok()).flatten()
 }
 
 /// Cuts a line at the border of a character.
-pub(crate) fn cut(line: &mut String, bytes_max: usize) {
+pub(crate) fn cut_line(line: &mut String, bytes_max: usize) {
     if line.len() > bytes_max {
         line.truncate(line.floor_char_boundary(bytes_max));
         line.push('…');
@@ -125,24 +125,24 @@ mod tests {
     #[test]
     fn terminal_sequences_are_removed() {
         assert_eq!(
-            plain("\u{1b}[1m\u{1b}[31mFAIL\u{1b}[0m a\r\n10%\r20%\rdone\n"),
+            plain_text("\u{1b}[1m\u{1b}[31mFAIL\u{1b}[0m a\r\n10%\r20%\rdone\n"),
             "FAIL a\ndone\n"
         );
-        assert_eq!(plain("a\u{1b}"), "a");
+        assert_eq!(plain_text("a\u{1b}"), "a");
     }
 
     #[test]
     fn a_number_has_few_digits_and_nothing_else() {
-        assert_eq!(number("1234567"), Some(1_234_567));
+        assert_eq!(parse_number("1234567"), Some(1_234_567));
         for wrong in ["", "12345678", "+1", "1a", "\u{661}"] {
-            assert_eq!(number(wrong), None, "{wrong}");
+            assert_eq!(parse_number(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn a_line_is_cut_between_characters() {
         let mut line = "aé".repeat(3);
-        cut(&mut line, 5);
+        cut_line(&mut line, 5);
         assert_eq!(line, "aéa…");
     }
 }

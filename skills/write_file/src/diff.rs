@@ -41,7 +41,7 @@ impl<'a> TextChange<'a> {
             };
             lines.iter().map(&mut of).collect()
         };
-        let ops = compare(&number(&old), &number(&new));
+        let ops = compare_lines(&number(&old), &number(&new));
         Self { old, new, ops }
     }
 
@@ -63,8 +63,8 @@ impl<'a> TextChange<'a> {
             let (Some(first), Some(last)) = (hunk.first(), hunk.last()) else {
                 continue;
             };
-            let old = span(first.old_range().start..last.old_range().end);
-            let new = span(first.new_range().start..last.new_range().end);
+            let old = hunk_span(first.old_range().start..last.old_range().end);
+            let new = hunk_span(first.new_range().start..last.new_range().end);
             if text.len() <= DIFF_BYTES_MAX {
                 let _ = write!(text, "\n@@ -{old} +{new} @@");
             }
@@ -92,7 +92,7 @@ impl<'a> TextChange<'a> {
     }
 }
 
-fn compare(old: &[u32], new: &[u32]) -> Vec<DiffOp> {
+fn compare_lines(old: &[u32], new: &[u32]) -> Vec<DiffOp> {
     let mut hook = Compact::new(Replace::new(Capture::new()), old, new);
     let deadline = Instant::now().checked_add(DIFF_TIME);
     let Ok(()) = myers::diff_deadline(&mut hook, old, 0..old.len(), new, 0..new.len(), deadline);
@@ -100,7 +100,7 @@ fn compare(old: &[u32], new: &[u32]) -> Vec<DiffOp> {
 }
 
 /// Range of a hunk in the format of `diff`: for one line its number, for none the number of the line before.
-fn span(lines: Range<usize>) -> String {
+fn hunk_span(lines: Range<usize>) -> String {
     match lines.len() {
         0 => format!("{},0", lines.start),
         1 => format!("{}", lines.start + 1),

@@ -24,31 +24,31 @@ pub(crate) struct Edit {
 }
 
 /// Applies the edits in their order.
-pub(crate) fn apply(path: &str, content: &[u8], edits: &[Edit]) -> Result<Vec<u8>, Failure> {
+pub(crate) fn apply_edits(path: &str, content: &[u8], edits: &[Edit]) -> Result<Vec<u8>, Failure> {
     let mut content = content.to_vec();
     for (at, edit) in edits.iter().enumerate() {
-        content = replace(&content, edit).map_err(|mistake| {
+        content = replace_once(&content, edit).map_err(|mistake| {
             let name = match edits.len() {
                 1 => "`old`".to_owned(),
                 _ => format!("`old` of edit {}", at + 1),
             };
-            explain(path, &name, &content, edit, &mistake)
+            explain_mistake(path, &name, &content, edit, &mistake)
         })?;
     }
     Ok(content)
 }
 
 /// Reason why an edit cannot be applied.
-enum Mistake {
+enum EditMistake {
     Empty,
     Missing,
     /// Offsets of the text in bytes.
     Several(Vec<usize>),
 }
 
-fn replace(content: &[u8], edit: &Edit) -> Result<Vec<u8>, Mistake> {
+fn replace_once(content: &[u8], edit: &Edit) -> Result<Vec<u8>, EditMistake> {
     if edit.old.is_empty() {
-        return Err(Mistake::Empty);
+        return Err(EditMistake::Empty);
     }
     let crlf = (newlines::to_crlf(&edit.old), newlines::to_crlf(&edit.new));
     let keeps_style = newlines::is_crlf(content);
@@ -58,21 +58,21 @@ fn replace(content: &[u8], edit: &Edit) -> Result<Vec<u8>, Mistake> {
         (&*crlf.0, &*crlf.1),
     ];
     for (old, new) in forms {
-        let places = occurrences(content, old.as_bytes());
+        let places = find_occurrences(content, old.as_bytes());
         match places[..] {
             [] => {}
             [place] => {
                 let rest = &content[place + old.len()..];
                 return Ok([&content[..place], new.as_bytes(), rest].concat());
             }
-            _ => return Err(Mistake::Several(places)),
+            _ => return Err(EditMistake::Several(places)),
         }
     }
-    Err(Mistake::Missing)
+    Err(EditMistake::Missing)
 }
 
 /// Offsets of `text`, including overlapping occurrences, which make it ambiguous as well.
-fn occurrences(content: &[u8], text: &[u8]) -> Vec<usize> {
+fn find_occurrences(content: &[u8], text: &[u8]) -> Vec<usize> {
     let finder = memchr::memmem::Finder::new(text);
     let mut places = Vec::new();
     let mut from = 0;
@@ -83,10 +83,12 @@ fn occurrences(content: &[u8], text: &[u8]) -> Vec<usize> {
     places
 }
 
-fn explain(path: &str, name: &str, content: &[u8], edit: &Edit, mistake: &Mistake) -> Failure {
+fn explain_mistake(path: &str, name: &str, content: &[u8], edit: &Edit, mistake: &EditMistake) -> Failure {
     match mistake {
-        Mistake::Empty => Failure::invalid(format!("{name} is empty")).with_hint("use `content` to write a whole file"),
-        Mistake::Several(places) => {
+        EditMistake::Empty => {
+            Failure::invalid(format!("{name} is empty")).with_hint("use `content` to write a whole file")
+        }
+        EditMistake::Several(places) => {
             let lines: Vec<String> = places
                 .iter()
                 .take(PLACES_MAX)
@@ -100,13 +102,13 @@ fn explain(path: &str, name: &str, content: &[u8], edit: &Edit, mistake: &Mistak
             ))
             .with_hint("add lines around it until it occurs exactly once")
         }
-        Mistake::Missing => {
+        EditMistake::Missing => {
             let text = String::from_utf8_lossy(content);
             Failure::invalid(format!(
                 "{name} does not occur in `{path}`; nothing was changed{}",
-                near(&text, &edit.old)
+                describe_near_text(&text, &edit.old)
             ))
-            .with_hint(hint(&edit.old))
+            .with_hint(mistake_hint(&edit.old))
         }
     }
 }
@@ -115,7 +117,7 @@ fn line_number(content: &[u8], place: usize) -> usize {
     content[..place].iter().filter(|&&byte| byte == b'\n').count() + 1
 }
 
-fn hint(old: &str) -> &'static str {
+fn mistake_hint(old: &str) -> &'static str {
     let numbered = |line: &str| {
         let rest = line.trim_start();
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -129,7 +131,7 @@ fn hint(old: &str) -> &'static str {
 }
 
 /// Describes where the file has text similar to `old`, as the end of a sentence.
-fn near(content: &str, old: &str) -> String {
+fn describe_near_text(content: &str, old: &str) -> String {
     let lines: Vec<&str> = content.lines().collect();
     let wanted: Vec<&str> = old.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     let Some(&first) = wanted.first() else {
@@ -151,7 +153,7 @@ fn near(content: &str, old: &str) -> String {
     let first = clip(first, LINE_BYTES_MAX).0;
     let mut best: Option<(usize, f64)> = None;
     for (at, line) in lines.iter().take(COMPARED_MAX).enumerate() {
-        let likeness = similarity(first, clip(line.trim(), LINE_BYTES_MAX).0);
+        let likeness = line_similarity(first, clip(line.trim(), LINE_BYTES_MAX).0);
         if likeness >= SIMILAR && best.is_none_or(|(_, most)| likeness > most) {
             best = Some((at, likeness));
         }
@@ -180,7 +182,7 @@ fn same_but_for_space(lines: &[&str], wanted: &[&str]) -> Option<(usize, usize)>
 }
 
 /// Similarity from 0 to 1; lines of very different lengths count as not similar.
-fn similarity(a: &str, b: &str) -> f64 {
+fn line_similarity(a: &str, b: &str) -> f64 {
     if a.len().min(b.len()) * 2 < a.len().max(b.len()) {
         0.0
     } else {

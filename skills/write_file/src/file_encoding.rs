@@ -19,8 +19,8 @@ pub(crate) struct StoredText<'a> {
 }
 
 impl<'a> StoredText<'a> {
-    pub(crate) fn read(host: &dyn Host, path: &str, bytes: &'a [u8]) -> Self {
-        match text_encoding::read(host, path, bytes) {
+    pub(crate) fn read_stored(host: &dyn Host, path: &str, bytes: &'a [u8]) -> Self {
+        match text_encoding::read_text(host, path, bytes) {
             Some(found) => Self {
                 text: match found.text {
                     Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
@@ -39,7 +39,7 @@ impl<'a> StoredText<'a> {
 /// Encodes a new text in the encoding of the old one, or in the one that the new text declares. For a new file, the
 /// settings of the repository decide. Also returns the end of a sentence about the encoding, unless it is UTF-8 as
 /// before.
-pub(crate) fn encode(
+pub(crate) fn encode_text(
     host: &dyn Host,
     path: &str,
     old: Option<&StoredText<'_>>,

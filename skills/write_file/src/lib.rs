@@ -55,7 +55,7 @@ impl Handler for WriteFile {
                 one of the two. For an existing file prefer `edits`: each replaces an `old` text that occurs exactly \
                 once. Read a file with read_file before you change it. Makes missing directories, keeps file mode and \
                 CRLF line endings, and answers with a diff.",
-            parameters: parameters(),
+            parameters: parameters_schema(),
             effects: Self::EFFECTS,
         }
     }
@@ -66,18 +66,18 @@ impl Handler for WriteFile {
 
     fn call(host: &dyn Host, arguments: &str) -> Result<Outcome, Failure> {
         let arguments: WriteFileArguments = skill_sdk::arguments(arguments)?;
-        let path = target(host, &arguments.path)?;
-        let old = existing(host, &path)?;
-        let stored = old.as_deref().map(|old| StoredText::read(host, &path, old));
+        let path = target_path(host, &arguments.path)?;
+        let old = existing_content(host, &path)?;
+        let stored = old.as_deref().map(|old| StoredText::read_stored(host, &path, old));
         let text = match (arguments.content, arguments.edits) {
-            (Some(content), None) => replaced(&path, stored.as_ref(), content)?,
-            (None, Some(edits)) if !edits.is_empty() => edited(&path, stored.as_ref(), &edits)?,
+            (Some(content), None) => replaced_content(&path, stored.as_ref(), content)?,
+            (None, Some(edits)) if !edits.is_empty() => edited_content(&path, stored.as_ref(), &edits)?,
             _ => {
                 return Err(Failure::invalid("give exactly one of `content` and `edits`")
                     .with_hint("`content` for a new file, `edits` with at least one edit for an existing one"));
             }
         };
-        let (new, encoding) = file_encoding::encode(host, &path, stored.as_ref(), &text)?;
+        let (new, encoding) = file_encoding::encode_text(host, &path, stored.as_ref(), &text)?;
         if new.len() as u64 > FILE_BYTES_MAX {
             let most = human_size(FILE_BYTES_MAX);
             return Err(Failure::new(
@@ -95,14 +95,14 @@ impl Handler for WriteFile {
             }));
         }
         let old_text = stored.as_ref().map(|stored| &*stored.text);
-        let outcome = answer(&path, old_text, &text, &encoding)?;
-        stage(host, &path, &new)?;
+        let outcome = answer_change(&path, old_text, &text, &encoding)?;
+        stage_proposal(host, &path, &new)?;
         Ok(outcome)
     }
 }
 
 /// The answer, with counts and a diff. Fails if the change is not allowed.
-fn answer(path: &str, old: Option<&[u8]>, new: &[u8], encoding: &str) -> Result<Outcome, Failure> {
+fn answer_change(path: &str, old: Option<&[u8]>, new: &[u8], encoding: &str) -> Result<Outcome, Failure> {
     let new = String::from_utf8_lossy(new);
     let mut details = WriteDetails {
         path: path.to_owned(),
@@ -120,7 +120,7 @@ fn answer(path: &str, old: Option<&[u8]>, new: &[u8], encoding: &str) -> Result<
     }
     let before = String::from_utf8_lossy(old.unwrap_or_default());
     let change = diff::TextChange::new(&before, &new);
-    placeholder::check(&change)?;
+    placeholder::check_placeholders(&change)?;
     let (verb, name) = match old {
         Some(_) => ("Modified", format!("a/{path}")),
         None => ("Created", "/dev/null".to_owned()),
@@ -138,7 +138,7 @@ fn answer(path: &str, old: Option<&[u8]>, new: &[u8], encoding: &str) -> Result<
 }
 
 /// Checks that a file can exist at the path, and normalises it.
-fn target(host: &dyn Host, path: &str) -> Result<String, Failure> {
+fn target_path(host: &dyn Host, path: &str) -> Result<String, Failure> {
     let clean = clean_path(path)?;
     if clean.is_empty() || path.ends_with('/') {
         return Err(Failure::invalid(format!("`{path}` names a directory, not a file")));
@@ -155,7 +155,7 @@ fn target(host: &dyn Host, path: &str) -> Result<String, Failure> {
 }
 
 /// Content of the existing file; `None` if there is none.
-fn existing(host: &dyn Host, path: &str) -> Result<Option<Vec<u8>>, Failure> {
+fn existing_content(host: &dyn Host, path: &str) -> Result<Option<Vec<u8>>, Failure> {
     let place = host.path(path)?;
     let metadata = match fs::symlink_metadata(&place) {
         Ok(metadata) => metadata,
@@ -182,7 +182,7 @@ fn existing(host: &dyn Host, path: &str) -> Result<Option<Vec<u8>>, Failure> {
 }
 
 /// The whole new content, in the style of the old one.
-fn replaced(path: &str, old: Option<&StoredText<'_>>, content: String) -> Result<Vec<u8>, Failure> {
+fn replaced_content(path: &str, old: Option<&StoredText<'_>>, content: String) -> Result<Vec<u8>, Failure> {
     let Some(old) = old else {
         return Ok(content.into_bytes());
     };
@@ -196,7 +196,7 @@ fn replaced(path: &str, old: Option<&StoredText<'_>>, content: String) -> Result
     Ok(newlines::in_style_of(&old.text, &content))
 }
 
-fn edited(path: &str, old: Option<&StoredText<'_>>, edits: &[Edit]) -> Result<Vec<u8>, Failure> {
+fn edited_content(path: &str, old: Option<&StoredText<'_>>, edits: &[Edit]) -> Result<Vec<u8>, Failure> {
     let Some(old) = old else {
         return Err(
             Failure::not_found(format!("`{path}` does not exist, so it cannot be edited"))
@@ -206,11 +206,11 @@ fn edited(path: &str, old: Option<&StoredText<'_>>, edits: &[Edit]) -> Result<Ve
     if old.encoding.is_none() {
         file_encoding::check_unknown(path, &old.text, edits)?;
     }
-    edits::apply(path, &old.text, edits)
+    edits::apply_edits(path, &old.text, edits)
 }
 
 /// Writes the proposal to the stage.
-fn stage(host: &dyn Host, path: &str, content: &[u8]) -> Result<(), Failure> {
+fn stage_proposal(host: &dyn Host, path: &str, content: &[u8]) -> Result<(), Failure> {
     let place = host.stage().join(path);
     let write = |place: &Path| -> std::io::Result<()> {
         if let Some(parent) = place.parent() {
@@ -221,7 +221,7 @@ fn stage(host: &dyn Host, path: &str, content: &[u8]) -> Result<(), Failure> {
     write(&place).map_err(|error| Failure::failed(format!("`{path}` could not be proposed: {error}")))
 }
 
-fn parameters() -> serde_json::Value {
+fn parameters_schema() -> serde_json::Value {
     json!({
         "type": "object",
         "properties": {

@@ -158,7 +158,7 @@ const PHRASES: &[&str] = &[
 ];
 
 /// Refuses a change that removes lines and adds a placeholder.
-pub(crate) fn check(change: &TextChange<'_>) -> Result<(), Failure> {
+pub(crate) fn check_placeholders(change: &TextChange<'_>) -> Result<(), Failure> {
     let removed = change.removed() as u64;
     if removed == 0 {
         return Ok(());
@@ -183,7 +183,7 @@ fn is_placeholder(line: &str) -> bool {
     if line.contains("… [line cut: ") && line.ends_with(" more bytes]") {
         return true;
     }
-    let (body, is_comment) = uncomment(line);
+    let (body, is_comment) = comment_text(line);
     let body = body.to_lowercase();
     let bare = body.trim_matches(|c: char| ".…[]()<>-".contains(c) || c.is_whitespace());
     let ellipsis = |mark: &&str| {
@@ -212,7 +212,7 @@ fn is_placeholder(line: &str) -> bool {
 }
 
 /// The text of a comment that takes the whole line, and whether the line is one.
-fn uncomment(line: &str) -> (&str, bool) {
+fn comment_text(line: &str) -> (&str, bool) {
     let opening = OPENINGS.iter().find_map(|mark| line.strip_prefix(mark));
     let Some(mut body) = opening else {
         return (line, false);

@@ -1,6 +1,6 @@
 //! Fuzz target: edits with any file and any replacements, and the answers to the model.
 
-use crate::edits::{Edit, apply};
+use crate::edits::{Edit, apply_edits};
 use crate::{diff, newlines, placeholder};
 
 /// Checks that an edit changes one place and nothing else, and that a refused edit is explained in a bounded
@@ -16,7 +16,7 @@ pub fn edits(bytes: &[u8]) {
         },
         part(),
     );
-    match apply("a.py", content, std::slice::from_ref(&edit)) {
+    match apply_edits("a.py", content, std::slice::from_ref(&edit)) {
         Ok(changed) => check_change(content, &changed, &edit),
         Err(failure) => {
             assert!(
@@ -30,7 +30,7 @@ pub fn edits(bytes: &[u8]) {
     let styled = newlines::in_style_of(content, new);
     assert!(!newlines::is_crlf(content) || !new.contains('\n') || newlines::is_crlf(&styled));
     let change = diff::TextChange::new(&old, new);
-    let _ = placeholder::check(&change);
+    let _ = placeholder::check_placeholders(&change);
     assert!(change.unified().len() < 64 * 1024);
     let same = diff::TextChange::new(&old, &old);
     assert_eq!((same.added().count(), same.removed()), (0, 0));

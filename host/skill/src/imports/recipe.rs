@@ -76,7 +76,7 @@ impl Recipe {
     pub(super) fn run_handing_back(&self, context: &CallContext, sandbox: Sandbox) -> Result<EndedRecipe, Failure> {
         let (run, tree) = self.run_with_tools(context, sandbox)?;
         let raw_output = run.output.clone();
-        let (output, is_cut) = tool_sandbox::keep_ends(&test_results::readable(self.format, &run.output));
+        let (output, is_cut) = tool_sandbox::keep_ends(&test_results::readable_output(self.format, &run.output));
         let report = self.report(run, sandbox)?;
         Ok(EndedRecipe {
             report: Report {

@@ -650,7 +650,7 @@ fn read_results(
     let files = tree
         .map(|tree| result_files::read(tree, directory, globs, started))
         .unwrap_or_default();
-    let mut read = test_results::read(format, &ended.raw_output, &files.texts);
+    let mut read = test_results::read_results(format, &ended.raw_output, &files.texts);
     if files.is_cut {
         read.counts = None;
     }

@@ -1,14 +1,14 @@
 //! Reads jest: `FAIL path`, `  ● name` with the error below it, and `Tests: 2 failed, 5 passed, 7 total` at the end.
 
 use crate::FailedTest;
-use crate::text::{dedent, message_and_details};
+use crate::text::{dedent_lines, message_and_details};
 
 pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {
     let at = lines.iter().rposition(|line| line.starts_with("Tests: "))?;
-    Some(failures(&lines[..at]))
+    Some(read_failures(&lines[..at]))
 }
 
-fn failures(lines: &[&str]) -> Vec<FailedTest> {
+fn read_failures(lines: &[&str]) -> Vec<FailedTest> {
     let mut failures: Vec<FailedTest> = Vec::new();
     let mut path = "";
     let mut at = 0;
@@ -27,7 +27,7 @@ fn failures(lines: &[&str]) -> Vec<FailedTest> {
                 .iter()
                 .position(|line| is_end(line))
                 .unwrap_or(lines.len() - at);
-        let (message, details) = message_and_details(dedent(lines[at..end].iter().copied()));
+        let (message, details) = message_and_details(dedent_lines(lines[at..end].iter().copied()));
         let failure = FailedTest {
             name: format!("{path} › {name}"),
             message,

@@ -1,18 +1,21 @@
 //! Reads mocha's `spec` reporter: `  2 passing (3ms)`, `  1 failing`, and the numbered failures below.
 
 use crate::FailedTest;
-use crate::text::{dedent, message_and_details};
+use crate::text::{dedent_lines, message_and_details};
 
 pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {
     let at = lines
         .iter()
-        .rposition(|line| counted(line).is_some_and(|word| word == "passing"))?;
-    let after = lines[at..].iter().take_while(|line| counted(line).is_some()).count();
-    Some(failures(&lines[at + after..]))
+        .rposition(|line| counted_word(line).is_some_and(|word| word == "passing"))?;
+    let after = lines[at..]
+        .iter()
+        .take_while(|line| counted_word(line).is_some())
+        .count();
+    Some(read_failures(&lines[at + after..]))
 }
 
 /// The word in `  2 passing (3ms)`.
-fn counted(line: &str) -> Option<&str> {
+fn counted_word(line: &str) -> Option<&str> {
     let (number, rest) = line.strip_prefix("  ")?.split_once(' ')?;
     number.parse::<u64>().ok()?;
     let word = rest.split(' ').next()?;
@@ -20,7 +23,7 @@ fn counted(line: &str) -> Option<&str> {
 }
 
 /// Reads failures: `  1) store` begins one, and its name continues until a line that ends with a colon.
-fn failures(lines: &[&str]) -> Vec<FailedTest> {
+fn read_failures(lines: &[&str]) -> Vec<FailedTest> {
     let mut failures = Vec::new();
     // The numbers rise by one, so that a numbered line of an error is not taken for the next failure.
     let mut starts: Vec<usize> = Vec::new();
@@ -47,7 +50,7 @@ fn failures(lines: &[&str]) -> Vec<FailedTest> {
                 break;
             }
         }
-        let (message, details) = message_and_details(dedent(lines[at..end].iter().copied()));
+        let (message, details) = message_and_details(dedent_lines(lines[at..end].iter().copied()));
         failures.push(FailedTest {
             name: name.join(" › "),
             message,

@@ -1,12 +1,12 @@
 //! Reads node's own runner in its two forms, `tap` and `spec`, and other TAP.
 
 use crate::FailedTest;
-use crate::text::{dedent, message_and_details};
+use crate::text::{dedent_lines, message_and_details};
 
 /// Reads TAP: `not ok 3 - name` with a YAML block, `# Subtest: name` before nested tests.
 pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {
     lines.iter().find(|line| line.starts_with("TAP version"))?;
-    Some(failures(lines))
+    Some(read_failures(lines))
 }
 
 /// Reads `spec`: `ℹ pass 1`, then `✖ failing tests:` with each of them.
@@ -15,7 +15,7 @@ pub(super) fn parse_spec(lines: &[&str]) -> Option<Vec<FailedTest>> {
     Some(spec_failures(lines))
 }
 
-fn failures(lines: &[&str]) -> Vec<FailedTest> {
+fn read_failures(lines: &[&str]) -> Vec<FailedTest> {
     let mut failures = Vec::new();
     // Names of the open subtests, each with its indentation.
     let mut around: Vec<(usize, &str)> = Vec::new();
@@ -36,7 +36,7 @@ fn failures(lines: &[&str]) -> Vec<FailedTest> {
         let own = rest.trim_start_matches(|c: char| c.is_ascii_digit()).trim_start();
         let own = own.strip_prefix("- ").unwrap_or(own);
         let (own, directive) = own.split_once(" # ").unwrap_or((own, ""));
-        let block = yaml(lines, &mut at);
+        let block = read_yaml_block(lines, &mut at);
         if directive.to_ascii_uppercase().starts_with("TODO")
             || block.iter().any(|line| line == "failureType: 'subtestsFailed'")
         {
@@ -48,7 +48,7 @@ fn failures(lines: &[&str]) -> Vec<FailedTest> {
             .map(|(_, name)| *name)
             .collect();
         name.push(own);
-        let (message, details) = explain(&block);
+        let (message, details) = explain_block(&block);
         failures.push(FailedTest {
             name: name.join(" › "),
             message,
@@ -59,7 +59,7 @@ fn failures(lines: &[&str]) -> Vec<FailedTest> {
 }
 
 /// Lines between `---` and `...`, without their indentation.
-fn yaml(lines: &[&str], at: &mut usize) -> Vec<String> {
+fn read_yaml_block(lines: &[&str], at: &mut usize) -> Vec<String> {
     if lines.get(*at).is_none_or(|line| line.trim() != "---") {
         return Vec::new();
     }
@@ -69,18 +69,18 @@ fn yaml(lines: &[&str], at: &mut usize) -> Vec<String> {
         .position(|line| line.trim() == "...")
         .unwrap_or(lines.len() - from);
     *at = from + length;
-    dedent(lines[from..from + length].iter().copied())
+    dedent_lines(lines[from..from + length].iter().copied())
 }
 
 /// The error in a YAML block, and its lines about the place and the values.
-fn explain(block: &[String]) -> (String, Vec<String>) {
+fn explain_block(block: &[String]) -> (String, Vec<String>) {
     let mut message = String::new();
     let mut details = Vec::new();
     let mut key = "";
     for line in block {
         if let Some((name, value)) = line.split_once(':').filter(|_| !line.starts_with(' ')) {
             key = name;
-            let value = unquote(value.trim());
+            let value = unquote_value(value.trim());
             match name {
                 "error" if !value.starts_with("|") => message = value,
                 "location" => details.push(format!("at {value}")),
@@ -100,7 +100,7 @@ fn explain(block: &[String]) -> (String, Vec<String>) {
     (message, details)
 }
 
-fn unquote(value: &str) -> String {
+fn unquote_value(value: &str) -> String {
     let quoted = |quote: char| value.strip_prefix(quote).and_then(|value| value.strip_suffix(quote));
     match quoted('\'').map(|value| value.replace("''", "'")) {
         Some(value) => value,
@@ -127,11 +127,11 @@ fn spec_failures(lines: &[&str]) -> Vec<FailedTest> {
                 .iter()
                 .position(|line| line.starts_with("test at "))
                 .unwrap_or(lines.len() - at);
-        let (message, mut details) = message_and_details(dedent(lines[at..end].iter().copied()));
+        let (message, mut details) = message_and_details(dedent_lines(lines[at..end].iter().copied()));
         details.insert(0, format!("at {place}"));
         failures.push(FailedTest {
             name: without_duration(name).to_owned(),
-            message: unquote(&message),
+            message: unquote_value(&message),
             details,
         });
         at = end;

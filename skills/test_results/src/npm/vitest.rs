@@ -1,16 +1,16 @@
 //! Reads vitest: ` FAIL  path > name` with the error below it up to a rule, and ` Tests  2 failed | 5 passed (7)`.
 
 use crate::FailedTest;
-use crate::text::{dedent, message_and_details};
+use crate::text::{dedent_lines, message_and_details};
 
 pub(super) fn parse(lines: &[&str]) -> Option<Vec<FailedTest>> {
     let files = lines
         .iter()
         .rposition(|line| line.trim_start().starts_with("Test Files  "))?;
-    Some(failures(&lines[..files]))
+    Some(read_failures(&lines[..files]))
 }
 
-fn failures(lines: &[&str]) -> Vec<FailedTest> {
+fn read_failures(lines: &[&str]) -> Vec<FailedTest> {
     let mut failures = Vec::new();
     let mut names: Vec<String> = Vec::new();
     let mut at = 0;
@@ -33,7 +33,7 @@ fn failures(lines: &[&str]) -> Vec<FailedTest> {
                 .iter()
                 .position(|line| line.starts_with("⎯⎯"))
                 .unwrap_or(lines.len() - at);
-        let (message, details) = message_and_details(dedent(lines[at..end].iter().copied()));
+        let (message, details) = message_and_details(dedent_lines(lines[at..end].iter().copied()));
         failures.extend(names.drain(..).map(|name| FailedTest {
             name,
             message: message.clone(),
