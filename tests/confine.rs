@@ -14,7 +14,7 @@ use tool_core::api::{Operation, PolicyRequest, SkillState};
 use tool_proof::{ProbeVerdict, helpers};
 use tool_repository::{Options, Repository};
 use tool_sandbox::helper_process;
-use tool_skill::policy::{Cause, Policy};
+use tool_skill::policy::{EffectCause, Policy};
 use tool_skill::{CallContext, Limits, RawArguments, SkillHost};
 
 use crate::sandbox::guest;
@@ -52,7 +52,7 @@ fn context(root: &Path) -> Arc<CallContext> {
         environment: BTreeMap::from([("HOME".to_owned(), "/nonexistent".to_owned())]),
         ..CallContext::unattended(
             Repository::open(root, &Options::default()).expect("the folder is acceptable"),
-            Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is valid"),
+            Policy::new(EffectCause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is valid"),
         )
     })
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 use tool_core::api::{SkillEntry, SkillState};
-use tool_skill::embedded::{Packed, pack};
+use tool_skill::embedded::{Packed, pack_component};
 use tool_skill::{Builtin, SkillHost, compiler_fingerprint, precompile};
 
 use crate::support::{fixture_path, guest};
@@ -102,7 +102,10 @@ pub(crate) fn embedded(name: &'static str, component: &Path) -> &'static [Builti
         let made = precompile(component).expect("it is a skill");
         let told = serde_json::json!([made.digest, made.descriptor]).to_string();
         for (place, content) in [
-            (&code, pack(&made.compiled, &[]).expect("memory is there").as_slice()),
+            (
+                &code,
+                pack_component(&made.compiled, &[]).expect("memory is there").as_slice(),
+            ),
             (&facts, told.as_bytes()),
         ] {
             let new = place.with_extension("new");
@@ -118,8 +121,8 @@ pub(crate) fn embedded(name: &'static str, component: &Path) -> &'static [Builti
     let skill = Builtin {
         name,
         digest: digest.leak(),
-        wasm: Packed::alone(&[]),
-        compiled: Packed::alone(fs::read(code).expect("it was written").leak()),
+        wasm: Packed::without_base(&[]),
+        compiled: Packed::without_base(fs::read(code).expect("it was written").leak()),
         descriptor: descriptor.to_string().leak(),
     };
     vec![skill].leak()

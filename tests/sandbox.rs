@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tool_core::api::{Operation, PolicyRequest, SkillEntry, SkillState};
 use tool_repository::{Options, Repository};
-use tool_skill::policy::{Cause, Policy};
+use tool_skill::policy::{EffectCause, Policy};
 use tool_skill::{CallContext, CallReport, Limits, RawArguments, SkillHost};
 
 /// A component of the tests.
@@ -82,7 +82,7 @@ impl Arena {
         };
         let context = CallContext::unattended(
             Repository::open(&folder.path().join("repo"), &options).expect("the folder is acceptable"),
-            Policy::new(Cause::Operation(Operation::Refactor), &request).expect("the effects are known"),
+            Policy::new(EffectCause::Operation(Operation::Refactor), &request).expect("the effects are known"),
         );
         Self {
             folder,

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tool_context::{FileVerdict, Indexes, PatternKind, SearchPattern};
 use tool_core::api::PolicyRequest;
 use tool_repository::{Options, Repository};
-use tool_skill::policy::{Cause, Policy};
+use tool_skill::policy::{EffectCause, Policy};
 use tool_skill::{Builtin, CallContext, Limits, RawArguments, SkillHost, Surroundings};
 
 use crate::languages::embedded;
@@ -171,7 +171,7 @@ impl Pair {
 
     /// Returns everything that a call answers.
     fn answer(&self, host: &SkillHost, skill: &str, arguments: &Value) -> String {
-        let policy = Policy::new(Cause::SkillCall, &PolicyRequest::default()).expect("the effects are known");
+        let policy = Policy::new(EffectCause::SkillCall, &PolicyRequest::default()).expect("the effects are known");
         let context = Arc::new(CallContext::unattended(self.open(), policy));
         match host.call(&context, skill, RawArguments::Value(arguments)).result {
             Ok(outcome) => format!("{}\n{:?}\n{:?}", outcome.text, outcome.cursor, outcome.details),

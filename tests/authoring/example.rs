@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tool_core::api::PolicyRequest;
 use tool_repository::{Options, Repository};
 use tool_skill::embedded::Packed;
-use tool_skill::policy::{Cause, Policy};
+use tool_skill::policy::{EffectCause, Policy};
 use tool_skill::{
     CallContext, EmbeddedOutliner, HttpTransport, InboundResponse, Limits, OutboundRequest, Outliners, RawArguments,
     SkillHost, Surroundings, TransportError,
@@ -297,7 +297,7 @@ pub(super) fn warm_calls(section: &str, home: &Path, root: &Path, calls: &[(&str
         ..PolicyRequest::default()
     };
     let repository = Repository::open(root, &Options::default()).expect("the folder is acceptable");
-    let policy = Policy::new(Cause::SkillCall, &request).expect("the effects are known");
+    let policy = Policy::new(EffectCause::SkillCall, &request).expect("the effects are known");
     let context = Arc::new(CallContext::unattended(repository, policy));
     let call = |number: usize| {
         let (function, arguments) = &calls[number % calls.len()];
@@ -330,7 +330,7 @@ fn python_parser() -> &'static [EmbeddedOutliner] {
     let compiled = std::fs::read(target().join("skills/outline_python.compiled")).expect("it is built");
     let parser = EmbeddedOutliner {
         name: "outline_python",
-        compiled: Packed::alone(compiled.leak()),
+        compiled: Packed::without_base(compiled.leak()),
     };
     Box::leak(Box::new([parser]))
 }

@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use tool_core::api::{Citation, Effect, ErrorKind, Media, PolicyRequest, SkillState};
 use tool_core::digest::sha256_hex;
 use tool_repository::{Options, Repository};
-use tool_skill::embedded::{Packed, pack};
-use tool_skill::policy::{Cause, Policy};
+use tool_skill::embedded::{Packed, pack_component};
+use tool_skill::policy::{EffectCause, Policy};
 use tool_skill::{
     Builtin, CallContext, CallError, CallOutcome, HttpTransport, InboundResponse, Limits, OutboundRequest,
     RawArguments, SkillHost, Surroundings, TransportError,
@@ -112,7 +112,7 @@ impl Scene {
         };
         let context = CallContext::unattended(
             Repository::open(folder.path(), &Options::default()).expect("the folder is acceptable"),
-            Policy::new(Cause::SkillCall, &request).expect("the effects are known"),
+            Policy::new(EffectCause::SkillCall, &request).expect("the effects are known"),
         );
         let surroundings = Surroundings {
             transport: Some(Arc::new(Echo)),
@@ -395,8 +395,8 @@ fn reader(language: &str) -> Builtin {
     Builtin {
         name: "contract",
         digest: sha256_hex(&wasm).leak(),
-        wasm: Packed::alone(pack(&wasm, &[]).expect("memory is there").leak()),
-        compiled: Packed::alone(&[]),
+        wasm: Packed::without_base(pack_component(&wasm, &[]).expect("memory is there").leak()),
+        compiled: Packed::without_base(&[]),
         descriptor: descriptor.to_string().leak(),
     }
 }

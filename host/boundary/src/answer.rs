@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use crate::CallContext;
 use crate::Failure;
 use crate::bindings::tool::skill::answer as wit;
-use crate::budget::{CallBudget, Stop, mebibytes};
+use crate::budget::{CallBudget, GuestStop, format_bytes};
 use tool_core::api::{Citation, ErrorKind, Media};
 use tool_core::text::{clean_line, clean_text, truncate_text};
 use tool_repository::normalise_path;
@@ -78,7 +78,7 @@ impl AnswerParts {
                 "an image or a diagram needs an alternative text of at most {ALTERNATIVE_BYTES_MAX} bytes"
             )));
         }
-        let data = encode(&media.media_type, media.content)?;
+        let data = encode_content(&media.media_type, media.content)?;
         self.media_bytes += bytes;
         self.media.push(Media {
             media_type: media.media_type,
@@ -94,16 +94,16 @@ impl AnswerParts {
         call: &CallBudget,
         context: Option<&CallContext>,
         piece: &str,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), GuestStop> {
         let bytes_max = call.limits.output_bytes;
         if self.text.len() + piece.len() > bytes_max {
-            let limit = format!("{} of text", mebibytes(bytes_max as u64));
-            return Err(Stop::limit(limit, ErrorKind::Output));
+            let limit = format!("{} of text", format_bytes(bytes_max as u64));
+            return Err(GuestStop::limit(limit, ErrorKind::Output));
         }
         self.text.push_str(piece);
         while let Some(end) = self.text[self.told_bytes..].find('\n') {
             let line = &self.text[self.told_bytes..self.told_bytes + end];
-            tell(call, context, line);
+            show_live_line(call, context, line);
             self.told_bytes += end + 1;
         }
         Ok(())
@@ -129,7 +129,7 @@ impl AnswerParts {
     }
 }
 
-pub(crate) fn progress(
+pub(crate) fn report_progress(
     call: &CallBudget,
     context: Option<&CallContext>,
     (done, total): (u64, Option<u64>),
@@ -141,13 +141,13 @@ pub(crate) fn progress(
     };
     let message = truncate_text(message, LIVE_LINE_BYTES_MAX);
     match message.trim() {
-        "" => tell(call, context, &counted),
-        message => tell(call, context, &format!("{counted}: {message}")),
+        "" => show_live_line(call, context, &counted),
+        message => show_live_line(call, context, &format!("{counted}: {message}")),
     }
 }
 
 /// Shows a line to a person while the call runs.
-fn tell(call: &CallBudget, context: Option<&CallContext>, line: &str) {
+fn show_live_line(call: &CallBudget, context: Option<&CallContext>, line: &str) {
     if let Some(context) = context.filter(|_| call.take_live_line()) {
         (context.progress)(&clean_line(truncate_text(line, LIVE_LINE_BYTES_MAX)));
     }
@@ -155,7 +155,7 @@ fn tell(call: &CallBudget, context: Option<&CallContext>, line: &str) {
 
 /// Encodes the content for events and messages: an image in base64, a diagram as its text. The first bytes of an image
 /// must be those of its type, so that no reader takes it for another type, such as HTML.
-fn encode(media_type: &str, content: Vec<u8>) -> Result<String, Failure> {
+fn encode_content(media_type: &str, content: Vec<u8>) -> Result<String, Failure> {
     let is_of_type = match media_type {
         "image/png" => content.starts_with(b"\x89PNG\r\n\x1a\n"),
         "image/jpeg" => content.starts_with(b"\xff\xd8\xff"),

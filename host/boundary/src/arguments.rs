@@ -14,7 +14,7 @@ use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{JsonType, PatternOptions, ValidationError, Validator};
 use serde_json::{Map, Value};
 
-use super::budget::mebibytes;
+use super::budget::format_bytes;
 use super::{CallError, RawArguments};
 use tool_core::api::ErrorKind;
 use tool_core::text::nearest_name;
@@ -37,7 +37,7 @@ const ARGUMENT_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Longest quotation of the caller's own text in an error.
 const SHOWN_BYTES_MAX: usize = 100;
 
-pub use leniency::unmarked;
+pub use leniency::strip_path_marks;
 
 /// A compiled schema for arguments.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub struct Schema {
 /// # Errors
 ///
 /// Why the schema is refused, as the end of a sentence.
-pub fn compile(schema: &Value) -> Result<Schema, String> {
+pub fn compile_schema(schema: &Value) -> Result<Schema, String> {
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err("its schema is not of `\"type\": \"object\"`".to_owned());
     }
@@ -63,7 +63,7 @@ pub fn compile(schema: &Value) -> Result<Schema, String> {
     let validator = jsonschema::draft202012::options()
         .with_pattern_options(patterns)
         .build(schema)
-        .map_err(|error| format!("its schema is not valid: {}", shown(&error.to_string())))?;
+        .map_err(|error| format!("its schema is not valid: {}", shorten_text(&error.to_string())))?;
     Ok(Schema {
         validator,
         parts,
@@ -94,19 +94,19 @@ pub fn check_call(
     root: &Path,
 ) -> Result<CheckedArguments, CallError> {
     let mut value = parse(skill, arguments)?.into_owned();
-    work(skill, schema, &value)?;
-    let (changes, paths) = leniency::read(schema, &mut value, root);
-    let value = validate(skill, schema, Cow::Owned(value))?;
+    measure_work(skill, schema, &value)?;
+    let (changes, paths) = leniency::correct_arguments(schema, &mut value, root);
+    let value = validate_arguments(skill, schema, Cow::Owned(value))?;
     Ok(CheckedArguments { value, changes, paths })
 }
 
 /// Parses and validates arguments without correcting them.
-pub(crate) fn check(skill: &str, schema: &Schema, arguments: &RawArguments<'_>) -> Result<Value, CallError> {
-    validate(skill, schema, parse(skill, arguments)?)
+pub(crate) fn check_arguments(skill: &str, schema: &Schema, arguments: &RawArguments<'_>) -> Result<Value, CallError> {
+    validate_arguments(skill, schema, parse(skill, arguments)?)
 }
 
 /// Computes the work of validating, and refuses too much of it.
-fn work(skill: &str, schema: &Schema, value: &Value) -> Result<u64, CallError> {
+fn measure_work(skill: &str, schema: &Schema, value: &Value) -> Result<u64, CallError> {
     let work = schema.parts.saturating_mul(weight::of_value(value));
     if work > SCHEMA_WORK_MAX {
         return Err(too_large(skill, "arguments that its schema can be tried on"));
@@ -114,8 +114,8 @@ fn work(skill: &str, schema: &Schema, value: &Value) -> Result<u64, CallError> {
     Ok(work)
 }
 
-fn validate(skill: &str, schema: &Schema, value: Cow<'_, Value>) -> Result<Value, CallError> {
-    let work = work(skill, schema, &value)?;
+fn validate_arguments(skill: &str, schema: &Schema, value: Cow<'_, Value>) -> Result<Value, CallError> {
+    let work = measure_work(skill, schema, &value)?;
     if schema.validator.is_valid(&value) {
         return Ok(value.into_owned());
     }
@@ -131,29 +131,38 @@ fn validate(skill: &str, schema: &Schema, value: Cow<'_, Value>) -> Result<Value
         return Err(unfit(
             "",
             "what its schema describes".to_owned(),
-            described(&value),
+            describe_value(&value),
             false,
         ));
     }
     // The innermost of several errors helps: an outer one only says that some part did not fit. Of two at the same
     // depth, the one with a suggestion is taken.
     let errors = schema.validator.iter_errors(&value);
-    let errors = errors.map(|error| (meant(&error, &schema.source), error));
+    let errors = errors.map(|error| (suggest_name(&error, &schema.source), error));
     Err(
-        match errors.max_by_key(|(meant, error)| (depth(error), meant.is_some())) {
+        match errors.max_by_key(|(meant, error)| (pointer_depth(error), meant.is_some())) {
             Some((meant, error)) => {
                 let expected = match meant {
-                    Some(name) => format!("{} (did you mean `{}`?)", expected(&error), shown(&name)),
-                    None => expected(&error),
+                    Some(name) => format!(
+                        "{} (did you mean `{}`?)",
+                        describe_expected(&error),
+                        shorten_text(&name)
+                    ),
+                    None => describe_expected(&error),
                 };
                 unfit(
                     error.instance_path().as_str(),
                     expected,
-                    got(&error),
+                    describe_given(&error),
                     is_surplus(&error),
                 )
             }
-            None => unfit("", "what its schema describes".to_owned(), described(&value), false),
+            None => unfit(
+                "",
+                "what its schema describes".to_owned(),
+                describe_value(&value),
+                false,
+            ),
         },
     )
 }
@@ -177,7 +186,7 @@ fn parse<'a>(skill: &str, arguments: &RawArguments<'a>) -> Result<Cow<'a, Value>
     if let RawArguments::Text(text) = arguments
         && text.len() > ARGUMENT_BYTES_MAX
     {
-        let size = mebibytes(ARGUMENT_BYTES_MAX as u64);
+        let size = format_bytes(ARGUMENT_BYTES_MAX as u64);
         return Err(too_large(skill, format!("{size} of arguments")));
     }
     let value = match arguments {
@@ -190,16 +199,16 @@ fn parse<'a>(skill: &str, arguments: &RawArguments<'a>) -> Result<Cow<'a, Value>
     if value.is_object() {
         Ok(value)
     } else {
-        Err(unfit(described(&value)))
+        Err(unfit(describe_value(&value)))
     }
 }
 
-fn depth(error: &ValidationError<'_>) -> usize {
+fn pointer_depth(error: &ValidationError<'_>) -> usize {
     error.instance_path().as_str().matches('/').count()
 }
 
 /// Suggests the known name that is nearest to an unknown one: of a field, or of a choice.
-fn meant(error: &ValidationError<'_>, schema: &Value) -> Option<String> {
+fn suggest_name(error: &ValidationError<'_>, schema: &Value) -> Option<String> {
     match (error.kind(), error.instance().as_ref()) {
         (ValidationErrorKind::AdditionalProperties { unexpected }, _) => {
             // Schema path of the keyword, with references followed.
@@ -215,15 +224,15 @@ fn meant(error: &ValidationError<'_>, schema: &Value) -> Option<String> {
     }
 }
 
-fn expected(error: &ValidationError<'_>) -> String {
+fn describe_expected(error: &ValidationError<'_>) -> String {
     use ValidationErrorKind as Kind;
     match error.kind() {
         Kind::Type {
             kind: TypeKind::Single(kind),
-        } => article(*kind).to_owned(),
+        } => name_type(*kind).to_owned(),
         Kind::Type {
             kind: TypeKind::Multiple(kinds),
-        } => kinds.iter().map(article).collect::<Vec<_>>().join(" or "),
+        } => kinds.iter().map(name_type).collect::<Vec<_>>().join(" or "),
         Kind::Required { property } => format!("the field `{}`", property.as_str().unwrap_or_default()),
         Kind::AdditionalProperties { unexpected } | Kind::UnevaluatedProperties { unexpected } => {
             format!(
@@ -266,7 +275,7 @@ fn is_surplus(error: &ValidationError<'_>) -> bool {
     )
 }
 
-fn got(error: &ValidationError<'_>) -> String {
+fn describe_given(error: &ValidationError<'_>) -> String {
     match (error.kind(), error.instance().as_ref()) {
         (ValidationErrorKind::Required { .. }, Value::Object(fields)) if fields.is_empty() => "no field".to_owned(),
         (
@@ -277,13 +286,13 @@ fn got(error: &ValidationError<'_>) -> String {
         ) => {
             let names: Vec<String> = fields.keys().map(|name| format!("`{name}`")).collect();
             let noun = if names.len() == 1 { "field" } else { "fields" };
-            format!("the {noun} {}", shown(&names.join(", ")))
+            format!("the {noun} {}", shorten_text(&names.join(", ")))
         }
-        (_, value) => described(value),
+        (_, value) => describe_value(value),
     }
 }
 
-fn article(kind: JsonType) -> &'static str {
+fn name_type(kind: JsonType) -> &'static str {
     match kind {
         JsonType::Null => "null",
         JsonType::Boolean => "true or false",
@@ -295,19 +304,19 @@ fn article(kind: JsonType) -> &'static str {
     }
 }
 
-fn described(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),
         Value::Number(number) => format!("the number {number}"),
         Value::String(text) if text.is_empty() => "an empty string".to_owned(),
-        Value::String(text) => format!("the string \"{}\"", shown(text)),
+        Value::String(text) => format!("the string \"{}\"", shorten_text(text)),
         Value::Array(elements) => format!("an array of {}", elements.len()),
         Value::Object(_) => "an object".to_owned(),
     }
 }
 
-fn shown(text: &str) -> String {
+fn shorten_text(text: &str) -> String {
     let cleaned = clean_text(text);
     let cut = truncate_text(&cleaned, SHOWN_BYTES_MAX);
     let dots = if cut.len() < cleaned.len() { "…" } else { "" };
@@ -322,7 +331,7 @@ mod tests {
     use super::*;
 
     fn schema() -> Schema {
-        compile(&json!({
+        compile_schema(&json!({
             "type": "object",
             "properties": {
                 "path": {"type": "string", "minLength": 1},
@@ -343,7 +352,7 @@ mod tests {
     }
 
     fn refused(arguments: &str) -> String {
-        check("demo", &schema(), &RawArguments::Text(arguments))
+        check_arguments("demo", &schema(), &RawArguments::Text(arguments))
             .expect_err("the arguments do not fit")
             .to_string()
     }
@@ -397,31 +406,31 @@ mod tests {
 
     #[test]
     fn an_empty_text_is_an_empty_object() {
-        let free = compile(&json!({"type": "object"})).expect("the schema is valid");
-        let value = check("demo", &free, &RawArguments::Text(" \n")).expect("nothing is required");
+        let free = compile_schema(&json!({"type": "object"})).expect("the schema is valid");
+        let value = check_arguments("demo", &free, &RawArguments::Text(" \n")).expect("nothing is required");
         assert_eq!(value, json!({}));
     }
 
     #[test]
     fn a_schema_must_be_of_an_object_and_may_not_reach_out() {
-        assert!(compile(&json!({"type": "string"})).is_err());
-        assert!(compile(&json!({"type": "object", "properties": {"a": {"type": "strong"}}})).is_err());
-        assert!(compile(&json!({"type": "object", "$ref": "http://127.0.0.1:1/schema.json"})).is_err());
-        assert!(compile(&json!({"type": "object", "$ref": "file:///etc/passwd"})).is_err());
+        assert!(compile_schema(&json!({"type": "string"})).is_err());
+        assert!(compile_schema(&json!({"type": "object", "properties": {"a": {"type": "strong"}}})).is_err());
+        assert!(compile_schema(&json!({"type": "object", "$ref": "http://127.0.0.1:1/schema.json"})).is_err());
+        assert!(compile_schema(&json!({"type": "object", "$ref": "file:///etc/passwd"})).is_err());
     }
 
     #[test]
     fn arguments_are_bounded_in_bytes_and_in_the_work_that_they_make() {
         let limit = |schema: &Schema, text: &str| {
-            let error = check("demo", schema, &RawArguments::Text(text)).expect_err("it is too much");
+            let error = check_arguments("demo", schema, &RawArguments::Text(text)).expect_err("it is too much");
             (error.verdict().to_owned(), error.to_string())
         };
-        let free = compile(&json!({"type": "object"})).expect("the schema is valid");
+        let free = compile_schema(&json!({"type": "object"})).expect("the schema is valid");
         let long = format!("{{\"a\": \"{}\"}}", "x".repeat(ARGUMENT_BYTES_MAX));
         let said = "The skill `demo` was stopped: it exceeded its limit of 2 MiB of arguments.";
         assert_eq!(limit(&free, &long), ("arguments".to_owned(), said.to_owned()));
         let options: Vec<Value> = (0..2_000).map(|number| json!({"const": number})).collect();
-        let choosy = compile(&json!({"type": "object", "additionalProperties": {"items": {"anyOf": options}}}));
+        let choosy = compile_schema(&json!({"type": "object", "additionalProperties": {"items": {"anyOf": options}}}));
         let choosy = choosy.expect("the schema is valid");
         let none = |count: u64| json!({"a": vec![-1; usize::try_from(count).unwrap_or_default()]}).to_string();
         let (verdict, said) = limit(&choosy, &none(SCHEMA_WORK_MAX / choosy.parts));
@@ -441,7 +450,8 @@ mod tests {
 
     #[test]
     fn a_pattern_that_is_large_when_compiled_is_refused() {
-        let with = |pattern: &str| compile(&json!({"type": "object", "properties": {"a": {"pattern": pattern}}}));
+        let with =
+            |pattern: &str| compile_schema(&json!({"type": "object", "properties": {"a": {"pattern": pattern}}}));
         with("^[a-z_]{1,64}$").expect("it is small");
         with("(\\w{1,100}){1,100}").expect_err("SCHEMA_PATTERN_BYTES_MAX");
     }
@@ -449,7 +459,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_comes_is_answered(text in "\\PC{0,64}|[\\[\\]{}\":,0-9a-z ]{0,64}") {
-            if let Err(error) = check("demo", &schema(), &RawArguments::Text(&text)) {
+            if let Err(error) = check_arguments("demo", &schema(), &RawArguments::Text(&text)) {
                 prop_assert!(error.to_string().len() < 1_000);
             }
         }

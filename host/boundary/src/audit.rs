@@ -20,10 +20,10 @@ const GLOBS_MAX: usize = 12;
 
 /// Notes what calls do. All calls of one audit share it.
 #[derive(Debug, Default)]
-pub struct Recorder(Mutex<Noted>);
+pub struct Recorder(Mutex<AuditRecord>);
 
 #[derive(Debug, Default, Clone)]
-struct Noted {
+struct AuditRecord {
     effects: BTreeSet<Effect>,
     read: BTreeSet<String>,
     listed: BTreeSet<String>,
@@ -84,7 +84,7 @@ pub struct Peak {
 }
 
 impl Recorder {
-    fn note(&self, note: impl FnOnce(&mut Noted)) {
+    fn note(&self, note: impl FnOnce(&mut AuditRecord)) {
         note(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -97,7 +97,7 @@ impl Recorder {
     pub(super) fn read(&self, path: &str) {
         self.note(|noted| {
             noted.effects.insert(Effect::ReadRepository);
-            add(&mut noted.read, path, &mut noted.is_cut);
+            insert_path(&mut noted.read, path, &mut noted.is_cut);
         });
     }
 
@@ -109,7 +109,7 @@ impl Recorder {
         };
         self.note(|noted| {
             noted.effects.insert(Effect::ReadRepository);
-            add(&mut noted.listed, &glob, &mut noted.is_cut);
+            insert_path(&mut noted.listed, &glob, &mut noted.is_cut);
         });
     }
 
@@ -119,7 +119,7 @@ impl Recorder {
                 noted.effects.insert(Effect::WriteRepository);
             }
             for path in paths {
-                add(&mut noted.staged, path, &mut noted.is_cut);
+                insert_path(&mut noted.staged, path, &mut noted.is_cut);
             }
         });
     }
@@ -151,9 +151,9 @@ impl Recorder {
                 .filter(|effect| !noted.effects.contains(effect))
                 .collect(),
             used: noted.effects.into_iter().collect(),
-            read: globs(&noted.read),
-            listed: within(noted.listed),
-            staged: globs(&noted.staged),
+            read: cover_with_globs(&noted.read),
+            listed: drop_covered(noted.listed),
+            staged: cover_with_globs(&noted.staged),
             is_cut: noted.is_cut,
             peak: Peak {
                 wall_us: noted.wall_us,
@@ -170,7 +170,7 @@ impl Recorder {
 }
 
 /// Adds a path up to the limit; sets `is_cut` if a path is left out.
-fn add(paths: &mut BTreeSet<String>, path: &str, is_cut: &mut bool) {
+fn insert_path(paths: &mut BTreeSet<String>, path: &str, is_cut: &mut bool) {
     if paths.len() < AUDIT_PATHS_MAX {
         paths.insert(path.to_owned());
     } else {
@@ -180,16 +180,16 @@ fn add(paths: &mut BTreeSet<String>, path: &str, is_cut: &mut bool) {
 
 /// Returns few and narrow globs that cover all paths: the files themselves, or else one for each extension in each
 /// directory, in each top directory, or one for everything in each top directory.
-fn globs(paths: &BTreeSet<String>) -> Vec<String> {
+fn cover_with_globs(paths: &BTreeSet<String>) -> Vec<String> {
     let levels: [fn(&str) -> String; 5] = [
         ToOwned::to_owned,
         |path| match split_path(path) {
-            ("", name) => format!("*{}", extension(name)),
-            (directory, name) => format!("{directory}/*{}", extension(name)),
+            ("", name) => format!("*{}", find_extension(name)),
+            (directory, name) => format!("{directory}/*{}", find_extension(name)),
         },
         |path| match path.split_once('/') {
-            None => format!("*{}", extension(path)),
-            Some((top, rest)) => format!("{top}/**/*{}", extension(split_path(rest).1)),
+            None => format!("*{}", find_extension(path)),
+            Some((top, rest)) => format!("{top}/**/*{}", find_extension(split_path(rest).1)),
         },
         |path| match path.split_once('/') {
             None => "*".to_owned(),
@@ -208,7 +208,7 @@ fn globs(paths: &BTreeSet<String>) -> Vec<String> {
 }
 
 /// Removes globs that a recursive one covers.
-fn within(listed: BTreeSet<String>) -> Vec<String> {
+fn drop_covered(listed: BTreeSet<String>) -> Vec<String> {
     let wide: Vec<String> = listed
         .iter()
         .filter_map(|glob| Some(glob.strip_suffix("**")?.to_owned()))
@@ -235,7 +235,7 @@ fn within(listed: BTreeSet<String>) -> Vec<String> {
 }
 
 /// Extension with its dot; empty if there is none, or if the name only begins with a dot.
-fn extension(name: &str) -> &str {
+fn find_extension(name: &str) -> &str {
     match name.rfind('.') {
         Some(at) if at > 0 => &name[at..],
         _ => "",
@@ -264,19 +264,19 @@ mod tests {
     #[test]
     fn paths_become_the_narrowest_few_globs_that_cover_them() {
         let few = set(["a.py".to_owned(), "src/b.py".to_owned()]);
-        assert_eq!(globs(&few), ["a.py", "src/b.py"]);
+        assert_eq!(cover_with_globs(&few), ["a.py", "src/b.py"]);
         let flat = set((0..50).map(|at| format!("src/{at}.py")));
-        assert_eq!(globs(&flat), ["src/*.py"]);
+        assert_eq!(cover_with_globs(&flat), ["src/*.py"]);
         let deep = set((0..50).map(|at| format!("src/{at}/x.py")));
-        assert_eq!(globs(&deep), ["src/**/*.py"]);
+        assert_eq!(cover_with_globs(&deep), ["src/**/*.py"]);
         let kinds = set((0..50).map(|at| format!("src/{at}/x.{at}")));
-        assert_eq!(globs(&kinds), ["src/**"]);
+        assert_eq!(cover_with_globs(&kinds), ["src/**"]);
         let wide = set((0..50).map(|at| format!("{at}/x")));
-        assert_eq!(globs(&wide), ["**"]);
+        assert_eq!(cover_with_globs(&wide), ["**"]);
         for paths in [few, flat, deep, kinds, wide] {
-            assert!(covers(&globs(&paths), &paths), "{paths:?}");
+            assert!(covers(&cover_with_globs(&paths), &paths), "{paths:?}");
         }
-        assert_eq!(globs(&BTreeSet::new()), [""; 0]);
+        assert_eq!(cover_with_globs(&BTreeSet::new()), [""; 0]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The budget of one call: its limits, its clock, its records, and the reason for its end.
 //!
 //! [`CallBudget`] counts everything that a guest can use up. The parts of a sharded call share it. A limit that is
-//! reached ends the guest with a [`Stop`], which becomes a typed error that names the skill.
+//! reached ends the guest with a [`GuestStop`], which becomes a typed error that names the skill.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::globs::Globs;
 use crate::taint::FOREIGN_PLACES_MAX;
 use crate::taint::OutsideFiles;
 use crate::transport::TransportError;
-use crate::{CallError, Crowd, Limits};
+use crate::{CallError, CrowdedLimit, Limits};
 use tool_core::api::{Effect, ErrorKind, HostName, RequestRecord, TestRun, TestStatus};
 use tool_core::digest::sha256_hex;
 use tool_core::text::{clean_text, truncate_text};
@@ -32,7 +32,7 @@ pub(crate) const CALL_PLACES_MAX: usize = 1_024;
 
 /// Reason why the host ended a guest. wasmtime carries it as the error of a host call or of the epoch's callback.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Stop {
+pub enum GuestStop {
     /// A limit was reached.
     #[error("the limit of {limit} was exceeded")]
     Limit {
@@ -60,7 +60,7 @@ pub enum Stop {
     Exit(u8),
 }
 
-impl Stop {
+impl GuestStop {
     pub(crate) fn limit(limit: impl Into<String>, kind: ErrorKind) -> Self {
         Self::Limit {
             limit: limit.into(),
@@ -79,7 +79,7 @@ pub struct CallBudget {
     pub token: CancellationToken,
     pub(crate) started: Instant,
     session: CancellationToken,
-    clock: Mutex<Clock>,
+    clock: Mutex<CallClock>,
     memory: AtomicU64,
     memory_peak: AtomicU64,
     memory_refused: AtomicBool,
@@ -101,7 +101,7 @@ pub struct CallBudget {
     /// True after the call has had more than `CALL_PLACES_MAX` places.
     places_full: AtomicBool,
     /// Actions of the host for the guest, for the receipt.
-    deeds: Mutex<Deeds>,
+    deeds: Mutex<HostActions>,
     /// Files that the guest says its answer shows, with digests of their content.
     claims: Mutex<BTreeMap<String, String>>,
     /// Files whose content the guest has read, if it may propose to replace them.
@@ -152,7 +152,7 @@ const DEEDS_MAX: usize = 100;
 
 /// Actions of the host for a call, recorded by the host because a guest may claim anything about them.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Deeds {
+pub(crate) struct HostActions {
     /// The last test run.
     pub(crate) tests: Option<TestRun>,
     /// Sandbox of the test run.
@@ -168,7 +168,7 @@ pub(crate) struct Deeds {
     pub(crate) requests: Vec<RequestRecord>,
 }
 
-impl Deeds {
+impl HostActions {
     /// Returns a sentence about a test run in which every test passed. It has numbers, and no text of the run.
     pub(crate) fn passed_sentence(&self) -> Option<String> {
         let tests = self.tests.as_ref()?;
@@ -196,7 +196,7 @@ pub struct WritablePlace {
 
 /// Wall time of a call, and the time that recipes took.
 #[derive(Debug)]
-struct Clock {
+struct CallClock {
     budget: Duration,
     /// Time since the start that does not count.
     excluded: Duration,
@@ -212,7 +212,7 @@ pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds `amount`, and fails with `stop` if the sum exceeds `max`.
-    pub(crate) fn add(&self, amount: u64, max: u64, stop: impl FnOnce() -> Stop) -> Result<(), Stop> {
+    pub(crate) fn add(&self, amount: u64, max: u64, stop: impl FnOnce() -> GuestStop) -> Result<(), GuestStop> {
         let before = self.0.fetch_add(amount, Ordering::Relaxed);
         match before.checked_add(amount) {
             Some(sum) if sum <= max => Ok(()),
@@ -228,7 +228,7 @@ impl Counter {
 impl CallBudget {
     /// Starts the budget of a call of `skill`, which ends with its session.
     pub fn new(skill: &str, limits: Limits, session: &CancellationToken) -> Arc<Self> {
-        let clock = Clock {
+        let clock = CallClock {
             budget: limits.wall,
             excluded: Duration::ZERO,
             paused: None,
@@ -440,11 +440,11 @@ impl CallBudget {
     }
 
     /// Returns the actions of the host itself.
-    pub(crate) fn deeds(&self) -> Deeds {
+    pub(crate) fn deeds(&self) -> HostActions {
         self.lock_deeds().clone()
     }
 
-    fn lock_deeds(&self) -> MutexGuard<'_, Deeds> {
+    fn lock_deeds(&self) -> MutexGuard<'_, HostActions> {
         self.deeds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -553,15 +553,15 @@ impl CallBudget {
     }
 
     /// Fails once the call must end. Every host call checks this.
-    pub(crate) fn check(&self) -> Result<(), Stop> {
+    pub(crate) fn check(&self) -> Result<(), GuestStop> {
         if !self.token.is_cancelled() {
             return Ok(());
         }
         // A cancelled session is reported as such, even if the time is over too.
         if !self.session.is_cancelled() && self.expired() {
-            return Err(Stop::limit(seconds(self.limits.wall), ErrorKind::Timeout));
+            return Err(GuestStop::limit(format_duration(self.limits.wall), ErrorKind::Timeout));
         }
-        Err(Stop::Cancelled)
+        Err(GuestStop::Cancelled)
     }
 
     fn expired(&self) -> bool {
@@ -569,7 +569,7 @@ impl CallBudget {
         clock.paused.is_none() && self.started.elapsed().saturating_sub(clock.excluded) >= clock.budget
     }
 
-    fn clock(&self) -> std::sync::MutexGuard<'_, Clock> {
+    fn clock(&self) -> std::sync::MutexGuard<'_, CallClock> {
         self.clock.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -586,11 +586,11 @@ impl CallBudget {
     }
 
     /// Runs a recipe within its own budget of time, whose rest `work` receives.
-    pub fn recipe<R>(&self, work: impl FnOnce(Duration) -> R) -> Result<R, Stop> {
+    pub fn recipe<R>(&self, work: impl FnOnce(Duration) -> R) -> Result<R, GuestStop> {
         let left = self.clock().recipes;
         if left.is_zero() {
-            return Err(Stop::limit(
-                format!("{} in recipes", seconds(self.limits.recipes)),
+            return Err(GuestStop::limit(
+                format!("{} in recipes", format_duration(self.limits.recipes)),
                 ErrorKind::Timeout,
             ));
         }
@@ -637,18 +637,18 @@ impl CallBudget {
     pub(crate) fn explain(&self, error: &wasmtime::Error, stderr: &str) -> CallError {
         tracing::debug!(skill = %self.skill, error = ?error, "a skill ended early");
         let skill = self.skill.clone();
-        if let Some(stop) = error.downcast_ref::<Stop>() {
+        if let Some(stop) = error.downcast_ref::<GuestStop>() {
             return match stop.clone() {
-                Stop::Limit { limit, kind } => CallError::Limit { skill, limit, kind },
-                Stop::Cancelled => CallError::Cancelled { skill },
-                Stop::Busy => CallError::Busy {
+                GuestStop::Limit { limit, kind } => CallError::Limit { skill, limit, kind },
+                GuestStop::Cancelled => CallError::Cancelled { skill },
+                GuestStop::Busy => CallError::Busy {
                     skill,
-                    crowd: Crowd::Runs,
+                    crowd: CrowdedLimit::Runs,
                 },
-                Stop::Denied { effect, hint } => denied(&skill, *effect, hint),
-                Stop::Exit(_) => CallError::Trap {
+                GuestStop::Denied { effect, hint } => deny_effect(&skill, *effect, hint),
+                GuestStop::Exit(_) => CallError::Trap {
                     skill,
-                    reason: reason(&stop.to_string(), stderr),
+                    reason: describe_trap(&stop.to_string(), stderr),
                 },
             };
         }
@@ -657,13 +657,13 @@ impl CallBudget {
             return CallError::Limit { skill, limit, kind };
         }
         if error.is::<wasmtime::PoolConcurrencyLimitError>() {
-            let crowd = Crowd::Calls;
+            let crowd = CrowdedLimit::Calls;
             return CallError::Busy { skill, crowd };
         }
         // A guest that was refused memory nearly always ends with a trap; the refusal is its reason.
         if self.memory_refused.load(Ordering::Relaxed) {
             let (limit, kind) = (
-                format!("{} of memory", mebibytes(self.limits.memory_bytes)),
+                format!("{} of memory", format_bytes(self.limits.memory_bytes)),
                 ErrorKind::Memory,
             );
             return CallError::Limit { skill, limit, kind };
@@ -673,7 +673,7 @@ impl CallBudget {
             .map_or_else(|| error.root_cause().to_string(), ToString::to_string);
         // wasmtime has no types for these two; tests check its wording.
         if words.contains("fuel allocated for hostcalls") {
-            let bytes = mebibytes(self.limits.host_call_bytes as u64);
+            let bytes = format_bytes(self.limits.host_call_bytes as u64);
             let (limit, kind) = (format!("{bytes} in one answer or host call"), ErrorKind::Output);
             return CallError::Limit { skill, limit, kind };
         }
@@ -686,13 +686,13 @@ impl CallBudget {
         }
         CallError::Trap {
             skill,
-            reason: reason(&words, stderr),
+            reason: describe_trap(&words, stderr),
         }
     }
 }
 
 /// Error for an effect that is not granted.
-pub(crate) fn denied(skill: &str, effect: Effect, hint: String) -> CallError {
+pub(crate) fn deny_effect(skill: &str, effect: Effect, hint: String) -> CallError {
     CallError::Failure {
         skill: skill.to_owned(),
         kind: ErrorKind::Denied,
@@ -702,7 +702,7 @@ pub(crate) fn denied(skill: &str, effect: Effect, hint: String) -> CallError {
 }
 
 /// Describes a trap: the guest's last output, and how it ended.
-fn reason(words: &str, stderr: &str) -> String {
+fn describe_trap(words: &str, stderr: &str) -> String {
     let words = words.trim_start_matches("wasm trap: ");
     let cleaned = clean_text(stderr);
     // A guest cannot have environment variables, so advice to set them is dropped.
@@ -722,7 +722,7 @@ fn reason(words: &str, stderr: &str) -> String {
     }
 }
 
-pub(crate) fn seconds(duration: Duration) -> String {
+pub(crate) fn format_duration(duration: Duration) -> String {
     match duration.as_millis() {
         millis if millis % 60_000 == 0 && millis >= 120_000 => format!("{} min", millis / 60_000),
         millis if millis % 1_000 == 0 => format!("{} s", millis / 1_000),
@@ -730,7 +730,7 @@ pub(crate) fn seconds(duration: Duration) -> String {
     }
 }
 
-pub(crate) fn mebibytes(bytes: u64) -> String {
+pub(crate) fn format_bytes(bytes: u64) -> String {
     match bytes {
         _ if bytes.is_multiple_of(1024 * 1024) && bytes > 0 => format!("{} MiB", bytes / (1024 * 1024)),
         _ if bytes.is_multiple_of(1024) && bytes > 0 => format!("{} KiB", bytes / 1024),
@@ -780,7 +780,7 @@ mod tests {
         assert!(call.tick() && call.check().is_ok());
         std::thread::sleep(Duration::from_millis(250));
         assert!(!call.tick());
-        assert_eq!(call.check(), Err(Stop::limit("200 ms", ErrorKind::Timeout)));
+        assert_eq!(call.check(), Err(GuestStop::limit("200 ms", ErrorKind::Timeout)));
     }
 
     #[test]
@@ -796,7 +796,7 @@ mod tests {
         assert_eq!(left, Ok(Duration::from_millis(20)));
         assert_eq!(
             call.recipe(|left| left),
-            Err(Stop::limit("20 ms in recipes", ErrorKind::Timeout))
+            Err(GuestStop::limit("20 ms in recipes", ErrorKind::Timeout))
         );
         assert!(call.tick());
     }
@@ -806,16 +806,16 @@ mod tests {
         let session = CancellationToken::new();
         let call = CallBudget::new("demo", Limits::default(), &session);
         session.cancel();
-        assert_eq!(call.check(), Err(Stop::Cancelled));
+        assert_eq!(call.check(), Err(GuestStop::Cancelled));
     }
 
     #[test]
     fn limits_are_told_in_round_units() {
-        let told =
-            [300, 1_000, 30_000, 60_000, 90_000, 121_000, 900_000].map(|millis| seconds(Duration::from_millis(millis)));
+        let told = [300, 1_000, 30_000, 60_000, 90_000, 121_000, 900_000]
+            .map(|millis| format_duration(Duration::from_millis(millis)));
         assert_eq!(told, ["300 ms", "1 s", "30 s", "60 s", "90 s", "121 s", "15 min"]);
         assert_eq!(
-            [0, 5, 2048, 256 << 20].map(mebibytes),
+            [0, 5, 2048, 256 << 20].map(format_bytes),
             ["0 bytes", "5 bytes", "2 KiB", "256 MiB"]
         );
     }

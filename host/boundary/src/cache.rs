@@ -1,6 +1,6 @@
-//! Compiled code of skills on disk, cached by digest. `compile` makes it.
+//! Compiled code of skills on disk, cached by digest. `compile_skill` makes it.
 //!
-//! Compiled code is native code, and loading it means trusting it. Only `deserialize` in `engine` loads it: from the
+//! Compiled code is native code, and loading it means trusting it. Only `deserialize_code` in `engine` loads it: from the
 //! program itself, or from a file in a folder that only this user can write (mode 0700), whose content is what this
 //! program wrote (a digest precedes it). Code that does not load is compiled again.
 
@@ -41,7 +41,7 @@ impl Cache {
     /// Loads the component with this digest, compiled for this runtime, if it is there and undamaged.
     pub fn load(&self, runtime: &Runtime, digest: &str) -> Option<NativeComponent> {
         let path = self.path(runtime, digest);
-        match read(&path) {
+        match read_code(&path) {
             Ok(Some(code)) => match runtime.load(&code) {
                 Ok(component) => Some(component),
                 Err(error) => {
@@ -103,7 +103,7 @@ impl Cache {
 }
 
 /// Reads compiled code; `None` if there is none.
-fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+fn read_code(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let file = match open_private(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -195,7 +195,7 @@ mod tests {
         let file = fs::OpenOptions::new().write(true).open(&path).expect("it is ours");
         file.set_len(limits::COMPILED_BYTES_MAX + 1)
             .expect("a hole takes no space");
-        let told = read(&path).expect_err("it is larger");
+        let told = read_code(&path).expect_err("it is larger");
         assert_eq!(told.to_string(), "it is not a cache file");
         assert!(cache.load(runtime, DIGEST).is_none());
     }

@@ -12,16 +12,16 @@ use serde_json::Value;
 use super::answer::AnswerParts;
 use super::arguments::{self, Schema};
 use super::bindings::tool::skill::types as wit;
-use super::budget::{CallBudget, mebibytes};
+use super::budget::{CallBudget, format_bytes};
+use super::call_permits::{CallPermit, CallPermits};
 use super::details::{DETAILS_BYTES_MAX, DETAILS_LEVELS_MAX, DetailsError, parse_details, visit_texts};
 use super::engine::Runtime;
-use super::loaded::{Leftovers, Loaded};
+use super::loaded::{Leftovers, LoadedComponent};
 use super::proposal::ProposalTerms;
 use super::spelling::Spelling;
-use super::stage::{MadeChange, StageContent, commit, staged};
-use super::store::{Grants, GuestComponent};
+use super::stage::{MadeChange, StageContent, commit_stage, list_staged};
+use super::store::{CallGrants, GuestComponent};
 use super::taint::OutsideFiles;
-use super::turns::{CallPermit, Turns};
 use super::{
     AnswerSources, CallContext, CallError, CallOutcome, CallReport, DISAGREED, Failure, FailureKind, HostNotes, Limits,
     RawArguments, Services, log,
@@ -46,9 +46,9 @@ pub struct PreparedCall<'a> {
     /// The engine.
     pub runtime: &'a Runtime,
     /// Admission control of calls.
-    pub turns: &'a Turns,
+    pub turns: &'a CallPermits,
     /// The component.
-    pub loaded: &'a Loaded,
+    pub loaded: &'a LoadedComponent,
     /// Name of the function.
     pub name: &'a str,
     /// Name of the component; its settings and stored values belong to all of its functions.
@@ -88,7 +88,7 @@ impl PreparedCall<'_> {
     pub fn run(mut self) -> CallReport {
         let call = CallBudget::new(self.name, self.limits, &self.context.cancel);
         self.runtime.watch(&call);
-        call.judge_files(OutsideFiles::of(self.context));
+        call.judge_files(OutsideFiles::from_context(self.context));
         if let Some(recorder) = &self.context.recorder {
             call.record(recorder);
         }
@@ -101,7 +101,7 @@ impl PreparedCall<'_> {
             name: self.component.to_owned(),
             configuration: self.configuration.cloned(),
         };
-        let grants = Grants::new(&context, self.services, self.declared, &self.within).of(component);
+        let grants = CallGrants::new(&context, self.services, self.declared, &self.within).of(component);
         if grants.has(Effect::WriteRepository) {
             call.keep_served();
         }
@@ -120,7 +120,7 @@ impl PreparedCall<'_> {
             }
             Err(_) => {}
         }
-        log::finish(&call);
+        log::report_dropped(&call);
         // Ends every wait in the host for this call.
         call.token.cancel();
         let receipt = self.receipt(&call, &grants, &result);
@@ -144,7 +144,7 @@ impl PreparedCall<'_> {
     /// Replaces a path that does not exist by the one name that looks the same. For a skill that writes, a name in
     /// another case does not count. For a skill that asks git nothing is replaced, because it may ask for a deleted
     /// file.
-    fn respell(&mut self, grants: &Grants) -> Spelling {
+    fn respell(&mut self, grants: &CallGrants) -> Spelling {
         let asks_git = [Effect::ReadGit, Effect::CommitGit]
             .iter()
             .any(|&effect| grants.declares(effect));
@@ -236,7 +236,7 @@ impl PreparedCall<'_> {
         self.context.repository.lists(path, &self.context.cancel)
     }
 
-    fn outcome(&self, call: &Arc<CallBudget>, grants: &Grants) -> Result<CallOutcome, CallError> {
+    fn outcome(&self, call: &Arc<CallBudget>, grants: &CallGrants) -> Result<CallOutcome, CallError> {
         let reads = Effect::ReadRepository;
         if grants.declares(reads) && !grants.has(reads) {
             return Err(grants.denied(self.name, reads));
@@ -262,7 +262,7 @@ impl PreparedCall<'_> {
         })
     }
 
-    fn guest(&self, call: &Arc<CallBudget>, grants: &Grants) -> Result<(wit::Outcome, Leftovers), CallError> {
+    fn guest(&self, call: &Arc<CallBudget>, grants: &CallGrants) -> Result<(wit::Outcome, Leftovers), CallError> {
         let arguments = self.arguments.to_string();
         let parts = if self.loaded.is_sharded() && may_be_split(grants) {
             self.split(call, grants, &arguments)?
@@ -286,7 +286,7 @@ impl PreparedCall<'_> {
     fn plain(
         &self,
         call: &Arc<CallBudget>,
-        grants: &Grants,
+        grants: &CallGrants,
         arguments: &str,
     ) -> Result<(wit::Outcome, Leftovers), CallError> {
         let (answer, left) = self.loaded.call(call, grants.clone(), self.name, arguments)?;
@@ -303,7 +303,7 @@ impl PreparedCall<'_> {
     fn split(
         &self,
         call: &Arc<CallBudget>,
-        grants: &Grants,
+        grants: &CallGrants,
         arguments: &str,
     ) -> Result<Option<(Vec<String>, Vec<CallPermit<'_>>)>, CallError> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -336,14 +336,14 @@ impl PreparedCall<'_> {
     fn parts(
         &self,
         call: &Arc<CallBudget>,
-        grants: &Grants,
+        grants: &CallGrants,
         parts: &[String],
         others: usize,
     ) -> Result<Vec<(wit::Outcome, AnswerParts)>, CallError> {
         let next = AtomicUsize::new(0);
         let work = || {
             let mut done = Vec::new();
-            while let Some((at, part)) = taken(&next, parts) {
+            while let Some((at, part)) = take_part(&next, parts) {
                 let result = self
                     .plain(call, grants, part)
                     .map(|(outcome, left)| (outcome, left.answer));
@@ -377,7 +377,7 @@ impl PreparedCall<'_> {
     fn merge(
         &self,
         call: &Arc<CallBudget>,
-        grants: &Grants,
+        grants: &CallGrants,
         arguments: &str,
         outcomes: &[wit::Outcome],
     ) -> Result<(wit::Outcome, Leftovers), CallError> {
@@ -421,7 +421,7 @@ impl PreparedCall<'_> {
         };
         if outcome.text.len() > self.limits.output_bytes {
             return Err(exceeded(
-                format!("{} of text", mebibytes(self.limits.output_bytes as u64)),
+                format!("{} of text", format_bytes(self.limits.output_bytes as u64)),
                 ErrorKind::Output,
             ));
         }
@@ -453,7 +453,7 @@ impl PreparedCall<'_> {
         let details = parsed.map_err(|error| match error {
             DetailsError::TooLong => CallError::Limit {
                 skill: self.name.to_owned(),
-                limit: format!("{} of details", mebibytes(DETAILS_BYTES_MAX as u64)),
+                limit: format!("{} of details", format_bytes(DETAILS_BYTES_MAX as u64)),
                 kind: ErrorKind::Output,
             },
             DetailsError::NotAnObject => CallError::Trap {
@@ -462,14 +462,18 @@ impl PreparedCall<'_> {
             },
         })?;
         if let (Some(details), Some(schema)) = (&details, self.output) {
-            arguments::check(self.name, schema, &RawArguments::Value(details)).map_err(|error| CallError::Trap {
-                skill: self.name.to_owned(),
-                reason: match error {
-                    CallError::Arguments { pointer, expected, .. } => {
-                        format!("its details do not fit the schema of its output at `{pointer}`: expected {expected}")
-                    }
-                    _ => "its details are larger than the schema of its output can be tried on".to_owned(),
-                },
+            arguments::check_arguments(self.name, schema, &RawArguments::Value(details)).map_err(|error| {
+                CallError::Trap {
+                    skill: self.name.to_owned(),
+                    reason: match error {
+                        CallError::Arguments { pointer, expected, .. } => {
+                            format!(
+                                "its details do not fit the schema of its output at `{pointer}`: expected {expected}"
+                            )
+                        }
+                        _ => "its details are larger than the schema of its output can be tried on".to_owned(),
+                    },
+                }
             })?;
         }
         Ok(details)
@@ -478,7 +482,7 @@ impl PreparedCall<'_> {
     /// Commits what the call proposes.
     fn commit(
         &self,
-        grants: &Grants,
+        grants: &CallGrants,
         stage: Option<ScratchFolder>,
         deletions: Vec<String>,
         terms: ProposalTerms,
@@ -488,7 +492,7 @@ impl PreparedCall<'_> {
         }
         let writes = Effect::WriteRepository;
         if let Some(recorder) = &self.context.recorder {
-            let staged = stage.map(|stage| staged(stage.path())).transpose();
+            let staged = stage.map(|stage| list_staged(stage.path())).transpose();
             let mut paths = staged.map_err(|failure| self.failure(failure))?.unwrap_or_default();
             paths.extend(deletions);
             paths.extend(terms.paths());
@@ -518,10 +522,10 @@ impl PreparedCall<'_> {
             deletions: &deletions,
             terms: &terms,
         };
-        commit(self.context, self.services.as_ref(), left).map_err(|failure| self.failure(failure))
+        commit_stage(self.context, self.services.as_ref(), left).map_err(|failure| self.failure(failure))
     }
 
-    fn receipt(&self, call: &CallBudget, grants: &Grants, result: &Result<CallOutcome, CallError>) -> Receipt {
+    fn receipt(&self, call: &CallBudget, grants: &CallGrants, result: &Result<CallOutcome, CallError>) -> Receipt {
         let deeds = call.deeds();
         Receipt {
             tests: deeds.tests,
@@ -590,7 +594,7 @@ fn is_plain(cursor: &str) -> bool {
 }
 
 /// Takes the next part that no thread works on.
-fn taken<'a>(next: &AtomicUsize, parts: &'a [String]) -> Option<(usize, &'a String)> {
+fn take_part<'a>(next: &AtomicUsize, parts: &'a [String]) -> Option<(usize, &'a String)> {
     let at = next.fetch_add(1, Ordering::Relaxed);
     Some((at, parts.get(at)?))
 }
@@ -627,7 +631,7 @@ fn is_shown_as_it_is(path: &str) -> bool {
 
 /// True if a call may run in parts: one that causes no effect but reading. Two proposals could contradict each other,
 /// and a question would be asked twice.
-fn may_be_split(grants: &Grants) -> bool {
+fn may_be_split(grants: &CallGrants) -> bool {
     grants
         .declared()
         .iter()
@@ -654,7 +658,7 @@ const ENDS: [ErrorKind; 15] = [
 ];
 
 /// All kinds with which a call can end without an answer.
-pub fn failures() -> impl Iterator<Item = ErrorKind> + Clone {
+pub fn failure_kinds() -> impl Iterator<Item = ErrorKind> + Clone {
     FailureKind::ALL.into_iter().map(ErrorKind::from).chain(ENDS)
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct CodeFile {
 impl CodeFile {
     /// Puts code into such a file; `None` if the system has none, or if the path of its handle leads elsewhere.
     pub(crate) fn new(code: &[u8]) -> Option<Self> {
-        let file = sealed(code)?;
+        let file = seal_code(code)?;
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         // Code is opened through this path, and `/proc` may not be the kernel's own.
         let opened = rustix::fs::stat(&path).ok()?;
@@ -36,7 +36,7 @@ impl CodeFile {
 }
 
 #[cfg(target_os = "linux")]
-fn sealed(code: &[u8]) -> Option<File> {
+fn seal_code(code: &[u8]) -> Option<File> {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
     use std::io::Write;
 

@@ -255,7 +255,7 @@ const MAGIC: &[u8] = b"\0asm";
 /// # Errors
 ///
 /// Why it is refused, as the end of a sentence that starts with the component's name.
-pub fn inspect(wasm: &[u8]) -> Result<Surface, String> {
+pub fn inspect_component(wasm: &[u8]) -> Result<Surface, String> {
     if wasm.len() as u64 > limits::COMPONENT_BYTES_MAX {
         return Err(format!("it is larger than {} bytes", limits::COMPONENT_BYTES_MAX));
     }
@@ -345,7 +345,7 @@ impl Surface {
                          tool:skill@{CONTRACT}: a newer `tool` has it"
                     ));
                 }
-                None => return Err(unknown(name)),
+                None => return Err(describe_unknown_import(name)),
             };
             return Ok(());
         }
@@ -357,9 +357,9 @@ impl Surface {
                     self.outside.extend(has_functions.then_some(outside));
                     Ok(())
                 }
-                None => Err(unknown(name)),
+                None => Err(describe_unknown_import(name)),
             },
-            None => Err(unknown(name)),
+            None => Err(describe_unknown_import(name)),
         }
     }
 }
@@ -380,7 +380,7 @@ fn contract_interface(name: &str) -> Result<Option<(&str, &str)>, String> {
     }
 }
 
-fn unknown(name: &str) -> String {
+fn describe_unknown_import(name: &str) -> String {
     format!("it imports `{name}`, which this host does not provide")
 }
 
@@ -416,7 +416,7 @@ mod unit {
 
     #[test]
     fn a_function_has_a_bounded_size() {
-        let refused = |bytes| inspect(&component(bytes)).expect_err("it is no skill");
+        let refused = |bytes| inspect_component(&component(bytes)).expect_err("it is no skill");
         assert!(refused(COMPONENT_FUNCTION_BYTES_MAX).starts_with("it exports no"));
         let large = refused(COMPONENT_FUNCTION_BYTES_MAX + 1);
         assert_eq!(large, "one of its functions is larger than 1048576 bytes");

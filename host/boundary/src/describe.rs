@@ -12,7 +12,7 @@ use super::component::Surface;
 use super::descriptor::{ComponentMetadata, Descriptor, FunctionDescriptor, FunctionMetadata};
 use super::details::rewrite_texts;
 use super::engine::{NativeComponent, Runtime};
-use super::loaded::Linked;
+use super::loaded::LinkedComponent;
 use super::{CallError, Limits, arguments};
 use tool_core::api::Effect;
 use tool_core::text::{clean_line, clean_text, truncate_text};
@@ -28,7 +28,7 @@ const FUNCTIONS_MAX: usize = 64;
 /// # Errors
 ///
 /// Why it is refused, as the end of a sentence.
-pub fn describe(
+pub fn describe_component(
     runtime: &Runtime,
     component: &NativeComponent,
     surface: &Surface,
@@ -40,7 +40,7 @@ pub fn describe(
     };
     let call = CallBudget::new("describe", limits, &CancellationToken::new());
     runtime.watch(&call);
-    let described = Linked::new(&component.component)
+    let described = LinkedComponent::new(&component.component)
         .map_err(|error| surface.explain_link(error))?
         .describe(&call)
         .map_err(|error| match error {
@@ -74,7 +74,8 @@ fn parse_descriptor(described: wit::Descriptor) -> Result<Descriptor, String> {
     }
     let metadata: ComponentMetadata = parse_metadata("its metadata", described.metadata.as_deref())?;
     if let Some(schema) = &metadata.configuration {
-        arguments::compile(schema).map_err(|error| format!("the schema of its configuration is refused: {error}"))?;
+        arguments::compile_schema(schema)
+            .map_err(|error| format!("the schema of its configuration is refused: {error}"))?;
     }
     Ok(Descriptor {
         name: described.name,
@@ -96,10 +97,11 @@ fn parse_function(described: wit::Function) -> Result<FunctionDescriptor, String
         check_length("schema", &described.parameters)?;
         let parameters =
             serde_json::from_str(&described.parameters).map_err(|error| format!("its schema is not JSON: {error}"))?;
-        arguments::compile(&parameters)?;
+        arguments::compile_schema(&parameters)?;
         let metadata: FunctionMetadata = parse_metadata("its metadata", described.metadata.as_deref())?;
         if let Some(schema) = &metadata.output {
-            arguments::compile(schema).map_err(|error| format!("the schema of its output is refused: {error}"))?;
+            arguments::compile_schema(schema)
+                .map_err(|error| format!("the schema of its output is refused: {error}"))?;
         }
         Ok(FunctionDescriptor {
             name: name.clone(),

@@ -19,7 +19,7 @@ const OUTLINER_BASE: &str = "outline_python";
 /// A component or its compiled code as it is stored inside the program.
 #[derive(Debug, Clone, Copy)]
 pub struct Packed {
-    /// Made by [`pack`].
+    /// Made by [`pack_component`].
     pub bytes: &'static [u8],
     /// The dictionary: a component or code of the same kind, packed without one. Empty for none.
     pub base: &'static [u8],
@@ -27,7 +27,7 @@ pub struct Packed {
 
 impl Packed {
     /// Packed without a dictionary.
-    pub const fn alone(bytes: &'static [u8]) -> Self {
+    pub const fn without_base(bytes: &'static [u8]) -> Self {
         Self { bytes, base: &[] }
     }
 
@@ -38,9 +38,9 @@ impl Packed {
     /// The bytes are damaged.
     pub fn unpack(self) -> io::Result<Vec<u8>> {
         if self.base.is_empty() {
-            return unpack(self.bytes, &[]);
+            return unpack_component(self.bytes, &[]);
         }
-        unpack(self.bytes, &unpack(self.base, &[])?)
+        unpack_component(self.bytes, &unpack_component(self.base, &[])?)
     }
 }
 
@@ -60,11 +60,11 @@ pub fn base_of(name: &str) -> Option<&'static str> {
 /// # Errors
 ///
 /// The compressor's error.
-pub fn pack(bytes: &[u8], base: &[u8]) -> io::Result<Vec<u8>> {
+pub fn pack_component(bytes: &[u8], base: &[u8]) -> io::Result<Vec<u8>> {
     zstd::bulk::Compressor::with_dictionary(LEVEL, base)?.compress(bytes)
 }
 
-fn unpack(packed: &[u8], base: &[u8]) -> io::Result<Vec<u8>> {
+fn unpack_component(packed: &[u8], base: &[u8]) -> io::Result<Vec<u8>> {
     // `decompress` allocates its capacity at once, so the size that the frame declares is bounded first.
     let bytes = zstd::zstd_safe::get_frame_content_size(packed)
         .ok()
@@ -84,12 +84,12 @@ mod tests {
         let base: Vec<u8> = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
         let mut bytes = base.clone();
         bytes.extend_from_slice(b"and its own");
-        let alone = pack(&bytes, &[]).expect("memory is there");
-        let packed = pack(&bytes, &base).expect("memory is there");
+        let alone = pack_component(&bytes, &[]).expect("memory is there");
+        let packed = pack_component(&bytes, &base).expect("memory is there");
         assert!(packed.len() < alone.len() / 10, "{} and {}", packed.len(), alone.len());
-        let base: &[u8] = pack(&base, &[]).expect("memory is there").leak();
+        let base: &[u8] = pack_component(&base, &[]).expect("memory is there").leak();
         let (alone, packed): (&[u8], &[u8]) = (alone.leak(), packed.leak());
-        assert!(Packed::alone(alone).unpack().expect("it was packed") == bytes);
+        assert!(Packed::without_base(alone).unpack().expect("it was packed") == bytes);
         let packed = Packed { bytes: packed, base };
         assert!(packed.unpack().expect("it was packed") == bytes);
         for bytes in [&b""[..], b"not packed", &packed.bytes[..20]] {

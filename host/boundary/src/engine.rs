@@ -81,7 +81,7 @@ impl Compiler {
     ///
     /// The machine cannot run the engine.
     pub fn new() -> wasmtime::Result<Self> {
-        Ok(Self(Engine::new(&config(TARGET, baseline_available())?)?))
+        Ok(Self(Engine::new(&configure_engine(TARGET, baseline_available())?)?))
     }
 
     /// Compiles a component to native code.
@@ -118,12 +118,13 @@ impl Runtime {
     }
 
     fn new() -> wasmtime::Result<Self> {
-        let engine = Engine::new(&config(TARGET, baseline_available())?)?;
+        let engine = Engine::new(&configure_engine(TARGET, baseline_available())?)?;
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let pools = (0..processors.min(POOLS_MAX)).map(|_| {
-            Engine::new(config(TARGET, baseline_available())?.allocation_strategy(pool())).inspect_err(|error| {
-                tracing::info!(error = format!("{error:#}"), "memory of skills comes without a pool")
-            })
+            Engine::new(configure_engine(TARGET, baseline_available())?.allocation_strategy(configure_pool()))
+                .inspect_err(|error| {
+                    tracing::info!(error = format!("{error:#}"), "memory of skills comes without a pool")
+                })
         });
         let pools: Vec<Engine> = pools.map_while(Result::ok).collect();
         let ticker = Arc::new(Ticker::default());
@@ -145,12 +146,12 @@ impl Runtime {
     /// The code was made for another version, configuration or processor.
     pub fn load(&self, code: &[u8]) -> wasmtime::Result<NativeComponent> {
         if let Some(file) = CodeFile::new(code)
-            && let Ok(component) = self.load_where_it_fits(|engine| map(engine, &file))
+            && let Ok(component) = self.load_where_it_fits(|engine| map_code(engine, &file))
         {
             let code = Some(file);
             return Ok(NativeComponent { component, code });
         }
-        let component = self.load_where_it_fits(|engine| deserialize(engine, code))?;
+        let component = self.load_where_it_fits(|engine| deserialize_code(engine, code))?;
         Ok(NativeComponent { component, code: None })
     }
 
@@ -168,7 +169,7 @@ impl Runtime {
 
     /// Identifies the compiler and its configuration.
     pub fn fingerprint(&self) -> String {
-        fingerprint(&self.engine)
+        fingerprint_compiler(&self.engine)
     }
 
     /// Number of further pools if `engine` is that of the first; otherwise 0.
@@ -184,15 +185,15 @@ impl Runtime {
     pub(crate) fn pool_here(&self) -> usize {
         match self.pools.len() {
             0 | 1 => 0,
-            pools => processor() % pools,
+            pools => current_processor() % pools,
         }
     }
 
     /// Copies a component into another pool.
     pub(crate) fn copy(&self, native: &NativeComponent, pool: usize) -> wasmtime::Result<Component> {
         match &native.code {
-            Some(file) => map(&self.pools[pool], file),
-            None => deserialize(&self.pools[pool], &native.component.serialize()?),
+            Some(file) => map_code(&self.pools[pool], file),
+            None => deserialize_code(&self.pools[pool], &native.component.serialize()?),
         }
     }
 
@@ -203,7 +204,7 @@ impl Runtime {
 }
 
 #[cfg(target_os = "linux")]
-fn processor() -> usize {
+fn current_processor() -> usize {
     rustix::thread::sched_getcpu()
 }
 
@@ -215,7 +216,7 @@ fn processor() -> usize {
 
 /// Configuration for compiling and loading. `baseline` is false only on a processor that lacks a feature of it:
 /// precompiled code does not load there, and components are compiled on the machine.
-fn config(target: &str, baseline: bool) -> wasmtime::Result<Config> {
+fn configure_engine(target: &str, baseline: bool) -> wasmtime::Result<Config> {
     let mut config = Config::new();
     // Threads and garbage collection are not compiled in: see the features in `Cargo.toml`.
     config
@@ -243,7 +244,7 @@ fn config(target: &str, baseline: bool) -> wasmtime::Result<Config> {
 
 /// Allocates memory ahead of time: slots for all components that can run at once, and 4 GiB of address space for each
 /// of their memories, because compiled code omits bounds checks and relies on it.
-fn pool() -> InstanceAllocationStrategy {
+fn configure_pool() -> InstanceAllocationStrategy {
     let mut pool = PoolingAllocationConfig::default();
     pool.max_memories_per_component(POOL_MEMORIES_PER_COMPONENT)
         .max_memories_per_module(POOL_MEMORIES_PER_COMPONENT)
@@ -292,14 +293,14 @@ fn baseline_available() -> bool {
 }
 
 /// Identifies the compiler and its configuration.
-fn fingerprint(engine: &Engine) -> String {
+fn fingerprint_compiler(engine: &Engine) -> String {
     let mut hasher = DefaultHasher::new();
     engine.precompile_compatibility_hash().hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// Loads compiled code from a sealed file without a name. Only here and in [`deserialize`], bytes become native code.
-fn map(engine: &Engine, code: &CodeFile) -> wasmtime::Result<Component> {
+/// Loads compiled code from a sealed file without a name. Only here and in [`deserialize_code`], bytes become native code.
+fn map_code(engine: &Engine, code: &CodeFile) -> wasmtime::Result<Component> {
     #[expect(
         unsafe_code,
         reason = "loading compiled code means trusting it; where it comes from is checked above"
@@ -311,7 +312,7 @@ fn map(engine: &Engine, code: &CodeFile) -> wasmtime::Result<Component> {
 }
 
 /// Loads compiled code into memory of its own.
-fn deserialize(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
+fn deserialize_code(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
     #[expect(
         unsafe_code,
         reason = "loading compiled code means trusting it; where it comes from is checked above"
@@ -330,7 +331,7 @@ fn deserialize(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
 /// # Errors
 ///
 /// The component is not valid.
-pub fn precompile(wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
+pub fn precompile_portable(wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
     precompile_for(TARGET, wasm)
 }
 
@@ -340,7 +341,7 @@ pub fn precompile(wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
 ///
 /// The component is not valid, or the target is not supported.
 pub fn precompile_for(target: &str, wasm: &[u8]) -> wasmtime::Result<Vec<u8>> {
-    Engine::new(&config(target, true)?)?.precompile_component(wasm)
+    Engine::new(&configure_engine(target, true)?)?.precompile_component(wasm)
 }
 
 /// Calls to watch. The thread has only weak references to the engines, so that it ends with them.
@@ -400,7 +401,7 @@ mod tests {
 
     #[test]
     fn the_ticker_rests_while_no_call_runs() {
-        let engine = Engine::new(&config(TARGET, true).expect("it is valid")).expect("the engine starts");
+        let engine = Engine::new(&configure_engine(TARGET, true).expect("it is valid")).expect("the engine starts");
         let ticker = Arc::new(Ticker {
             calls: Mutex::default(),
             wake: Condvar::new(),

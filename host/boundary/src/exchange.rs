@@ -36,7 +36,7 @@ pub(crate) enum ExchangeError {
 }
 
 /// Result of an exchange.
-pub(crate) type Exchanged = Result<InboundResponse, ExchangeError>;
+pub(crate) type ExchangeResult = Result<InboundResponse, ExchangeError>;
 
 /// A request on its way.
 pub(crate) struct SentRequest {
@@ -48,7 +48,7 @@ pub(crate) struct SentRequest {
 
 /// Progress of an exchange.
 #[derive(Default)]
-pub(crate) enum Progress {
+pub(crate) enum ExchangeProgress {
     /// The guest has not asked for it to be sent yet.
     #[default]
     Composed,
@@ -57,7 +57,7 @@ pub(crate) enum Progress {
     /// It is on its way.
     Sent(SentRequest),
     /// It has come to an end.
-    Ended(Exchanged),
+    Ended(ExchangeResult),
     /// The guest has its result.
     Taken,
 }
@@ -75,7 +75,7 @@ pub(crate) struct RequestBody {
 /// See the module.
 pub(crate) struct HttpExchange {
     call: Arc<CallBudget>,
-    progress: Mutex<Progress>,
+    progress: Mutex<ExchangeProgress>,
     body: Mutex<RequestBody>,
 }
 
@@ -94,7 +94,7 @@ impl HttpExchange {
         })
     }
 
-    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
+    pub(crate) fn progress(&self) -> MutexGuard<'_, ExchangeProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,24 +105,24 @@ impl HttpExchange {
     /// True once there is a result. Takes it from the transport where it has come.
     pub(crate) fn is_ready(&self) -> bool {
         let mut progress = self.progress();
-        if let Progress::Sent(sent) = &*progress {
+        if let ExchangeProgress::Sent(sent) = &*progress {
             let response = match sent.receiver.try_recv() {
                 Ok(response) => response,
                 Err(TryRecvError::Empty) => return false,
                 Err(TryRecvError::Disconnected) => Err(TransportError::Unavailable),
             };
-            *progress = Progress::Ended(self.received(sent, response));
+            *progress = ExchangeProgress::Ended(self.received(sent, response));
         }
-        matches!(&*progress, Progress::Ended(_) | Progress::Taken)
+        matches!(&*progress, ExchangeProgress::Ended(_) | ExchangeProgress::Taken)
     }
 
     /// Hands over the result, once.
-    pub(crate) fn take(&self) -> Progress {
-        std::mem::replace(&mut *self.progress(), Progress::Taken)
+    pub(crate) fn take(&self) -> ExchangeProgress {
+        std::mem::replace(&mut *self.progress(), ExchangeProgress::Taken)
     }
 
     /// A response as the guest may see it.
-    fn received(&self, sent: &SentRequest, response: Result<InboundResponse, TransportError>) -> Exchanged {
+    fn received(&self, sent: &SentRequest, response: Result<InboundResponse, TransportError>) -> ExchangeResult {
         let ended = response.as_ref().map(|response| (response.status, response.body.len()));
         self.call.note_response(sent.record, ended.map_err(|error| *error));
         let mut response = response.map_err(ExchangeError::Transport)?;

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Stop;
+use crate::GuestStop;
 use crate::bindings::tool::skill::types as wit;
 use tool_core::api::{ErrorKind, Problem};
 
@@ -166,8 +166,8 @@ impl From<Failure> for ImportError {
     }
 }
 
-impl From<Stop> for ImportError {
-    fn from(stop: Stop) -> Self {
+impl From<GuestStop> for ImportError {
+    fn from(stop: GuestStop) -> Self {
         Self::End(stop.into())
     }
 }
@@ -179,6 +179,6 @@ impl From<wasmtime::Error> for ImportError {
 }
 
 /// The failure of a call whose session ended.
-pub fn cancelled() -> Failure {
+pub fn call_cancelled() -> Failure {
     Failure::failed("The call was cancelled.")
 }

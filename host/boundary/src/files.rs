@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::Stat;
 use rustix::io::Errno;
 
-use crate::budget::{CallBudget, Stop};
+use crate::budget::{CallBudget, GuestStop};
 use tool_core::api::ErrorKind;
 use tool_core::redaction::Redactor;
 
@@ -91,15 +91,15 @@ impl RepositoryFile {
         } = &*self.open;
         match shown {
             ShownContent::AsItIs => read_at(handle, bytes, offset, *size),
-            ShownContent::Copy(copy) => Ok(part(copy, bytes, offset)),
+            ShownContent::Copy(copy) => Ok(cut_part(copy, bytes, offset)),
             ShownContent::Covered(redactor, block) => {
                 let mut block = block.lock().unwrap_or_else(PoisonError::into_inner);
                 let start = offset - offset % BLOCK_BYTES as u64;
                 // A log may have grown since the block was read.
-                if block.0 != start || part(&block.1, 1, offset - start).is_empty() {
+                if block.0 != start || cut_part(&block.1, 1, offset - start).is_empty() {
                     *block = (start, covered_block(handle, start, redactor)?);
                 }
-                Ok(part(&block.1, bytes, offset - start))
+                Ok(cut_part(&block.1, bytes, offset - start))
             }
         }
     }
@@ -138,7 +138,7 @@ fn read_whole(handle: &OwnedFd, size: u64) -> std::io::Result<Vec<u8>> {
     Ok(content)
 }
 
-fn part(content: &[u8], bytes: usize, offset: u64) -> Vec<u8> {
+fn cut_part(content: &[u8], bytes: usize, offset: u64) -> Vec<u8> {
     let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
     content[start..content.len().min(start.saturating_add(bytes))].to_vec()
 }
@@ -164,14 +164,14 @@ const READ_BYTES_MIN: usize = 4096;
 pub(crate) struct HandlePermit(Arc<CallBudget>);
 
 impl HandlePermit {
-    pub(crate) fn take(call: &Arc<CallBudget>) -> Result<Self, Stop> {
+    pub(crate) fn take(call: &Arc<CallBudget>) -> Result<Self, GuestStop> {
         // Made before the count is compared, so that `drop` also takes a refused one back.
         let slot = Self(Arc::clone(call));
         let max = call.limits.files_open;
         if call.files_open.fetch_add(1, Ordering::Relaxed) < max {
             Ok(slot)
         } else {
-            Err(Stop::limit(format!("{max} open files"), ErrorKind::HandlesLimit))
+            Err(GuestStop::limit(format!("{max} open files"), ErrorKind::HandlesLimit))
         }
     }
 }

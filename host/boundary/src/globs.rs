@@ -33,9 +33,9 @@ impl Globs {
             including: if including.is_empty() {
                 None
             } else {
-                Some(set(&including)?)
+                Some(build_glob_set(&including)?)
             },
-            excluding: set(&excluding)?,
+            excluding: build_glob_set(&excluding)?,
         })
     }
 
@@ -53,7 +53,7 @@ impl Globs {
 
 /// Compiles globs. A glob without `/` matches the file name in every directory. Brackets may also be literal
 /// characters, as in names of Next.js routes.
-fn set(globs: &[&str]) -> Result<GlobSet, Failure> {
+fn build_glob_set(globs: &[&str]) -> Result<GlobSet, Failure> {
     let mut builder = GlobSetBuilder::new();
     for glob in globs {
         let invalid = |why: &str| Failure::invalid_arguments(format!("the glob `{glob}` is not valid: {why}"));

@@ -23,7 +23,7 @@ use wasmtime_wasi::p2::bindings::sync::filesystem::types::{
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
 use crate::CallContext;
-use crate::budget::Stop;
+use crate::budget::GuestStop;
 use crate::files::{HandlePermit, RepositoryFile};
 use crate::limits::PATH_BYTES_MAX;
 use crate::staging::{StageError, StageFile};
@@ -33,13 +33,13 @@ use tool_core::api::{Effect, ErrorKind};
 use tool_repository::path::{join_path, split_path};
 use tool_repository::{EntryKind, FileIdentity, OpenError, Repository};
 
-pub(super) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
+pub(super) fn link_filesystem(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     types::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)?;
     preopens::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)
 }
 
 /// Target of a descriptor of the guest.
-enum Descriptor {
+enum GuestDescriptor {
     RepositoryDirectory { path: String },
     RepositoryFile { file: RepositoryFile },
     StageDirectory { path: String },
@@ -53,7 +53,7 @@ enum Directory {
 }
 
 /// Source of a directory's entries, one at a time.
-struct Entries {
+struct DirectoryEntries {
     entries: rustix::fs::Dir,
     /// Path in the repository; absent for the stage, where nothing is hidden.
     repository: Option<String>,
@@ -66,15 +66,15 @@ struct Entries {
 
 // ---- errors ----
 
-fn trap(error: impl Into<wasmtime::Error>) -> FsError {
+fn trap_guest(error: impl Into<wasmtime::Error>) -> FsError {
     FsError::trap(error)
 }
 
-fn refuse<T>(code: ErrorCode) -> FsResult<T> {
+fn refuse_call<T>(code: ErrorCode) -> FsResult<T> {
     Err(code.into())
 }
 
-fn code(errno: Errno) -> ErrorCode {
+fn translate_errno(errno: Errno) -> ErrorCode {
     match errno {
         Errno::NOENT => ErrorCode::NoEntry,
         Errno::NOTDIR => ErrorCode::NotDirectory,
@@ -94,14 +94,14 @@ fn code(errno: Errno) -> ErrorCode {
     }
 }
 
-fn errno(errno: Errno) -> FsError {
-    code(errno).into()
+fn errno_error(errno: Errno) -> FsError {
+    translate_errno(errno).into()
 }
 
-fn io(error: &std::io::Error) -> FsError {
+fn io_error(error: &std::io::Error) -> FsError {
     error
         .raw_os_error()
-        .map_or(ErrorCode::Io, |raw| code(Errno::from_raw_os_error(raw)))
+        .map_or(ErrorCode::Io, |raw| translate_errno(Errno::from_raw_os_error(raw)))
         .into()
 }
 
@@ -113,15 +113,15 @@ fn open_error(error: &OpenError) -> FsError {
         OpenError::Denied { .. } | OpenError::NotRegular { .. } => ErrorCode::Access.into(),
         OpenError::IsDirectory { .. } => ErrorCode::IsDirectory.into(),
         OpenError::TooLarge { .. } => ErrorCode::FileTooLarge.into(),
-        OpenError::Io { source, .. } => io(source),
+        OpenError::Io { source, .. } => io_error(source),
     }
 }
 
 impl From<StageError> for FsError {
     fn from(error: StageError) -> Self {
         match error {
-            StageError::Io(error) => io(&error),
-            StageError::Stop(error) => trap(error),
+            StageError::Io(error) => io_error(&error),
+            StageError::Stop(error) => trap_guest(error),
         }
     }
 }
@@ -129,26 +129,26 @@ impl From<StageError> for FsError {
 // ---- paths ----
 
 /// A path that a guest gave, relative to one of its directories.
-struct Asked {
+struct AskedPath {
     /// Path from the root, without empty parts and `.`.
     path: String,
     /// True if it ends in a slash: only a directory fits.
     directory: bool,
 }
 
-impl Asked {
+impl AskedPath {
     /// Refuses an absolute path and one with `..`, before any file is touched.
     fn new(base: &str, path: &str) -> FsResult<Self> {
         if path.len() > PATH_BYTES_MAX {
-            return refuse(ErrorCode::NameTooLong);
+            return refuse_call(ErrorCode::NameTooLong);
         }
         if path.contains('\0') {
-            return refuse(ErrorCode::Invalid);
+            return refuse_call(ErrorCode::Invalid);
         }
         // `..` is not resolved in the text, because after a link it leads elsewhere than the text says.
         let climbs = path.starts_with('/') || path.split('/').any(|part| part == "..");
         if climbs {
-            return refuse(ErrorCode::NotPermitted);
+            return refuse_call(ErrorCode::NotPermitted);
         }
         let directory = path.ends_with('/') || path.ends_with("/.");
         let parts = path.split('/').filter(|part| !matches!(*part, "" | "."));
@@ -172,35 +172,35 @@ impl StoreState {
     fn repository(&self) -> FsResult<Arc<CallContext>> {
         match self.granted(Effect::ReadRepository) {
             Some(context) => Ok(Arc::clone(context)),
-            None => Err(trap(self.stop(Effect::ReadRepository))),
+            None => Err(trap_guest(self.stop(Effect::ReadRepository))),
         }
     }
 
-    fn descriptor(&self, handle: &Resource<Handle>) -> FsResult<&Descriptor> {
-        self.call.check().map_err(trap)?;
-        self.entry(handle).map_err(trap)
+    fn descriptor(&self, handle: &Resource<Handle>) -> FsResult<&GuestDescriptor> {
+        self.call.check().map_err(trap_guest)?;
+        self.entry(handle).map_err(trap_guest)
     }
 
     fn directory(&self, handle: &Resource<Handle>) -> FsResult<Directory> {
         match self.descriptor(handle)? {
-            Descriptor::RepositoryDirectory { path } => Ok(Directory::Repository(path.clone())),
-            Descriptor::StageDirectory { path } => Ok(Directory::Stage(path.clone())),
-            _ => refuse(ErrorCode::NotDirectory),
+            GuestDescriptor::RepositoryDirectory { path } => Ok(Directory::Repository(path.clone())),
+            GuestDescriptor::StageDirectory { path } => Ok(Directory::Stage(path.clone())),
+            _ => refuse_call(ErrorCode::NotDirectory),
         }
     }
 
     /// A directory of the stage that will be changed; the repository is read-only.
-    fn writable(&mut self, handle: &Resource<Handle>, path: &str) -> FsResult<Asked> {
+    fn writable(&mut self, handle: &Resource<Handle>, path: &str) -> FsResult<AskedPath> {
         match self.directory(handle)? {
             Directory::Repository(base) => {
-                Asked::new(&base, path)?;
-                refuse(ErrorCode::ReadOnly)
+                AskedPath::new(&base, path)?;
+                refuse_call(ErrorCode::ReadOnly)
             }
             Directory::Stage(base) => {
-                let asked = Asked::new(&base, path)?;
+                let asked = AskedPath::new(&base, path)?;
                 self.note_write(true);
                 if self.granted(Effect::WriteRepository).is_none() {
-                    return Err(trap(self.stop(Effect::WriteRepository)));
+                    return Err(trap_guest(self.stop(Effect::WriteRepository)));
                 }
                 Ok(asked)
             }
@@ -214,30 +214,30 @@ impl StoreState {
         }
     }
 
-    fn push_descriptor(&mut self, descriptor: Descriptor) -> FsResult<Resource<Handle>> {
-        self.push(descriptor).map_err(trap)
+    fn push_descriptor(&mut self, descriptor: GuestDescriptor) -> FsResult<Resource<Handle>> {
+        self.push(descriptor).map_err(trap_guest)
     }
 
     fn open_repository(
         &mut self,
-        asked: &Asked,
+        asked: &AskedPath,
         open_flags: OpenFlags,
         flags: DescriptorFlags,
-    ) -> FsResult<Descriptor> {
+    ) -> FsResult<GuestDescriptor> {
         if open_flags.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE)
             || flags.contains(DescriptorFlags::WRITE)
         {
-            return refuse(ErrorCode::ReadOnly);
+            return refuse_call(ErrorCode::ReadOnly);
         }
-        let slot = HandlePermit::take(&self.call).map_err(trap)?;
+        let slot = HandlePermit::take(&self.call).map_err(trap_guest)?;
         let opened = self
             .repository()?
             .repository
             .open_within(&asked.path, &self.call.token)
             .map_err(|error| open_error(&error))?;
         match opened.kind {
-            EntryKind::Directory => Ok(Descriptor::RepositoryDirectory { path: opened.path }),
-            _ if asked.directory || open_flags.contains(OpenFlags::DIRECTORY) => refuse(ErrorCode::NotDirectory),
+            EntryKind::Directory => Ok(GuestDescriptor::RepositoryDirectory { path: opened.path }),
+            _ if asked.directory || open_flags.contains(OpenFlags::DIRECTORY) => refuse_call(ErrorCode::NotDirectory),
             _ => {
                 self.call.note_place(&opened.path, opened.listed);
                 self.call.note_served(&opened.path);
@@ -246,46 +246,51 @@ impl StoreState {
                 }
                 let redactor = &self.repository()?.conversation.redactor;
                 let file = RepositoryFile::new(opened.handle, (&opened.path, opened.size), redactor, slot);
-                Ok(Descriptor::RepositoryFile {
-                    file: file.map_err(|error| io(&error))?,
+                Ok(GuestDescriptor::RepositoryFile {
+                    file: file.map_err(|error| io_error(&error))?,
                 })
             }
         }
     }
 
-    fn open_stage(&mut self, asked: &Asked, open_flags: OpenFlags, flags: DescriptorFlags) -> FsResult<Descriptor> {
+    fn open_stage(
+        &mut self,
+        asked: &AskedPath,
+        open_flags: OpenFlags,
+        flags: DescriptorFlags,
+    ) -> FsResult<GuestDescriptor> {
         let writes = open_flags.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE)
             || flags.contains(DescriptorFlags::WRITE);
         self.note_write(writes);
         if writes && self.granted(Effect::WriteRepository).is_none() {
-            return Err(trap(self.stop(Effect::WriteRepository)));
+            return Err(trap_guest(self.stop(Effect::WriteRepository)));
         }
         if asked.directory && writes {
-            return refuse(ErrorCode::IsDirectory);
+            return refuse_call(ErrorCode::IsDirectory);
         }
         if asked.directory || open_flags.contains(OpenFlags::DIRECTORY) || self.stage.is_directory(&asked.path) {
             if writes {
-                return refuse(ErrorCode::IsDirectory);
+                return refuse_call(ErrorCode::IsDirectory);
             }
             self.stage.check_directory(&asked.path)?;
-            return Ok(Descriptor::StageDirectory {
+            return Ok(GuestDescriptor::StageDirectory {
                 path: asked.path.clone(),
             });
         }
-        let slot = HandlePermit::take(&self.call).map_err(trap)?;
+        let slot = HandlePermit::take(&self.call).map_err(trap_guest)?;
         let limits = self.call.limits;
         let file = self.stage.open(&asked.path, open_flags, writes, slot, &limits)?;
-        Ok(Descriptor::StageFile { file, flags })
+        Ok(GuestDescriptor::StageFile { file, flags })
     }
 
     fn stat_descriptor(&mut self, handle: &Resource<Handle>) -> FsResult<Stat> {
         let path = match self.descriptor(handle)? {
-            Descriptor::RepositoryFile { file } => return file.stat().map_err(errno),
-            Descriptor::RepositoryDirectory { path } => {
+            GuestDescriptor::RepositoryFile { file } => return file.stat().map_err(errno_error),
+            GuestDescriptor::RepositoryDirectory { path } => {
                 return stat_repository(&self.repository()?.repository, path, &self.call.token);
             }
-            Descriptor::StageFile { file, .. } => return Ok(file.stat()?),
-            Descriptor::StageDirectory { path } => path.clone(),
+            GuestDescriptor::StageFile { file, .. } => return Ok(file.stat()?),
+            GuestDescriptor::StageDirectory { path } => path.clone(),
         };
         Ok(self.stage.stat(&path)?)
     }
@@ -293,7 +298,7 @@ impl StoreState {
     fn stat_path(&mut self, handle: &Resource<Handle>, flags: PathFlags, path: &str) -> FsResult<Stat> {
         match self.directory(handle)? {
             Directory::Repository(base) => {
-                let asked = Asked::new(&base, path)?;
+                let asked = AskedPath::new(&base, path)?;
                 let follow = asked.directory || flags.contains(PathFlags::SYMLINK_FOLLOW);
                 let (context, cancel) = (self.repository()?, &self.call.token);
                 let stat = if follow {
@@ -304,7 +309,7 @@ impl StoreState {
                 as_asked(&asked, stat)
             }
             Directory::Stage(base) => {
-                let asked = Asked::new(&base, path)?;
+                let asked = AskedPath::new(&base, path)?;
                 let stat = self.stage.stat(&asked.path)?;
                 as_asked(&asked, stat)
             }
@@ -313,9 +318,9 @@ impl StoreState {
 }
 
 /// Refuses a path that ends in a slash and is not a directory.
-fn as_asked(asked: &Asked, stat: Stat) -> FsResult<Stat> {
+fn as_asked(asked: &AskedPath, stat: Stat) -> FsResult<Stat> {
     if asked.directory && FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-        refuse(ErrorCode::NotDirectory)
+        refuse_call(ErrorCode::NotDirectory)
     } else {
         Ok(stat)
     }
@@ -325,7 +330,7 @@ fn stat_repository(repository: &Repository, path: &str, cancel: &CancellationTok
     let opened = repository
         .open_within(path, cancel)
         .map_err(|error| open_error(&error))?;
-    rustix::fs::fstat(&opened.handle).map_err(errno)
+    rustix::fs::fstat(&opened.handle).map_err(errno_error)
 }
 
 /// Metadata of the link itself if the path ends in a link whose own name is not hidden.
@@ -334,13 +339,13 @@ fn stat_repository_link(repository: &Repository, path: &str, cancel: &Cancellati
     if let Ok(opened) = &opened
         && opened.path == path
     {
-        return rustix::fs::fstat(&opened.handle).map_err(errno);
+        return rustix::fs::fstat(&opened.handle).map_err(errno_error);
     }
-    match symlink(repository, path, cancel) {
+    match find_symlink(repository, path, cancel) {
         Some((_, stat)) => Ok(stat),
         None => {
             let opened = opened.map_err(|error| open_error(&error))?;
-            rustix::fs::fstat(&opened.handle).map_err(errno)
+            rustix::fs::fstat(&opened.handle).map_err(errno_error)
         }
     }
 }
@@ -362,13 +367,13 @@ fn stat_entry(repository: &Repository, path: &str, cancel: &CancellationToken) -
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory);
     // The guest must not learn whether a hidden entry exists.
     match repository.hidden(&path, is_directory) {
-        Some(_) => refuse(ErrorCode::Access),
-        None => found.map_err(errno),
+        Some(_) => refuse_call(ErrorCode::Access),
+        None => found.map_err(errno_error),
     }
 }
 
 /// The directory that holds a link, and the link's metadata; `None` if the path is not a link or is hidden.
-fn symlink(repository: &Repository, path: &str, cancel: &CancellationToken) -> Option<(OwnedFd, Stat)> {
+fn find_symlink(repository: &Repository, path: &str, cancel: &CancellationToken) -> Option<(OwnedFd, Stat)> {
     let (parent, name) = split_path(path);
     let parent = repository.open_within(parent, cancel).ok()?;
     if repository.stat_layered(&join_path(&parent.path, name)).is_some() {
@@ -439,7 +444,7 @@ impl preopens::Host for StoreState {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Handle>, String)>> {
         let mut directories = Vec::new();
         if self.granted(Effect::ReadRepository).is_some() {
-            let root = Descriptor::RepositoryDirectory { path: String::new() };
+            let root = GuestDescriptor::RepositoryDirectory { path: String::new() };
             directories.push((self.push(root)?, "/repo".to_owned()));
         }
         // Declaring the effect is enough: writing without the grant ends the call with `denied`, which explains more
@@ -449,7 +454,7 @@ impl preopens::Host for StoreState {
             .as_ref()
             .is_some_and(|grants| grants.declares(Effect::WriteRepository))
         {
-            let root = Descriptor::StageDirectory { path: String::new() };
+            let root = GuestDescriptor::StageDirectory { path: String::new() };
             directories.push((self.push(root)?, "/stage".to_owned()));
         }
         Ok(directories)
@@ -469,34 +474,34 @@ impl types::Host for StoreState {
         Ok(error
             .downcast_ref::<std::io::Error>()
             .and_then(std::io::Error::raw_os_error)
-            .map(|raw| code(Errno::from_raw_os_error(raw)).into()))
+            .map(|raw| translate_errno(Errno::from_raw_os_error(raw)).into()))
     }
 }
 
 impl types::HostDescriptor for StoreState {
     fn read_via_stream(&mut self, handle: Resource<Handle>, offset: Filesize) -> FsResult<Resource<DynInputStream>> {
         let input = match self.descriptor(&handle)? {
-            Descriptor::RepositoryFile { file } => Input::Repository {
+            GuestDescriptor::RepositoryFile { file } => Input::Repository {
                 file: file.clone(),
                 offset,
             },
-            Descriptor::StageFile { file, .. } => Input::Stage {
+            GuestDescriptor::StageFile { file, .. } => Input::Stage {
                 file: file.clone(),
                 offset,
             },
-            _ => return refuse(ErrorCode::IsDirectory),
+            _ => return refuse_call(ErrorCode::IsDirectory),
         };
-        self.push(input).map_err(trap)
+        self.push(input).map_err(trap_guest)
     }
 
     fn write_via_stream(&mut self, handle: Resource<Handle>, offset: Filesize) -> FsResult<Resource<DynOutputStream>> {
         let file = self.writable_file(&handle)?;
-        self.push(GuestOutput::Stage { file, offset }).map_err(trap)
+        self.push(GuestOutput::Stage { file, offset }).map_err(trap_guest)
     }
 
     fn append_via_stream(&mut self, handle: Resource<Handle>) -> FsResult<Resource<DynOutputStream>> {
         let file = self.writable_file(&handle)?;
-        self.push(GuestOutput::Append { file }).map_err(trap)
+        self.push(GuestOutput::Append { file }).map_err(trap_guest)
     }
 
     fn advise(&mut self, handle: Resource<Handle>, _: Filesize, _: Filesize, _: Advice) -> FsResult<()> {
@@ -509,16 +514,20 @@ impl types::HostDescriptor for StoreState {
 
     fn get_flags(&mut self, handle: Resource<Handle>) -> FsResult<DescriptorFlags> {
         Ok(match self.descriptor(&handle)? {
-            Descriptor::RepositoryDirectory { .. } | Descriptor::RepositoryFile { .. } => DescriptorFlags::READ,
-            Descriptor::StageDirectory { .. } => DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY,
-            Descriptor::StageFile { flags, .. } => *flags,
+            GuestDescriptor::RepositoryDirectory { .. } | GuestDescriptor::RepositoryFile { .. } => {
+                DescriptorFlags::READ
+            }
+            GuestDescriptor::StageDirectory { .. } => DescriptorFlags::READ | DescriptorFlags::MUTATE_DIRECTORY,
+            GuestDescriptor::StageFile { flags, .. } => *flags,
         })
     }
 
     fn get_type(&mut self, handle: Resource<Handle>) -> FsResult<DescriptorType> {
         Ok(match self.descriptor(&handle)? {
-            Descriptor::RepositoryDirectory { .. } | Descriptor::StageDirectory { .. } => DescriptorType::Directory,
-            Descriptor::RepositoryFile { .. } | Descriptor::StageFile { .. } => DescriptorType::RegularFile,
+            GuestDescriptor::RepositoryDirectory { .. } | GuestDescriptor::StageDirectory { .. } => {
+                DescriptorType::Directory
+            }
+            GuestDescriptor::RepositoryFile { .. } | GuestDescriptor::StageFile { .. } => DescriptorType::RegularFile,
         })
     }
 
@@ -536,12 +545,12 @@ impl types::HostDescriptor for StoreState {
     fn read(&mut self, handle: Resource<Handle>, len: Filesize, offset: Filesize) -> FsResult<(Vec<u8>, bool)> {
         let bytes = self.host_call_bytes(len);
         let read = match self.descriptor(&handle)? {
-            Descriptor::RepositoryFile { file } => file.read_at(bytes, offset),
-            Descriptor::StageFile { file, .. } => file.read_at(bytes, offset),
-            _ => return refuse(ErrorCode::IsDirectory),
+            GuestDescriptor::RepositoryFile { file } => file.read_at(bytes, offset),
+            GuestDescriptor::StageFile { file, .. } => file.read_at(bytes, offset),
+            _ => return refuse_call(ErrorCode::IsDirectory),
         };
-        let data = read.map_err(|error| io(&error))?;
-        self.count_read(data.len()).map_err(trap)?;
+        let data = read.map_err(|error| io_error(&error))?;
+        self.count_read(data.len()).map_err(trap_guest)?;
         let end = data.is_empty() && bytes > 0;
         Ok((data, end))
     }
@@ -554,7 +563,7 @@ impl types::HostDescriptor for StoreState {
     }
 
     fn read_directory(&mut self, handle: Resource<Handle>) -> FsResult<Resource<DirectoryEntryStream>> {
-        let slot = HandlePermit::take(&self.call).map_err(trap)?;
+        let slot = HandlePermit::take(&self.call).map_err(trap_guest)?;
         let entries = match self.directory(&handle)? {
             Directory::Repository(path) => {
                 let context = self.repository()?;
@@ -565,15 +574,15 @@ impl types::HostDescriptor for StoreState {
                 if let Some(recorder) = self.call.recorder() {
                     recorder.listed(&opened.path, false);
                 }
-                Entries {
+                DirectoryEntries {
                     layered: context.repository.layered_names(&opened.path),
-                    entries: rustix::fs::Dir::new(opened.handle).map_err(errno)?,
+                    entries: rustix::fs::Dir::new(opened.handle).map_err(errno_error)?,
                     repository: Some(opened.path),
                     given: 0,
                     _slot: slot,
                 }
             }
-            Directory::Stage(path) => Entries {
+            Directory::Stage(path) => DirectoryEntries {
                 entries: self.stage.entries(&path)?,
                 repository: None,
                 layered: Vec::new(),
@@ -581,7 +590,7 @@ impl types::HostDescriptor for StoreState {
                 _slot: slot,
             },
         };
-        self.push(entries).map_err(trap)
+        self.push(entries).map_err(trap_guest)
     }
 
     fn sync(&mut self, handle: Resource<Handle>) -> FsResult<()> {
@@ -624,7 +633,7 @@ impl types::HostDescriptor for StoreState {
         self.writable(&new_handle, &new)?;
         self.writable(&handle, &old)?;
         // A proposal consists of files; a link in it could lead to another file.
-        refuse(ErrorCode::NotPermitted)
+        refuse_call(ErrorCode::NotPermitted)
     }
 
     fn open_at(
@@ -636,28 +645,28 @@ impl types::HostDescriptor for StoreState {
         flags: DescriptorFlags,
     ) -> FsResult<Resource<Handle>> {
         let descriptor = match self.directory(&handle)? {
-            Directory::Repository(base) => self.open_repository(&Asked::new(&base, &path)?, open_flags, flags)?,
-            Directory::Stage(base) => self.open_stage(&Asked::new(&base, &path)?, open_flags, flags)?,
+            Directory::Repository(base) => self.open_repository(&AskedPath::new(&base, &path)?, open_flags, flags)?,
+            Directory::Stage(base) => self.open_stage(&AskedPath::new(&base, &path)?, open_flags, flags)?,
         };
         self.push_descriptor(descriptor)
     }
 
     fn readlink_at(&mut self, handle: Resource<Handle>, path: String) -> FsResult<String> {
         let Directory::Repository(base) = self.directory(&handle)? else {
-            return refuse(ErrorCode::Invalid);
+            return refuse_call(ErrorCode::Invalid);
         };
-        let asked = Asked::new(&base, &path)?;
+        let asked = AskedPath::new(&base, &path)?;
         let context = self.repository()?;
         // The text of a link that leads out, or to a hidden file, would reveal a path that the guest must not know.
         context
             .repository
             .open_within(&asked.path, &self.call.token)
             .map_err(|error| open_error(&error))?;
-        let Some((parent, _)) = symlink(&context.repository, &asked.path, &self.call.token) else {
-            return refuse(ErrorCode::Invalid);
+        let Some((parent, _)) = find_symlink(&context.repository, &asked.path, &self.call.token) else {
+            return refuse_call(ErrorCode::Invalid);
         };
         let (_, name) = split_path(&asked.path);
-        let target = rustix::fs::readlinkat(&parent, name, Vec::new()).map_err(errno)?;
+        let target = rustix::fs::readlinkat(&parent, name, Vec::new()).map_err(errno_error)?;
         target.into_string().map_err(|_| ErrorCode::IllegalByteSequence.into())
     }
 
@@ -679,13 +688,13 @@ impl types::HostDescriptor for StoreState {
 
     fn symlink_at(&mut self, handle: Resource<Handle>, _: String, new: String) -> FsResult<()> {
         self.writable(&handle, &new)?;
-        refuse(ErrorCode::NotPermitted)
+        refuse_call(ErrorCode::NotPermitted)
     }
 
     fn unlink_file_at(&mut self, handle: Resource<Handle>, path: String) -> FsResult<()> {
         let asked = self.writable(&handle, &path)?;
         if asked.directory {
-            return refuse(ErrorCode::NotDirectory);
+            return refuse_call(ErrorCode::NotDirectory);
         }
         Ok(self.stage.remove(&asked.path, AtFlags::empty())?)
     }
@@ -712,7 +721,7 @@ impl types::HostDescriptor for StoreState {
         if let Directory::Repository(base) = self.directory(&handle)?
             && !flags.contains(PathFlags::SYMLINK_FOLLOW)
         {
-            let asked = Asked::new(&base, &path)?;
+            let asked = AskedPath::new(&base, &path)?;
             return Ok(metadata_hash(&stat_entry(
                 &self.repository()?.repository,
                 &asked.path,
@@ -723,7 +732,7 @@ impl types::HostDescriptor for StoreState {
     }
 
     fn drop(&mut self, handle: Resource<Handle>) -> wasmtime::Result<()> {
-        self.remove::<Descriptor, _>(&handle)?;
+        self.remove::<GuestDescriptor, _>(&handle)?;
         Ok(())
     }
 }
@@ -731,10 +740,12 @@ impl types::HostDescriptor for StoreState {
 impl StoreState {
     fn writable_file(&self, handle: &Resource<Handle>) -> FsResult<StageFile> {
         match self.descriptor(handle)? {
-            Descriptor::StageFile { file, flags } if flags.contains(DescriptorFlags::WRITE) => Ok(file.clone()),
-            Descriptor::StageFile { .. } => refuse(ErrorCode::BadDescriptor),
-            Descriptor::StageDirectory { .. } => refuse(ErrorCode::IsDirectory),
-            Descriptor::RepositoryFile { .. } | Descriptor::RepositoryDirectory { .. } => refuse(ErrorCode::ReadOnly),
+            GuestDescriptor::StageFile { file, flags } if flags.contains(DescriptorFlags::WRITE) => Ok(file.clone()),
+            GuestDescriptor::StageFile { .. } => refuse_call(ErrorCode::BadDescriptor),
+            GuestDescriptor::StageDirectory { .. } => refuse_call(ErrorCode::IsDirectory),
+            GuestDescriptor::RepositoryFile { .. } | GuestDescriptor::RepositoryDirectory { .. } => {
+                refuse_call(ErrorCode::ReadOnly)
+            }
         }
     }
 
@@ -743,15 +754,15 @@ impl StoreState {
         let max = self.call.limits.entries;
         let call = Arc::clone(&self.call);
         let context = self.grants.as_ref().map(|grants| Arc::clone(&grants.context));
-        let listing: &mut Entries = self.entry_mut(stream).map_err(trap)?;
+        let listing: &mut DirectoryEntries = self.entry_mut(stream).map_err(trap_guest)?;
         while let Some(entry) = listing.entries.next() {
-            call.check().map_err(trap)?;
+            call.check().map_err(trap_guest)?;
             call.walked
                 .add(1, max, || {
-                    Stop::limit(format!("{max} directory entries"), ErrorKind::EntriesLimit)
+                    GuestStop::limit(format!("{max} directory entries"), ErrorKind::EntriesLimit)
                 })
-                .map_err(trap)?;
-            let entry = entry.map_err(errno)?;
+                .map_err(trap_guest)?;
+            let entry = entry.map_err(errno_error)?;
             // Component interfaces have no file names that are not UTF-8.
             let Ok(name) = entry.file_name().to_str() else { continue };
             let is_layered = listing.layered.iter().any(|(layered, _)| layered == name);
@@ -795,8 +806,8 @@ impl StoreState {
 
 /// Reads the type of an entry on a file system whose listings lack it.
 fn kind_of(entries: &rustix::fs::Dir, name: &str) -> FsResult<FileType> {
-    let directory = entries.fd().map_err(errno)?;
-    let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(errno)?;
+    let directory = entries.fd().map_err(errno_error)?;
+    let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(errno_error)?;
     Ok(FileType::from_raw_mode(stat.st_mode))
 }
 
@@ -806,7 +817,7 @@ impl types::HostDirectoryEntryStream for StoreState {
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {
-        self.remove::<Entries, _>(&stream)?;
+        self.remove::<DirectoryEntries, _>(&stream)?;
         Ok(())
     }
 }
@@ -819,8 +830,8 @@ mod tests {
     use super::types::HostDescriptor as _;
     use super::*;
     use crate::budget::CallBudget;
-    use crate::policy::{Cause, Policy};
-    use crate::store::{Grants, open_store};
+    use crate::policy::{EffectCause, Policy};
+    use crate::store::{CallGrants, open_store};
     use crate::{Limits, NoServices, Services};
     use tool_core::api::{Operation, PolicyRequest};
     use tool_repository::Options;
@@ -829,10 +840,10 @@ mod tests {
     fn open_call(root: &std::path::Path, effects: &[Effect]) -> (Store<StoreState>, [u32; 2]) {
         let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
         let repository = Repository::open(root, &Options::default()).expect("the folder is there");
-        let policy = Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default());
+        let policy = Policy::new(EffectCause::Operation(Operation::Refactor), &PolicyRequest::default());
         let context = CallContext::unattended(repository, policy.expect("the request is valid"));
         let services: Arc<dyn Services> = Arc::new(NoServices);
-        let grants = Grants::new(&Arc::new(context), &services, effects, effects);
+        let grants = CallGrants::new(&Arc::new(context), &services, effects, effects);
         let mut store = open_store(&Engine::default(), &call, Some(grants));
         let folders = store.data_mut().get_directories().expect("there are two");
         let handles = [folders[0].0.rep(), folders[1].0.rep()];
@@ -943,7 +954,7 @@ mod tests {
             (Errno::BADF, ErrorCode::Io),
         ];
         for (errno, expected) in known {
-            assert_eq!(code(errno) as u8, expected as u8, "{errno:?}");
+            assert_eq!(translate_errno(errno) as u8, expected as u8, "{errno:?}");
         }
     }
 }

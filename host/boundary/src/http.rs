@@ -4,7 +4,7 @@
 //! memory as a whole, so that a secret is masked everywhere the server repeats it. Redirects are not followed: the
 //! guest sees them, and its next request is checked like every other. The data types of `wasi:http` are in `types`.
 
-mod shown;
+mod request_text;
 mod types;
 
 use std::collections::BTreeMap;
@@ -14,8 +14,8 @@ use wasmtime::component::{HasSelf, Linker, Resource};
 
 use crate::bindings::outside::wasi::http::outgoing_handler;
 use crate::bindings::outside::wasi::http::types as wit;
-use crate::budget::Stop;
-use crate::exchange::{ExchangeError, HttpExchange, Progress, SentRequest, WaitingRequest};
+use crate::budget::GuestStop;
+use crate::exchange::{ExchangeError, ExchangeProgress, HttpExchange, SentRequest, WaitingRequest};
 use crate::imports::consent;
 use crate::secrets::{self, SecretMask};
 use crate::store::StoreState;
@@ -34,7 +34,7 @@ pub(crate) const BODY_BYTES_MAX: u64 = 64 * 1024 * 1024;
 pub(crate) const REQUEST_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Adds the interfaces to the linker of a component that imports them.
-pub(crate) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
+pub(crate) fn link_http(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     let stable = wit::LinkOptions::default();
     wit::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, &stable, |state| state)?;
     outgoing_handler::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)
@@ -53,12 +53,12 @@ impl outgoing_handler::Host for StoreState {
             self.remove::<RequestOptions, _>(&options)?;
         }
         let exchange = Arc::clone(&request.exchange);
-        let waiting = match checked(request) {
+        let waiting = match check_request(request) {
             Ok(waiting) => waiting,
             Err(code) => return Ok(Err(code)),
         };
         self.allow(effect_of(&waiting))?;
-        *exchange.progress() = Progress::Waiting(Box::new(waiting));
+        *exchange.progress() = ExchangeProgress::Waiting(Box::new(waiting));
         self.send_complete(&exchange)?;
         Ok(Ok(self.push(exchange)?))
     }
@@ -73,7 +73,7 @@ fn effect_of(request: &WaitingRequest) -> Effect {
 }
 
 /// Checks the form of a request.
-fn checked(request: OutgoingRequest) -> Result<WaitingRequest, wit::ErrorCode> {
+fn check_request(request: OutgoingRequest) -> Result<WaitingRequest, wit::ErrorCode> {
     let is_encrypted = match request.scheme {
         None | Some(wit::Scheme::Https) => true,
         Some(wit::Scheme::Http) => false,
@@ -97,7 +97,7 @@ fn checked(request: OutgoingRequest) -> Result<WaitingRequest, wit::ErrorCode> {
 
 impl StoreState {
     /// Returns the session's context if the effect is granted; otherwise the guest ends.
-    pub(crate) fn allow(&self, effect: Effect) -> Result<Arc<CallContext>, Stop> {
+    pub(crate) fn allow(&self, effect: Effect) -> Result<Arc<CallContext>, GuestStop> {
         if let Some(recorder) = self.call.recorder() {
             recorder.effect(effect);
         }
@@ -117,16 +117,16 @@ impl StoreState {
             std::mem::take(&mut body.bytes)
         };
         *progress = match std::mem::take(&mut *progress) {
-            Progress::Waiting(request) => self.send(*request, body)?,
+            ExchangeProgress::Waiting(request) => self.send(*request, body)?,
             other => other,
         };
         Ok(())
     }
 
-    fn send(&self, mut request: WaitingRequest, body: Vec<u8>) -> Result<Progress, Stop> {
+    fn send(&self, mut request: WaitingRequest, body: Vec<u8>) -> Result<ExchangeProgress, GuestStop> {
         let effect = effect_of(&request);
         let context = self.allow(effect)?;
-        let ended = |error| Ok(Progress::Ended(Err(error)));
+        let ended = |error| Ok(ExchangeProgress::Ended(Err(error)));
         let masks = match self.fill_secrets(&mut request)? {
             Ok(masks) => masks,
             Err(reason) => return ended(ExchangeError::Secret(reason)),
@@ -146,7 +146,7 @@ impl StoreState {
             fields,
             body,
             timeout: self.call.time_left(),
-            authorities: authorities(&context.environment),
+            authorities: find_authorities(&context.environment),
         };
         if matches!(effect, Effect::HttpWrite(_)) {
             self.ask(&context, effect, &request, &masks)?;
@@ -155,14 +155,14 @@ impl StoreState {
             return ended(ExchangeError::Transport(TransportError::Unavailable));
         };
         self.call.requests.add(1, REQUESTS_MAX, || {
-            Stop::limit(format!("{REQUESTS_MAX} requests"), ErrorKind::Output)
+            GuestStop::limit(format!("{REQUESTS_MAX} requests"), ErrorKind::Output)
         })?;
         let record = self
             .call
             .note_request(&request.host, &request.method, request.body.len());
         let timeout = self.call.time_left();
         let receiver = transport.send(OutboundRequest { timeout, ..request }, self.call.token.clone());
-        Ok(Progress::Sent(SentRequest {
+        Ok(ExchangeProgress::Sent(SentRequest {
             receiver,
             masks,
             record,
@@ -170,10 +170,10 @@ impl StoreState {
     }
 
     /// Fills in the secrets that a request's fields name. The inner error says why one of them is not available.
-    fn fill_secrets(&self, request: &mut WaitingRequest) -> Result<Result<Vec<SecretMask>, String>, Stop> {
+    fn fill_secrets(&self, request: &mut WaitingRequest) -> Result<Result<Vec<SecretMask>, String>, GuestStop> {
         let mut masks = Vec::new();
         for (header, value) in &mut request.fields {
-            let name = match secrets::placeholder(value) {
+            let name = match secrets::find_placeholder(value) {
                 None => continue,
                 Some(Err(())) => return Ok(Err(format!("the header `{header}` names no secret"))),
                 Some(Ok(name)) => name,
@@ -192,7 +192,7 @@ impl StoreState {
                     secret.host, secret.header
                 )));
             };
-            *value = secrets::fill(value, &name, &secret);
+            *value = secrets::fill_placeholder(value, &name, &secret);
             masks.push(mask);
         }
         if !masks.is_empty() {
@@ -209,11 +209,11 @@ impl StoreState {
         effect: Effect,
         request: &OutboundRequest,
         masks: &[SecretMask],
-    ) -> Result<(), Stop> {
+    ) -> Result<(), GuestStop> {
         let title = format!("`{}` sends {} to {}", self.call.skill, request.method, request.host);
-        let question = Question::new(effect, &title, &shown::describe(request, masks));
-        let answer = self.call.unclocked(|| consent::obtain(context, &question));
-        answer.map_err(|failure| Stop::Denied {
+        let question = Question::new(effect, &title, &request_text::describe_request(request, masks));
+        let answer = self.call.unclocked(|| consent::obtain_consent(context, &question));
+        answer.map_err(|failure| GuestStop::Denied {
             effect: Box::new(effect),
             hint: failure.hint.unwrap_or(failure.message),
         })
@@ -221,7 +221,7 @@ impl StoreState {
 }
 
 /// The variables of the calling command that name certificate authorities.
-fn authorities(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+fn find_authorities(environment: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].map(|name| environment.get_key_value(name));
     let set = named.into_iter().flatten().filter(|(_, value)| !value.is_empty());
     set.map(|(name, value)| (name.clone(), value.clone())).collect()

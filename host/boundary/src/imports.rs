@@ -22,14 +22,14 @@ pub(crate) use consent::DISAGREED;
 
 use crate::bindings::Skill;
 use crate::bindings::tool::skill as wit;
-use crate::budget::Stop;
+use crate::budget::GuestStop;
 use crate::services::Services;
 use crate::store::StoreState;
 use crate::{CallContext, Failure, ImportError, answer, log};
 use tool_core::api::Effect;
 
 /// Adds the contract's imports.
-pub(crate) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
+pub(crate) fn link_contract(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     Skill::add_to_linker::<StoreState, HasSelf<StoreState>>(linker, |state| state)
 }
 
@@ -41,14 +41,14 @@ impl StoreState {
             recorder.effect(effect);
         }
         let granted = self.granted(effect).cloned();
-        Ok(granted.ok_or_else(|| denied(self.denial(effect)))?)
+        Ok(granted.ok_or_else(|| denied_failure(self.denial(effect)))?)
     }
 
     /// Fails if the call must end: its time is over, or its program did not start because too many others ran.
     fn check_run(&self, context: &CallContext) -> wasmtime::Result<()> {
         self.call.check()?;
         if context.turn.is_turned_away() {
-            Err(Stop::Busy.into())
+            Err(GuestStop::Busy.into())
         } else {
             Ok(())
         }
@@ -64,7 +64,7 @@ impl StoreState {
 }
 
 /// The answer of a function whose effect is not granted, made of a message and a hint.
-pub fn denied((message, hint): (String, String)) -> Failure {
+pub fn denied_failure((message, hint): (String, String)) -> Failure {
     Failure::denied(message).with_hint(hint)
 }
 
@@ -80,7 +80,7 @@ impl wit::types::Host for StoreState {
 impl wit::log::Host for StoreState {
     fn write(&mut self, level: String, message: String) -> wasmtime::Result<()> {
         self.call.check()?;
-        log::record(&self.call, &level, &message);
+        log::record_message(&self.call, &level, &message);
         Ok(())
     }
 }
@@ -111,7 +111,7 @@ impl wit::answer::Host for StoreState {
 
     fn progress(&mut self, done: u64, total: Option<u64>, message: String) -> wasmtime::Result<()> {
         self.call.check()?;
-        answer::progress(&self.call, self.context().as_deref(), (done, total), &message);
+        answer::report_progress(&self.call, self.context().as_deref(), (done, total), &message);
         Ok(())
     }
 }
@@ -136,7 +136,7 @@ impl wit::proposal::Host for StoreState {
 impl wit::repository::Host for StoreState {
     fn list(&mut self, query: wit::repository::Query) -> Result<wit::repository::Page, ImportError> {
         let context = self.import(Effect::ReadRepository)?;
-        let page = repository::list(&self.call, &context, &query);
+        let page = repository::list_page(&self.call, &context, &query);
         if let (Ok(_), Some(recorder)) = (&page, self.call.recorder()) {
             recorder.listed(&query.under, query.recursive);
         }
@@ -167,7 +167,7 @@ impl wit::repository::Host for StoreState {
 
     fn shown(&mut self, path: String, sha256: String) -> wasmtime::Result<()> {
         match self.import(Effect::ReadRepository) {
-            Ok(context) => repository::shown(&self.call, &context, &path, sha256),
+            Ok(context) => repository::record_shown(&self.call, &context, &path, sha256),
             Err(ImportError::Failure(_)) => {}
             Err(ImportError::End(error)) => return Err(error),
         }
@@ -185,7 +185,7 @@ impl wit::bulk::Host for StoreState {
 
     fn divide(&mut self, selection: wit::bulk::Selection, parts: u32) -> Result<Vec<String>, ImportError> {
         let context = self.import(Effect::ReadRepository)?;
-        let starts = bulk::divide(&self.call, &context, &selection, parts);
+        let starts = bulk::divide_selection(&self.call, &context, &selection, parts);
         self.call.check()?;
         Ok(starts?)
     }
@@ -224,7 +224,7 @@ impl wit::symbols::Host for StoreState {
     fn outline(&mut self, path: String) -> Result<Vec<wit::symbols::Definition>, ImportError> {
         let context = self.import(Effect::ReadRepository)?;
         let (services, call) = (self.services()?, Arc::clone(&self.call));
-        let outline = symbols::outline(&*services, &call, &context, &path);
+        let outline = symbols::outline_file(&*services, &call, &context, &path);
         self.check_symbols(&outline, |outline| symbols::definition_bytes(outline))?;
         Ok(outline?)
     }

@@ -13,6 +13,7 @@ pub mod bindings;
 mod budget;
 mod cache;
 mod call;
+mod call_permits;
 mod code;
 mod component;
 mod contents;
@@ -33,15 +34,15 @@ mod http;
 mod imports;
 mod loaded;
 mod log;
-mod named;
+mod named_files;
 pub mod outline;
-mod outside;
 pub mod policy;
 mod proposal;
 mod question;
 pub mod runner;
 pub mod secrets;
 mod services;
+mod skill_settings;
 mod spelling;
 pub mod stage;
 mod staging;
@@ -49,7 +50,6 @@ mod store;
 mod streams;
 pub mod taint;
 pub mod transport;
-mod turns;
 mod unattended;
 mod wasi;
 
@@ -71,28 +71,28 @@ use tool_repository::Repository;
 use tool_repository::changes::ChangeJournal;
 use tool_sandbox::scratch::{self, ScratchFolder};
 
-pub use arguments::{Schema, check_call, compile as compile_schema, unmarked};
-pub use budget::{CallBudget, Stop, WritablePlace};
+pub use arguments::{Schema, check_call, compile_schema, strip_path_marks};
+pub use budget::{CallBudget, GuestStop, WritablePlace};
 pub use cache::Cache;
-pub use call::{PreparedCall, failures};
-pub use component::{CONTRACT, Interfaces, Surface, accepts_contract, inspect, read_interfaces};
+pub use call::{PreparedCall, failure_kinds};
+pub use call_permits::{CallPermit, CallPermits, HeldTurn, NoRun, hold_permit};
+pub use component::{CONTRACT, Interfaces, Surface, accepts_contract, inspect_component, read_interfaces};
 pub use contents::{ContentIndex, FileVerdict, PatternKind, SoughtPattern};
-pub use describe::{describe, is_name};
+pub use describe::{describe_component, is_name};
 pub use descriptor::{
     AnswerSources, ComponentMetadata, Descriptor, FunctionDescriptor, FunctionExample, FunctionMetadata,
 };
-pub use engine::{Compiler, EngineError, NativeComponent, Runtime, precompile, precompile_for};
-pub use failure::{Failure, FailureKind, ImportError, cancelled};
+pub use engine::{Compiler, EngineError, NativeComponent, Runtime, precompile_for, precompile_portable};
+pub use failure::{Failure, FailureKind, ImportError, call_cancelled};
 use imports::DISAGREED;
-pub use imports::{consent, denied};
-pub use loaded::Loaded;
+pub use imports::{consent, denied_failure};
+pub use loaded::LoadedComponent;
 pub use outline::{EmbeddedOutliner, Outliners, precompile_outliner};
 pub use question::{LastingYeses, Question, Refusals, UserAnswer};
 pub use secrets::BoundSecret;
 pub use services::{KeyValueStore, Services, SymbolLookup};
 pub use transport::{HttpTransport, InboundResponse, OutboundRequest, TransportError};
-pub use turns::{CallPermit, HeldTurn, NoRun, Turns, holding};
-pub use unattended::{NoServices, Nobody, Unrecorded};
+pub use unattended::{NoApprover, NoChangeJournal, NoServices};
 
 /// Limits of calls. [`Default`] has the engine's limits; tests use smaller ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -498,7 +498,7 @@ pub enum CallError {
     /// The arguments do not satisfy the schema. The message is for the model.
     #[error(
         "Invalid arguments for `{skill}`{}: expected {expected}{}.",
-        at(pointer),
+        format_pointer(pointer),
         but_got(got, *is_surplus)
     )]
     Arguments {
@@ -549,7 +549,7 @@ pub enum CallError {
         /// The skill.
         skill: String,
         /// The limit that was reached.
-        crowd: Crowd,
+        crowd: CrowdedLimit,
     },
     /// The session ended while the call ran.
     #[error("The skill `{skill}` was cancelled.")]
@@ -569,7 +569,7 @@ pub enum CallError {
 
 /// Limit that leaves no room for one more call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Crowd {
+pub enum CrowdedLimit {
     /// Too many calls: nothing of this one ran.
     #[error("was not called: too many calls are at work")]
     Calls,
@@ -578,7 +578,7 @@ pub enum Crowd {
     Runs,
 }
 
-fn at(pointer: &str) -> String {
+fn format_pointer(pointer: &str) -> String {
     match pointer {
         "" => String::new(),
         pointer => format!(" at `{pointer}`"),

@@ -16,8 +16,8 @@ use super::bindings::tool::skill::types::{Descriptor, Failure, Outcome};
 use super::budget::CallBudget;
 use super::engine::{NativeComponent, Runtime};
 use super::proposal::ProposalTerms;
-use super::store::{self, Grants, StoreState};
-use super::{CallError, guard, http, imports, outside, wasi};
+use super::store::{self, CallGrants, StoreState};
+use super::{CallError, guard, http, imports, skill_settings, wasi};
 use tool_sandbox::scratch::ScratchFolder;
 
 /// Largest compiled code that is copied, in bytes: built-in components have up to 2.5 MiB. A component with an
@@ -33,21 +33,21 @@ pub(crate) struct Leftovers {
 }
 
 /// Result of an instance, with what it left.
-type Left<R> = (R, Leftovers);
+type WithLeftovers<R> = (R, Leftovers);
 
 type Split = (Result<Vec<String>, Failure>,);
 type Merge = (Result<Outcome, Failure>,);
 
 /// A component with its copies.
-pub struct Loaded {
+pub struct LoadedComponent {
     runtime: &'static Runtime,
     native: NativeComponent,
-    first: Linked,
+    first: LinkedComponent,
     /// A copy for each further pool; `None` if the copy could not be made.
-    others: Box<[OnceLock<Option<Linked>>]>,
+    others: Box<[OnceLock<Option<LinkedComponent>>]>,
 }
 
-impl Loaded {
+impl LoadedComponent {
     /// Links a component once.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Loaded {
     /// Why it does not link, as the end of a sentence.
     pub fn new(runtime: &'static Runtime, native: NativeComponent) -> Result<Self, String> {
         let component = &native.component;
-        let first = Linked::new(component)?;
+        let first = LinkedComponent::new(component)?;
         let others = match component.image_range() {
             code if code.end.addr() - code.start.addr() > COPIED_BYTES_MAX => 0,
             _ => runtime.pools_beside(component.engine()),
@@ -69,13 +69,13 @@ impl Loaded {
     }
 
     /// The copy for the processor that runs this thread.
-    fn here(&self) -> &Linked {
+    fn here(&self) -> &LinkedComponent {
         self.in_pool(self.runtime.pool_here())
     }
 
-    fn in_pool(&self, pool: usize) -> &Linked {
+    fn in_pool(&self, pool: usize) -> &LinkedComponent {
         let slot = pool.checked_sub(1).and_then(|other| self.others.get(other));
-        let copy = || Linked::new(&self.runtime.copy(&self.native, pool).ok()?).ok();
+        let copy = || LinkedComponent::new(&self.runtime.copy(&self.native, pool).ok()?).ok();
         let copy = slot.and_then(|slot| slot.get_or_init(copy).as_ref());
         copy.unwrap_or(&self.first)
     }
@@ -89,10 +89,10 @@ impl Loaded {
     pub(crate) fn call(
         &self,
         call: &Arc<CallBudget>,
-        grants: Grants,
+        grants: CallGrants,
         name: &str,
         arguments: &str,
-    ) -> Result<Left<Result<Outcome, Failure>>, CallError> {
+    ) -> Result<WithLeftovers<Result<Outcome, Failure>>, CallError> {
         let linked = self.here();
         linked.enter(call, Some(grants), |store, instance| {
             let skill = linked.handler.load(&mut *store, instance)?;
@@ -100,11 +100,11 @@ impl Loaded {
         })
     }
 
-    /// Divides the work into at most `parts` arguments. Requires [`Loaded::is_sharded`].
+    /// Divides the work into at most `parts` arguments. Requires [`LoadedComponent::is_sharded`].
     pub(crate) fn split(
         &self,
         call: &Arc<CallBudget>,
-        grants: Grants,
+        grants: CallGrants,
         name: &str,
         arguments: &str,
         parts: u32,
@@ -117,15 +117,15 @@ impl Loaded {
         split.map(|(parts, _)| parts)
     }
 
-    /// Joins the outcomes of the parts. Requires [`Loaded::is_sharded`].
+    /// Joins the outcomes of the parts. Requires [`LoadedComponent::is_sharded`].
     pub(crate) fn merge(
         &self,
         call: &Arc<CallBudget>,
-        grants: Grants,
+        grants: CallGrants,
         name: &str,
         arguments: &str,
         outcomes: &[Outcome],
-    ) -> Result<Left<Result<Outcome, Failure>>, CallError> {
+    ) -> Result<WithLeftovers<Result<Outcome, Failure>>, CallError> {
         let linked = self.here();
         linked.enter(call, Some(grants), |store, instance| {
             let merge = &linked.sharded()?.merge;
@@ -136,7 +136,7 @@ impl Loaded {
 }
 
 /// A component that is linked for one engine.
-pub(crate) struct Linked {
+pub(crate) struct LinkedComponent {
     instance: InstancePre<StoreState>,
     handler: SkillIndices,
     sharded: Option<Sharded>,
@@ -148,14 +148,14 @@ struct Sharded {
     merge: ComponentExportIndex,
 }
 
-impl Linked {
+impl LinkedComponent {
     /// Links a component. The error is the end of a sentence.
     pub(crate) fn new(component: &Component) -> Result<Self, String> {
         Self::link(component).map_err(|error| format!("it does not link: {error:#}"))
     }
 
     fn link(component: &Component) -> wasmtime::Result<Self> {
-        let instance = linker(component)?.instantiate_pre(component)?;
+        let instance = build_linker(component)?.instantiate_pre(component)?;
         let interface = component.get_export_index(None, "tool:skill/sharded@1.0.0");
         let sharded = interface.and_then(|interface| {
             Some(Sharded {
@@ -188,9 +188,9 @@ impl Linked {
     fn enter<R>(
         &self,
         call: &Arc<CallBudget>,
-        grants: Option<Grants>,
+        grants: Option<CallGrants>,
         work: impl FnOnce(&mut Store<StoreState>, &Instance) -> wasmtime::Result<R>,
-    ) -> Result<Left<R>, CallError> {
+    ) -> Result<WithLeftovers<R>, CallError> {
         let mut store = store::open_store(self.instance.engine(), call, grants);
         let result = self
             .instance
@@ -217,22 +217,22 @@ impl Linked {
 /// Makes a linker for a component. It is not kept: linking is rare, and a linker takes memory.
 ///
 /// Interfaces that reach outside are linked only for a component that imports them.
-fn linker(component: &Component) -> wasmtime::Result<Linker<StoreState>> {
+fn build_linker(component: &Component) -> wasmtime::Result<Linker<StoreState>> {
     let engine = component.engine();
     let mut linker = Linker::new(engine);
-    wasi::link(&mut linker)?;
-    guard::link(&mut linker)?;
-    imports::link(&mut linker)?;
+    wasi::link_wasi(&mut linker)?;
+    guard::link_filesystem(&mut linker)?;
+    imports::link_contract(&mut linker)?;
     let component = component.component_type();
     let imports_from = |package: &str| component.imports(engine).any(|(name, _)| name.starts_with(package));
     if imports_from("wasi:http/") {
-        http::link(&mut linker)?;
+        http::link_http(&mut linker)?;
     }
     if imports_from("wasi:config/") {
-        outside::link_config(&mut linker)?;
+        skill_settings::link_config(&mut linker)?;
     }
     if imports_from("wasi:keyvalue/") {
-        outside::link_keyvalue(&mut linker)?;
+        skill_settings::link_keyvalue(&mut linker)?;
     }
     Ok(linker)
 }
@@ -243,7 +243,7 @@ mod tests {
     use wasmtime::Engine;
 
     use super::super::Limits;
-    use super::super::engine::precompile;
+    use super::super::engine::precompile_portable;
     use super::*;
 
     #[test]
@@ -252,9 +252,9 @@ mod tests {
         let own = std::env::current_exe().expect("a test has a binary");
         let target = own.ancestors().nth(3).expect("it lies in the target folder");
         let wasm = std::fs::read(target.join("wasm32-wasip2/skill/echo.wasm")).expect("scripts/build made it");
-        let code = precompile(&wasm).expect("it compiles");
+        let code = precompile_portable(&wasm).expect("it compiles");
         let component = runtime.load(&code).expect("it was compiled here");
-        let loaded = Loaded::new(runtime, component).expect("it links");
+        let loaded = LoadedComponent::new(runtime, component).expect("it links");
         let engines: Vec<&Engine> = (0..=loaded.others.len())
             .map(|pool| {
                 let linked = loaded.in_pool(pool);

@@ -9,7 +9,7 @@ use tool_core::text::{clean_text, truncate_text};
 const MESSAGE_BYTES_MAX: usize = 4 * 1024;
 
 /// Logs a message within the limit of the call; counts it as dropped above the limit.
-pub(crate) fn record(call: &CallBudget, level: &str, message: &str) {
+pub(crate) fn record_message(call: &CallBudget, level: &str, message: &str) {
     let message = truncate_text(message.trim_end_matches('\n'), MESSAGE_BYTES_MAX);
     if message.is_empty() {
         return;
@@ -33,7 +33,7 @@ pub(crate) fn record(call: &CallBudget, level: &str, message: &str) {
 }
 
 /// Reports at a call's end how many messages were dropped.
-pub(crate) fn finish(call: &CallBudget) {
+pub(crate) fn report_dropped(call: &CallBudget) {
     let dropped = call.log_dropped.load(Ordering::Relaxed);
     if dropped > 0 {
         let skill = call.skill.as_str();
@@ -57,11 +57,11 @@ mod tests {
         };
         let call = CallBudget::new("demo", limits, &CancellationToken::new());
         for _ in 0..5 {
-            record(&call, "info", &"x".repeat(30));
+            record_message(&call, "info", &"x".repeat(30));
         }
         assert_eq!(call.log_dropped.load(Ordering::Relaxed), 2);
-        record(&call, "error", "too late");
-        finish(&call);
+        record_message(&call, "error", "too late");
+        report_dropped(&call);
         let kept = [
             vec!["x".repeat(30); 3],
             vec!["[3 messages beyond the bound of the log were dropped]".to_owned()],

@@ -130,7 +130,7 @@ const LANGUAGES: [(Language, &str, &str, &[&str]); 16] = [
 
 impl Language {
     /// The language for the extension of a path. A dialect that no grammar knows is read as text.
-    pub fn of(path: &str) -> Option<Self> {
+    pub fn from_path(path: &str) -> Option<Self> {
         let (_, extension) = file_name(path).rsplit_once('.')?;
         let known = LANGUAGES
             .iter()
@@ -193,7 +193,7 @@ impl OutlineBounds {
 pub struct Outliners {
     embedded: &'static [EmbeddedOutliner],
     bounds: OutlineBounds,
-    loaded: Mutex<BTreeMap<&'static str, Slot>>,
+    loaded: Mutex<BTreeMap<&'static str, OutlinerSlot>>,
 }
 
 impl std::fmt::Debug for Outliners {
@@ -203,9 +203,9 @@ impl std::fmt::Debug for Outliners {
 }
 
 /// A component that was asked for; `None` if it does not load on this machine.
-type Slot = Option<Arc<Loaded>>;
+type OutlinerSlot = Option<Arc<LoadedOutliner>>;
 
-struct Loaded {
+struct LoadedOutliner {
     runtime: &'static Runtime,
     instance: InstancePre<StoreState>,
     face: bindings::SymbolsIndices,
@@ -214,11 +214,11 @@ struct Loaded {
 impl Outliners {
     /// Loads nothing yet.
     pub fn new(embedded: &'static [EmbeddedOutliner]) -> Arc<Self> {
-        Self::bounded(embedded, OutlineBounds::default())
+        Self::with_bounds(embedded, OutlineBounds::default())
     }
 
     /// The components with other limits, for tests.
-    pub fn bounded(embedded: &'static [EmbeddedOutliner], bounds: OutlineBounds) -> Arc<Self> {
+    pub fn with_bounds(embedded: &'static [EmbeddedOutliner], bounds: OutlineBounds) -> Arc<Self> {
         Arc::new(Self {
             embedded,
             bounds,
@@ -228,7 +228,7 @@ impl Outliners {
 
     /// True if files of this path's language can be read.
     pub fn reads(&self, path: &str) -> bool {
-        let component = Language::of(path).map(Language::component);
+        let component = Language::from_path(path).map(Language::component);
         self.embedded.iter().any(|embedded| Some(embedded.name) == component)
     }
 
@@ -260,7 +260,7 @@ impl Outliners {
         wall: Duration,
         ask: impl FnOnce(&Guest, &mut Store<StoreState>, &str) -> wasmtime::Result<Option<T>>,
     ) -> Option<T> {
-        let language = Language::of(path)?;
+        let language = Language::from_path(path)?;
         let loaded = self.loaded(language.component())?;
         let bounds = OutlineBounds {
             wall: wall.min(self.bounds.wall),
@@ -272,13 +272,13 @@ impl Outliners {
         })
     }
 
-    fn loaded(&self, name: &'static str) -> Option<Arc<Loaded>> {
+    fn loaded(&self, name: &'static str) -> Option<Arc<LoadedOutliner>> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = loaded.get(name) {
             return known.clone();
         }
         let embedded = self.embedded.iter().find(|embedded| embedded.name == name)?;
-        let new = Loaded::new(embedded)
+        let new = LoadedOutliner::new(embedded)
             .inspect_err(|error| tracing::info!(name, %error, "files of its languages are read as text"))
             .ok()
             .map(Arc::new);
@@ -287,20 +287,20 @@ impl Outliners {
     }
 }
 
-impl Loaded {
+impl LoadedOutliner {
     fn new(embedded: &EmbeddedOutliner) -> Result<Self, String> {
         let runtime = Runtime::global().map_err(|error| error.to_string())?;
         let compiled = embedded.compiled.unpack().map_err(|error| error.to_string())?;
         let component = runtime.load(&compiled).map_err(|error| format!("{error:#}"))?;
-        Self::linked(runtime, &component).map_err(|error| format!("{error:#}"))
+        Self::link_component(runtime, &component).map_err(|error| format!("{error:#}"))
     }
 
     /// Links the parts of WASI that every component imports, which give it nothing.
-    fn linked(runtime: &'static Runtime, native: &NativeComponent) -> wasmtime::Result<Self> {
+    fn link_component(runtime: &'static Runtime, native: &NativeComponent) -> wasmtime::Result<Self> {
         let component = &native.component;
         let mut linker = Linker::new(component.engine());
-        wasi::link(&mut linker)?;
-        guard::link(&mut linker)?;
+        wasi::link_wasi(&mut linker)?;
+        guard::link_filesystem(&mut linker)?;
         let instance = linker.instantiate_pre(component)?;
         Ok(Self {
             runtime,
@@ -334,9 +334,9 @@ impl Loaded {
 ///
 /// It does not compile or link, as the end of a sentence.
 pub fn precompile_outliner(wasm: &[u8]) -> Result<Vec<u8>, String> {
-    let compiled = engine::precompile(wasm).map_err(|error| format!("it does not compile: {error:#}"))?;
+    let compiled = engine::precompile_portable(wasm).map_err(|error| format!("it does not compile: {error:#}"))?;
     let runtime = Runtime::global().map_err(|error| error.to_string())?;
-    let link = || Loaded::linked(runtime, &runtime.load(&compiled)?);
+    let link = || LoadedOutliner::link_component(runtime, &runtime.load(&compiled)?);
     link().map_err(|error| format!("it does not link: {error:#}"))?;
     Ok(compiled)
 }

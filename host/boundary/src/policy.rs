@@ -16,7 +16,7 @@ pub enum Decision {
 
 /// What causes effects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cause {
+pub enum EffectCause {
     /// A model, in one of the four operations.
     Operation(Operation),
     /// The user, by `tool skill call`.
@@ -25,7 +25,7 @@ pub enum Cause {
 
 /// Files that a granted `write-repository` covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Writes {
+pub enum WriteScope {
     /// All files that are not protected.
     Any,
     /// New files, and those that the session created: existing files stay as they are.
@@ -48,12 +48,12 @@ pub enum GrantPlace {
 /// Decisions on effects: the defaults for a cause, and the grants of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
-    cause: Cause,
+    cause: EffectCause,
     allow: Vec<Grant>,
     deny: Vec<Grant>,
     is_untrusted: bool,
     is_task_untrusted: bool,
-    writes: Writes,
+    writes: WriteScope,
     allow_paths: Vec<String>,
     sandbox: Sandbox,
     /// Effects that the user allowed by name to run without a sandbox.
@@ -73,16 +73,16 @@ impl Policy {
     /// # Errors
     ///
     /// A flag names an unknown effect.
-    pub fn new(cause: Cause, request: &PolicyRequest) -> Result<Self, Problem> {
+    pub fn new(cause: EffectCause, request: &PolicyRequest) -> Result<Self, Problem> {
         Ok(Self {
             cause,
-            allow: grants(&request.allow)?,
-            deny: grants(&request.deny)?,
+            allow: parse_grants(&request.allow)?,
+            deny: parse_grants(&request.deny)?,
             is_untrusted: request.untrusted,
             is_task_untrusted: request.untrusted_task,
             writes: match cause {
-                Cause::Operation(Operation::TestGen) => Writes::OnlyCreated,
-                Cause::Operation(_) | Cause::SkillCall => Writes::Any,
+                EffectCause::Operation(Operation::TestGen) => WriteScope::OnlyCreated,
+                EffectCause::Operation(_) | EffectCause::SkillCall => WriteScope::Any,
             },
             allow_paths: request.allow_paths.clone(),
             sandbox: Sandbox::None,
@@ -102,7 +102,7 @@ impl Policy {
     ///
     /// An effect that changes nothing, because there are no questions about such effects.
     pub fn asking(mut self, names: &[String], is_interactive: bool) -> Result<Self, Problem> {
-        self.asked = grants(names)?;
+        self.asked = parse_grants(names)?;
         self.answers_asked_alone = !is_interactive && !names.is_empty();
         match self.asked.iter().find(|grant| !grant.effect().changes_something()) {
             None => Ok(self),
@@ -133,13 +133,13 @@ impl Policy {
     /// Says how the user of such a session grants this: by a flag, a field of the request, or the configuration.
     pub fn grant_text(&self, grant: &PolicyRequest) -> String {
         match self.place_of_grants {
-            GrantPlace::Flags => format!("`{}`", flags(grant)),
+            GrantPlace::Flags => format!("`{}`", format_flags(grant)),
             GrantPlace::Request => {
                 let policy = serde_json::to_string(grant).expect("its keys are strings");
                 format!("`\"policy\": {policy}` in the request")
             }
-            GrantPlace::AgentEntry => format!("`{}` in the arguments of `tool mcp`", flags(grant)),
-            GrantPlace::Configuration => format!("`tool mcp {}` in place of HTTP", flags(grant)),
+            GrantPlace::AgentEntry => format!("`{}` in the arguments of `tool mcp`", format_flags(grant)),
+            GrantPlace::Configuration => format!("`tool mcp {}` in place of HTTP", format_flags(grant)),
         }
     }
 
@@ -207,7 +207,7 @@ impl Policy {
     /// The request names no such effect, or a sandbox is required too.
     pub fn unsandboxed_by(mut self, request: &PolicyRequest) -> Result<Self, Problem> {
         if request.unsandboxed {
-            self.unsandboxed = unsandboxed(&request.allow, self.require_sandbox)?;
+            self.unsandboxed = select_unsandboxed(&request.allow, self.require_sandbox)?;
         }
         Ok(self)
     }
@@ -311,7 +311,7 @@ impl Policy {
     }
 
     /// Files that a granted `write-repository` covers. No flag widens this.
-    pub fn writes(&self) -> Writes {
+    pub fn writes(&self) -> WriteScope {
         self.writes
     }
 
@@ -322,7 +322,7 @@ impl Policy {
 }
 
 /// Formats a grant as flags of a command.
-fn flags(grant: &PolicyRequest) -> String {
+fn format_flags(grant: &PolicyRequest) -> String {
     let allow = grant.allow.iter().map(|effect| format!("--allow {effect}"));
     let paths = grant.allow_paths.iter().map(|path| {
         // A value that begins with a hyphen would be read as a flag.
@@ -333,7 +333,7 @@ fn flags(grant: &PolicyRequest) -> String {
     allow.chain(paths).chain(unsandboxed).collect::<Vec<_>>().join(" ")
 }
 
-fn grants(names: &[String]) -> Result<Vec<Grant>, Problem> {
+fn parse_grants(names: &[String]) -> Result<Vec<Grant>, Problem> {
     names.iter().map(|name| name.parse()).collect()
 }
 
@@ -341,14 +341,14 @@ fn grants(names: &[String]) -> Result<Vec<Grant>, Problem> {
 const CONTAINED: [Effect; 2] = [Effect::RunProcess, Effect::Install];
 
 /// Selects the allowed effects that run programs.
-fn unsandboxed(allow: &[String], require_sandbox: bool) -> Result<Vec<Effect>, Problem> {
+fn select_unsandboxed(allow: &[String], require_sandbox: bool) -> Result<Vec<Effect>, Problem> {
     if require_sandbox {
         let message = "A sandbox is required and refused at the same time";
         return Err(Problem::new(ErrorKind::InvalidPolicy, message).with_hint(
             "leave out `--unsandboxed`, or `--require-sandbox` and `require_sandbox` in the configuration",
         ));
     }
-    let allowed: Vec<Effect> = grants(allow)?.into_iter().map(Grant::effect).collect();
+    let allowed: Vec<Effect> = parse_grants(allow)?.into_iter().map(Grant::effect).collect();
     let effects: Vec<Effect> = CONTAINED
         .into_iter()
         .filter(|effect| allowed.contains(effect))
@@ -374,8 +374,8 @@ fn sandbox_missing(available: &AvailableSandbox) -> Problem {
 
 /// Default decisions without a sandbox. Effects of a team's skills, such as a connection, are granted when the skill is
 /// added, so they need no question here.
-fn default(cause: Cause, effect: Effect) -> Decision {
-    let changes = matches!(cause, Cause::Operation(Operation::Refactor | Operation::TestGen));
+fn default(cause: EffectCause, effect: Effect) -> Decision {
+    let changes = matches!(cause, EffectCause::Operation(Operation::Refactor | Operation::TestGen));
     match effect {
         Effect::ReadRepository | Effect::ReadGit => Decision::Allow,
         Effect::Http(_) | Effect::Config | Effect::Secret(_) | Effect::Store => Decision::Allow,
@@ -391,7 +391,7 @@ fn default(cause: Cause, effect: Effect) -> Decision {
 mod tests {
     use super::*;
 
-    fn table(cause: Cause, request: &PolicyRequest, can_ask: bool) -> Vec<Decision> {
+    fn table(cause: EffectCause, request: &PolicyRequest, can_ask: bool) -> Vec<Decision> {
         let policy = Policy::new(cause, request).expect("the request is valid");
         Effect::PLAIN.map(|effect| policy.decide(effect, can_ask)).into()
     }
@@ -400,9 +400,9 @@ mod tests {
     fn operations_that_read_may_only_read() {
         use Decision::{Allow, Deny};
         for cause in [
-            Cause::Operation(Operation::Explain),
-            Cause::Operation(Operation::Architect),
-            Cause::SkillCall,
+            EffectCause::Operation(Operation::Explain),
+            EffectCause::Operation(Operation::Architect),
+            EffectCause::SkillCall,
         ] {
             let expected = [Allow, Deny, Allow, Deny, Deny, Deny, Allow, Allow];
             assert_eq!(table(cause, &PolicyRequest::default(), true), expected, "{cause:?}");
@@ -417,7 +417,7 @@ mod tests {
                 deny,
                 ..PolicyRequest::default()
             };
-            let policy = Policy::new(Cause::SkillCall, &request).expect("the request is valid");
+            let policy = Policy::new(EffectCause::SkillCall, &request).expect("the request is valid");
             policy.remedy(effect, is_tainted)
         };
         let plain = "the user can grant it with `--allow commit-git`";
@@ -446,7 +446,7 @@ mod tests {
     #[test]
     fn a_grant_is_told_as_the_client_of_the_session_can_give_it() {
         let policy = |place| {
-            let policy = Policy::new(Cause::SkillCall, &PolicyRequest::default()).expect("the defaults");
+            let policy = Policy::new(EffectCause::SkillCall, &PolicyRequest::default()).expect("the defaults");
             policy.granted_in(place)
         };
         let install = PolicyRequest {
@@ -487,7 +487,7 @@ mod tests {
     #[test]
     fn operations_that_change_ask_and_nobody_to_ask_means_denied() {
         use Decision::{Allow, Ask, Deny};
-        let cause = Cause::Operation(Operation::Refactor);
+        let cause = EffectCause::Operation(Operation::Refactor);
         assert_eq!(
             table(cause, &PolicyRequest::default(), true),
             [Allow, Allow, Allow, Ask, Ask, Ask, Allow, Allow]
@@ -513,9 +513,9 @@ mod tests {
             let policy = Policy::new(cause, &request).expect("the request is valid");
             (policy.decide(effect, true), policy.decide(effect, false))
         };
-        let explain = Cause::Operation(Operation::Explain);
-        let refactor = Cause::Operation(Operation::Refactor);
-        for cause in [explain, refactor, Cause::SkillCall] {
+        let explain = EffectCause::Operation(Operation::Explain);
+        let refactor = EffectCause::Operation(Operation::Refactor);
+        for cause in [explain, refactor, EffectCause::SkillCall] {
             assert_eq!(decided(cause, &[], &[], read), (Allow, Allow), "{cause:?}");
             assert_eq!(decided(cause, &[], &[], effect("secret:token")), (Allow, Allow));
             assert_eq!(decided(cause, &[], &["http:*"], read), (Deny, Deny));
@@ -523,8 +523,8 @@ mod tests {
         }
         assert_eq!(decided(refactor, &[], &[], write), (Ask, Deny));
         assert_eq!(decided(explain, &[], &[], write), (Deny, Deny));
-        assert_eq!(decided(Cause::SkillCall, &[], &[], write), (Deny, Deny));
-        let allowed = decided(Cause::SkillCall, &["http-write:api.example.org"], &[], write);
+        assert_eq!(decided(EffectCause::SkillCall, &[], &[], write), (Deny, Deny));
+        let allowed = decided(EffectCause::SkillCall, &["http-write:api.example.org"], &[], write);
         assert_eq!(allowed, (Allow, Allow));
         assert_eq!(decided(explain, &["http-write:other.org"], &[], write), (Deny, Deny));
     }
@@ -545,7 +545,7 @@ mod tests {
         let (explain, refactor) = (Operation::Explain, Operation::Refactor);
         let (commit, write, install) = (Effect::CommitGit, Effect::WriteRepository, Effect::Install);
         let decided = |operation, ask: &[&str], is_interactive, deny: &[&str], effect| {
-            let policy = policy(Cause::Operation(operation), ask, is_interactive, deny);
+            let policy = policy(EffectCause::Operation(operation), ask, is_interactive, deny);
             (policy.decide(effect, true), policy.decide_tainted(effect, true))
         };
         let both = ["commit-git", "write-repository"];
@@ -572,7 +572,7 @@ mod tests {
         // Of a client that is not interactive nothing else is asked.
         assert_eq!(decided(refactor, &["commit-git"], false, &[], install), (Deny, Deny));
         assert_eq!(decided(refactor, &["commit-git"], true, &[], install), (Ask, Ask));
-        let alone = policy(Cause::Operation(explain), &["commit-git"], false, &[]);
+        let alone = policy(EffectCause::Operation(explain), &["commit-git"], false, &[]);
         assert!(alone.may_ask(commit) && !alone.may_ask(Effect::ReadGit));
         let write_to: Effect = "http-write:api.example.org".parse().expect("it is one");
         assert_eq!(decided(explain, &["http-write:*"], false, &[], write_to), (Ask, Ask));
@@ -581,7 +581,7 @@ mod tests {
             (Deny, Deny)
         );
         assert_eq!(
-            policy(Cause::Operation(explain), &both, true, &[]).decide(commit, false),
+            policy(EffectCause::Operation(explain), &both, true, &[]).decide(commit, false),
             Deny
         );
         for (name, message) in [
@@ -591,7 +591,7 @@ mod tests {
             ),
             ("commit", "Unknown effect `commit`"),
         ] {
-            let policy = Policy::new(Cause::Operation(explain), &PolicyRequest::default()).expect("the defaults");
+            let policy = Policy::new(EffectCause::Operation(explain), &PolicyRequest::default()).expect("the defaults");
             let problem = policy.asking(&list(&[name]), false).expect_err("it is none");
             assert_eq!(
                 (problem.kind, problem.message.as_str()),
@@ -610,7 +610,7 @@ mod tests {
     #[test]
     fn a_machine_is_not_tried_out_for_what_runs_nothing() {
         let request = PolicyRequest::default();
-        for cause in [Cause::Operation(Operation::Explain), Cause::SkillCall] {
+        for cause in [EffectCause::Operation(Operation::Explain), EffectCause::SkillCall] {
             let policy = Policy::new(cause, &request).expect("the request is right");
             let policy = policy.contained(|| panic!("it was tried out"));
             assert_eq!(
@@ -631,7 +631,7 @@ mod tests {
                 .decide(Effect::RunProcess, can_ask)
         };
         for operation in [Operation::Refactor, Operation::TestGen] {
-            let cause = Cause::Operation(operation);
+            let cause = EffectCause::Operation(operation);
             for sandbox in [Sandbox::Namespaces, Sandbox::Landlock] {
                 assert_eq!(decided(cause, sandbox, true), Allow);
                 assert_eq!(decided(cause, sandbox, false), Allow, "headless as well");
@@ -640,9 +640,9 @@ mod tests {
             assert_eq!(decided(cause, Sandbox::None, false), Deny);
         }
         for cause in [
-            Cause::Operation(Operation::Explain),
-            Cause::Operation(Operation::Architect),
-            Cause::SkillCall,
+            EffectCause::Operation(Operation::Explain),
+            EffectCause::Operation(Operation::Architect),
+            EffectCause::SkillCall,
         ] {
             assert_eq!(decided(cause, Sandbox::Namespaces, true), Deny, "{cause:?}");
         }
@@ -656,7 +656,7 @@ mod tests {
             ..PolicyRequest::default()
         };
         let all = |request: &PolicyRequest| {
-            let policy = Policy::new(Cause::Operation(Operation::Refactor), request)
+            let policy = Policy::new(EffectCause::Operation(Operation::Refactor), request)
                 .and_then(|policy| policy.contained(|| machine(Sandbox::Namespaces)))
                 .expect("the request is valid");
             Effect::PLAIN.map(|effect| policy.decide(effect, true))
@@ -679,7 +679,7 @@ mod tests {
                 .and_then(|policy| policy.contained(|| machine(sandbox)))
                 .map_err(|problem| (problem.kind, problem.message))
         };
-        let refactor = Cause::Operation(Operation::Refactor);
+        let refactor = EffectCause::Operation(Operation::Refactor);
         assert!(on(refactor, Sandbox::Namespaces).is_ok_and(|policy| policy.requires_sandbox()));
         for sandbox in [Sandbox::Landlock, Sandbox::None] {
             let (kind, message) = on(refactor, sandbox).expect_err("it is less than was asked for");
@@ -689,7 +689,7 @@ mod tests {
                 "{message}"
             );
             assert!(
-                on(Cause::Operation(Operation::Explain), sandbox).is_ok(),
+                on(EffectCause::Operation(Operation::Explain), sandbox).is_ok(),
                 "it runs nothing"
             );
         }
@@ -703,7 +703,7 @@ mod tests {
                 unsandboxed,
                 ..PolicyRequest::default()
             };
-            let policy = Policy::new(Cause::Operation(Operation::Refactor), &request)
+            let policy = Policy::new(EffectCause::Operation(Operation::Refactor), &request)
                 .and_then(|policy| policy.unsandboxed_by(&request))
                 .and_then(|policy| policy.contained(|| machine(sandbox)))
                 .expect("the request is right");
@@ -732,7 +732,7 @@ mod tests {
             ..PolicyRequest::default()
         };
         let policy = |request: &PolicyRequest| {
-            Policy::new(Cause::SkillCall, request)
+            Policy::new(EffectCause::SkillCall, request)
                 .and_then(|policy| policy.unsandboxed_by(request))
                 .and_then(|policy| policy.contained(|| machine(Sandbox::Namespaces)))
                 .map_err(|problem| problem.message)
@@ -766,7 +766,7 @@ mod tests {
             allow: vec!["run-process".into(), "install".into()],
             ..asked.clone()
         };
-        let policy = || Policy::new(Cause::SkillCall, &all).expect("the effects are known");
+        let policy = || Policy::new(EffectCause::SkillCall, &all).expect("the effects are known");
         let problem = policy().unsandboxed_by(&asked).expect_err("the request names none");
         assert_eq!(problem.message, "`--unsandboxed` alone grants nothing");
         let asked = PolicyRequest {
@@ -784,7 +784,7 @@ mod tests {
             deny: vec!["install".into(), "read-git".into()],
             ..PolicyRequest::default()
         };
-        let policy = Policy::new(Cause::SkillCall, &request).expect("the request is valid");
+        let policy = Policy::new(EffectCause::SkillCall, &request).expect("the request is valid");
         assert_eq!(policy.decide(Effect::RunProcess, false), Decision::Allow);
         assert_eq!(policy.decide(Effect::Install, true), Decision::Deny);
         assert_eq!(policy.decide(Effect::ReadGit, true), Decision::Deny);
@@ -797,9 +797,12 @@ mod tests {
             ..PolicyRequest::default()
         };
         let writes = |cause| Policy::new(cause, &request).expect("the request is valid").writes();
-        assert_eq!(writes(Cause::Operation(Operation::TestGen)), Writes::OnlyCreated);
-        assert_eq!(writes(Cause::Operation(Operation::Refactor)), Writes::Any);
-        assert_eq!(writes(Cause::SkillCall), Writes::Any);
+        assert_eq!(
+            writes(EffectCause::Operation(Operation::TestGen)),
+            WriteScope::OnlyCreated
+        );
+        assert_eq!(writes(EffectCause::Operation(Operation::Refactor)), WriteScope::Any);
+        assert_eq!(writes(EffectCause::SkillCall), WriteScope::Any);
     }
 
     #[test]
@@ -812,7 +815,8 @@ mod tests {
                 deny: list(deny),
                 ..PolicyRequest::default()
             };
-            let policy = Policy::new(Cause::Operation(Operation::Refactor), &request).expect("the request is valid");
+            let policy =
+                Policy::new(EffectCause::Operation(Operation::Refactor), &request).expect("the request is valid");
             (policy.decide(effect, can_ask), policy.decide_tainted(effect, can_ask))
         };
         let write: Effect = "http-write:api.example.org".parse().expect("it is one");
@@ -869,7 +873,7 @@ mod tests {
             allow: vec!["root".into()],
             ..PolicyRequest::default()
         };
-        let problem = Policy::new(Cause::SkillCall, &request).expect_err("`root` is no effect");
+        let problem = Policy::new(EffectCause::SkillCall, &request).expect_err("`root` is no effect");
         assert_eq!(problem.message, "Unknown effect `root`");
         assert!(problem.hint.is_some_and(|hint| hint.contains("run-process")));
     }

@@ -33,7 +33,7 @@ impl ProposalTerms {
     }
 
     pub(crate) fn replace(&mut self, call: &CallBudget, path: &str, base_sha256: String) -> Result<(), Failure> {
-        let path = normal(path)?;
+        let path = normalise_file(path)?;
         if !is_digest(&base_sha256) {
             return Err(Failure::invalid_arguments(format!(
                 "the digest of `{path}` is not a SHA-256 of 64 lower-case hexadecimal digits"
@@ -56,7 +56,7 @@ impl ProposalTerms {
         new_path: &str,
         base_sha256: String,
     ) -> Result<(), Failure> {
-        let (path, new_path) = (normal(path)?, normal(new_path)?);
+        let (path, new_path) = (normalise_file(path)?, normalise_file(new_path)?);
         if path == new_path || self.renames.values().any(|taken| *taken == new_path) {
             let message = format!("`{path}` cannot be moved to `{new_path}`: this path is taken");
             return Err(Failure::invalid_arguments(message));
@@ -67,7 +67,7 @@ impl ProposalTerms {
     }
 
     pub(crate) fn set_executable(&mut self, path: &str, executable: bool) -> Result<(), Failure> {
-        let path = normal(path)?;
+        let path = normalise_file(path)?;
         self.check_count()?;
         self.executable.insert(path, executable);
         Ok(())
@@ -83,7 +83,7 @@ impl ProposalTerms {
     }
 }
 
-fn normal(path: &str) -> Result<String, Failure> {
+fn normalise_file(path: &str) -> Result<String, Failure> {
     match normalise_path(path) {
         Ok(path) if !path.is_empty() => Ok(path),
         Ok(_) => Err(Failure::invalid_arguments("the repository root is no file")),

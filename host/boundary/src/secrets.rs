@@ -47,7 +47,7 @@ impl fmt::Debug for BoundSecret {
 }
 
 /// Returns the name in the placeholder of a field's value; `Err` for a placeholder without a valid name.
-pub(crate) fn placeholder(value: &[u8]) -> Option<Result<SecretName, ()>> {
+pub(crate) fn find_placeholder(value: &[u8]) -> Option<Result<SecretName, ()>> {
     let text = std::str::from_utf8(value).ok()?;
     let (_, rest) = text.split_once(OPENING)?;
     let name = rest.split_once(CLOSING).map_or("", |(name, _)| name);
@@ -55,7 +55,7 @@ pub(crate) fn placeholder(value: &[u8]) -> Option<Result<SecretName, ()>> {
 }
 
 /// Replaces the placeholder by the value.
-pub(crate) fn fill(value: &[u8], name: &SecretName, secret: &BoundSecret) -> Vec<u8> {
+pub(crate) fn fill_placeholder(value: &[u8], name: &SecretName, secret: &BoundSecret) -> Vec<u8> {
     let written = format!("{OPENING}{name}{CLOSING}");
     String::from_utf8_lossy(value)
         .replace(&written, &secret.value)
@@ -89,7 +89,7 @@ impl SecretMask {
             .ascii_case_insensitive(true)
             // One encoding may begin with another, whose replacement alone would leave the rest of the value.
             .match_kind(MatchKind::LeftmostLongest)
-            .build(encodings(value))
+            .build(list_encodings(value))
             .ok()?;
         Some(Self {
             patterns,
@@ -117,7 +117,7 @@ impl SecretMask {
 
 /// The value, and the forms in which a server may repeat it: percent-encoded, in JSON, hexadecimal, and in Base64 at
 /// each of the three offsets that it can have within a group of bytes.
-fn encodings(value: &str) -> Vec<String> {
+fn list_encodings(value: &str) -> Vec<String> {
     let in_json = serde_json::Value::from(value).to_string();
     let hexadecimal = to_hexadecimal(value.as_bytes());
     let mut encodings = vec![
@@ -196,10 +196,10 @@ mod tests {
 
     #[test]
     fn a_placeholder_names_a_secret_or_is_an_error() {
-        assert_eq!(placeholder(b"Bearer x"), None);
-        assert_eq!(placeholder(b"Bearer {{secret:token}}"), Some(Ok(name())));
+        assert_eq!(find_placeholder(b"Bearer x"), None);
+        assert_eq!(find_placeholder(b"Bearer {{secret:token}}"), Some(Ok(name())));
         for broken in ["{{secret:}}", "{{secret:token", "{{secret:TOKEN}}", "{{secret:a b}}"] {
-            assert_eq!(placeholder(broken.as_bytes()), Some(Err(())), "{broken}");
+            assert_eq!(find_placeholder(broken.as_bytes()), Some(Err(())), "{broken}");
         }
         let secret = BoundSecret {
             host: "a.org".parse().expect("it is a host"),
@@ -207,7 +207,7 @@ mod tests {
             value: VALUE.to_owned(),
         };
         assert_eq!(
-            fill(b"Bearer {{secret:token}}", &name(), &secret),
+            fill_placeholder(b"Bearer {{secret:token}}", &name(), &secret),
             format!("Bearer {VALUE}").into_bytes()
         );
         assert!(!format!("{secret:?}").contains("s3cr"));

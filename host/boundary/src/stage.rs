@@ -13,10 +13,10 @@ use std::sync::PoisonError;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::policy::{Decision, Writes};
+use super::policy::{Decision, WriteScope};
 pub use super::proposal::ProposalTerms;
 use super::runner;
-use super::{CallContext, Limits, Question, Services, SessionFiles, consent, denied};
+use super::{CallContext, Limits, Question, Services, SessionFiles, consent, denied_failure};
 use crate::Failure;
 use crate::limits::{PATH_BYTES_MAX, REPLACED_BYTES_MAX};
 use tool_core::api::{ChangeKind, Effect, PolicyRequest};
@@ -61,7 +61,7 @@ pub struct MadeChange {
 /// # Errors
 ///
 /// The reason why a path is refused, or the journal or the disk failed.
-pub fn commit(
+pub fn commit_stage(
     context: &CallContext,
     services: &dyn Services,
     StageContent {
@@ -70,7 +70,7 @@ pub fn commit(
         terms,
     }: StageContent<'_>,
 ) -> Result<MadeChange, Failure> {
-    let mut proposal = collect(stage)?;
+    let mut proposal = collect_proposal(stage)?;
     for path in deletions {
         proposal.delete(path)?;
     }
@@ -78,7 +78,7 @@ pub fn commit(
         return Ok(MadeChange::default());
     }
     let lock = changes::write_lock(&context.repository);
-    let mut guard = lock_wait::lock_unless_cancelled(&lock, &context.cancel).ok_or_else(cancelled)?;
+    let mut guard = lock_wait::lock_unless_cancelled(&lock, &context.cancel).ok_or_else(session_cancelled)?;
     proposal.add_terms(context, terms)?;
     for (path, content) in &proposal.files {
         judge_path(context, path)?;
@@ -91,7 +91,7 @@ pub fn commit(
     judge_shape(context, &proposal)?;
     let decision = context.decide(Effect::WriteRepository);
     let again = (decision == Decision::Ask).then(|| proposal.clone());
-    let change = prepare(context, proposal, terms)?;
+    let change = prepare_change(context, proposal, terms)?;
     if change.files.is_empty() {
         return Ok(MadeChange::default());
     }
@@ -100,23 +100,23 @@ pub fn commit(
         // The answer may take minutes. Without the lock, others can write meanwhile; the proposal is prepared again
         // below.
         drop(guard);
-        consent::obtain(context, &question(services, &change))?;
-        guard = lock_wait::lock_unless_cancelled(&lock, &context.cancel).ok_or_else(cancelled)?;
-        if prepare(context, again, terms)?.files != change.files {
+        consent::obtain_consent(context, &build_question(services, &change))?;
+        guard = lock_wait::lock_unless_cancelled(&lock, &context.cancel).ok_or_else(session_cancelled)?;
+        if prepare_change(context, again, terms)?.files != change.files {
             let message = "A file has changed while the user was asked; nothing was changed";
             return Err(Failure::denied(message).with_hint("read the file again"));
         }
     }
     let _guard = guard;
     if context.cancel.is_cancelled() {
-        return Err(cancelled());
+        return Err(session_cancelled());
     }
     services.note_changes(context, &change.files);
     let hard_linked = find_hard_linked(context, &change);
     put_in_place(context, &change)?;
     let unseen = terms.bases.keys().chain(terms.renames.values());
     Ok(MadeChange {
-        paths: noted(context, change, &unseen.map(String::as_str).collect()),
+        paths: note_change(context, change, &unseen.map(String::as_str).collect()),
         hard_linked,
     })
 }
@@ -140,7 +140,7 @@ fn find_hard_linked(context: &CallContext, change: &PreparedChange) -> Vec<Strin
 }
 
 /// Question for a change: its files, and their exact difference.
-fn question(services: &dyn Services, change: &PreparedChange) -> Question {
+fn build_question(services: &dyn Services, change: &PreparedChange) -> Question {
     let title = match change.files.as_slice() {
         [file] => format!("Change `{}`", visible_name(&file.path)),
         files => format!("Change {} files", files.len()),
@@ -157,8 +157,8 @@ fn question(services: &dyn Services, change: &PreparedChange) -> Question {
 /// See [`PreviewRefused`].
 pub fn commit_previewed(context: &CallContext, files: Vec<FileChange>) -> Result<Vec<String>, PreviewRefused> {
     let lock = changes::write_lock(&context.repository);
-    let _guard = lock_wait::lock_unless_cancelled(&lock, &context.cancel).ok_or_else(cancelled)?;
-    let proposal = Proposal {
+    let _guard = lock_wait::lock_unless_cancelled(&lock, &context.cancel).ok_or_else(session_cancelled)?;
+    let proposal = StagedProposal {
         files: files
             .iter()
             .map(|file| {
@@ -168,7 +168,7 @@ pub fn commit_previewed(context: &CallContext, files: Vec<FileChange>) -> Result
                 )
             })
             .collect(),
-        ..Proposal::default()
+        ..StagedProposal::default()
     };
     let mut changed = Vec::new();
     for file in &files {
@@ -192,7 +192,7 @@ pub fn commit_previewed(context: &CallContext, files: Vec<FileChange>) -> Result
         return Ok(Vec::new());
     }
     put_in_place(context, &change)?;
-    Ok(noted(context, change, &BTreeSet::new()))
+    Ok(note_change(context, change, &BTreeSet::new()))
 }
 
 /// True if a file still has the state with which the preview began.
@@ -201,7 +201,7 @@ fn is_as_before(context: &CallContext, file: &FileChange, all: &[FileChange]) ->
     let current = match context.repository.current(&file.path, REPLACED_BYTES_MAX) {
         Err(Obstacle::NoDirectory { .. }) if path::list_ancestors(&file.path).any(is_deleted) => None,
         Err(Obstacle::Io { path, source }) => {
-            return Err(refused(context, &file.path, &Obstacle::Io { path, source }));
+            return Err(describe_obstacle(context, &file.path, &Obstacle::Io { path, source }));
         }
         Err(_) => return Ok(false),
         Ok(current) => current,
@@ -236,13 +236,13 @@ pub fn commit_manifests(context: &CallContext, files: Vec<FileChange>) -> Result
         return Ok(Vec::new());
     }
     let lock = changes::write_lock(&context.repository);
-    let _guard = lock_wait::lock_unless_cancelled(&lock, &context.cancel).ok_or_else(cancelled)?;
+    let _guard = lock_wait::lock_unless_cancelled(&lock, &context.cancel).ok_or_else(session_cancelled)?;
     for file in &files {
         judge_path(context, &file.path)?;
     }
     let change = change_of(context, files);
     put_in_place(context, &change)?;
-    Ok(noted(context, change, &BTreeSet::new()))
+    Ok(note_change(context, change, &BTreeSet::new()))
 }
 
 /// Records changes of manifests and lock files that an installation without a sandbox has made itself, so that they can
@@ -258,10 +258,10 @@ pub fn record_manifests(context: &CallContext, files: Vec<FileChange>) -> std::i
     let change = change_of(context, files);
     context.changes.prepare(&change)?;
     context.changes.committed(&change.id)?;
-    Ok(noted(context, change, &BTreeSet::new()))
+    Ok(note_change(context, change, &BTreeSet::new()))
 }
 
-fn cancelled() -> Failure {
+fn session_cancelled() -> Failure {
     Failure::failed("The session was cancelled; nothing was changed")
 }
 
@@ -276,7 +276,7 @@ fn change_of(context: &CallContext, files: Vec<FileChange>) -> PreparedChange {
 }
 
 /// Notes a change that is in place, and returns its paths, sorted. The model has not seen the new contents of `unseen`.
-fn noted(context: &CallContext, change: PreparedChange, unseen: &BTreeSet<&str>) -> Vec<String> {
+fn note_change(context: &CallContext, change: PreparedChange, unseen: &BTreeSet<&str>) -> Vec<String> {
     let mut files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
     for file in &change.files {
         files.note(file);
@@ -291,14 +291,14 @@ fn noted(context: &CallContext, change: PreparedChange, unseen: &BTreeSet<&str>)
 
 /// Proposal of a call: the new content for each path, or `None` for its deletion.
 #[derive(Debug, Clone, Default)]
-struct Proposal {
+struct StagedProposal {
     files: BTreeMap<String, Option<Vec<u8>>>,
     bytes: u64,
     /// Modes of files that move, by new path.
     modes: BTreeMap<String, u32>,
 }
 
-impl Proposal {
+impl StagedProposal {
     fn delete(&mut self, path: &str) -> Result<(), Failure> {
         let normal = path::normalise_path(path).map_err(|error| {
             let message = format!("`{}` cannot be deleted: {error}", visible_name(path));
@@ -350,7 +350,7 @@ impl Proposal {
         let current = context.repository.current(path, left);
         let missing = || Failure::not_found(format!("`{path}` cannot be changed: it does not exist"));
         current
-            .map_err(|obstacle| refused(context, path, &obstacle))?
+            .map_err(|obstacle| describe_obstacle(context, path, &obstacle))?
             .ok_or_else(missing)
     }
 
@@ -374,21 +374,21 @@ impl Proposal {
 }
 
 /// Returns the paths in a stage, sorted; refuses what could not be proposed.
-pub(super) fn staged(stage: &Path) -> Result<Vec<String>, Failure> {
-    Ok(collect(stage)?.files.into_keys().collect())
+pub(super) fn list_staged(stage: &Path) -> Result<Vec<String>, Failure> {
+    Ok(collect_proposal(stage)?.files.into_keys().collect())
 }
 
 /// Reads the stage: regular files with exactly one name, and their directories.
-fn collect(stage: &Path) -> Result<Proposal, Failure> {
+fn collect_proposal(stage: &Path) -> Result<StagedProposal, Failure> {
     let failed = |errno: Errno| Failure::failed(format!("The stage cannot be read: {errno}"));
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let root = rustix::fs::open(stage, flags, Mode::empty()).map_err(failed)?;
-    let mut proposal = Proposal::default();
+    let mut proposal = StagedProposal::default();
     let mut todo = vec![String::new()];
     while let Some(directory) = todo.pop() {
         let relative = if directory.is_empty() { "." } else { &directory };
         let handle = rustix::fs::openat(&root, relative, flags, Mode::empty()).map_err(failed)?;
-        for name in names(&handle).map_err(failed)? {
+        for name in list_entries(&handle).map_err(failed)? {
             let name = name.map_err(|name| {
                 let message = format!(
                     "The proposal has a file name that is not UTF-8: `{}`",
@@ -414,7 +414,7 @@ fn collect(stage: &Path) -> Result<Proposal, Failure> {
 }
 
 /// Names in a directory; `Err` holds a readable form of a name that is not UTF-8.
-fn names(handle: &OwnedFd) -> Result<Vec<Result<String, String>>, Errno> {
+fn list_entries(handle: &OwnedFd) -> Result<Vec<Result<String, String>>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(handle)? {
         let entry = entry?;
@@ -473,7 +473,7 @@ fn judge_effect(context: &CallContext, decision: Decision) -> Result<(), Failure
     match decision {
         Decision::Allow | Decision::Ask => Ok(()),
         Decision::Deny if context.conversation.refusals.is_final(Effect::WriteRepository) => {
-            Err(denied(context.denial(Effect::WriteRepository)))
+            Err(denied_failure(context.denial(Effect::WriteRepository)))
         }
         Decision::Deny => Err(Failure::denied("Changing files is not allowed in this operation")),
     }
@@ -521,7 +521,7 @@ fn judge_new_name(context: &CallContext, path: &str) -> Result<(), Failure> {
 
 /// Refuses a new path that looks like an existing one that the proposal does not delete, or like another path that it
 /// creates.
-fn judge_twins(context: &CallContext, proposal: &Proposal) -> Result<(), Failure> {
+fn judge_twins(context: &CallContext, proposal: &StagedProposal) -> Result<(), Failure> {
     let mut made: BTreeMap<String, &str> = BTreeMap::new();
     for (path, _) in proposal.files.iter().filter(|(_, content)| content.is_some()) {
         if is_allowed(context, path) {
@@ -554,7 +554,7 @@ fn judge_twins(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
 /// Refuses files that decide how tests run, in an operation that only writes tests: the tests could pass by never
 /// running.
 fn judge_role(context: &CallContext, path: &str) -> Result<(), Failure> {
-    if context.policy.writes() != Writes::OnlyCreated || !runner::is_configuration(path) {
+    if context.policy.writes() != WriteScope::OnlyCreated || !runner::is_configuration(path) {
         return Ok(());
     }
     let message = format!("`{path}` decides how tests run, and this operation only writes tests");
@@ -576,7 +576,7 @@ fn is_allowed(context: &CallContext, path: &str) -> bool {
 
 /// Refuses a proposal that would turn a directory into a git directory. git reads its configuration, which can run
 /// commands, from any directory with these entries.
-fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure> {
+fn judge_shape(context: &CallContext, proposal: &StagedProposal) -> Result<(), Failure> {
     // The second is that of a linked work tree, whose configuration may be elsewhere.
     const SHAPES: [&[&str]; 2] = [&["head", "objects", "refs"], &["head", "commondir"]];
     let written: BTreeSet<String> = proposal
@@ -616,7 +616,11 @@ fn judge_shape(context: &CallContext, proposal: &Proposal) -> Result<(), Failure
 
 /// Reads each present file and judges whether it may be replaced. Deletions come first, so that a directory may replace
 /// a file.
-fn prepare(context: &CallContext, proposal: Proposal, terms: &ProposalTerms) -> Result<PreparedChange, Failure> {
+fn prepare_change(
+    context: &CallContext,
+    proposal: StagedProposal,
+    terms: &ProposalTerms,
+) -> Result<PreparedChange, Failure> {
     let modes = proposal.modes;
     let (deleted, written): (Vec<_>, Vec<_>) = proposal.files.into_iter().partition(|(_, content)| content.is_none());
     let deleted_paths: BTreeSet<String> = deleted.iter().map(|(path, _)| path.clone()).collect();
@@ -630,7 +634,7 @@ fn prepare(context: &CallContext, proposal: Proposal, terms: &ProposalTerms) -> 
             {
                 None
             }
-            before => before.map_err(|obstacle| refused(context, &path, &obstacle))?,
+            before => before.map_err(|obstacle| describe_obstacle(context, &path, &obstacle))?,
         };
         left -= before.as_ref().map_or(0, |state| state.content.len() as u64);
         judge_content(context, terms, &path, before.as_ref())?;
@@ -638,7 +642,7 @@ fn prepare(context: &CallContext, proposal: Proposal, terms: &ProposalTerms) -> 
             judge_pointer(&path, before.as_ref())?;
         }
         let content = match content {
-            Some(content) => Some(restored(context, &path, content, before.as_ref())?),
+            Some(content) => Some(restore_secrets(context, &path, content, before.as_ref())?),
             None => None,
         };
         let after = content.map(|content| FileState {
@@ -689,7 +693,7 @@ fn judge_content(
     let Some(before) = before else { return Ok(()) };
     let files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
     let is_ours = files.changed.get(path) == Some(&ChangeKind::Created);
-    if context.policy.writes() == Writes::OnlyCreated && !is_ours {
+    if context.policy.writes() == WriteScope::OnlyCreated && !is_ours {
         let message = format!("`{path}` existed before this session, and this operation changes only what it created");
         return Err(Failure::denied(message).with_hint("write to a new file"));
     }
@@ -728,7 +732,7 @@ fn judge_pointer(path: &str, before: Option<&FileState>) -> Result<(), Failure> 
 
 /// Returns the proposed content with keys in place of the placeholders that the model knows. The old content of the
 /// file must have held these keys.
-fn restored(
+fn restore_secrets(
     context: &CallContext,
     path: &str,
     content: Vec<u8>,
@@ -748,7 +752,7 @@ fn restored(
 }
 
 /// Explains why a path cannot be replaced, and what to propose instead.
-fn refused(context: &CallContext, path: &str, obstacle: &Obstacle) -> Failure {
+fn describe_obstacle(context: &CallContext, path: &str, obstacle: &Obstacle) -> Failure {
     let real = || {
         let real = context.repository.open_within(path, &context.cancel).ok()?.path;
         Some(format!("propose the real path `{real}`"))
@@ -793,7 +797,7 @@ fn put_in_place(context: &CallContext, change: &PreparedChange) -> Result<(), Fa
     if rolled_back == RolledBack::InPart {
         return Err(take_back(context, change, &obstacle.to_string(), obstacle.hint()));
     }
-    abandon(context, change);
+    abandon_change(context, change);
     Err(match obstacle {
         Obstacle::Changed { path } => {
             let message = format!("`{path}` has changed since it was read in this session: read it again");
@@ -819,7 +823,7 @@ fn take_back(context: &CallContext, change: &PreparedChange, why: &str, hint: Op
         let message = format!("{why}; it could not be taken back everywhere: {left}");
         return Failure::failed(message).with_hint("the next start of the backend tries again");
     }
-    abandon(context, change);
+    abandon_change(context, change);
     let message = if left.is_empty() {
         format!("{why}; it was taken back")
     } else {
@@ -833,7 +837,7 @@ fn take_back(context: &CallContext, change: &PreparedChange, why: &str, hint: Op
 
 /// Records that a change was taken back. If that fails, the next start finds the change open and has nothing to do for
 /// it.
-fn abandon(context: &CallContext, change: &PreparedChange) {
+fn abandon_change(context: &CallContext, change: &PreparedChange) {
     if let Err(error) = context.changes.abandoned(&change.id) {
         tracing::warn!(change = %change.id, %error, "a change that was taken back cannot be noted as such");
     }
@@ -847,7 +851,7 @@ impl SessionFiles {
             None => self.seen.remove(&file.path),
         };
         let previous = self.changed.remove(&file.path);
-        if let Some(kind) = combined(previous, file.before.is_some(), file.after.is_some()) {
+        if let Some(kind) = combine_kinds(previous, file.before.is_some(), file.after.is_some()) {
             self.changed.insert(file.path.clone(), kind);
         }
     }
@@ -855,7 +859,7 @@ impl SessionFiles {
 
 /// Combines the changes of a session to a file: the change since the session's start, and whether the file existed
 /// before and after the newest change.
-fn combined(previous: Option<ChangeKind>, before: bool, after: bool) -> Option<ChangeKind> {
+fn combine_kinds(previous: Option<ChangeKind>, before: bool, after: bool) -> Option<ChangeKind> {
     let existed_at_start = match previous {
         Some(ChangeKind::Created) => false,
         Some(ChangeKind::Modified | ChangeKind::Deleted) => true,

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use wasmtime_wasi::p2::bindings::sync::filesystem::types::OpenFlags;
 
 use crate::Limits;
-use crate::budget::{Stop, mebibytes};
+use crate::budget::{GuestStop, format_bytes};
 use crate::files::{HandlePermit, read_at};
 use tool_core::api::ErrorKind;
 use tool_core::disk;
@@ -37,24 +37,24 @@ impl From<Errno> for StageError {
     }
 }
 
-impl From<Stop> for StageError {
-    fn from(stop: Stop) -> Self {
+impl From<GuestStop> for StageError {
+    fn from(stop: GuestStop) -> Self {
         Self::Stop(stop.into())
     }
 }
 
 /// The stage of one call.
 #[derive(Default)]
-pub(crate) struct Stage {
+pub(crate) struct CallStage {
     /// The program's own directory, if known.
     home: Option<PathBuf>,
-    root: Option<Root>,
+    root: Option<StageRoot>,
     bytes: u64,
     entries: u64,
     is_full: bool,
 }
 
-struct Root {
+struct StageRoot {
     directory: ScratchFolder,
     handle: OwnedFd,
 }
@@ -62,10 +62,10 @@ struct Root {
 /// An open file of the stage. Clones share the handle.
 #[derive(Clone)]
 pub(crate) struct StageFile {
-    open: Arc<Open>,
+    open: Arc<OpenStageFile>,
 }
 
-struct Open {
+struct OpenStageFile {
     handle: OwnedFd,
     _slot: HandlePermit,
 }
@@ -85,9 +85,9 @@ impl StageFile {
     }
 }
 
-impl Stage {
+impl CallStage {
     /// A stage that is made below the program's own directory, if that is known.
-    pub(crate) fn below(home: Option<&Path>) -> Self {
+    pub(crate) fn below_home(home: Option<&Path>) -> Self {
         Self {
             home: home.map(Path::to_owned),
             ..Self::default()
@@ -109,17 +109,17 @@ impl Stage {
         self.root.take().map(|root| root.directory)
     }
 
-    fn root(&mut self) -> Result<&Root, StageError> {
+    fn root(&mut self) -> Result<&StageRoot, StageError> {
         if self.root.is_none() {
             let directory = scratch::create_folder(self.home.as_deref(), "tool-stage-").map_err(StageError::Io)?;
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | COMMON;
             let handle = rustix::fs::openat(CWD, directory.path(), flags, Mode::empty())?;
-            self.root = Some(Root { directory, handle });
+            self.root = Some(StageRoot { directory, handle });
         }
         self.root.as_ref().ok_or(StageError::Io(Errno::NOENT.into()))
     }
 
-    fn existing(&self) -> Result<&Root, StageError> {
+    fn existing(&self) -> Result<&StageRoot, StageError> {
         self.root.as_ref().ok_or(StageError::Io(Errno::NOENT.into()))
     }
 
@@ -167,8 +167,8 @@ impl Stage {
     fn grow(&mut self, bytes: u64, limits: &Limits) -> Result<(), StageError> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes > limits.staged_bytes {
-            let limit = format!("{} of proposed files", mebibytes(limits.staged_bytes));
-            return Err(Stop::limit(limit, ErrorKind::StageLimit).into());
+            let limit = format!("{} of proposed files", format_bytes(limits.staged_bytes));
+            return Err(GuestStop::limit(limit, ErrorKind::StageLimit).into());
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ impl Stage {
         self.entries += 1;
         if self.entries > limits.staged_entries {
             let limit = format!("{} proposed files and directories", limits.staged_entries);
-            return Err(Stop::limit(limit, ErrorKind::StageLimit).into());
+            return Err(GuestStop::limit(limit, ErrorKind::StageLimit).into());
         }
         Ok(())
     }
@@ -227,7 +227,7 @@ impl Stage {
             }
             existing => existing?,
         };
-        let open = Arc::new(Open { handle, _slot: slot });
+        let open = Arc::new(OpenStageFile { handle, _slot: slot });
         Ok(StageFile { open })
     }
 
@@ -284,7 +284,7 @@ impl Stage {
     }
 }
 
-impl Root {
+impl StageRoot {
     /// Opens the directory above a path, and returns it with the last name.
     fn parent<'a>(&self, path: &'a str) -> Result<(OwnedFd, &'a str), Errno> {
         let (parent, name) = split_path(path);
@@ -312,7 +312,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_noted() {
-        let mut stage = Stage::default();
+        let mut stage = CallStage::default();
         assert!(stage.noted::<()>(Err(Errno::NOENT.into())).is_err() && !stage.is_full());
         assert!(stage.noted::<()>(Err(Errno::NOSPC.into())).is_err() && stage.is_full());
     }

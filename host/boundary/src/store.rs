@@ -11,11 +11,11 @@ use wasmtime::{Engine, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::sockets::WasiSocketsCtx;
 
 use crate::answer::AnswerParts;
-use crate::budget::{CallBudget, Stop, denied};
+use crate::budget::{CallBudget, GuestStop, deny_effect};
 use crate::policy::Decision;
 use crate::proposal::ProposalTerms;
 use crate::services::Services;
-use crate::staging::Stage;
+use crate::staging::CallStage;
 use crate::{CallContext, CallError};
 use tool_core::api::{Effect, ErrorKind};
 
@@ -35,7 +35,7 @@ pub(crate) struct GuestComponent {
 
 /// Rights of a call: the session's context, and the effects that are declared and not denied.
 #[derive(Clone)]
-pub(crate) struct Grants {
+pub(crate) struct CallGrants {
     pub(crate) context: Arc<CallContext>,
     pub(crate) services: Arc<dyn Services>,
     pub(crate) component: Arc<GuestComponent>,
@@ -45,7 +45,7 @@ pub(crate) struct Grants {
     granted: Vec<Effect>,
 }
 
-impl Grants {
+impl CallGrants {
     /// Rights of a skill. Only declared effects that are in `within` count.
     pub(crate) fn new(
         context: &Arc<CallContext>,
@@ -94,7 +94,7 @@ impl Grants {
 
     /// The denial as the error of a call.
     pub(crate) fn denied(&self, skill: &str, effect: Effect) -> CallError {
-        denied(skill, effect, self.denial(effect).1)
+        deny_effect(skill, effect, self.denial(effect).1)
     }
 
     pub(crate) fn declares(&self, effect: Effect) -> bool {
@@ -118,10 +118,10 @@ impl Grants {
 pub(crate) struct StoreState {
     pub(crate) call: Arc<CallBudget>,
     /// Absent while a component describes itself: every capability is denied, and clock and random numbers are fixed.
-    pub(crate) grants: Option<Grants>,
+    pub(crate) grants: Option<CallGrants>,
     pub(crate) table: ResourceTable,
     pub(crate) sockets: WasiSocketsCtx,
-    pub(crate) stage: Stage,
+    pub(crate) stage: CallStage,
     /// Parts of the answer so far.
     pub(crate) answer: AnswerParts,
     /// Claims about files that the proposal changes.
@@ -135,12 +135,12 @@ pub(crate) struct StoreState {
 }
 
 impl StoreState {
-    fn new(call: &Arc<CallBudget>, grants: Option<Grants>) -> Self {
+    fn new(call: &Arc<CallBudget>, grants: Option<CallGrants>) -> Self {
         let mut table = ResourceTable::new();
         // The entries of handles are in the host's memory, which `memory_growing` does not see.
         table.set_max_capacity(call.limits.handles);
         let repository = grants.as_ref().map(|grants| &grants.context.repository);
-        let stage = Stage::below(repository.and_then(|repository| repository.state_directory()));
+        let stage = CallStage::below_home(repository.and_then(|repository| repository.state_directory()));
         Self {
             call: Arc::clone(call),
             grants,
@@ -168,9 +168,9 @@ impl StoreState {
     }
 
     /// Ends a guest that uses an effect without a grant.
-    pub(crate) fn stop(&self, effect: Effect) -> Stop {
+    pub(crate) fn stop(&self, effect: Effect) -> GuestStop {
         let (_, hint) = self.denial(effect);
-        Stop::Denied {
+        GuestStop::Denied {
             effect: Box::new(effect),
             hint,
         }
@@ -227,7 +227,7 @@ impl ResourceLimiter for StoreState {
         let max = self.call.limits.table_elements;
         let more = desired.saturating_sub(current) as u64;
         self.call.tables.add(more, max, || {
-            Stop::limit(format!("{max} table elements"), ErrorKind::TablesLimit)
+            GuestStop::limit(format!("{max} table elements"), ErrorKind::TablesLimit)
         })?;
         Ok(true)
     }
@@ -251,7 +251,7 @@ fn socket_rights() -> WasiSocketsCtx {
 }
 
 /// A fresh store for one instance of a call.
-pub(crate) fn open_store(engine: &Engine, call: &Arc<CallBudget>, grants: Option<Grants>) -> Store<StoreState> {
+pub(crate) fn open_store(engine: &Engine, call: &Arc<CallBudget>, grants: Option<CallGrants>) -> Store<StoreState> {
     let mut store = Store::new(engine, StoreState::new(call, grants));
     store.limiter(|state| state);
     // A host call copies the guest's lists and texts into the host's memory, which the limiter does not count.
@@ -276,7 +276,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::policy::{Cause, Policy};
+    use crate::policy::{EffectCause, Policy};
     use crate::{Limits, NoServices};
     use tool_core::api::PolicyRequest;
     use tool_repository::{Options, Repository};
@@ -289,11 +289,11 @@ mod tests {
     fn a_denial_says_who_keeps_the_effect_back() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let repository = Repository::open(folder.path(), &Options::default()).expect("it is a folder");
-        let policy = Policy::new(Cause::SkillCall, &PolicyRequest::default()).expect("it is valid");
+        let policy = Policy::new(EffectCause::SkillCall, &PolicyRequest::default()).expect("it is valid");
         let context = Arc::new(CallContext::unattended(repository, policy));
         let services: Arc<dyn Services> = Arc::new(NoServices);
         let declared = [Effect::CommitGit, Effect::Install];
-        let grants = Grants::new(&context, &services, &declared, &[Effect::CommitGit]);
+        let grants = CallGrants::new(&context, &services, &declared, &[Effect::CommitGit]);
         for (effect, hint) in [
             (Effect::CommitGit, "the user can grant it with `--allow commit-git`"),
             (

@@ -168,7 +168,7 @@ pub struct OutsideFiles {
 
 impl OutsideFiles {
     /// Reads what git tracks at present.
-    pub fn of(context: &CallContext) -> Self {
+    pub fn from_context(context: &CallContext) -> Self {
         Self {
             origins: FileOrigins::read_tracked(&context.repository),
             files: Arc::clone(&context.files),

@@ -20,9 +20,9 @@ use tool_repository::changes::{ChangeJournal, FileChange, PreparedChange};
 
 /// Approver without a user.
 #[derive(Debug, Clone, Copy)]
-pub struct Nobody;
+pub struct NoApprover;
 
-impl Approver for Nobody {
+impl Approver for NoApprover {
     fn can_ask(&self) -> bool {
         false
     }
@@ -34,9 +34,9 @@ impl Approver for Nobody {
 
 /// Journal that records no change, so that none can be finished or undone later.
 #[derive(Debug, Clone, Copy)]
-pub struct Unrecorded;
+pub struct NoChangeJournal;
 
-impl ChangeJournal for Unrecorded {
+impl ChangeJournal for NoChangeJournal {
     fn prepare(&self, _: &PreparedChange) -> io::Result<()> {
         Ok(())
     }
@@ -55,7 +55,7 @@ impl ChangeJournal for Unrecorded {
 pub struct NoServices;
 
 impl NoServices {
-    fn failure<T, E: From<Failure>>() -> Result<T, E> {
+    fn refuse_service<T, E: From<Failure>>() -> Result<T, E> {
         Err(Failure::unavailable("This host has neither git nor programs.").into())
     }
 }
@@ -67,7 +67,7 @@ impl Services for NoServices {
         _: &CallContext,
         _: &wit::git_read::DiffQuery,
     ) -> Result<wit::git_read::Diff, Failure> {
-        Self::failure()
+        Self::refuse_service()
     }
 
     fn read_log(
@@ -76,7 +76,7 @@ impl Services for NoServices {
         _: &CallContext,
         _: &wit::git_history::LogQuery,
     ) -> Result<wit::git_history::LogPage, Failure> {
-        Self::failure()
+        Self::refuse_service()
     }
 
     fn show_commit(
@@ -85,7 +85,7 @@ impl Services for NoServices {
         _: &CallContext,
         _: &wit::git_history::ShowQuery,
     ) -> Result<wit::git_history::CommitDiff, Failure> {
-        Self::failure()
+        Self::refuse_service()
     }
 
     fn blame_lines(
@@ -94,7 +94,7 @@ impl Services for NoServices {
         _: &CallContext,
         _: &wit::git_history::BlameQuery,
     ) -> Result<wit::git_history::BlamePage, Failure> {
-        Self::failure()
+        Self::refuse_service()
     }
 
     fn create_commit(
@@ -105,7 +105,7 @@ impl Services for NoServices {
         _: &[String],
         _: bool,
     ) -> Result<wit::git_commit::Commit, Failure> {
-        Self::failure()
+        Self::refuse_service()
     }
 
     fn run_tests(
@@ -114,7 +114,7 @@ impl Services for NoServices {
         _: &CallContext,
         _: wit::tests::Request,
     ) -> Result<Vec<wit::tests::Suite>, ImportError> {
-        Self::failure()
+        Self::refuse_service()
     }
 
     fn install_packages(
@@ -123,7 +123,7 @@ impl Services for NoServices {
         _: &CallContext,
         _: &wit::packages::Request,
     ) -> Result<wit::packages::Report, ImportError> {
-        Self::failure()
+        Self::refuse_service()
     }
 
     fn settings(&self, _: &str) -> Result<Map<String, Value>, String> {
@@ -163,9 +163,9 @@ impl CallContext {
         Self {
             repository,
             policy,
-            approver: Arc::new(Nobody),
+            approver: Arc::new(NoApprover),
             call_id: None,
-            changes: Arc::new(Unrecorded),
+            changes: Arc::new(NoChangeJournal),
             files: Arc::default(),
             conversation: Arc::default(),
             cancel: CancellationToken::new(),

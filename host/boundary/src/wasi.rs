@@ -26,7 +26,7 @@ use wasmtime_wasi::p2::{
 };
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtxView};
 
-use crate::budget::Stop;
+use crate::budget::GuestStop;
 use crate::exchange::HttpExchange;
 use crate::log;
 use crate::staging::StageError;
@@ -52,7 +52,7 @@ const CLOCK_START: Duration = Duration::from_secs(1);
 const DESCRIBED_AT: Duration = Duration::from_secs(946_684_800);
 
 /// Adds all of WASI except the file system.
-pub(super) fn link(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
+pub(super) fn link_wasi(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     type Own = HasSelf<StoreState>;
     error::add_to_linker::<StoreState, Own>(linker, |state| state)?;
     poll::add_to_linker::<StoreState, Own>(linker, |state| state)?;
@@ -84,12 +84,12 @@ fn link_sockets(linker: &mut Linker<StoreState>) -> wasmtime::Result<()> {
     ip_name_lookup::add_to_linker::<StoreState, Own>(linker, |state| state)?;
     network::add_to_linker::<StoreState, Own>(linker, &network::LinkOptions::default(), |state| state)?;
     instance_network::add_to_linker::<StoreState, Own>(linker, |state| state)?;
-    tcp::add_to_linker::<StoreState, WasiSockets>(linker, sockets)?;
-    udp::add_to_linker::<StoreState, WasiSockets>(linker, sockets)
+    tcp::add_to_linker::<StoreState, WasiSockets>(linker, view_sockets)?;
+    udp::add_to_linker::<StoreState, WasiSockets>(linker, view_sockets)
 }
 
 /// Sockets that can neither be bound nor connected.
-fn sockets(state: &mut StoreState) -> WasiSocketsCtxView<'_> {
+fn view_sockets(state: &mut StoreState) -> WasiSocketsCtxView<'_> {
     WasiSocketsCtxView {
         ctx: &mut state.sockets,
         table: &mut state.table,
@@ -107,36 +107,36 @@ impl StoreState {
     }
 
     /// Counts bytes that the guest reads.
-    pub(super) fn count_read(&self, bytes: usize) -> Result<(), Stop> {
+    pub(super) fn count_read(&self, bytes: usize) -> Result<(), GuestStop> {
         let max = self.call.limits.read_bytes;
         self.call.read.add(bytes as u64, max, || {
-            Stop::limit(format!("{max} bytes read"), ErrorKind::ReadLimit)
+            GuestStop::limit(format!("{max} bytes read"), ErrorKind::ReadLimit)
         })
     }
 
     fn read_input(&mut self, stream: &Resource<DynInputStream>, asked: u64) -> StreamResult<Vec<u8>> {
-        self.call.check().map_err(trap)?;
+        self.call.check().map_err(trap_stream)?;
         let bytes = self.host_call_bytes(asked);
         let read = match self.entry_mut::<Input, _>(stream)? {
             Input::Empty => return Err(StreamError::Closed),
-            Input::Repository { file, offset } => advance(offset, file.read_at(bytes, *offset)),
-            Input::Stage { file, offset } => advance(offset, file.read_at(bytes, *offset)),
+            Input::Repository { file, offset } => advance_offset(offset, file.read_at(bytes, *offset)),
+            Input::Stage { file, offset } => advance_offset(offset, file.read_at(bytes, *offset)),
             Input::Body { bytes: body, offset } => {
                 let part = &body[*offset..body.len().min(offset.saturating_add(bytes))];
                 *offset += part.len();
                 Ok(part.to_vec())
             }
         };
-        let data = read.map_err(failed)?;
+        let data = read.map_err(stream_error)?;
         if data.is_empty() && bytes > 0 {
             return Err(StreamError::Closed);
         }
-        self.count_read(data.len()).map_err(trap)?;
+        self.count_read(data.len()).map_err(trap_stream)?;
         Ok(data)
     }
 
     fn write_output(&mut self, stream: &Resource<DynOutputStream>, contents: &[u8]) -> StreamResult<()> {
-        self.call.check().map_err(trap)?;
+        self.call.check().map_err(trap_stream)?;
         let limits = &self.call.limits;
         let written = match self.table.get_mut(&Resource::<GuestOutput>::new_borrow(stream.rep()))? {
             GuestOutput::Log { keep } => {
@@ -152,18 +152,18 @@ impl StoreState {
             GuestOutput::Append { file } => self.stage.append(file, contents, limits),
             GuestOutput::Body { exchange } => {
                 let exchange = Arc::clone(exchange);
-                return self.write_body(&exchange, contents).map_err(trap);
+                return self.write_body(&exchange, contents).map_err(trap_stream);
             }
         };
         written.map_err(|error| match error {
-            StageError::Io(error) => failed(error),
+            StageError::Io(error) => stream_error(error),
             StageError::Stop(error) => StreamError::Trap(error),
         })
     }
 
     /// Records standard output or standard error.
     pub(super) fn say(&mut self, contents: &[u8], keep: bool) {
-        log::record(&self.call, "debug", &String::from_utf8_lossy(contents));
+        log::record_message(&self.call, "debug", &String::from_utf8_lossy(contents));
         if keep {
             self.stderr.extend_from_slice(contents);
             let excess = self.stderr.len().saturating_sub(STDERR_TAIL_BYTES);
@@ -172,18 +172,18 @@ impl StoreState {
     }
 }
 
-fn advance(offset: &mut u64, read: std::io::Result<Vec<u8>>) -> std::io::Result<Vec<u8>> {
+fn advance_offset(offset: &mut u64, read: std::io::Result<Vec<u8>>) -> std::io::Result<Vec<u8>> {
     if let Ok(data) = &read {
         *offset += data.len() as u64;
     }
     read
 }
 
-fn trap(stop: Stop) -> StreamError {
+fn trap_stream(stop: GuestStop) -> StreamError {
     StreamError::Trap(stop.into())
 }
 
-fn failed(error: std::io::Error) -> StreamError {
+fn stream_error(error: std::io::Error) -> StreamError {
     match error.kind() {
         io::ErrorKind::BrokenPipe => StreamError::Closed,
         _ => StreamError::LastOperationFailed(error.into()),
@@ -348,7 +348,7 @@ impl StoreState {
     }
 
     /// Waits until a pollable is ready, the call's time is over, or the session ends.
-    fn wait(&mut self, pollables: &[Pollable]) -> Result<Vec<u32>, Stop> {
+    fn wait(&mut self, pollables: &[Pollable]) -> Result<Vec<u32>, GuestStop> {
         loop {
             self.call.check()?;
             let now = self.instant();
@@ -412,7 +412,7 @@ impl monotonic_clock::Host for StoreState {
     }
 
     fn resolution(&mut self) -> wasmtime::Result<u64> {
-        Ok(nanoseconds(CLOCK_STEP))
+        Ok(to_nanoseconds(CLOCK_STEP))
     }
 
     fn subscribe_instant(&mut self, when: u64) -> wasmtime::Result<Resource<DynPollable>> {
@@ -436,29 +436,29 @@ impl wall_clock::Host for StoreState {
         } else {
             DESCRIBED_AT + self.instant().saturating_duration_since(self.call.started)
         };
-        Ok(datetime(coarse(now)))
+        Ok(to_datetime(coarsen_duration(now)))
     }
 
     fn resolution(&mut self) -> wasmtime::Result<wall_clock::Datetime> {
-        Ok(datetime(CLOCK_STEP))
+        Ok(to_datetime(CLOCK_STEP))
     }
 }
 
 /// Time in nanoseconds that the monotonic clock shows `since` after the start of a call.
 fn monotonic_ns(since: Duration) -> u64 {
-    nanoseconds(CLOCK_START + coarse(since))
+    to_nanoseconds(CLOCK_START + coarsen_duration(since))
 }
 
-fn coarse(duration: Duration) -> Duration {
+fn coarsen_duration(duration: Duration) -> Duration {
     let step = CLOCK_STEP.as_millis();
     Duration::from_millis(u64::try_from(duration.as_millis() / step * step).unwrap_or(u64::MAX))
 }
 
-fn nanoseconds(duration: Duration) -> u64 {
+fn to_nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn datetime(since_epoch: Duration) -> wall_clock::Datetime {
+fn to_datetime(since_epoch: Duration) -> wall_clock::Datetime {
     wall_clock::Datetime {
         seconds: since_epoch.as_secs(),
         nanoseconds: since_epoch.subsec_nanos(),
@@ -471,7 +471,7 @@ impl StoreState {
     fn random_bytes(&mut self, len: u64) -> wasmtime::Result<Vec<u8>> {
         let max = self.call.limits.random_bytes;
         self.call.random.add(len, max, || {
-            Stop::limit(format!("{max} random bytes"), ErrorKind::RandomLimit)
+            GuestStop::limit(format!("{max} random bytes"), ErrorKind::RandomLimit)
         })?;
         let mut bytes = vec![0; usize::try_from(len)?];
         if self.grants.is_some() {
@@ -561,11 +561,11 @@ impl environment::Host for StoreState {
 
 impl exit::Host for StoreState {
     fn exit(&mut self, status: Result<(), ()>) -> wasmtime::Result<()> {
-        Err(Stop::Exit(u8::from(status.is_err())).into())
+        Err(GuestStop::Exit(u8::from(status.is_err())).into())
     }
 
     fn exit_with_code(&mut self, status: u8) -> wasmtime::Result<()> {
-        Err(Stop::Exit(status).into())
+        Err(GuestStop::Exit(status).into())
     }
 }
 
@@ -623,7 +623,7 @@ impl terminal_stderr::Host for StoreState {
 
 // ---- sockets ----
 
-fn refused<T>() -> SocketResult<T> {
+fn refuse_socket<T>() -> SocketResult<T> {
     Err(SocketError::from(network::ErrorCode::AccessDenied))
 }
 
@@ -655,13 +655,13 @@ impl instance_network::Host for StoreState {
 
 impl tcp_create_socket::Host for StoreState {
     fn create_tcp_socket(&mut self, _: network::IpAddressFamily) -> SocketResult<Resource<TcpSocket>> {
-        refused()
+        refuse_socket()
     }
 }
 
 impl udp_create_socket::Host for StoreState {
     fn create_udp_socket(&mut self, _: network::IpAddressFamily) -> SocketResult<Resource<UdpSocket>> {
-        refused()
+        refuse_socket()
     }
 }
 
@@ -671,7 +671,7 @@ impl ip_name_lookup::Host for StoreState {
         _: Resource<Network>,
         _: String,
     ) -> SocketResult<Resource<ip_name_lookup::ResolveAddressStream>> {
-        refused()
+        refuse_socket()
     }
 }
 
@@ -680,7 +680,7 @@ impl ip_name_lookup::HostResolveAddressStream for StoreState {
         &mut self,
         _: Resource<ip_name_lookup::ResolveAddressStream>,
     ) -> SocketResult<Option<ip_name_lookup::IpAddress>> {
-        refused()
+        refuse_socket()
     }
 
     fn subscribe(

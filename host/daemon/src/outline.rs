@@ -32,7 +32,7 @@ impl SyntaxParser for SandboxedParser {
     }
 
     fn outline_within(&self, path: &str, text: &str, wall: Duration) -> Option<SyntaxOutline> {
-        let syntax = syntax(Language::of(path)?);
+        let syntax = syntax(Language::from_path(path)?);
         let answer = self.0.read(path, text, wall)?;
         let definitions = answer.definitions.iter().map(named);
         SyntaxOutline::check_answer(syntax, definitions, answer.imports.iter().map(place), text)

@@ -220,7 +220,7 @@ mod tests {
             _ => None,
         });
         let unknown: Vec<&str> = met
-            .filter(|verdict| !tool_skill::failures().any(|known| known.code() == *verdict))
+            .filter(|verdict| !tool_skill::failure_kinds().any(|known| known.code() == *verdict))
             .collect();
         assert_eq!(unknown, [""; 0]);
     }

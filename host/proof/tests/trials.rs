@@ -24,7 +24,7 @@ use tool_core::api::{self, Effect, Operation, PolicyRequest};
 use tool_core::redaction::Redactor;
 use tool_repository::{Options, Repository};
 use tool_session::Sessions;
-use tool_skill::policy::{Cause, Decision, Policy};
+use tool_skill::policy::{Decision, EffectCause, Policy};
 use tool_skill::{CallContext, Conversation, SkillHost, taint::Taint};
 use tower::ServiceExt;
 
@@ -74,7 +74,7 @@ fn session(root: &Path) -> CallContext {
         deny: repository.narrowing().deny.clone(),
         ..PolicyRequest::default()
     };
-    let policy = Policy::new(Cause::Operation(Operation::Refactor), &request).expect("it is a policy");
+    let policy = Policy::new(EffectCause::Operation(Operation::Refactor), &request).expect("it is a policy");
     CallContext {
         conversation: Arc::new(Conversation {
             taint: Taint::new(false),

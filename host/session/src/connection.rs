@@ -22,7 +22,7 @@ use tool_core::redaction::Redactor;
 use tool_journal::feed::Recorder;
 use tool_journal::journal::{Start, Work, cut_text};
 use tool_skill::lock::Lock;
-use tool_skill::policy::{Cause, Decision, GrantPlace};
+use tool_skill::policy::{Decision, EffectCause, GrantPlace};
 use tool_skill::{LockedSkills, SkillScope};
 
 /// A running session, which ends when this value is dropped.
@@ -133,7 +133,7 @@ impl Sessions {
         let repository = blocking(move || open_repository(&repo_path, &options)).await?;
         let locked = read_lock(&repository, &self.engine, request.policy.frozen).await?;
         let case = PolicyCase {
-            cause: Cause::SkillCall,
+            cause: EffectCause::SkillCall,
             settings: &settings,
             request: &request.policy,
             asked: &[],

@@ -25,7 +25,7 @@ use tool_repository::Repository;
 use tool_repository::changes::{FileChange, FileState};
 use tool_repository::layer::{self, Layer};
 use tool_repository::normalise_path;
-use tool_skill::policy::{Cause, Policy};
+use tool_skill::policy::{EffectCause, Policy};
 use tool_skill::stage::{PreviewRefused, commit_previewed};
 use tool_skill::{CallContext, Failure};
 
@@ -307,7 +307,7 @@ fn commit(
     };
     let request = merge_policies(settings, &request, repository.narrowing());
     // The rules of test-gen were applied when the changes were proposed.
-    let policy = Policy::new(Cause::Operation(Operation::Refactor), &request)?;
+    let policy = Policy::new(EffectCause::Operation(Operation::Refactor), &request)?;
     let context = CallContext {
         changes: Arc::clone(apply) as _,
         ..CallContext::unattended(repository, policy)

@@ -18,7 +18,7 @@ use tool_journal::journal::Start;
 use tool_repository::{Repository, RepositoryError, RepositoryRules};
 use tool_sandbox::program_sandbox;
 use tool_skill::lock::{self, Difference, Lock};
-use tool_skill::policy::{Cause, GrantPlace, Policy};
+use tool_skill::policy::{EffectCause, GrantPlace, Policy};
 
 pub(super) fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> Result<(), Problem> {
     let Some(asserted) = asserted else { return Ok(()) };
@@ -115,7 +115,7 @@ pub(super) struct Prepared {
 
 /// The part of a request that decides about its policy.
 pub(super) struct PolicyCase<'a> {
-    pub(super) cause: Cause,
+    pub(super) cause: EffectCause,
     pub(super) settings: &'a PolicySettings,
     pub(super) request: &'a PolicyRequest,
     /// Effects to ask about where the policy would deny them.

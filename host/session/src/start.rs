@@ -28,7 +28,7 @@ use tool_journal::journal::{Start, TurnBinding, Work};
 use tool_repository::Repository;
 use tool_repository::changes::FileChange;
 use tool_skill::lock::Lock;
-use tool_skill::policy::{Cause, GrantPlace};
+use tool_skill::policy::{EffectCause, GrantPlace};
 
 /// Denials name what the client can change: fields of the request for a program, flags for a terminal.
 fn place_of_grants(is_of_program: bool) -> GrantPlace {
@@ -102,7 +102,7 @@ impl Sessions {
         // A change in the private layer needs no approval; `tool apply` asks for it.
         request.policy.ask_before_write &= !is_preview;
         let case = PolicyCase {
-            cause: Cause::Operation(request.operation),
+            cause: EffectCause::Operation(request.operation),
             settings: &settings.policy,
             request: &request.policy,
             asked: &request.ask,
@@ -219,7 +219,7 @@ impl Sessions {
         let locked = read_lock(&repository, &self.engine, request.policy.frozen).await?;
         self.check_skill(name, locked.as_deref())?;
         let case = PolicyCase {
-            cause: Cause::SkillCall,
+            cause: EffectCause::SkillCall,
             settings: &settings,
             request: &request.policy,
             asked: &[],

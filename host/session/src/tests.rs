@@ -22,7 +22,7 @@ use tool_core::api::{
 use tool_journal::journal::Work;
 use tool_provider::{Message, ProviderEvent, StopReason, Usage};
 use tool_repository::changes::{FileChange, FileState, PreparedChange};
-use tool_skill::policy::{Cause, Policy};
+use tool_skill::policy::{EffectCause, Policy};
 pub(crate) use world::{SessionWorld, open_sessions};
 
 impl SessionWorld {

@@ -19,10 +19,10 @@ use serde_json::{Map, Value};
 use toml::Spanned;
 
 use super::plain::{self, Links};
-use super::policy::{Cause, Policy};
+use super::policy::{EffectCause, Policy};
 use super::{CallContext, Inspection, RawArguments, SessionFiles, SkillHost, Trial};
 use compare::Came;
-use tool_boundary::failures;
+use tool_boundary::failure_kinds;
 use tool_core::api::{Effect, ErrorKind, Grant};
 use tool_core::api::{PolicyRequest, Problem, Receipt};
 use tool_core::text::{nearest_key, nearest_name};
@@ -396,11 +396,11 @@ impl WrittenCase {
 
     fn fails(&self) -> Result<Option<String>, Slip> {
         let Some(code) = &self.fails else { return Ok(None) };
-        let known = failures().any(|kind| kind.code() == code.get_ref());
+        let known = failure_kinds().any(|kind| kind.code() == code.get_ref());
         if known {
             Ok(Some(code.get_ref().clone()))
         } else {
-            let kinds: Vec<ErrorKind> = failures().collect();
+            let kinds: Vec<ErrorKind> = failure_kinds().collect();
             let codes: Vec<&str> = kinds.iter().map(ErrorKind::code).collect();
             let meant = nearest_name(code.get_ref(), codes.iter().copied());
             let meant = meant.map_or_else(|| ".".to_owned(), |near| format!("; did you mean `{near}`?"));
@@ -424,7 +424,7 @@ impl WrittenCase {
             deny: names(&self.deny),
             ..PolicyRequest::default()
         };
-        Policy::new(Cause::SkillCall, &request).map_err(|problem| (None, in_one(&problem)))
+        Policy::new(EffectCause::SkillCall, &request).map_err(|problem| (None, in_one(&problem)))
     }
 
     fn by_word(&self) -> Result<Vec<Effect>, Slip> {

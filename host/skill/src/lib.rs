@@ -38,12 +38,12 @@ pub use short::drop_keywords;
 use tool_boundary::embedded::Packed;
 pub use tool_boundary::{
     Approver, BoundSecret, CallBudget, CallContext, CallError, CallOutcome, CallReport, ComponentMetadata,
-    ContentIndex, Conversation, Crowd, Descriptor, EmbeddedOutliner, Failure, FailureKind, FileVerdict,
+    ContentIndex, Conversation, CrowdedLimit, Descriptor, EmbeddedOutliner, Failure, FailureKind, FileVerdict,
     FunctionDescriptor, HeldTurn, HostNotes, HttpTransport, InboundResponse, Interfaces, LeftFiles, Limits,
-    LockedSkills, NoChanges, NoServices, Nobody, OutboundRequest, Outliners, PatternKind, Question, RawArguments,
-    RunAsker, RunScope, SeenSessions, SessionChanges, SessionFiles, SoughtPattern, SymbolLookup, TransportError,
-    Unrecorded, UserAnswer, audit, bindings, details, embedded, failures, outline, policy, precompile_outliner,
-    read_interfaces, runner, stage, taint, transport,
+    LockedSkills, NoApprover, NoChangeJournal, NoChanges, NoServices, OutboundRequest, Outliners, PatternKind,
+    Question, RawArguments, RunAsker, RunScope, SeenSessions, SessionChanges, SessionFiles, SoughtPattern,
+    SymbolLookup, TransportError, UserAnswer, audit, bindings, details, embedded, failure_kinds, outline, policy,
+    precompile_outliner, read_interfaces, runner, stage, taint, transport,
 };
 
 /// A built-in component: its wasm, and its native code for this build's target, both packed ([`embedded`]).

@@ -38,8 +38,8 @@ use signed::Signing;
 pub use team::Inspection;
 use team::{ComponentFingerprint, Member, Seen, read_component};
 use tool_boundary::{
-    Cache, Loaded, NativeComponent, PreparedCall, Runtime, Schema, Services, Turns, check_call, compile_schema,
-    holding, is_name, unmarked,
+    Cache, CallPermits, LoadedComponent, NativeComponent, PreparedCall, Runtime, Schema, Services, check_call,
+    compile_schema, hold_permit, is_name, strip_path_marks,
 };
 use tool_core::api::{Effect, Operation, ToolSpec};
 use tool_core::api::{Signed, SkillEntry, SkillFunction, SkillOrigin, SkillState};
@@ -91,7 +91,7 @@ pub struct SkillTool {
 pub struct SkillHost {
     runtime: &'static Runtime,
     limits: Limits,
-    turns: Arc<Turns>,
+    turns: Arc<CallPermits>,
     services: Arc<dyn Services>,
     builtins: BTreeMap<&'static str, Arc<Skill>>,
     /// Built-in component of each built-in function.
@@ -128,7 +128,7 @@ struct Skill {
     schemas: Vec<OnceLock<Result<Schema, String>>>,
     /// Compiled schemas of the details, for functions that have one.
     outputs: Vec<OnceLock<Option<Schema>>>,
-    loaded: OnceLock<Loaded>,
+    loaded: OnceLock<LoadedComponent>,
     /// Held while a call loads the code.
     loading: Mutex<()>,
 }
@@ -191,7 +191,7 @@ impl<'a> SkillFunctionRef<'a> {
                 Source::Builtin(_) => description.clone(),
                 Source::Team(_) => format!("{OF_THE_TEAM} {description}"),
             },
-            parameters: unmarked(parameters),
+            parameters: strip_path_marks(parameters),
         }
     }
 
@@ -277,7 +277,7 @@ impl SkillHost {
         Ok(Self {
             runtime: Runtime::global()?,
             limits,
-            turns: Arc::new(Turns::new(limits)),
+            turns: Arc::new(CallPermits::new(limits)),
             services: Arc::new(MachineServices::new(home, Surroundings::default())),
             builtin_functions: builtins.values().flat_map(functions_of).collect(),
             builtins,
@@ -445,7 +445,7 @@ impl SkillHost {
             let effects = &descriptor.effects;
             let runs = effects.contains(&Effect::RunProcess) || effects.contains(&Effect::Install);
             let may_wait = runs || context.approver.can_ask();
-            let holding = may_wait.then(|| holding(context, &self.turns));
+            let holding = may_wait.then(|| hold_permit(context, &self.turns));
             let context = holding.as_ref().unwrap_or(context);
             let is_builtin = self.is_ours && matches!(skill.source, Source::Builtin(_));
             Ok(PreparedCall {
@@ -537,7 +537,7 @@ impl SkillHost {
         skill: &'s Skill,
         progress: &dyn Fn(&str),
         cancel: &CancellationToken,
-    ) -> Result<&'s Loaded, String> {
+    ) -> Result<&'s LoadedComponent, String> {
         // Take no lock once the code is loaded: a call that waits for the lock sleeps for as long as fifty calls
         // take.
         if let Some(loaded) = skill.loaded.get() {
@@ -560,7 +560,7 @@ impl SkillHost {
                 self.compiled(&skill.digest, wasm, &skill.descriptor.name, progress, cancel)?
             }
         };
-        let new = Loaded::new(self.runtime, component)?;
+        let new = LoadedComponent::new(self.runtime, component)?;
         Ok(skill.loaded.get_or_init(|| new))
     }
 
@@ -697,7 +697,7 @@ mod unit {
 
     use super::*;
     use tool_boundary::embedded::Packed;
-    use tool_boundary::policy::{Cause, Policy};
+    use tool_boundary::policy::{EffectCause, Policy};
     use tool_core::api::{Operation, PolicyRequest};
     use tool_repository::{Options, Repository};
 
@@ -707,15 +707,15 @@ mod unit {
         let builtin = Builtin {
             name: "slow",
             digest: "0",
-            wasm: Packed::alone(b""),
-            compiled: Packed::alone(b""),
+            wasm: Packed::without_base(b""),
+            compiled: Packed::without_base(b""),
             descriptor: r#"{"name": "slow", "version": "1.0.0", "description": "", "functions": [{"name": "slow",
                 "description": "", "effects": [], "parameters": {"type": "object"}}]}"#,
         };
         let host = SkillHost::new(vec![builtin].leak(), folder.path()).expect("the engine starts");
         let context = Arc::new(CallContext::unattended(
             Repository::open(folder.path(), &Options::default()).expect("the folder is there"),
-            Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is right"),
+            Policy::new(EffectCause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is right"),
         ));
         let skill = host.find("slow", None).expect("it is there");
         let compiling = skill.loading.lock().expect("not poisoned");

@@ -10,7 +10,7 @@ mod input;
 
 /// A component is refused with a bounded sentence or has a surface.
 pub fn components(bytes: &[u8]) {
-    if let Err(reason) = component::inspect(bytes) {
+    if let Err(reason) = component::inspect_component(bytes) {
         assert!(!reason.is_empty() && reason.len() <= 8 * bytes.len() + 1_000);
     }
 }
@@ -23,19 +23,19 @@ pub fn arguments(bytes: &[u8]) {
     let Ok(schema) = serde_json::from_str::<Value>(&schema) else {
         return;
     };
-    let Ok(validator) = arguments::compile(&schema) else {
+    let Ok(validator) = arguments::compile_schema(&schema) else {
         return;
     };
     // Reading them leniently ends, and what comes out of it fits.
     let root = std::path::Path::new("/repo");
     if let Ok(read) = arguments::check_call("skill", &validator, &RawArguments::Text(&given), root) {
-        let again = arguments::check("skill", &validator, &RawArguments::Value(&read.value));
+        let again = arguments::check_arguments("skill", &validator, &RawArguments::Value(&read.value));
         assert_eq!(again.ok(), Some(read.value), "what a skill gets fits its schema");
     }
-    match arguments::check("skill", &validator, &RawArguments::Text(&given)) {
+    match arguments::check_arguments("skill", &validator, &RawArguments::Text(&given)) {
         Ok(value) => {
             assert!(value.is_object());
-            let again = arguments::check("skill", &validator, &RawArguments::Value(&value));
+            let again = arguments::check_arguments("skill", &validator, &RawArguments::Value(&value));
             assert_eq!(again.ok(), Some(value), "what passed passes again");
         }
         Err(error) => {

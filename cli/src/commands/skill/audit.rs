@@ -12,7 +12,7 @@ use tool_journal::replay::recent_calls;
 use tool_repository::Repository;
 use tool_skill::audit::{Audit, Recorder};
 use tool_skill::cases;
-use tool_skill::policy::{Cause, Policy};
+use tool_skill::policy::{EffectCause, Policy};
 use tool_skill::{CallContext, RawArguments};
 
 use super::{print_json, registry_with_symbols};
@@ -154,7 +154,7 @@ fn policy() -> Result<Policy, Error> {
         deny: names(&[Effect::CommitGit, Effect::RunProcess, Effect::Install]),
         ..PolicyRequest::default()
     };
-    Policy::new(Cause::SkillCall, &request).map_err(Error::Problem)
+    Policy::new(EffectCause::SkillCall, &request).map_err(Error::Problem)
 }
 
 fn show(shown: &Shown, output: Output) -> Result<(), Error> {

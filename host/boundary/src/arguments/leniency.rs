@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::{Schema, shown, weight};
+use super::{Schema, shorten_text, weight};
 use crate::arguments::SCHEMA_WORK_MAX;
 use tool_repository::path;
 
@@ -21,7 +21,7 @@ const PATH: &str = "path";
 
 /// Corrects arguments in place. Returns a sentence for each correction, with the JSON pointer of its value, and the
 /// pointers of all paths.
-pub(super) fn read(schema: &Schema, arguments: &mut Value, root: &Path) -> (Vec<String>, Vec<String>) {
+pub(super) fn correct_arguments(schema: &Schema, arguments: &mut Value, root: &Path) -> (Vec<String>, Vec<String>) {
     let mut reader = LenientReader {
         schema,
         root,
@@ -34,14 +34,17 @@ pub(super) fn read(schema: &Schema, arguments: &mut Value, root: &Path) -> (Vec<
 
 /// Removes the marks of paths from a schema. They mean nothing to a model, and some servers refuse a format that they
 /// do not know.
-pub fn unmarked(schema: &Value) -> Value {
+pub fn strip_path_marks(schema: &Value) -> Value {
     match schema {
         Value::Object(fields) => {
             let is_mark = |(name, value): &(&String, &Value)| *name == "format" && value.as_str() == Some(PATH);
             let kept = fields.iter().filter(|field| !is_mark(field));
-            Value::Object(kept.map(|(name, value)| (name.clone(), unmarked(value))).collect())
+            Value::Object(
+                kept.map(|(name, value)| (name.clone(), strip_path_marks(value)))
+                    .collect(),
+            )
         }
-        Value::Array(elements) => Value::Array(elements.iter().map(unmarked).collect()),
+        Value::Array(elements) => Value::Array(elements.iter().map(strip_path_marks).collect()),
         value => value.clone(),
     }
 }
@@ -60,7 +63,7 @@ impl Types {
     const OBJECT: Self = Self(64);
     const ALL: Self = Self(127);
 
-    fn named(name: &str) -> Self {
+    fn from_name(name: &str) -> Self {
         match name {
             "null" => Self::NULL,
             "boolean" => Self::BOOLEAN,
@@ -73,7 +76,7 @@ impl Types {
         }
     }
 
-    fn of(value: &Value) -> Self {
+    fn from_value(value: &Value) -> Self {
         match value {
             Value::Null => Self::NULL,
             Value::Bool(_) => Self::BOOLEAN,
@@ -142,13 +145,13 @@ impl<'a> LenientReader<'a> {
             .collect();
         for name in absent {
             fields.shift_remove(&name);
-            self.note(&pointer(at, &name), "null, taken as absent");
+            self.note(&join_pointer(at, &name), "null, taken as absent");
         }
         let others = part.get("additionalProperties");
         for (name, value) in fields {
             let field = known.and_then(|known| known.get(name)).or(others);
             if let Some(field) = field.filter(|field| field.is_object()) {
-                self.read(field, value, &pointer(at, name));
+                self.read(field, value, &join_pointer(at, name));
             }
         }
     }
@@ -156,18 +159,18 @@ impl<'a> LenientReader<'a> {
     /// Returns the corrected form of a value whose type is not allowed here, and a description of the correction.
     fn meant(&self, part: &'a Value, value: &Value) -> Option<(Value, String)> {
         let allowed = self.types(part);
-        if allowed.has(Types::of(value)) {
+        if allowed.has(Types::from_value(value)) {
             return None;
         }
         let scalar = match value {
             Value::String(text) => self.meant_by_text(allowed, text.trim()),
-            Value::Number(number) if allowed.has(Types::INTEGER) => whole(number.as_f64()?),
+            Value::Number(number) if allowed.has(Types::INTEGER) => to_whole_number(number.as_f64()?),
             _ => None,
         };
         if let Some(scalar) = scalar {
             let how = match &scalar {
                 Value::Array(_) | Value::Object(_) => "the JSON in a text, read as what it stands for".to_owned(),
-                scalar => format!("read as {}", super::described(scalar)),
+                scalar => format!("read as {}", super::describe_value(scalar)),
             };
             return Some((scalar, how));
         }
@@ -175,7 +178,7 @@ impl<'a> LenientReader<'a> {
             return None;
         }
         let items = self.resolve(part).get("items")?;
-        let fits = self.types(items).has(Types::of(value)) || self.meant(items, value).is_some();
+        let fits = self.types(items).has(Types::from_value(value)) || self.meant(items, value).is_some();
         fits.then(|| (Value::Array(vec![value.clone()]), "read as a list of one".to_owned()))
     }
 
@@ -193,10 +196,10 @@ impl<'a> LenientReader<'a> {
             return None;
         }
         match &parsed {
-            Value::Number(number) if !allowed.has(Types::of(&parsed)) => {
-                whole(number.as_f64()?).filter(|_| allowed.has(Types::INTEGER))
+            Value::Number(number) if !allowed.has(Types::from_value(&parsed)) => {
+                to_whole_number(number.as_f64()?).filter(|_| allowed.has(Types::INTEGER))
             }
-            parsed_value if allowed.has(Types::of(parsed_value)) => Some(parsed),
+            parsed_value if allowed.has(Types::from_value(parsed_value)) => Some(parsed),
             _ => None,
         }
     }
@@ -220,13 +223,13 @@ impl<'a> LenientReader<'a> {
         }
         inside.push_str(test);
         *text = inside;
-        let how = format!("read as the path `{}`", shown(text));
+        let how = format!("read as the path `{}`", shorten_text(text));
         self.note(at, &how);
     }
 
     fn note(&mut self, at: &str, how: &str) {
         if self.changes.len() < CHANGES_MAX {
-            self.changes.push(format!("`{}`: {how}", shown(at)));
+            self.changes.push(format!("`{}`: {how}", shorten_text(at)));
         }
     }
 
@@ -234,19 +237,19 @@ impl<'a> LenientReader<'a> {
     fn types(&self, part: &'a Value) -> Types {
         let part = self.follow(part);
         match part.get("type") {
-            Some(Value::String(name)) => return Types::named(name),
+            Some(Value::String(name)) => return Types::from_name(name),
             Some(Value::Array(names)) => {
-                return Types::union(names.iter().filter_map(Value::as_str).map(Types::named));
+                return Types::union(names.iter().filter_map(Value::as_str).map(Types::from_name));
             }
             _ => {}
         }
         if let Some(only) = part.get("const") {
-            return Types::of(only);
+            return Types::from_value(only);
         }
         if let Some(options) = part.get("enum").and_then(Value::as_array) {
-            return Types::union(options.iter().map(Types::of));
+            return Types::union(options.iter().map(Types::from_value));
         }
-        match branches(part) {
+        match list_branches(part) {
             Some(branches) => Types::union(branches.iter().map(|branch| self.types(branch))),
             None => Types::ALL,
         }
@@ -256,7 +259,7 @@ impl<'a> LenientReader<'a> {
     fn resolve(&self, part: &'a Value) -> &'a Value {
         let part = self.follow(part);
         let is_null = |branch: &Value| branch.get("type").and_then(Value::as_str) == Some("null");
-        match branches(part) {
+        match list_branches(part) {
             Some([one, other]) if is_null(other) => self.resolve(one),
             Some([other, one]) if is_null(other) => self.resolve(one),
             _ => part,
@@ -278,13 +281,13 @@ impl<'a> LenientReader<'a> {
     }
 }
 
-fn branches(part: &Value) -> Option<&[Value]> {
+fn list_branches(part: &Value) -> Option<&[Value]> {
     let branches = part.get("anyOf").or(part.get("oneOf"))?;
     branches.as_array().map(Vec::as_slice)
 }
 
 /// The JSON pointer of a field.
-fn pointer(at: &str, name: &str) -> String {
+fn join_pointer(at: &str, name: &str) -> String {
     format!("{at}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
@@ -293,7 +296,7 @@ fn is_marked(part: &Value) -> bool {
 }
 
 /// Converts a number without a fraction to an integer.
-fn whole(number: f64) -> Option<Value> {
+fn to_whole_number(number: f64) -> Option<Value> {
     // Above 2^53, neighbouring integers are the same `f64`.
     let is_whole = number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "it is whole and small enough")]
@@ -305,12 +308,12 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::super::{CheckedArguments, check, check_call, compile};
+    use super::super::{CheckedArguments, check_arguments, check_call, compile_schema};
     use super::*;
     use crate::RawArguments;
 
     fn schema() -> Schema {
-        compile(&json!({
+        compile_schema(&json!({
             "type": "object",
             "properties": {
                 "count": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
@@ -329,14 +332,14 @@ mod tests {
         .expect("the schema is valid")
     }
 
-    fn read(arguments: &Value) -> Option<CheckedArguments> {
+    fn correct_arguments(arguments: &Value) -> Option<CheckedArguments> {
         check_call("demo", &schema(), &RawArguments::Value(arguments), Path::new("/shop")).ok()
     }
 
     #[test]
     fn the_paths_of_a_call_are_those_that_the_schema_marks() {
         let given = json!({"place": "a", "places": ["b", "c"], "a/b~": "d", "name": "e", "content": "f"});
-        let read = read(&given).expect("it is accepted");
+        let read = correct_arguments(&given).expect("it is accepted");
         let found = read
             .paths
             .iter()
@@ -376,7 +379,7 @@ mod tests {
             (json!({"place": "/shop2/a"}), json!({"place": "/shop2/a"}), 0),
             (json!({"place": "../shop/a"}), json!({"place": "../shop/a"}), 0),
         ] {
-            let read = read(&given).expect("it is accepted");
+            let read = correct_arguments(&given).expect("it is accepted");
             assert_eq!(
                 (&read.value, read.changes.len()),
                 (&meant, changes),
@@ -392,13 +395,14 @@ mod tests {
             json!({"content": null, "list": {}}),
             json!({"further": 1}),
         ] {
-            assert!(read(&refused).is_none(), "{refused}");
+            assert!(correct_arguments(&refused).is_none(), "{refused}");
         }
     }
 
     #[test]
     fn a_model_sees_no_mark() {
-        let plain = unmarked(&json!({"format": "path", "properties": {"format": {"type": "string", "format": "uri"}}}));
+        let plain =
+            strip_path_marks(&json!({"format": "path", "properties": {"format": {"type": "string", "format": "uri"}}}));
         assert_eq!(
             plain,
             json!({"properties": {"format": {"type": "string", "format": "uri"}}})
@@ -417,7 +421,7 @@ mod tests {
             if let Ok(read) = check_call("demo", &schema, &RawArguments::Text(&text), root) {
                 let again = check_call("demo", &schema, &RawArguments::Value(&read.value), root).expect("it fits");
                 prop_assert!(again.changes.is_empty() && again.value == read.value, "{:?}", again.changes);
-                prop_assert!(check("demo", &schema, &RawArguments::Value(&read.value)).is_ok());
+                prop_assert!(check_arguments("demo", &schema, &RawArguments::Value(&read.value)).is_ok());
             }
         }
     }

@@ -114,7 +114,7 @@ impl<'s> Scale<'s> {
                 if let Some(target) = self.target(fields, depth)? {
                     add(self.weigh(target, depth + 1)?);
                 }
-                sum.parts = sum.parts.saturating_add(patterns(fields) * PATTERN_PARTS);
+                sum.parts = sum.parts.saturating_add(count_patterns(fields) * PATTERN_PARTS);
                 if fields.keys().any(|name| name.starts_with("unevaluated")) {
                     // `unevaluated…` visits the parts beneath again, to find the fields that are left over.
                     sum.parts = sum.parts.saturating_mul(3);
@@ -145,7 +145,7 @@ impl<'s> Scale<'s> {
     }
 }
 
-fn patterns(fields: &Map<String, Value>) -> u64 {
+fn count_patterns(fields: &Map<String, Value>) -> u64 {
     let one = u64::from(fields.get("pattern").is_some_and(Value::is_string));
     let many = fields.get("patternProperties").and_then(Value::as_object);
     one + many.map_or(0, |patterns| patterns.len() as u64)

@@ -9,8 +9,8 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
 
 use super::{BODY_BYTES_MAX, code_of};
 use crate::bindings::outside::wasi::http::types as wit;
-use crate::budget::Stop;
-use crate::exchange::{ExchangeError, HttpExchange, Progress, RequestBody};
+use crate::budget::GuestStop;
+use crate::exchange::{ExchangeError, ExchangeProgress, HttpExchange, RequestBody};
 use crate::store::StoreState;
 use crate::streams::{GuestOutput, Input};
 use crate::transport::{FIELDS_BYTES_MAX, HeaderFields};
@@ -133,21 +133,21 @@ struct FutureTrailers {
 
 impl StoreState {
     /// Writes to the body of a request.
-    pub(crate) fn write_body(&self, exchange: &HttpExchange, contents: &[u8]) -> Result<(), Stop> {
+    pub(crate) fn write_body(&self, exchange: &HttpExchange, contents: &[u8]) -> Result<(), GuestStop> {
         let mut body = exchange.body();
         if body.is_finished || body.bytes.len() + contents.len() > super::REQUEST_BODY_BYTES_MAX {
             let size = super::REQUEST_BODY_BYTES_MAX / (1024 * 1024);
-            return Err(Stop::limit(format!("{size} MiB of a request"), ErrorKind::Output));
+            return Err(GuestStop::limit(format!("{size} MiB of a request"), ErrorKind::Output));
         }
         self.count_body(contents.len())?;
         body.bytes.extend_from_slice(contents);
         Ok(())
     }
 
-    fn count_body(&self, bytes: usize) -> Result<(), Stop> {
+    fn count_body(&self, bytes: usize) -> Result<(), GuestStop> {
         let size = BODY_BYTES_MAX / (1024 * 1024);
         self.call.bodies.add(bytes as u64, BODY_BYTES_MAX, || {
-            Stop::limit(format!("{size} MiB of requests and responses"), ErrorKind::ReadLimit)
+            GuestStop::limit(format!("{size} MiB of requests and responses"), ErrorKind::ReadLimit)
         })
     }
 
@@ -167,7 +167,7 @@ impl StoreState {
 }
 
 /// Ends a guest that tries to serve requests.
-fn unserved<T>() -> wasmtime::Result<T> {
+fn refuse_serving<T>() -> wasmtime::Result<T> {
     Err(wasmtime::Error::msg("a skill serves no requests"))
 }
 
@@ -469,7 +469,7 @@ impl wit::HostOutgoingBody for StoreState {
             is_open: true,
             is_finished: true,
         };
-        *exchange.progress() = Progress::Ended(Err(ExchangeError::BodyUnfinished));
+        *exchange.progress() = ExchangeProgress::Ended(Err(ExchangeError::BodyUnfinished));
         Ok(())
     }
 }
@@ -488,7 +488,7 @@ impl wit::HostFutureIncomingResponse for StoreState {
         if !exchange.is_ready() {
             return Ok(None);
         }
-        let Progress::Ended(ended) = exchange.take() else {
+        let ExchangeProgress::Ended(ended) = exchange.take() else {
             return Ok(Some(Err(())));
         };
         Ok(Some(Ok(match ended {
@@ -576,34 +576,34 @@ impl wit::HostFutureTrailers for StoreState {
 
 impl wit::HostIncomingRequest for StoreState {
     fn method(&mut self, _: Resource<wit::IncomingRequest>) -> wasmtime::Result<wit::Method> {
-        unserved()
+        refuse_serving()
     }
 
     fn path_with_query(&mut self, _: Resource<wit::IncomingRequest>) -> wasmtime::Result<Option<String>> {
-        unserved()
+        refuse_serving()
     }
 
     fn scheme(&mut self, _: Resource<wit::IncomingRequest>) -> wasmtime::Result<Option<wit::Scheme>> {
-        unserved()
+        refuse_serving()
     }
 
     fn authority(&mut self, _: Resource<wit::IncomingRequest>) -> wasmtime::Result<Option<String>> {
-        unserved()
+        refuse_serving()
     }
 
     fn headers(&mut self, _: Resource<wit::IncomingRequest>) -> wasmtime::Result<Resource<wit::Headers>> {
-        unserved()
+        refuse_serving()
     }
 
     fn consume(
         &mut self,
         _: Resource<wit::IncomingRequest>,
     ) -> wasmtime::Result<Result<Resource<wit::IncomingBody>, ()>> {
-        unserved()
+        refuse_serving()
     }
 
     fn drop(&mut self, _: Resource<wit::IncomingRequest>) -> wasmtime::Result<()> {
-        unserved()
+        refuse_serving()
     }
 }
 
@@ -614,7 +614,7 @@ impl wit::HostResponseOutparam for StoreState {
         _: u16,
         _: Resource<wit::Headers>,
     ) -> wasmtime::Result<Result<(), wit::ErrorCode>> {
-        unserved()
+        refuse_serving()
     }
 
     fn set(
@@ -622,39 +622,39 @@ impl wit::HostResponseOutparam for StoreState {
         _: Resource<wit::ResponseOutparam>,
         _: Result<Resource<wit::OutgoingResponse>, wit::ErrorCode>,
     ) -> wasmtime::Result<()> {
-        unserved()
+        refuse_serving()
     }
 
     fn drop(&mut self, _: Resource<wit::ResponseOutparam>) -> wasmtime::Result<()> {
-        unserved()
+        refuse_serving()
     }
 }
 
 impl wit::HostOutgoingResponse for StoreState {
     fn new(&mut self, _: Resource<wit::Headers>) -> wasmtime::Result<Resource<wit::OutgoingResponse>> {
-        unserved()
+        refuse_serving()
     }
 
     fn status_code(&mut self, _: Resource<wit::OutgoingResponse>) -> wasmtime::Result<u16> {
-        unserved()
+        refuse_serving()
     }
 
     fn set_status_code(&mut self, _: Resource<wit::OutgoingResponse>, _: u16) -> wasmtime::Result<Result<(), ()>> {
-        unserved()
+        refuse_serving()
     }
 
     fn headers(&mut self, _: Resource<wit::OutgoingResponse>) -> wasmtime::Result<Resource<wit::Headers>> {
-        unserved()
+        refuse_serving()
     }
 
     fn body(
         &mut self,
         _: Resource<wit::OutgoingResponse>,
     ) -> wasmtime::Result<Result<Resource<wit::OutgoingBody>, ()>> {
-        unserved()
+        refuse_serving()
     }
 
     fn drop(&mut self, _: Resource<wit::OutgoingResponse>) -> wasmtime::Result<()> {
-        unserved()
+        refuse_serving()
     }
 }

@@ -6,9 +6,9 @@
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, Weak};
 
-use super::repository::{going_on, is_listed, path_of, refusal, unlisted};
+use super::repository::{going_on, is_listed, open_failure, path_of, scan_failure};
 use crate::bindings::tool::skill::bulk::{Batch, File, Selection};
-use crate::budget::{CallBudget, Stop};
+use crate::budget::{CallBudget, GuestStop};
 use crate::globs::Globs;
 use crate::{CallContext, Failure, ImportError, Limits};
 use tool_core::api::ErrorKind;
@@ -49,13 +49,13 @@ pub(crate) struct SelectionReader {
 }
 
 /// The current files, the same for every part of the call.
-pub(super) fn names(call: &CallBudget, context: &CallContext) -> Result<ListedNames, Failure> {
+pub(super) fn list_files(call: &CallBudget, context: &CallContext) -> Result<ListedNames, Failure> {
     // Locked during the walk: another part that asks now waits for this answer.
     let mut known = call.names.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(names) = &*known {
         return Ok(names.clone());
     }
-    let names = context.repository.names(&call.token).map_err(unlisted)?;
+    let names = context.repository.names(&call.token).map_err(scan_failure)?;
     call.note_skipped_ignores(&names.list().skipped_ignores);
     *known = Some(names.clone());
     Ok(names)
@@ -69,21 +69,24 @@ pub(super) fn names_below(
     names: ListedNames,
 ) -> Result<(ListedNames, bool), Failure> {
     let opened = context.repository.open_within(&path_of(under)?, &call.token);
-    let opened = opened.map_err(|error| refusal(&error))?;
+    let opened = opened.map_err(|error| open_failure(&error))?;
     if is_listed(names.list(), &opened) {
         return Ok((names, true));
     }
-    Ok((named(call, context, &opened.path)?, false))
+    Ok((list_files_below(call, context, &opened.path)?, false))
 }
 
 /// The files below a path that the list from the root leaves out. One path is walked only once for a call.
-pub(super) fn named(call: &CallBudget, context: &CallContext, path: &str) -> Result<ListedNames, Failure> {
+pub(super) fn list_files_below(call: &CallBudget, context: &CallContext, path: &str) -> Result<ListedNames, Failure> {
     // Locked during the walk: another part that asks now waits for this answer.
     let mut known = call.named.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, names)) = known.as_ref().filter(|(named, _)| named == path) {
         return Ok(names.clone());
     }
-    let names = context.repository.names_beneath(path, &call.token).map_err(unlisted)?;
+    let names = context
+        .repository
+        .names_beneath(path, &call.token)
+        .map_err(scan_failure)?;
     *known = Some((path.to_owned(), names.clone()));
     Ok(names)
 }
@@ -100,7 +103,7 @@ pub(super) fn shared_globs(call: &CallBudget, globs: &[String]) -> Result<Arc<Gl
     let max = CALL_GLOBS_MAX;
     if held.len() >= max {
         let limit = format!("{max} selections with globs of their own");
-        return Err(Stop::limit(limit, ErrorKind::HandlesLimit).into());
+        return Err(GuestStop::limit(limit, ErrorKind::HandlesLimit).into());
     }
     let globs = Arc::new(Globs::new(globs)?);
     held.push(Arc::downgrade(&globs));
@@ -114,12 +117,12 @@ impl SelectionReader {
         selection: &Selection,
     ) -> Result<Self, ImportError> {
         let globs = shared_globs(call, &selection.globs)?;
-        let names = names_below(call, context, &selection.under, names(call, context)?)?;
-        Ok(Self::over(names, globs, call, context, selection)?)
+        let names = names_below(call, context, &selection.under, list_files(call, context)?)?;
+        Ok(Self::open_list(names, globs, call, context, selection)?)
     }
 
     /// Starts to read files of a list that the call has already.
-    pub(super) fn over(
+    pub(super) fn open_list(
         (names, is_listed): (ListedNames, bool),
         globs: Arc<Globs>,
         call: &Arc<CallBudget>,
@@ -127,7 +130,7 @@ impl SelectionReader {
         selection: &Selection,
     ) -> Result<Self, Failure> {
         Ok(Self {
-            left: range(call, &names, context, selection)?,
+            left: find_range(call, &names, context, selection)?,
             globs,
             wanted: ReadBounds {
                 bytes_max: selection.file_bytes_max.min(Limits::DEFAULT.host_call_bytes as u64),
@@ -140,13 +143,16 @@ impl SelectionReader {
         })
     }
 
-    pub(super) fn next(&mut self) -> Result<Batch, Stop> {
+    pub(super) fn next(&mut self) -> Result<Batch, GuestStop> {
         self.next_of(|_, _, _| true)
     }
 
     /// Reads the next files that `wants` accepts. It is asked about each selected file once, with the number of files
     /// in the batch so far. Only if the batch has no more room, it is asked again about the last file.
-    pub(super) fn next_of(&mut self, mut wants: impl FnMut(usize, &FileEntry, usize) -> bool) -> Result<Batch, Stop> {
+    pub(super) fn next_of(
+        &mut self,
+        mut wants: impl FnMut(usize, &FileEntry, usize) -> bool,
+    ) -> Result<Batch, GuestStop> {
         let mut batch = Batch {
             files: Vec::new(),
             paths: String::new(),
@@ -207,8 +213,8 @@ impl SelectionReader {
         };
         batch.paths.push_str(path);
         batch.files.push(File {
-            path_bytes: bytes(path.len()),
-            content_bytes: bytes(batch.contents.len() - start),
+            path_bytes: to_byte_count(path.len()),
+            content_bytes: to_byte_count(batch.contents.len() - start),
             left_out: left_out.map(str::to_owned),
         });
         true
@@ -216,12 +222,12 @@ impl SelectionReader {
 }
 
 /// Converts a length that a limit keeps small.
-fn bytes(length: usize) -> u32 {
+fn to_byte_count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
 
 /// Range of the selection in the list, without regard to globs.
-fn range(
+fn find_range(
     call: &CallBudget,
     names: &ListedNames,
     context: &CallContext,
@@ -233,7 +239,7 @@ fn range(
     let opened = context
         .repository
         .open_within(&under, &call.token)
-        .map_err(|error| refusal(&error))?;
+        .map_err(|error| open_failure(&error))?;
     let range = match opened.kind {
         EntryKind::Directory => list.range_beneath(&opened.path),
         _ => list.index_of(&opened.path).map_or(0..0, |at| at..at + 1),
@@ -245,15 +251,15 @@ fn range(
 }
 
 /// Divides the selection into runs of about equal cost. Returns the first path of each run except the first.
-pub(super) fn divide(
+pub(super) fn divide_selection(
     call: &CallBudget,
     context: &CallContext,
     selection: &Selection,
     parts: u32,
 ) -> Result<Vec<String>, Failure> {
-    let (names, _) = names_below(call, context, &selection.under, names(call, context)?)?;
+    let (names, _) = names_below(call, context, &selection.under, list_files(call, context)?)?;
     let globs = Globs::new(&selection.globs)?;
-    let files = &names.list().files[range(call, &names, context, selection)?];
+    let files = &names.list().files[find_range(call, &names, context, selection)?];
     let cost = |file: &FileEntry| {
         if file.size > selection.file_bytes_max {
             0
@@ -289,7 +295,7 @@ mod tests {
     use super::*;
     use crate::FailureKind;
     use crate::bindings::tool::skill::repository::Query;
-    use crate::imports::repository::list;
+    use crate::imports::repository::list_page;
     use crate::imports::testing::context;
 
     #[test]
@@ -311,7 +317,7 @@ mod tests {
                 globs: Vec::new(),
                 after: None,
             };
-            let page = list(&call, &context, &query).unwrap_or_else(|failure| panic!("{}", failure.message));
+            let page = list_page(&call, &context, &query).unwrap_or_else(|failure| panic!("{}", failure.message));
             page.entries.into_iter().map(|entry| entry.path).collect::<Vec<_>>()
         };
         assert_eq!(paths(""), ["b.js"]);
@@ -375,7 +381,7 @@ mod tests {
         );
         assert!(bytes.len() >= 1_200 / BULK_BATCH_FILES_MAX, "{bytes:?}");
         let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
-        let starts = divide(&call, &context, &selection(), 4).expect("it is divided");
+        let starts = divide_selection(&call, &context, &selection(), 4).expect("it is divided");
         assert_eq!(starts.len(), 3);
         let bounds = std::iter::once(None).chain(starts.into_iter().map(Some)).chain([None]);
         let bounds: Vec<Option<String>> = bounds.collect();
@@ -426,12 +432,14 @@ mod tests {
             globs: vec!["none".to_owned()],
             after: None,
         };
-        assert!(divide(&call, &context, &selection(), 8).is_ok() && list(&call, &context, &query).is_ok());
+        assert!(
+            divide_selection(&call, &context, &selection(), 8).is_ok() && list_page(&call, &context, &query).is_ok()
+        );
         // Both lists are known by now, so that only the passes over them can ask.
         call.token.cancel();
-        let divided = divide(&call, &context, &selection(), 8);
+        let divided = divide_selection(&call, &context, &selection(), 8);
         assert_eq!(divided.err().map(|failure| failure.kind), Some(FailureKind::Limit));
-        let listed = list(&call, &context, &query);
+        let listed = list_page(&call, &context, &query);
         assert_eq!(listed.err().map(|failure| failure.kind), Some(FailureKind::Limit));
     }
 
@@ -452,7 +460,10 @@ mod tests {
         let Err(ImportError::End(end)) = open(99) else {
             panic!("it is one too many");
         };
-        assert_eq!(end.downcast_ref(), Some(&Stop::limit(limit, ErrorKind::HandlesLimit)));
+        assert_eq!(
+            end.downcast_ref(),
+            Some(&GuestStop::limit(limit, ErrorKind::HandlesLimit))
+        );
         readers.truncate(1);
         assert!(open(99).is_ok(), "what a reader held goes with it");
     }
@@ -464,7 +475,10 @@ mod tests {
         std::fs::write(folder.path().join("b.rs"), "x").expect("files can be written");
         let context = Arc::new(context(folder.path()));
         let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
-        assert_eq!(divide(&call, &context, &selection(), 8).ok(), Some(Vec::new()));
+        assert_eq!(
+            divide_selection(&call, &context, &selection(), 8).ok(),
+            Some(Vec::new())
+        );
         let enough = "x".repeat(BULK_RUN_BYTES_MIN as usize * 2);
         std::fs::write(folder.path().join("c.txt"), &enough).expect("files can be written");
         std::fs::write(folder.path().join("d.txt"), &enough).expect("files can be written");
@@ -474,7 +488,7 @@ mod tests {
             ..selection()
         };
         let call = CallBudget::new("demo", Limits::default(), &CancellationToken::new());
-        let runs = divide(&call, &Arc::new(many), &all, 8).ok();
+        let runs = divide_selection(&call, &Arc::new(many), &all, 8).ok();
         assert_eq!(runs, Some(vec!["d.txt".to_owned()]));
         let globs = vec!["*.rs".to_owned()];
         let (paths, _) = read(&context, &Selection { globs, ..selection() });
@@ -483,7 +497,7 @@ mod tests {
         let (paths, _) = read(&context, &Selection { under, ..selection() });
         assert_eq!(paths, ["b.rs"]);
         let under = "none".to_owned();
-        let failure = divide(&call, &context, &Selection { under, ..selection() }, 8);
+        let failure = divide_selection(&call, &context, &Selection { under, ..selection() }, 8);
         assert_eq!(failure.err().map(|failure| failure.kind), Some(FailureKind::NotFound));
     }
 }

@@ -16,7 +16,7 @@ pub(crate) const DISAGREED: &str = "The user did not agree to ";
 pub fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> {
     match context.decide(effect) {
         Decision::Allow | Decision::Ask => Ok(()),
-        Decision::Deny => Err(super::denied(context.denial(effect))),
+        Decision::Deny => Err(super::denied_failure(context.denial(effect))),
     }
 }
 
@@ -25,12 +25,12 @@ pub fn not_denied(context: &CallContext, effect: Effect) -> Result<(), Failure> 
 /// # Errors
 ///
 /// `denied` after a no, and `unavailable` if too many questions are open.
-pub fn obtain(context: &CallContext, question: &Question) -> Result<(), Failure> {
+pub fn obtain_consent(context: &CallContext, question: &Question) -> Result<(), Failure> {
     not_denied(context, question.effect())?;
     match context.decide(question.effect()) {
         Decision::Allow => Ok(()),
-        Decision::Ask | Decision::Deny if context.may_last(question.effect()) => ask(context, &question.lasting()),
-        Decision::Ask | Decision::Deny => ask(context, question),
+        Decision::Ask | Decision::Deny if context.may_last(question.effect()) => ask_user(context, &question.lasting()),
+        Decision::Ask | Decision::Deny => ask_user(context, question),
     }
 }
 
@@ -46,10 +46,10 @@ pub fn obtain_afresh(
 ) -> Result<(), Failure> {
     not_denied(context, question.effect())?;
     if context.conversation.refusals.is_final(question.effect()) {
-        return Err(super::denied(context.denial(question.effect())));
+        return Err(super::denied_failure(context.denial(question.effect())));
     }
     if context.can_ask(question.effect()) {
-        ask(context, question)
+        ask_user(context, question)
     } else {
         Err(refusal())
     }
@@ -57,7 +57,7 @@ pub fn obtain_afresh(
 
 /// Asks the user, and returns true for a yes. Every question passes through here: it gets the taint in its title, and
 /// the answer is recorded for the session.
-pub fn agrees(context: &CallContext, question: &Question) -> bool {
+pub fn user_agrees(context: &CallContext, question: &Question) -> bool {
     let effect = question.effect();
     let crate::Conversation {
         taint, refusals, yeses, ..
@@ -79,8 +79,8 @@ pub fn agrees(context: &CallContext, question: &Question) -> bool {
     answer.is_yes()
 }
 
-fn ask(context: &CallContext, question: &Question) -> Result<(), Failure> {
-    if agrees(context, question) {
+fn ask_user(context: &CallContext, question: &Question) -> Result<(), Failure> {
+    if user_agrees(context, question) {
         return Ok(());
     }
     Err(not_asked(context).unwrap_or_else(|| {
@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
     use crate::Approver;
-    use crate::policy::{Cause, Policy};
+    use crate::policy::{EffectCause, Policy};
     use tool_core::api::{Operation, PolicyRequest};
     use tool_repository::{Options, Repository};
 
@@ -138,7 +138,7 @@ mod tests {
         } else {
             Operation::Explain
         };
-        let policy = Policy::new(Cause::Operation(operation), &PolicyRequest::default());
+        let policy = Policy::new(EffectCause::Operation(operation), &PolicyRequest::default());
         let policy = policy.and_then(|policy| policy.asking(&ask, ask.is_empty()));
         let user = Arc::new(User(answer, Mutex::default()));
         let context = CallContext {
@@ -158,7 +158,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for ask in [&[][..], &["commit-git", "install"]] {
             let (context, user) = asking(&folder, UserAnswer::No, ask);
-            let refusal = || obtain(&context, &commit()).expect_err("the user says no");
+            let refusal = || obtain_consent(&context, &commit()).expect_err("the user says no");
             assert_eq!(refusal().message, "The user did not agree to `commit-git`");
             assert_eq!(context.decide(Effect::CommitGit), Decision::Ask);
             refusal();
@@ -200,12 +200,12 @@ mod tests {
                     continue;
                 }
                 for count in 1..3 {
-                    obtain(&once, &question).expect("the user says yes");
+                    obtain_consent(&once, &question).expect("the user says yes");
                     assert_eq!(user.questions().len(), count, "each call is asked about");
                 }
                 let (context, user) = asking(&folder, UserAnswer::YesForSession, ask);
                 for _ in 0..3 {
-                    obtain(&context, &question).expect("the user says yes");
+                    obtain_consent(&context, &question).expect("the user says yes");
                 }
                 assert_eq!(user.questions().len(), 1, "{effect}");
                 assert!(user.questions()[0].may_last() && user.questions()[0].call_id() == Some("call_7"));
@@ -219,7 +219,7 @@ mod tests {
                 context.conversation.taint.note(&["`vendor`".to_owned()]);
                 assert_eq!(context.decide(effect), Decision::Ask);
                 for count in 2..4 {
-                    obtain(&context, &question).expect("the user says yes");
+                    obtain_consent(&context, &question).expect("the user says yes");
                     context.conversation.taint.note(&["`vendor`".to_owned()]);
                     assert_eq!(user.questions().len(), count, "also a text from a known place ends it");
                 }
@@ -234,7 +234,7 @@ mod tests {
     fn a_yes_lasts_only_where_the_question_said_so() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (context, user) = asking(&folder, UserAnswer::YesForSession, &[]);
-        assert!(agrees(&context, &commit()));
+        assert!(user_agrees(&context, &commit()));
         obtain_afresh(&context, &commit(), || unreachable!("the user can be asked")).expect("the user says yes");
         assert!(user.questions().iter().all(|question| !question.may_last()));
         assert_eq!(context.decide(Effect::CommitGit), Decision::Ask);
@@ -254,7 +254,7 @@ mod tests {
             approver: Arc::new(Meanwhile(Mutex::new(Some(context.clone())))),
             ..context.clone()
         };
-        obtain(&meanwhile, &commit()).expect("the user says yes to this");
+        obtain_consent(&meanwhile, &commit()).expect("the user says yes to this");
         assert_eq!(context.decide(Effect::CommitGit), Decision::Ask);
         // All text of a repository that is not trusted comes from outside.
         let conversation = crate::Conversation {
@@ -267,7 +267,7 @@ mod tests {
         };
         let install = Question::new(Effect::Install, "Install", "x");
         for _ in 0..2 {
-            obtain(&untrusted, &install).expect("the user says yes");
+            obtain_consent(&untrusted, &install).expect("the user says yes");
         }
         assert!(
             user.questions()
@@ -293,7 +293,7 @@ mod tests {
                 context.conversation.taint.note(&["`a\u{202e}b`".to_owned()]);
             }
             let question = Question::new(Effect::CommitGit, &title, &detail);
-            obtain(&context, &question).expect("the user says yes");
+            obtain_consent(&context, &question).expect("the user says yes");
             let asked = user.questions().pop().expect("the user is asked");
             proptest::prop_assert_eq!(asked.detail(), question.detail());
             proptest::prop_assert!(asked.title().starts_with(question.title()));
@@ -307,10 +307,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (context, user) = asking(&folder, UserAnswer::Yes, &["commit-git"]);
         let elsewhere = Question::new(Effect::ReadGit, "Use git data outside of the repository", "/x");
-        assert!(!context.can_ask(Effect::ReadGit) && !agrees(&context, &elsewhere));
+        assert!(!context.can_ask(Effect::ReadGit) && !user_agrees(&context, &elsewhere));
         let refused = obtain_afresh(&context, &elsewhere, || Failure::denied("no user").with_hint("none"));
         assert_eq!(refused.expect_err("nobody answers it").message, "no user");
-        obtain(&context, &commit()).expect("the user says yes");
+        obtain_consent(&context, &commit()).expect("the user says yes");
         assert_eq!(user.questions().len(), 1);
     }
 }

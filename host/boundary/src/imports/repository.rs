@@ -17,7 +17,7 @@ const LIST_PAGE_ENTRIES_MAX: usize = 8_192;
 const LIST_PAGE_BYTES_MAX: usize = 1024 * 1024;
 
 /// One page of a list.
-pub(super) fn list(call: &CallBudget, context: &CallContext, query: &Query) -> Result<Page, Failure> {
+pub(super) fn list_page(call: &CallBudget, context: &CallContext, query: &Query) -> Result<Page, Failure> {
     list_wanted(call, context, query, |_| true)
 }
 
@@ -36,9 +36,9 @@ pub(super) fn list_wanted(
         let opened = context
             .repository
             .open_within(&under, &call.token)
-            .map_err(|error| refusal(&error))?;
+            .map_err(|error| open_failure(&error))?;
         if !is_listed(&list, &opened) {
-            list = Arc::clone(super::bulk::named(call, context, &opened.path)?.list());
+            list = Arc::clone(super::bulk::list_files_below(call, context, &opened.path)?.list());
         }
         let files = match opened.kind {
             EntryKind::Directory => list.beneath(&opened.path),
@@ -52,7 +52,7 @@ pub(super) fn list_wanted(
             .map(|file| (file.path.as_str(), EntryKind::File, file.size));
         let left_out = if under.is_empty() { list.not_utf8 } else { 0 };
         let left_out = u32::try_from(left_out).unwrap_or(u32::MAX);
-        return page(call, entries, &globs, query.after.as_deref(), left_out);
+        return fill_page(call, entries, &globs, query.after.as_deref(), left_out);
     }
     let listed = match context.repository.entries(&under, &call.token) {
         Ok(listed) => listed,
@@ -61,7 +61,7 @@ pub(super) fn list_wanted(
     call.note_skipped_ignores(&listed.skipped_ignores);
     let entries = listed.entries.iter();
     let entries = entries.map(|entry| (entry.path.as_str(), entry.kind, entry.size));
-    page(call, entries, &globs, query.after.as_deref(), listed.left_out)
+    fill_page(call, entries, &globs, query.after.as_deref(), listed.left_out)
 }
 
 /// The normal form of a path that a guest wants listed.
@@ -76,11 +76,11 @@ pub(super) fn path_of(path: &str) -> Result<String, Failure> {
 fn file_alone(call: &CallBudget, context: &CallContext, path: &str, error: &OpenError) -> Result<Page, Failure> {
     match context.repository.open_within(path, &call.token) {
         Ok(opened) if opened.kind == EntryKind::File => Ok(Page {
-            entries: vec![entry(&opened.path, opened.kind, opened.size)],
+            entries: vec![build_entry(&opened.path, opened.kind, opened.size)],
             next: None,
             left_out: 0,
         }),
-        _ => Err(refusal(error)),
+        _ => Err(open_failure(error)),
     }
 }
 
@@ -91,7 +91,7 @@ fn file_list(call: &CallBudget, context: &CallContext) -> Result<Arc<FileList>, 
     if let Some(files) = &*known {
         return Ok(Arc::clone(files));
     }
-    let files = context.repository.list(&call.token).map_err(unlisted)?;
+    let files = context.repository.list(&call.token).map_err(scan_failure)?;
     call.note_skipped_ignores(&files.skipped_ignores);
     *known = Some(Arc::clone(&files));
     Ok(files)
@@ -110,8 +110,8 @@ pub(super) fn count_not_listed(call: &CallBudget, context: &CallContext, under: 
     let opened = context
         .repository
         .open_within(&path_of(under)?, &call.token)
-        .map_err(|error| refusal(&error))?;
-    let (names, _) = super::bulk::names_below(call, context, under, super::bulk::names(call, context)?)?;
+        .map_err(|error| open_failure(&error))?;
+    let (names, _) = super::bulk::names_below(call, context, under, super::bulk::list_files(call, context)?)?;
     let not_listed = names.list().not_listed(&opened.path);
     let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
     Ok(NotListed {
@@ -128,7 +128,7 @@ const ATTRIBUTES_BYTES_MAX: u64 = 64 * 1024;
 
 /// True for a file that `.gitattributes` marks as generated. The attributes are read once for a call.
 pub(super) fn is_generated(call: &CallBudget, context: &CallContext, path: &str) -> Result<bool, Failure> {
-    let names = super::bulk::names(call, context)?;
+    let names = super::bulk::list_files(call, context)?;
     let read = || {
         let text = |path: &str| {
             let content = context.repository.read_within(path, ATTRIBUTES_BYTES_MAX, &call.token);
@@ -141,7 +141,7 @@ pub(super) fn is_generated(call: &CallBudget, context: &CallContext, path: &str)
 }
 
 /// The failure for a walk that gave no list.
-pub(super) fn unlisted(error: ScanError) -> Failure {
+pub(super) fn scan_failure(error: ScanError) -> Failure {
     match error {
         ScanError::Cancelled => Failure::limit("the list of files was cut short"),
         ScanError::Unreadable { .. } => Failure::failed(error.to_string()),
@@ -154,13 +154,13 @@ const FILES_BETWEEN_CHECKS: usize = 256;
 /// Checks for every `FILES_BETWEEN_CHECKS`th file whether the call must end.
 pub(super) fn going_on(call: &CallBudget, at: usize) -> Result<(), Failure> {
     if at.is_multiple_of(FILES_BETWEEN_CHECKS) {
-        call.check().map_err(|_| unlisted(ScanError::Cancelled))
+        call.check().map_err(|_| scan_failure(ScanError::Cancelled))
     } else {
         Ok(())
     }
 }
 
-fn page<'a>(
+fn fill_page<'a>(
     call: &CallBudget,
     entries: impl Iterator<Item = (&'a str, EntryKind, u64)>,
     globs: &Globs,
@@ -185,24 +185,24 @@ fn page<'a>(
             return Ok(page);
         }
         bytes += path.len();
-        page.entries.push(entry(path, kind, size));
+        page.entries.push(build_entry(path, kind, size));
     }
     Ok(page)
 }
 
 /// Records the paths of a page for the taint, once for each directory.
 pub(super) fn note_listed(call: &CallBudget, page: &Page) {
-    fn directory(entry: &Entry) -> Option<&str> {
+    fn parent_directory(entry: &Entry) -> Option<&str> {
         entry.path.rsplit_once('/').map(|(directory, _)| directory)
     }
-    for entries in page.entries.chunk_by(|a, b| directory(a) == directory(b)) {
-        if let Some(directory) = directory(&entries[0]) {
+    for entries in page.entries.chunk_by(|a, b| parent_directory(a) == parent_directory(b)) {
+        if let Some(directory) = parent_directory(&entries[0]) {
             call.note_listed(directory, entries.iter().map(|entry| &*entry.path));
         }
     }
 }
 
-fn entry(path: &str, kind: EntryKind, size: u64) -> Entry {
+fn build_entry(path: &str, kind: EntryKind, size: u64) -> Entry {
     Entry {
         path: path.to_owned(),
         kind: match kind {
@@ -217,7 +217,7 @@ fn entry(path: &str, kind: EntryKind, size: u64) -> Entry {
 
 /// Notes that the guest says its answer shows a file with this content. The end of the call decides whether that is
 /// true, when there is an answer.
-pub(super) fn shown(call: &CallBudget, context: &CallContext, path: &str, sha256: String) {
+pub(super) fn record_shown(call: &CallBudget, context: &CallContext, path: &str, sha256: String) {
     let Ok(path) = normalise_path(path) else { return };
     // A file that cannot be opened cannot have been read. The check also keeps the notes from growing without bound.
     if !is_digest(&sha256) || context.repository.open_file_within(&path, &call.token).is_err() {
@@ -226,7 +226,7 @@ pub(super) fn shown(call: &CallBudget, context: &CallContext, path: &str, sha256
     call.claim(path, sha256);
 }
 
-pub(super) fn refusal(error: &OpenError) -> Failure {
+pub(super) fn open_failure(error: &OpenError) -> Failure {
     let kind = match error {
         OpenError::NotFound { .. } => FailureKind::NotFound,
         OpenError::Denied { .. } | OpenError::NotRegular { .. } => FailureKind::Denied,
@@ -290,7 +290,7 @@ mod tests {
         let (mut seen, mut after) = (Vec::new(), None);
         loop {
             let entries = paths.iter().map(|path| (path.as_str(), EntryKind::File, 1));
-            let page = page(&call(), entries, &globs, after.as_deref(), 0).expect("nothing ends it");
+            let page = fill_page(&call(), entries, &globs, after.as_deref(), 0).expect("nothing ends it");
             assert!(page.entries.len() <= LIST_PAGE_ENTRIES_MAX);
             seen.extend(page.entries.into_iter().map(|entry| entry.path));
             match page.next {
@@ -307,7 +307,7 @@ mod tests {
         let paths: Vec<String> = (0..600).map(|number| format!("{long}{number:03}")).collect();
         let entries = paths.iter().map(|path| (path.as_str(), EntryKind::File, 1));
         let globs = Globs::new(&[]).expect("no glob is valid");
-        let page = page(&call(), entries, &globs, None, 0).expect("nothing ends it");
+        let page = fill_page(&call(), entries, &globs, None, 0).expect("nothing ends it");
         let bytes: usize = page.entries.iter().map(|entry| entry.path.len()).sum();
         assert!(bytes <= LIST_PAGE_BYTES_MAX + long.len() + 3, "{bytes}");
         assert!(page.next.is_some());

@@ -7,10 +7,10 @@
 use std::sync::{Arc, PoisonError};
 
 use super::bulk::{self, SelectionReader};
-use super::repository::{self, unlisted};
+use super::repository::{self, scan_failure};
 use crate::bindings::tool::skill::repository as listing;
 use crate::bindings::tool::skill::search::{LeftOut, NarrowedBatch, NarrowedSelection, Page, Pattern, Query};
-use crate::budget::{CallBudget, Stop};
+use crate::budget::{CallBudget, GuestStop};
 use crate::contents::{FileVerdict, NarrowedSearch, PatternKind, SoughtPattern};
 use crate::globs::Globs;
 use crate::services::Services;
@@ -38,7 +38,7 @@ pub(super) fn list_candidates(
         text: query.pattern.clone(),
         ignore_case: query.ignore_case,
     }];
-    let search = narrowed(services, call, context, &patterns)?;
+    let search = narrow_search(services, call, context, &patterns)?;
     let page = listing::Query {
         under: query.under.clone(),
         recursive: true,
@@ -63,13 +63,13 @@ pub(super) fn list_candidates(
 
 /// The search of a call, the same for each of its parts; `None` if the host has no index, or the index cannot answer
 /// for these patterns.
-fn narrowed(
+fn narrow_search(
     services: &dyn Services,
     call: &CallBudget,
     context: &CallContext,
     patterns: &[Pattern],
 ) -> Result<Option<Arc<NarrowedSearch>>, Failure> {
-    let (Some(index), Some(patterns)) = (services.contents(), sought(patterns)) else {
+    let (Some(index), Some(patterns)) = (services.contents(), convert_patterns(patterns)) else {
         return Ok(None);
     };
     // Locked while the index answers: another part that asks now waits for this answer.
@@ -80,19 +80,19 @@ fn narrowed(
     let repository = &context.repository;
     let is_exact = index.can_narrow(repository, &patterns);
     let names = if is_exact {
-        let names = repository.exact_names(&call.token).map_err(unlisted)?;
+        let names = repository.exact_names(&call.token).map_err(scan_failure)?;
         call.note_skipped_ignores(&names.list().skipped_ignores);
         names
     } else {
         // Without an index the list may be a little older: checking each file would cost a tenth of a search.
-        bulk::names(call, context)?
+        bulk::list_files(call, context)?
     };
     let search = Arc::new(NarrowedSearch::new(repository, index, (names, is_exact), patterns));
     *known = Some(Arc::clone(&search));
     Ok(Some(search))
 }
 
-fn sought(patterns: &[Pattern]) -> Option<Vec<SoughtPattern>> {
+fn convert_patterns(patterns: &[Pattern]) -> Option<Vec<SoughtPattern>> {
     let kind = |kind: &str| match kind {
         "word" | "literal" => Some(PatternKind::Literal),
         "regex" => Some(PatternKind::Regex),
@@ -136,16 +136,16 @@ impl NarrowedReader {
             [] => None,
             apart => Some(bulk::shared_globs(call, apart)?),
         };
-        let search = narrowed(services, call, context, &selection.patterns)?;
+        let search = narrow_search(services, call, context, &selection.patterns)?;
         let names = match &search {
             Some(search) => search.names.clone(),
-            None => bulk::names(call, context)?,
+            None => bulk::list_files(call, context)?,
         };
         let names = bulk::names_below(call, context, &files.under, names)?;
         // The index knows only files of the list from the root.
         let search = search.filter(|_| names.1);
         Ok(Self {
-            reader: SelectionReader::over(names, globs, call, context, files)?,
+            reader: SelectionReader::open_list(names, globs, call, context, files)?,
             search,
             call: Arc::clone(call),
             file_bytes_max: files.file_bytes_max,
@@ -155,7 +155,7 @@ impl NarrowedReader {
     }
 
     /// Reads the next files, and counts those that were left out.
-    pub(super) fn next(&mut self) -> Result<NarrowedBatch, Stop> {
+    pub(super) fn next(&mut self) -> Result<NarrowedBatch, GuestStop> {
         let Self {
             reader, search, call, ..
         } = self;

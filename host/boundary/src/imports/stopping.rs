@@ -28,7 +28,7 @@ use super::wit::repository::Host as _;
 use super::{testing, wit};
 use crate::budget::CallBudget;
 use crate::limits::SCAN_THREADS_MAX;
-use crate::store::{self, Grants, StoreState};
+use crate::store::{self, CallGrants, StoreState};
 use crate::{CallContext, Limits, NoServices, Services};
 use tool_core::api::Effect;
 
@@ -103,13 +103,13 @@ impl OpeningCounter {
 }
 
 /// A repository that takes long to walk.
-struct Scene {
+struct SlowRepository {
     folder: tempfile::TempDir,
     /// The folders to watch.
     folders: Vec<PathBuf>,
 }
 
-impl Scene {
+impl SlowRepository {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let root = folder.path().canonicalize().expect("it is there");
@@ -142,7 +142,7 @@ impl Scene {
         };
         let services: Arc<dyn Services> = Arc::new(NoServices);
         let effects = [Effect::ReadRepository];
-        let grants = Grants::new(&Arc::new(context), &services, &effects, &effects);
+        let grants = CallGrants::new(&Arc::new(context), &services, &effects, &effects);
         let store = store::open_store(&Engine::default(), &call, Some(grants));
         (call, store)
     }
@@ -207,18 +207,18 @@ fn query(under: &str, recursive: bool) -> wit::repository::Query {
 
 #[test]
 fn a_list_of_everything_stops_with_its_call() {
-    Scene::new().stops("list", nothing, |state, ()| state.list(query("", true)).is_ok());
-    Scene::new().stops("count-not-listed", nothing, |state, ()| {
+    SlowRepository::new().stops("list", nothing, |state, ()| state.list(query("", true)).is_ok());
+    SlowRepository::new().stops("count-not-listed", nothing, |state, ()| {
         state.count_not_listed(String::new()).is_ok()
     });
-    Scene::new().stops("is-generated", nothing, |state, ()| {
+    SlowRepository::new().stops("is-generated", nothing, |state, ()| {
         state.is_generated("a.py".to_owned()).is_ok()
     });
 }
 
 #[test]
 fn a_list_of_one_folder_stops_with_its_call_between_the_levels_above_it() {
-    let mut scene = Scene::new();
+    let mut scene = SlowRepository::new();
     let mut place = scene.folders[0].clone();
     let mut under = Vec::new();
     for _ in 0..500 {
@@ -234,7 +234,7 @@ fn a_list_of_one_folder_stops_with_its_call_between_the_levels_above_it() {
 
 #[test]
 fn a_note_of_a_shown_file_stops_with_its_call() {
-    Scene::new().stops("shown", nothing, |state, ()| {
+    SlowRepository::new().stops("shown", nothing, |state, ()| {
         let before = state.call.claims().len();
         state.shown("a.py".to_owned(), "0".repeat(64)).is_ok() && state.call.claims().len() > before
     });
@@ -242,7 +242,7 @@ fn a_note_of_a_shown_file_stops_with_its_call() {
 
 #[test]
 fn reading_in_bulk_stops_with_its_call() {
-    let scene = Scene::new();
+    let scene = SlowRepository::new();
     scene.stops("open", nothing, |state, ()| {
         wit::bulk::Host::open(state, selection()).is_ok()
     });
@@ -261,7 +261,7 @@ fn reading_in_bulk_stops_with_its_call() {
 
 #[test]
 fn reading_for_a_search_stops_with_its_call() {
-    let scene = Scene::new();
+    let scene = SlowRepository::new();
     let selection = || wit::search::NarrowedSelection {
         files: selection(),
         patterns: Vec::new(),
@@ -290,7 +290,7 @@ fn root(state: &mut StoreState) -> u32 {
 
 #[test]
 fn opening_a_path_stops_with_its_call() {
-    let scene = Scene::new();
+    let scene = SlowRepository::new();
     let handle = |root: u32| Resource::<Descriptor>::new_borrow(root);
     let path = || "a.py".to_owned();
     scene.stops("open-at", root, |state, root| {
@@ -310,7 +310,7 @@ fn opening_a_path_stops_with_its_call() {
 
 #[test]
 fn a_listing_of_hidden_entries_stops_with_its_call() {
-    let scene = Scene::new();
+    let scene = SlowRepository::new();
     for number in 0..2_000 {
         fs::write(scene.folders[1].join(format!(".env.{number}")), "").expect("files can be written");
     }
@@ -337,7 +337,7 @@ fn a_listing_of_hidden_entries_stops_with_its_call() {
 
 #[test]
 fn waiting_stops_with_its_call() {
-    let scene = Scene::new();
+    let scene = SlowRepository::new();
     let (call, mut store) = scene.call();
     let state = store.data_mut();
     let never = state.subscribe_duration(u64::MAX).expect("it can be waited for").rep();
@@ -353,7 +353,7 @@ fn waiting_stops_with_its_call() {
 
 #[test]
 fn nothing_is_begun_for_a_call_that_has_ended() {
-    let scene = Scene::new();
+    let scene = SlowRepository::new();
     let (call, mut store) = scene.call();
     let openings = OpeningCounter::watch(&scene.folders);
     call.token.cancel();
@@ -367,7 +367,7 @@ fn nothing_is_begun_for_a_call_that_has_ended() {
 
 #[test]
 fn a_selection_for_one_part_is_not_divided() {
-    let scene = Scene::new();
+    let scene = SlowRepository::new();
     let (_call, mut store) = scene.call();
     let starts = store.data_mut().divide(selection(), 1);
     assert_eq!(starts.expect("it can be listed"), Vec::<String>::new());

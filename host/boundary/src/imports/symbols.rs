@@ -5,7 +5,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::repository::{path_of, refusal};
+use super::repository::{open_failure, path_of};
 use crate::CallContext;
 use crate::Failure;
 use crate::bindings::tool::skill::symbols::{Definition, DefinitionPage, Query, Reference, ReferencePage};
@@ -24,7 +24,7 @@ pub(super) fn find_definitions(
     query: Query,
 ) -> Result<DefinitionPage, Failure> {
     let query = check_query(call, context, query)?;
-    let page = lookup(services)?.find_definitions(call, context, &query)?;
+    let page = require_lookup(services)?.find_definitions(call, context, &query)?;
     note_listed(call, page.definitions.iter().map(|definition| definition.path.as_str()));
     Ok(page)
 }
@@ -37,20 +37,20 @@ pub(super) fn find_references(
     query: Query,
 ) -> Result<ReferencePage, Failure> {
     let query = check_query(call, context, query)?;
-    let page = lookup(services)?.find_references(call, context, &query)?;
+    let page = require_lookup(services)?.find_references(call, context, &query)?;
     note_listed(call, page.references.iter().map(|reference| reference.path.as_str()));
     Ok(page)
 }
 
 /// The definitions of a file.
-pub(super) fn outline(
+pub(super) fn outline_file(
     services: &dyn Services,
     call: &CallBudget,
     context: &CallContext,
     path: &str,
 ) -> Result<Vec<Definition>, Failure> {
     let path = open_file(call, context, path)?;
-    lookup(services)?.list_definitions(call, context, &path)
+    require_lookup(services)?.list_definitions(call, context, &path)
 }
 
 /// The uses of names in some lines of a file.
@@ -62,7 +62,7 @@ pub(super) fn list_uses(
     lines: RangeInclusive<u32>,
 ) -> Result<Vec<Reference>, Failure> {
     let path = open_file(call, context, path)?;
-    lookup(services)?.list_uses(call, context, &path, lines)
+    require_lookup(services)?.list_uses(call, context, &path, lines)
 }
 
 /// Finds the innermost definition around a line.
@@ -84,7 +84,7 @@ pub(super) fn reference_bytes(references: &[Reference]) -> usize {
     references.iter().map(bytes).sum()
 }
 
-fn lookup(services: &dyn Services) -> Result<&dyn SymbolLookup, Failure> {
+fn require_lookup(services: &dyn Services) -> Result<&dyn SymbolLookup, Failure> {
     services
         .symbols()
         .ok_or_else(|| Failure::unavailable("this host has no parser of source files"))
@@ -101,7 +101,7 @@ fn check_query(call: &CallBudget, context: &CallContext, query: Query) -> Result
     let opened = context
         .repository
         .open_within(&path_of(&query.under)?, &call.token)
-        .map_err(|error| refusal(&error))?;
+        .map_err(|error| open_failure(&error))?;
     if opened.kind == EntryKind::File {
         call.note_place(&opened.path, opened.listed);
     }
@@ -117,7 +117,7 @@ fn open_file(call: &CallBudget, context: &CallContext, path: &str) -> Result<Str
     let opened = context
         .repository
         .open_within(&path_of(path)?, &call.token)
-        .map_err(|error| refusal(&error))?;
+        .map_err(|error| open_failure(&error))?;
     if opened.kind != EntryKind::File {
         let message = format!("`{path}` is a directory, and an outline is of one file");
         return Err(Failure::invalid_arguments(message));

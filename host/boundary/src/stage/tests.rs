@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::NoServices;
-use crate::policy::{Cause, Policy};
+use crate::policy::{EffectCause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
 use tool_repository::changes::{ChangeJournal, LeftAlone, UndoReport, WrittenLate, recover_change, undo_changes};
 use tool_repository::{Options, Repository};
@@ -103,7 +103,7 @@ impl Bench {
             changes: Arc::clone(&journal) as Arc<dyn ChangeJournal>,
             ..CallContext::unattended(
                 Repository::open(&folder.path().join("root"), &options).expect("the root is accepted"),
-                Policy::new(Cause::Operation(operation), request).expect("the request is valid"),
+                Policy::new(EffectCause::Operation(operation), request).expect("the request is valid"),
             )
         };
         Self {
@@ -157,7 +157,7 @@ impl Bench {
             deletions: &deletions,
             terms: &self.terms,
         };
-        commit(&self.context, &NoServices, left).map(|made| made.paths)
+        commit_stage(&self.context, &NoServices, left).map(|made| made.paths)
     }
 
     /// Every file of the root with its content, temporaries included.

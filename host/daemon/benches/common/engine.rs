@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use tool_core::api::PolicyRequest;
 use tool_repository::{Options, Repository};
-use tool_skill::embedded::{Packed, pack};
-use tool_skill::policy::{Cause, Policy};
+use tool_skill::embedded::{Packed, pack_component};
+use tool_skill::policy::{EffectCause, Policy};
 use tool_skill::{Builtin, CallContext, SkillHost, precompile};
 
 /// The surroundings of a call on the folder `root`.
 pub(crate) fn context(root: &Path) -> Arc<CallContext> {
     Arc::new(CallContext::unattended(
         Repository::open(root, &Options::default()).expect("the folder is acceptable"),
-        Policy::new(Cause::SkillCall, &PolicyRequest::default()).expect("it is valid"),
+        Policy::new(EffectCause::SkillCall, &PolicyRequest::default()).expect("it is valid"),
     ))
 }
 
@@ -30,8 +30,8 @@ fn builtin(name: &'static str) -> Builtin {
     Builtin {
         name,
         digest: skill.digest.leak(),
-        wasm: Packed::alone(&[]),
-        compiled: Packed::alone(pack(&skill.compiled, &[]).expect("memory is there").leak()),
+        wasm: Packed::without_base(&[]),
+        compiled: Packed::without_base(pack_component(&skill.compiled, &[]).expect("memory is there").leak()),
         descriptor: serde_json::to_string(&skill.descriptor)
             .expect("it is plain data")
             .leak(),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tool_core::digest::sha256_hex;
-use tool_skill::embedded::{Packed, base_of, pack};
+use tool_skill::embedded::{Packed, base_of, pack_component};
 use tool_skill::{compiler_fingerprint, precompile, precompile_outliner};
 
 fn main() -> ExitCode {
@@ -114,18 +114,18 @@ impl<'a> New<'a> {
 
     fn write_wasm(&self) -> io::Result<()> {
         let base = self.base.as_ref().map(|base| &*base.wasm).unwrap_or_default();
-        std::fs::write(self.file("wasm"), pack(&self.wasm, base)?)
+        std::fs::write(self.file("wasm"), pack_component(&self.wasm, base)?)
     }
 
     fn write_compiled(&self, compiled: &[u8]) -> io::Result<()> {
         let base = match &self.base {
             Some(base) => {
                 let bytes = std::fs::read(self.folder.join(base.name).with_extension("compiled"))?;
-                Packed::alone(bytes.leak()).unpack()?
+                Packed::without_base(bytes.leak()).unpack()?
             }
             None => Vec::new(),
         };
-        std::fs::write(self.file("compiled"), pack(compiled, &base)?)
+        std::fs::write(self.file("compiled"), pack_component(compiled, &base)?)
     }
 }
 

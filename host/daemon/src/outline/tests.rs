@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::limits;
 use tool_context::symbols::ParsedImport;
-use tool_skill::embedded::{Packed, base_of, pack};
+use tool_skill::embedded::{Packed, base_of, pack_component};
 use tool_skill::outline::OutlineBounds;
 use tool_skill::{EmbeddedOutliner, precompile_outliner};
 
@@ -45,7 +45,7 @@ fn components() -> &'static [EmbeddedOutliner] {
 }
 
 fn bounded(embedded: &'static [EmbeddedOutliner], bounds: OutlineBounds) -> Arc<SandboxedParser> {
-    Arc::new(SandboxedParser(Outliners::bounded(embedded, bounds)))
+    Arc::new(SandboxedParser(Outliners::with_bounds(embedded, bounds)))
 }
 
 /// The parser of the product.
@@ -422,7 +422,7 @@ fn liar() -> Arc<SandboxedParser> {
     let path = target().join("wasm32-wasip2/skill/liar.wasm");
     let wasm = std::fs::read(path).expect("it is built: run scripts/build");
     let compiled = precompile_outliner(&wasm).expect("it compiles");
-    let compiled = Packed::alone(pack(&compiled, &[]).expect("memory is there").leak());
+    let compiled = Packed::without_base(pack_component(&compiled, &[]).expect("memory is there").leak());
     let name = "outline_python";
     let bounds = OutlineBounds {
         wall: Duration::from_millis(500),

@@ -16,7 +16,7 @@ use super::server::EchoTransport;
 use super::{Attack, history};
 use tool_core::api::{Operation, PolicyRequest};
 use tool_repository::{Options, Repository};
-use tool_skill::policy::{Cause, Policy};
+use tool_skill::policy::{EffectCause, Policy};
 use tool_skill::{Builtin, CallContext, Limits, SkillHost, Surroundings};
 
 /// Content of every file that no answer may reveal.
@@ -114,7 +114,7 @@ impl Arena {
             ..PolicyRequest::default()
         };
         let repository = Repository::open(&base.join("repo"), &options).map_err(io::Error::other)?;
-        let policy = Policy::new(Cause::Operation(Operation::Refactor), &request)
+        let policy = Policy::new(EffectCause::Operation(Operation::Refactor), &request)
             .map_err(|problem| io::Error::other(problem.message))?;
         let context = CallContext {
             environment: BTreeMap::from([("TOKEN".to_owned(), SECRET.to_owned())]),

@@ -249,7 +249,7 @@ impl<'a> SessionTools<'a> {
             .chain(&packet.instructions);
         let (context, shown) = (Arc::clone(&self.context), shown.cloned().collect::<Vec<_>>());
         blocking(move || {
-            let outside = OutsideFiles::of(&context);
+            let outside = OutsideFiles::from_context(&context);
             let places = shown.iter().filter_map(|path| outside.find_place(path));
             let places: Vec<String> = places.map(|place| format!("`{}`", clean_line(&place))).collect();
             context.conversation.taint.note(&places);

@@ -415,7 +415,8 @@ async fn the_bound_of_time_holds_for_the_context() {
         start,
         repository: repository.expect("it can be opened"),
         locked: None,
-        policy: Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default()).expect("the defaults"),
+        policy: Policy::new(EffectCause::Operation(Operation::Explain), &PolicyRequest::default())
+            .expect("the defaults"),
         environment: BTreeMap::new(),
         redactor: Arc::default(),
         task: SessionTask::Operation(Box::new(OperationTask {

@@ -114,7 +114,8 @@ impl Scene {
             })),
             ..CallContext::unattended(
                 Repository::open(&self.root(), &Options::default()).expect("it can be opened"),
-                Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is right"),
+                Policy::new(EffectCause::Operation(Operation::Refactor), &PolicyRequest::default())
+                    .expect("it is right"),
             )
         };
         let staged = tempfile::tempdir().expect("a temporary folder");
@@ -129,7 +130,7 @@ impl Scene {
             deletions: &deleted,
             terms: &stage::ProposalTerms::default(),
         };
-        crash_at(moment, || stage::commit(&context, &NoServices, left))
+        crash_at(moment, || stage::commit_stage(&context, &NoServices, left))
             .map(|committed| committed.expect("it is granted"))
             .is_some()
     }

@@ -38,7 +38,7 @@ use crate::imports::git::talk::GIT_PAGE;
 use crate::limits;
 use crate::task::{GitPerson, GitTask, HelperTask};
 use crate::{CallContext, Question};
-use tool_boundary::{Failure, FailureKind, cancelled, consent};
+use tool_boundary::{Failure, FailureKind, call_cancelled, consent};
 use tool_core::api::{Effect, PolicyRequest};
 use tool_core::text::clean_text;
 use tool_repository::Repository;
@@ -313,7 +313,7 @@ fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
         list.join("\n")
     );
     let question = Question::new(Effect::ReadGit, "Use git data outside of the repository", &detail);
-    if !consent::agrees(context, &question) {
+    if !consent::user_agrees(context, &question) {
         let refused = consent::not_asked(context);
         return Err(refused.unwrap_or_else(|| denied("the user did not agree to use it")));
     }
@@ -353,7 +353,7 @@ pub(super) fn admit_commit(context: &CallContext, layout: &Layout) -> Result<(),
         "Let commits write to git data outside of the repository",
         &detail,
     );
-    if !consent::agrees(context, &question) {
+    if !consent::user_agrees(context, &question) {
         let refused = consent::not_asked(context);
         return Err(refused.unwrap_or_else(|| denied("the user did not agree to it")));
     }
@@ -471,7 +471,7 @@ fn longest() -> Duration {
 fn explain(error: HelperError) -> Failure {
     let seconds = GIT_SECONDS_MAX;
     match error {
-        HelperError::Cancelled => cancelled(),
+        HelperError::Cancelled => call_cancelled(),
         HelperError::TooLate => Failure::limit(format!("git took longer than {seconds} seconds and was given up.")),
         HelperError::Bound(what) => Failure::limit(format!("git took more {what} than it may and was ended.")),
         HelperError::Ended(how) => Failure::failed(format!("The process that reads the git repository {how}."))

@@ -32,7 +32,7 @@ use crate::{CallContext, Question};
 use tool_boundary::CallBudget;
 use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::git_commit::Commit;
-use tool_boundary::cancelled;
+use tool_boundary::call_cancelled;
 use tool_boundary::consent;
 use tool_core::api::Effect;
 use tool_core::text::{is_invisible, is_visible};
@@ -103,7 +103,7 @@ pub(super) fn create(
     let choice = choose(context, paths, all)?;
     let mut have_hooks_run = false;
     let made = prepare(context, &choice, message, dates, &mut have_hooks_run).and_then(|prepared| {
-        consent::obtain(context, &prepared.question)?;
+        consent::obtain_consent(context, &prepared.question)?;
         Ok(finish(context, prepared)?)
     });
     match made {
@@ -731,7 +731,7 @@ fn finish(context: &CallContext, prepared: PreparedCommit) -> Result<MadeCommit,
     publication.lay_out(movement, now.keeps_logs, &context.cancel)?;
     // From here on the publication is completed, and cancellation has no effect.
     if context.cancel.is_cancelled() {
-        return Err(cancelled());
+        return Err(call_cancelled());
     }
     publication.move_branch(movement, now.keeps_logs)?;
     publication.replace_index().map_err(|reason| {

@@ -106,7 +106,7 @@ impl Plan {
         let question = self.recipe.question(sandbox);
         match &self.beside {
             Some(beside) if beside.is_unseen() => consent::obtain_afresh(context, &question, || beside.refusal())?,
-            _ => consent::obtain(context, &question)?,
+            _ => consent::obtain_consent(context, &question)?,
         }
         let listed = self.beside.as_ref().map(|beside| &beside.listed);
         listed.map_or(Ok(()), |listed| listed.is_still(context))?;

@@ -15,7 +15,7 @@ use super::git::talk::{GitAnswer, GitRequest, Id, PastStep};
 use super::git::{Git, nonsense};
 use crate::CallContext;
 use tool_boundary::Failure;
-use tool_boundary::policy::{Cause, Policy};
+use tool_boundary::policy::{EffectCause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
 use tool_core::digest::CommitId;
 use tool_repository::Repository;
@@ -151,7 +151,7 @@ pub fn walk_commits(
 
 /// A context for reading git that never asks the user.
 pub(super) fn reading(repository: &Arc<Repository>, cancel: &CancellationToken) -> Result<CallContext, Failure> {
-    let policy = Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default());
+    let policy = Policy::new(EffectCause::Operation(Operation::Explain), &PolicyRequest::default());
     let policy = policy.map_err(|problem| Failure::failed(problem.message))?;
     Ok(CallContext {
         cancel: cancel.clone(),

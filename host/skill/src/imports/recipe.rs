@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tool_boundary::Failure;
 use tool_boundary::NoRun;
 use tool_boundary::bindings::tool::skill::tests::Report;
-use tool_boundary::cancelled;
+use tool_boundary::call_cancelled;
 use tool_boundary::consent;
 use tool_core::api::{Effect, PolicyRequest};
 use tool_core::text::reveal_line;
@@ -68,7 +68,7 @@ impl Recipe {
             let message = "A preview runs nothing without a sandbox: it would run with the files as they are.";
             return Err(Failure::unavailable(message).with_hint("the user can apply the changes first"));
         }
-        consent::obtain(context, &self.question(sandbox))?;
+        consent::obtain_consent(context, &self.question(sandbox))?;
         Ok(sandbox)
     }
 
@@ -140,7 +140,7 @@ impl Recipe {
             RunEnd::Exited(code) => (Some(code), false),
             RunEnd::Signalled(_) => (None, false),
             RunEnd::TimedOut => (None, true),
-            RunEnd::Cancelled => return Err(cancelled()),
+            RunEnd::Cancelled => return Err(call_cancelled()),
             RunEnd::OutputLimit => return Err(too_much_output()),
             RunEnd::TaskLimit => return Err(too_many_tasks()),
             RunEnd::MemoryLimit => return Err(too_much_memory()),
@@ -211,7 +211,7 @@ impl Recipe {
 /// and installers keep the permit: they end within [`limits::PROBE_SECONDS_MAX`].
 pub(super) fn without_turn<R>(context: &CallContext, run: impl FnOnce() -> R) -> Result<R, Failure> {
     context.turn.run(&context.cancel, run).map_err(|no_run| match no_run {
-        NoRun::Cancelled => cancelled(),
+        NoRun::Cancelled => call_cancelled(),
         // This failure ends the call; the guest never reads it.
         NoRun::Busy => Failure::unavailable("Too many test runs and installations are under way."),
     })
@@ -275,7 +275,7 @@ pub(super) fn unsandboxed(effect: Effect) -> PolicyRequest {
 
 fn unlisted(context: &CallContext, error: HiddenEntriesError) -> Failure {
     match error {
-        HiddenEntriesError::Cancelled => cancelled(),
+        HiddenEntriesError::Cancelled => call_cancelled(),
         error @ (HiddenEntriesError::TooMany | HiddenEntriesError::Unreadable { .. }) => Failure::limit(format!(
             "The hidden files could not be found, so nothing was run: {error}."
         ))

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::team::{io, read_component};
 use crate::SkillHostError;
-use tool_boundary::{Descriptor, Limits, Runtime, describe, inspect};
+use tool_boundary::{Descriptor, Limits, Runtime, describe, inspect_component};
 use tool_core::digest::sha256_hex;
 
 /// A built-in skill as the build embeds it.
@@ -38,16 +38,16 @@ pub fn precompile(path: &Path) -> Result<Embedded, SkillHostError> {
         reason,
     };
     let wasm = read_component(path).map_err(|source| io(path, "read", source))?;
-    let surface = inspect(&wasm).map_err(refused)?;
-    let compiled =
-        tool_boundary::precompile(&wasm).map_err(|error| refused(format!("it does not compile: {error:#}")))?;
+    let surface = inspect_component(&wasm).map_err(refused)?;
+    let compiled = tool_boundary::precompile_portable(&wasm)
+        .map_err(|error| refused(format!("it does not compile: {error:#}")))?;
     let runtime = Runtime::global()?;
     let component = runtime.load(&compiled).map_err(|error| {
         refused(format!(
             "its code does not load on the machine that builds it: {error:#}"
         ))
     })?;
-    let descriptor = describe(runtime, &component, &surface, Limits::default()).map_err(refused)?;
+    let descriptor = describe_component(runtime, &component, &surface, Limits::default()).map_err(refused)?;
     if let Some((effect, interface)) = surface.unused_effect(&descriptor.effects()) {
         return Err(refused(format!(
             "it declares the effect `{effect}` and does not import `tool:skill/{interface}`"

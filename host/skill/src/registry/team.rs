@@ -17,7 +17,7 @@ use super::{Skill, SkillHost, Source, is_name};
 use crate::limits;
 use crate::plain::{self, Links};
 use crate::{ComponentMetadata, Descriptor, FunctionDescriptor, LockedSkills, SkillHostError};
-use tool_boundary::{describe, inspect};
+use tool_boundary::{describe, inspect_component};
 use tool_core::api::{Effect, SkillState};
 use tool_core::digest::sha256_hex;
 
@@ -296,7 +296,7 @@ impl SkillHost {
             path: file.to_owned(),
             reason,
         };
-        let surface = inspect(&wasm).map_err(refused)?;
+        let surface = inspect_component(&wasm).map_err(refused)?;
         let component = self
             .compiled(
                 &sha256_hex(&wasm),
@@ -306,7 +306,7 @@ impl SkillHost {
                 cancel,
             )
             .map_err(refused)?;
-        let descriptor = describe(self.runtime, &component, &surface, self.limits).map_err(refused)?;
+        let descriptor = describe_component(self.runtime, &component, &surface, self.limits).map_err(refused)?;
         if self.is_reserved(&descriptor.name) {
             let reason = format!("its name, `{}`, is that of a built-in tool", descriptor.name);
             return Err(refused(reason));

@@ -31,7 +31,7 @@ fn net(bench: &Bench) -> Vec<FileChange> {
 fn apply(bench: &Bench, files: Vec<FileChange>) -> Result<Vec<String>, PreviewRefused> {
     let root = bench.root("");
     let repository = Repository::open(&root, &Options::default()).expect("the root is accepted");
-    let policy = Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default());
+    let policy = Policy::new(EffectCause::Operation(Operation::Refactor), &PolicyRequest::default());
     let context = CallContext::unattended(repository, policy.expect("the request is valid"));
     commit_previewed(&context, files)
 }

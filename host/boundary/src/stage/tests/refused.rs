@@ -411,12 +411,12 @@ fn a_link_in_the_stage_is_not_followed() {
 
 #[test]
 fn a_proposal_holds_files_up_to_its_bound() {
-    let mut proposal = Proposal {
+    let mut proposal = StagedProposal {
         files: (0..STAGED_ENTRIES_MAX)
             .map(|number| (number.to_string(), None))
             .collect(),
         bytes: 0,
-        ..Proposal::default()
+        ..StagedProposal::default()
     };
     assert!(proposal.check_count().is_ok());
     proposal.files.insert("one more".to_owned(), None);

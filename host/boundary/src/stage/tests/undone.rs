@@ -329,7 +329,7 @@ fn what_a_session_did_to_a_file_is_seen_from_its_start() {
         (Some(Deleted), false, true, Some(Modified)),
     ] {
         assert_eq!(
-            combined(previous, before, after),
+            combine_kinds(previous, before, after),
             expected,
             "{previous:?} {before} {after}"
         );

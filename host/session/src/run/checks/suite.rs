@@ -256,7 +256,7 @@ mod tests {
     use super::*;
     use crate::tests::test_report;
     use tool_core::api::TestRunner;
-    use tool_skill::{Crowd, HostNotes};
+    use tool_skill::{CrowdedLimit, HostNotes};
 
     fn pytest(exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
         ran(TestRunner::Pytest, exit_code, output, failing)
@@ -343,7 +343,7 @@ mod tests {
             "the tests do not run any more (No module named pytest)"
         );
         assert_eq!(say(&passed, &SuiteRun::Stopped), "", "that is no verdict");
-        let crowds = [Crowd::Calls, Crowd::Runs];
+        let crowds = [CrowdedLimit::Calls, CrowdedLimit::Runs];
         for (crowd, why) in crowds.into_iter().zip(["too many calls", "too many test runs"]) {
             let skill = SKILL.to_owned();
             let busy = judge(CallReport {

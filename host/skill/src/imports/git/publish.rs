@@ -19,7 +19,7 @@ use super::talk::{Id, Moment};
 use crate::imports::git::GIT_FILE_BYTES_MAX;
 use crate::imports::git::layout::GIT_LINE_FILE_BYTES_MAX;
 use tool_boundary::Failure;
-use tool_boundary::cancelled;
+use tool_boundary::call_cancelled;
 use tool_core::digest::CommitId;
 use tool_core::text::clean_line;
 use tool_repository::changes::{CommitInProgress, crash_point, has_crashed};
@@ -262,7 +262,7 @@ impl<'a> Publication<'a> {
         };
         work().map_err(|error| {
             if cancel.is_cancelled() {
-                cancelled()
+                call_cancelled()
             } else {
                 Failure::failed(format!("The commit could not be put in place: {error}."))
             }

@@ -9,7 +9,7 @@ use git2::{IndexAddOption, Signature};
 use tokio_util::sync::CancellationToken;
 
 use crate::{Approver, CallContext, Question, UserAnswer};
-use tool_boundary::policy::{Cause, Policy};
+use tool_boundary::policy::{EffectCause, Policy};
 use tool_core::api::{ChangeKind, Operation, PolicyRequest};
 use tool_core::digest::to_hexadecimal;
 use tool_repository::reftable::{self, Reference, References};
@@ -63,7 +63,7 @@ pub(in crate::imports) fn context(root: &Path, allowed: &[&str], approver: Arc<d
             .any(|effect| matches!(*effect, "run-process" | "install")),
         ..PolicyRequest::default()
     };
-    let policy = Policy::new(Cause::Operation(Operation::Refactor), &request);
+    let policy = Policy::new(EffectCause::Operation(Operation::Refactor), &request);
     let policy = policy.and_then(|policy| {
         policy
             .unsandboxed_by(&request)?

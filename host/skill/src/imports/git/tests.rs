@@ -289,7 +289,7 @@ fn a_commit_to_git_data_elsewhere_is_asked_for_once_and_the_answer_is_kept() {
         allow_paths: vec![common.display().to_string()],
         ..Default::default()
     };
-    flagged.policy = crate::policy::Policy::new(crate::policy::Cause::SkillCall, &request).expect("it is valid");
+    flagged.policy = crate::policy::Policy::new(crate::policy::EffectCause::SkillCall, &request).expect("it is valid");
     admit(&flagged).expect("the flag allows it");
     let user = User::new(true);
     for _ in 0..2 {
@@ -331,7 +331,7 @@ fn a_full_sandbox_that_is_required_and_not_there_is_an_error() {
         require_sandbox: true,
         ..Default::default()
     };
-    let cause = crate::policy::Cause::SkillCall;
+    let cause = crate::policy::EffectCause::SkillCall;
     session.policy = crate::policy::Policy::new(cause, &request).expect("it is valid");
     let failure = Git::open(&session, None).err().expect("tests have no helper");
     assert_eq!(

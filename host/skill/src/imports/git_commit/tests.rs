@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::imports::git::testing::{Fixture, ScriptedApproval, changed, context, formats};
-use tool_boundary::policy::{Cause, Policy};
+use tool_boundary::policy::{EffectCause, Policy};
 use tool_core::api::{Operation, PolicyRequest};
 
 const ALLOWED: &[&str] = &["commit-git"];
@@ -583,7 +583,7 @@ fn a_no_and_a_denial_change_nothing() {
     assert_eq!((refused.kind.code(), user.questions().len()), ("denied", 1));
 
     let mut session = context(&fixture.root(), &[], Arc::clone(&user) as _);
-    session.policy = Policy::new(Cause::Operation(Operation::Explain), &PolicyRequest::default()).expect("valid");
+    session.policy = Policy::new(EffectCause::Operation(Operation::Explain), &PolicyRequest::default()).expect("valid");
     let denied = create(&session, "message", &[], true).expect_err("it is denied");
     assert_eq!((denied.kind.code(), user.questions().len()), ("denied", 1));
     assert_eq!(
@@ -832,7 +832,7 @@ fn hooks_run_where_the_users_file_says_so_and_nothing_denies_it() {
             deny: deny.iter().map(ToString::to_string).collect(),
             ..PolicyRequest::default()
         };
-        let policy = Policy::new(Cause::Operation(Operation::Refactor), &request).expect("valid");
+        let policy = Policy::new(EffectCause::Operation(Operation::Refactor), &request).expect("valid");
         let repository = Repository::open(&fixture.root(), &options).expect("the folder is there");
         CallContext::unattended(repository, policy)
     };

@@ -475,7 +475,7 @@ fn the_history_is_not_read_for_a_cancelled_call() {
     let fixture = history();
     let context = fixture.session(&[]);
     context.cancel.cancel();
-    let cancelled = tool_boundary::cancelled().message;
+    let cancelled = tool_boundary::call_cancelled().message;
     assert_eq!(log(&context, &log_query()).expect_err("it is over").message, cancelled);
     assert_eq!(
         show(&context, &show_query("main")).expect_err("it is over").message,

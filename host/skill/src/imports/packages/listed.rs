@@ -20,7 +20,7 @@ use super::names;
 use crate::CallContext;
 use crate::imports::recipe;
 use tool_boundary::Failure;
-use tool_boundary::cancelled;
+use tool_boundary::call_cancelled;
 use tool_core::digest::sha256_hex;
 use tool_repository::changes::FileChange;
 use tool_repository::path;
@@ -201,7 +201,7 @@ impl Beside {
         let mut changed = Vec::new();
         for (at, (record, before)) in records.into_iter().enumerate() {
             if context.cancel.is_cancelled() {
-                return Err(cancelled());
+                return Err(call_cancelled());
             }
             // Records above the limit count as changed without a check.
             if at >= INSTALL_RECORDS_MAX || current(context, &record) != Ok(before) {

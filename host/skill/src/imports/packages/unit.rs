@@ -3,7 +3,7 @@
 use super::*;
 use crate::imports::packages::names::RECIPE_PACKAGES_MAX;
 use crate::imports::recipe::testing::Project;
-use tool_boundary::policy::{Cause, Policy};
+use tool_boundary::policy::{EffectCause, Policy};
 
 const ALLOWED: &[&str] = &["install"];
 const ECHO: &str = "printf '<%s>' \"$@\"; echo";
@@ -141,7 +141,7 @@ fn wrong_names_and_denials_start_nothing() {
         assert!(answer.starts_with("invalid-arguments: "), "{answer}");
     }
     let mut context = project.context(&[]);
-    context.policy = Policy::new(Cause::SkillCall, &tool_core::api::PolicyRequest::default()).expect("valid");
+    context.policy = Policy::new(EffectCause::SkillCall, &tool_core::api::PolicyRequest::default()).expect("valid");
     assert!(said(install(&context, &request("pip-install", &["rich"], false))).starts_with("denied: "));
     assert!(said(install(&project.context(ALLOWED), &request("brew", &["x"], false))).contains("recipe `brew`"));
     assert!(!marker.exists());
@@ -264,7 +264,7 @@ fn where_there_is_no_sandbox_it_takes_more_than_to_be_allowed_by_name() {
         allow: vec!["install".into()],
         ..tool_core::api::PolicyRequest::default()
     };
-    let cause = Cause::Operation(tool_core::api::Operation::Refactor);
+    let cause = EffectCause::Operation(tool_core::api::Operation::Refactor);
     context.policy = Policy::new(cause, &request_policy).expect("valid");
     let answer = said(install(&context, &request("pip-install", &["rich"], false)));
     assert!(

@@ -12,7 +12,7 @@ use crate::imports::recipe;
 use crate::recipes::{self, Sign, TestRecipe};
 use tokio_util::sync::CancellationToken;
 use tool_boundary::Failure;
-use tool_boundary::cancelled;
+use tool_boundary::call_cancelled;
 use tool_core::api::RunPurpose;
 use tool_repository::{FileList, Repository, ScanError, path};
 
@@ -371,7 +371,7 @@ impl SuiteFinder<'_> {
 
 pub(super) fn list(repository: &Repository, cancel: &CancellationToken) -> Result<std::sync::Arc<FileList>, Failure> {
     repository.list(cancel).map_err(|error| match error {
-        ScanError::Cancelled => cancelled(),
+        ScanError::Cancelled => call_cancelled(),
         error @ ScanError::Unreadable { .. } => Failure::failed(format!("{error}.")),
     })
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::imports::recipe::testing::Project;
 use tool_boundary::bindings::tool::skill::tests::Report;
-use tool_boundary::policy::{Cause, Policy};
+use tool_boundary::policy::{EffectCause, Policy};
 
 const ALLOWED: &[&str] = &["run-process"];
 
@@ -107,7 +107,7 @@ fn a_denial_runs_nothing() {
     let marker = project.outside("marker");
     project.environment(".venv", "3.12.1", &format!("touch '{}'", marker.display()));
     let mut context = project.context(&[]);
-    context.policy = Policy::new(Cause::SkillCall, &tool_core::api::PolicyRequest::default()).expect("valid");
+    context.policy = Policy::new(EffectCause::SkillCall, &tool_core::api::PolicyRequest::default()).expect("valid");
     assert!(said(run(&context, &request("pytest", &[], None))).starts_with("denied: "));
     assert!(!marker.exists());
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::Nobody;
+use crate::NoApprover;
 use crate::imports::git::testing::ScriptedApproval;
 use crate::imports::packages::install;
 use crate::imports::recipe::testing::Project;
@@ -49,7 +49,7 @@ fn write(context: &CallContext, path: &str, content: &str) {
         deletions: &[],
         terms: &stage::ProposalTerms::default(),
     };
-    stage::commit(context, &services, left).expect("it may be written");
+    stage::commit_stage(context, &services, left).expect("it may be written");
 }
 
 /// The lines of the last question that are about packages beside the named ones.
@@ -114,7 +114,7 @@ fn what_a_session_put_into_package_json_takes_a_yes_although_installing_is_allow
 fn where_nobody_can_be_asked_it_is_refused_until_it_is_taken_back() {
     let project = project(PLAIN);
     let mut context = project.context(ALLOWED);
-    context.approver = Arc::new(Nobody);
+    context.approver = Arc::new(NoApprover);
     write(&context, "package.json", EVIL);
     let refused = npm(&context, &["lodash"]).expect_err("nobody has seen it");
     insta::assert_snapshot!(format!("{}: {}\n{}", refused.kind.code(), refused.message, refused.hint.unwrap_or_default()), @r"
@@ -146,7 +146,7 @@ fn whatever_npm_may_read_is_seen_by_somebody_where_the_session_wrote_it() {
     ] {
         let project = project(r#"{"workspaces": ["**/**"], "dependencies": {"mine": "a/b/mine"}}"#);
         let mut context = project.context(ALLOWED);
-        context.approver = Arc::new(Nobody);
+        context.approver = Arc::new(NoApprover);
         write(&context, path, r#"{"dependencies": {"evil": "1"}}"#);
         let refused = npm(&context, &["lodash"]).err().map(|refused| refused.message);
         let expected = format!("written into `{path}`");

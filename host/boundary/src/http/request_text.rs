@@ -10,7 +10,7 @@ use tool_core::text::{reveal_bytes, reveal_line};
 
 /// Method, whole address, every header field of the guest, then length, digest and content of the body. The body comes
 /// last, after its length: its text cannot pass for a header field, or hide that there is more.
-pub(super) fn describe(request: &OutboundRequest, masks: &[SecretMask]) -> String {
+pub(super) fn describe_request(request: &OutboundRequest, masks: &[SecretMask]) -> String {
     let scheme = if request.is_encrypted { "https" } else { "http" };
     let address = format!("{scheme}://{}{}", request.host, request.path_with_query);
     let mut text = format!("{} {}\n", request.method, reveal_line(&address));
@@ -71,7 +71,7 @@ mod tests {
         ];
         let body = format!("harmless\n{}\u{202e}; rm -rf\0", " ".repeat(5_000));
         let sent = request("POST", "/api?admin=true#\u{200b}", fields, body.as_bytes());
-        let shown = describe(&sent, &[mask()]).replace(&" ".repeat(5_000), "[5000 spaces]");
+        let shown = describe_request(&sent, &[mask()]).replace(&" ".repeat(5_000), "[5000 spaces]");
         insta::assert_snapshot!(shown, @r"
         POST https://write.example.org/api?admin=true#<U+200B>
         authorization: Bearer [secret:token]
@@ -83,7 +83,7 @@ mod tests {
         harmless
         [5000 spaces]<U+202E>; rm -rf<U+0000>
         ");
-        let shown = describe(&request("DELETE", "/a", Vec::new(), b""), &[]);
+        let shown = describe_request(&request("DELETE", "/a", Vec::new(), b""), &[]);
         assert_eq!(shown, "DELETE https://write.example.org/a\n\nno body\n");
     }
 
@@ -142,7 +142,7 @@ mod tests {
             ],
         ) {
             let sent = request(&method, &path, fields, &body);
-            let text = describe(&sent, &[mask()]);
+            let text = describe_request(&sent, &[mask()]);
             prop_assert!(tool_core::text::is_visible(&text));
             let shown = shown_request(&text);
             prop_assert_eq!(&shown.method, &sent.method);

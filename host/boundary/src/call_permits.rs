@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Approver, CallContext, CallError, Conversation, Crowd, Limits, Question, UserAnswer};
+use super::{Approver, CallContext, CallError, Conversation, CrowdedLimit, Limits, Question, UserAnswer};
 
 /// Admission control for skill calls: limits how many run at once and how many may queue.
 #[derive(Debug)]
-pub struct Turns {
+pub struct CallPermits {
     state: Mutex<TurnState>,
     freed: Condvar,
     /// Notified when a program has ended, so that another may start.
@@ -34,7 +34,7 @@ struct TurnState {
 
 /// Reason why a call gives up its permit.
 #[derive(Debug, Clone, Copy)]
-enum Aside {
+enum PermitPause {
     /// Its user is asked.
     Asking,
     /// A program runs for it.
@@ -48,21 +48,21 @@ impl TurnState {
     }
 
     /// Counter of the calls without a permit for this reason.
-    fn aside(&mut self, what: Aside) -> &mut usize {
+    fn aside(&mut self, what: PermitPause) -> &mut usize {
         match what {
-            Aside::Asking => &mut self.asking,
-            Aside::Running => &mut self.running,
+            PermitPause::Asking => &mut self.asking,
+            PermitPause::Running => &mut self.running,
         }
     }
 }
 
 /// Permits one store to run.
-pub struct CallPermit<'a>(&'a Turns);
+pub struct CallPermit<'a>(&'a CallPermits);
 
 /// Interval at which a waiting call checks for cancellation. A hundred calls may wait, and each check costs a wake-up.
 const TURN_SLICE: Duration = Duration::from_millis(50);
 
-impl Turns {
+impl CallPermits {
     /// Admits as many calls as `limits` allows.
     pub fn new(limits: Limits) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Turns {
     pub fn take(&self, skill: &str, context: &CallContext) -> Result<CallPermit<'_>, CallError> {
         let busy = || CallError::Busy {
             skill: skill.to_owned(),
-            crowd: Crowd::Calls,
+            crowd: CrowdedLimit::Calls,
         };
         let cancelled = || CallError::Cancelled {
             skill: skill.to_owned(),
@@ -136,8 +136,8 @@ impl Turns {
     /// many calls do so, in all or in the session, which `ours` counts: each of them keeps its instance in memory.
     fn without<R>(&self, ours: &AtomicUsize, cancel: &CancellationToken, wait: impl FnOnce() -> R) -> Option<R> {
         let max = self.limits.asking_of_session;
-        let _ours = Counted::below(ours, max)?;
-        let _again = self.aside(Aside::Asking, self.limits.calls_asking, cancel)?;
+        let _ours = CountedSlot::count_below(ours, max)?;
+        let _again = self.aside(PermitPause::Asking, self.limits.calls_asking, cancel)?;
         Some(wait())
     }
 
@@ -145,9 +145,9 @@ impl Turns {
     /// The call gives its permit up before it waits for the program to start, so that it blocks no other call
     /// meanwhile. `ours` counts such calls of its session.
     fn running<R>(&self, ours: &AtomicUsize, cancel: &CancellationToken, run: impl FnOnce() -> R) -> Result<R, NoRun> {
-        let _ours = Counted::below(ours, self.limits.runs_of_session).ok_or(NoRun::Busy)?;
+        let _ours = CountedSlot::count_below(ours, self.limits.runs_of_session).ok_or(NoRun::Busy)?;
         let max = self.limits.runs_concurrent + self.limits.runs_waiting;
-        let _again = self.aside(Aside::Running, max, cancel).ok_or(NoRun::Busy)?;
+        let _again = self.aside(PermitPause::Running, max, cancel).ok_or(NoRun::Busy)?;
         let _run = self.begin(cancel)?;
         Ok(run())
     }
@@ -172,7 +172,7 @@ impl Turns {
 
     /// Gives up the permit of this thread's call until the returned value is dropped. That also happens if the owner
     /// panics, whose permit is then returned. `None` if `max` calls have done the same.
-    fn aside<'a>(&'a self, what: Aside, max: usize, cancel: &'a CancellationToken) -> Option<Again<'a>> {
+    fn aside<'a>(&'a self, what: PermitPause, max: usize, cancel: &'a CancellationToken) -> Option<PermitReturn<'a>> {
         let mut state = self.state();
         let count = state.aside(what);
         if *count >= max {
@@ -181,7 +181,7 @@ impl Turns {
         *count += 1;
         state.working -= 1;
         self.wake(&state);
-        Some(Again {
+        Some(PermitReturn {
             turns: self,
             what,
             cancel,
@@ -189,7 +189,7 @@ impl Turns {
     }
 
     /// Takes the permit back. After the session was cancelled it does not wait: the call only has to end.
-    fn again(&self, what: Aside, cancel: &CancellationToken) {
+    fn again(&self, what: PermitPause, cancel: &CancellationToken) {
         let mut state = self.state();
         *state.aside(what) -= 1;
         state.returning += 1;
@@ -221,25 +221,25 @@ impl Drop for CallPermit<'_> {
 }
 
 /// Counts one more until it is dropped.
-struct Counted<'a>(&'a AtomicUsize);
+struct CountedSlot<'a>(&'a AtomicUsize);
 
-impl<'a> Counted<'a> {
+impl<'a> CountedSlot<'a> {
     /// `None` if the count is `max` already.
-    fn below(count: &'a AtomicUsize, max: usize) -> Option<Self> {
+    fn count_below(count: &'a AtomicUsize, max: usize) -> Option<Self> {
         let more = |count| (count < max).then_some(count + 1);
         let counted = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
         counted.is_ok().then(|| Self(count))
     }
 }
 
-impl Drop for Counted<'_> {
+impl Drop for CountedSlot<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Permits one program to run.
-struct RunPermit<'a>(&'a Turns);
+struct RunPermit<'a>(&'a CallPermits);
 
 impl Drop for RunPermit<'_> {
     fn drop(&mut self) {
@@ -258,13 +258,13 @@ pub enum NoRun {
 }
 
 /// Takes the permit back when it is dropped.
-struct Again<'a> {
-    turns: &'a Turns,
-    what: Aside,
+struct PermitReturn<'a> {
+    turns: &'a CallPermits,
+    what: PermitPause,
     cancel: &'a CancellationToken,
 }
 
-impl Drop for Again<'_> {
+impl Drop for PermitReturn<'_> {
     fn drop(&mut self) {
         self.turns.again(self.what, self.cancel);
     }
@@ -272,7 +272,7 @@ impl Drop for Again<'_> {
 
 /// Returns the context for a call that holds a permit on each of its threads, and gives it up while it waits for its
 /// user or for a program.
-pub fn holding(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallContext> {
+pub fn hold_permit(context: &CallContext, turns: &Arc<CallPermits>) -> Arc<CallContext> {
     let approver = AskingAside {
         approver: Arc::clone(&context.approver),
         conversation: Arc::clone(&context.conversation),
@@ -280,7 +280,7 @@ pub fn holding(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallContext> {
         is_crowded: AtomicBool::new(false),
         has_refused: AtomicBool::new(false),
     };
-    let turn = Held {
+    let turn = HeldPermit {
         turns: Arc::clone(turns),
         conversation: Arc::clone(&context.conversation),
         is_turned_away: AtomicBool::new(false),
@@ -295,11 +295,11 @@ pub fn holding(context: &CallContext, turns: &Arc<Turns>) -> Arc<CallContext> {
 
 /// The permit that a call gives up while a program runs for it. The default is none, before a call has one.
 #[derive(Debug, Clone, Default)]
-pub struct HeldTurn(Option<Arc<Held>>);
+pub struct HeldTurn(Option<Arc<HeldPermit>>);
 
 #[derive(Debug)]
-struct Held {
-    turns: Arc<Turns>,
+struct HeldPermit {
+    turns: Arc<CallPermits>,
     conversation: Arc<Conversation>,
     is_turned_away: AtomicBool,
     /// True once a program has run for the call, even if it failed.
@@ -343,7 +343,7 @@ impl HeldTurn {
 struct AskingAside {
     approver: Arc<dyn Approver>,
     conversation: Arc<Conversation>,
-    turns: Arc<Turns>,
+    turns: Arc<CallPermits>,
     is_crowded: AtomicBool,
     has_refused: AtomicBool,
 }
@@ -377,7 +377,7 @@ mod unit {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::policy::{Cause, Policy};
+    use crate::policy::{EffectCause, Policy};
     use tool_core::api::Effect;
     use tool_core::api::{Operation, PolicyRequest};
     use tool_repository::{Options, Repository};
@@ -385,7 +385,7 @@ mod unit {
     fn context(folder: &std::path::Path) -> CallContext {
         CallContext::unattended(
             Repository::open(folder, &Options::default()).expect("the folder is there"),
-            Policy::new(Cause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is right"),
+            Policy::new(EffectCause::Operation(Operation::Refactor), &PolicyRequest::default()).expect("it is right"),
         )
     }
 
@@ -419,7 +419,7 @@ mod unit {
     fn the_calls_of_one_session_and_their_parts_leave_a_turn_to_others() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (context, limits) = (context(folder.path()), Limits::default());
-        let turns = Turns::new(limits);
+        let turns = CallPermits::new(limits);
         let take = || turns.take("demo", &context).expect("there is a turn");
         let calls: Vec<CallPermit<'_>> = (0..crate::limits::TOOL_CALLS_CONCURRENT_MAX).map(|_| take()).collect();
         let parts = turns.more(limits.parts);
@@ -442,7 +442,7 @@ mod unit {
             turn_wait: Duration::from_secs(10),
             ..Limits::default()
         };
-        let turns = Arc::new(Turns::new(limits));
+        let turns = Arc::new(CallPermits::new(limits));
         let soon = Instant::now() + Duration::from_secs(10);
         let until = |what: &str, is: &dyn Fn(&TurnState) -> bool| {
             while !is(&turns.state()) {
@@ -453,14 +453,14 @@ mod unit {
         std::thread::scope(|scope| {
             let asking = scope.spawn(|| {
                 let _turn = turns.take("one", &asked).expect("it is free");
-                let context = holding(&asked, &turns);
+                let context = hold_permit(&asked, &turns);
                 let answer = context.approver.ask(&question(), &context.cancel);
                 (answer.is_yes(), turns.state().working)
             });
             until("it asks", &|state| state.asking == 1);
             // Its turn is another's, who may not ask as well.
             let turn = turns.take("another", &alone).expect("nobody is at work");
-            let context = holding(&asked, &turns);
+            let context = hold_permit(&asked, &turns);
             assert!(!context.approver.ask(&question(), &context.cancel).is_yes() && context.approver.is_crowded());
             // The answer is there, and the turn is not: it is waited for, before all that have not begun.
             say_yes.send(()).expect("somebody waits");
@@ -488,7 +488,7 @@ mod unit {
     }
 
     #[track_caller]
-    fn until(turns: &Turns, what: &str, is: impl Fn(&TurnState) -> bool) {
+    fn until(turns: &CallPermits, what: &str, is: impl Fn(&TurnState) -> bool) {
         let begun = Instant::now();
         while !is(&turns.state()) {
             assert!(begun.elapsed() < Duration::from_secs(10), "{what}: {:?}", turns.state());
@@ -500,10 +500,10 @@ mod unit {
     fn who_waits_for_a_program_holds_no_turn_and_few_may() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let context = context(folder.path());
-        let turns = Arc::new(Turns::new(few()));
+        let turns = Arc::new(CallPermits::new(few()));
         let run = |program: mpsc::Receiver<()>| {
             let _turn = turns.take("run", &context).expect("nobody is at work");
-            let held = &holding(&context, &turns).turn;
+            let held = &hold_permit(&context, &turns).turn;
             // A test that has failed meanwhile is not to wait for ever.
             let patience = Duration::from_secs(30);
             let ran = held.run(&context.cancel, || program.recv_timeout(patience).is_ok());
@@ -518,7 +518,7 @@ mod unit {
             until(&turns, "another is to run", |state| state.running == 2);
             // Neither has a turn, and a third may not do as they do.
             let turn = turns.take("another", &context).expect("nobody is at work");
-            let held = &holding(&context, &turns).turn;
+            let held = &hold_permit(&context, &turns).turn;
             let ran = held.run(&context.cancel, || unreachable!("it may not run"));
             assert_eq!((ran, held.is_turned_away()), (Err::<(), _>(NoRun::Busy), true));
             // The first one's end is the second one's beginning, though its own turn is not there yet.
@@ -550,7 +550,7 @@ mod unit {
                 turn_wait,
                 ..few()
             };
-            let turns = Turns::new(limits);
+            let turns = CallPermits::new(limits);
             let _turns = [&one, &other].map(|context| turns.take("run", context).expect("it is free"));
             let counts = [AtomicUsize::new(0), AtomicUsize::new(0)];
             let ran = turns.running(&counts[0], &one.cancel, || {
@@ -567,13 +567,13 @@ mod unit {
             assert_eq!(ran, Ok(Err::<(), _>(why)));
         }
         // One that has ended begins nothing more.
-        let turns = Turns::new(few());
+        let turns = CallPermits::new(few());
         assert!(matches!(turns.take("late", &other), Err(CallError::Cancelled { .. })));
     }
 
     #[test]
     fn who_leaves_its_questions_open_leaves_room_for_those_of_others() {
-        let turns = Turns::new(Limits {
+        let turns = CallPermits::new(Limits {
             calls_asking: 3,
             asking_of_session: 2,
             ..Limits::default()
@@ -597,7 +597,7 @@ mod unit {
 
     #[test]
     fn who_runs_many_programs_leaves_room_for_those_of_others() {
-        let turns = Turns::new(Limits {
+        let turns = CallPermits::new(Limits {
             runs_of_session: 2,
             ..Limits::default()
         });
@@ -620,7 +620,7 @@ mod unit {
     fn the_end_of_a_session_ends_the_wait_for_a_turn_after_an_answer() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let asked = context(folder.path());
-        let turns = Turns::new(Limits {
+        let turns = CallPermits::new(Limits {
             calls_concurrent: 1,
             ..Limits::default()
         });

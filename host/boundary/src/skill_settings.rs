@@ -57,7 +57,7 @@ impl StoreState {
 
     fn bucket(&self, bucket: &Resource<keyvalue::Bucket>) -> wasmtime::Result<&dyn KeyValueStore> {
         self.call.check()?;
-        let bucket: &Bucket = self.entry(bucket)?;
+        let bucket: &KeyValueBucket = self.entry(bucket)?;
         Ok(&*bucket.0)
     }
 }
@@ -69,8 +69,8 @@ fn checked_settings(
 ) -> Result<BTreeMap<String, String>, String> {
     let settings = Value::Object(settings);
     if let Some(schema) = &component.configuration {
-        let schema = arguments::compile(schema)?;
-        let checked = arguments::check(&component.name, &schema, &RawArguments::Value(&settings));
+        let schema = arguments::compile_schema(schema)?;
+        let checked = arguments::check_arguments(&component.name, &schema, &RawArguments::Value(&settings));
         checked.map_err(|error| match error {
             CallError::Arguments { pointer, expected, .. } => format!(
                 "[skills.config.{}] is not valid at `{pointer}`: expected {expected}",
@@ -102,10 +102,10 @@ impl config::Host for StoreState {
     }
 }
 
-struct Bucket(Box<dyn KeyValueStore>);
+struct KeyValueBucket(Box<dyn KeyValueStore>);
 
 /// Returns the key if it is valid.
-fn checked(key: &str) -> Result<&str, keyvalue::Error> {
+fn check_key(key: &str) -> Result<&str, keyvalue::Error> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
         let message = format!("a key has from 1 to {KEY_BYTES_MAX} bytes");
         return Err(keyvalue::Error::Other(message));
@@ -125,7 +125,7 @@ impl keyvalue::Host for StoreState {
         }
         let services = Arc::clone(&self.services()?);
         match services.open_store(&component.name, context.repository.root()) {
-            Ok(store) => Ok(Ok(self.push(Bucket(store))?)),
+            Ok(store) => Ok(Ok(self.push(KeyValueBucket(store))?)),
             Err(reason) => Ok(Err(keyvalue::Error::Other(reason))),
         }
     }
@@ -138,7 +138,7 @@ impl keyvalue::HostBucket for StoreState {
         key: String,
     ) -> wasmtime::Result<Result<Option<Vec<u8>>, keyvalue::Error>> {
         let store = self.bucket(&bucket)?;
-        let value = checked(&key).and_then(|key| store.get(key).map_err(keyvalue::Error::Other));
+        let value = check_key(&key).and_then(|key| store.get(key).map_err(keyvalue::Error::Other));
         if let Ok(Some(value)) = &value {
             self.count_read(value.len())?;
         }
@@ -152,7 +152,7 @@ impl keyvalue::HostBucket for StoreState {
         value: Vec<u8>,
     ) -> wasmtime::Result<Result<(), keyvalue::Error>> {
         let store = self.bucket(&bucket)?;
-        Ok(checked(&key).and_then(|key| store.set(key, &value).map_err(keyvalue::Error::Other)))
+        Ok(check_key(&key).and_then(|key| store.set(key, &value).map_err(keyvalue::Error::Other)))
     }
 
     fn delete(
@@ -161,7 +161,7 @@ impl keyvalue::HostBucket for StoreState {
         key: String,
     ) -> wasmtime::Result<Result<(), keyvalue::Error>> {
         let store = self.bucket(&bucket)?;
-        Ok(checked(&key).and_then(|key| store.delete(key).map_err(keyvalue::Error::Other)))
+        Ok(check_key(&key).and_then(|key| store.delete(key).map_err(keyvalue::Error::Other)))
     }
 
     fn exists(
@@ -170,7 +170,7 @@ impl keyvalue::HostBucket for StoreState {
         key: String,
     ) -> wasmtime::Result<Result<bool, keyvalue::Error>> {
         let store = self.bucket(&bucket)?;
-        let keys = checked(&key).and_then(|_| store.keys().map_err(keyvalue::Error::Other));
+        let keys = check_key(&key).and_then(|_| store.keys().map_err(keyvalue::Error::Other));
         Ok(keys.map(|keys| keys.contains(&key)))
     }
 
@@ -194,7 +194,7 @@ impl keyvalue::HostBucket for StoreState {
     }
 
     fn drop(&mut self, bucket: Resource<keyvalue::Bucket>) -> wasmtime::Result<()> {
-        self.remove::<Bucket, _>(&bucket)?;
+        self.remove::<KeyValueBucket, _>(&bucket)?;
         Ok(())
     }
 }
