@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 use tool_core::api::{SkillEntry, SkillState};
 use tool_skill::embedded::{Packed, pack_component};
-use tool_skill::{Builtin, SkillHost, compiler_fingerprint, precompile};
+use tool_skill::{Builtin, SkillHost, compiler_fingerprint, precompile_skill};
 
 use crate::support::{fixture_path, guest};
 
@@ -99,7 +99,7 @@ pub(crate) fn embedded(name: &'static str, component: &Path) -> &'static [Builti
     // Several tests want the same one, under names of their own.
     let lock = locked(&place("lock"));
     if !facts.is_file() {
-        let made = precompile(component).expect("it is a skill");
+        let made = precompile_skill(component).expect("it is a skill");
         let told = serde_json::json!([made.digest, made.descriptor]).to_string();
         for (place, content) in [
             (

@@ -19,7 +19,7 @@ use tool_context::{FileVerdict, Indexes, PatternKind, SearchPattern};
 use tool_core::api::PolicyRequest;
 use tool_repository::{Options, Repository};
 use tool_skill::policy::{EffectCause, Policy};
-use tool_skill::{Builtin, CallContext, Limits, RawArguments, SkillHost, Surroundings};
+use tool_skill::{Builtin, CallContext, HostServices, Limits, RawArguments, SkillHost};
 
 use crate::languages::embedded;
 use crate::support::{Home, fixture, git, guest};
@@ -149,16 +149,17 @@ impl Pair {
             let references = embedded("find_references", &guest("find_references"));
             [search, references].concat().leak()
         };
-        let surroundings = Surroundings {
+        let surroundings = HostServices {
             contents: Some(Arc::new(IndexedContents(Arc::clone(&indexes)))),
-            ..Surroundings::default()
+            ..HostServices::default()
         };
         let host = |surroundings| {
-            SkillHost::connected(builtins(), home.path(), Limits::default(), surroundings).expect("the engine starts")
+            SkillHost::with_connections(builtins(), home.path(), Limits::default(), surroundings)
+                .expect("the engine starts")
         };
         Self {
             narrowing: host(surroundings),
-            reading: host(Surroundings::default()),
+            reading: host(HostServices::default()),
             indexes,
             root,
             home,

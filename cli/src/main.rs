@@ -66,7 +66,7 @@ fn run(arguments: CliArguments, environment: Environment, output: Output) -> Res
     match &arguments.command {
         Command::Contain { nothing: true, .. } => return Ok(ExitCode::SUCCESS),
         Command::Contain { inner, .. } => return Ok(program_sandbox::run_helper(*inner)),
-        Command::Confine => return Ok(tool_skill::helper::run()),
+        Command::Confine => return Ok(tool_skill::helper::run_helper()),
         Command::ConfineAttempts => return Ok(tool_proof::helpers::serve()),
         Command::SandboxProbes(probes) => return commands::sandbox::probe(probes, output),
         Command::Doctor {

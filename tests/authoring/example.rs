@@ -16,8 +16,8 @@ use tool_repository::{Options, Repository};
 use tool_skill::embedded::Packed;
 use tool_skill::policy::{EffectCause, Policy};
 use tool_skill::{
-    CallContext, EmbeddedOutliner, HttpTransport, InboundResponse, Limits, OutboundRequest, Outliners, RawArguments,
-    SkillHost, Surroundings, TransportError,
+    CallContext, EmbeddedOutliner, HostServices, HttpTransport, InboundResponse, Limits, OutboundRequest, Outliners,
+    RawArguments, SkillHost, TransportError,
 };
 
 use super::guide::follow;
@@ -283,15 +283,15 @@ impl HttpTransport for TicketServer {
 /// Makes 200 warm calls on a repository with the skills of a home, in this process. None fails. The test prints both
 /// medians with the section of the page: other programs slow the wall clock down.
 pub(super) fn warm_calls(section: &str, home: &Path, root: &Path, calls: &[(&str, Value)]) {
-    let surroundings = Surroundings {
+    let surroundings = HostServices {
         transport: Some(Arc::new(TicketServer)),
         symbols: Some(Arc::new(SandboxedSymbols {
             parser: Arc::new(SandboxedParser(Outliners::new(python_parser()))),
             indexes: None,
         })),
-        ..Surroundings::default()
+        ..HostServices::default()
     };
-    let host = SkillHost::connected(&[], home, Limits::default(), surroundings).expect("the engine starts");
+    let host = SkillHost::with_connections(&[], home, Limits::default(), surroundings).expect("the engine starts");
     let request = PolicyRequest {
         allow: vec!["write-repository".to_owned(), "http-write:*".to_owned()],
         ..PolicyRequest::default()

@@ -13,8 +13,8 @@ use tool_repository::{Options, Repository};
 use tool_skill::embedded::{Packed, pack_component};
 use tool_skill::policy::{EffectCause, Policy};
 use tool_skill::{
-    Builtin, CallContext, CallError, CallOutcome, HttpTransport, InboundResponse, Limits, OutboundRequest,
-    RawArguments, SkillHost, Surroundings, TransportError,
+    Builtin, CallContext, CallError, CallOutcome, HostServices, HttpTransport, InboundResponse, Limits,
+    OutboundRequest, RawArguments, SkillHost, TransportError,
 };
 
 use super::{LANGUAGES, home, host, whole_contract};
@@ -114,13 +114,13 @@ impl Scene {
             Repository::open(folder.path(), &Options::default()).expect("the folder is acceptable"),
             Policy::new(EffectCause::SkillCall, &request).expect("the effects are known"),
         );
-        let surroundings = Surroundings {
+        let surroundings = HostServices {
             transport: Some(Arc::new(Echo)),
-            ..Surroundings::default()
+            ..HostServices::default()
         };
         Self {
             folder,
-            host: SkillHost::connected(&[], home(), Limits::default(), surroundings).expect("the engine starts"),
+            host: SkillHost::with_connections(&[], home(), Limits::default(), surroundings).expect("the engine starts"),
             context: Arc::new(context),
             skill: format!("contract_{language}"),
         }

@@ -24,7 +24,7 @@ use tool_core::api::{
     Effect, ErrorKind, Event, Media, Overrides, PolicyRequest, Problem, SkillCallRequest, SkillEntry, SkillState,
     Skills, TestRun,
 };
-use tool_skill::{Limits, Outliners, SkillHost, SkillHostError, Surroundings};
+use tool_skill::{HostServices, Limits, Outliners, SkillHost, SkillHostError};
 use unicode_width::UnicodeWidthStr;
 
 use super::follow::{Follow, Waiting};
@@ -135,14 +135,14 @@ fn registry(context: &Context) -> Result<Arc<SkillHost>, Error> {
 
 /// A registry whose skills may request symbols, as in a backend. They can reach no server.
 fn registry_with_symbols(context: &Context) -> Result<Arc<SkillHost>, Error> {
-    let surroundings = Surroundings {
+    let surroundings = HostServices {
         symbols: Some(Arc::new(SandboxedSymbols {
             parser: Arc::new(SandboxedParser(Outliners::new(OUTLINERS))),
             indexes: None,
         })),
-        ..Surroundings::default()
+        ..HostServices::default()
     };
-    SkillHost::connected(BUILTINS, &context.backend.home, Limits::default(), surroundings).map_err(refused)
+    SkillHost::with_connections(BUILTINS, &context.backend.home, Limits::default(), surroundings).map_err(refused)
 }
 
 fn refused(error: impl std::error::Error + 'static) -> Error {

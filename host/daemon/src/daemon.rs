@@ -38,7 +38,7 @@ use tool_core::api::{self, ErrorKind, Problem};
 use tool_registry::skill_http::SkillTransport;
 use tool_sandbox::scratch;
 use tool_session::Sessions;
-use tool_skill::{Builtin, EmbeddedOutliner, Limits, Outliners, SkillHost, Surroundings};
+use tool_skill::{Builtin, EmbeddedOutliner, HostServices, Limits, Outliners, SkillHost};
 
 pub use home::check_home;
 pub use port::taken_hint;
@@ -168,7 +168,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
         |error: String| Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(error);
     let parser = Arc::new(SandboxedParser(Outliners::new(outliners)));
     let indexes = Indexes::new(&home, Arc::<SandboxedParser>::clone(&parser), Arc::new(GitHistory));
-    let surroundings = Surroundings {
+    let surroundings = HostServices {
         transport: Some(Arc::new(SkillTransport::new(&home))),
         symbols: Some(Arc::new(SandboxedSymbols {
             parser,
@@ -177,7 +177,7 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
         contents: Some(Arc::new(IndexedContents(Arc::clone(&indexes)))),
         environment: environment.clone(),
     };
-    let skills = SkillHost::connected(builtins, &home, Limits::default(), surroundings)
+    let skills = SkillHost::with_connections(builtins, &home, Limits::default(), surroundings)
         .map_err(|error| unusable(error.to_string()))?;
     match orphans.await {
         Ok(0) | Err(_) => {}

@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         [program_sandbox::HELPER_COMMAND, "--inner"] => program_sandbox::run_helper(true),
         // A program that does nothing.
         [program_sandbox::HELPER_COMMAND, "--nothing"] | ["--version"] => ExitCode::SUCCESS,
-        [helper_process::HELPER_COMMAND] => tool_skill::helper::run(),
+        [helper_process::HELPER_COMMAND] => tool_skill::helper::run_helper(),
         [helpers::HELPER_COMMAND] => helpers::serve(),
         ["one", name] => make_one(name),
         names => make_all(names),

@@ -115,7 +115,7 @@ mod scene {
     use tool_sandbox::program_sandbox::{Enclosure, Installation, LeftTrees, Sandbox, ToolAccess};
     use tool_sandbox::proxy::{ProxyRoute, RegistryHost};
     use tool_sandbox::{CommandSpec, EndedRun, RunEnd, RunLimits};
-    use tool_skill::package_folder::{self, PackageFolder, Placed};
+    use tool_skill::package_folder::{self, PackageFolder, PlacedFolder};
 
     use super::Attempt;
     use crate::{ProbeOutcome, probes};
@@ -234,8 +234,8 @@ mod scene {
                 masked: &masked,
                 cancel: &CancellationToken::new(),
             };
-            let placed = package_folder::put(&folder, &open(left.repository.as_fd(), "packages")?);
-            placed.map(Placed::keep).map_err(|error| error.to_string())
+            let placed = package_folder::place_folder(&folder, &open(left.repository.as_fd(), "packages")?);
+            placed.map(PlacedFolder::keep).map_err(|error| error.to_string())
         }
 
         fn judge(&self, ended: &EndedRun, kept: Result<(), String>) -> ProbeOutcome {

@@ -21,7 +21,7 @@ use tool_core::api::{ConnectRequest, Effect, ErrorKind, Problem, SkillFunction, 
 use tool_core::redaction::Redactor;
 use tool_journal::feed::Recorder;
 use tool_journal::journal::{Start, Work, cut_text};
-use tool_skill::lock::Lock;
+use tool_skill::lock::SkillLock;
 use tool_skill::policy::{Decision, EffectCause, GrantPlace};
 use tool_skill::{LockedSkills, SkillScope};
 
@@ -35,12 +35,12 @@ pub struct Connection {
     is_frozen: bool,
     /// The denial of reading the repository, if the policy denies it.
     unreadable: Option<String>,
-    locked: Option<Arc<Lock>>,
+    locked: Option<Arc<SkillLock>>,
 }
 
 impl Connection {
     /// Lock file of the repository.
-    pub fn lock(&self) -> Option<&Arc<Lock>> {
+    pub fn lock(&self) -> Option<&Arc<SkillLock>> {
         self.locked.as_ref()
     }
 
@@ -174,7 +174,7 @@ impl Sessions {
     }
 
     /// Functions that may be called in a repository with this lock file, with their schemas.
-    pub fn tools(&self, lock: Option<&Lock>) -> Vec<SkillFunction> {
+    pub fn tools(&self, lock: Option<&SkillLock>) -> Vec<SkillFunction> {
         let lock: Option<&dyn LockedSkills> = lock.map(|lock| lock as _);
         let offered = self.engine.specs(SkillScope { lock, operation: None });
         let is_offered = |function: &SkillFunction| {
@@ -187,13 +187,13 @@ impl Sessions {
     }
 
     /// True for a skill that may do more than read, in the version of this lock file.
-    pub fn changes_something(&self, name: &str, lock: Option<&Lock>) -> bool {
+    pub fn changes_something(&self, name: &str, lock: Option<&SkillLock>) -> bool {
         let effects = self.engine.effects(name, lock).unwrap_or_default();
         effects.into_iter().any(Effect::changes_something)
     }
 
     /// Returns the problem with an unknown skill; `None` if the skill exists.
-    pub fn missing_skill(&self, name: &str, lock: Option<&Lock>) -> Option<Problem> {
+    pub fn missing_skill(&self, name: &str, lock: Option<&SkillLock>) -> Option<Problem> {
         self.check_skill(name, lock).err()
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tool_config::ProviderSettings;
 use tool_core::api::{Effect, Problem, SkillEntry};
 use tool_provider::Provider;
-use tool_skill::lock::{Difference, Lock};
+use tool_skill::lock::{LockDifference, SkillLock};
 use tool_skill::{CallContext, CallReport, LockedSkills, OfferedTools, RawArguments, SkillHost, SkillScope};
 
 /// Environment variables by name.
@@ -36,10 +36,10 @@ pub trait Engine: Send + Sync + 'static {
     fn entries(&self, lock: Option<&dyn LockedSkills>) -> Vec<SkillEntry>;
 
     /// The effects that a skill declares; `None` if there is no such skill.
-    fn effects(&self, name: &str, lock: Option<&Lock>) -> Option<Vec<Effect>>;
+    fn effects(&self, name: &str, lock: Option<&SkillLock>) -> Option<Vec<Effect>>;
 
     /// Differences between the skills and a repository's lock file.
-    fn differences(&self, lock: &Lock, root: &Path) -> Vec<Difference>;
+    fn differences(&self, lock: &SkillLock, root: &Path) -> Vec<LockDifference>;
 
     /// Tools for a model: the skills that are ready.
     fn specs(&self, scope: SkillScope<'_>) -> OfferedTools;
@@ -76,11 +76,11 @@ impl Engine for Host {
         self.skills.entries_in(lock)
     }
 
-    fn effects(&self, name: &str, lock: Option<&Lock>) -> Option<Vec<Effect>> {
+    fn effects(&self, name: &str, lock: Option<&SkillLock>) -> Option<Vec<Effect>> {
         self.skills.effects(name, lock.map(|lock| lock as _))
     }
 
-    fn differences(&self, lock: &Lock, root: &Path) -> Vec<Difference> {
+    fn differences(&self, lock: &SkillLock, root: &Path) -> Vec<LockDifference> {
         self.skills.differences(lock, root)
     }
 

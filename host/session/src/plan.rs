@@ -16,7 +16,7 @@ use tool_journal::conversation::PastConversation;
 use tool_journal::journal::Start;
 use tool_provider::LabelMark;
 use tool_repository::Repository;
-use tool_skill::lock::Lock;
+use tool_skill::lock::SkillLock;
 use tool_skill::policy::Policy;
 
 /// The plan of a session: what its journal begins with, what it may do, and its task.
@@ -24,7 +24,7 @@ pub(super) struct SessionPlan {
     pub(super) start: Start,
     pub(super) repository: Arc<Repository>,
     /// The repository's lock file: its grants for the skills of a team.
-    pub(super) locked: Option<Arc<Lock>>,
+    pub(super) locked: Option<Arc<SkillLock>>,
     pub(super) policy: Policy,
     pub(super) environment: BTreeMap<String, String>,
     pub(super) redactor: Arc<Redactor>,

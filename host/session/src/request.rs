@@ -17,7 +17,7 @@ use tool_core::api::{Action, BudgetRequest, ErrorKind, ExecuteRequest, Operation
 use tool_journal::journal::Start;
 use tool_repository::{Repository, RepositoryError, RepositoryRules};
 use tool_sandbox::program_sandbox;
-use tool_skill::lock::{self, Difference, Lock};
+use tool_skill::lock::{self, LockDifference, SkillLock};
 use tool_skill::policy::{EffectCause, GrantPlace, Policy};
 
 pub(super) fn check_provider(asserted: Option<&str>, enabled: ProviderName) -> Result<(), Problem> {
@@ -107,7 +107,7 @@ pub(super) fn shown_target(request: &ExecuteRequest) -> String {
 pub(super) struct Prepared {
     pub(super) repository: Arc<Repository>,
     /// The repository's lock file: its grants for the skills of a team.
-    pub(super) locked: Option<Arc<Lock>>,
+    pub(super) locked: Option<Arc<SkillLock>>,
     pub(super) policy: Policy,
     /// The configuration, the request and the repository's own file, merged.
     pub(super) policy_request: PolicyRequest,
@@ -132,7 +132,7 @@ impl Prepared {
     pub(super) async fn resolve(
         case: PolicyCase<'_>,
         repository: Arc<Repository>,
-        locked: Option<Arc<Lock>>,
+        locked: Option<Arc<SkillLock>>,
     ) -> Result<Self, Problem> {
         let policy_request = merge_policies(case.settings, case.request, repository.narrowing());
         let policy = Policy::new(case.cause, &policy_request)?
@@ -171,7 +171,7 @@ pub(super) async fn read_lock(
     repository: &Arc<Repository>,
     engine: &Arc<dyn Engine>,
     is_frozen: bool,
-) -> Result<Option<Arc<Lock>>, Problem> {
+) -> Result<Option<Arc<SkillLock>>, Problem> {
     let (repository, engine) = (Arc::clone(repository), Arc::clone(engine));
     let cancel = CancellationToken::new();
     let _guard = cancel.clone().drop_guard();
@@ -239,13 +239,16 @@ pub(super) fn open_repository(path: &str, options: &tool_repository::Options) ->
 
 /// Reads the lock file of a repository. A file that cannot be parsed is an error, because its restrictions are
 /// unknown.
-fn lock(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Lock>, Problem> {
-    Lock::of(repository, cancel)
+fn lock(repository: &Repository, cancel: &CancellationToken) -> Result<Option<SkillLock>, Problem> {
+    SkillLock::read_repository(repository, cancel)
         .map_err(|error| Problem::new(ErrorKind::ConfigLock, error.to_string()).with_action(Action::LockSkills))
 }
 
 /// Refuses any difference between a lock file and the installed skills.
-fn frozen(lock: Option<Lock>, differences: impl FnOnce(&Lock) -> Vec<Difference>) -> Result<Lock, Problem> {
+fn frozen(
+    lock: Option<SkillLock>,
+    differences: impl FnOnce(&SkillLock) -> Vec<LockDifference>,
+) -> Result<SkillLock, Problem> {
     let Some(lock) = lock else {
         let message = format!("Nothing may differ from `{}`, and the repository has none", lock::NAME);
         return Err(Problem::new(ErrorKind::ConfigLock, message).with_hint("`tool skill lock NAME…` writes one"));
@@ -254,7 +257,7 @@ fn frozen(lock: Option<Lock>, differences: impl FnOnce(&Lock) -> Vec<Difference>
     if differences.is_empty() {
         return Ok(lock);
     }
-    Err(lock::drift(&differences))
+    Err(lock::drift_problem(&differences))
 }
 
 /// Converts the refusal of a root to a problem for the user.

@@ -27,7 +27,7 @@ use tool_core::text;
 use tool_journal::journal::{Start, TurnBinding, Work};
 use tool_repository::Repository;
 use tool_repository::changes::FileChange;
-use tool_skill::lock::Lock;
+use tool_skill::lock::SkillLock;
 use tool_skill::policy::{EffectCause, GrantPlace};
 
 /// Denials name what the client can change: fields of the request for a program, flags for a terminal.
@@ -251,7 +251,7 @@ impl Sessions {
         self.launch(place, plan, InheritedLayer::default()).await
     }
 
-    pub(super) fn check_skill(&self, name: &str, lock: Option<&Lock>) -> Result<(), Problem> {
+    pub(super) fn check_skill(&self, name: &str, lock: Option<&SkillLock>) -> Result<(), Problem> {
         if self.engine.effects(name, lock).is_some() {
             return Ok(());
         }

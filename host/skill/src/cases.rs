@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use toml::Spanned;
 
-use super::plain::{self, Links};
 use super::policy::{EffectCause, Policy};
-use super::{CallContext, Inspection, RawArguments, SessionFiles, SkillHost, Trial};
-use compare::Came;
+use super::small_files::{self, LinkPolicy};
+use super::{CallContext, Inspection, RawArguments, SessionFiles, SkillHost, TrialSkill};
+use compare::ActualOutcome;
 use tool_boundary::failure_kinds;
 use tool_core::api::{Effect, ErrorKind, Grant};
 use tool_core::api::{PolicyRequest, Problem, Receipt};
@@ -47,7 +47,7 @@ const BY_WORD: [Effect; 2] = [Effect::RunProcess, Effect::Install];
 
 /// A test case of a skill.
 #[derive(Debug, Clone)]
-pub struct Case {
+pub struct SkillCase {
     /// What the case claims; its name in results.
     pub name: String,
     /// Function to call; absent if the skill has only one.
@@ -57,18 +57,18 @@ pub struct Case {
     policy: Policy,
     /// Effects that the case allows and that the user has to grant by option.
     by_word: Vec<Effect>,
-    expected: Expected,
+    expected: ExpectedOutcome,
 }
 
 /// Outcome that a case expects.
 #[derive(Debug, Clone)]
-struct Expected {
+struct ExpectedOutcome {
     equals: Option<String>,
-    contains: Texts,
-    lacks: Texts,
+    contains: TextList,
+    lacks: TextList,
     matches: Option<Regex>,
     fails: Option<String>,
-    files: BTreeMap<String, Proposed>,
+    files: BTreeMap<String, ProposedContent>,
 }
 
 /// A case as it is written, with positions for errors.
@@ -94,10 +94,10 @@ struct WrittenCase {
     equals: Option<String>,
     /// Texts that the answer must hold.
     #[serde(default)]
-    contains: Texts,
+    contains: TextList,
     /// Texts that the answer must not hold.
     #[serde(default)]
-    lacks: Texts,
+    lacks: TextList,
     /// A regular expression that matches somewhere in the answer.
     #[serde(default)]
     matches: Option<Spanned<String>>,
@@ -106,26 +106,26 @@ struct WrittenCase {
     fails: Option<Spanned<String>>,
     /// Files that the call proposes, with their content; `false` for a removed file. By default none.
     #[serde(default)]
-    files: BTreeMap<String, Spanned<Proposed>>,
+    files: BTreeMap<String, Spanned<ProposedContent>>,
 }
 
 /// A problem as the end of a sentence, and its position; without a position, the whole case is meant.
-type Slip = (Option<usize>, String);
+type CaseProblem = (Option<usize>, String);
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged, expecting = "expected a text or a list of texts")]
-enum Texts {
+enum TextList {
     One(String),
     Several(Vec<String>),
 }
 
-impl Default for Texts {
+impl Default for TextList {
     fn default() -> Self {
         Self::Several(Vec::new())
     }
 }
 
-impl Texts {
+impl TextList {
     fn all(&self) -> &[String] {
         match self {
             Self::One(text) => std::slice::from_ref(text),
@@ -140,7 +140,7 @@ impl Texts {
     untagged,
     expecting = "expected the text of the file, or `false` for one that is removed"
 )]
-enum Proposed {
+enum ProposedContent {
     Text(String),
     /// Only `false` is valid.
     Removed(bool),
@@ -246,9 +246,9 @@ pub struct CaseResult {
 /// # Errors
 ///
 /// The file cannot be read, is not valid or has no cases.
-pub fn read(folder: &Path) -> Result<Vec<Case>, CasesError> {
+pub fn read_cases(folder: &Path) -> Result<Vec<SkillCase>, CasesError> {
     let path = folder.join(FILE);
-    let text = plain::read_text(&path, CASES_BYTES_MAX, Links::Followed);
+    let text = small_files::read_text(&path, CASES_BYTES_MAX, LinkPolicy::Followed);
     let text = text.map_err(|source| CasesError::Io {
         path: path.clone(),
         action: "read",
@@ -274,15 +274,15 @@ pub fn fixture_in(folder: &Path) -> Result<Option<PathBuf>, CasesError> {
     Err(CasesError::NoFolder { path, reason })
 }
 
-fn parse(path: &Path, text: &str) -> Result<Vec<Case>, CasesError> {
+fn parse(path: &Path, text: &str) -> Result<Vec<SkillCase>, CasesError> {
     let at = |offset: usize, reason: String| CasesError::Line {
         path: path.to_owned(),
-        line: line(text, offset),
+        line: line_number(text, offset),
         reason,
     };
     let file: CasesFile = toml::from_str(text).map_err(|error| {
         let offset = error.span().map_or(0, |span| span.start);
-        at(offset, reason(error.message()))
+        at(offset, parser_reason(error.message()))
     })?;
     if file.case.is_empty() {
         return Err(CasesError::Empty { path: path.to_owned() });
@@ -291,7 +291,7 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Case>, CasesError> {
         let max = CASES_MAX;
         return Err(at(first.span().start, format!("there are more than {max} cases")));
     }
-    let mut cases: Vec<Case> = Vec::new();
+    let mut cases: Vec<SkillCase> = Vec::new();
     for written in file.case {
         let start = written.span().start;
         let written = written.into_inner();
@@ -307,7 +307,7 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Case>, CasesError> {
 }
 
 /// The parser's message, with the nearest valid key.
-fn reason(message: &str) -> String {
+fn parser_reason(message: &str) -> String {
     let first = message.lines().next().unwrap_or_default();
     match nearest_key(message) {
         Some(near) => format!("{first}; did you mean `{near}`?"),
@@ -315,16 +315,16 @@ fn reason(message: &str) -> String {
     }
 }
 
-fn line(text: &str, offset: usize) -> usize {
+fn line_number(text: &str, offset: usize) -> usize {
     let before = &text.as_bytes()[..offset.min(text.len())];
     before.iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
 impl WrittenCase {
-    fn checked(self) -> Result<Case, Slip> {
+    fn checked(self) -> Result<SkillCase, CaseProblem> {
         let name = self.name.get_ref();
         if name.trim().is_empty() {
-            return Err(slip(&self.name, "a case has an empty name".to_owned()));
+            return Err(slip_at(&self.name, "a case has an empty name".to_owned()));
         }
         let texts = self.contains.all().len() + self.lacks.all().len();
         let expects = self.equals.is_some() || self.matches.is_some() || self.fails.is_some() || !self.files.is_empty();
@@ -338,20 +338,20 @@ impl WrittenCase {
         let arguments = self.arguments()?;
         let (matches, fails) = (self.matches()?, self.fails()?);
         let files = self.files.iter().map(|(path, file)| match file.get_ref() {
-            Proposed::Removed(true) => {
+            ProposedContent::Removed(true) => {
                 let reason =
                     format!("a file of the case `{name}` is `true`: give its text, or `false` where it is removed");
-                Err(slip(file, reason))
+                Err(slip_at(file, reason))
             }
             known => Ok((path.clone(), known.clone())),
         });
-        let files = files.collect::<Result<_, Slip>>()?;
-        Ok(Case {
+        let files = files.collect::<Result<_, CaseProblem>>()?;
+        Ok(SkillCase {
             function: self.function,
             arguments,
             policy,
             by_word,
-            expected: Expected {
+            expected: ExpectedOutcome {
                 equals: self.equals,
                 contains: self.contains,
                 lacks: self.lacks,
@@ -363,38 +363,38 @@ impl WrittenCase {
         })
     }
 
-    fn arguments(&self) -> Result<Value, Slip> {
+    fn arguments(&self) -> Result<Value, CaseProblem> {
         let Some(written) = &self.arguments else {
             return Ok(Value::Object(Map::new()));
         };
         let unfit = |why: &str| {
             let reason = format!("`arguments` of the case `{}` {why}", self.name.get_ref());
-            Err(slip(written, reason))
+            Err(slip_at(written, reason))
         };
         match written.get_ref() {
             toml::Value::String(text) => match serde_json::from_str(text) {
                 Ok(value) => Ok(value),
                 Err(error) => unfit(&format!("is not JSON: {error}")),
             },
-            table @ toml::Value::Table(_) => Ok(json(table)),
+            table @ toml::Value::Table(_) => Ok(toml_to_json(table)),
             _ => unfit("is neither a table nor the text of a JSON object"),
         }
     }
 
-    fn matches(&self) -> Result<Option<Regex>, Slip> {
+    fn matches(&self) -> Result<Option<Regex>, CaseProblem> {
         let Some(pattern) = &self.matches else { return Ok(None) };
         Regex::new(pattern.get_ref()).map(Some).map_err(|error| {
             let said = error.to_string();
             let last = said.lines().last().unwrap_or_default();
             let name = self.name.get_ref();
-            slip(
+            slip_at(
                 pattern,
                 format!("`matches` of the case `{name}` is no regular expression: {last}"),
             )
         })
     }
 
-    fn fails(&self) -> Result<Option<String>, Slip> {
+    fn fails(&self) -> Result<Option<String>, CaseProblem> {
         let Some(code) = &self.fails else { return Ok(None) };
         let known = failure_kinds().any(|kind| kind.code() == code.get_ref());
         if known {
@@ -409,14 +409,14 @@ impl WrittenCase {
                 "`fails` of the case `{name}` is `{code_of}`, which no call ends with{meant} The codes are {}",
                 codes.join(", ")
             );
-            Err(slip(code, reason))
+            Err(slip_at(code, reason))
         }
     }
 
-    fn policy(&self) -> Result<Policy, Slip> {
+    fn policy(&self) -> Result<Policy, CaseProblem> {
         for grant in self.allow.iter().chain(&self.deny) {
             let known = grant.get_ref().parse::<Grant>();
-            known.map_err(|problem| slip(grant, in_one(&problem)))?;
+            known.map_err(|problem| slip_at(grant, in_one(&problem)))?;
         }
         let names = |grants: &[Spanned<String>]| grants.iter().map(|grant| grant.get_ref().clone()).collect();
         let request = PolicyRequest {
@@ -427,12 +427,12 @@ impl WrittenCase {
         Policy::new(EffectCause::SkillCall, &request).map_err(|problem| (None, in_one(&problem)))
     }
 
-    fn by_word(&self) -> Result<Vec<Effect>, Slip> {
+    fn by_word(&self) -> Result<Vec<Effect>, CaseProblem> {
         let effects = self.allow.iter().map(|grant| {
             let known = grant.get_ref().parse::<Grant>();
             known
                 .map(Grant::effect)
-                .map_err(|problem| slip(grant, in_one(&problem)))
+                .map_err(|problem| slip_at(grant, in_one(&problem)))
         });
         let effects: Vec<Effect> = effects.collect::<Result<_, _>>()?;
         Ok(effects.into_iter().filter(|effect| BY_WORD.contains(effect)).collect())
@@ -440,11 +440,11 @@ impl WrittenCase {
 }
 
 /// Describes a problem at a position.
-fn slip<T>(place: &Spanned<T>, reason: String) -> Slip {
+fn slip_at<T>(place: &Spanned<T>, reason: String) -> CaseProblem {
     (Some(place.span().start), reason)
 }
 
-impl Case {
+impl SkillCase {
     /// Checks that the user has granted the effects that a file cannot grant.
     ///
     /// # Errors
@@ -487,13 +487,13 @@ impl Case {
     pub fn run(
         &self,
         host: &SkillHost,
-        trial: &Trial,
+        trial: &TrialSkill,
         folder: &Path,
         granted: &[Effect],
     ) -> Result<CaseResult, CasesError> {
         self.check_granted(granted)?;
         let function = self.function_of(trial.inspection())?;
-        let copy = fixture::copy(folder)?;
+        let copy = fixture::copy_fixture(folder)?;
         let no_repository = |reason: String| CasesError::Fixture {
             path: folder.join(FIXTURE),
             reason,
@@ -511,8 +511,8 @@ impl Case {
         )));
         let context = Arc::new(context);
         let report = host.try_out(&context, trial, function, RawArguments::Value(&self.arguments));
-        let came = Came::new(&report, copy.root());
-        let differences = compare::differences(&self.expected, &came);
+        let came = ActualOutcome::new(&report, copy.root());
+        let differences = compare::find_differences(&self.expected, &came);
         Ok(CaseResult {
             name: self.name.clone(),
             passed: differences.is_empty(),
@@ -532,15 +532,18 @@ fn in_one(problem: &Problem) -> String {
 }
 
 /// Converts a TOML value to JSON. A date becomes its text.
-fn json(value: &toml::Value) -> Value {
+fn toml_to_json(value: &toml::Value) -> Value {
     match value {
         toml::Value::String(text) => text.as_str().into(),
         toml::Value::Integer(number) => (*number).into(),
         toml::Value::Float(number) => (*number).into(),
         toml::Value::Boolean(value) => (*value).into(),
         toml::Value::Datetime(moment) => moment.to_string().into(),
-        toml::Value::Array(elements) => elements.iter().map(json).collect(),
-        toml::Value::Table(table) => table.iter().map(|(key, value)| (key.clone(), json(value))).collect(),
+        toml::Value::Array(elements) => elements.iter().map(toml_to_json).collect(),
+        toml::Value::Table(table) => table
+            .iter()
+            .map(|(key, value)| (key.clone(), toml_to_json(value)))
+            .collect(),
     }
 }
 

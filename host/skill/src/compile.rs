@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+use crate::helper_task::HelperTask;
 use crate::limits;
-use crate::task::HelperTask;
 use tool_boundary::{Compiler, Runtime};
 use tool_sandbox::helper_process::{self, Helper, HelperConnection, HelperDeadline, HelperError, HelperRights};
 
@@ -44,7 +44,7 @@ impl CompilePermit {
     fn take(until: &HelperDeadline) -> Result<Self, String> {
         while COMPILING.swap(true, Ordering::AcqRel) {
             if until.cancel.is_cancelled() {
-                return Err(cancelled());
+                return Err(cancelled_text());
             }
             if Instant::now() >= until.deadline {
                 return Err("another skill is still being compiled".to_owned());
@@ -62,7 +62,7 @@ impl Drop for CompilePermit {
 }
 
 /// Compiles a component to native code.
-pub(super) fn compile(
+pub(super) fn compile_component(
     runtime: &Runtime,
     wasm: Arc<[u8]>,
     bounds: CompileBounds,
@@ -70,22 +70,22 @@ pub(super) fn compile(
 ) -> Result<Vec<u8>, String> {
     let turn = CompilePermit::take(&HelperDeadline::within(bounds.time, cancel))?;
     let until = HelperDeadline::within(bounds.time, cancel);
-    let explain = |error| explain(error, bounds);
+    let explain = |error| explain_error(error, bounds);
     if helper_process::has_helper().is_err() {
         let compiler = runtime.compiler();
         let work = move |connection| {
             let _turn = turn;
-            answer(connection, &compiler, &wasm);
+            answer_task(connection, &compiler, &wasm);
         };
         let mut helper = Helper::on_thread(work).map_err(explain)?;
-        return taken(helper.hear(code_bytes_max(), &until).map_err(explain)?);
+        return compiled_code(helper.hear(code_bytes_max(), &until).map_err(explain)?);
     }
-    let mut helper = Helper::start(&walls(bounds), &HelperTask::Compile, &until).map_err(explain)?;
+    let mut helper = Helper::start(&compiler_walls(bounds), &HelperTask::Compile, &until).map_err(explain)?;
     let answer = helper.ask(&(), &wasm, code_bytes_max(), &until);
-    taken(answer.map_err(explain)?)
+    compiled_code(answer.map_err(explain)?)
 }
 
-fn taken((outcome, code): (CompileOutcome, Vec<u8>)) -> Result<Vec<u8>, String> {
+fn compiled_code((outcome, code): (CompileOutcome, Vec<u8>)) -> Result<Vec<u8>, String> {
     match outcome {
         CompileOutcome::Compiled => Ok(code),
         CompileOutcome::Invalid(reason) => {
@@ -98,7 +98,7 @@ fn code_bytes_max() -> usize {
     usize::try_from(limits::COMPILED_BYTES_MAX).unwrap_or(usize::MAX)
 }
 
-fn walls(bounds: CompileBounds) -> HelperRights {
+fn compiler_walls(bounds: CompileBounds) -> HelperRights {
     let system_bytes = helper_process::machine_memory_bytes();
     let memory_bytes = bounds.memory_bytes.min(system_bytes / 2);
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get) as u64;
@@ -111,40 +111,40 @@ fn walls(bounds: CompileBounds) -> HelperRights {
     }
 }
 
-fn explain(error: HelperError, bounds: CompileBounds) -> String {
+fn explain_error(error: HelperError, bounds: CompileBounds) -> String {
     match error {
-        HelperError::Cancelled => cancelled(),
+        HelperError::Cancelled => cancelled_text(),
         HelperError::TooLate => format!("compiling it took longer than {} s", bounds.time.as_secs()),
         HelperError::Bound(what) => format!("compiling it took more {what} than it may"),
-        other => format!("it could not be compiled: {}", chain(&other)),
+        other => format!("it could not be compiled: {}", error_chain(&other)),
     }
 }
 
 /// Formats an error with its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     match error.source() {
-        Some(source) => format!("{error}: {}", chain(source)),
+        Some(source) => format!("{error}: {}", error_chain(source)),
         None => error.to_string(),
     }
 }
 
-fn cancelled() -> String {
+fn cancelled_text() -> String {
     "it was being compiled when the call was cancelled".to_owned()
 }
 
 /// Runs in the helper: receives the bytes of a component and answers with its code.
-pub(super) fn serve(mut connection: HelperConnection) {
+pub(super) fn serve_compiler(mut connection: HelperConnection) {
     let Ok(Some(((), wasm))) = connection.receive() else {
         return;
     };
     match Compiler::new() {
-        Ok(compiler) => answer(connection, &compiler, &wasm),
+        Ok(compiler) => answer_task(connection, &compiler, &wasm),
         // If the socket is closed, the error is lost.
         Err(error) => drop(connection.send(&CompileOutcome::Invalid(format!("{error:#}")), &[])),
     }
 }
 
-fn answer(mut connection: HelperConnection, compiler: &Compiler, wasm: &[u8]) {
+fn answer_task(mut connection: HelperConnection, compiler: &Compiler, wasm: &[u8]) {
     let (outcome, code) = match compiler.compile(wasm) {
         Ok(code) => (CompileOutcome::Compiled, code),
         Err(error) => (CompileOutcome::Invalid(format!("{error:#}")), Vec::new()),
@@ -160,7 +160,7 @@ mod tests {
     fn compiled(wasm: &[u8], time: Duration, cancel: &CancellationToken) -> Result<Vec<u8>, String> {
         let runtime = Runtime::global().expect("the engine starts");
         let memory_bytes = tool_boundary::Limits::DEFAULT.compile_memory_bytes;
-        compile(runtime, wasm.into(), CompileBounds { time, memory_bytes }, cancel)
+        compile_component(runtime, wasm.into(), CompileBounds { time, memory_bytes }, cancel)
     }
 
     #[test]
@@ -173,6 +173,6 @@ mod tests {
         assert!(broken.starts_with("it does not compile: "), "{broken}");
         cancel.cancel();
         let late = compiled(b"\0asm\x0d\0\x01\0", time, &cancel).expect_err("nobody waits");
-        assert_eq!(late, cancelled());
+        assert_eq!(late, cancelled_text());
     }
 }

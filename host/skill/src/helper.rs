@@ -5,11 +5,11 @@
 use std::process::ExitCode;
 
 use super::{compile, imports};
-use crate::task::HelperTask;
+use crate::helper_task::HelperTask;
 use tool_sandbox::helper_process;
 
 /// Runs this binary as a helper: reads its task from standard input and exits.
-pub fn run() -> ExitCode {
+pub fn run_helper() -> ExitCode {
     helper_process::serve_helper(|mut door| {
         if let HelperTask::Git(task) = &door.task {
             imports::prepare_git(task, &mut door.walls);
@@ -17,7 +17,7 @@ pub fn run() -> ExitCode {
         let (connection, task) = door.close()?;
         match task {
             HelperTask::Git(task) => imports::serve_git(connection, &task),
-            HelperTask::Compile => compile::serve(connection),
+            HelperTask::Compile => compile::serve_compiler(connection),
         }
         Ok(())
     })

@@ -3,6 +3,7 @@
 //! The boundary has checked that the effect is granted. Questions that the policy requires are asked here, because
 //! only this code knows exactly what is about to happen.
 
+mod commit_history;
 #[cfg(any(test, fuzzing))]
 #[path = "../../../tests/fuzz/entries/imports.rs"]
 pub(super) mod fuzz;
@@ -11,12 +12,11 @@ mod git_commit;
 mod git_history;
 mod git_read;
 mod packages;
-mod past;
 mod recipe;
 #[cfg(test)]
-mod shown;
-pub(crate) mod store;
-mod tests;
+mod shown_changes;
+mod test_runs;
+pub(crate) mod value_store;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,15 +24,15 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::secrets::find_secret;
-pub use git::recover::settle_commit;
-pub(crate) use git::worker::{prepare as prepare_git, serve as serve_git};
-use git_commit::CommitError;
-use git_history::HistoryCall;
-pub use packages::place as package_folder;
-pub use past::{
+pub use commit_history::{
     PastBounds, PastChanges, PastCommitStep, PastCommits, PastGap, find_past_gap, head_commit, walk_commits,
 };
-pub use tests::{
+pub use git::recover::settle_commit;
+pub(crate) use git::worker::{prepare_process as prepare_git, serve_requests as serve_git};
+use git_commit::CommitError;
+use git_history::HistoryCall;
+pub use packages::replace_folder as package_folder;
+pub use test_runs::{
     CleanedCaches, PlannedRun, clean_build_caches, drop_build_caches, plan_runs, read_form, runnable_purposes,
 };
 use tool_boundary::Failure;
@@ -50,12 +50,12 @@ use tool_repository::changes::FileChange;
 /// Implements the services with this machine's programs and the user's files.
 pub(crate) struct MachineServices {
     home: PathBuf,
-    surroundings: Surroundings,
+    surroundings: HostServices,
 }
 
 /// Services that the process provides to skills. The default provides none.
 #[derive(Clone, Default)]
-pub struct Surroundings {
+pub struct HostServices {
     /// Sends requests of skills.
     pub transport: Option<Arc<dyn HttpTransport>>,
     /// Reads symbols for skills.
@@ -67,7 +67,7 @@ pub struct Surroundings {
 }
 
 impl MachineServices {
-    pub(crate) fn new(home: &Path, surroundings: Surroundings) -> Self {
+    pub(crate) fn new(home: &Path, surroundings: HostServices) -> Self {
         Self {
             home: home.to_owned(),
             surroundings,
@@ -94,7 +94,7 @@ impl Services for MachineServices {
         context: &CallContext,
         query: &wit::git_read::DiffQuery,
     ) -> Result<wit::git_read::Diff, Failure> {
-        let diff = read_git(call, context, || git_read::changes(context, query));
+        let diff = read_git(call, context, || git_read::read_changes(context, query));
         if let Ok(diff) = &diff {
             git_read::note_places(call, context, diff);
         }
@@ -108,7 +108,7 @@ impl Services for MachineServices {
         query: &wit::git_history::LogQuery,
     ) -> Result<wit::git_history::LogPage, Failure> {
         let reading = self.history_call(call, context);
-        read_git(call, context, || git_history::log(&reading, query))
+        read_git(call, context, || git_history::read_log(&reading, query))
     }
 
     fn show_commit(
@@ -118,7 +118,7 @@ impl Services for MachineServices {
         query: &wit::git_history::ShowQuery,
     ) -> Result<wit::git_history::CommitDiff, Failure> {
         let reading = self.history_call(call, context);
-        let diff = read_git(call, context, || git_history::show(&reading, query))?;
+        let diff = read_git(call, context, || git_history::show_commit(&reading, query))?;
         git_history::note_places(call, context, &diff);
         Ok(diff)
     }
@@ -144,7 +144,7 @@ impl Services for MachineServices {
         all: bool,
     ) -> Result<wit::git_commit::Commit, Failure> {
         refuse_in_preview(context, "make commits")?;
-        let commit = || git_commit::create(context, message, paths, all);
+        let commit = || git_commit::create_commit(context, message, paths, all);
         let is_asked = context.decide(Effect::CommitGit) == Decision::Ask || git::must_ask_to_commit(context);
         let waits = is_asked || git_commit::hooks::are_run(context).unwrap_or(false);
         let commit = if waits { call.unclocked(commit) } else { commit() };
@@ -179,10 +179,10 @@ impl Services for MachineServices {
         let suites = call.recipe(|left| {
             let left = u32::try_from(left.as_secs().max(1)).unwrap_or(u32::MAX);
             request.timeout_seconds = Some(request.timeout_seconds.map_or(left, |asked| asked.min(left)));
-            tests::run(context, &request)
+            test_runs::run_tests(context, &request)
         })?;
         match &suites {
-            Ok(suites) => call.note_test_run(tests::judge(suites), &tests::sandbox_of(suites)),
+            Ok(suites) => call.note_test_run(test_runs::judge_suites(suites), &test_runs::sandbox_of(suites)),
             Err(_) => call.note_test_run(None, ""),
         }
         Ok(suites?)
@@ -195,7 +195,7 @@ impl Services for MachineServices {
         request: &wit::packages::Request,
     ) -> Result<wit::packages::Report, ImportError> {
         refuse_in_preview(context, "install packages")?;
-        let report = call.recipe(|_| packages::install(context, request))?;
+        let report = call.recipe(|_| packages::install_packages(context, request))?;
         if report.as_ref().is_ok_and(|report| report.exit_code == Some(0)) {
             call.note_packages(&request.names);
         }
@@ -212,7 +212,7 @@ impl Services for MachineServices {
     }
 
     fn open_store(&self, component: &str, root: &Path) -> Result<Box<dyn KeyValueStore>, String> {
-        let opened = store::FileStore::open(&self.home, component, root);
+        let opened = value_store::FileStore::open(&self.home, component, root);
         let unusable = |error: std::io::Error| format!("the store cannot be used: {}", error.kind());
         Ok(Box::new(opened.map_err(unusable)?))
     }
@@ -234,7 +234,7 @@ impl Services for MachineServices {
     }
 
     fn note_changes(&self, context: &CallContext, files: &[FileChange]) {
-        packages::listed::note(context, files);
+        packages::package_records::note_changes(context, files);
     }
 }
 

@@ -10,15 +10,15 @@ mod compile;
 #[path = "../../../tests/fuzz/entries/skill.rs"]
 pub mod fuzz;
 pub mod helper;
+mod helper_task;
 mod imports;
 pub mod lock;
-mod plain;
 mod recipes;
 mod registry;
 pub mod secrets;
-mod short;
+mod short_descriptions;
 pub mod signature;
-mod task;
+mod small_files;
 
 use std::path::PathBuf;
 
@@ -26,15 +26,16 @@ use tool_boundary::EngineError;
 use tool_core::api::Effect;
 
 pub use imports::{
-    CleanedCaches, PastBounds, PastChanges, PastCommitStep, PastCommits, PastGap, PlannedRun, Surroundings,
+    CleanedCaches, HostServices, PastBounds, PastChanges, PastCommitStep, PastCommits, PastGap, PlannedRun,
     clean_build_caches, drop_build_caches, find_past_gap, head_commit, package_folder, plan_runs, read_form,
     runnable_purposes, settle_commit, walk_commits,
 };
 pub use registry::{
-    CALL_SKILL, ComponentOrigin, Embedded, FIND_SKILL, Held, Inspection, LockChoice, OfferedTools, PinSource, Pinned,
-    SkillHost, SkillScope, SkillTool, Terms, Trial, VersionChange, compiler_fingerprint, precompile,
+    CALL_SKILL, ComponentOrigin, Embedded, FIND_SKILL, Inspection, LockChoice, OfferedTools, PinSource, PinTerms,
+    PinnedSkill, PulledCopy, SkillHost, SkillScope, SkillTool, TrialSkill, VersionChange, compiler_fingerprint,
+    precompile_skill,
 };
-pub use short::drop_keywords;
+pub use short_descriptions::drop_keywords;
 use tool_boundary::embedded::Packed;
 pub use tool_boundary::{
     Approver, BoundSecret, CallBudget, CallContext, CallError, CallOutcome, CallReport, ComponentMetadata,
@@ -55,7 +56,7 @@ pub struct Builtin {
     pub digest: &'static str,
     /// The component's wasm.
     pub wasm: Packed,
-    /// The component's native code, from [`precompile`].
+    /// The component's native code, from [`precompile_skill`].
     pub compiled: Packed,
     /// Its [`Descriptor`] as JSON, recorded at build time, so that a start runs no component.
     pub descriptor: &'static str,
@@ -110,7 +111,7 @@ pub enum SkillHostError {
         found: String,
     },
     /// A new version asks for effects that the previous version was not granted.
-    #[error("`{name}` asks for more than before: {}", Effect::list(effects))]
+    #[error("`{name}` asks for more than before: {}", Effect::join_names(effects))]
     Grown {
         /// Name of the skill.
         name: String,

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 use toml::Spanned;
 
-use super::plain::{self, Links};
+use super::small_files::{self, LinkPolicy};
 use crate::limits;
 use tool_boundary::is_name;
 use tool_boundary::{CONTRACT, LockedSkills, accepts_contract};
@@ -42,15 +42,15 @@ const HEAD: &str =
 
 /// Skills that a lock file agrees on, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Lock {
-    skills: BTreeMap<String, Locked>,
+pub struct SkillLock {
+    skills: BTreeMap<String, LockedSkill>,
     /// True for a session that may use no other skill of a team.
     is_closed: bool,
 }
 
 /// A skill in a lock file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Locked {
+pub struct LockedSkill {
     /// Version of the skill.
     pub version: String,
     /// SHA-256 of the component, hexadecimal.
@@ -98,7 +98,7 @@ pub enum LockError {
 /// A difference between the installed skills and the lock file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum Difference {
+pub enum LockDifference {
     /// The skill is not installed.
     Missing {
         /// Name of the skill.
@@ -161,7 +161,7 @@ pub enum Difference {
     },
 }
 
-impl Difference {
+impl LockDifference {
     /// Name of the skill.
     pub fn name(&self) -> &str {
         match self {
@@ -177,7 +177,7 @@ impl Difference {
     }
 }
 
-impl Difference {
+impl LockDifference {
     /// True if getting or pinning the skill again resolves the difference, without taking anything from the user.
     pub fn is_mended_by_sync(&self) -> bool {
         match self {
@@ -210,7 +210,7 @@ impl Difference {
     }
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for LockDifference {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
         match self {
@@ -224,10 +224,18 @@ impl fmt::Display for Difference {
                 write!(formatter, "`{name}` is locked in version {locked}, and is {found}")
             }
             Self::Effects { name, more } => {
-                write!(formatter, "`{name}` is granted more than is locked: {}", listed(more))
+                write!(
+                    formatter,
+                    "`{name}` is granted more than is locked: {}",
+                    list_effects(more)
+                )
             }
             Self::Fewer { name, less } => {
-                write!(formatter, "`{name}` is granted less than is locked: {}", listed(less))
+                write!(
+                    formatter,
+                    "`{name}` is granted less than is locked: {}",
+                    list_effects(less)
+                )
             }
             Self::World { name, locked } => write!(
                 formatter,
@@ -238,19 +246,19 @@ impl fmt::Display for Difference {
     }
 }
 
-fn listed(effects: &[Effect]) -> String {
+fn list_effects(effects: &[Effect]) -> String {
     effects.iter().map(Effect::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Combines differences to one problem, each on a line, with the commands that resolve them.
-pub fn drift(differences: &[Difference]) -> Problem {
+pub fn drift_problem(differences: &[LockDifference]) -> Problem {
     let lines: Vec<String> = differences
         .iter()
         .map(|difference| format!("\n  {difference}"))
         .collect();
     let message = format!("The skills differ from `{NAME}`:{}", lines.concat());
     let mut remedies: Vec<String> = Vec::new();
-    for remedy in differences.iter().filter_map(Difference::remedy) {
+    for remedy in differences.iter().filter_map(LockDifference::remedy) {
         if !remedies.contains(&remedy) {
             remedies.push(remedy);
         }
@@ -264,12 +272,12 @@ pub fn drift(differences: &[Difference]) -> Problem {
 struct LockFile {
     version: u32,
     #[serde(default)]
-    skill: Vec<Row>,
+    skill: Vec<LockRow>,
 }
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct LockRow {
     name: Spanned<String>,
     version: String,
     digest: Spanned<String>,
@@ -297,7 +305,7 @@ struct WrittenFile<'a> {
     skill: Vec<WrittenRow<'a>>,
 }
 
-impl LockedSkills for Lock {
+impl LockedSkills for SkillLock {
     fn effects(&self, skill: &str) -> Option<&BTreeSet<Effect>> {
         self.skills.get(skill).map(|locked| &locked.effects)
     }
@@ -311,9 +319,9 @@ impl LockedSkills for Lock {
     }
 }
 
-impl Lock {
+impl SkillLock {
     /// Creates a lock file with these skills.
-    pub fn new(skills: BTreeMap<String, Locked>) -> Self {
+    pub fn new(skills: BTreeMap<String, LockedSkill>) -> Self {
         Self {
             skills,
             is_closed: false,
@@ -330,7 +338,7 @@ impl Lock {
     }
 
     /// The skills in the file, by name.
-    pub fn skills(&self) -> &BTreeMap<String, Locked> {
+    pub fn skills(&self) -> &BTreeMap<String, LockedSkill> {
         &self.skills
     }
 
@@ -339,12 +347,12 @@ impl Lock {
     /// # Errors
     ///
     /// The file cannot be read or parsed.
-    pub fn of(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Self>, LockError> {
+    pub fn read_repository(repository: &Repository, cancel: &CancellationToken) -> Result<Option<Self>, LockError> {
         let path = Path::new(NAME);
         match repository.read_within(NAME, LOCK_BYTES_MAX, cancel) {
             Ok(content) => Self::parse(path, &content).map(Some),
             Err(OpenError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(unreadable(path, error.to_string())),
+            Err(error) => Err(unreadable_error(path, error.to_string())),
         }
     }
 
@@ -355,15 +363,15 @@ impl Lock {
     /// The file cannot be read or parsed.
     pub fn read(folder: &Path) -> Result<Option<Self>, LockError> {
         let path = folder.join(NAME);
-        match plain::read(&path, LOCK_BYTES_MAX, Links::Refused) {
+        match small_files::read_bytes(&path, LOCK_BYTES_MAX, LinkPolicy::Refused) {
             Ok(content) => Self::parse(&path, &content).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(unreadable(&path, error.to_string())),
+            Err(error) => Err(unreadable_error(&path, error.to_string())),
         }
     }
 
     fn parse(path: &Path, content: &[u8]) -> Result<Self, LockError> {
-        let text = std::str::from_utf8(content).map_err(|_| unreadable(path, "it is not UTF-8".to_owned()))?;
+        let text = std::str::from_utf8(content).map_err(|_| unreadable_error(path, "it is not UTF-8".to_owned()))?;
         let at = |start: usize, reason: String| LockError::Line {
             path: path.to_owned(),
             line: text.as_bytes()[..start.min(text.len())]
@@ -390,7 +398,7 @@ impl Lock {
             if !is_name(&name) {
                 return Err(at(start, format!("`{}` is no name of a skill", name.escape_debug())));
             }
-            let digest = hexadecimal(digest).ok_or_else(|| {
+            let digest = sha256_digits(digest).ok_or_else(|| {
                 at(
                     row.digest.span().start,
                     "a digest is `sha256:` and 64 digits".to_owned(),
@@ -399,7 +407,7 @@ impl Lock {
             if let Some(source) = &row.source {
                 check_source(source.get_ref()).map_err(|reason| at(source.span().start, reason.to_owned()))?;
             }
-            let locked = Locked {
+            let locked = LockedSkill {
                 version: row.version,
                 digest,
                 world: row.world,
@@ -455,7 +463,7 @@ impl Lock {
 
     /// Finds the differences from the user's skills, except for sources. Skills that the file does not name are not
     /// compared.
-    pub fn differences(&self, entries: &[SkillEntry]) -> Vec<Difference> {
+    pub fn differences(&self, entries: &[SkillEntry]) -> Vec<LockDifference> {
         let present: BTreeMap<&str, &SkillEntry> = entries
             .iter()
             .filter(|entry| entry.origin == SkillOrigin::Team)
@@ -465,10 +473,10 @@ impl Lock {
         for (name, locked) in &self.skills {
             match present.get(name.as_str()) {
                 Some(entry) => differences.extend(locked.differences(name, entry)),
-                None => differences.push(Difference::Missing { name: name.clone() }),
+                None => differences.push(LockDifference::Missing { name: name.clone() }),
             }
             if !accepts_contract(&locked.world) {
-                differences.push(Difference::World {
+                differences.push(LockDifference::World {
                     name: name.clone(),
                     locked: locked.world.clone(),
                 });
@@ -478,26 +486,26 @@ impl Lock {
     }
 }
 
-impl Locked {
-    fn differences(&self, name: &str, entry: &SkillEntry) -> Vec<Difference> {
+impl LockedSkill {
+    fn differences(&self, name: &str, entry: &SkillEntry) -> Vec<LockDifference> {
         let name = || name.to_owned();
         let mut differences = Vec::new();
         if let Some(reason) = entry.reason.clone().filter(|_| entry.state != SkillState::Ready) {
-            differences.push(Difference::NotReady {
+            differences.push(LockDifference::NotReady {
                 name: name(),
                 state: entry.state,
                 reason,
             });
         }
         if entry.digest != self.digest {
-            differences.push(Difference::Digest {
+            differences.push(LockDifference::Digest {
                 name: name(),
                 locked: self.digest.clone(),
                 found: entry.digest.clone(),
             });
         }
         if entry.state == SkillState::Ready && entry.version != self.version {
-            differences.push(Difference::Version {
+            differences.push(LockDifference::Version {
                 name: name(),
                 locked: self.version.clone(),
                 found: entry.version.clone(),
@@ -506,18 +514,18 @@ impl Locked {
         let granted: BTreeSet<Effect> = entry.effects.iter().copied().collect();
         let more: Vec<Effect> = granted.difference(&self.effects).copied().collect();
         if !more.is_empty() {
-            differences.push(Difference::Effects { name: name(), more });
+            differences.push(LockDifference::Effects { name: name(), more });
         }
         let less: Vec<Effect> = self.effects.difference(&granted).copied().collect();
         // A skill that cannot be used is granted nothing.
         if entry.state == SkillState::Ready && !less.is_empty() {
-            differences.push(Difference::Fewer { name: name(), less });
+            differences.push(LockDifference::Fewer { name: name(), less });
         }
         differences
     }
 }
 
-fn unreadable(path: &Path, reason: String) -> LockError {
+fn unreadable_error(path: &Path, reason: String) -> LockError {
     LockError::Unreadable {
         path: path.to_owned(),
         reason,
@@ -529,7 +537,7 @@ fn check_source(source: &str) -> Result<(), &'static str> {
     if source.starts_with(REGISTRY) {
         let is_pinned = source
             .rsplit_once('@')
-            .is_some_and(|(_, digest)| hexadecimal(digest).is_some());
+            .is_some_and(|(_, digest)| sha256_digits(digest).is_some());
         return if is_pinned {
             Ok(())
         } else {
@@ -547,11 +555,11 @@ fn check_source(source: &str) -> Result<(), &'static str> {
 /// Splits a reference to a registry into place without tag, and digest.
 pub(super) fn place_and_digest(source: &str) -> Option<(&str, &str)> {
     let (place, digest) = source.strip_prefix(REGISTRY)?.rsplit_once('@')?;
-    Some((untagged(place), digest))
+    Some((without_tag(place), digest))
 }
 
 /// Removes the tag from a reference. A colon before the last `/` belongs to a port.
-pub(super) fn untagged(place: &str) -> &str {
+pub(super) fn without_tag(place: &str) -> &str {
     match place.rsplit_once(':') {
         Some((untagged, tag)) if !tag.contains('/') => untagged,
         _ => place,
@@ -559,7 +567,7 @@ pub(super) fn untagged(place: &str) -> &str {
 }
 
 /// Hexadecimal digits of a SHA-256 in the format `sha256:HEX`.
-fn hexadecimal(digest: &str) -> Option<String> {
+fn sha256_digits(digest: &str) -> Option<String> {
     let digits = digest.strip_prefix("sha256:")?;
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     (digits.len() == 64 && digits.bytes().all(is_digit)).then(|| digits.to_owned())

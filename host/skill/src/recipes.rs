@@ -68,18 +68,18 @@ static RECIPES: LazyLock<Vec<TestRecipe>> = LazyLock::new(|| {
 });
 
 /// All recipes of tests and checks, in the order of preference.
-pub(crate) fn all() -> &'static [TestRecipe] {
+pub(crate) fn all_recipes() -> &'static [TestRecipe] {
     &RECIPES
 }
 
 /// The recipes for a purpose.
-pub(crate) fn of(purpose: RunPurpose) -> impl Iterator<Item = &'static TestRecipe> {
-    all().iter().filter(move |recipe| recipe.purpose == purpose)
+pub(crate) fn recipes_for(purpose: RunPurpose) -> impl Iterator<Item = &'static TestRecipe> {
+    all_recipes().iter().filter(move |recipe| recipe.purpose == purpose)
 }
 
 /// The recipe of this name.
-pub(crate) fn find(name: &str) -> Option<&'static TestRecipe> {
-    all().iter().find(|recipe| recipe.name == name)
+pub(crate) fn find_recipe(name: &str) -> Option<&'static TestRecipe> {
+    all_recipes().iter().find(|recipe| recipe.name == name)
 }
 
 /// A way to run the tests of one ecosystem, or one of its checks.
@@ -167,7 +167,7 @@ pub(crate) struct TestRecipe {
     pub(crate) modules: bool,
     /// Signs; one is enough.
     #[serde(default)]
-    pub(crate) detect: Vec<Sign>,
+    pub(crate) detect: Vec<RecipeSign>,
     /// Environment variables of the run.
     #[serde(default)]
     pub(crate) environment: BTreeMap<String, String>,
@@ -209,7 +209,7 @@ pub(crate) enum Interpreter {
 /// A sign that a recipe fits a folder.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Sign {
+pub(crate) struct RecipeSign {
     /// File in the folder, relative to it.
     #[serde(default)]
     pub(crate) file: Option<String>,
@@ -308,15 +308,15 @@ mod tests {
             let is_check = CHECK_FILES.iter().any(|(check, _)| *check == name);
             assert_eq!(recipe.purpose != RunPurpose::Tests, is_check, "{name}");
             assert!(!recipe.detect.is_empty() || recipe.on_request, "{name} is never found");
-            assert_eq!(find(name).map(|found| &found.name), Some(&recipe.name));
+            assert_eq!(find_recipe(name).map(|found| &found.name), Some(&recipe.name));
         }
-        assert!(find("no-such-recipe").is_none());
+        assert!(find_recipe("no-such-recipe").is_none());
     }
 
     /// Tests never write to the build cache: without a step that only builds, nothing would be kept.
     #[test]
     fn what_is_kept_is_built_by_a_step_that_runs_no_test() {
-        for recipe in of(RunPurpose::Tests) {
+        for recipe in recipes_for(RunPurpose::Tests) {
             let keeps = !recipe.build.is_empty() || recipe.homes.iter().any(|home| home.build);
             let builds = !recipe.compile.is_empty() || !recipe.before.is_empty();
             assert!(builds || !keeps, "{}", recipe.name);
@@ -327,7 +327,7 @@ mod tests {
     /// Result files are read from the tree that a run leaves; a folder of the build cache is mounted over it.
     #[test]
     fn no_result_file_lies_in_the_build_cache() {
-        for recipe in all() {
+        for recipe in all_recipes() {
             for folder in &recipe.build {
                 let is_in_it = |glob: &&String| glob.split('/').any(|part| part == folder);
                 assert_eq!(recipe.results.iter().find(is_in_it), None, "{}", recipe.name);
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn no_folder_with_credentials_is_shown_as_a_whole() {
         let whole = |home: &&ToolHome| home.show.iter().chain(&home.layers).any(String::is_empty);
-        let places = all().iter().flat_map(|recipe| &recipe.homes).filter(whole);
+        let places = all_recipes().iter().flat_map(|recipe| &recipe.homes).filter(whole);
         let places: Vec<&str> = places.map(|home| home.place.as_str()).collect();
         let are_packages = |place: &&str| ["go/pkg/mod", ".nuget/packages"].contains(place);
         assert_eq!(places.into_iter().find(|place| !are_packages(place)), None);
@@ -346,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_placeholder_stands_where_it_means_something() {
-        for recipe in all() {
+        for recipe in all_recipes() {
             let places = recipe.arguments.iter().filter(|argument| argument.contains('{'));
             for place in places {
                 let is_known = ["{paths}", "{filter}", "{script}", "{target}"].contains(&place.as_str())

@@ -12,7 +12,7 @@ mod pins;
 mod rollout;
 mod signed;
 mod team;
-mod trial;
+mod try_out;
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -23,20 +23,20 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::compile;
-use super::imports::{MachineServices, Surroundings};
+use super::imports::{HostServices, MachineServices};
 use super::signature::Signature;
 use super::{
     Builtin, CallContext, CallError, CallReport, Descriptor, FunctionDescriptor, HostNotes, Limits, LockedSkills,
     RawArguments, SkillHostError,
 };
-pub use describe::{Embedded, compiler_fingerprint, precompile};
+pub use describe::{Embedded, compiler_fingerprint, precompile_skill};
 pub use locked::{LockChoice, PinSource};
 pub use pins::ComponentOrigin;
 use pins::Pins;
-pub use rollout::{Held, Pinned, Terms, VersionChange};
-use signed::Signing;
+pub use rollout::{PinTerms, PinnedSkill, PulledCopy, VersionChange};
+use signed::SigningRules;
 pub use team::Inspection;
-use team::{ComponentFingerprint, Member, Seen, read_component};
+use team::{ComponentFingerprint, Member, SeenComponent, read_component};
 use tool_boundary::{
     Cache, CallPermits, LoadedComponent, NativeComponent, PreparedCall, Runtime, Schema, Services, check_call,
     compile_schema, hold_permit, is_name, strip_path_marks,
@@ -46,7 +46,7 @@ use tool_core::api::{Signed, SkillEntry, SkillFunction, SkillOrigin, SkillState}
 use tool_core::digest::sha256_hex;
 use tool_core::text::{clean_text, nearest_name};
 use tool_repository::lock_wait;
-pub use trial::Trial;
+pub use try_out::TrialSkill;
 
 /// First sentence of the description of a team's skill for a model.
 const OF_THE_TEAM: &str = "A skill of the user's team, not built in.";
@@ -93,19 +93,19 @@ pub struct SkillHost {
     limits: Limits,
     turns: Arc<CallPermits>,
     services: Arc<dyn Services>,
-    builtins: BTreeMap<&'static str, Arc<Skill>>,
+    builtins: BTreeMap<&'static str, Arc<LoadedSkill>>,
     /// Built-in component of each built-in function.
-    builtin_functions: BTreeMap<String, Arc<Skill>>,
+    builtin_functions: BTreeMap<String, Arc<LoadedSkill>>,
     /// False if the built-in skills are not trusted, for attacks in tests.
     is_ours: bool,
     folder: PathBuf,
     cache: Cache,
     /// Components of the team that were examined, by file.
-    team: Mutex<BTreeMap<PathBuf, Seen>>,
+    team: Mutex<BTreeMap<PathBuf, SeenComponent>>,
     /// Pins, with the fingerprint of their file.
     pins: Mutex<Option<(ComponentFingerprint, Arc<Pins>)>>,
     /// Rules for the signatures of a team's components.
-    signing: Signing,
+    signing: SigningRules,
 }
 
 impl std::fmt::Debug for SkillHost {
@@ -118,12 +118,12 @@ impl std::fmt::Debug for SkillHost {
 }
 
 /// A component that may be used, loaded once for all of its functions.
-struct Skill {
+struct LoadedSkill {
     descriptor: Descriptor,
     /// Effects that the user has granted, for each function in the order of the descriptor.
     granted: Vec<Vec<Effect>>,
     digest: String,
-    source: Source,
+    source: SkillSource,
     /// Compiled schemas of the arguments, in the order of the descriptor.
     schemas: Vec<OnceLock<Result<Schema, String>>>,
     /// Compiled schemas of the details, for functions that have one.
@@ -133,7 +133,7 @@ struct Skill {
     loading: Mutex<()>,
 }
 
-enum Source {
+enum SkillSource {
     Builtin(&'static Builtin),
     Team(PathBuf),
 }
@@ -141,12 +141,12 @@ enum Source {
 /// A function of a component.
 #[derive(Clone, Copy)]
 struct SkillFunctionRef<'a> {
-    skill: &'a Skill,
+    skill: &'a LoadedSkill,
     at: usize,
 }
 
-impl Skill {
-    fn new(descriptor: Descriptor, granted: Vec<Vec<Effect>>, digest: String, source: Source) -> Arc<Self> {
+impl LoadedSkill {
+    fn new(descriptor: Descriptor, granted: Vec<Vec<Effect>>, digest: String, source: SkillSource) -> Arc<Self> {
         let count = descriptor.functions.len();
         Arc::new(Self {
             schemas: std::iter::repeat_with(OnceLock::new).take(count).collect(),
@@ -188,8 +188,8 @@ impl<'a> SkillFunctionRef<'a> {
         ToolSpec {
             name: name.clone(),
             description: match &self.skill.source {
-                Source::Builtin(_) => description.clone(),
-                Source::Team(_) => format!("{OF_THE_TEAM} {description}"),
+                SkillSource::Builtin(_) => description.clone(),
+                SkillSource::Team(_) => format!("{OF_THE_TEAM} {description}"),
             },
             parameters: strip_path_marks(parameters),
         }
@@ -225,7 +225,7 @@ impl SkillHost {
     ///
     /// As [`Self::new`].
     pub fn with_limits(builtins: &'static [Builtin], home: &Path, limits: Limits) -> Result<Arc<Self>, SkillHostError> {
-        Ok(Arc::new(Self::made(builtins, home, limits)?))
+        Ok(Arc::new(Self::without_connections(builtins, home, limits)?))
     }
 
     /// Like [`Self::new`], for a process that sends requests for skills.
@@ -233,20 +233,20 @@ impl SkillHost {
     /// # Errors
     ///
     /// As [`Self::new`].
-    pub fn connected(
+    pub fn with_connections(
         builtins: &'static [Builtin],
         home: &Path,
         limits: Limits,
-        surroundings: Surroundings,
+        surroundings: HostServices,
     ) -> Result<Arc<Self>, SkillHostError> {
-        let host = Self::made(builtins, home, limits)?;
+        let host = Self::without_connections(builtins, home, limits)?;
         Ok(Arc::new(Self {
             services: Arc::new(MachineServices::new(home, surroundings)),
             ..host
         }))
     }
 
-    /// Like [`Self::connected`], but trusts the built-in skills as little as a team's components.
+    /// Like [`Self::with_connections`], but trusts the built-in skills as little as a team's components.
     ///
     /// # Errors
     ///
@@ -255,9 +255,9 @@ impl SkillHost {
         builtins: &'static [Builtin],
         home: &Path,
         limits: Limits,
-        surroundings: Surroundings,
+        surroundings: HostServices,
     ) -> Result<Arc<Self>, SkillHostError> {
-        let host = Self::made(builtins, home, limits)?;
+        let host = Self::without_connections(builtins, home, limits)?;
         Ok(Arc::new(Self {
             services: Arc::new(MachineServices::new(home, surroundings)),
             is_ours: false,
@@ -265,12 +265,12 @@ impl SkillHost {
         }))
     }
 
-    fn made(builtins: &'static [Builtin], home: &Path, limits: Limits) -> Result<Self, SkillHostError> {
+    fn without_connections(builtins: &'static [Builtin], home: &Path, limits: Limits) -> Result<Self, SkillHostError> {
         let builtins = builtins
             .iter()
             .map(|builtin| Ok((builtin.name, from_builtin(builtin)?)))
             .collect::<Result<BTreeMap<_, _>, SkillHostError>>()?;
-        let functions_of = |skill: &Arc<Skill>| {
+        let functions_of = |skill: &Arc<LoadedSkill>| {
             let names = skill.descriptor.functions.iter().map(|function| function.name.clone());
             names.map(|name| (name, Arc::clone(skill))).collect::<Vec<_>>()
         };
@@ -278,7 +278,7 @@ impl SkillHost {
             runtime: Runtime::global()?,
             limits,
             turns: Arc::new(CallPermits::new(limits)),
-            services: Arc::new(MachineServices::new(home, Surroundings::default())),
+            services: Arc::new(MachineServices::new(home, HostServices::default())),
             builtin_functions: builtins.values().flat_map(functions_of).collect(),
             builtins,
             is_ours: true,
@@ -286,7 +286,7 @@ impl SkillHost {
             cache: Cache::new(home),
             team: Mutex::default(),
             pins: Mutex::default(),
-            signing: Signing::new(home),
+            signing: SigningRules::new(home),
         })
     }
 
@@ -306,7 +306,9 @@ impl SkillHost {
         let identities = LazyCell::new(|| self.signing.identities());
         let signature = |name: &str, digest: &str| {
             let path = self.path_of(name, digest);
-            let signature = Signature::place(&path).is_file().then(|| Signature::beside(&path))?;
+            let signature = Signature::signature_path(&path)
+                .is_file()
+                .then(|| Signature::read_beside(&path))?;
             let by = match (signature, &*identities) {
                 (Ok(Some(signature)), Some(identities)) => identities.check(name, digest, &[signature]).ok(),
                 _ => None,
@@ -447,7 +449,7 @@ impl SkillHost {
             let may_wait = runs || context.approver.can_ask();
             let holding = may_wait.then(|| hold_permit(context, &self.turns));
             let context = holding.as_ref().unwrap_or(context);
-            let is_builtin = self.is_ours && matches!(skill.source, Source::Builtin(_));
+            let is_builtin = self.is_ours && matches!(skill.source, SkillSource::Builtin(_));
             Ok(PreparedCall {
                 runtime: self.runtime,
                 turns: &self.turns,
@@ -459,7 +461,7 @@ impl SkillHost {
                 is_builtin,
                 sources: descriptor.metadata.sources.filter(|_| is_builtin),
                 declared: effects,
-                within: within(function, context),
+                within: granted_effects(function, context),
                 takes_cursor: takes_cursor(&descriptor.parameters),
                 output: function.output(),
                 arguments: arguments.value,
@@ -494,7 +496,7 @@ impl SkillHost {
         }
     }
 
-    fn find(&self, function: &str, lock: Option<&dyn LockedSkills>) -> Result<Arc<Skill>, CallError> {
+    fn find(&self, function: &str, lock: Option<&dyn LockedSkills>) -> Result<Arc<LoadedSkill>, CallError> {
         if let Some(skill) = self.builtin_functions.get(function) {
             return Ok(Arc::clone(skill));
         }
@@ -534,7 +536,7 @@ impl SkillHost {
     /// Code of the skill, loaded once.
     fn loaded<'s>(
         &self,
-        skill: &'s Skill,
+        skill: &'s LoadedSkill,
         progress: &dyn Fn(&str),
         cancel: &CancellationToken,
     ) -> Result<&'s LoadedComponent, String> {
@@ -551,8 +553,8 @@ impl SkillHost {
             return Ok(loaded);
         }
         let component = match &skill.source {
-            Source::Builtin(builtin) => self.builtin_component(builtin, progress, cancel)?,
-            Source::Team(path) => {
+            SkillSource::Builtin(builtin) => self.builtin_component(builtin, progress, cancel)?,
+            SkillSource::Team(path) => {
                 let wasm = read_component(path).map_err(|error| format!("it cannot be read: {error}"))?;
                 if sha256_hex(&wasm) != skill.digest {
                     return Err("its file has changed since it was added".to_owned());
@@ -601,7 +603,7 @@ impl SkillHost {
             time: self.limits.compile,
             memory_bytes: self.limits.compile_memory_bytes,
         };
-        let code = compile::compile(self.runtime, wasm, bounds, cancel)?;
+        let code = compile::compile_component(self.runtime, wasm, bounds, cancel)?;
         let component = self
             .runtime
             .load(&code)
@@ -628,18 +630,18 @@ fn takes_cursor(parameters: &Value) -> bool {
 
 /// Effects of a function in this context: those that the user has granted, and that the repository's lock file allows
 /// if it names the skill.
-fn within(function: SkillFunctionRef<'_>, context: &CallContext) -> Vec<Effect> {
+fn granted_effects(function: SkillFunctionRef<'_>, context: &CallContext) -> Vec<Effect> {
     let skill = function.skill;
     let locked = context
         .locked
         .as_ref()
-        .filter(|_| matches!(skill.source, Source::Team(_)));
+        .filter(|_| matches!(skill.source, SkillSource::Team(_)));
     let locked = locked.and_then(|lock| lock.effects(&skill.descriptor.name));
     let is_locked = |effect: &&Effect| locked.is_none_or(|effects| effects.contains(effect));
     function.granted().iter().filter(is_locked).copied().collect()
 }
 
-fn ready_entry(skill: &Skill, origin: SkillOrigin) -> SkillEntry {
+fn ready_entry(skill: &LoadedSkill, origin: SkillOrigin) -> SkillEntry {
     let descriptor = &skill.descriptor;
     let mut effects: Vec<Effect> = skill.granted.iter().flatten().copied().collect();
     effects.sort_unstable();
@@ -672,7 +674,7 @@ fn function_entries(descriptor: &Descriptor, granted: impl Iterator<Item = Vec<E
     descriptor.functions.iter().zip(granted).map(entry).collect()
 }
 
-fn from_builtin(builtin: &'static Builtin) -> Result<Arc<Skill>, SkillHostError> {
+fn from_builtin(builtin: &'static Builtin) -> Result<Arc<LoadedSkill>, SkillHostError> {
     let broken = |reason: String| SkillHostError::Builtin {
         name: builtin.name.to_owned(),
         reason,
@@ -683,11 +685,11 @@ fn from_builtin(builtin: &'static Builtin) -> Result<Arc<Skill>, SkillHostError>
     }
     let granted = descriptor.functions.iter().map(|function| function.effects.clone());
     let granted = granted.collect();
-    Ok(Skill::new(
+    Ok(LoadedSkill::new(
         descriptor,
         granted,
         builtin.digest.to_owned(),
-        Source::Builtin(builtin),
+        SkillSource::Builtin(builtin),
     ))
 }
 

@@ -72,7 +72,7 @@ fn header_name(header: &str) -> Result<String, SecretError> {
     }
 }
 
-fn path(home: &Path) -> PathBuf {
+fn secrets_path(home: &Path) -> PathBuf {
     home.join("secrets.json")
 }
 
@@ -83,7 +83,7 @@ impl StoredSecrets {
     ///
     /// The file cannot be read or parsed.
     pub fn read(home: &Path) -> Result<Self, SkillHostError> {
-        let path = path(home);
+        let path = secrets_path(home);
         let mut text = Vec::new();
         let read = match File::open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
@@ -133,7 +133,7 @@ impl StoredSecrets {
     ///
     /// The file cannot be written.
     pub fn write(&self, home: &Path) -> Result<(), SkillHostError> {
-        let path = path(home);
+        let path = secrets_path(home);
         let attempt = || -> io::Result<()> {
             DirBuilder::new().recursive(true).mode(0o700).create(home)?;
             let text = serde_json::to_vec_pretty(self)?;
@@ -206,7 +206,7 @@ mod tests {
         let mut stored = StoredSecrets::read(home.path()).expect("there is no file");
         stored.set(name, bound("0123456789\n")).expect("it is a secret");
         stored.write(home.path()).expect("the folder is writable");
-        let mode = std::fs::metadata(path(home.path()))
+        let mode = std::fs::metadata(secrets_path(home.path()))
             .expect("it is there")
             .permissions()
             .mode();

@@ -20,7 +20,7 @@ use p256::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePub
 use p256::{PublicKey, SecretKey};
 use serde::{Deserialize, Serialize};
 
-use super::plain::{self, Links};
+use super::small_files::{self, LinkPolicy};
 use crate::limits;
 
 /// Extension of a signature's file, after the name of its component.
@@ -109,15 +109,15 @@ struct Bundle {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Payload {
-    critical: Critical,
+struct SignedPayload {
+    critical: CriticalClaims,
     optional: Option<serde_json::Value>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Critical {
+struct CriticalClaims {
     identity: SignedReference,
-    image: Image,
+    image: ImageClaim,
     #[serde(rename = "type")]
     kind: String,
 }
@@ -129,7 +129,7 @@ struct SignedReference {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Image {
+struct ImageClaim {
     #[serde(rename = "docker-manifest-digest")]
     digest: String,
 }
@@ -170,25 +170,25 @@ pub fn write_keys(stem: &Path) -> Result<(PathBuf, PathBuf), SignatureError> {
             return Err(SignatureError::KeyExists { path: path.clone() });
         }
     }
-    create(&key, private.as_bytes(), 0o600)?;
-    create(&shown, public.as_bytes(), 0o644).inspect_err(|_| {
+    create_file(&key, private.as_bytes(), 0o600)?;
+    create_file(&shown, public.as_bytes(), 0o644).inspect_err(|_| {
         // Remove the private key: half of a pair is useless, and would prevent the next attempt.
         let _ = std::fs::remove_file(&key);
     })?;
     Ok((key, shown))
 }
 
-fn create(path: &Path, content: &[u8], mode: u32) -> Result<(), SignatureError> {
+fn create_file(path: &Path, content: &[u8], mode: u32) -> Result<(), SignatureError> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create_new(true).mode(mode).open(path);
     let write = |mut file: File| {
         file.write_all(content)?;
         file.sync_all()
     };
-    file.and_then(write).map_err(|source| written(path, source))
+    file.and_then(write).map_err(|source| io_error(path, source))
 }
 
-fn written(path: &Path, source: io::Error) -> SignatureError {
+fn io_error(path: &Path, source: io::Error) -> SignatureError {
     SignatureError::Io {
         path: path.to_owned(),
         action: "written",
@@ -230,13 +230,13 @@ impl Signature {
     }
 
     /// Signs a component. `digest` is its SHA-256, hexadecimal.
-    pub fn of(digest: &str, key: &PrivateKey) -> Self {
-        let payload = Payload {
-            critical: Critical {
+    pub fn sign_digest(digest: &str, key: &PrivateKey) -> Self {
+        let payload = SignedPayload {
+            critical: CriticalClaims {
                 identity: SignedReference {
                     reference: String::new(),
                 },
-                image: Image {
+                image: ImageClaim {
                     digest: format!("sha256:{digest}"),
                 },
                 kind: KIND.to_owned(),
@@ -252,7 +252,7 @@ impl Signature {
     }
 
     /// Path of the signature of a component.
-    pub fn place(component: &Path) -> PathBuf {
+    pub fn signature_path(component: &Path) -> PathBuf {
         let mut name = component.as_os_str().to_owned();
         name.push(".");
         name.push(SUFFIX);
@@ -264,8 +264,8 @@ impl Signature {
     /// # Errors
     ///
     /// The file cannot be read, or does not hold a signature.
-    pub fn beside(component: &Path) -> Result<Option<Self>, SignatureError> {
-        let path = Self::place(component);
+    pub fn read_beside(component: &Path) -> Result<Option<Self>, SignatureError> {
+        let path = Self::signature_path(component);
         if path.symlink_metadata().is_err() {
             return Ok(None);
         }
@@ -302,7 +302,7 @@ impl Signature {
     ///
     /// The file cannot be written.
     pub fn write_beside(&self, component: &Path) -> Result<PathBuf, SignatureError> {
-        let path = Self::place(component);
+        let path = Self::signature_path(component);
         let attempt = || -> io::Result<()> {
             let folder = component.parent().filter(|folder| !folder.as_os_str().is_empty());
             // Every user may read the file, as far as the umask allows.
@@ -314,7 +314,7 @@ impl Signature {
             file.persist(&path)?;
             Ok(())
         };
-        attempt().map_err(|source| written(&path, source))?;
+        attempt().map_err(|source| io_error(&path, source))?;
         Ok(path)
     }
 
@@ -332,7 +332,7 @@ impl Signature {
     fn digest_by(&self, key: &VerifyingKey) -> Option<String> {
         let signature = Ecdsa::from_der(&self.signature).ok()?;
         key.verify(&self.payload, &signature).ok()?;
-        let payload: Payload = serde_json::from_slice(&self.payload).ok()?;
+        let payload: SignedPayload = serde_json::from_slice(&self.payload).ok()?;
         (payload.critical.kind == KIND).then_some(payload.critical.image.digest)
     }
 }
@@ -347,7 +347,7 @@ impl Identities {
     /// # Errors
     ///
     /// A key cannot be read or parsed.
-    pub fn read(configured: &BTreeMap<String, String>, home: &Path) -> Result<Self, SignatureError> {
+    pub fn read_keys(configured: &BTreeMap<String, String>, home: &Path) -> Result<Self, SignatureError> {
         let mut identities = BTreeMap::new();
         for (name, value) in configured {
             let text = if Self::is_inline(value) {
@@ -413,10 +413,12 @@ impl Identities {
 
 /// Reads a key or a signature: a short text.
 fn read_text(path: &Path) -> Result<String, SignatureError> {
-    plain::read_text(path, limits::SIGNATURE_BYTES_MAX, Links::Followed).map_err(|source| SignatureError::Io {
-        path: path.to_owned(),
-        action: "read",
-        source,
+    small_files::read_text(path, limits::SIGNATURE_BYTES_MAX, LinkPolicy::Followed).map_err(|source| {
+        SignatureError::Io {
+            path: path.to_owned(),
+            action: "read",
+            source,
+        }
     })
 }
 
@@ -431,7 +433,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (private, public) = write_keys(&folder.path().join(name)).expect("the folder is writable");
         let configured = [(name.to_owned(), public.display().to_string())].into();
-        let identities = Identities::read(&configured, Path::new("/")).expect("it was just made");
+        let identities = Identities::read_keys(&configured, Path::new("/")).expect("it was just made");
         (PrivateKey::read(&private).expect("it was just made"), identities)
     }
 
@@ -441,7 +443,7 @@ mod tests {
     fn what_is_signed_is_the_digest_of_the_components_bytes_and_nothing_else() {
         let (ada, _) = key("ada");
         let payload: serde_json::Value =
-            serde_json::from_slice(Signature::of(DIGEST, &ada).payload()).expect("it is JSON");
+            serde_json::from_slice(Signature::sign_digest(DIGEST, &ada).payload()).expect("it is JSON");
         assert_eq!(
             payload,
             serde_json::json!({
@@ -460,7 +462,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let component = folder.path().join("x.wasm");
         let (ada, adas) = key("ada");
-        let text = Signature::of(DIGEST, &ada).to_text();
+        let text = Signature::sign_digest(DIGEST, &ada).to_text();
         let bundle: Bundle = serde_json::from_str(&text).expect("it was just made");
         let read = |payload: &str| {
             let bundle = Bundle {
@@ -468,8 +470,8 @@ mod tests {
                 signature: bundle.signature.clone(),
             };
             let text = serde_json::to_string(&bundle).expect("it has string keys only");
-            std::fs::write(Signature::place(&component), text).expect("the folder is writable");
-            Signature::beside(&component)
+            std::fs::write(Signature::signature_path(&component), text).expect("the folder is writable");
+            Signature::read_beside(&component)
         };
         let found = read(&format!(" {}\n", bundle.payload)).expect("it is one");
         let found = found.expect("it is there");
@@ -486,7 +488,7 @@ mod tests {
     #[test]
     fn a_signature_counts_for_its_digest_and_its_key_alone() {
         let ((ada, adas), (_, bobs)) = (key("ada"), key("bob"));
-        let signature = Signature::of(DIGEST, &ada);
+        let signature = Signature::sign_digest(DIGEST, &ada);
         assert_eq!(
             adas.check("x", DIGEST, std::slice::from_ref(&signature))
                 .ok()
@@ -516,7 +518,7 @@ mod tests {
     #[test]
     fn every_changed_byte_of_a_signature_is_noticed() {
         let (ada, adas) = key("ada");
-        let signature = Signature::of(DIGEST, &ada);
+        let signature = Signature::sign_digest(DIGEST, &ada);
         for at in 0..signature.payload.len() {
             let mut changed = signature.clone();
             changed.payload[at] ^= 1;
@@ -532,10 +534,10 @@ mod tests {
     #[test]
     fn so_many_signatures_are_looked_at() {
         let ((ada, adas), (bob, _)) = (key("ada"), key("bob"));
-        let mut signatures = vec![Signature::of(DIGEST, &bob); limits::SIGNATURES_MAX - 1];
-        signatures.push(Signature::of(DIGEST, &ada));
+        let mut signatures = vec![Signature::sign_digest(DIGEST, &bob); limits::SIGNATURES_MAX - 1];
+        signatures.push(Signature::sign_digest(DIGEST, &ada));
         assert!(adas.check("x", DIGEST, &signatures).is_ok());
-        signatures.insert(0, Signature::of(DIGEST, &bob));
+        signatures.insert(0, Signature::sign_digest(DIGEST, &bob));
         assert!(adas.check("x", DIGEST, &signatures).is_err());
     }
 
@@ -543,8 +545,8 @@ mod tests {
     fn a_signature_lies_beside_its_component_and_is_short() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let component = folder.path().join("lint.wasm");
-        assert_eq!(Signature::beside(&component).ok(), Some(None));
-        let signature = Signature::of(DIGEST, &key("ada").0);
+        assert_eq!(Signature::read_beside(&component).ok(), Some(None));
+        let signature = Signature::sign_digest(DIGEST, &key("ada").0);
         let place = signature.write_beside(&component).expect("the folder is writable");
         assert!(place.ends_with("lint.wasm.sig"));
         // As any new file of the user's, which the mask of the tests' process narrows.
@@ -552,17 +554,23 @@ mod tests {
         std::fs::write(&plain, "").expect("the folder is writable");
         let mode = |path: &Path| path.metadata().expect("it is there").permissions().mode();
         assert_eq!(mode(&place), mode(&plain));
-        assert_eq!(Signature::beside(&component).ok(), Some(Some(signature)));
+        assert_eq!(Signature::read_beside(&component).ok(), Some(Some(signature)));
         for wrong in ["", "{}", "{\"payload\": \"!\", \"signature\": \"\"}"] {
             std::fs::write(&place, wrong).expect("the folder is writable");
             assert!(
-                matches!(Signature::beside(&component), Err(SignatureError::NoSignature { .. })),
+                matches!(
+                    Signature::read_beside(&component),
+                    Err(SignatureError::NoSignature { .. })
+                ),
                 "{wrong}"
             );
         }
         let long = " ".repeat(usize::try_from(limits::SIGNATURE_BYTES_MAX).expect("it is small") + 1);
         std::fs::write(&place, long).expect("the folder is writable");
-        assert!(matches!(Signature::beside(&component), Err(SignatureError::Io { .. })));
+        assert!(matches!(
+            Signature::read_beside(&component),
+            Err(SignatureError::Io { .. })
+        ));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use tool_config::SkillsSettings;
 use tool_core::api::{ErrorKind, Problem};
 use tool_skill::SkillHost;
-use tool_skill::lock::{self, Lock};
+use tool_skill::lock::{self, SkillLock};
 use tool_skill::signature::{Identities, Signature, SignatureError};
 
 use super::lock::{counted, wrong};
@@ -41,7 +41,7 @@ pub(in crate::commands) fn look(root: &Path, context: &Context) -> Vec<(&'static
 }
 
 fn locked(root: &Path, registry: &SkillHost) -> Vec<Finding> {
-    let lock = match Lock::read(root) {
+    let lock = match SkillLock::read(root) {
         Ok(None) => return Vec::new(),
         Ok(Some(lock)) => lock,
         Err(error) => return vec![Finding::Wrong(wrong(&error))],
@@ -75,7 +75,7 @@ fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
     if configured.is_empty() && !require_signature {
         return Vec::new();
     }
-    let identities = match Identities::read(&configured, home) {
+    let identities = match Identities::read_keys(&configured, home) {
         Ok(identities) => identities,
         Err(error) => return vec![Finding::Wrong(unusable(&error))],
     };
@@ -92,7 +92,7 @@ fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
         let checked = registry
             .file_of(name)
             .ok()
-            .map(|file| Signature::beside(&file).map(|signature| signature.into_iter().collect::<Vec<_>>()));
+            .map(|file| Signature::read_beside(&file).map(|signature| signature.into_iter().collect::<Vec<_>>()));
         // The check of the skills reports a missing file.
         let Some(checked) = checked else { continue };
         match checked.and_then(|signatures| identities.check(name, &pinned.digest, &signatures)) {

@@ -121,7 +121,7 @@ const CALL_CHARACTERS: usize = 60;
 /// The test cases of the skill's author, on the folder `fixture` next to them.
 fn of_cases(folder: &Path, function: &str) -> Result<Calls, Error> {
     let unreadable = |error| super::test::unreadable(folder, error);
-    let cases = cases::read(folder).map_err(unreadable)?;
+    let cases = cases::read_cases(folder).map_err(unreadable)?;
     let Some(fixture) = cases::fixture_in(folder).map_err(unreadable)? else {
         let message = format!("There is no folder `{}` in `{}`", cases::FIXTURE, folder.display());
         return Err(Problem::new(ErrorKind::Usage, message)

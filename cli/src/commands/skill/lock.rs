@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use tool_core::api::{Effect, ErrorKind, Problem, SkillState};
 use tool_registry::oci::RegistryReference;
-use tool_skill::lock::{self, Difference, Lock, LockError, Locked};
+use tool_skill::lock::{self, LockDifference, LockError, LockedSkill, SkillLock};
 use tool_skill::{LockChoice, SkillHost};
 
 use super::offer::{self, Offer};
@@ -18,7 +18,7 @@ use crate::output::Output;
 pub(super) fn lock(names: &[String], all: bool, dir: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
     let folder = folder(dir, context)?;
     let registry = registry(context)?;
-    let known = Lock::read(&folder).map_err(|error| wrong(&error))?;
+    let known = SkillLock::read(&folder).map_err(|error| wrong(&error))?;
     let choice = match (names, all) {
         (_, true) => LockChoice::All,
         ([], false) if known.is_none() => return Err(nothing_chosen(&registry)),
@@ -70,7 +70,7 @@ pub(super) fn frozen(dir: Option<&Path>, context: &Context) -> Result<ExitCode, 
     if differences.is_empty() {
         as_locked(&lock, context)
     } else {
-        Err(lock::drift(&differences).into())
+        Err(lock::drift_problem(&differences).into())
     }
 }
 
@@ -102,7 +102,7 @@ pub(super) async fn sync(
         if !takes && !beyond.is_empty() {
             keeping.push(name);
         }
-        if !takes && !of_it.any(Difference::is_mended_by_sync) {
+        if !takes && !of_it.any(LockDifference::is_mended_by_sync) {
             continue;
         }
         let kept = if takes { Vec::new() } else { beyond };
@@ -111,13 +111,13 @@ pub(super) async fn sync(
     }
     let mut left = registry.differences(&lock, &folder);
     // The user was told, and lets a skill keep effects that this repository's file withholds here.
-    left.retain(|left| !matches!(left, Difference::Effects { name, .. } if keeping.contains(&name)));
+    left.retain(|left| !matches!(left, LockDifference::Effects { name, .. } if keeping.contains(&name)));
     if left.is_empty() {
         as_locked(&lock, context)
     } else {
         Err(Error::Problem(Problem {
             kind: ErrorKind::Skill,
-            ..lock::drift(&left)
+            ..lock::drift_problem(&left)
         }))
     }
 }
@@ -141,14 +141,14 @@ fn is_narrowed(name: &str, beyond: &[Effect], narrow: bool, consent: &Consent, o
     read_yes()
 }
 
-fn as_locked(lock: &Lock, context: &Context) -> Result<ExitCode, Error> {
+fn as_locked(lock: &SkillLock, context: &Context) -> Result<ExitCode, Error> {
     let (count, are) = counted(lock);
     context.output.line(&format!("{count} {are} as locked."))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Number of skills in a file, with the verb that matches it.
-pub(super) fn counted(lock: &Lock) -> (String, &'static str) {
+pub(super) fn counted(lock: &SkillLock) -> (String, &'static str) {
     match lock.skills().len() {
         1 => ("1 skill".to_owned(), "is"),
         count => (format!("{count} skills"), "are"),
@@ -158,7 +158,7 @@ pub(super) fn counted(lock: &Lock) -> (String, &'static str) {
 /// Installs one locked skill from its source, if its digest is the locked one.
 async fn mend(
     name: &str,
-    locked: &Locked,
+    locked: &LockedSkill,
     within: Vec<Effect>,
     folder: &Path,
     registry: &SkillHost,
@@ -193,7 +193,7 @@ async fn mend(
 /// Fetches the signature of each locked component that was refused because it lacks one: it may have been signed after
 /// it was pulled.
 async fn fetch_signatures(
-    lock: &Lock,
+    lock: &SkillLock,
     folder: &Path,
     registry: &SkillHost,
     consent: &Consent,
@@ -218,7 +218,13 @@ async fn fetch_signatures(
 }
 
 /// Source of a locked skill. A repository's file may name any registry, so the user confirms a registry first.
-fn source(name: &str, locked: &Locked, folder: &Path, consent: &Consent, context: &Context) -> Result<String, Error> {
+fn source(
+    name: &str,
+    locked: &LockedSkill,
+    folder: &Path,
+    consent: &Consent,
+    context: &Context,
+) -> Result<String, Error> {
     let not_there = |what: String| {
         let hint = format!(
             "get the component from who has locked it, and `tool skill add` it: {}",
@@ -272,12 +278,12 @@ fn folder(dir: Option<&Path>, context: &Context) -> Result<PathBuf, Error> {
     }
 }
 
-fn read(folder: &Path) -> Result<Lock, Error> {
+fn read(folder: &Path) -> Result<SkillLock, Error> {
     let none = || {
         let message = format!("There is no `{}` in {}", lock::NAME, folder.display());
         Problem::new(ErrorKind::ConfigLock, message).with_hint("`tool skill lock NAME…` writes one")
     };
-    let lock = Lock::read(folder).map_err(|error| wrong(&error))?;
+    let lock = SkillLock::read(folder).map_err(|error| wrong(&error))?;
     lock.ok_or_else(|| none().into())
 }
 

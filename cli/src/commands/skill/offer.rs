@@ -11,7 +11,7 @@ use tool_core::api::Effect;
 use tool_core::api::{ErrorKind, Problem, SkillEntry};
 use tool_registry::oci::{self, RegistryReference};
 use tool_skill::signature::{Identities, Signature, SignatureError};
-use tool_skill::{ComponentOrigin, FunctionDescriptor, Held, Inspection, SkillHost, Terms, VersionChange};
+use tool_skill::{ComponentOrigin, FunctionDescriptor, Inspection, PinTerms, PulledCopy, SkillHost, VersionChange};
 
 use super::{in_its_words, refused};
 use crate::args::Consent;
@@ -29,7 +29,7 @@ pub(super) struct Offer {
     is_for_lock: bool,
     /// True if it is in the team's folder already.
     is_installed: bool,
-    _held: Option<Held>,
+    _held: Option<PulledCopy>,
 }
 
 enum Signer {
@@ -81,7 +81,7 @@ impl Offer {
 
     fn with_signature_beside(inspection: Inspection, consent: &Consent, context: &Context) -> Result<Self, Error> {
         let wanted = Wanted::new(consent, context)?;
-        let signatures = match Signature::beside(&inspection.path) {
+        let signatures = match Signature::read_beside(&inspection.path) {
             Ok(signature) => signature.into_iter().collect(),
             Err(error) if wanted.looks() => return Err(refused(error)),
             Err(_) => Vec::new(),
@@ -169,7 +169,7 @@ impl Offer {
         } else {
             self.within.clone()
         };
-        let terms = Terms {
+        let terms = PinTerms {
             origin: self.origin.clone(),
             grown,
             within,
@@ -399,7 +399,7 @@ impl Wanted {
         } = tool_config::load_common(&context.backend.home, &context.backend.environment)?.skills;
         Ok(Self {
             is_required: require_signature,
-            identities: Identities::read(&identities, &context.backend.home).map_err(|error| unusable(&error))?,
+            identities: Identities::read_keys(&identities, &context.backend.home).map_err(|error| unusable(&error))?,
         })
     }
 

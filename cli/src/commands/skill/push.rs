@@ -21,7 +21,7 @@ pub(super) async fn push(component: &Path, place: &str, context: &Context) -> Re
     let file = file_of(component, &registry)?;
     let inspection = registry.inspect(&file).map_err(refused)?;
     let bytes = registry.component(&inspection).map_err(refused)?;
-    let signature = Signature::beside(&file).map_err(refused)?;
+    let signature = Signature::read_beside(&file).map_err(refused)?;
     let described = Described {
         name: inspection.name.clone(),
         version: inspection.version.clone(),

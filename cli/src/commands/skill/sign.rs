@@ -36,7 +36,7 @@ pub(super) fn sign(component: &Path, key: &Path, context: &Context) -> Result<Ex
     let file = file_of(component, &registry)?;
     let key = PrivateKey::read(key).map_err(refused)?;
     let inspection = registry.inspect(&file).map_err(refused)?;
-    let place = Signature::of(&inspection.digest, &key)
+    let place = Signature::sign_digest(&inspection.digest, &key)
         .write_beside(&file)
         .map_err(refused)?;
     context.output.line(&format!(

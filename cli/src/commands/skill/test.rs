@@ -31,7 +31,7 @@ pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context
         ));
     }
     let granted: Vec<Effect> = allow.iter().map(|name| name.parse()).collect::<Result<_, _>>()?;
-    let cases = cases::read(folder).map_err(|error| unreadable(folder, error))?;
+    let cases = cases::read_cases(folder).map_err(|error| unreadable(folder, error))?;
     // All cases are checked before the first runs: half of a suite proves little.
     for case in &cases {
         case.check_granted(&granted)

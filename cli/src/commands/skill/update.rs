@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use tool_core::api::{ErrorKind, Problem};
-use tool_skill::{Pinned, SkillHost};
+use tool_skill::{PinnedSkill, SkillHost};
 
 use super::offer::Offer;
 use super::{refused, registry};
@@ -66,7 +66,7 @@ pub(super) async fn all(consent: &Consent, context: &Context) -> Result<ExitCode
 }
 
 async fn update(
-    pinned: &Pinned,
+    pinned: &PinnedSkill,
     source: &str,
     registry: &SkillHost,
     consent: &Consent,

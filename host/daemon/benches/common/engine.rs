@@ -7,7 +7,7 @@ use tool_core::api::PolicyRequest;
 use tool_repository::{Options, Repository};
 use tool_skill::embedded::{Packed, pack_component};
 use tool_skill::policy::{EffectCause, Policy};
-use tool_skill::{Builtin, CallContext, SkillHost, precompile};
+use tool_skill::{Builtin, CallContext, SkillHost, precompile_skill};
 
 /// The surroundings of a call on the folder `root`.
 pub(crate) fn context(root: &Path) -> Arc<CallContext> {
@@ -26,7 +26,7 @@ fn builtin(name: &'static str) -> Builtin {
         Some(language) => target.join(format!("fixtures/skills/contract_{language}.wasm")),
         None => target.join("wasm32-wasip2/skill").join(format!("{name}.wasm")),
     };
-    let skill = precompile(&path).expect("the guest is built: run scripts/build and scripts/fixtures");
+    let skill = precompile_skill(&path).expect("the guest is built: run scripts/build and scripts/fixtures");
     Builtin {
         name,
         digest: skill.digest.leak(),

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 
 use tool_core::digest::sha256_hex;
 use tool_skill::embedded::{Packed, base_of, pack_component};
-use tool_skill::{compiler_fingerprint, precompile, precompile_outliner};
+use tool_skill::{compiler_fingerprint, precompile_outliner, precompile_skill};
 
 fn main() -> ExitCode {
     match run() {
@@ -130,7 +130,7 @@ impl<'a> New<'a> {
 }
 
 fn embed_skill(new: &New<'_>) -> Result<(), Box<dyn Error>> {
-    let skill = precompile(new.path)?;
+    let skill = precompile_skill(new.path)?;
     if skill.descriptor.name != new.name {
         return Err(format!("{} calls itself `{}`", new.path.display(), skill.descriptor.name).into());
     }

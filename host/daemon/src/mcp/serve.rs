@@ -323,7 +323,7 @@ mod tests {
     use tool_journal::history::Filter;
     use tool_provider::Provider;
     use tool_session::engine::{Engine, KeyObserver};
-    use tool_skill::lock::{Difference, Lock};
+    use tool_skill::lock::{LockDifference, SkillLock};
     use tool_skill::{CallContext, CallReport, LockedSkills, OfferedTools, RawArguments, SkillScope};
 
     /// An engine that takes its time to say which skills there are.
@@ -353,11 +353,11 @@ mod tests {
             self.engine.entries(lock)
         }
 
-        fn differences(&self, lock: &Lock, _: &Path) -> Vec<Difference> {
+        fn differences(&self, lock: &SkillLock, _: &Path) -> Vec<LockDifference> {
             lock.differences(&self.entries(None))
         }
 
-        fn effects(&self, name: &str, lock: Option<&Lock>) -> Option<Vec<tool_core::api::Effect>> {
+        fn effects(&self, name: &str, lock: Option<&SkillLock>) -> Option<Vec<tool_core::api::Effect>> {
             self.engine.effects(name, lock)
         }
 

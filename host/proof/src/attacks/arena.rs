@@ -17,7 +17,7 @@ use super::{Attack, history};
 use tool_core::api::{Operation, PolicyRequest};
 use tool_repository::{Options, Repository};
 use tool_skill::policy::{EffectCause, Policy};
-use tool_skill::{Builtin, CallContext, Limits, SkillHost, Surroundings};
+use tool_skill::{Builtin, CallContext, HostServices, Limits, SkillHost};
 
 /// Content of every file that no answer may reveal.
 pub(super) const SECRET: &str = "SECRET";
@@ -120,10 +120,10 @@ impl Arena {
             environment: BTreeMap::from([("TOKEN".to_owned(), SECRET.to_owned())]),
             ..CallContext::unattended(repository, policy)
         };
-        let surroundings = Surroundings {
+        let surroundings = HostServices {
             transport: Some(Arc::new(EchoTransport)),
             symbols: Some(Arc::new(CarelessLookup)),
-            ..Surroundings::default()
+            ..HostServices::default()
         };
         let mut limits = Limits::default();
         (attack.bounds)(&mut limits);

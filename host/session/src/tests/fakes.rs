@@ -20,7 +20,7 @@ use tool_provider::{
 };
 use tool_repository::changes::{FileChange, FileState, PreparedChange};
 use tool_session::engine::{Engine, KeyObserver, Variables};
-use tool_skill::lock::{Difference, Lock};
+use tool_skill::lock::{LockDifference, SkillLock};
 use tool_skill::policy::Decision;
 use tool_skill::{
     CallContext, CallError, CallOutcome, CallReport, HostNotes, LockedSkills, OfferedTools, Question, RawArguments,
@@ -237,11 +237,11 @@ impl Engine for FakeEngine {
         ]
     }
 
-    fn differences(&self, lock: &Lock, _: &Path) -> Vec<Difference> {
+    fn differences(&self, lock: &SkillLock, _: &Path) -> Vec<LockDifference> {
         lock.differences(&self.entries(None))
     }
 
-    fn effects(&self, name: &str, _: Option<&Lock>) -> Option<Vec<Effect>> {
+    fn effects(&self, name: &str, _: Option<&SkillLock>) -> Option<Vec<Effect>> {
         let mut entries = self.entries(None).into_iter();
         entries.find(|entry| entry.name == name).map(|entry| entry.effects)
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::{Expected, Proposed};
+use super::{ExpectedOutcome, ProposedContent};
 use crate::{CallError, CallReport};
 use tool_core::text::truncate_text;
 use tool_repository::diff::unified_diff;
@@ -12,7 +12,7 @@ use tool_repository::diff::unified_diff;
 pub(crate) const CASE_SHOWN_BYTES_MAX: usize = 4 * 1024;
 
 /// Actual outcome of a call.
-pub(super) struct Came {
+pub(super) struct ActualOutcome {
     /// `ok`, or the code of the failure.
     pub(super) verdict: String,
     /// The answer, or the failure's message and hint.
@@ -21,7 +21,7 @@ pub(super) struct Came {
     files: BTreeMap<String, Option<String>>,
 }
 
-impl Came {
+impl ActualOutcome {
     #[cfg(test)]
     pub(super) fn of(verdict: &str, text: &str, files: BTreeMap<String, Option<String>>) -> Self {
         Self {
@@ -39,12 +39,12 @@ impl Came {
                 files: outcome
                     .files_modified
                     .iter()
-                    .map(|path| (path.clone(), content(&root.join(path))))
+                    .map(|path| (path.clone(), read_content(&root.join(path))))
                     .collect(),
             },
             Err(error) => Self {
                 verdict: error.verdict().to_owned(),
-                text: said(error),
+                text: error_text(error),
                 files: BTreeMap::new(),
             },
         }
@@ -52,12 +52,12 @@ impl Came {
 }
 
 /// Reads a file of the copy. The host has just written it, so its size is bounded.
-fn content(path: &Path) -> Option<String> {
+fn read_content(path: &Path) -> Option<String> {
     let content = std::fs::read(path).ok()?;
     Some(String::from_utf8_lossy(&content).into_owned())
 }
 
-fn said(error: &CallError) -> String {
+fn error_text(error: &CallError) -> String {
     match error {
         CallError::Failure {
             message,
@@ -69,10 +69,10 @@ fn said(error: &CallError) -> String {
 }
 
 /// Finds the differences between outcome and case, each a sentence or a diff.
-pub(super) fn differences(case: &Expected, came: &Came) -> Vec<String> {
+pub(super) fn find_differences(case: &ExpectedOutcome, came: &ActualOutcome) -> Vec<String> {
     let expected = case.fails.as_deref().unwrap_or("ok");
     if came.verdict != expected {
-        let (got, said) = (&came.verdict, shown(&came.text));
+        let (got, said) = (&came.verdict, cut_shown(&came.text));
         let instead = match expected {
             "ok" => format!("an answer was expected, and the call failed with `{got}`: {said}"),
             expected if got == "ok" => {
@@ -82,56 +82,58 @@ pub(super) fn differences(case: &Expected, came: &Came) -> Vec<String> {
         };
         return vec![instead];
     }
-    let mut differences = texts(case, &came.text);
-    differences.extend(files(case, came));
+    let mut differences = text_differences(case, &came.text);
+    differences.extend(file_differences(case, came));
     differences
 }
 
-fn texts(case: &Expected, text: &str) -> Vec<String> {
+fn text_differences(case: &ExpectedOutcome, text: &str) -> Vec<String> {
     let mut differences = Vec::new();
     if let Some(equals) = &case.equals {
         let (expected, got) = (equals.trim_end_matches('\n'), text.trim_end_matches('\n'));
         if expected != got {
-            differences.push(format!("the answer is another one:\n{}", diff(expected, got)));
+            differences.push(format!("the answer is another one:\n{}", text_diff(expected, got)));
         }
     }
     let missing = case.contains.all().iter().filter(|part| !text.contains(part.as_str()));
-    differences.extend(missing.map(|part| format!("the answer lacks `{part}`: {}", shown(text))));
+    differences.extend(missing.map(|part| format!("the answer lacks `{part}`: {}", cut_shown(text))));
     let surplus = case.lacks.all().iter().filter(|part| text.contains(part.as_str()));
-    differences.extend(surplus.map(|part| format!("the answer holds `{part}`: {}", shown(text))));
+    differences.extend(surplus.map(|part| format!("the answer holds `{part}`: {}", cut_shown(text))));
     if let Some(pattern) = case.matches.as_ref().filter(|pattern| !pattern.is_match(text)) {
-        differences.push(format!("the answer does not match `{pattern}`: {}", shown(text)));
+        differences.push(format!("the answer does not match `{pattern}`: {}", cut_shown(text)));
     }
     differences
 }
 
-fn files(case: &Expected, came: &Came) -> Vec<String> {
+fn file_differences(case: &ExpectedOutcome, came: &ActualOutcome) -> Vec<String> {
     let paths: BTreeSet<&String> = case.files.keys().chain(came.files.keys()).collect();
     let difference = |path: &String| match (case.files.get(path), came.files.get(path)) {
         (None, _) => Some(format!("`{path}` was changed, and the case does not say so")),
         (_, None) => Some(format!("`{path}` was expected to be changed, and was not")),
-        (Some(Proposed::Text(_)), Some(None)) => Some(format!("`{path}` was expected to be there, and was removed")),
-        (Some(Proposed::Removed(_)), Some(Some(_))) => {
+        (Some(ProposedContent::Text(_)), Some(None)) => {
+            Some(format!("`{path}` was expected to be there, and was removed"))
+        }
+        (Some(ProposedContent::Removed(_)), Some(Some(_))) => {
             Some(format!("`{path}` was expected to be removed, and is there"))
         }
-        (Some(Proposed::Removed(_)), Some(None)) => None,
-        (Some(Proposed::Text(expected)), Some(Some(got))) => {
-            (expected != got).then(|| format!("`{path}` holds something else:\n{}", diff(expected, got)))
+        (Some(ProposedContent::Removed(_)), Some(None)) => None,
+        (Some(ProposedContent::Text(expected)), Some(Some(got))) => {
+            (expected != got).then(|| format!("`{path}` holds something else:\n{}", text_diff(expected, got)))
         }
     };
     paths.into_iter().filter_map(difference).collect()
 }
 
 /// Compares two texts line by line.
-fn diff(expected: &str, got: &str) -> String {
-    let (expected, got) = (shown(expected), shown(got));
+fn text_diff(expected: &str, got: &str) -> String {
+    let (expected, got) = (cut_shown(expected), cut_shown(got));
     let (expected, got) = (format!("{expected}\n"), format!("{got}\n"));
     let unified = unified_diff(("expected", &expected), ("got", &got));
     unified.trim_end().to_owned()
 }
 
 /// Cuts a text to the limit for output.
-fn shown(text: &str) -> String {
+fn cut_shown(text: &str) -> String {
     let cut = truncate_text(text, CASE_SHOWN_BYTES_MAX);
     let dots = if cut.len() < text.len() { "…" } else { "" };
     format!("{cut}{dots}")

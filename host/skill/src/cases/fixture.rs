@@ -14,12 +14,12 @@ pub(crate) const CASE_FIXTURE_ENTRIES_MAX: usize = 10_000;
 pub(crate) const CASE_FIXTURE_BYTES_MAX: u64 = 256 * 1024 * 1024;
 
 /// A temporary copy; dropping it removes the folder.
-pub(super) struct Copy {
+pub(super) struct FixtureCopy {
     root: PathBuf,
     _folder: ScratchFolder,
 }
 
-impl Copy {
+impl FixtureCopy {
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
@@ -33,7 +33,7 @@ struct FixtureBudget<'a> {
 }
 
 /// Copies the fixture of a folder; without one, the copy is empty.
-pub(super) fn copy(of: &Path) -> Result<Copy, CasesError> {
+pub(super) fn copy_fixture(of: &Path) -> Result<FixtureCopy, CasesError> {
     let fixture = fixture_in(of)?;
     let made = |source_of| CasesError::Io {
         path: fixture.clone().unwrap_or_else(|| of.to_owned()),
@@ -44,7 +44,7 @@ pub(super) fn copy(of: &Path) -> Result<Copy, CasesError> {
     // The system's temporary folder itself is not a place for a project, so use a folder in it.
     let root = folder.path().canonicalize().map_err(made)?.join("repository");
     fs::create_dir(&root).map_err(made)?;
-    let copy = Copy { root, _folder: folder };
+    let copy = FixtureCopy { root, _folder: folder };
     if let Some(source) = &fixture {
         let mut room = FixtureBudget {
             source,

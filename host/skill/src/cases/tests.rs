@@ -4,7 +4,7 @@ use super::*;
 use crate::cases::compare::CASE_SHOWN_BYTES_MAX;
 use crate::cases::fixture::{CASE_FIXTURE_BYTES_MAX, CASE_FIXTURE_ENTRIES_MAX};
 
-fn parsed(text: &str) -> Result<Vec<Case>, CasesError> {
+fn parsed(text: &str) -> Result<Vec<SkillCase>, CasesError> {
     parse(Path::new("cases.toml"), text)
 }
 
@@ -37,7 +37,7 @@ fn cases_are_read_with_all_that_they_may_say() {
     assert_eq!(cases[0].arguments, json!({"path": "a", "deep": deep}));
     assert_eq!(cases[1].arguments, json!({"path": null}));
     assert_eq!(cases[0].expected.lacks.all(), ["y", "z"]);
-    assert_eq!(cases[0].expected.files["b.txt"], Proposed::Removed(false));
+    assert_eq!(cases[0].expected.files["b.txt"], ProposedContent::Removed(false));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_file_of_cases_is_bounded() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let long = vec![b'#'; usize::try_from(CASES_BYTES_MAX).expect("it is small") + 2];
     std::fs::write(folder.path().join(FILE), long).expect("it is writable");
-    let refused = read(folder.path()).expect_err("it is too long");
+    let refused = read_cases(folder.path()).expect_err("it is too long");
     assert!(
         matches!(&refused, CasesError::Io { source, .. } if source.to_string() == "it is larger than 4194304 bytes"),
         "{refused:?}"
@@ -132,7 +132,7 @@ fn a_fifo_is_no_file_of_cases_and_nobody_waits_for_it() {
     use rustix::fs::{CWD, FileType, mknodat};
     let folder = tempfile::tempdir().expect("a temporary folder");
     mknodat(CWD, folder.path().join(FILE), FileType::Fifo, 0o600.into(), 0).expect("FIFOs can be made");
-    let refused = read(folder.path()).expect_err("it is none");
+    let refused = read_cases(folder.path()).expect_err("it is none");
     assert!(
         matches!(&refused, CasesError::Io { source, .. } if source.to_string() == "it is not a file"),
         "{refused:?}"
@@ -148,7 +148,7 @@ fn a_fixture_is_a_folder_and_no_link_to_one() {
     std::fs::write(other.join("secret.txt"), "x").expect("it is writable");
     std::os::unix::fs::symlink(&other, &place).expect("links can be made");
     let said = || {
-        fixture::copy(folder.path())
+        fixture::copy_fixture(folder.path())
             .map(|_| ())
             .expect_err("it is none")
             .to_string()
@@ -159,7 +159,7 @@ fn a_fixture_is_a_folder_and_no_link_to_one() {
     assert!(said().contains("is no folder"), "{}", said());
     std::fs::remove_file(&place).expect("it is ours");
     std::fs::rename(&other, &place).expect("both are ours");
-    assert!(fixture::copy(folder.path()).is_ok());
+    assert!(fixture::copy_fixture(folder.path()).is_ok());
 }
 
 #[test]
@@ -169,20 +169,20 @@ fn a_fixture_is_copied_with_its_links_up_to_a_bound() {
     std::fs::create_dir_all(fixture.join("a")).expect("it is writable");
     std::fs::write(fixture.join("a/b.txt"), "b").expect("it is writable");
     std::os::unix::fs::symlink("a/b.txt", fixture.join("link")).expect("links can be made");
-    let copy = fixture::copy(folder.path()).expect("it is small");
+    let copy = fixture::copy_fixture(folder.path()).expect("it is small");
     assert_eq!(
         std::fs::read_to_string(copy.root().join("a/b.txt")).expect("it is there"),
         "b"
     );
     assert!(copy.root().join("link").is_symlink());
-    let none = fixture::copy(&folder.path().join("nowhere")).expect("nothing is an empty repository");
+    let none = fixture::copy_fixture(&folder.path().join("nowhere")).expect("nothing is an empty repository");
     assert_eq!(std::fs::read_dir(none.root()).expect("it is there").count(), 0);
 
     // Nothing of a file that only claims its size is copied.
     let large = std::fs::File::create(fixture.join("large")).expect("it is writable");
     large.set_len(CASE_FIXTURE_BYTES_MAX).expect("holes take no room");
     let said = |folder: &Path| {
-        fixture::copy(folder)
+        fixture::copy_fixture(folder)
             .map(|_| ())
             .expect_err("it is too large")
             .to_string()
@@ -209,7 +209,7 @@ fn what_came_is_compared_with_what_is_expected() {
         let files = files
             .iter()
             .map(|(path, text)| ((*path).to_owned(), text.map(str::to_owned)));
-        Came::of(verdict, text, files.collect())
+        ActualOutcome::of(verdict, text, files.collect())
     };
     let answer = came("ok", "one\ntwo\n", &[]);
     let changed = came("ok", "", &[("a", Some("1\n")), ("b", None)]);
@@ -234,7 +234,7 @@ fn what_came_is_compared_with_what_is_expected() {
         .map(|(text, came)| {
             format!(
                 "{text:?}\n{}\n",
-                compare::differences(&case(text).expected, came).join("\n")
+                compare::find_differences(&case(text).expected, came).join("\n")
             )
         })
         .into();
@@ -299,7 +299,7 @@ fn what_came_is_compared_with_what_is_expected() {
     +1
     "#);
     let long = came("ok", &"x".repeat(CASE_SHOWN_BYTES_MAX + 1), &[]);
-    let said = compare::differences(&case("contains = \"y\"").expected, &long).join("\n");
+    let said = compare::find_differences(&case("contains = \"y\"").expected, &long).join("\n");
     assert!(
         said.len() < CASE_SHOWN_BYTES_MAX + 100 && said.ends_with('…'),
         "{}",

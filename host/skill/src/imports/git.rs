@@ -13,16 +13,16 @@
 
 pub(super) mod content;
 mod format;
-pub(super) mod large;
 pub(super) mod layout;
-mod linked;
+pub(super) mod lfs;
+mod linked_directories;
 pub(super) mod lock;
+pub(super) mod messages;
 pub(super) mod patches;
 pub(super) mod publish;
 pub(super) mod recover;
 mod stand_in;
 pub(super) mod submodules;
-pub(super) mod talk;
 pub(super) mod worker;
 
 use std::collections::BTreeSet;
@@ -31,12 +31,12 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use self::layout::Layout;
-use self::talk::{Attributes, Delta, GitAnswer, GitRequest, Id, Submodule};
-use crate::compile::chain;
-use crate::imports::git::talk::GIT_PAGE;
+use self::layout::GitDirectories;
+use self::messages::{Attributes, FileDelta, GitAnswer, GitRequest, ObjectId, Submodule};
+use crate::compile::error_chain;
+use crate::helper_task::{GitPerson, GitTask, HelperTask};
+use crate::imports::git::messages::GIT_PAGE;
 use crate::limits;
-use crate::task::{GitPerson, GitTask, HelperTask};
 use crate::{CallContext, Question};
 use tool_boundary::{Failure, FailureKind, call_cancelled, consent};
 use tool_core::api::{Effect, PolicyRequest};
@@ -69,57 +69,57 @@ const GIT_FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 const GIT_MESSAGE_SHOWN_BYTES_MAX: usize = 2 * 1024;
 
 /// A helper with the repository open.
-pub(super) struct Git {
+pub(super) struct GitHelper {
     helper: Helper,
     until: HelperDeadline,
-    pub(super) layout: Layout,
+    pub(super) layout: GitDirectories,
     /// Folder that libgit2 reads instead of a git directory with reference tables.
     _stand_in: Option<ScratchFolder>,
     /// Absent for a thread, which holds the count as long as it lives.
-    _counted: Option<Counted>,
+    _counted: Option<OperationCount>,
 }
 
-impl Git {
+impl GitHelper {
     /// Opens the git repository whose work tree contains the session's root. With a `scratch` folder, the helper can
     /// make objects.
     pub(super) fn open(context: &CallContext, scratch: Option<&Path>) -> Result<Self, Failure> {
         let layout = layout_of(context)?;
-        Self::start(context, layout, None, scratch)
+        Self::start_helper(context, layout, None, scratch)
     }
 
     /// Opens the submodule at `place`, or the root's repository without one.
     pub(super) fn open_at(context: &CallContext, place: Option<&str>, scratch: Option<&Path>) -> Result<Self, Failure> {
         let layout = layout_at(context, place)?;
-        Self::start(context, layout, place, scratch)
+        Self::start_helper(context, layout, place, scratch)
     }
 
-    fn start(
+    fn start_helper(
         context: &CallContext,
-        layout: Layout,
+        layout: GitDirectories,
         place: Option<&str>,
         scratch: Option<&Path>,
     ) -> Result<Self, Failure> {
         layout.format.check()?;
-        let counted = Counted::new(&OPERATIONS)?;
-        let until = HelperDeadline::within(longest(), &context.cancel);
+        let counted = OperationCount::new(&OPERATIONS)?;
+        let until = HelperDeadline::within(question_timeout(), &context.cancel);
         let (stand_in, stand_in_task) = if layout.format.has_tables() {
-            let (folder, task) = stand_in::prepare(&layout, context.repository.state_directory())?;
+            let (folder, task) = stand_in::prepare_stand_in(&layout, context.repository.state_directory())?;
             (Some(folder), Some(task))
         } else {
             (None, None)
         };
         let task = GitTask {
             stand_in: stand_in_task,
-            ..task(context, &layout, place, scratch)
+            ..helper_task(context, &layout, place, scratch)
         };
         let written = [scratch, stand_in.as_ref().map(ScratchFolder::path)];
         if let Err(why) = helper_process::has_helper() {
-            require(context, why)?;
+            require_sandbox(context, why)?;
             let work = move |connection| {
                 let _counted = counted;
-                worker::serve(connection, &task);
+                worker::serve_requests(connection, &task);
             };
-            let helper = Helper::on_thread(work).map_err(explain)?;
+            let helper = Helper::on_thread(work).map_err(explain_error)?;
             return Ok(Self {
                 helper,
                 until,
@@ -128,10 +128,14 @@ impl Git {
                 _counted: None,
             });
         }
-        let helper =
-            Helper::start(&walls(&layout, written), &HelperTask::Git(Box::new(task)), &until).map_err(explain)?;
+        let helper = Helper::start(
+            &helper_walls(&layout, written),
+            &HelperTask::Git(Box::new(task)),
+            &until,
+        )
+        .map_err(explain_error)?;
         if let Some(why) = helper.confinement().missing() {
-            require(context, &why)?;
+            require_sandbox(context, &why)?;
         }
         Ok(Self {
             helper,
@@ -150,8 +154,8 @@ impl Git {
         body_bytes_max: usize,
     ) -> Result<(GitAnswer, Vec<u8>), Failure> {
         let answer = self.helper.ask(request, body, body_bytes_max, &self.until);
-        match answer.map_err(explain)? {
-            (GitAnswer::Failed { code, message, hint }, _) => Err(told(code, &message, hint.as_deref())),
+        match answer.map_err(explain_error)? {
+            (GitAnswer::Failed { code, message, hint }, _) => Err(helper_failure(code, &message, hint.as_deref())),
             answer => Ok(answer),
         }
     }
@@ -165,7 +169,7 @@ impl Git {
     pub(super) fn tell(&mut self, request: &GitRequest) -> Result<(), Failure> {
         match self.ask(request)? {
             GitAnswer::Done => Ok(()),
-            _ => Err(nonsense()),
+            _ => Err(nonsense_failure()),
         }
     }
 
@@ -173,7 +177,7 @@ impl Git {
     pub(super) fn branch(&mut self) -> Result<Option<String>, Failure> {
         match self.ask(&GitRequest::Branch)? {
             GitAnswer::Branch(name) => Ok(name.map(|name| clean_text(&name).into_owned())),
-            _ => Err(nonsense()),
+            _ => Err(nonsense_failure()),
         }
     }
 
@@ -181,16 +185,16 @@ impl Git {
     pub(super) fn user_emails(&mut self) -> Result<Vec<String>, Failure> {
         match self.ask(&GitRequest::UserEmails)? {
             GitAnswer::UserEmails(emails) => Ok(emails),
-            _ => Err(nonsense()),
+            _ => Err(nonsense_failure()),
         }
     }
 
     /// True if `commit` is `HEAD` or an ancestor of it. False if this cannot be decided.
-    pub(super) fn is_in_history(&mut self, commit: &Id) -> Result<bool, Failure> {
+    pub(super) fn is_in_history(&mut self, commit: &ObjectId) -> Result<bool, Failure> {
         let commit = commit.clone();
         match self.ask(&GitRequest::IsInHistory { commit })? {
             GitAnswer::IsInHistory(is_in_history) => Ok(is_in_history),
-            _ => Err(nonsense()),
+            _ => Err(nonsense_failure()),
         }
     }
 
@@ -198,30 +202,30 @@ impl Git {
         let path = path.to_owned();
         match self.ask(&GitRequest::Attributes { path })? {
             GitAnswer::Attributes(mut attributes) => {
-                attributes.external_filter = attributes.external_filter.map(|filter| shown(&filter));
+                attributes.external_filter = attributes.external_filter.map(|filter| cut_message(&filter));
                 Ok(attributes)
             }
-            _ => Err(nonsense()),
+            _ => Err(nonsense_failure()),
         }
     }
 
     /// Object and mode of a file in the index; `None` if it is not there.
-    pub(super) fn staged(&mut self, path: &str) -> Result<Option<(Id, u32)>, Failure> {
+    pub(super) fn staged(&mut self, path: &str) -> Result<Option<(ObjectId, u32)>, Failure> {
         let path = path.to_owned();
         match self.ask(&GitRequest::Staged { path })? {
             GitAnswer::Staged(staged) => Ok(staged),
-            _ => Err(nonsense()),
+            _ => Err(nonsense_failure()),
         }
     }
 
     /// Reads a stored content; `None` if it is larger than `bytes_max`.
-    pub(super) fn blob(&mut self, id: &Id, bytes_max: u64) -> Result<Option<Vec<u8>>, Failure> {
+    pub(super) fn blob(&mut self, id: &ObjectId, bytes_max: u64) -> Result<Option<Vec<u8>>, Failure> {
         let id = id.clone();
         let room = usize::try_from(bytes_max).unwrap_or(usize::MAX);
         match self.exchange(&GitRequest::Blob { id, bytes_max }, &[], room)? {
             (GitAnswer::Blob, content) => Ok(Some(content)),
             (GitAnswer::TooLarge, _) => Ok(None),
-            _ => Err(nonsense()),
+            _ => Err(nonsense_failure()),
         }
     }
 
@@ -229,7 +233,7 @@ impl Git {
     pub(super) fn count(&mut self, request: &GitRequest) -> Result<usize, Failure> {
         match self.ask(request)? {
             GitAnswer::Counted(count) => Ok(count.min(GIT_DELTAS_MAX)),
-            _ => Err(nonsense()),
+            _ => Err(nonsense_failure()),
         }
     }
 
@@ -237,59 +241,59 @@ impl Git {
     pub(super) fn submodules(&mut self, repository: &Repository) -> Result<Vec<Submodule>, Failure> {
         match self.ask(&GitRequest::Submodules)? {
             GitAnswer::Submodules(mut found) => {
-                found.retain(|submodule| patches::visible(repository, &submodule.path).is_some());
+                found.retain(|submodule| patches::visible_path(repository, &submodule.path).is_some());
                 Ok(found)
             }
-            _ => Err(nonsense()),
+            _ => Err(nonsense_failure()),
         }
     }
 
     /// Reads a page of the last comparison.
-    pub(super) fn deltas(&mut self, from: usize) -> Result<Vec<Delta>, Failure> {
+    pub(super) fn deltas(&mut self, from: usize) -> Result<Vec<FileDelta>, Failure> {
         match self.ask(&GitRequest::Deltas { from })? {
             GitAnswer::Deltas(deltas) if !deltas.is_empty() && deltas.len() <= GIT_PAGE => Ok(deltas),
-            _ => Err(nonsense()),
+            _ => Err(nonsense_failure()),
         }
     }
 }
 
 /// Finds git's directories, and asks the user about directories outside the work tree.
-pub(super) fn layout_of(context: &CallContext) -> Result<Layout, Failure> {
-    let layout = Layout::find(context.repository.root())?;
-    admit(context, &layout)?;
+pub(super) fn layout_of(context: &CallContext) -> Result<GitDirectories, Failure> {
+    let layout = GitDirectories::find(context.repository.root())?;
+    ask_for_places(context, &layout)?;
     Ok(layout)
 }
 
 /// As [`layout_of`], for the submodule at `place`.
-pub(super) fn layout_at(context: &CallContext, place: Option<&str>) -> Result<Layout, Failure> {
+pub(super) fn layout_at(context: &CallContext, place: Option<&str>) -> Result<GitDirectories, Failure> {
     let Some(place) = place else {
         return layout_of(context);
     };
-    let layout = Layout::at(&context.repository.root().join(place))?;
-    admit(context, &layout)?;
+    let layout = GitDirectories::exactly_at(&context.repository.root().join(place))?;
+    ask_for_places(context, &layout)?;
     Ok(layout)
 }
 
 /// Accepts a path of a helper's answer only in normal form. Other paths are ignored.
-pub(super) fn plain(path: &str) -> Option<&str> {
+pub(super) fn plain_path(path: &str) -> Option<&str> {
     let normal = tool_repository::normalise_path(path).ok()?;
     (normal == path && !path.is_empty()).then_some(path)
 }
 
 /// True if the user has to be asked before git is used. The answer may take any time.
 pub(super) fn must_ask(context: &CallContext) -> bool {
-    Layout::find(context.repository.root()).is_ok_and(|layout| !strange(context, &layout).is_empty())
+    GitDirectories::find(context.repository.root()).is_ok_and(|layout| !unapproved_places(context, &layout).is_empty())
 }
 
 /// Directories outside the work tree that the user has not approved yet.
-fn strange(context: &CallContext, layout: &Layout) -> BTreeSet<PathBuf> {
+fn unapproved_places(context: &CallContext, layout: &GitDirectories) -> BTreeSet<PathBuf> {
     let files = context.files.lock().unwrap_or_else(PoisonError::into_inner);
     layout.elsewhere().difference(&files.git_elsewhere).cloned().collect()
 }
 
 /// Asks once about the directories outside the work tree.
-fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
-    let strange = strange(context, layout);
+fn ask_for_places(context: &CallContext, layout: &GitDirectories) -> Result<(), Failure> {
+    let strange = unapproved_places(context, layout);
     if strange.is_empty() {
         return Ok(());
     }
@@ -324,8 +328,8 @@ fn admit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
 
 /// Asks once for each repository whether commits may write to a git directory that belongs to the work tree and is
 /// outside of it. A yes is stored in the user's home.
-pub(super) fn admit_commit(context: &CallContext, layout: &Layout) -> Result<(), Failure> {
-    let Some(place) = unanswered(context, layout) else {
+pub(super) fn admit_commit(context: &CallContext, layout: &GitDirectories) -> Result<(), Failure> {
+    let Some(place) = unapproved_git_directory(context, layout) else {
         return Ok(());
     };
     let shown = place.display();
@@ -360,7 +364,7 @@ pub(super) fn admit_commit(context: &CallContext, layout: &Layout) -> Result<(),
     let kept = context
         .repository
         .state_directory()
-        .map(|home| linked::keep(home, place));
+        .map(|home| linked_directories::keep_place(home, place));
     if let Some(Err(error)) = kept {
         tracing::warn!(%error, "the answer to a question about git data cannot be kept");
     }
@@ -369,18 +373,20 @@ pub(super) fn admit_commit(context: &CallContext, layout: &Layout) -> Result<(),
 
 /// True if the user has to be asked before a commit is prepared.
 pub(super) fn must_ask_to_commit(context: &CallContext) -> bool {
-    let layout = Layout::find(context.repository.root());
-    layout.is_ok_and(|layout| !strange(context, &layout).is_empty() || unanswered(context, &layout).is_some())
+    let layout = GitDirectories::find(context.repository.root());
+    layout.is_ok_and(|layout| {
+        !unapproved_places(context, &layout).is_empty() || unapproved_git_directory(context, &layout).is_some()
+    })
 }
 
 /// The git directory outside the work tree that a commit would write to, unless the user has allowed it.
-fn unanswered<'a>(context: &CallContext, layout: &'a Layout) -> Option<&'a Path> {
+fn unapproved_git_directory<'a>(context: &CallContext, layout: &'a GitDirectories) -> Option<&'a Path> {
     let place = layout.linked()?;
     let allowed = context.policy.allow_paths();
     let home = context.repository.state_directory();
     let is_allowed = |place: &Path| {
         let is_named = allowed.iter().any(|path| Path::new(path) == place);
-        is_named || home.is_some_and(|home| linked::is_kept(home, place))
+        is_named || home.is_some_and(|home| linked_directories::is_kept(home, place))
     };
     let is_inside = place.starts_with(context.repository.root());
     // Git directories of submodules are inside that of their repository.
@@ -388,7 +394,7 @@ fn unanswered<'a>(context: &CallContext, layout: &'a Layout) -> Option<&'a Path>
 }
 
 /// Fails if the user requires a sandbox that this machine does not have.
-fn require(context: &CallContext, why: &str) -> Result<(), Failure> {
+fn require_sandbox(context: &CallContext, why: &str) -> Result<(), Failure> {
     if context.policy.requires_sandbox() {
         Err(Failure::unavailable(format!(
             "A full sandbox is required, and git cannot be confined here: {why}."
@@ -402,7 +408,7 @@ fn require(context: &CallContext, why: &str) -> Result<(), Failure> {
     }
 }
 
-fn task(context: &CallContext, layout: &Layout, place: Option<&str>, scratch: Option<&Path>) -> GitTask {
+fn helper_task(context: &CallContext, layout: &GitDirectories, place: Option<&str>, scratch: Option<&Path>) -> GitTask {
     let variable = |name: &str| context.environment.get(name).map(PathBuf::from);
     GitTask {
         root: context.repository.root().join(place.unwrap_or_default()),
@@ -413,13 +419,13 @@ fn task(context: &CallContext, layout: &Layout, place: Option<&str>, scratch: Op
         stand_in: None,
         home: variable("HOME").or_else(std::env::home_dir),
         config_home: variable("XDG_CONFIG_HOME"),
-        author: person(context, "AUTHOR"),
-        committer: person(context, "COMMITTER"),
+        author: person_of(context, "AUTHOR"),
+        committer: person_of(context, "COMMITTER"),
     }
 }
 
 /// Author or committer from the caller's environment.
-fn person(context: &CallContext, role: &str) -> GitPerson {
+fn person_of(context: &CallContext, role: &str) -> GitPerson {
     let variable = |what: &str| context.environment.get(&format!("GIT_{role}_{what}"));
     let filled = |what: &str| variable(what).filter(|value| !value.is_empty()).cloned();
     GitPerson {
@@ -428,7 +434,7 @@ fn person(context: &CallContext, role: &str) -> GitPerson {
     }
 }
 
-fn walls(layout: &Layout, written: [Option<&Path>; 2]) -> HelperRights {
+fn helper_walls(layout: &GitDirectories, written: [Option<&Path>; 2]) -> HelperRights {
     let write: Vec<PathBuf> = written.into_iter().flatten().map(Path::to_owned).collect();
     HelperRights {
         read: layout.readable(),
@@ -444,9 +450,9 @@ fn walls(layout: &Layout, written: [Option<&Path>; 2]) -> HelperRights {
 static OPERATIONS: AtomicUsize = AtomicUsize::new(0);
 
 /// Counts an operation until it is dropped.
-struct Counted(&'static AtomicUsize);
+struct OperationCount(&'static AtomicUsize);
 
-impl Counted {
+impl OperationCount {
     fn new(operations: &'static AtomicUsize) -> Result<Self, Failure> {
         if operations.fetch_add(1, Ordering::AcqRel) >= GIT_OPERATIONS_MAX {
             operations.fetch_sub(1, Ordering::AcqRel);
@@ -456,19 +462,19 @@ impl Counted {
     }
 }
 
-impl Drop for Counted {
+impl Drop for OperationCount {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 /// Time limit for one request to git.
-fn longest() -> Duration {
+fn question_timeout() -> Duration {
     limits::seconds(GIT_SECONDS_MAX)
 }
 
 /// Converts a helper's error to a failure for the model.
-fn explain(error: HelperError) -> Failure {
+fn explain_error(error: HelperError) -> Failure {
     let seconds = GIT_SECONDS_MAX;
     match error {
         HelperError::Cancelled => call_cancelled(),
@@ -476,26 +482,26 @@ fn explain(error: HelperError) -> Failure {
         HelperError::Bound(what) => Failure::limit(format!("git took more {what} than it may and was ended.")),
         HelperError::Ended(how) => Failure::failed(format!("The process that reads the git repository {how}."))
             .with_hint("the repository may be damaged: the user can look with `git fsck`"),
-        HelperError::Nonsense(_) => nonsense(),
-        other => Failure::unavailable(format!("git cannot be used: {}.", chain(&other))),
+        HelperError::Nonsense(_) => nonsense_failure(),
+        other => Failure::unavailable(format!("git cannot be used: {}.", error_chain(&other))),
     }
 }
 
 /// The failure for an answer that a correct helper cannot give.
-pub(super) fn nonsense() -> Failure {
+pub(super) fn nonsense_failure() -> Failure {
     Failure::failed("The process that reads the git repository gave an answer that makes no sense.")
 }
 
 /// Converts a helper's failure. Only a short, plain part of its message is passed on.
-fn told(kind: FailureKind, message: &str, hint: Option<&str>) -> Failure {
+fn helper_failure(kind: FailureKind, message: &str, hint: Option<&str>) -> Failure {
     Failure {
         kind,
-        message: shown(message),
-        hint: hint.map(shown),
+        message: cut_message(message),
+        hint: hint.map(cut_message),
     }
 }
 
-fn shown(text: &str) -> String {
+fn cut_message(text: &str) -> String {
     let end = text.floor_char_boundary(GIT_MESSAGE_SHOWN_BYTES_MAX);
     clean_text(&text[..end]).into_owned()
 }

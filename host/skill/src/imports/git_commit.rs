@@ -18,16 +18,18 @@ use tokio_util::sync::CancellationToken;
 
 use self::hooks::{CommitHooks, HookFile};
 use super::git::content::{self, SideContent, WorkTreeEntry};
-use super::git::large;
-use super::git::layout::Layout;
-use super::git::lock::locked;
+use super::git::layout::GitDirectories;
+use super::git::lfs;
+use super::git::lock::locked_failure;
+use super::git::messages::{
+    CommitCandidate, CommitStart, CommitTime, GitAnswer, GitRequest, NewFile, ObjectId, Submodule, TreeEntry,
+};
 use super::git::patches;
-use super::git::publish::{Movement, Publication, Scratch};
+use super::git::publish::{HeadMove, Publication, ScratchObjects};
 use super::git::submodules::{self, SUBMODULE, SUBMODULES_MAX, SubmoduleTree};
-use super::git::talk::{Candidate, GitAnswer, GitRequest, Id, Moment, NewFile, Start, Submodule, TreeEntry};
-use super::git::{Git, nonsense, plain};
+use super::git::{GitHelper, nonsense_failure, plain_path};
 use super::git_read::{is_at_or_below, normal_paths};
-use crate::imports::git::talk::GIT_PAGE;
+use crate::imports::git::messages::GIT_PAGE;
 use crate::{CallContext, Question};
 use tool_boundary::CallBudget;
 use tool_boundary::Failure;
@@ -91,7 +93,7 @@ impl From<Failure> for CommitError {
 }
 
 /// Commits the named paths, everything, or the files that this session changed.
-pub(super) fn create(
+pub(super) fn create_commit(
     context: &CallContext,
     message: &str,
     paths: &[String],
@@ -100,11 +102,11 @@ pub(super) fn create(
     consent::not_denied(context, Effect::CommitGit)?;
     check_message(message)?;
     let dates = find_dates(context)?;
-    let choice = choose(context, paths, all)?;
+    let choice = choose_selection(context, paths, all)?;
     let mut have_hooks_run = false;
-    let made = prepare(context, &choice, message, dates, &mut have_hooks_run).and_then(|prepared| {
+    let made = prepare_commit(context, &choice, message, dates, &mut have_hooks_run).and_then(|prepared| {
         consent::obtain_consent(context, &prepared.question)?;
-        Ok(finish(context, prepared)?)
+        Ok(finish_commit(context, prepared)?)
     });
     match made {
         Err(CommitError::Failed(failure)) if have_hooks_run => Err(CommitError::AfterHooks(failure)),
@@ -178,7 +180,7 @@ impl CommitSelection {
     }
 }
 
-fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<CommitSelection, CommitError> {
+fn choose_selection(context: &CallContext, paths: &[String], all: bool) -> Result<CommitSelection, CommitError> {
     if all {
         return Ok(CommitSelection::All);
     }
@@ -206,22 +208,22 @@ fn choose(context: &CallContext, paths: &[String], all: bool) -> Result<CommitSe
 struct PreparedCommit {
     /// Submodule of the commit; absent for the repository itself.
     place: Option<String>,
-    scratch: Scratch,
-    start: Start,
+    scratch: ScratchObjects,
+    start: CommitStart,
     hooks: CommitHooks,
     hook_files: Vec<HookFile>,
     /// Dates of author and committer, if the caller's environment gives them.
-    dates: [Option<Moment>; 2],
-    tree: Id,
+    dates: [Option<CommitTime>; 2],
+    tree: ObjectId,
     entries: Vec<TreeEntry>,
     question: Question,
 }
 
-fn prepare(
+fn prepare_commit(
     context: &CallContext,
     choice: &CommitSelection,
     message: &str,
-    dates: [Option<Moment>; 2],
+    dates: [Option<CommitTime>; 2],
     have_hooks_run: &mut bool,
 ) -> Result<PreparedCommit, CommitError> {
     let (place, submodules) = find_repository(context, choice)?;
@@ -229,11 +231,11 @@ fn prepare(
     let layout = super::git::layout_at(context, place)?;
     super::git::admit_commit(context, &layout)?;
     if layout.git.join("index.lock").symlink_metadata().is_ok() {
-        return Err(locked(layout.shown(&layout.git.join("index"))).into());
+        return Err(locked_failure(layout.shown(&layout.git.join("index"))).into());
     }
-    let scratch = Scratch::new(&layout, context.repository.state_directory())?;
-    let mut git = Git::open_at(context, place, Some(scratch.path()))?;
-    let mut start = begin(&mut git, message)?;
+    let scratch = ScratchObjects::new(&layout, context.repository.state_directory())?;
+    let mut git = GitHelper::open_at(context, place, Some(scratch.path()))?;
+    let mut start = begin_commit(&mut git, message)?;
     check_shown(
         "author",
         &start.author,
@@ -249,7 +251,7 @@ fn prepare(
         start.branch.as_deref().unwrap_or_default(),
         "the branch, with `git branch -m`",
     )?;
-    let mut preparation = Preparation {
+    let mut preparation = CommitPreparation {
         git,
         place,
         repository: &context.repository,
@@ -264,12 +266,12 @@ fn prepare(
         chosen.extend(find_moved(context, choice, &submodules)?);
     }
     if chosen.is_empty() {
-        return Err(nothing(choice, &submodules));
+        return Err(nothing_to_commit(choice, &submodules));
     }
     let entries = chosen.iter().map(|chosen| chosen.entry.clone()).collect::<Vec<_>>();
     send_entries(&mut preparation.git, &entries)?;
-    let tree = stored(preparation.git.ask(&GitRequest::Tree)?)?;
-    let mut hooks = CommitHooks::find(context, &layout, &start)?;
+    let tree = stored_id(preparation.git.ask(&GitRequest::Tree)?)?;
+    let mut hooks = CommitHooks::find_hooks(context, &layout, &start)?;
     let mut hook_files = Vec::new();
     if hooks.run_here() {
         hook_files = preparation.hook_files(&chosen)?;
@@ -278,8 +280,8 @@ fn prepare(
         let message = passed?;
         // Hooks can run for minutes, longer than a helper may live. A new helper starts from the same state: the tree
         // was built before the hooks ran.
-        preparation.git = Git::open_at(context, place, Some(scratch.path()))?;
-        let now = begin(&mut preparation.git, &message)?;
+        preparation.git = GitHelper::open_at(context, place, Some(scratch.path()))?;
+        let now = begin_commit(&mut preparation.git, &message)?;
         check_same(&start, &now)?;
         start = now;
     }
@@ -302,8 +304,8 @@ fn find_repository(
     context: &CallContext,
     choice: &CommitSelection,
 ) -> Result<(Option<String>, Vec<Submodule>), Failure> {
-    let submodules = Git::open(context, None)?.submodules(&context.repository)?;
-    let place = submodules::shared(&submodules, choice.paths())?.map(str::to_owned);
+    let submodules = GitHelper::open(context, None)?.submodules(&context.repository)?;
+    let place = submodules::shared_repository(&submodules, choice.paths())?.map(str::to_owned);
     Ok((place, submodules))
 }
 
@@ -312,7 +314,7 @@ fn find_moved(
     context: &CallContext,
     choice: &CommitSelection,
     submodules: &[Submodule],
-) -> Result<Vec<Chosen>, Failure> {
+) -> Result<Vec<ChosenFile>, Failure> {
     let is_chosen = |submodule: &&Submodule| match choice {
         CommitSelection::All => true,
         CommitSelection::Session(_) => false,
@@ -328,7 +330,7 @@ fn find_moved(
     for submodule in submodules.iter().filter(is_chosen) {
         let head = match &submodule.staged {
             None => None,
-            Some(staged) => match submodules::look(context, &submodule.path)? {
+            Some(staged) => match submodules::read_submodule(context, &submodule.path)? {
                 SubmoduleTree::Absent => None,
                 SubmoduleTree::Present(present) => Some(present.head.unwrap_or_else(|| staged.clone())),
                 SubmoduleTree::Unread(reason) if choice.paths().contains(&submodule.path) => {
@@ -340,28 +342,28 @@ fn find_moved(
         };
         if head != submodule.committed {
             let path = submodule.path.clone();
-            let new = head.map(NewFile::submodule);
+            let new = head.map(NewFile::submodule_at);
             let committed = submodule.committed.clone().map(|id| (id, SUBMODULE));
             let entry = TreeEntry { path, new };
-            chosen.push(Chosen { entry, committed });
+            chosen.push(ChosenFile { entry, committed });
         }
     }
     Ok(chosen)
 }
 
-fn begin(git: &mut Git, message: &str) -> Result<Start, Failure> {
+fn begin_commit(git: &mut GitHelper, message: &str) -> Result<CommitStart, Failure> {
     let message = message.to_owned();
     match git.ask(&GitRequest::Begin { message })? {
         // Show the message of the answer, because that one is committed even if the helper was taken over.
         GitAnswer::Started(start) if start.message.len() <= 2 * GIT_MESSAGE_BYTES_MAX && is_visible(&start.message) => {
             Ok(start)
         }
-        _ => Err(nonsense()),
+        _ => Err(nonsense_failure()),
     }
 }
 
 /// Refuses a commit that was prepared on another commit or branch, or for another person.
-fn check_same(prepared: &Start, now: &Start) -> Result<(), Failure> {
+fn check_same(prepared: &CommitStart, now: &CommitStart) -> Result<(), Failure> {
     if now.parent != prepared.parent || now.branch != prepared.branch {
         return Err(Failure::failed("The branch has moved since the commit was prepared.")
             .with_hint("try again, so that the commit is prepared on the new state"));
@@ -375,20 +377,20 @@ fn check_same(prepared: &Start, now: &Start) -> Result<(), Failure> {
     Ok(())
 }
 
-fn send_entries(git: &mut Git, entries: &[TreeEntry]) -> Result<(), Failure> {
+fn send_entries(git: &mut GitHelper, entries: &[TreeEntry]) -> Result<(), Failure> {
     entries
         .chunks(GIT_PAGE)
         .try_for_each(|page| git.tell(&GitRequest::Entries { entries: page.to_vec() }))
 }
 
-fn stored(answer: GitAnswer) -> Result<Id, Failure> {
+fn stored_id(answer: GitAnswer) -> Result<ObjectId, Failure> {
     match answer {
         GitAnswer::Stored(id) => Ok(id),
-        _ => Err(nonsense()),
+        _ => Err(nonsense_failure()),
     }
 }
 
-fn nothing(choice: &CommitSelection, submodules: &[Submodule]) -> CommitError {
+fn nothing_to_commit(choice: &CommitSelection, submodules: &[Submodule]) -> CommitError {
     let is_submodule = |path: &String| submodules.iter().any(|submodule| submodule.path == *path);
     let submodule = choice.paths().iter().find(|path| is_submodule(path));
     if let Some(path) = submodule {
@@ -410,14 +412,14 @@ fn nothing(choice: &CommitSelection, submodules: &[Submodule]) -> CommitError {
 }
 
 /// A file of the commit, with its entry in the last commit.
-struct Chosen {
+struct ChosenFile {
     entry: TreeEntry,
-    committed: Option<(Id, u32)>,
+    committed: Option<(ObjectId, u32)>,
 }
 
 /// State of the preparation of a commit.
-struct Preparation<'a> {
-    git: Git,
+struct CommitPreparation<'a> {
+    git: GitHelper,
     place: Option<&'a str>,
     repository: &'a Repository,
     cancel: &'a CancellationToken,
@@ -427,20 +429,20 @@ struct Preparation<'a> {
     named: bool,
 }
 
-impl Preparation<'_> {
+impl CommitPreparation<'_> {
     /// Finds the changed paths of the selection, without hidden ones.
-    fn candidates(&mut self, choice: &CommitSelection) -> Result<Vec<Candidate>, Failure> {
+    fn candidates(&mut self, choice: &CommitSelection) -> Result<Vec<CommitCandidate>, Failure> {
         let paths = choice.paths().to_vec();
         let count = self.git.count(&GitRequest::Find { paths })?;
         let (mut from, mut candidates) = (0, Vec::new());
         while from < count {
             let page = match self.git.ask(&GitRequest::Candidates { from })? {
                 GitAnswer::Candidates(page) if !page.is_empty() && page.len() <= GIT_PAGE => page,
-                _ => return Err(nonsense()),
+                _ => return Err(nonsense_failure()),
             };
             from += page.len();
             let repository = self.repository;
-            let is_shown = |path: &str| plain(path).is_some() && repository.hidden(path, false).is_none();
+            let is_shown = |path: &str| plain_path(path).is_some() && repository.hidden(path, false).is_none();
             candidates.extend(page.into_iter().filter(|candidate| is_shown(&candidate.path)));
         }
         if let CommitSelection::Named(paths) = choice {
@@ -450,9 +452,9 @@ impl Preparation<'_> {
     }
 
     /// Explains why a named path has no change. An unchanged file is not a mistake.
-    fn explain(&mut self, path: &str, candidates: &[Candidate]) -> Result<(), Failure> {
+    fn explain(&mut self, path: &str, candidates: &[CommitCandidate]) -> Result<(), Failure> {
         let beneath = format!("{path}/");
-        let is_meant = |Candidate { path: candidate, .. }: &Candidate| {
+        let is_meant = |CommitCandidate { path: candidate, .. }: &CommitCandidate| {
             path.is_empty() || candidate == path || candidate.starts_with(&beneath)
         };
         if candidates.iter().any(is_meant) {
@@ -463,10 +465,10 @@ impl Preparation<'_> {
     }
 
     /// Stores the contents of all candidates that differ from the last commit.
-    fn store(&mut self, candidates: Vec<Candidate>) -> Result<Vec<Chosen>, Failure> {
+    fn store(&mut self, candidates: Vec<CommitCandidate>) -> Result<Vec<ChosenFile>, Failure> {
         let mut chosen = Vec::new();
-        for Candidate { path, committed } in candidates {
-            let new = match content::entry(self.repository, &path, self.cancel) {
+        for CommitCandidate { path, committed } in candidates {
+            let new = match content::stat_entry(self.repository, &path, self.cancel) {
                 Ok(WorkTreeEntry::Absent) => None,
                 Ok(WorkTreeEntry::Link(target, stat)) => Some(self.store_link(&target, &stat)?),
                 Ok(WorkTreeEntry::File(file, stat)) => Some(self.store_file(&path, file, &stat, committed.as_ref())?),
@@ -480,7 +482,7 @@ impl Preparation<'_> {
             };
             if !is_same {
                 let entry = TreeEntry { path, new };
-                chosen.push(Chosen { entry, committed });
+                chosen.push(ChosenFile { entry, committed });
             }
         }
         Ok(chosen)
@@ -488,7 +490,7 @@ impl Preparation<'_> {
 
     fn store_link(&mut self, target: &[u8], stat: &Stat) -> Result<NewFile, Failure> {
         let (answer, _) = self.git.exchange(&GitRequest::StoreLink, target, 0)?;
-        Ok(new_file(stored(answer)?, LINK, stat))
+        Ok(new_file(stored_id(answer)?, LINK, stat))
     }
 
     /// Sends a file to the helper in pieces. libgit2 applies its own filters (line ends, `$Id$`), as git does.
@@ -497,11 +499,11 @@ impl Preparation<'_> {
         path: &str,
         mut file: File,
         stat: &Stat,
-        committed: Option<&(Id, u32)>,
+        committed: Option<&(ObjectId, u32)>,
     ) -> Result<NewFile, Failure> {
         let attributes = self.git.attributes(path)?;
         if let Some((id, _)) = committed
-            && large::is_unchanged(&mut self.git, &attributes, id, &mut file, self.cancel)?
+            && lfs::is_unchanged(&mut self.git, &attributes, id, &mut file, self.cancel)?
         {
             return Ok(new_file(id.clone(), self.mode(stat, committed), stat));
         }
@@ -543,14 +545,14 @@ impl Preparation<'_> {
             };
             let (answer, _) = self.git.exchange(&request, &piece, 0)?;
             if is_last {
-                return Ok(new_file(stored(answer)?, self.mode(stat, committed), stat));
+                return Ok(new_file(stored_id(answer)?, self.mode(stat, committed), stat));
             }
         }
     }
 
     /// git knows two modes for a file. With `core.fileMode` off, a file keeps its mode, and a new one is not
     /// executable.
-    fn mode(&self, stat: &Stat, committed: Option<&(Id, u32)>) -> u32 {
+    fn mode(&self, stat: &Stat, committed: Option<&(ObjectId, u32)>) -> u32 {
         match committed {
             Some((_, mode)) if !self.trusts_modes && [FILE, PROGRAM].contains(mode) => *mode,
             _ if !self.trusts_modes => FILE,
@@ -562,10 +564,10 @@ impl Preparation<'_> {
     /// Builds the user's question: message, author, branch and the exact diff.
     fn question(
         &mut self,
-        chosen: &[Chosen],
-        tree: &Id,
-        start: &Start,
-        (hooks, dates): (&CommitHooks, [Option<Moment>; 2]),
+        chosen: &[ChosenFile],
+        tree: &ObjectId,
+        start: &CommitStart,
+        (hooks, dates): (&CommitHooks, [Option<CommitTime>; 2]),
     ) -> Result<Question, Failure> {
         let message = &start.message;
         let subject = message.lines().next().unwrap_or_default();
@@ -604,9 +606,9 @@ impl Preparation<'_> {
     }
 
     /// The diff of one file. If it is too long, the digest of the new content.
-    fn change(&mut self, chosen: &Chosen, room: usize) -> Result<String, Failure> {
+    fn change(&mut self, chosen: &ChosenFile, room: usize) -> Result<String, Failure> {
         if room == 0 {
-            return Ok(unshown(chosen, "its diff is too long to show"));
+            return Ok(unshown_line(chosen, "its diff is too long to show"));
         }
         let path = chosen.entry.path.as_str();
         let new = chosen.entry.new.as_ref();
@@ -614,8 +616,8 @@ impl Preparation<'_> {
         let after = self.content(path, new.map(|new| (&new.id, new.mode)))?;
         let large = [&before, &after].contains(&&SideContent::TooLarge);
         let committed = chosen.committed.as_ref();
-        let old = committed.and_then(|(_, mode)| patches::side((path, *mode, &before)));
-        let new = new.and_then(|new| patches::side((path, new.mode, &after)));
+        let old = committed.and_then(|(_, mode)| patches::diff_side((path, *mode, &before)));
+        let new = new.and_then(|new| patches::diff_side((path, new.mode, &after)));
         let rendered = BoundedDiff::new(old.as_ref(), new.as_ref(), 3, room);
         let is_text = |content: &SideContent| match content {
             SideContent::Bytes(bytes) => std::str::from_utf8(bytes).is_ok(),
@@ -623,17 +625,17 @@ impl Preparation<'_> {
         };
         let is_exact = is_text(&before) && is_text(&after);
         Ok(match (large || rendered.is_binary, rendered.is_cut) {
-            (true, _) => unshown(chosen, "not text, or too large to show"),
-            (false, true) => unshown(chosen, "its diff is too long to show"),
+            (true, _) => unshown_line(chosen, "not text, or too large to show"),
+            (false, true) => unshown_line(chosen, "its diff is too long to show"),
             (false, false) if is_exact => rendered.patch,
-            (false, false) => rendered.patch + &unshown(chosen, "bytes that are no UTF-8 are shown as \u{fffd}"),
+            (false, false) => rendered.patch + &unshown_line(chosen, "bytes that are no UTF-8 are shown as \u{fffd}"),
         })
     }
 
     /// The files of the commit as hooks see them.
-    fn hook_files(&mut self, chosen: &[Chosen]) -> Result<Vec<HookFile>, Failure> {
+    fn hook_files(&mut self, chosen: &[ChosenFile]) -> Result<Vec<HookFile>, Failure> {
         let mut room = hooks::SHOWN_BYTES_MAX;
-        let is_submodule = |chosen: &&Chosen| chosen.entry.new.as_ref().is_some_and(|new| new.mode == SUBMODULE);
+        let is_submodule = |chosen: &&ChosenFile| chosen.entry.new.as_ref().is_some_and(|new| new.mode == SUBMODULE);
         let mut files = Vec::new();
         for chosen in chosen.iter().filter(|chosen| !is_submodule(chosen)) {
             let path = chosen.entry.path.clone();
@@ -653,13 +655,13 @@ impl Preparation<'_> {
         Ok(files)
     }
 
-    fn content(&mut self, path: &str, stored: Option<(&Id, u32)>) -> Result<SideContent, Failure> {
+    fn content(&mut self, path: &str, stored: Option<(&ObjectId, u32)>) -> Result<SideContent, Failure> {
         patches::load_stored(&mut self.git, self.repository, path, stored)
     }
 }
 
 /// A line for a change without a diff. It names the new content by its digest.
-fn unshown(chosen: &Chosen, why: &str) -> String {
+fn unshown_line(chosen: &ChosenFile, why: &str) -> String {
     let path = quote_path(&chosen.entry.path);
     match &chosen.entry.new {
         Some(new) => format!("changed: {path} ({why}; it becomes the blob {})\n", new.id),
@@ -677,7 +679,7 @@ const LINK: u32 = 0o120_000;
     clippy::unnecessary_cast,
     reason = "git's index keeps the lower 32 bits of each, and the types differ between platforms"
 )]
-fn new_file(id: Id, mode: u32, stat: &Stat) -> NewFile {
+fn new_file(id: ObjectId, mode: u32, stat: &Stat) -> NewFile {
     NewFile {
         id,
         mode,
@@ -693,7 +695,7 @@ fn new_file(id: Id, mode: u32, stat: &Stat) -> NewFile {
 
 /// Commits what was prepared, if the branch has not moved meanwhile. Everything slow happens before the first rename,
 /// and cancellation is possible until then; the rest is two renames.
-fn finish(context: &CallContext, prepared: PreparedCommit) -> Result<MadeCommit, Failure> {
+fn finish_commit(context: &CallContext, prepared: PreparedCommit) -> Result<MadeCommit, Failure> {
     let PreparedCommit {
         place,
         scratch,
@@ -705,23 +707,23 @@ fn finish(context: &CallContext, prepared: PreparedCommit) -> Result<MadeCommit,
         entries,
         ..
     } = prepared;
-    let mut git = Git::open_at(context, place.as_deref(), Some(scratch.path()))?;
+    let mut git = GitHelper::open_at(context, place.as_deref(), Some(scratch.path()))?;
     let layout = git.layout.clone();
     let now = now_here();
     let moments = dates.map(|date| date.unwrap_or(now));
-    let id = stored(git.ask(&GitRequest::Commit {
+    let id = stored_id(git.ask(&GitRequest::Commit {
         tree,
         parent: start.parent.clone(),
         message: start.message.clone(),
         moments,
     })?)?;
-    let noted = Noted::new(context, &layout, start.branch.as_deref(), &id)?;
+    let noted = NotedPublication::new(context, &layout, start.branch.as_deref(), &id)?;
     let mut publication = Publication::begin(&layout, &scratch, start.branch.as_deref(), &noted.publishing)?;
-    let now = begin(&mut git, &start.message)?;
+    let now = begin_commit(&mut git, &start.message)?;
     check_same(&start, &now)?;
     send_entries(&mut git, &entries)?;
     git.tell(&GitRequest::Index)?;
-    let movement = Movement {
+    let movement = HeadMove {
         from: start.parent.as_ref(),
         to: &id,
         author: &now.committer,
@@ -758,7 +760,7 @@ fn finish(context: &CallContext, prepared: PreparedCommit) -> Result<MadeCommit,
 }
 
 /// Dates of author and committer from the caller's environment.
-fn find_dates(context: &CallContext) -> Result<[Option<Moment>; 2], Failure> {
+fn find_dates(context: &CallContext) -> Result<[Option<CommitTime>; 2], Failure> {
     let date = |name: &str| match context.environment.get(name).filter(|value| !value.is_empty()) {
         None => Ok(None),
         Some(value) => parse_date(value).map(Some).ok_or_else(|| {
@@ -772,14 +774,14 @@ fn find_dates(context: &CallContext) -> Result<[Option<Moment>; 2], Failure> {
 }
 
 /// Formats a date in its own time zone; `None` for a year out of range.
-fn shown_date(moment: Moment) -> Option<String> {
+fn shown_date(moment: CommitTime) -> Option<String> {
     let zone = chrono::FixedOffset::east_opt(moment.offset_minutes * 60)?;
     let date = chrono::DateTime::from_timestamp(moment.seconds, 0)?;
     Some(date.with_timezone(&zone).to_rfc3339())
 }
 
 /// Parses a date in git's internal format, ISO 8601 or RFC 2822.
-fn parse_date(text: &str) -> Option<Moment> {
+fn parse_date(text: &str) -> Option<CommitTime> {
     let internal = || {
         let (seconds, offset) = text.trim_start_matches('@').split_once(' ')?;
         let digits = offset.strip_prefix(['+', '-'])?;
@@ -788,12 +790,12 @@ fn parse_date(text: &str) -> Option<Moment> {
             return None;
         }
         let minutes = number(&digits[..2])? * 60 + number(&digits[2..])?;
-        Some(Moment {
+        Some(CommitTime {
             seconds: seconds.parse().ok()?,
             offset_minutes: if offset.starts_with('-') { -minutes } else { minutes },
         })
     };
-    let of = |date: chrono::DateTime<chrono::FixedOffset>| Moment {
+    let of = |date: chrono::DateTime<chrono::FixedOffset>| CommitTime {
         seconds: date.timestamp(),
         offset_minutes: date.offset().local_minus_utc() / 60,
     };
@@ -810,13 +812,18 @@ fn parse_date(text: &str) -> Option<Moment> {
 }
 
 /// A publication in the journal, until it is complete or withdrawn.
-struct Noted<'a> {
+struct NotedPublication<'a> {
     journal: &'a dyn ChangeJournal,
     publishing: CommitInProgress,
 }
 
-impl<'a> Noted<'a> {
-    fn new(context: &'a CallContext, layout: &Layout, branch: Option<&str>, commit: &Id) -> Result<Self, Failure> {
+impl<'a> NotedPublication<'a> {
+    fn new(
+        context: &'a CallContext,
+        layout: &GitDirectories,
+        branch: Option<&str>,
+        commit: &ObjectId,
+    ) -> Result<Self, Failure> {
         let publishing = CommitInProgress {
             id: uuid::Uuid::now_v7().simple().to_string(),
             git: layout.git.clone(),
@@ -832,7 +839,7 @@ impl<'a> Noted<'a> {
     }
 }
 
-impl Drop for Noted<'_> {
+impl Drop for NotedPublication<'_> {
     fn drop(&mut self) {
         if !has_crashed() {
             self.journal.published(&self.publishing.id);
@@ -841,9 +848,9 @@ impl Drop for Noted<'_> {
 }
 
 /// The present time in the local time zone.
-fn now_here() -> Moment {
+fn now_here() -> CommitTime {
     let now = chrono::Local::now();
-    Moment {
+    CommitTime {
         seconds: now.timestamp(),
         offset_minutes: now.offset().local_minus_utc() / 60,
     }

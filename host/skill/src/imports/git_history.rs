@@ -11,14 +11,14 @@ mod blame;
 
 use std::time::{Duration, Instant};
 
-use super::git::patches::{self, PatchRoom, status_name, visible};
-use super::git::talk::{CommitRecord, Delta, GitAnswer, GitRequest, Id, Status, WalkedCommits};
-use super::git::{Git, nonsense, submodules};
+use super::git::messages::{CommitRecord, FileDelta, FileStatus, GitAnswer, GitRequest, ObjectId, WalkedCommits};
+use super::git::patches::{self, PatchRoom, status_name, visible_path};
+use super::git::{GitHelper, nonsense_failure, submodules};
 use super::git_read::normal_paths;
 use crate::CallContext;
-use crate::imports::git::talk::{GIT_LOG_MESSAGE_BYTES_MAX, GIT_LOG_SKIP_MAX};
+use crate::imports::git::messages::{GIT_LOG_MESSAGE_BYTES_MAX, GIT_LOG_SKIP_MAX};
 use crate::imports::git_read::GIT_CHANGES_MAX;
-pub(super) use blame::read as blame;
+pub(super) use blame::read_blame as blame;
 use tool_boundary::CallBudget;
 use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::git_history::{
@@ -55,7 +55,7 @@ const AUTHOR_BYTES_MAX: usize = 100;
 
 impl HistoryCall<'_> {
     /// Opens the repository that contains the paths. The repository of a submodule holds text of strangers.
-    fn open_for(&self, paths: &[String]) -> Result<Git, Failure> {
+    fn open_for(&self, paths: &[String]) -> Result<GitHelper, Failure> {
         let (git, submodule) = submodules::open_for(self.context, paths)?;
         if let Some(place) = submodule {
             self.call.note_outside(format!("the submodule `{place}`"));
@@ -64,7 +64,7 @@ impl HistoryCall<'_> {
     }
 
     /// Taints the call if `HEAD` does not contain the commit that the answer begins with.
-    fn note_standing(&self, git: &mut Git, commit: &Id) -> Result<(), Failure> {
+    fn note_standing(&self, git: &mut GitHelper, commit: &ObjectId) -> Result<(), Failure> {
         if !git.is_in_history(commit)? {
             let id = truncate_text(commit.as_str(), 12);
             self.call
@@ -76,7 +76,7 @@ impl HistoryCall<'_> {
     /// Taints the call with authors outside of the user's team whose text the answer holds.
     fn note_authors<'c>(
         &self,
-        git: &mut Git,
+        git: &mut GitHelper,
         commits: impl IntoIterator<Item = &'c CommitRecord>,
     ) -> Result<(), Failure> {
         let own = git.user_emails()?;
@@ -91,7 +91,7 @@ impl HistoryCall<'_> {
 }
 
 /// Reads a page of the commits that a revision reaches.
-pub(super) fn log(reading: &HistoryCall<'_>, query: &LogQuery) -> Result<LogPage, Failure> {
+pub(super) fn read_log(reading: &HistoryCall<'_>, query: &LogQuery) -> Result<LogPage, Failure> {
     let context = reading.context;
     let paths = shown_paths(context, &query.paths)?;
     let start = query.after.as_deref().map(LogCursor::parse).transpose()?;
@@ -125,7 +125,7 @@ pub(super) fn log(reading: &HistoryCall<'_>, query: &LogQuery) -> Result<LogPage
     let started = Instant::now();
     loop {
         let commits_max = wanted - commits.len();
-        let walked = walk(&mut git, commits_max)?;
+        let walked = walk_part(&mut git, commits_max)?;
         steps += walked.steps;
         reading.note_authors(&mut git, &walked.commits)?;
         commits.extend(walked.commits.into_iter().map(commit_out));
@@ -139,7 +139,7 @@ pub(super) fn log(reading: &HistoryCall<'_>, query: &LogQuery) -> Result<LogPage
 }
 
 /// Reads a part of the walk.
-fn walk(git: &mut Git, commits_max: usize) -> Result<WalkedCommits, Failure> {
+fn walk_part(git: &mut GitHelper, commits_max: usize) -> Result<WalkedCommits, Failure> {
     let request = GitRequest::Walk {
         commits_max,
         steps_max: STEPS_AT_ONCE,
@@ -152,12 +152,12 @@ fn walk(git: &mut Git, commits_max: usize) -> Result<WalkedCommits, Failure> {
         {
             Ok(walked)
         }
-        _ => Err(nonsense()),
+        _ => Err(nonsense_failure()),
     }
 }
 
 /// Reads one commit with its changes.
-pub(super) fn show(reading: &HistoryCall<'_>, query: &ShowQuery) -> Result<CommitDiff, Failure> {
+pub(super) fn show_commit(reading: &HistoryCall<'_>, query: &ShowQuery) -> Result<CommitDiff, Failure> {
     let context = reading.context;
     let paths = shown_paths(context, &query.paths)?;
     check_revision(query.revision.as_deref())?;
@@ -208,7 +208,7 @@ pub(super) fn note_place(call: &CallBudget, context: &CallContext, path: &str) {
 /// Collects the changes of one commit.
 struct CommitReader<'a> {
     context: &'a CallContext,
-    git: Git,
+    git: GitHelper,
     room: PatchRoom,
     changes: Vec<CommitChange>,
     is_cut: bool,
@@ -228,20 +228,20 @@ impl CommitReader<'_> {
     }
 
     /// Adds one change, unless it is hidden.
-    fn add(&mut self, delta: &Delta) -> Result<(), Failure> {
+    fn add(&mut self, delta: &FileDelta) -> Result<(), Failure> {
         let repository = &self.context.repository;
         let shown = |path: &Option<String>| {
             path.as_deref()
-                .and_then(|path| visible(repository, path))
+                .and_then(|path| visible_path(repository, path))
                 .map(str::to_owned)
         };
         let Some(path) = shown(&delta.path) else {
             return Ok(());
         };
         let old_path = match delta.status {
-            Status::Renamed => match shown(&delta.old_path) {
+            FileStatus::Renamed => match shown(&delta.old_path) {
                 Some(old_path) => Some(old_path),
-                None => return Err(nonsense()),
+                None => return Err(nonsense_failure()),
             },
             _ => None,
         };
@@ -249,8 +249,8 @@ impl CommitReader<'_> {
             self.is_cut = true;
             return Ok(());
         }
-        let old_id = delta.old.as_ref().filter(|_| delta.status != Status::Added);
-        let new_id = delta.new.as_ref().filter(|_| delta.status != Status::Deleted);
+        let old_id = delta.old.as_ref().filter(|_| delta.status != FileStatus::Added);
+        let new_id = delta.new.as_ref().filter(|_| delta.status != FileStatus::Deleted);
         let before = old_path.as_deref().unwrap_or(&path);
         let old_side = old_id.map(|id| (id, delta.old_mode));
         let new_side = new_id.map(|id| (id, delta.new_mode));
@@ -277,7 +277,7 @@ impl CommitReader<'_> {
 /// Cursor of a log: the commit that it began with, and the number of commits examined.
 #[derive(Debug, PartialEq, Eq)]
 struct LogCursor {
-    from: Id,
+    from: ObjectId,
     skip: usize,
 }
 
@@ -286,7 +286,7 @@ impl LogCursor {
         let parse = || {
             let (from, skip) = text.split_once(':')?;
             let skip = skip.parse().ok().filter(|&skip| skip <= GIT_LOG_SKIP_MAX)?;
-            let from = Id::try_from(from.to_owned()).ok()?;
+            let from = ObjectId::try_from(from.to_owned()).ok()?;
             Some(Self { from, skip })
         };
         parse().ok_or_else(|| {
@@ -343,11 +343,11 @@ fn check_revision(name: Option<&str>) -> Result<(), Failure> {
 }
 
 /// Finds the commit of a revision; `None` before the first commit.
-fn find_commit(git: &mut Git, name: Option<&str>) -> Result<Option<CommitRecord>, Failure> {
+fn find_commit(git: &mut GitHelper, name: Option<&str>) -> Result<Option<CommitRecord>, Failure> {
     let name = name.map(str::to_owned);
     match git.ask(&GitRequest::Revision { name })? {
         GitAnswer::Revision(commit) => Ok(commit),
-        _ => Err(nonsense()),
+        _ => Err(nonsense_failure()),
     }
 }
 

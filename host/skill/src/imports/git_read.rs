@@ -8,12 +8,12 @@ use std::collections::BTreeSet;
 
 use tokio_util::sync::CancellationToken;
 
-use super::git::Git;
+use super::git::GitHelper;
 use super::git::content::{self, SideContent, WorkTreeEntry};
-use super::git::large;
-use super::git::patches::{self, PatchRoom, status_name, visible};
+use super::git::lfs;
+use super::git::messages::{ChangeArea, FileDelta, FileStatus, GitRequest, LineEnds, ObjectId, Submodule};
+use super::git::patches::{self, PatchRoom, status_name, visible_path};
 use super::git::submodules::{self, SUBMODULE, SubmoduleTree};
-use super::git::talk::{Area, Delta, GitRequest, Id, LineEnds, Status, Submodule};
 use crate::CallContext;
 use tool_boundary::CallBudget;
 use tool_boundary::Failure;
@@ -29,12 +29,12 @@ pub(crate) const GIT_CHANGES_MAX: usize = 5_000;
 const GIT_PATHS_MAX: usize = 1_000;
 
 /// Reads the uncommitted changes that `query` asks for.
-pub(super) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, Failure> {
+pub(super) fn read_changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, Failure> {
     let query = DiffQuery {
         paths: normal_paths(&query.paths)?,
         ..query.clone()
     };
-    let mut git = Git::open(context, None)?;
+    let mut git = GitHelper::open(context, None)?;
     let submodules = git.submodules(&context.repository)?;
     let mut reader = DiffReader {
         git,
@@ -51,14 +51,14 @@ pub(super) fn changes(context: &CallContext, query: &DiffQuery) -> Result<Diff, 
             truncated: false,
         },
     };
-    let only = submodules::shared(&submodules, &query.paths).ok().flatten();
+    let only = submodules::shared_repository(&submodules, &query.paths).ok().flatten();
     if only.is_none() {
         reader.diff.branch = reader.git.branch()?;
         reader.read(&submodules)?;
     }
     for submodule in &submodules {
         if submodule.staged.is_some() && reader.names(&submodule.path) {
-            reader.git = Git::open_at(context, Some(&submodule.path), None)?;
+            reader.git = GitHelper::open_at(context, Some(&submodule.path), None)?;
             reader.place = Some(submodule.path.clone());
             if only.is_some() {
                 reader.diff.branch = reader.git.branch()?;
@@ -109,7 +109,7 @@ pub(super) fn normal_paths(paths: &[String]) -> Result<Vec<String>, Failure> {
 
 /// Collects the changes of one diff.
 struct DiffReader<'a> {
-    git: Git,
+    git: GitHelper,
     context: &'a CallContext,
     /// Submodule that is read; absent for the repository itself.
     place: Option<String>,
@@ -124,20 +124,20 @@ struct DiffReader<'a> {
 
 /// Source of one side of a change.
 enum DiffSource<'a> {
-    Blob(&'a Id),
+    Blob(&'a ObjectId),
     WorkTree,
 }
 
 impl DiffReader<'_> {
     fn read(&mut self, submodules: &[Submodule]) -> Result<(), Failure> {
         if self.query.staged {
-            let count = self.compare(Area::Index, false)?;
+            let count = self.compare(ChangeArea::Index, false)?;
             let count = patches::find_renames(&mut self.git, self.repository, count)?;
-            self.add_all(Area::Index, count)?;
+            self.add_all(ChangeArea::Index, count)?;
         }
         if self.query.unstaged || self.query.untracked {
-            let count = self.compare(Area::WorkTree, self.query.untracked)?;
-            self.add_all(Area::WorkTree, count)?;
+            let count = self.compare(ChangeArea::WorkTree, self.query.untracked)?;
+            self.add_all(ChangeArea::WorkTree, count)?;
             self.add_layered(submodules)?;
         }
         if self.query.unstaged && self.place.is_none() {
@@ -165,16 +165,16 @@ impl DiffReader<'_> {
         Ok(())
     }
 
-    fn add_submodule(&mut self, path: &str, staged: &Id) -> Result<(), Failure> {
+    fn add_submodule(&mut self, path: &str, staged: &ObjectId) -> Result<(), Failure> {
         let is_inside = |layered: &LayeredPath| is_at_or_below(&layered.path, path);
         let layer = self.repository.layer().map(|layer| layer.paths()).unwrap_or_default();
         let unread = |reason: &str| {
             (
-                Some(submodules::content(staged, false)),
+                Some(submodules::submodule_content(staged, false)),
                 format!("not looked at ({reason})"),
             )
         };
-        let (new, words) = match submodules::look(self.context, path)? {
+        let (new, words) = match submodules::read_submodule(self.context, path)? {
             SubmoduleTree::Empty => return Ok(()),
             SubmoduleTree::Absent => (None, String::new()),
             SubmoduleTree::Unread(reason) => unread(&reason),
@@ -193,14 +193,17 @@ impl DiffReader<'_> {
                     if words.is_empty() {
                         return Ok(());
                     }
-                    (Some(submodules::content(&head, is_modified)), words.join(", "))
+                    (
+                        Some(submodules::submodule_content(&head, is_modified)),
+                        words.join(", "),
+                    )
                 }
             },
         };
-        let old = SideContent::Bytes(submodules::content(staged, false));
+        let old = SideContent::Bytes(submodules::submodule_content(staged, false));
         let (mode, status) = match new {
-            Some(_) => (SUBMODULE, Status::Modified),
-            None => (0, Status::Deleted),
+            Some(_) => (SUBMODULE, FileStatus::Modified),
+            None => (0, FileStatus::Deleted),
         };
         let new = new.map_or(SideContent::Absent, SideContent::Bytes);
         let Some(mut rendered) = self.room.render((path, SUBMODULE, &old), (path, mode, &new), false) else {
@@ -213,7 +216,7 @@ impl DiffReader<'_> {
         self.diff.changes.push(FileChange {
             path: path.to_owned(),
             old_path: None,
-            area: area_name(status, Area::WorkTree).to_owned(),
+            area: area_name(status, ChangeArea::WorkTree).to_owned(),
             status: status_name(status).to_owned(),
             patch: rendered.patch,
             added_lines: rendered.added,
@@ -223,14 +226,14 @@ impl DiffReader<'_> {
         Ok(())
     }
 
-    fn compare(&mut self, area: Area, untracked: bool) -> Result<usize, Failure> {
+    fn compare(&mut self, area: ChangeArea, untracked: bool) -> Result<usize, Failure> {
         // Without the filter, a path beside the submodule could match a path inside of it.
         let is_here = |path: &&String| self.place.as_ref().is_none_or(|place| is_at_or_below(path, place));
         let paths = self.query.paths.iter().filter(is_here).cloned().collect();
         self.git.count(&GitRequest::Diff { area, untracked, paths })
     }
 
-    fn add_all(&mut self, area: Area, count: usize) -> Result<(), Failure> {
+    fn add_all(&mut self, area: ChangeArea, count: usize) -> Result<(), Failure> {
         let mut from = 0;
         while from < count && self.diff.changes.len() <= GIT_CHANGES_MAX {
             let page = self.git.deltas(from)?;
@@ -244,16 +247,16 @@ impl DiffReader<'_> {
         Ok(())
     }
 
-    fn wants(&self, delta: &Delta, area: Area) -> bool {
+    fn wants(&self, delta: &FileDelta, area: ChangeArea) -> bool {
         match area {
             // A conflict appears in both comparisons, but is one change. The comparison with the work tree shows it
             // better.
-            Area::Index => !(delta.status == Status::Conflicted && self.query.unstaged),
-            Area::WorkTree => {
+            ChangeArea::Index => !(delta.status == FileStatus::Conflicted && self.query.unstaged),
+            ChangeArea::WorkTree => {
                 let path = delta.path.as_deref().unwrap_or_default();
                 let is_layered = || self.repository.stat_layered(path).is_some();
                 let is_submodule = [delta.old_mode, delta.new_mode].contains(&SUBMODULE);
-                (delta.status == Status::Untracked || self.query.unstaged)
+                (delta.status == FileStatus::Untracked || self.query.unstaged)
                     && !delta.left_in_place
                     && !is_submodule
                     && !is_layered()
@@ -265,7 +268,7 @@ impl DiffReader<'_> {
     fn add_layered(&mut self, submodules: &[Submodule]) -> Result<(), Failure> {
         let paths = self.repository.layer().map(|layer| layer.paths()).unwrap_or_default();
         for layered in &paths {
-            let is_ours = submodules::holding(submodules, &layered.path) == self.place.as_deref();
+            let is_ours = submodules::holding_submodule(submodules, &layered.path) == self.place.as_deref();
             if !is_ours || !self.asks_about(&layered.path) {
                 continue;
             }
@@ -274,12 +277,12 @@ impl DiffReader<'_> {
                 (None, None) => continue,
                 (None, Some(_)) if !self.query.untracked => continue,
                 (Some(_), _) if !self.query.unstaged => continue,
-                (None, Some(_)) => Status::Untracked,
-                (Some(_), None) => Status::Deleted,
-                (Some(_), Some(_)) => Status::Modified,
+                (None, Some(_)) => FileStatus::Untracked,
+                (Some(_), None) => FileStatus::Deleted,
+                (Some(_), Some(_)) => FileStatus::Modified,
             };
             let old_mode = staged.as_ref().map_or(0, |(_, mode)| *mode);
-            let delta = Delta {
+            let delta = FileDelta {
                 status,
                 path: Some(layered.path.clone()),
                 old_path: None,
@@ -289,7 +292,7 @@ impl DiffReader<'_> {
                 new_mode: self.mode_of(&layered.path),
                 left_in_place: false,
             };
-            self.add(&delta, Area::WorkTree)?;
+            self.add(&delta, ChangeArea::WorkTree)?;
         }
         Ok(())
     }
@@ -310,11 +313,15 @@ impl DiffReader<'_> {
     }
 
     /// Adds one change, unless it is hidden or has no difference.
-    fn add(&mut self, delta: &Delta, area: Area) -> Result<(), Failure> {
-        let Some(path) = delta.path.as_deref().and_then(|path| visible(self.repository, path)) else {
+    fn add(&mut self, delta: &FileDelta, area: ChangeArea) -> Result<(), Failure> {
+        let Some(path) = delta
+            .path
+            .as_deref()
+            .and_then(|path| visible_path(self.repository, path))
+        else {
             return Ok(());
         };
-        if delta.status == Status::Untracked
+        if delta.status == FileStatus::Untracked
             && let Some(directory) = self.find_made_directory(path)
         {
             let directory = format!("{directory}/");
@@ -328,10 +335,10 @@ impl DiffReader<'_> {
             return Ok(());
         }
         let old_path = match delta.status {
-            Status::Renamed => delta
+            FileStatus::Renamed => delta
                 .old_path
                 .as_deref()
-                .and_then(|path| visible(self.repository, path)),
+                .and_then(|path| visible_path(self.repository, path)),
             _ => None,
         };
         let Some(rendered) = self.render(delta, area, path, old_path)? else {
@@ -363,8 +370,8 @@ impl DiffReader<'_> {
             self.diff.changes.push(FileChange {
                 path,
                 old_path: None,
-                area: area_name(Status::Untracked, Area::WorkTree).to_owned(),
-                status: status_name(Status::Untracked).to_owned(),
+                area: area_name(FileStatus::Untracked, ChangeArea::WorkTree).to_owned(),
+                status: status_name(FileStatus::Untracked).to_owned(),
                 patch: String::new(),
                 added_lines: 0,
                 removed_lines: 0,
@@ -376,22 +383,22 @@ impl DiffReader<'_> {
     /// Renders the patch of a change; `None` if its contents are hidden.
     fn render(
         &mut self,
-        delta: &Delta,
-        area: Area,
+        delta: &FileDelta,
+        area: ChangeArea,
         path: &str,
         old_path: Option<&str>,
     ) -> Result<Option<BoundedDiff>, Failure> {
         let attributes = self.git.attributes(path)?;
-        if area == Area::WorkTree && attributes.external_filter.is_some() {
-            if let Ok(WorkTreeEntry::File(mut file, _)) = content::entry(self.repository, path, self.cancel)
+        if area == ChangeArea::WorkTree && attributes.external_filter.is_some() {
+            if let Ok(WorkTreeEntry::File(mut file, _)) = content::stat_entry(self.repository, path, self.cancel)
                 && let Some(stored) = delta.old.as_ref().filter(|_| delta.old_mode == delta.new_mode)
-                && large::is_unchanged(&mut self.git, &attributes, stored, &mut file, self.cancel)?
+                && lfs::is_unchanged(&mut self.git, &attributes, stored, &mut file, self.cancel)?
             {
                 return Ok(None);
             }
-            return Ok(Some(patches::binary()));
+            return Ok(Some(patches::binary_diff()));
         }
-        let (old_place, new_place) = places(delta, area);
+        let (old_place, new_place) = diff_sources(delta, area);
         let old_path = old_path.unwrap_or(path);
         let old = self.load((old_path, delta.old_mode), old_place, attributes.line_ends, &[])?;
         let stored = if let SideContent::Bytes(bytes) = &old {
@@ -437,24 +444,24 @@ pub(super) fn is_at_or_below(path: &str, place: &str) -> bool {
 }
 
 /// Sources of the two sides of a change. For a conflict, the last commit and the work tree.
-fn places(delta: &Delta, area: Area) -> (Option<DiffSource<'_>>, Option<DiffSource<'_>>) {
+fn diff_sources(delta: &FileDelta, area: ChangeArea) -> (Option<DiffSource<'_>>, Option<DiffSource<'_>>) {
     let old = match delta.status {
-        Status::Added | Status::Untracked => None,
+        FileStatus::Added | FileStatus::Untracked => None,
         _ => delta.old.as_ref().map(DiffSource::Blob),
     };
     let new = match (delta.status, area) {
-        (Status::Deleted, _) => None,
-        (Status::Conflicted, _) | (_, Area::WorkTree) => Some(DiffSource::WorkTree),
-        (_, Area::Index) => delta.new.as_ref().map(DiffSource::Blob),
+        (FileStatus::Deleted, _) => None,
+        (FileStatus::Conflicted, _) | (_, ChangeArea::WorkTree) => Some(DiffSource::WorkTree),
+        (_, ChangeArea::Index) => delta.new.as_ref().map(DiffSource::Blob),
     };
     (old, new)
 }
 
-fn area_name(status: Status, area: Area) -> &'static str {
+fn area_name(status: FileStatus, area: ChangeArea) -> &'static str {
     match (status, area) {
-        (Status::Untracked, _) => "untracked",
-        (_, Area::Index) => "staged",
-        (_, Area::WorkTree) => "unstaged",
+        (FileStatus::Untracked, _) => "untracked",
+        (_, ChangeArea::Index) => "staged",
+        (_, ChangeArea::WorkTree) => "unstaged",
     }
 }
 

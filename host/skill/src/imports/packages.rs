@@ -5,23 +5,23 @@
 //! addition (`listed`). The installer runs in the sandbox and reaches only the user's registries (`sources`). Its
 //! result is kept as a whole or not at all (`contained`, `place`).
 
-mod contained;
-pub(super) mod listed;
 mod names;
-pub mod place;
+pub(super) mod package_records;
+pub mod replace_folder;
+mod sandboxed_install;
 mod sources;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::recipe::{self, Recipe};
-use super::tests::layout::site_packages;
+use super::recipe::{self, PreparedRun};
+use super::test_runs::source_layout::site_packages;
 use crate::limits;
 use crate::{CallContext, stage};
-use contained::InstallerRun;
-use listed::Beside;
-use sources::Sources;
+use package_records::ExtraPackages;
+use sandboxed_install::InstallerRun;
+use sources::PackageSources;
 use test_results::ResultFormat;
 use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::packages::Request;
@@ -38,13 +38,16 @@ use tool_sandbox::toolchain::{PackageHome, Python};
 const RECIPE_PACKAGE_BYTES_MAX: usize = 300;
 
 /// Installs packages. An installer that fails is a report; a failure means that it did not run.
-pub(super) fn install(context: &CallContext, request: &Request) -> Result<Report, Failure> {
+pub(super) fn install_packages(context: &CallContext, request: &Request) -> Result<Report, Failure> {
     consent::not_denied(context, Effect::Install)?;
     match request.recipe.as_str() {
-        "pip-install" => pip(context, &names::check(&request.names, names::Ecosystem::Python)?),
-        "npm-install" => npm(
+        "pip-install" => install_with_pip(
             context,
-            &names::check(&request.names, names::Ecosystem::Npm)?,
+            &names::check_package_names(&request.names, names::Ecosystem::Python)?,
+        ),
+        "npm-install" => install_with_npm(
+            context,
+            &names::check_package_names(&request.names, names::Ecosystem::Npm)?,
             request.dev,
         ),
         other => Err(Failure::invalid_arguments(format!(
@@ -53,7 +56,7 @@ pub(super) fn install(context: &CallContext, request: &Request) -> Result<Report
     }
 }
 
-fn title(installer: &str, names: &[String]) -> String {
+fn question_title(installer: &str, names: &[String]) -> String {
     format!("Install with {installer}: {}", names.join(", "))
 }
 
@@ -66,7 +69,7 @@ fn not_permitted(place: &str) -> Failure {
 
 /// Chooses the sandbox for an installation. On a machine without one, a user who allows installations by name has to
 /// allow them without a sandbox as well; a user who is asked sees it in the question.
-fn sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
+fn choose_sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
     let (effect, policy) = (Effect::Install, &context.policy);
     let sandbox = policy.sandbox(effect);
     let is_asked = context.decide(effect) == Decision::Ask;
@@ -77,24 +80,24 @@ fn sandbox(context: &CallContext) -> Result<Sandbox, Failure> {
     Err(
         Failure::denied(format!("This machine has no sandbox for installations ({why}).")).with_hint(format!(
             "the user can install with their own rights, with {}",
-            policy.grant_text(&recipe::unsandboxed(effect))
+            policy.grant_text(&recipe::unsandboxed_request(effect))
         )),
     )
 }
 
 /// An installation before the additional packages are known.
-struct Plan {
-    recipe: Recipe,
+struct InstallPlan {
+    recipe: PreparedRun,
     /// Real path of the folder of packages, if it is known.
     folder: Option<PathBuf>,
     manifests: &'static [&'static str],
     /// Packages that the installer adds to the named ones; absent if it reads no files of the repository.
-    beside: Option<Beside>,
+    beside: Option<ExtraPackages>,
 }
 
-impl Plan {
+impl InstallPlan {
     /// Asks the user, and installs.
-    fn execute(mut self, context: &CallContext, sources: Option<Sources>) -> Result<Report, Failure> {
+    fn execute(mut self, context: &CallContext, sources: Option<PackageSources>) -> Result<Report, Failure> {
         let sandbox = self.recipe.sandbox(context)?;
         if let Some(sources) = &sources {
             self.recipe.notes.push(sources.note());
@@ -125,12 +128,12 @@ impl Plan {
 
     /// Installs without a sandbox. The installer changes the files itself; changes of manifests are recorded.
     fn run_bare(&self, context: &CallContext, sandbox: Sandbox) -> Result<Report, Failure> {
-        let before = contained::states(context, self.manifests)?;
+        let before = sandboxed_install::read_states(context, self.manifests)?;
         let report = self.recipe.report(self.recipe.run(context, sandbox)?, sandbox)?;
         let report = recipe::with_notes(report, &[]);
-        let after = contained::states(context, self.manifests)?;
+        let after = sandboxed_install::read_states(context, self.manifests)?;
         let state = |name: &str| after.iter().find(|(other, _)| *other == name)?.1.clone();
-        let changes = contained::differences(before, state);
+        let changes = sandboxed_install::changed_manifests(before, state);
         if let Some(beside) = self.beside.as_ref().filter(|_| report.exit_code == Some(0)) {
             beside.listed.settle(context, &changes);
         }
@@ -141,39 +144,42 @@ impl Plan {
     }
 }
 
-fn pip(context: &CallContext, names: &[String]) -> Result<Report, Failure> {
-    let python = recipe::python(context)?;
+fn install_with_pip(context: &CallContext, names: &[String]) -> Result<Report, Failure> {
+    let python = recipe::find_python(context)?;
     let place = packages_of(&python)?;
-    if let Some(place) = place.as_deref().filter(|place| !writable(place)) {
+    if let Some(place) = place.as_deref().filter(|place| !is_writable(place)) {
         return Err(not_permitted(&place.to_string_lossy()));
     }
-    let sandbox = sandbox(context)?;
+    let sandbox = choose_sandbox(context)?;
     let contained = match sandbox {
         Sandbox::None => None,
-        _ => Some((environment_folder(context, &python)?, sources::pip(context)?)),
+        _ => Some((
+            environment_folder(context, &python)?,
+            sources::find_pip_sources(context)?,
+        )),
     };
     let (program, arguments) = pip_command(context, &python, place.as_deref(), names)?;
     let (folder, sources) = contained.unzip();
-    let mut environment = installers(context, sandbox);
+    let mut environment = installer_environment(context, sandbox);
     python.enter(&mut environment);
     let note = match &python.home {
         PackageHome::Environment(folder) => format!("into the virtual environment {}", folder.display()),
         PackageHome::Managed(tool) => format!("into the environment that {tool} keeps for the project"),
         PackageHome::Machine(folder) => format!("into the Python of this machine, in {}", folder.display()),
     };
-    let recipe = Recipe {
+    let recipe = PreparedRun {
         effect: Effect::Install,
-        title: title("pip", names),
+        title: question_title("pip", names),
         notes: vec![
             note,
             "only built packages: nothing of them runs while they are installed".to_owned(),
         ],
-        command: recipe::command(context.repository.root(), program, arguments, environment),
+        command: recipe::repository_command(context.repository.root(), program, arguments, environment),
         time: Duration::from_secs(limits::INSTALL_SECONDS_MAX),
         tools: ToolAccess::default(),
         format: ResultFormat::Exit,
     };
-    let plan = Plan {
+    let plan = InstallPlan {
         recipe,
         folder,
         manifests: &[],
@@ -187,7 +193,7 @@ fn pip(context: &CallContext, names: &[String]) -> Result<Report, Failure> {
 }
 
 /// Environment of the installer. In the sandbox, the sandbox sets the proxy to the registries.
-fn installers(context: &CallContext, sandbox: Sandbox) -> BTreeMap<String, String> {
+fn installer_environment(context: &CallContext, sandbox: Sandbox) -> BTreeMap<String, String> {
     if sandbox == Sandbox::None {
         return environment::for_install(&context.environment);
     }
@@ -205,7 +211,7 @@ fn environment_folder(context: &CallContext, python: &Python) -> Result<PathBuf,
     let folder = match &python.home {
         PackageHome::Environment(folder) => folder,
         PackageHome::Machine(folder) => return Err(not_permitted(&folder.to_string_lossy())),
-        PackageHome::Managed(tool) => return Err(unmanaged(tool)),
+        PackageHome::Managed(tool) => return Err(unmanaged_failure(tool)),
     };
     let real = |path: &Path| path.canonicalize().ok();
     let starters = context
@@ -230,7 +236,7 @@ fn environment_folder(context: &CallContext, python: &Python) -> Result<PathBuf,
     }
 }
 
-fn unmanaged(tool: &str) -> Failure {
+fn unmanaged_failure(tool: &str) -> Failure {
     let command = match tool {
         "uv" => "`uv sync`",
         _ => "`poetry config virtualenvs.in-project true` and `poetry install`",
@@ -244,7 +250,7 @@ fn unmanaged(tool: &str) -> Failure {
 /// Real path of the folder of packages, if it is known. Only uv changes an environment that uv manages.
 fn packages_of(python: &Python) -> Result<Option<PathBuf>, Failure> {
     match &python.home {
-        PackageHome::Managed("uv") => Err(unmanaged("uv")),
+        PackageHome::Managed("uv") => Err(unmanaged_failure("uv")),
         PackageHome::Managed(_) => Ok(None),
         PackageHome::Machine(folder) => Ok(Some(folder.clone())),
         PackageHome::Environment(folder) => Ok(Some(site_packages(folder).unwrap_or_else(|| folder.join("lib")))),
@@ -252,7 +258,7 @@ fn packages_of(python: &Python) -> Result<Option<PathBuf>, Failure> {
 }
 
 /// True if the folder, or else its nearest existing ancestor, is writable.
-fn writable(place: &Path) -> bool {
+fn is_writable(place: &Path) -> bool {
     let nearest = place.ancestors().find(|folder| folder.exists());
     nearest.is_some_and(|folder| rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok())
 }
@@ -278,7 +284,7 @@ fn pip_command(
         ];
         (python.program.clone(), python.arguments(&start.concat()))
     } else {
-        let uv = recipe::program(context, "uv").ok_or_else(no_pip)?;
+        let uv = recipe::find_program(context, "uv").ok_or_else(no_pip)?;
         let interpreter = python.program.to_string_lossy();
         let start = [
             &["pip", "install", "--no-config", "--python", interpreter.as_ref()][..],
@@ -332,24 +338,24 @@ fn denied_place<'a>(output: &'a str, mark: &str) -> Option<&'a str> {
 /// Files of npm's records.
 const NPM_MANIFESTS: &[&str] = &["package.json", "package-lock.json", "npm-shrinkwrap.json"];
 
-fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Failure> {
-    recipe::manifest(&context.repository, &context.cancel)?;
+fn install_with_npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Failure> {
+    recipe::read_package_json(&context.repository, &context.cancel)?;
     let root = context.repository.root();
     let folder = root.join("node_modules");
-    if !writable(&folder) {
+    if !is_writable(&folder) {
         return Err(not_permitted(&folder.to_string_lossy()));
     }
-    let sandbox = sandbox(context)?;
-    let program = recipe::npm(context)?;
+    let sandbox = choose_sandbox(context)?;
+    let program = recipe::find_npm(context)?;
     let sources = match sandbox {
         Sandbox::None => None,
         _ if folder.is_symlink() => {
             return Err(Failure::denied("`node_modules` leads out of the repository.")
                 .with_hint("the user has to replace the link by a folder"));
         }
-        _ => Some(sources::npm(context, &program)?),
+        _ => Some(sources::find_npm_sources(context, &program)?),
     };
-    let mut environment = installers(context, sandbox);
+    let mut environment = installer_environment(context, sandbox);
     // Environment variables take precedence over the repository's `.npmrc`, which could name a program that npm runs
     // as git.
     for (name, value) in [
@@ -371,17 +377,17 @@ fn npm(context: &CallContext, names: &[String], dev: bool) -> Result<Report, Fai
             _ => "the repository's `.npmrc` does not count".to_owned(),
         });
     }
-    let beside = Beside::read(context, names)?;
-    let recipe = Recipe {
+    let beside = ExtraPackages::read(context, names)?;
+    let recipe = PreparedRun {
         effect: Effect::Install,
-        title: title("npm", names),
+        title: question_title("npm", names),
         notes,
-        command: recipe::command(root, program, npm_arguments(root, names, dev), environment),
+        command: recipe::repository_command(root, program, npm_arguments(root, names, dev), environment),
         time: Duration::from_secs(limits::INSTALL_SECONDS_MAX),
         tools: ToolAccess::default(),
         format: ResultFormat::Exit,
     };
-    let plan = Plan {
+    let plan = InstallPlan {
         recipe,
         folder: sources.is_some().then_some(folder),
         manifests: NPM_MANIFESTS,

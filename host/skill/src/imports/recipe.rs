@@ -30,7 +30,7 @@ const OUTPUT_READ_BYTES: usize = 32 << 20;
 
 /// A run that needs only the user's yes.
 #[derive(Clone)]
-pub(super) struct Recipe {
+pub(super) struct PreparedRun {
     pub(super) effect: Effect,
     /// One line for the user.
     pub(super) title: String,
@@ -54,7 +54,7 @@ pub(super) struct EndedRecipe {
     pub(super) tree: Option<OwnedFd>,
 }
 
-impl Recipe {
+impl PreparedRun {
     /// Asks if the policy requires it, and runs. Returns all of the output, and the tree.
     pub(super) fn execute_handing_back(&self, context: &CallContext) -> Result<EndedRecipe, Failure> {
         let sandbox = self.ask(context)?;
@@ -124,9 +124,9 @@ impl Recipe {
             return Ok((run, tree.and_then(Result::ok)));
         }
         if sandbox == Sandbox::Landlock {
-            progress(&fallback());
+            progress(&fallback_note());
         }
-        let mut enclosure = enclosure(context, sandbox)?;
+        let mut enclosure = enclose_repository(context, sandbox)?;
         enclosure.tools = self.tools.clone();
         enclosure.tools.proposed = proposed_files(context);
         let run = || tool_sandbox::run_handing_back(command, &enclosure, &limits, cancel, &progress);
@@ -179,9 +179,9 @@ impl Recipe {
             })?
         } else {
             if sandbox == Sandbox::Landlock {
-                progress(&fallback());
+                progress(&fallback_note());
             }
-            let enclosure = enclosure(context, sandbox)?;
+            let enclosure = enclose_repository(context, sandbox)?;
             let run = || tool_sandbox::run_contained(command, &enclosure, &limits, cancel, &progress);
             without_turn(context, run)?
         };
@@ -195,9 +195,9 @@ impl Recipe {
         };
         let mut detail = format!(
             "{}\n\nin {}, {around}, for at most {}\n",
-            shown(&self.command.argv()),
+            quote_command(&self.command.argv()),
             self.command.directory.display(),
-            minutes(self.time),
+            format_minutes(self.time),
         );
         for note in &self.notes {
             detail.push_str(note);
@@ -218,14 +218,14 @@ pub(super) fn without_turn<R>(context: &CallContext, run: impl FnOnce() -> R) ->
 }
 
 /// The repository as a run in this sandbox sees it.
-pub(super) fn enclosure(context: &CallContext, sandbox: Sandbox) -> Result<Enclosure, Failure> {
+pub(super) fn enclose_repository(context: &CallContext, sandbox: Sandbox) -> Result<Enclosure, Failure> {
     Ok(Enclosure {
         sandbox,
         root: context.repository.root().to_owned(),
         hidden: context
             .repository
             .hidden_entries(&context.cancel)
-            .map_err(|error| unlisted(context, error))?,
+            .map_err(|error| unlisted_failure(context, error))?,
         tracked_links: context.repository.tracked_links(),
         state_directory: context.repository.state_directory().map(Path::to_owned),
         bounds: RunBounds::default(),
@@ -260,20 +260,20 @@ pub(super) fn not_run(error: &ProcessError) -> Failure {
 }
 
 /// Note on the limits of the fallback sandbox.
-fn fallback() -> String {
+fn fallback_note() -> String {
     let why = program_sandbox::detect_sandbox().refused.join("; ");
     format!("[this machine refuses namespaces: the run gets a copy of the repository and no network at all ({why})]")
 }
 
 /// The request that grants an effect without a sandbox.
-pub(super) fn unsandboxed(effect: Effect) -> PolicyRequest {
+pub(super) fn unsandboxed_request(effect: Effect) -> PolicyRequest {
     PolicyRequest {
         unsandboxed: true,
         ..PolicyRequest::allowing_effect(effect.name())
     }
 }
 
-fn unlisted(context: &CallContext, error: HiddenEntriesError) -> Failure {
+fn unlisted_failure(context: &CallContext, error: HiddenEntriesError) -> Failure {
     match error {
         HiddenEntriesError::Cancelled => call_cancelled(),
         error @ (HiddenEntriesError::TooMany | HiddenEntriesError::Unreadable { .. }) => Failure::limit(format!(
@@ -281,7 +281,7 @@ fn unlisted(context: &CallContext, error: HiddenEntriesError) -> Failure {
         ))
         .with_hint(format!(
             "the user can run tests without a sandbox, with {}",
-            context.policy.grant_text(&unsandboxed(Effect::RunProcess))
+            context.policy.grant_text(&unsandboxed_request(Effect::RunProcess))
         )),
     }
 }
@@ -313,7 +313,7 @@ fn too_much_output() -> Failure {
     Failure::limit(format!("The run was ended: it wrote more than {mebibytes} MiB.")).with_hint("run a part of it")
 }
 
-fn minutes(time: Duration) -> String {
+fn format_minutes(time: Duration) -> String {
     match time.as_secs() {
         seconds if seconds % 60 == 0 && seconds > 60 => format!("{} minutes", seconds / 60),
         seconds => format!("{seconds} seconds"),
@@ -337,14 +337,14 @@ const HOST_LINE: &str = "[tool] ";
 
 /// Quotes an argument vector as for a shell, so that the end of each argument is clear. Control characters and
 /// characters that reorder text are replaced by their names.
-fn shown(argv: &[String]) -> String {
+fn quote_command(argv: &[String]) -> String {
     argv.iter()
-        .map(|argument| quoted(argument))
+        .map(|argument| quote_argument(argument))
         .collect::<Vec<_>>()
         .join(" ")
 }
 
-pub(super) fn quoted(argument: &str) -> String {
+pub(super) fn quote_argument(argument: &str) -> String {
     let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=@%+,".contains(character);
     if !argument.is_empty() && argument.chars().all(is_plain) {
         return argument.to_owned();
@@ -361,19 +361,19 @@ pub(super) fn quoted(argument: &str) -> String {
 }
 
 /// The requested time, up to the limit.
-pub(super) fn time(wanted_seconds: Option<u32>, seconds_max: u64) -> Duration {
+pub(super) fn clamp_time(wanted_seconds: Option<u32>, seconds_max: u64) -> Duration {
     let wanted = wanted_seconds.map_or(seconds_max, u64::from);
     Duration::from_secs(wanted.clamp(1, seconds_max))
 }
 
 /// Finds a program on the `PATH` of the user who started the session, outside of the repository.
-pub(super) fn program(context: &CallContext, name: &str) -> Option<PathBuf> {
+pub(super) fn find_program(context: &CallContext, name: &str) -> Option<PathBuf> {
     let found = environment::find_programs_outside(&context.environment, name, context.repository.root());
     found.into_iter().next()
 }
 
 /// The Python of the project, else of the machine.
-pub(super) fn python(context: &CallContext) -> Result<Python, Failure> {
+pub(super) fn find_python(context: &CallContext) -> Result<Python, Failure> {
     python_in(context, context.repository.root())
 }
 
@@ -385,15 +385,15 @@ pub(super) fn python_in(context: &CallContext, directory: &Path) -> Result<Pytho
 }
 
 /// Finds the user's `npm`.
-pub(super) fn npm(context: &CallContext) -> Result<PathBuf, Failure> {
-    program(context, "npm").ok_or_else(|| {
+pub(super) fn find_npm(context: &CallContext) -> Result<PathBuf, Failure> {
+    find_program(context, "npm").ok_or_else(|| {
         Failure::unavailable("npm was not found on the PATH.")
             .with_hint("the user has to install Node.js, which brings npm")
     })
 }
 
 /// A command that runs in the repository's root.
-pub(super) fn command(
+pub(super) fn repository_command(
     root: &Path,
     program: PathBuf,
     arguments: Vec<String>,
@@ -416,7 +416,10 @@ pub(super) fn small_file(repository: &Repository, cancel: &CancellationToken, pa
 }
 
 /// Reads the root's `package.json`. Without one, npm would use a project in a folder above the root.
-pub(super) fn manifest(repository: &Repository, cancel: &CancellationToken) -> Result<serde_json::Value, Failure> {
+pub(super) fn read_package_json(
+    repository: &Repository,
+    cancel: &CancellationToken,
+) -> Result<serde_json::Value, Failure> {
     let text = small_file(repository, cancel, "package.json").ok_or_else(|| {
         Failure::unavailable("There is no package.json at the repository root.")
             .with_hint("this is no npm project; pytest and pip are the other recipes")
@@ -433,7 +436,7 @@ mod unit {
     #[test]
     fn an_argument_vector_is_shown_without_doubt() {
         let argv = ["/usr/bin/python", "-k", "a or b", "it's", "", "x\u{1b}[2J\u{202e}y\n"].map(str::to_owned);
-        insta::assert_snapshot!(shown(&argv), @r"/usr/bin/python -k 'a or b' 'it'\''s' '' 'x<U+001B>[2J<U+202E>y<U+000A>'");
+        insta::assert_snapshot!(quote_command(&argv), @r"/usr/bin/python -k 'a or b' 'it'\''s' '' 'x<U+001B>[2J<U+202E>y<U+000A>'");
     }
 
     /// The arguments that a shell would read from a text, with its named characters.
@@ -467,7 +470,7 @@ mod unit {
         fn the_command_that_is_shown_is_the_command_that_runs(
             argv in proptest::collection::vec("[ -;=-~\\n\\t\\x{1b}\\x{200b}\\x{202e}é]{0,12}", 1..6),
         ) {
-            let shown = shown(&argv);
+            let shown = quote_command(&argv);
             proptest::prop_assert!(tool_core::text::is_visible(&shown) && !shown.contains('\n'));
             proptest::prop_assert_eq!(arguments_of(&shown), argv);
         }
@@ -497,12 +500,12 @@ mod unit {
     #[test]
     fn times_stay_within_their_bound() {
         assert_eq!(
-            time(None, limits::TESTS_SECONDS_MAX).as_secs(),
+            clamp_time(None, limits::TESTS_SECONDS_MAX).as_secs(),
             limits::TESTS_SECONDS_MAX
         );
-        assert_eq!(time(None, 900).as_secs(), 900);
-        assert_eq!(time(Some(0), 900).as_secs(), 1);
-        assert_eq!(time(Some(30), 900).as_secs(), 30);
-        assert_eq!(time(Some(u32::MAX), 900).as_secs(), 900);
+        assert_eq!(clamp_time(None, 900).as_secs(), 900);
+        assert_eq!(clamp_time(Some(0), 900).as_secs(), 1);
+        assert_eq!(clamp_time(Some(30), 900).as_secs(), 30);
+        assert_eq!(clamp_time(Some(u32::MAX), 900).as_secs(), 900);
     }
 }

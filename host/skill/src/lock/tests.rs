@@ -6,8 +6,8 @@ fn digest(digit: char) -> String {
     digit.to_string().repeat(64)
 }
 
-fn locked(digit: char, effects: &[Effect]) -> Locked {
-    Locked {
+fn locked(digit: char, effects: &[Effect]) -> LockedSkill {
+    LockedSkill {
         version: "1.0.0".to_owned(),
         digest: digest(digit),
         world: CONTRACT.to_owned(),
@@ -34,15 +34,15 @@ fn entry(name: &str, digit: char, effects: &[&str]) -> SkillEntry {
     }
 }
 
-fn parsed(text: &str) -> Result<Lock, String> {
-    Lock::parse(Path::new(NAME), text.as_bytes()).map_err(|error| error.to_string())
+fn parsed(text: &str) -> Result<SkillLock, String> {
+    SkillLock::parse(Path::new(NAME), text.as_bytes()).map_err(|error| error.to_string())
 }
 
 #[test]
 fn what_was_written_is_read_back_and_always_the_same() {
     let reads = locked('a', &[Effect::ReadRepository]);
     let writes = locked('b', &[Effect::WriteRepository, Effect::ReadRepository]);
-    let lock = Lock::new([("z".to_owned(), reads.clone()), ("a".to_owned(), writes.clone())].into());
+    let lock = SkillLock::new([("z".to_owned(), reads.clone()), ("a".to_owned(), writes.clone())].into());
     let text = lock.to_text();
     insta::assert_snapshot!(text, @r#"
     # The skills that this team has agreed on. `tool skill lock` writes it, `tool skill sync` compares.
@@ -65,18 +65,18 @@ fn what_was_written_is_read_back_and_always_the_same() {
     source = "lint.wasm"
     "#);
     assert_eq!(parsed(&text), Ok(lock.clone()));
-    let other = Lock::new([("a".to_owned(), writes), ("z".to_owned(), reads.clone())].into());
+    let other = SkillLock::new([("a".to_owned(), writes), ("z".to_owned(), reads.clone())].into());
     assert_eq!(other.to_text(), text);
-    assert_eq!(parsed(&Lock::default().to_text()), Ok(Lock::default()));
-    let nowhere = Locked { source: None, ..reads };
-    let nowhere = Lock::new([("a".to_owned(), nowhere)].into());
+    assert_eq!(parsed(&SkillLock::default().to_text()), Ok(SkillLock::default()));
+    let nowhere = LockedSkill { source: None, ..reads };
+    let nowhere = SkillLock::new([("a".to_owned(), nowhere)].into());
     assert!(!nowhere.to_text().contains("source"));
     assert_eq!(parsed(&nowhere.to_text()), Ok(nowhere));
 }
 
 #[test]
 fn what_is_wrong_is_said_with_its_line() {
-    let good = Lock::new([("lint".to_owned(), locked('a', &[]))].into()).to_text();
+    let good = SkillLock::new([("lint".to_owned(), locked('a', &[]))].into()).to_text();
     for (from, to, told) in [
         ("version = 1\n", "version = 2\n", "line 1: its form is 2"),
         ("\"lint\"", "\"Lint\"", "line 5: `Lint` is no name"),
@@ -111,7 +111,7 @@ fn what_is_wrong_is_said_with_its_line() {
 #[test]
 fn every_drift_is_found() {
     use Effect::ReadRepository;
-    let lock = Lock::new([("lint".to_owned(), locked('a', &[ReadRepository]))].into());
+    let lock = SkillLock::new([("lint".to_owned(), locked('a', &[ReadRepository]))].into());
     let found =
         |entries: &[SkillEntry]| -> Vec<String> { lock.differences(entries).iter().map(ToString::to_string).collect() };
     let same = entry("lint", 'a', &["read-repository"]);
@@ -150,11 +150,11 @@ fn every_drift_is_found() {
         ..entry("read_file", 'd', &[])
     };
     assert_eq!(found(&[same.clone(), built_in]), [""; 0]);
-    let old = Locked {
+    let old = LockedSkill {
         world: "0.9.0".to_owned(),
         ..locked('a', &[ReadRepository])
     };
-    let lock = Lock::new([("lint".to_owned(), old)].into());
+    let lock = SkillLock::new([("lint".to_owned(), old)].into());
     assert_eq!(lock.differences(&[same]).len(), 1);
 }
 
@@ -162,18 +162,18 @@ fn every_drift_is_found() {
 #[test]
 fn each_drift_is_told_with_what_mends_it() {
     let name = || "lint".to_owned();
-    let not_ready = |state: SkillState| Difference::NotReady {
+    let not_ready = |state: SkillState| LockDifference::NotReady {
         name: name(),
         state,
         reason: "why".to_owned(),
     };
-    let hint = |differences: &[Difference]| drift(differences).hint.expect("it has one");
+    let hint = |differences: &[LockDifference]| drift_problem(differences).hint.expect("it has one");
     let locks = "`tool skill lock` locks what they are";
     let syncs = "`tool skill sync` makes them what is locked";
-    for difference in [Difference::Missing { name: name() }, not_ready(SkillState::Changed)] {
+    for difference in [LockDifference::Missing { name: name() }, not_ready(SkillState::Changed)] {
         assert_eq!(hint(&[difference.clone(), difference]), format!("{syncs}, {locks}"));
     }
-    let world = Difference::World {
+    let world = LockDifference::World {
         name: name(),
         locked: "2.0.0".to_owned(),
     };
@@ -181,7 +181,7 @@ fn each_drift_is_told_with_what_mends_it() {
     assert_eq!(
         hint(&[
             not_ready(SkillState::Disabled),
-            Difference::Source {
+            LockDifference::Source {
                 name: "fmt".to_owned(),
                 reason: "is not there".to_owned()
             },
@@ -189,7 +189,7 @@ fn each_drift_is_told_with_what_mends_it() {
         ]),
         format!("`tool skill enable lint` brings it back, `tool skill lock fmt` writes its source anew, {locks}")
     );
-    let more = Difference::Effects {
+    let more = LockDifference::Effects {
         name: name(),
         more: vec![Effect::Install],
     };
@@ -199,9 +199,9 @@ fn each_drift_is_told_with_what_mends_it() {
 #[test]
 fn a_file_is_a_plain_one_of_bounded_size() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let told = || Lock::read(folder.path()).map_err(|error| error.to_string());
+    let told = || SkillLock::read(folder.path()).map_err(|error| error.to_string());
     assert_eq!(told(), Ok(None));
-    let lock = Lock::new([("lint".to_owned(), locked('a', &[]))].into());
+    let lock = SkillLock::new([("lint".to_owned(), locked('a', &[]))].into());
     let path = lock.write(folder.path()).expect("the folder is writable");
     assert_eq!(told(), Ok(Some(lock.clone())));
     let long = "#".repeat(usize::try_from(LOCK_BYTES_MAX).expect("it is small") + 1);
@@ -220,6 +220,6 @@ fn a_file_is_a_plain_one_of_bounded_size() {
 fn so_many_skills_are_named() {
     let skills = |count: usize| (0..count).map(|number| (format!("s{number}"), locked('a', &[])));
     let max = limits::TEAM_SKILLS_MAX;
-    assert!(parsed(&Lock::new(skills(max).collect()).to_text()).is_ok());
-    assert!(parsed(&Lock::new(skills(max + 1).collect()).to_text()).is_err());
+    assert!(parsed(&SkillLock::new(skills(max).collect()).to_text()).is_ok());
+    assert!(parsed(&SkillLock::new(skills(max + 1).collect()).to_text()).is_err());
 }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::team::{io, read_component};
+use super::team::{io_error, read_component};
 use crate::SkillHostError;
-use tool_boundary::{Descriptor, Limits, Runtime, describe, inspect_component};
+use tool_boundary::{Descriptor, Limits, Runtime, describe_component, inspect_component};
 use tool_core::digest::sha256_hex;
 
 /// A built-in skill as the build embeds it.
@@ -32,12 +32,12 @@ pub fn compiler_fingerprint() -> Result<String, SkillHostError> {
 /// # Errors
 ///
 /// The component cannot be read, compiled or described.
-pub fn precompile(path: &Path) -> Result<Embedded, SkillHostError> {
+pub fn precompile_skill(path: &Path) -> Result<Embedded, SkillHostError> {
     let refused = |reason| SkillHostError::Refused {
         path: path.to_owned(),
         reason,
     };
-    let wasm = read_component(path).map_err(|source| io(path, "read", source))?;
+    let wasm = read_component(path).map_err(|source| io_error(path, "read", source))?;
     let surface = inspect_component(&wasm).map_err(refused)?;
     let compiled = tool_boundary::precompile_portable(&wasm)
         .map_err(|error| refused(format!("it does not compile: {error:#}")))?;

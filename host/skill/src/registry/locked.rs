@@ -6,9 +6,9 @@ use std::path::Path;
 
 use super::pins::{ComponentOrigin, Pin};
 use super::team::{Member, read_component};
-use super::{Skill, SkillHost};
+use super::{LoadedSkill, SkillHost};
 use crate::SkillHostError;
-use crate::lock::{Difference, Lock, Locked, REGISTRY, place_and_digest, untagged};
+use crate::lock::{LockDifference, LockedSkill, REGISTRY, SkillLock, place_and_digest, without_tag};
 use tool_boundary::CONTRACT;
 use tool_core::digest::sha256_hex;
 
@@ -36,10 +36,10 @@ impl SkillHost {
     pub fn lock(
         &self,
         folder: &Path,
-        known: Lock,
+        known: SkillLock,
         choice: LockChoice<'_>,
         pin_source: PinSource,
-    ) -> Result<(Lock, Vec<(String, String)>), SkillHostError> {
+    ) -> Result<(SkillLock, Vec<(String, String)>), SkillHostError> {
         let pins = self.pins()?;
         let last = self.members(None);
         let locked = self.members(Some(&known));
@@ -61,7 +61,7 @@ impl SkillHost {
             match members.get(&name) {
                 Some(Member::Ready(skill)) => {
                     let origin = pins.version(&name, &skill.digest).and_then(|pin| pin.origin.as_ref());
-                    let source = origin.and_then(|origin| source(origin, folder, pin_source));
+                    let source = origin.and_then(|origin| shareable_source(origin, folder, pin_source));
                     skills.insert(name, locked_as(skill, source));
                 }
                 Some(Member::Waiting { reason, .. }) => left_out.push((name, reason.clone())),
@@ -69,11 +69,11 @@ impl SkillHost {
                 None => left_out.push((name, "it is not there".to_owned())),
             }
         }
-        Ok((Lock::new(skills), left_out))
+        Ok((SkillLock::new(skills), left_out))
     }
 
     /// Finds the differences between the user's skills and a lock file in this folder.
-    pub fn differences(&self, lock: &Lock, folder: &Path) -> Vec<Difference> {
+    pub fn differences(&self, lock: &SkillLock, folder: &Path) -> Vec<LockDifference> {
         let mut differences = lock.differences(&self.entries_in(Some(lock)));
         let pins = self.pins().ok();
         for (name, locked) in lock.skills() {
@@ -82,7 +82,7 @@ impl SkillHost {
                 .source
                 .as_ref()
                 .and_then(|source| wrong_source(source, locked, pin, folder));
-            differences.extend(wrong.map(|reason| Difference::Source {
+            differences.extend(wrong.map(|reason| LockDifference::Source {
                 name: name.clone(),
                 reason,
             }));
@@ -91,8 +91,8 @@ impl SkillHost {
     }
 }
 
-fn locked_as(skill: &Skill, source: Option<String>) -> Locked {
-    Locked {
+fn locked_as(skill: &LoadedSkill, source: Option<String>) -> LockedSkill {
+    LockedSkill {
         version: skill.descriptor.version.clone(),
         digest: skill.digest.clone(),
         world: CONTRACT.to_owned(),
@@ -103,7 +103,7 @@ fn locked_as(skill: &Skill, source: Option<String>) -> Locked {
 
 /// Source of a component for other users: a reference to a registry, or a file below the folder of the lock file;
 /// `None` for a file elsewhere on this machine.
-fn source(origin: &ComponentOrigin, folder: &Path, pin_source: PinSource) -> Option<String> {
+fn shareable_source(origin: &ComponentOrigin, folder: &Path, pin_source: PinSource) -> Option<String> {
     if let Some(manifest) = &origin.manifest {
         return Some(pin_source(&origin.from, manifest));
     }
@@ -116,13 +116,13 @@ fn source(origin: &ComponentOrigin, folder: &Path, pin_source: PinSource) -> Opt
 
 /// Explains why this source would not provide the locked component, as the end of a sentence. A reference is compared
 /// with the one that the component came from, if there is one, without asking the registry.
-fn wrong_source(source: &str, locked: &Locked, pin: Option<&Pin>, folder: &Path) -> Option<String> {
+fn wrong_source(source: &str, locked: &LockedSkill, pin: Option<&Pin>, folder: &Path) -> Option<String> {
     if let Some(named) = place_and_digest(source) {
         let origin = pin?.origin.as_ref()?;
         let from = origin.from.strip_prefix(REGISTRY)?;
         let from = from.split_once('@').map_or(from, |(place, _)| place);
         let manifest = origin.manifest.as_deref()?;
-        let is_same = named == (untagged(from), manifest);
+        let is_same = named == (without_tag(from), manifest);
         return (!is_same).then(|| format!("is locked as `{source}`, and it came from `{REGISTRY}{from}@{manifest}`"));
     }
     match read_component(&folder.join(source)) {

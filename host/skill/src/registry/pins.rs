@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
-use super::team::{ComponentFingerprint, io, write};
+use super::team::{ComponentFingerprint, io_error, write_private_file};
 use crate::{Descriptor, FunctionDescriptor, LockedSkills, SkillHostError};
 use tool_core::api::Effect;
 
@@ -104,15 +104,15 @@ impl Pin {
 }
 
 impl Pins {
-    pub(super) fn path(folder: &Path) -> PathBuf {
+    pub(super) fn pins_path(folder: &Path) -> PathBuf {
         folder.join("pins.json")
     }
 
     pub(super) fn read(folder: &Path) -> Result<Self, SkillHostError> {
-        let path = Self::path(folder);
+        let path = Self::pins_path(folder);
         let text = match fs::read(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
-            text => text.map_err(|source| io(&path, "read", source))?,
+            text => text.map_err(|source| io_error(&path, "read", source))?,
         };
         let mut pins: Self = serde_json::from_slice(&text).map_err(|error| SkillHostError::Pins {
             path,
@@ -189,12 +189,14 @@ impl Pins {
             .recursive(true)
             .mode(0o700)
             .create(folder)
-            .map_err(|source| io(folder, "made", source))?;
+            .map_err(|source| io_error(folder, "made", source))?;
         let path = folder.join("pins.lock");
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).write(true).mode(0o600);
-        let lock = options.open(&path).map_err(|source| io(&path, "opened", source))?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(|errno| io(&path, "locked", errno.into()))?;
+        let lock = options
+            .open(&path)
+            .map_err(|source| io_error(&path, "opened", source))?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(|errno| io_error(&path, "locked", errno.into()))?;
         let mut pins = Self::read(folder)?;
         let result = change(&mut pins)?;
         pins.write(folder)?;
@@ -202,12 +204,12 @@ impl Pins {
     }
 
     fn write(&self, folder: &Path) -> Result<(), SkillHostError> {
-        let path = Self::path(folder);
+        let path = Self::pins_path(folder);
         let text = serde_json::to_vec_pretty(self).map_err(|error| SkillHostError::Pins {
             path: path.clone(),
             reason: error.to_string(),
         })?;
-        write(&path, &text)
+        write_private_file(&path, &text)
     }
 }
 

@@ -12,9 +12,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::pins::{ComponentOrigin, Pin, Pins};
-use super::team::{ComponentFingerprint, Inspected, Inspection, VERSIONS, io, read_component, write};
-use super::{Skill, SkillHost, Source, ready_entry};
-use crate::imports::store;
+use super::team::{
+    ComponentFingerprint, InspectedComponent, Inspection, VERSIONS, io_error, read_component, write_private_file,
+};
+use super::{LoadedSkill, SkillHost, SkillSource, ready_entry};
+use crate::imports::value_store;
 use crate::limits;
 use crate::signature::{Signature, SignatureError};
 use crate::{FunctionDescriptor, SkillHostError};
@@ -27,7 +29,7 @@ use tool_sandbox::scratch::{self, ScratchFolder};
 /// Terms on which a component is pinned. By default it has no origin, and no effects beyond those of the previous
 /// version.
 #[derive(Debug, Clone, Default)]
-pub struct Terms {
+pub struct PinTerms {
     /// Origin of the component; absent to keep the known one.
     pub origin: Option<ComponentOrigin>,
     /// Effects beyond those of the previous version that the user has granted.
@@ -55,7 +57,7 @@ pub struct VersionChange {
 
 /// A pinned component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Pinned {
+pub struct PinnedSkill {
     /// Name of the component.
     pub name: String,
     /// Version of the component.
@@ -68,7 +70,7 @@ pub struct Pinned {
     pub origin: Option<ComponentOrigin>,
 }
 
-impl Pinned {
+impl PinnedSkill {
     fn new(name: &str, pin: &Pin) -> Self {
         Self {
             name: name.to_owned(),
@@ -82,12 +84,12 @@ impl Pinned {
 
 /// A component from a registry, in a private folder that is removed when this is dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct PulledCopy {
     path: PathBuf,
     _folder: ScratchFolder,
 }
 
-impl Held {
+impl PulledCopy {
     /// Path of the component.
     pub fn path(&self) -> &Path {
         &self.path
@@ -100,12 +102,13 @@ impl SkillHost {
     /// # Errors
     ///
     /// The file cannot be written.
-    pub fn hold(&self, component: &[u8]) -> Result<Held, SkillHostError> {
+    pub fn hold(&self, component: &[u8]) -> Result<PulledCopy, SkillHostError> {
         let home = self.folder.parent();
-        let folder = scratch::create_folder(home, "tool-skill-").map_err(|source| io(&self.folder, "made", source))?;
+        let folder =
+            scratch::create_folder(home, "tool-skill-").map_err(|source| io_error(&self.folder, "made", source))?;
         let path = folder.path().join("pulled.wasm");
-        fs::write(&path, component).map_err(|source| io(&path, "written", source))?;
-        Ok(Held { path, _folder: folder })
+        fs::write(&path, component).map_err(|source| io_error(&path, "written", source))?;
+        Ok(PulledCopy { path, _folder: folder })
     }
 
     /// Compares a component with the pinned one of the same name; `None` if there is none.
@@ -120,8 +123,8 @@ impl SkillHost {
         Ok(before.map(|pin| VersionChange {
             version: pin.descriptor.version.clone(),
             digest: pin.digest.clone(),
-            grown: grown(&shown.functions, pin, None),
-            dropped: beyond(&pin.descriptor.effects(), &shown.effects),
+            grown: grown_effects(&shown.functions, pin, None),
+            dropped: new_effects(&pin.descriptor.effects(), &shown.effects),
             origin: pin.origin.clone(),
         }))
     }
@@ -132,7 +135,7 @@ impl SkillHost {
     ///
     /// The file has changed since, breaks a rule, or cannot be copied.
     pub fn add(&self, shown: &Inspection) -> Result<SkillEntry, SkillHostError> {
-        self.add_on(shown, &Terms::default())
+        self.add_on(shown, &PinTerms::default())
     }
 
     /// Adds the component that the user has seen, on these terms.
@@ -140,7 +143,7 @@ impl SkillHost {
     /// # Errors
     ///
     /// As [`Self::add`], or it declares effects that the terms do not grant.
-    pub fn add_on(&self, shown: &Inspection, terms: &Terms) -> Result<SkillEntry, SkillHostError> {
+    pub fn add_on(&self, shown: &Inspection, terms: &PinTerms) -> Result<SkillEntry, SkillHostError> {
         self.pin(&self.shown_again(shown)?, terms, false)
     }
 
@@ -150,7 +153,7 @@ impl SkillHost {
     ///
     /// The file has changed since, or breaks a rule.
     pub fn trust(&self, shown: &Inspection) -> Result<SkillEntry, SkillHostError> {
-        self.trust_on(shown, &Terms::default())
+        self.trust_on(shown, &PinTerms::default())
     }
 
     /// Trusts the component that the user has seen, on these terms.
@@ -158,7 +161,7 @@ impl SkillHost {
     /// # Errors
     ///
     /// As [`Self::trust`], or it declares effects that the terms do not grant.
-    pub fn trust_on(&self, shown: &Inspection, terms: &Terms) -> Result<SkillEntry, SkillHostError> {
+    pub fn trust_on(&self, shown: &Inspection, terms: &PinTerms) -> Result<SkillEntry, SkillHostError> {
         let inspected = self.shown_again(shown)?;
         if self.path_of(&inspected.descriptor.name, &shown.digest) != shown.path {
             return Err(SkillHostError::Refused {
@@ -169,7 +172,7 @@ impl SkillHost {
         self.pin(&inspected, terms, true)
     }
 
-    fn shown_again(&self, shown: &Inspection) -> Result<Inspected, SkillHostError> {
+    fn shown_again(&self, shown: &Inspection) -> Result<InspectedComponent, SkillHostError> {
         let inspected = self.inspected(&shown.path)?;
         if inspected.inspection.digest != shown.digest {
             return Err(SkillHostError::Changed {
@@ -191,7 +194,12 @@ impl SkillHost {
     }
 
     /// Pins a component, and copies it to the team's folder unless it is there. A disabled component stays disabled.
-    fn pin(&self, inspected: &Inspected, terms: &Terms, is_installed: bool) -> Result<SkillEntry, SkillHostError> {
+    fn pin(
+        &self,
+        inspected: &InspectedComponent,
+        terms: &PinTerms,
+        is_installed: bool,
+    ) -> Result<SkillEntry, SkillHostError> {
         let (name, digest) = (&inspected.descriptor.name, &inspected.inspection.digest);
         Pins::edit(&self.folder, |pins| {
             let last = pins.skills.get(name).cloned();
@@ -227,17 +235,17 @@ impl SkillHost {
                 if let Some(last) = last.filter(|_| is_other && !goes_beside) {
                     self.keep_last(pins, name, last)?;
                 }
-                write(&path, &inspected.wasm)?;
+                write_private_file(&path, &inspected.wasm)?;
                 copy_signature(&inspected.inspection.path, &path)?;
             }
             pin.stamp = fs::symlink_metadata(&path)
                 .ok()
-                .map(|metadata| ComponentFingerprint::of(&metadata));
-            let skill = Skill::new(
+                .map(|metadata| ComponentFingerprint::from_metadata(&metadata));
+            let skill = LoadedSkill::new(
                 pin.descriptor.clone(),
                 pin.grants(),
                 pin.digest.clone(),
-                Source::Team(path),
+                SkillSource::Team(path),
             );
             if goes_beside {
                 let gone = pins.keep(name, pin);
@@ -262,7 +270,7 @@ impl SkillHost {
             return Ok(());
         }
         remove_files(&to)?;
-        fs::hard_link(&from, &to).map_err(|source| io(&to, "written", source))?;
+        fs::hard_link(&from, &to).map_err(|source| io_error(&to, "written", source))?;
         copy_signature(&from, &to)?;
         let mut kept = last;
         kept.stamp = None;
@@ -274,7 +282,7 @@ impl SkillHost {
     fn make_versions_folder(&self) -> Result<(), SkillHostError> {
         let folder = self.folder.join(VERSIONS);
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&folder);
-        made.map_err(|source| io(&folder, "made", source))
+        made.map_err(|source| io_error(&folder, "made", source))
     }
 
     /// Removes a team's component in all versions: pins, files and signatures.
@@ -315,7 +323,7 @@ impl SkillHost {
         if !is_name(name) {
             return Err(SkillHostError::Unknown { name: name.to_owned() });
         }
-        store::clear(home, name, root).map_err(|source| io(home, "cleared", source))
+        value_store::clear_store(home, name, root).map_err(|source| io_error(home, "cleared", source))
     }
 
     /// Disables a pinned component, or enables it again. The pin stays.
@@ -338,11 +346,11 @@ impl SkillHost {
     /// # Errors
     ///
     /// The pins cannot be read.
-    pub fn pinned(&self) -> Result<BTreeMap<String, Pinned>, SkillHostError> {
+    pub fn pinned(&self) -> Result<BTreeMap<String, PinnedSkill>, SkillHostError> {
         let pins = self.pins()?;
         let pinned = pins.skills.iter();
         Ok(pinned
-            .map(|(name, pin)| (name.clone(), Pinned::new(name, pin)))
+            .map(|(name, pin)| (name.clone(), PinnedSkill::new(name, pin)))
             .collect())
     }
 
@@ -351,9 +359,9 @@ impl SkillHost {
     /// # Errors
     ///
     /// The pins cannot be read.
-    pub fn pinned_version(&self, name: &str, digest: &str) -> Result<Option<Pinned>, SkillHostError> {
+    pub fn pinned_version(&self, name: &str, digest: &str) -> Result<Option<PinnedSkill>, SkillHostError> {
         let pins = self.pins()?;
-        Ok(pins.version(name, digest).map(|pin| Pinned::new(name, pin)))
+        Ok(pins.version(name, digest).map(|pin| PinnedSkill::new(name, pin)))
     }
 
     /// Reads the component that the user has seen.
@@ -385,9 +393,9 @@ impl SkillHost {
 }
 
 /// Refuses effects that neither the previous version nor the terms grant.
-fn check_grown(inspected: &Inspected, before: &Pin, terms: &Terms) -> Result<(), SkillHostError> {
-    let grown = grown(&inspected.descriptor.functions, before, terms.within.as_deref());
-    let grown = beyond(&grown, &terms.grown);
+fn check_grown(inspected: &InspectedComponent, before: &Pin, terms: &PinTerms) -> Result<(), SkillHostError> {
+    let grown = grown_effects(&inspected.descriptor.functions, before, terms.within.as_deref());
+    let grown = new_effects(&grown, &terms.grown);
     if grown.is_empty() {
         Ok(())
     } else {
@@ -400,14 +408,14 @@ fn check_grown(inspected: &Inspected, before: &Pin, terms: &Terms) -> Result<(),
 
 /// Effects of a function that the function of this name was not granted before, sorted. An effect that only another
 /// function of the component had is new.
-fn grown(functions: &[FunctionDescriptor], before: &Pin, within: Option<&[Effect]>) -> Vec<Effect> {
+fn grown_effects(functions: &[FunctionDescriptor], before: &Pin, within: Option<&[Effect]>) -> Vec<Effect> {
     let mut all = Vec::new();
     for function in functions {
         let asked = function.effects.iter().copied();
         let asked: Vec<Effect> = asked
             .filter(|effect| within.is_none_or(|within| within.contains(effect)))
             .collect();
-        all.extend(beyond(&asked, &before.granted_to_name(&function.name)));
+        all.extend(new_effects(&asked, &before.granted_to_name(&function.name)));
     }
     all.sort_unstable();
     all.dedup();
@@ -415,7 +423,7 @@ fn grown(functions: &[FunctionDescriptor], before: &Pin, within: Option<&[Effect
 }
 
 /// Refuses a function whose name calls a function of another pinned component.
-fn check_names(inspected: &Inspected, pins: &Pins) -> Result<(), SkillHostError> {
+fn check_names(inspected: &InspectedComponent, pins: &Pins) -> Result<(), SkillHostError> {
     let descriptor = &inspected.descriptor;
     for function in &descriptor.functions {
         let taken = pins
@@ -434,28 +442,28 @@ fn check_names(inspected: &Inspected, pins: &Pins) -> Result<(), SkillHostError>
     Ok(())
 }
 
-fn beyond(all: &[Effect], known: &[Effect]) -> Vec<Effect> {
+fn new_effects(all: &[Effect], known: &[Effect]) -> Vec<Effect> {
     all.iter().copied().filter(|effect| !known.contains(effect)).collect()
 }
 
 /// Copies a component's signature, or removes the signature of an earlier component.
 fn copy_signature(from: &Path, to: &Path) -> Result<(), SkillHostError> {
-    let target = Signature::place(to);
-    match Signature::beside(from) {
-        Ok(Some(signature)) => write(&target, signature.to_text().as_bytes()),
+    let target = Signature::signature_path(to);
+    match Signature::read_beside(from) {
+        Ok(Some(signature)) => write_private_file(&target, signature.to_text().as_bytes()),
         _ => remove_file(&target),
     }
 }
 
 /// Removes a component and its signature, if they exist.
 fn remove_files(component: &Path) -> Result<(), SkillHostError> {
-    remove_file(&Signature::place(component))?;
+    remove_file(&Signature::signature_path(component))?;
     remove_file(component)
 }
 
 fn remove_file(path: &Path) -> Result<(), SkillHostError> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io(path, "removed", error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(path, "removed", error)),
         _ => Ok(()),
     }
 }

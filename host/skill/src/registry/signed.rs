@@ -10,26 +10,26 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::pins::Pin;
-use super::team::{ComponentFingerprint, Seen};
+use super::team::{ComponentFingerprint, SeenComponent};
 use crate::signature::{Identities, Signature};
 use tool_config::{self, Environment, SkillsSettings};
 
 /// The user's rules for signatures, read again when they change.
-pub(super) struct Signing {
+pub(super) struct SigningRules {
     home: PathBuf,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<KnownRules>>,
 }
 
-struct Known {
+struct KnownRules {
     config: Option<ComponentFingerprint>,
     settings: SkillsSettings,
     keys: Vec<Option<ComponentFingerprint>>,
-    required: Required,
+    required: RequiredSigners,
 }
 
 /// Identities whose signatures count; absent if none is required.
 #[derive(Clone)]
-pub(super) struct Required(Option<Arc<Identities>>);
+pub(super) struct RequiredSigners(Option<Arc<Identities>>);
 
 /// A signature that was checked.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ pub(super) struct CheckedSignature {
     verdict: Result<(), String>,
 }
 
-impl Signing {
+impl SigningRules {
     /// Creates rules that follow the configuration in this home.
     pub(super) fn new(home: &Path) -> Self {
         Self {
@@ -52,10 +52,10 @@ impl Signing {
 
     /// Returns the present rules. If they cannot be read, no component may be used; the error is the end of a
     /// sentence.
-    pub(super) fn required(&self) -> Result<Required, String> {
+    pub(super) fn required(&self) -> Result<RequiredSigners, String> {
         let unknown = |error: String| format!("whether it needs a signature is not known: {error}");
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let config = stamp(&tool_config::config_path(&self.home));
+        let config = file_fingerprint(&tool_config::config_path(&self.home));
         let before = known.take().filter(|known| known.config == config);
         let settings = match &before {
             Some(known) => known.settings.clone(),
@@ -72,12 +72,12 @@ impl Signing {
         let required = match before.filter(|known| known.keys == keys) {
             Some(known) => known.required,
             None if settings.require_signature => {
-                let identities = Identities::read(&settings.identities, &self.home);
-                Required(Some(Arc::new(identities.map_err(|error| unknown(error.to_string()))?)))
+                let identities = Identities::read_keys(&settings.identities, &self.home);
+                RequiredSigners(Some(Arc::new(identities.map_err(|error| unknown(error.to_string()))?)))
             }
-            None => Required(None),
+            None => RequiredSigners(None),
         };
-        *known = Some(Known {
+        *known = Some(KnownRules {
             config,
             settings,
             keys,
@@ -89,27 +89,27 @@ impl Signing {
     /// Identities that may sign, whether signatures are required or not; `None` if they cannot be read.
     pub(super) fn identities(&self) -> Option<Identities> {
         let common = tool_config::load_common(&self.home, &Environment::default()).ok()?;
-        Identities::read(&common.skills.identities, &self.home).ok()
+        Identities::read_keys(&common.skills.identities, &self.home).ok()
     }
 
     /// Present state of the files that hold keys.
     fn keys(&self, identities: &BTreeMap<String, String>) -> Vec<Option<ComponentFingerprint>> {
         let files = identities.values().filter(|value| !Identities::is_inline(value));
-        files.map(|file| stamp(&self.home.join(file))).collect()
+        files.map(|file| file_fingerprint(&self.home.join(file))).collect()
     }
 }
 
-impl Required {
+impl RequiredSigners {
     /// Checks that the component has a required signature. The error is the end of a sentence.
-    pub(super) fn check(&self, name: &str, path: &Path, pin: &Pin, seen: &mut Seen) -> Result<(), String> {
+    pub(super) fn check(&self, name: &str, path: &Path, pin: &Pin, seen: &mut SeenComponent) -> Result<(), String> {
         let Some(identities) = &self.0 else { return Ok(()) };
-        let stamp = stamp(&Signature::place(path));
+        let stamp = file_fingerprint(&Signature::signature_path(path));
         let is_known =
             |checked: &&CheckedSignature| checked.stamp == stamp && Arc::ptr_eq(&checked.identities, identities);
         if let Some(checked) = seen.checked.as_ref().filter(is_known) {
             return checked.verdict.clone();
         }
-        let signatures = Signature::beside(path);
+        let signatures = Signature::read_beside(path);
         let verdict = signatures.and_then(|signature| {
             let signatures: Vec<Signature> = signature.into_iter().collect();
             identities.check(name, &pin.digest, &signatures).map(drop)
@@ -126,8 +126,8 @@ impl Required {
     }
 }
 
-fn stamp(path: &Path) -> Option<ComponentFingerprint> {
+fn file_fingerprint(path: &Path) -> Option<ComponentFingerprint> {
     fs::metadata(path)
         .ok()
-        .map(|metadata| ComponentFingerprint::of(&metadata))
+        .map(|metadata| ComponentFingerprint::from_metadata(&metadata))
 }

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::pins::{Pin, Pins};
-use super::signed::{CheckedSignature, Required};
-use super::{Skill, SkillHost, Source, is_name};
+use super::signed::{CheckedSignature, RequiredSigners};
+use super::{LoadedSkill, SkillHost, SkillSource, is_name};
 use crate::limits;
-use crate::plain::{self, Links};
+use crate::small_files::{self, LinkPolicy};
 use crate::{ComponentMetadata, Descriptor, FunctionDescriptor, LockedSkills, SkillHostError};
-use tool_boundary::{describe, inspect_component};
+use tool_boundary::{describe_component, inspect_component};
 use tool_core::api::{Effect, SkillState};
 use tool_core::digest::sha256_hex;
 
@@ -26,11 +26,11 @@ pub(super) const VERSIONS: &str = "versions";
 
 /// A component in the team's folder, as it was when it was last read.
 #[derive(Clone)]
-pub(super) struct Seen {
+pub(super) struct SeenComponent {
     stamp: ComponentFingerprint,
     digest: String,
     /// Set once the component was found to be pinned, so that its code is loaded once.
-    skill: Option<Arc<Skill>>,
+    skill: Option<Arc<LoadedSkill>>,
     /// Its signature, once that was checked.
     pub(super) checked: Option<CheckedSignature>,
 }
@@ -47,7 +47,7 @@ pub(super) struct ComponentFingerprint {
 }
 
 impl ComponentFingerprint {
-    pub(super) fn of(metadata: &fs::Metadata) -> Self {
+    pub(super) fn from_metadata(metadata: &fs::Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -60,7 +60,7 @@ impl ComponentFingerprint {
 
 /// A component of the team, by its state.
 pub(super) enum Member {
-    Ready(Arc<Skill>),
+    Ready(Arc<LoadedSkill>),
     Waiting {
         digest: String,
         state: SkillState,
@@ -110,7 +110,7 @@ impl Inspection {
 }
 
 /// An inspected component, with the data for pinning it.
-pub(super) struct Inspected {
+pub(super) struct InspectedComponent {
     pub(super) inspection: Inspection,
     pub(super) descriptor: Descriptor,
     pub(super) wasm: Arc<[u8]>,
@@ -158,9 +158,9 @@ impl SkillHost {
 
     /// The pins, read again if their file has changed.
     pub(super) fn pins(&self) -> Result<Arc<Pins>, SkillHostError> {
-        let stamp = fs::symlink_metadata(Pins::path(&self.folder))
+        let stamp = fs::symlink_metadata(Pins::pins_path(&self.folder))
             .ok()
-            .map(|metadata| ComponentFingerprint::of(&metadata));
+            .map(|metadata| ComponentFingerprint::from_metadata(&metadata));
         let mut known = self.pins.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(stamp), Some((known, pins))) = (stamp, &*known)
             && stamp == *known
@@ -174,11 +174,11 @@ impl SkillHost {
 
     fn member(
         &self,
-        seen: &mut BTreeMap<PathBuf, Seen>,
+        seen: &mut BTreeMap<PathBuf, SeenComponent>,
         name: &str,
         lock: Option<&dyn LockedSkills>,
         pins: &Result<Arc<Pins>, SkillHostError>,
-        required: &Result<Required, String>,
+        required: &Result<RequiredSigners, String>,
     ) -> Member {
         let waiting = |digest: &str, state, reason: String| Member::Waiting {
             digest: digest.to_owned(),
@@ -199,7 +199,7 @@ impl SkillHost {
             Some(other) => (&self.version_path(&other.digest), Some(other)),
             None => (&self.component_path(name), last),
         };
-        let seen = match look(seen, path, pin) {
+        let seen = match hash_component(seen, path, pin) {
             Ok(seen) => seen,
             Err(error) => return waiting("", SkillState::Refused, format!("it cannot be read: {error}")),
         };
@@ -234,12 +234,12 @@ impl SkillHost {
                     };
                 }
                 let granted = pin.grants();
-                let fits = |skill: &&Arc<Skill>| skill.descriptor == pin.descriptor && skill.granted == granted;
+                let fits = |skill: &&Arc<LoadedSkill>| skill.descriptor == pin.descriptor && skill.granted == granted;
                 if let Some(skill) = seen.skill.as_ref().filter(fits) {
                     return Member::Ready(Arc::clone(skill));
                 }
-                let source = Source::Team(path.to_owned());
-                let skill = Skill::new(pin.descriptor.clone(), granted, pin.digest.clone(), source);
+                let source = SkillSource::Team(path.to_owned());
+                let skill = LoadedSkill::new(pin.descriptor.clone(), granted, pin.digest.clone(), source);
                 seen.skill = Some(Arc::clone(&skill));
                 Member::Ready(skill)
             }
@@ -286,12 +286,12 @@ impl SkillHost {
         }
     }
 
-    pub(super) fn inspected(&self, file: &Path) -> Result<Inspected, SkillHostError> {
+    pub(super) fn inspected(&self, file: &Path) -> Result<InspectedComponent, SkillHostError> {
         self.inspected_until(file, &CancellationToken::new())
     }
 
-    fn inspected_until(&self, file: &Path, cancel: &CancellationToken) -> Result<Inspected, SkillHostError> {
-        let wasm = read_component(file).map_err(|source| io(file, "read", source))?;
+    fn inspected_until(&self, file: &Path, cancel: &CancellationToken) -> Result<InspectedComponent, SkillHostError> {
+        let wasm = read_component(file).map_err(|source| io_error(file, "read", source))?;
         let refused = |reason| SkillHostError::Refused {
             path: file.to_owned(),
             reason,
@@ -319,7 +319,7 @@ impl SkillHost {
             );
             return Err(refused(reason));
         }
-        Ok(Inspected {
+        Ok(InspectedComponent {
             inspection: Inspection::new(file, &wasm, &descriptor),
             descriptor,
             wasm,
@@ -360,7 +360,7 @@ impl SkillHost {
 }
 
 /// Replaces a whole file, with mode 0600.
-pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), SkillHostError> {
+pub(super) fn write_private_file(path: &Path, content: &[u8]) -> Result<(), SkillHostError> {
     let attempt = || -> std::io::Result<()> {
         let folder = path.parent().unwrap_or(Path::new("/"));
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -369,10 +369,10 @@ pub(super) fn write(path: &Path, content: &[u8]) -> Result<(), SkillHostError> {
         file.persist(path)?;
         Ok(())
     };
-    attempt().map_err(|source| io(path, "written", source))
+    attempt().map_err(|source| io_error(path, "written", source))
 }
 
-pub(super) fn io(path: &Path, action: &'static str, source: std::io::Error) -> SkillHostError {
+pub(super) fn io_error(path: &Path, action: &'static str, source: std::io::Error) -> SkillHostError {
     SkillHostError::Io {
         path: path.to_owned(),
         action,
@@ -397,14 +397,18 @@ fn component_names(folder: &Path) -> BTreeSet<String> {
 
 /// Hashes a component, unless it has not changed since it was hashed here or pinned. A digest that relies on the
 /// fingerprint of the file is good enough for lists; the bytes are hashed before code is loaded.
-fn look<'a>(seen: &'a mut BTreeMap<PathBuf, Seen>, path: &Path, pin: Option<&Pin>) -> std::io::Result<&'a mut Seen> {
-    let stamp = ComponentFingerprint::of(&fs::symlink_metadata(path)?);
+fn hash_component<'a>(
+    seen: &'a mut BTreeMap<PathBuf, SeenComponent>,
+    path: &Path,
+    pin: Option<&Pin>,
+) -> std::io::Result<&'a mut SeenComponent> {
+    let stamp = ComponentFingerprint::from_metadata(&fs::symlink_metadata(path)?);
     if seen.get(path).is_none_or(|seen| seen.stamp != stamp) {
         let digest = match pin.filter(|pin| pin.stamp == Some(stamp)) {
             Some(pin) => pin.digest.clone(),
             None => sha256_hex(&read_component(path)?),
         };
-        let new = Seen {
+        let new = SeenComponent {
             stamp,
             digest,
             skill: None,
@@ -417,5 +421,5 @@ fn look<'a>(seen: &'a mut BTreeMap<PathBuf, Seen>, path: &Path, pin: Option<&Pin
 
 /// Reads a component up to the size limit.
 pub(super) fn read_component(path: &Path) -> std::io::Result<Arc<[u8]>> {
-    Ok(plain::read(path, limits::COMPONENT_BYTES_MAX, Links::Followed)?.into())
+    Ok(small_files::read_bytes(path, limits::COMPONENT_BYTES_MAX, LinkPolicy::Followed)?.into())
 }

@@ -10,8 +10,8 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
-use super::Git;
-use super::talk::{Id, LineEnds};
+use super::GitHelper;
+use super::messages::{LineEnds, ObjectId};
 use crate::limits;
 use tool_boundary::Failure;
 use tool_repository::{OpenError, Repository, path};
@@ -41,7 +41,7 @@ pub(in crate::imports) enum WorkTreeEntry {
 }
 
 /// Looks at a path of the work tree. A path behind a link counts as absent, because git does not follow links either.
-pub(in crate::imports) fn entry(
+pub(in crate::imports) fn stat_entry(
     repository: &Repository,
     path: &str,
     cancel: &CancellationToken,
@@ -58,11 +58,11 @@ pub(in crate::imports) fn entry(
     let (parent, name) = path::split_path(path);
     let directory = match repository.handle().open_directory(parent) {
         Ok(directory) => directory,
-        Err(errno) => return absent(path, errno),
+        Err(errno) => return absent_entry(path, errno),
     };
     let stat = match rustix::fs::statat(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
-        Err(errno) => return absent(path, errno),
+        Err(errno) => return absent_entry(path, errno),
     };
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Symlink => match rustix::fs::readlinkat(directory.as_fd(), name, Vec::new()) {
@@ -86,7 +86,7 @@ pub(in crate::imports) fn entry(
 
 /// The entry does not exist, or is behind a link. Any other error is returned, so that an unreadable file does not
 /// count as deleted.
-fn absent(path: &str, errno: Errno) -> Result<WorkTreeEntry, OpenError> {
+fn absent_entry(path: &str, errno: Errno) -> Result<WorkTreeEntry, OpenError> {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV => Ok(WorkTreeEntry::Absent),
         errno => Err(OpenError::Io {
@@ -104,7 +104,7 @@ pub(in crate::imports) fn of_work_tree(
     stored: &[u8],
     cancel: &CancellationToken,
 ) -> SideContent {
-    let file = match entry(repository, path, cancel) {
+    let file = match stat_entry(repository, path, cancel) {
         Ok(WorkTreeEntry::Absent) => return SideContent::Absent,
         Ok(WorkTreeEntry::Link(target, _)) => return SideContent::Bytes(target),
         Ok(WorkTreeEntry::File(file, _)) => file,
@@ -127,10 +127,10 @@ pub(in crate::imports) fn of_work_tree(
 
 /// Reads a stored content, under the rules for a file of that path.
 pub(in crate::imports) fn of_blob(
-    git: &mut Git,
+    git: &mut GitHelper,
     repository: &Repository,
     path: &str,
-    id: &Id,
+    id: &ObjectId,
 ) -> Result<SideContent, Failure> {
     Ok(match git.blob(id, limits::FILE_READ_BYTES_MAX)? {
         None => SideContent::TooLarge,
@@ -157,10 +157,10 @@ mod tests {
     #[test]
     fn what_cannot_be_looked_at_is_not_taken_for_deleted() {
         for errno in [Errno::NOENT, Errno::NOTDIR, Errno::LOOP, Errno::XDEV] {
-            assert!(matches!(absent("a", errno), Ok(WorkTreeEntry::Absent)), "{errno}");
+            assert!(matches!(absent_entry("a", errno), Ok(WorkTreeEntry::Absent)), "{errno}");
         }
         for errno in [Errno::ACCESS, Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO] {
-            assert!(matches!(absent("a", errno), Err(OpenError::Io { .. })), "{errno}");
+            assert!(matches!(absent_entry("a", errno), Err(OpenError::Io { .. })), "{errno}");
         }
     }
 }

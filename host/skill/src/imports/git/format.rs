@@ -9,16 +9,16 @@ use tool_repository::git_settings;
 
 /// Settings that change the meaning of a repository's files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(in crate::imports) struct Format {
+pub(in crate::imports) struct RepositoryFormat {
     version: u32,
     /// Keys and values of the section `extensions`, in lower case.
     extensions: Vec<(String, String)>,
 }
 
-impl Format {
+impl RepositoryFormat {
     /// Reads the format from the `config` of the common git directory.
-    pub(in crate::imports) fn of(common: &Path) -> Self {
-        let text = layout::read(&common.join("config"), limits::GIT_CONFIG_BYTES_MAX).unwrap_or_default();
+    pub(in crate::imports) fn read_config(common: &Path) -> Self {
+        let text = layout::read_regular_file(&common.join("config"), limits::GIT_CONFIG_BYTES_MAX).unwrap_or_default();
         Self::parse(&String::from_utf8_lossy(&text))
     }
 
@@ -80,7 +80,7 @@ mod tests {
     fn extensions_are_found_however_they_are_written() {
         let text =
             "[core]\n\tobjectformat = no\n[Extensions] objectFormat = sha256 # so\n\tnoop\n; x = y\n[a]\nb = c\n";
-        let found = Format::parse(text).extensions;
+        let found = RepositoryFormat::parse(text).extensions;
         let found = found.iter().map(|(key, value)| format!("{key}={value}"));
         assert_eq!(found.collect::<Vec<_>>(), ["objectformat=sha256", "noop=true"]);
     }
@@ -108,7 +108,7 @@ mod tests {
             (version(1) + "[extensions]\ncompatObjectFormat = sha1\n", None),
             (version(1) + "[extensions]\ninvented\n", None),
         ] {
-            let format = Format::parse(&config);
+            let format = RepositoryFormat::parse(&config);
             let read = format.check().ok().map(|()| (format.is_sha256(), format.has_tables()));
             assert_eq!(read, expected, "{config}");
         }

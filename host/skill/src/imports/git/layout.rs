@@ -10,7 +10,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::format::Format;
+use super::format::RepositoryFormat;
 use crate::limits;
 use tool_boundary::Failure;
 use tool_repository::git_file::open_file;
@@ -23,7 +23,7 @@ const GIT_ALTERNATES_MAX: usize = 32;
 
 /// Real paths of the git data of one work tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::imports) struct Layout {
+pub(in crate::imports) struct GitDirectories {
     /// Nearest folder with a `.git`, from the session's root upwards.
     pub(in crate::imports) top: PathBuf,
     /// True if `.git` is a directory.
@@ -33,46 +33,46 @@ pub(in crate::imports) struct Layout {
     /// Folder of objects, branches and configuration.
     pub(in crate::imports) common: PathBuf,
     /// Format of the repository.
-    pub(in crate::imports) format: Format,
+    pub(in crate::imports) format: RepositoryFormat,
     /// Object folders of other repositories that this one borrows from.
     pub(in crate::imports) alternates: Vec<PathBuf>,
     /// True if `.git` is a file, and git directory and work tree name each other.
     is_linked: bool,
 }
 
-impl Layout {
+impl GitDirectories {
     /// Finds the git directory whose work tree contains `root`, a real path.
     pub(in crate::imports) fn find(root: &Path) -> Result<Self, Failure> {
-        Self::of(nearest(root)?)
+        Self::from_link(find_nearest(root)?)
     }
 
     /// Finds the git directory of the work tree at exactly `place`, which must not be a link.
-    pub(in crate::imports) fn at(place: &Path) -> Result<Self, Failure> {
-        let found = nearest(place)?;
+    pub(in crate::imports) fn exactly_at(place: &Path) -> Result<Self, Failure> {
+        let found = find_nearest(place)?;
         if found.0 != place || !is_same(place, place) {
             return Err(not_a_repository());
         }
-        Self::of(found)
+        Self::from_link(found)
     }
 
-    fn of((top, link, metadata): (PathBuf, PathBuf, Metadata)) -> Result<Self, Failure> {
+    fn from_link((top, link, metadata): (PathBuf, PathBuf, Metadata)) -> Result<Self, Failure> {
         if !metadata.is_dir() && !metadata.is_file() {
-            return Err(foreign(&link, "it is neither a directory nor a file"));
+            return Err(foreign_failure(&link, "it is neither a directory nor a file"));
         }
         let (git, common) = if metadata.is_dir() {
-            own(&link)?
+            own_directory(&link)?
         } else {
-            linked(&top, &link)?
+            linked_directory(&top, &link)?
         };
         check_plain(&git)?;
         check_plain(&common)?;
         check_branch(&git, &common)?;
-        let alternates = alternates(&common.join("objects"))?;
+        let alternates = read_alternates(&common.join("objects"))?;
         Ok(Self {
             is_linked: metadata.is_file() && is_linked(&top, &link, &git, &common),
             top,
             is_directory: metadata.is_dir(),
-            format: Format::of(&common),
+            format: RepositoryFormat::read_config(&common),
             git,
             common,
             alternates,
@@ -108,7 +108,7 @@ impl Layout {
     }
 }
 
-fn nearest(root: &Path) -> Result<(PathBuf, PathBuf, Metadata), Failure> {
+fn find_nearest(root: &Path) -> Result<(PathBuf, PathBuf, Metadata), Failure> {
     for directory in root.ancestors() {
         let path = directory.join(".git");
         if let Ok(metadata) = path.symlink_metadata() {
@@ -122,34 +122,34 @@ pub(super) fn not_a_repository() -> Failure {
     Failure::unavailable("This is not a git repository.").with_hint("run `git init`, or work without git")
 }
 
-pub(super) fn foreign(path: &Path, why: &str) -> Failure {
+pub(super) fn foreign_failure(path: &Path, why: &str) -> Failure {
     Failure::unavailable(format!("The git directory is not used: `{}`: {why}.", path.display()))
         .with_hint("a git directory is used only where it belongs to the repository's own work tree")
 }
 
 /// A directory must not name another common directory.
-fn own(link: &Path) -> Result<(PathBuf, PathBuf), Failure> {
+fn own_directory(link: &Path) -> Result<(PathBuf, PathBuf), Failure> {
     if link.join("commondir").symlink_metadata().is_ok() {
-        return Err(foreign(link, "it borrows from another repository"));
+        return Err(foreign_failure(link, "it borrows from another repository"));
     }
     Ok((link.to_owned(), link.to_owned()))
 }
 
 /// A file must name a git directory that names the work tree in turn.
-fn linked(top: &Path, link: &Path) -> Result<(PathBuf, PathBuf), Failure> {
+fn linked_directory(top: &Path, link: &Path) -> Result<(PathBuf, PathBuf), Failure> {
     let line = first_line(link).unwrap_or_default();
     let target = line.strip_prefix("gitdir:").map(str::trim).unwrap_or_default();
     if target.is_empty() {
-        return Err(foreign(link, "it does not say where the git directory is"));
+        return Err(foreign_failure(link, "it does not say where the git directory is"));
     }
-    let absent = |_| foreign(link, "it leads to nothing");
+    let absent = |_| foreign_failure(link, "it leads to nothing");
     let git = top.join(target).canonicalize().map_err(absent)?;
     let common = match first_line(&git.join("commondir")) {
         Some(line) => git.join(line.trim()).canonicalize().map_err(absent)?,
         None => git.clone(),
     };
     if !leads_back(top, &git) {
-        return Err(foreign(&git, "`.git` leads to it, but it does not lead back"));
+        return Err(foreign_failure(&git, "`.git` leads to it, but it does not lead back"));
     }
     Ok((git, common))
 }
@@ -161,7 +161,7 @@ fn leads_back(top: &Path, git: &Path) -> bool {
         let link = git.join(line.trim());
         return link.parent().is_some_and(|folder| is_same(folder, top));
     }
-    let text = read(&git.join("config"), limits::GIT_CONFIG_BYTES_MAX).unwrap_or_default();
+    let text = read_regular_file(&git.join("config"), limits::GIT_CONFIG_BYTES_MAX).unwrap_or_default();
     String::from_utf8_lossy(&text).lines().any(|line| {
         let value = line
             .split_once('=')
@@ -209,13 +209,13 @@ fn check_plain(directory: &Path) -> Result<(), Failure> {
     for name in FILES {
         let path = directory.join(name);
         if path.symlink_metadata().is_ok_and(|metadata| !metadata.is_file()) {
-            return Err(foreign(&path, "it is not a regular file"));
+            return Err(foreign_failure(&path, "it is not a regular file"));
         }
     }
     for name in ["objects", "refs", "reftable", "logs", "info"] {
         let path = directory.join(name);
         if path.symlink_metadata().is_ok_and(|metadata| !metadata.is_dir()) {
-            return Err(foreign(&path, "it is not a directory"));
+            return Err(foreign_failure(&path, "it is not a directory"));
         }
     }
     Ok(())
@@ -229,19 +229,19 @@ fn check_branch(git: &Path, common: &Path) -> Result<(), Failure> {
     };
     let file = common.join(name);
     match file.canonicalize() {
-        Ok(real) if !real.starts_with(common) => return Err(foreign(&file, "it leads to another repository")),
-        Ok(real) if !real.is_file() => return Err(foreign(&file, "it is not a regular file")),
+        Ok(real) if !real.starts_with(common) => return Err(foreign_failure(&file, "it leads to another repository")),
+        Ok(real) if !real.is_file() => return Err(foreign_failure(&file, "it is not a regular file")),
         _ => {}
     }
     Ok(())
 }
 
 /// Collects the object folders that `objects` borrows from, directly and indirectly.
-fn alternates(objects: &Path) -> Result<Vec<PathBuf>, Failure> {
+fn read_alternates(objects: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut todo = vec![objects.to_owned()];
     while let Some(folder) = todo.pop() {
-        let list = read(&folder.join("info/alternates"), limits::GIT_CONFIG_BYTES_MAX).unwrap_or_default();
+        let list = read_regular_file(&folder.join("info/alternates"), limits::GIT_CONFIG_BYTES_MAX).unwrap_or_default();
         for line in String::from_utf8_lossy(&list).lines() {
             if line.is_empty() || line.starts_with('#') {
                 continue;
@@ -254,7 +254,7 @@ fn alternates(objects: &Path) -> Result<Vec<PathBuf>, Failure> {
                 continue;
             }
             if found.len() >= GIT_ALTERNATES_MAX {
-                return Err(foreign(objects, "it borrows objects from too many places"));
+                return Err(foreign_failure(objects, "it borrows objects from too many places"));
             }
             found.push(real.clone());
             todo.push(real);
@@ -264,7 +264,7 @@ fn alternates(objects: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 fn first_line(path: &Path) -> Option<String> {
-    let text = read(path, GIT_LINE_FILE_BYTES_MAX)?;
+    let text = read_regular_file(path, GIT_LINE_FILE_BYTES_MAX)?;
     Some(
         String::from_utf8_lossy(&text)
             .lines()
@@ -275,14 +275,14 @@ fn first_line(path: &Path) -> Option<String> {
 }
 
 /// Reads a short regular file. Does not follow a link, or wait for a FIFO.
-pub(super) fn read(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
+pub(super) fn read_regular_file(path: &Path, bytes_max: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = open(path)?.take(bytes_max).read_to_end(&mut bytes);
+    let read = open_regular_file(path)?.take(bytes_max).read_to_end(&mut bytes);
     read.ok().map(|_| bytes)
 }
 
 /// Opens a regular file. Does not follow a link, or wait for a FIFO.
-pub(super) fn open(path: &Path) -> Option<File> {
+pub(super) fn open_regular_file(path: &Path) -> Option<File> {
     open_file(path).map(|(file, _)| file)
 }
 
@@ -300,7 +300,7 @@ mod tests {
         let objects = folder.path().join("objects");
         fs::create_dir_all(objects.join("info")).expect("the folder is writable");
         fs::write(objects.join("info/alternates"), lines).expect("the folder is writable");
-        let found = alternates(&objects);
+        let found = read_alternates(&objects);
         (folder, found)
     }
 

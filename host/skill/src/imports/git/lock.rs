@@ -27,7 +27,7 @@ const DIRECTORY: OFlags = OFlags::RDONLY
 const LINE_BYTES_MAX: u64 = 4096;
 
 impl OpenedFolder {
-    pub(super) fn at(path: &Path) -> io::Result<Self> {
+    pub(super) fn open_path(path: &Path) -> io::Result<Self> {
         Ok(Self(rustix::fs::open(path, DIRECTORY, Mode::empty())?))
     }
 
@@ -108,7 +108,7 @@ impl OpenedFolder {
 /// Names of the files beside a locked file, and the line in the lock. git takes no file that ends in `.lock` for a
 /// branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Names {
+pub(super) struct LockNames {
     /// Name of the lock file before it is renamed.
     pub(super) early: String,
     /// Name of the replacement for the locked file.
@@ -122,15 +122,15 @@ pub(super) fn lock_of(name: &str) -> String {
 }
 
 /// A held lock. Drop releases it.
-pub(super) struct Lock {
+pub(super) struct HeldLock {
     folder: OpenedFolder,
     name: String,
-    names: Names,
+    names: LockNames,
 }
 
-impl Lock {
+impl HeldLock {
     /// Locks the file `name` of a folder. `shown` is the path for messages.
-    pub(super) fn take(folder: OpenedFolder, name: &str, names: Names, shown: &Path) -> Result<Self, Failure> {
+    pub(super) fn take(folder: OpenedFolder, name: &str, names: LockNames, shown: &Path) -> Result<Self, Failure> {
         let make = || -> io::Result<()> {
             let mut file = folder.make(&names.early, 0o666)?;
             crash_point();
@@ -149,7 +149,7 @@ impl Lock {
             Err(error) => {
                 folder.remove(&names.early);
                 Err(match error.kind() {
-                    io::ErrorKind::AlreadyExists => locked(shown),
+                    io::ErrorKind::AlreadyExists => locked_failure(shown),
                     _ => Failure::failed(format!("git's `{name}` cannot be locked: {error}.")),
                 })
             }
@@ -176,7 +176,7 @@ impl Lock {
     }
 }
 
-impl Drop for Lock {
+impl Drop for HeldLock {
     fn drop(&mut self) {
         if !has_crashed() {
             self.folder.remove(&self.names.new);
@@ -187,7 +187,7 @@ impl Drop for Lock {
 }
 
 /// The failure for a file that another program has locked.
-pub(in crate::imports) fn locked(shown: &Path) -> Failure {
+pub(in crate::imports) fn locked_failure(shown: &Path) -> Failure {
     Failure::failed("Another git process holds the repository's lock.")
         .with_hint(format!("try again; if no git runs, remove `{}.lock`", shown.display()))
 }
@@ -199,15 +199,15 @@ mod tests {
     #[test]
     fn a_lock_that_is_not_used_is_taken_away_and_one_that_is_there_is_respected() {
         let folder = tempfile::tempdir().expect("there is room for a folder");
-        let here = || OpenedFolder::at(folder.path()).expect("it is there");
-        let names = |id: &str| Names {
+        let here = || OpenedFolder::open_path(folder.path()).expect("it is there");
+        let names = |id: &str| LockNames {
             early: format!("{id}.lock"),
             new: format!("{id}.new.lock"),
             mark: format!("{id}\n"),
         };
         let shown = Path::new("here/index");
-        let lock = Lock::take(here(), "index", names("a"), shown).expect("nobody has it");
-        let failure = Lock::take(here(), "index", names("b"), shown)
+        let lock = HeldLock::take(here(), "index", names("a"), shown).expect("nobody has it");
+        let failure = HeldLock::take(here(), "index", names("b"), shown)
             .err()
             .expect("somebody has it");
         assert_eq!(
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(failure.message, "Another git process holds the repository's lock.");
         assert_eq!(here().line("index.lock").as_deref(), Some("a\n"));
         drop(lock);
-        let mut lock = Lock::take(here(), "index", names("c"), shown).expect("nobody has it");
+        let mut lock = HeldLock::take(here(), "index", names("c"), shown).expect("nobody has it");
         lock.lay_out(|file| file.write_all(b"new")).expect("it is a file");
         lock.place().expect("it can be renamed");
         drop(lock);

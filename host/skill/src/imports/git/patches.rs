@@ -1,9 +1,9 @@
 //! Patches of changed files within the limits of one call, for diffs of the work tree and of commits.
 
 use super::content::{self, SideContent};
+use super::messages::{FileDelta, FileStatus, GitRequest, ObjectId};
 use super::submodules::{self, SUBMODULE};
-use super::talk::{Delta, GitRequest, Id, Status};
-use super::{Git, plain};
+use super::{GitHelper, plain_path};
 use tool_boundary::Failure;
 use tool_repository::Repository;
 use tool_repository::diff::{BoundedDiff, DiffSide};
@@ -52,14 +52,19 @@ impl PatchRoom {
             return Some(BoundedDiff::default());
         }
         if is_binary {
-            return Some(binary());
+            return Some(binary_diff());
         }
         if bytes_max == 0 {
             self.is_cut = true;
             return Some(BoundedDiff::default());
         }
         let bytes_max = bytes_max.min(GIT_PATCH_BYTES_MAX);
-        let rendered = BoundedDiff::new(side(old).as_ref(), side(new).as_ref(), self.context_lines, bytes_max);
+        let rendered = BoundedDiff::new(
+            diff_side(old).as_ref(),
+            diff_side(new).as_ref(),
+            self.context_lines,
+            bytes_max,
+        );
         self.used_bytes += rendered.patch.len();
         self.is_cut |= rendered.is_cut;
         Some(rendered)
@@ -67,14 +72,16 @@ impl PatchRoom {
 }
 
 /// The patch of a binary file.
-pub(in crate::imports) fn binary() -> BoundedDiff {
+pub(in crate::imports) fn binary_diff() -> BoundedDiff {
     BoundedDiff {
         is_binary: true,
         ..BoundedDiff::default()
     }
 }
 
-pub(in crate::imports) fn side<'a>((path, mode, content): (&'a str, u32, &'a SideContent)) -> Option<DiffSide<'a>> {
+pub(in crate::imports) fn diff_side<'a>(
+    (path, mode, content): (&'a str, u32, &'a SideContent),
+) -> Option<DiffSide<'a>> {
     let SideContent::Bytes(content) = content else {
         return None;
     };
@@ -82,18 +89,22 @@ pub(in crate::imports) fn side<'a>((path, mode, content): (&'a str, u32, &'a Sid
 }
 
 /// A path in normal form that is not hidden. A path that ends in `/` is a nested repository.
-pub(in crate::imports) fn visible<'a>(repository: &Repository, path: &'a str) -> Option<&'a str> {
-    plain(path).filter(|path| repository.hidden(path, false).is_none())
+pub(in crate::imports) fn visible_path<'a>(repository: &Repository, path: &'a str) -> Option<&'a str> {
+    plain_path(path).filter(|path| repository.hidden(path, false).is_none())
 }
 
 /// Pairs deletions and additions of the last comparison. If one side is hidden, the pair is skipped: the diff would
 /// show the hidden content as the old side. Returns the number of changes.
-pub(in crate::imports) fn find_renames(git: &mut Git, repository: &Repository, count: usize) -> Result<usize, Failure> {
-    let is_shown = |delta: &Delta| {
+pub(in crate::imports) fn find_renames(
+    git: &mut GitHelper,
+    repository: &Repository,
+    count: usize,
+) -> Result<usize, Failure> {
+    let is_shown = |delta: &FileDelta| {
         let paths = [delta.path.as_deref(), delta.old_path.as_deref()];
         paths
             .iter()
-            .all(|path| path.and_then(|path| visible(repository, path)).is_some())
+            .all(|path| path.and_then(|path| visible_path(repository, path)).is_some())
     };
     let mut from = 0;
     while from < count {
@@ -111,25 +122,25 @@ pub(in crate::imports) fn find_renames(git: &mut Git, repository: &Repository, c
 
 /// Loads a stored side of a change, with its mode; absent without an id.
 pub(in crate::imports) fn load_stored(
-    git: &mut Git,
+    git: &mut GitHelper,
     repository: &Repository,
     path: &str,
-    stored: Option<(&Id, u32)>,
+    stored: Option<(&ObjectId, u32)>,
 ) -> Result<SideContent, Failure> {
     match stored {
         None => Ok(SideContent::Absent),
-        Some((id, SUBMODULE)) => Ok(SideContent::Bytes(submodules::content(id, false))),
+        Some((id, SUBMODULE)) => Ok(SideContent::Bytes(submodules::submodule_content(id, false))),
         Some((id, _)) => content::of_blob(git, repository, path, id),
     }
 }
 
-pub(in crate::imports) fn status_name(status: Status) -> &'static str {
+pub(in crate::imports) fn status_name(status: FileStatus) -> &'static str {
     match status {
-        Status::Added | Status::Untracked => "added",
-        Status::Deleted => "deleted",
-        Status::Renamed => "renamed",
-        Status::TypeChanged => "type-changed",
-        Status::Conflicted => "conflicted",
-        Status::Modified => "modified",
+        FileStatus::Added | FileStatus::Untracked => "added",
+        FileStatus::Deleted => "deleted",
+        FileStatus::Renamed => "renamed",
+        FileStatus::TypeChanged => "type-changed",
+        FileStatus::Conflicted => "conflicted",
+        FileStatus::Modified => "modified",
     }
 }

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::AtFlags;
 use tokio_util::sync::CancellationToken;
 
-use super::layout::{Layout, open};
-use super::lock::{Lock, OpenedFolder};
-use super::recover::{Part, lock_names, table_mark};
-use super::talk::{Id, Moment};
+use super::layout::{GitDirectories, open_regular_file};
+use super::lock::{HeldLock, OpenedFolder};
+use super::messages::{CommitTime, ObjectId};
+use super::recover::{LockedPart, lock_names, table_mark};
 use crate::imports::git::GIT_FILE_BYTES_MAX;
 use crate::imports::git::layout::GIT_LINE_FILE_BYTES_MAX;
 use tool_boundary::Failure;
@@ -33,11 +33,11 @@ const GIT_OBJECTS_MAX: usize = 1_000_000;
 const GIT_OBJECT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 /// Folder in which a helper makes objects and changes a copy of the index.
-pub(in crate::imports) struct Scratch(scratch::ScratchFolder);
+pub(in crate::imports) struct ScratchObjects(scratch::ScratchFolder);
 
-impl Scratch {
+impl ScratchObjects {
     /// Creates an object folder that borrows from the real one. `home` is the program's own directory.
-    pub(in crate::imports) fn new(layout: &Layout, home: Option<&Path>) -> Result<Self, Failure> {
+    pub(in crate::imports) fn new(layout: &GitDirectories, home: Option<&Path>) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::failed(format!("A commit could not be prepared: {error}."));
         let objects = layout.common.join("objects").to_string_lossy().into_owned();
         if objects.contains(['\n', '\u{fffd}']) {
@@ -79,16 +79,16 @@ impl Scratch {
 
 /// A move of `HEAD` to a new commit, with the fields of the log line.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::imports) struct Movement<'a> {
-    pub(in crate::imports) from: Option<&'a Id>,
-    pub(in crate::imports) to: &'a Id,
+pub(in crate::imports) struct HeadMove<'a> {
+    pub(in crate::imports) from: Option<&'a ObjectId>,
+    pub(in crate::imports) to: &'a ObjectId,
     /// `Name <address>`, as git writes it to the log.
     pub(in crate::imports) author: &'a str,
     pub(in crate::imports) subject: &'a str,
-    pub(in crate::imports) moment: Moment,
+    pub(in crate::imports) moment: CommitTime,
 }
 
-impl Movement<'_> {
+impl HeadMove<'_> {
     fn log_message(&self) -> String {
         let initial = if self.from.is_none() { " (initial)" } else { "" };
         format!("commit{initial}: {}", clean_line(self.subject))
@@ -96,17 +96,17 @@ impl Movement<'_> {
 }
 
 /// Folder of the tables that hold the branch, or the `HEAD` of the work tree.
-fn tables_of(layout: &Layout, branch: Option<&str>) -> PathBuf {
+fn tables_of(layout: &GitDirectories, branch: Option<&str>) -> PathBuf {
     branch.map_or(&layout.git, |_| &layout.common).join(reftable::FOLDER)
 }
 
 /// Locked branch and index, with their replacements. Drop removes replacements that were not used.
 pub(in crate::imports) struct Publication<'a> {
-    layout: &'a Layout,
-    scratch: &'a Scratch,
+    layout: &'a GitDirectories,
+    scratch: &'a ScratchObjects,
     branch: Option<&'a str>,
-    reference: Lock,
-    index: Lock,
+    reference: HeldLock,
+    index: HeldLock,
     /// For reftable: the new table, which the list does not name yet.
     table: Option<NewTable>,
     notes: &'a CommitInProgress,
@@ -123,14 +123,14 @@ impl NewTable {
     /// Writes a table with the new value and the log lines, and the replacement for the locked list, which also names
     /// this table. `before` are the references of `place`; the lock guarantees that they do not change.
     fn lay_out(
-        lock: &mut Lock,
+        lock: &mut HeldLock,
         place: &Path,
         before: &References,
         notes: &CommitInProgress,
         (value, logged): (Option<(&str, Reference)>, &[&str]),
-        movement: Movement<'_>,
+        movement: HeadMove<'_>,
     ) -> io::Result<Self> {
-        let (old, new) = (movement.from.map(Id::commit), movement.to.commit());
+        let (old, new) = (movement.from.map(ObjectId::commit), movement.to.commit());
         let (person, address) = movement.author.rsplit_once(" <").unwrap_or((movement.author, ""));
         let message = movement.log_message();
         let line = |&reference| LogLine {
@@ -149,7 +149,7 @@ impl NewTable {
         let list = before.tables.iter().chain([&name]);
         let list: String = list.map(|name| format!("{name}\n")).collect();
         let table = Self {
-            folder: OpenedFolder::at(place)?,
+            folder: OpenedFolder::open_path(place)?,
             name,
             is_used: false,
         };
@@ -173,32 +173,32 @@ impl Drop for NewTable {
 impl<'a> Publication<'a> {
     /// Takes both locks, and copies the index for the helper. `notes` is the publication's entry in the journal.
     pub(in crate::imports) fn begin(
-        layout: &'a Layout,
-        scratch: &'a Scratch,
+        layout: &'a GitDirectories,
+        scratch: &'a ScratchObjects,
         branch: Option<&'a str>,
         notes: &'a CommitInProgress,
     ) -> Result<Self, Failure> {
         let failed = |error: io::Error| Failure::failed(format!("The git directory cannot be written to: {error}."));
-        let index = Lock::take(
-            OpenedFolder::at(&layout.git).map_err(failed)?,
+        let index = HeldLock::take(
+            OpenedFolder::open_path(&layout.git).map_err(failed)?,
             "index",
-            lock_names(notes, Part::Index),
+            lock_names(notes, LockedPart::Index),
             layout.shown(&layout.git.join("index")),
         )?;
         branch.map_or(Ok(()), check_branch)?;
         let (folder, name, place) = match branch {
             _ if layout.format.has_tables() => {
                 let tables = tables_of(layout, branch);
-                let folder = OpenedFolder::at(&tables).map_err(failed)?;
+                let folder = OpenedFolder::open_path(&tables).map_err(failed)?;
                 (folder, reftable::LIST, tables.join(reftable::LIST))
             }
             None => {
-                let folder = OpenedFolder::at(&layout.git).map_err(failed)?;
+                let folder = OpenedFolder::open_path(&layout.git).map_err(failed)?;
                 (folder, "HEAD", layout.git.join("HEAD"))
             }
             Some(branch) => {
                 let heads = || {
-                    OpenedFolder::at(&layout.common)?
+                    OpenedFolder::open_path(&layout.common)?
                         .enter("refs")?
                         .enter("heads")?
                         .enter_for(branch)
@@ -207,7 +207,12 @@ impl<'a> Publication<'a> {
                 (folder, name, layout.common.join("refs/heads").join(branch))
             }
         };
-        let reference = Lock::take(folder, name, lock_names(notes, Part::Reference), layout.shown(&place))?;
+        let reference = HeldLock::take(
+            folder,
+            name,
+            lock_names(notes, LockedPart::Reference),
+            layout.shown(&place),
+        )?;
         let publication = Self {
             layout,
             scratch,
@@ -224,7 +229,7 @@ impl<'a> Publication<'a> {
     /// Copies the index with its modification time: git compares entries with it to notice changes that happened at
     /// the same time.
     fn copy_index(&self) -> io::Result<()> {
-        let Some(mut real) = open(&self.layout.git.join("index")) else {
+        let Some(mut real) = open_regular_file(&self.layout.git.join("index")) else {
             return Ok(());
         };
         let metadata = real.metadata()?;
@@ -240,12 +245,12 @@ impl<'a> Publication<'a> {
     /// possible.
     pub(in crate::imports) fn lay_out(
         &mut self,
-        movement: Movement<'_>,
+        movement: HeadMove<'_>,
         keeps_logs: bool,
         cancel: &CancellationToken,
     ) -> Result<(), Failure> {
         let mut work = || -> io::Result<()> {
-            objects(
+            publish_objects(
                 &self.scratch.store().join("objects"),
                 &self.layout.common,
                 movement.to,
@@ -256,7 +261,7 @@ impl<'a> Publication<'a> {
             } else {
                 self.reference.lay_out(|file| writeln!(file, "{}", movement.to))?;
             }
-            let made = open(&self.scratch.index()).ok_or(io::ErrorKind::NotFound)?;
+            let made = open_regular_file(&self.scratch.index()).ok_or(io::ErrorKind::NotFound)?;
             let mut made = made.take(GIT_FILE_BYTES_MAX);
             self.index.lay_out(|file| io::copy(&mut made, file).map(drop))
         };
@@ -270,13 +275,13 @@ impl<'a> Publication<'a> {
     }
 
     /// Writes the table with the move, and a new list that ends with it.
-    fn lay_out_table(&mut self, movement: Movement<'_>, keeps_logs: bool) -> io::Result<()> {
+    fn lay_out_table(&mut self, movement: HeadMove<'_>, keeps_logs: bool) -> io::Result<()> {
         let place = tables_of(self.layout, self.branch);
         let before = References::read(&place)?;
         let name = self
             .branch
             .map_or_else(|| "HEAD".to_owned(), |branch| format!("refs/heads/{branch}"));
-        let from = movement.from.map(Id::commit);
+        let from = movement.from.map(ObjectId::commit);
         if before.resolve(&name) != from.as_ref().map(CommitId::as_bytes) {
             return Err(io::Error::other("the branch has moved"));
         }
@@ -299,12 +304,12 @@ impl<'a> Publication<'a> {
     }
 
     /// A linked worktree has tables of its own, with the log of its `HEAD`.
-    fn log_in_own_tables(&self, movement: Movement<'_>) -> io::Result<()> {
+    fn log_in_own_tables(&self, movement: HeadMove<'_>) -> io::Result<()> {
         let place = tables_of(self.layout, None);
-        let folder = OpenedFolder::at(&place)?;
+        let folder = OpenedFolder::open_path(&place)?;
         let list = place.join(reftable::LIST);
-        let names = lock_names(self.notes, Part::Log);
-        let lock = Lock::take(folder, reftable::LIST, names, self.layout.shown(&list));
+        let names = lock_names(self.notes, LockedPart::Log);
+        let lock = HeldLock::take(folder, reftable::LIST, names, self.layout.shown(&list));
         let mut lock = lock.map_err(|failure| io::Error::other(failure.message))?;
         let before = References::read(&place)?;
         let mut table = NewTable::lay_out(&mut lock, &place, &before, self.notes, (None, &["HEAD"]), movement)?;
@@ -314,7 +319,7 @@ impl<'a> Publication<'a> {
     }
 
     /// Moves the branch. From then on the commit exists.
-    pub(in crate::imports) fn move_branch(&mut self, movement: Movement<'_>, keeps_logs: bool) -> Result<(), Failure> {
+    pub(in crate::imports) fn move_branch(&mut self, movement: HeadMove<'_>, keeps_logs: bool) -> Result<(), Failure> {
         let moved = self.reference.place();
         moved.map_err(|error| Failure::failed(format!("The commit could not be put in place: {error}.")))?;
         let logged = match &mut self.table {
@@ -342,9 +347,9 @@ impl<'a> Publication<'a> {
     }
 
     /// Writes one log line for `HEAD` and one for the branch.
-    fn log(&self, movement: Movement<'_>) -> io::Result<()> {
+    fn log(&self, movement: HeadMove<'_>) -> io::Result<()> {
         let none = "0".repeat(movement.to.as_str().len());
-        let Moment {
+        let CommitTime {
             seconds,
             offset_minutes,
         } = movement.moment;
@@ -352,15 +357,15 @@ impl<'a> Publication<'a> {
         let (hours, minutes) = (offset_minutes.unsigned_abs() / 60, offset_minutes.unsigned_abs() % 60);
         let line = format!(
             "{} {} {} {seconds} {sign}{hours:02}{minutes:02}\t{}\n",
-            movement.from.map_or(none.as_str(), Id::as_str),
+            movement.from.map_or(none.as_str(), ObjectId::as_str),
             movement.to,
             clean_line(movement.author),
             movement.log_message(),
         );
-        let own = OpenedFolder::at(&self.layout.git)?.enter("logs")?;
+        let own = OpenedFolder::open_path(&self.layout.git)?.enter("logs")?;
         own.append("HEAD")?.write_all(line.as_bytes())?;
         if let Some(branch) = self.branch {
-            let heads = OpenedFolder::at(&self.layout.common)?
+            let heads = OpenedFolder::open_path(&self.layout.common)?
                 .enter("logs")?
                 .enter("refs")?
                 .enter("heads")?;
@@ -385,8 +390,8 @@ fn check_branch(branch: &str) -> Result<(), Failure> {
 }
 
 /// Copies new objects to git's object folder. Existing objects are not touched.
-fn objects(from: &Path, common: &Path, head: &Id, cancel: &CancellationToken) -> io::Result<()> {
-    let to = OpenedFolder::at(&common.join("objects"))?;
+fn publish_objects(from: &Path, common: &Path, head: &ObjectId, cancel: &CancellationToken) -> io::Result<()> {
+    let to = OpenedFolder::open_path(&common.join("objects"))?;
     let (mut count, mut bytes) = (0, 0);
     let mut has_head = false;
     for folder in fs::read_dir(from)? {
@@ -420,7 +425,7 @@ fn objects(from: &Path, common: &Path, head: &Id, cancel: &CancellationToken) ->
             }
             has_head |= head.as_str() == format!("{two}{rest}");
             if !target.has(&rest) {
-                copy(&file.path(), &target, &rest)?;
+                copy_object(&file.path(), &target, &rest)?;
             }
         }
     }
@@ -443,8 +448,8 @@ fn is_hex(name: &str, length: usize) -> bool {
             .all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-fn copy(from: &Path, folder: &OpenedFolder, name: &str) -> io::Result<()> {
-    let made = open(from).ok_or_else(|| io::Error::other("an object is no file"))?;
+fn copy_object(from: &Path, folder: &OpenedFolder, name: &str) -> io::Result<()> {
+    let made = open_regular_file(from).ok_or_else(|| io::Error::other("an object is no file"))?;
     let temporary = format!("tmp_obj_{}", uuid::Uuid::new_v4().simple());
     let write = || -> io::Result<()> {
         let mut file = folder.make(&temporary, 0o444)?;
@@ -484,9 +489,9 @@ mod tests {
         }
         let file = File::create(from.join("aa").join(name)).expect("files can be made");
         file.set_len(GIT_OBJECT_BYTES_MAX + 1).expect("a hole takes no space");
-        let head = Id::try_from("a".repeat(40)).expect("it is one");
+        let head = ObjectId::try_from("a".repeat(40)).expect("it is one");
         let common = folder.path().join("common");
-        let refused = objects(&from, &common, &head, &CancellationToken::new()).expect_err("it is too large");
+        let refused = publish_objects(&from, &common, &head, &CancellationToken::new()).expect_err("it is too large");
         assert_eq!(refused.to_string(), "it has too many new objects");
     }
 }

@@ -8,15 +8,15 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use super::format::Format;
-use super::lock::{Names, OpenedFolder, lock_of};
+use super::format::RepositoryFormat;
+use super::lock::{LockNames, OpenedFolder, lock_of};
 use tool_core::digest::to_hexadecimal;
 use tool_repository::changes::{CommitInProgress, crash_point};
 use tool_repository::reftable::{self, References};
 
 /// Locked part of a publication.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Part {
+pub(super) enum LockedPart {
     Index,
     Reference,
     /// The tables with the log of a linked worktree.
@@ -24,14 +24,14 @@ pub(super) enum Part {
 }
 
 /// Names for the lock of one part. Only this publication uses them.
-pub(super) fn lock_names(publication: &CommitInProgress, part: Part) -> Names {
+pub(super) fn lock_names(publication: &CommitInProgress, part: LockedPart) -> LockNames {
     let part = match part {
-        Part::Index => "index",
-        Part::Reference => "branch",
-        Part::Log => "log",
+        LockedPart::Index => "index",
+        LockedPart::Reference => "branch",
+        LockedPart::Log => "log",
     };
     let own = format!("tool-{}-{part}", publication.id);
-    Names {
+    LockNames {
         early: format!("{own}.lock"),
         new: format!("{own}.new.lock"),
         mark: format!("{own}\n"),
@@ -46,12 +46,12 @@ pub(super) fn table_mark(publication: &CommitInProgress) -> &str {
 
 /// Removes what a publication left beside its reference. True if the reference has moved to the commit.
 fn settle_reference(left: &CommitInProgress) -> io::Result<bool> {
-    let names = lock_names(left, Part::Reference);
-    if Format::of(&left.common).has_tables() {
+    let names = lock_names(left, LockedPart::Reference);
+    if RepositoryFormat::read_config(&left.common).has_tables() {
         if left.branch.is_some() && left.git != left.common {
             // The log does not decide about the branch. If it cannot be read, the tables of the branch are settled
             // all the same.
-            let _ = settle_tables(left, &left.git, &lock_names(left, Part::Log));
+            let _ = settle_tables(left, &left.git, &lock_names(left, LockedPart::Log));
         }
         let (git, name) = match &left.branch {
             None => (&left.git, "HEAD".to_owned()),
@@ -61,23 +61,23 @@ fn settle_reference(left: &CommitInProgress) -> io::Result<bool> {
         return Ok(found.resolve(&name).map(to_hexadecimal).as_ref() == Some(&left.commit));
     }
     let (folder, name) = match &left.branch {
-        None => (OpenedFolder::at(&left.git)?, "HEAD"),
-        Some(branch) => OpenedFolder::at(&left.common)?
+        None => (OpenedFolder::open_path(&left.git)?, "HEAD"),
+        Some(branch) => OpenedFolder::open_path(&left.common)?
             .find("refs")?
             .find("heads")?
             .find_for(branch)?,
     };
     let has_moved = folder.line(name).is_some_and(|line| line.trim_end() == left.commit);
-    clear(&folder, name, &names);
+    clear_leftovers(&folder, name, &names);
     Ok(has_moved)
 }
 
 /// Removes our lock on the tables of a git directory, and our table unless the list names it. Returns the references
 /// in the tables.
-fn settle_tables(left: &CommitInProgress, git: &Path, names: &Names) -> io::Result<References> {
+fn settle_tables(left: &CommitInProgress, git: &Path, names: &LockNames) -> io::Result<References> {
     let place = git.join(reftable::FOLDER);
-    let folder = OpenedFolder::at(&place)?;
-    clear(&folder, reftable::LIST, names);
+    let folder = OpenedFolder::open_path(&place)?;
+    clear_leftovers(&folder, reftable::LIST, names);
     let found = References::read(&place)?;
     let end = format!("-{}.ref", table_mark(left));
     for table in fs::read_dir(&place)?.flatten() {
@@ -97,15 +97,15 @@ fn settle_tables(left: &CommitInProgress, git: &Path, names: &Names) -> io::Resu
 ///
 /// The git directory cannot be reached.
 pub fn settle_commit(left: &CommitInProgress) -> io::Result<Option<(String, Option<String>)>> {
-    let git = OpenedFolder::at(&left.git)?;
-    let names = lock_names(left, Part::Index);
+    let git = OpenedFolder::open_path(&left.git)?;
+    let names = lock_names(left, LockedPart::Index);
     let is_ours = git.line(&lock_of("index")).is_some_and(|line| line == names.mark);
     let was_ready = git.has(&names.new);
     // An error means that the branch never existed, or does not exist any more.
     let has_moved = settle_reference(left).unwrap_or(false);
     let is_finished = was_ready && has_moved && is_ours && git.rename(&names.new, "index").is_ok();
     crash_point();
-    let had_lock = clear(&git, "index", &names);
+    let had_lock = clear_leftovers(&git, "index", &names);
     git.keep();
     let commit = &left.commit;
     Ok(match (has_moved, was_ready) {
@@ -125,7 +125,7 @@ pub fn settle_commit(left: &CommitInProgress) -> io::Result<Option<(String, Opti
 }
 
 /// Removes our files beside one name. True if its lock was ours.
-fn clear(folder: &OpenedFolder, name: &str, names: &Names) -> bool {
+fn clear_leftovers(folder: &OpenedFolder, name: &str, names: &LockNames) -> bool {
     for own in [&names.early, &names.new] {
         folder.remove(own);
         crash_point();

@@ -1,7 +1,7 @@
 //! A stand-in for a git directory whose references are in tables (reftable), which libgit2 cannot read.
 //!
 //! It is a folder of the engine, with links to the real objects, index, configuration and files of a merge in
-//! progress. A helper reads the tables and writes their references to it as files ([`fill`]). Nothing is copied back.
+//! progress. A helper reads the tables and writes their references to it as files ([`fill_stand_in`]). Nothing is copied back.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,8 +10,8 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::layout::Layout;
-use crate::task::StandInTask;
+use super::layout::GitDirectories;
+use crate::helper_task::StandInTask;
 use tool_boundary::Failure;
 use tool_core::digest::to_hexadecimal;
 use tool_repository::reftable::{self, Reference, References};
@@ -37,7 +37,10 @@ const OWN: [&str; 8] = [
 const STATES: [&str; 2] = ["CHERRY_PICK_HEAD", "REVERT_HEAD"];
 
 /// Prepares a stand-in. `home` is the program's own directory.
-pub(super) fn prepare(layout: &Layout, home: Option<&Path>) -> Result<(ScratchFolder, StandInTask), Failure> {
+pub(super) fn prepare_stand_in(
+    layout: &GitDirectories,
+    home: Option<&Path>,
+) -> Result<(ScratchFolder, StandInTask), Failure> {
     let make = || -> io::Result<_> {
         let folder = scratch::create_folder(home, "tool-refs-")?;
         let place = folder.path();
@@ -58,7 +61,7 @@ pub(super) fn prepare(layout: &Layout, home: Option<&Path>) -> Result<(ScratchFo
 }
 
 /// Writes the current references of the tables to the stand-in.
-pub(super) fn fill(task: &StandInTask) -> Result<(), Failure> {
+pub(super) fn fill_stand_in(task: &StandInTask) -> Result<(), Failure> {
     let write = || -> io::Result<()> {
         let own = References::read(&task.own)?;
         let mut all = if task.own == task.common {

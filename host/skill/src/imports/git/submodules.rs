@@ -3,9 +3,9 @@
 //! A submodule is a repository with a helper of its own. It is read without a question if its git directory and its
 //! work tree name each other (`layout`).
 
-use super::layout::Layout;
-use super::talk::{Area, GitAnswer, GitRequest, Id, Status, Submodule};
-use super::{Git, nonsense};
+use super::layout::GitDirectories;
+use super::messages::{ChangeArea, FileStatus, GitAnswer, GitRequest, ObjectId, Submodule};
+use super::{GitHelper, nonsense_failure};
 use crate::CallContext;
 use tool_boundary::Failure;
 
@@ -32,9 +32,9 @@ pub(in crate::imports) enum SubmoduleTree {
 
 /// A submodule that is checked out.
 pub(in crate::imports) struct PresentSubmodule {
-    git: Git,
+    git: GitHelper,
     /// Its last commit; absent before the first.
-    pub(in crate::imports) head: Option<Id>,
+    pub(in crate::imports) head: Option<ObjectId>,
 }
 
 /// Uncommitted changes in a submodule.
@@ -44,14 +44,14 @@ pub(in crate::imports) struct SubmoduleChanges {
 }
 
 /// The content that git's diffs show for a submodule.
-pub(in crate::imports) fn content(id: &Id, is_modified: bool) -> Vec<u8> {
+pub(in crate::imports) fn submodule_content(id: &ObjectId, is_modified: bool) -> Vec<u8> {
     let dirty = if is_modified { "-dirty" } else { "" };
     format!("Subproject commit {id}{dirty}\n").into_bytes()
 }
 
 /// Reads the state of the submodule's work tree at `path`. A submodule that cannot be read is
 /// [`SubmoduleTree::Unread`], so that the diff of the outer repository succeeds.
-pub(in crate::imports) fn look(context: &CallContext, path: &str) -> Result<SubmoduleTree, Failure> {
+pub(in crate::imports) fn read_submodule(context: &CallContext, path: &str) -> Result<SubmoduleTree, Failure> {
     let place = context.repository.root().join(path);
     if place.symlink_metadata().is_err() {
         return Ok(SubmoduleTree::Absent);
@@ -59,7 +59,7 @@ pub(in crate::imports) fn look(context: &CallContext, path: &str) -> Result<Subm
     if place.join(".git").symlink_metadata().is_err() {
         return Ok(SubmoduleTree::Empty);
     }
-    if !Layout::at(&place).is_ok_and(|layout| !layout.is_strange()) {
+    if !GitDirectories::exactly_at(&place).is_ok_and(|layout| !layout.is_strange()) {
         let reason = "its git data could be another repository's";
         return Ok(SubmoduleTree::Unread(reason.to_owned()));
     }
@@ -80,23 +80,23 @@ fn unless_cancelled(context: &CallContext, tree: Result<SubmoduleTree, Failure>)
 
 impl PresentSubmodule {
     fn open(context: &CallContext, path: &str) -> Result<Self, Failure> {
-        let mut git = Git::open_at(context, Some(path), None)?;
+        let mut git = GitHelper::open_at(context, Some(path), None)?;
         match git.ask(&GitRequest::Revision { name: None })? {
             GitAnswer::Revision(head) => Ok(Self {
                 git,
                 head: head.map(|commit| commit.id),
             }),
-            _ => Err(nonsense()),
+            _ => Err(nonsense_failure()),
         }
     }
 
     /// Compares the work tree with the index and the last commit.
     pub(in crate::imports) fn find_changes(&mut self) -> Result<SubmoduleChanges, Failure> {
         let (mut is_modified, mut has_untracked) = (false, false);
-        for area in [Area::Index, Area::WorkTree] {
+        for area in [ChangeArea::Index, ChangeArea::WorkTree] {
             let request = GitRequest::Diff {
                 area,
-                untracked: area == Area::WorkTree,
+                untracked: area == ChangeArea::WorkTree,
                 paths: Vec::new(),
             };
             let (count, mut from) = (self.git.count(&request)?, 0);
@@ -104,7 +104,7 @@ impl PresentSubmodule {
                 let page = self.git.deltas(from)?;
                 from += page.len();
                 for delta in page.iter().filter(|delta| !delta.left_in_place) {
-                    let is_untracked = delta.status == Status::Untracked;
+                    let is_untracked = delta.status == FileStatus::Untracked;
                     is_modified |= !is_untracked;
                     has_untracked |= is_untracked;
                 }
@@ -118,7 +118,7 @@ impl PresentSubmodule {
 }
 
 /// The submodule that contains a path, or is at the path.
-pub(in crate::imports) fn holding<'a>(submodules: &'a [Submodule], path: &str) -> Option<&'a str> {
+pub(in crate::imports) fn holding_submodule<'a>(submodules: &'a [Submodule], path: &str) -> Option<&'a str> {
     let holds = |submodule: &&Submodule| {
         let rest = path.strip_prefix(submodule.path.as_str());
         rest.is_some_and(|rest| rest.starts_with('/'))
@@ -128,11 +128,11 @@ pub(in crate::imports) fn holding<'a>(submodules: &'a [Submodule], path: &str) -
 }
 
 /// The one repository that contains all `paths`: a submodule, or the root's. Fails if there are several.
-pub(in crate::imports) fn shared<'a>(
+pub(in crate::imports) fn shared_repository<'a>(
     submodules: &'a [Submodule],
     paths: &[String],
 ) -> Result<Option<&'a str>, Failure> {
-    let mut places = paths.iter().map(|path| (path, holding(submodules, path)));
+    let mut places = paths.iter().map(|path| (path, holding_submodule(submodules, path)));
     let Some((_, first)) = places.next() else {
         return Ok(None);
     };
@@ -154,14 +154,17 @@ pub(in crate::imports) fn shared<'a>(
 }
 
 /// Opens the repository that contains all `paths`, and returns the path of its submodule.
-pub(in crate::imports) fn open_for(context: &CallContext, paths: &[String]) -> Result<(Git, Option<String>), Failure> {
-    let mut git = Git::open(context, None)?;
+pub(in crate::imports) fn open_for(
+    context: &CallContext,
+    paths: &[String],
+) -> Result<(GitHelper, Option<String>), Failure> {
+    let mut git = GitHelper::open(context, None)?;
     if !paths.iter().any(|path| path.contains('/')) {
         return Ok((git, None));
     }
     let submodules = git.submodules(&context.repository)?;
-    match shared(&submodules, paths)? {
+    match shared_repository(&submodules, paths)? {
         None => Ok((git, None)),
-        Some(place) => Ok((Git::open_at(context, Some(place), None)?, Some(place.to_owned()))),
+        Some(place) => Ok((GitHelper::open_at(context, Some(place), None)?, Some(place.to_owned()))),
     }
 }

@@ -12,7 +12,7 @@ use tool_sandbox::helper_process::HelperConnection;
 
 fn open(root: &Path, user: &Arc<User>) -> Result<Option<String>, Failure> {
     let root = root.canonicalize().expect("it is there");
-    Git::open(&context(&root, &[], Arc::clone(user) as _), None)?.branch()
+    GitHelper::open(&context(&root, &[], Arc::clone(user) as _), None)?.branch()
 }
 
 fn refusal(root: &Path) -> String {
@@ -29,7 +29,7 @@ fn a_folder_without_git_and_a_bare_repository_are_no_work_tree() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     assert_eq!(refusal(folder.path()), "This is not a git repository.");
     git2::Repository::init_bare(folder.path()).expect("git can be initialised");
-    let bare = Layout::find(&folder.path().canonicalize().expect("it is there"));
+    let bare = GitDirectories::find(&folder.path().canonicalize().expect("it is there"));
     assert_eq!(
         bare.map_err(|failure| failure.message),
         Err("This is not a git repository.".to_owned())
@@ -140,10 +140,10 @@ fn headless(root: &Path) -> CallContext {
 #[test]
 fn a_worktree_and_a_submodule_that_prove_where_they_belong_are_read_unasked() {
     let (fixture, second) = with_worktree();
-    let branch = Git::open(&headless(&second), None).and_then(|mut git| git.branch());
+    let branch = GitHelper::open(&headless(&second), None).and_then(|mut git| git.branch());
     assert_eq!(branch.expect("nobody is asked").as_deref(), Some("second"));
     let module = with_submodule(&fixture);
-    Git::open(&headless(&module), None).expect("nobody is asked");
+    GitHelper::open(&headless(&module), None).expect("nobody is asked");
 }
 
 /// A submodule in a repository; libgit2 does not clone it.
@@ -182,7 +182,7 @@ fn a_record_that_its_repository_does_not_keep_is_asked_for_once_with_its_places(
     let user = User::new(true);
     let session = context(&place, &[], Arc::clone(&user) as _);
     for _ in 0..2 {
-        let branch = Git::open(&session, None).and_then(|mut git| git.branch());
+        let branch = GitHelper::open(&session, None).and_then(|mut git| git.branch());
         assert_eq!(branch.expect("the user agrees").as_deref(), Some("main"));
     }
     let questions = user.questions();
@@ -207,7 +207,7 @@ fn a_record_that_its_repository_does_not_keep_is_denied_by_a_no_and_where_nobody
         "{}",
         refused.message
     );
-    let denied = Git::open(&headless(&place), None).err().expect("nobody is there");
+    let denied = GitHelper::open(&headless(&place), None).err().expect("nobody is there");
     assert!(
         denied.message.ends_with("and no user can be asked whether to use it."),
         "{}",
@@ -255,10 +255,10 @@ fn nothing_that_an_archive_can_hold_proves_that_another_repository_is_its_own() 
     std::fs::create_dir_all(link.join("fake")).expect("folders can be made");
     symlink(private.join("worktrees"), link.join("fake/worktrees")).expect("links can be made");
     for place in [stolen, beside, module, link] {
-        let denied = Git::open(&headless(&place), None).and_then(|mut git| git.branch());
+        let denied = GitHelper::open(&headless(&place), None).and_then(|mut git| git.branch());
         assert!(denied.is_err(), "{}", place.display());
     }
-    Git::open(&headless(&second), None).expect("the real one is read");
+    GitHelper::open(&headless(&second), None).expect("the real one is read");
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn a_full_sandbox_that_is_required_and_not_there_is_an_error() {
     };
     let cause = crate::policy::EffectCause::SkillCall;
     session.policy = crate::policy::Policy::new(cause, &request).expect("it is valid");
-    let failure = Git::open(&session, None).err().expect("tests have no helper");
+    let failure = GitHelper::open(&session, None).err().expect("tests have no helper");
     assert_eq!(
         failure.message,
         "A full sandbox is required, and git cannot be confined here: this program does not offer the helper."
@@ -367,7 +367,7 @@ fn formats_that_mean_something_else_are_refused_by_name() {
 }
 
 /// The session's git with a helper that gives one answer to everything.
-fn taken_over(fixture: &Fixture, answer: &'static str, body: &'static [u8]) -> Git {
+fn taken_over(fixture: &Fixture, answer: &'static str, body: &'static [u8]) -> GitHelper {
     let work = move |mut connection: HelperConnection| {
         while let Ok(Some((_, _))) = connection.receive::<serde_json::Value>() {
             let answer: serde_json::Value = serde_json::from_str(answer).expect("it is JSON");
@@ -376,10 +376,10 @@ fn taken_over(fixture: &Fixture, answer: &'static str, body: &'static [u8]) -> G
             }
         }
     };
-    Git {
+    GitHelper {
         helper: Helper::on_thread(work).expect("threads can be started"),
         until: HelperDeadline::within(Duration::from_secs(20), &CancellationToken::new()),
-        layout: Layout::find(&fixture.root().canonicalize().expect("it is there")).expect("it is a repository"),
+        layout: GitDirectories::find(&fixture.root().canonicalize().expect("it is there")).expect("it is a repository"),
         _stand_in: None,
         _counted: None,
     }
@@ -404,7 +404,7 @@ fn what_a_helper_that_was_taken_over_says_is_refused_or_cut() {
         says(r#"{"deltas":[]}"#, b"").deltas(0).map_err(message),
         Err(nonsense.to_owned())
     );
-    let id = Id::try_from("0".repeat(40)).expect("it is one");
+    let id = ObjectId::try_from("0".repeat(40)).expect("it is one");
     assert_eq!(
         says("\"blob\"", b"12345").blob(&id, 4).map_err(message),
         Err(nonsense.to_owned())
@@ -424,9 +424,9 @@ fn what_a_helper_that_was_taken_over_says_is_refused_or_cut() {
 #[test]
 fn paths_of_a_helper_are_looked_at_in_their_one_form_only() {
     for path in ["../x", "/etc/passwd", "a/../../x", "a//b", "./a", "a/", ""] {
-        assert_eq!(plain(path), None, "{path}");
+        assert_eq!(plain_path(path), None, "{path}");
     }
-    assert_eq!(plain("a/b.txt"), Some("a/b.txt"));
+    assert_eq!(plain_path("a/b.txt"), Some("a/b.txt"));
 }
 
 #[test]
@@ -459,7 +459,7 @@ fn work_that_hangs_is_given_up_when_its_time_is_over() {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let mut git = taken_over(&fixture, "null", b"");
     let _hurried = limits::pace::hurried(600);
-    git.until = HelperDeadline::within(longest(), &CancellationToken::new());
+    git.until = HelperDeadline::within(question_timeout(), &CancellationToken::new());
     git.helper = Helper::on_thread(move |connection| {
         let _ = released.recv_timeout(Duration::from_secs(20));
         drop(connection);
@@ -476,25 +476,27 @@ fn work_that_hangs_is_given_up_when_its_time_is_over() {
 fn operations_that_hang_are_of_a_bounded_number() {
     // Its own count, so that no other test is turned away.
     static HANGING: AtomicUsize = AtomicUsize::new(0);
-    let held: Result<Vec<Counted>, Failure> = (0..GIT_OPERATIONS_MAX).map(|_| Counted::new(&HANGING)).collect();
+    let held: Result<Vec<OperationCount>, Failure> =
+        (0..GIT_OPERATIONS_MAX).map(|_| OperationCount::new(&HANGING)).collect();
     let held = held.expect("so many may hang");
-    let refused = Counted::new(&HANGING).err().expect("one more may not");
+    let refused = OperationCount::new(&HANGING).err().expect("one more may not");
     assert_eq!(refused.message, "Too many git operations are under way or hang.");
     drop(held);
-    assert!(Counted::new(&HANGING).is_ok());
+    assert!(OperationCount::new(&HANGING).is_ok());
 }
 
 #[test]
 fn the_walls_of_the_git_helper_have_the_bounds_of_limits() {
     let fixture = Fixture::new();
-    let layout = Layout::find(&fixture.root().canonicalize().expect("it is there")).expect("it is a repository");
-    let reading = walls(&layout, [None, None]);
+    let layout =
+        GitDirectories::find(&fixture.root().canonicalize().expect("it is there")).expect("it is a repository");
+    let reading = helper_walls(&layout, [None, None]);
     assert_eq!(reading.memory_bytes, GIT_MEMORY_BYTES_MAX);
     assert_eq!(reading.address_bytes, GIT_ADDRESS_BYTES_MAX);
     assert_eq!(reading.cpu_seconds, GIT_SECONDS_MAX);
     assert_eq!(reading.file_bytes, 0, "who only reads writes nothing");
     assert_eq!(
-        walls(&layout, [Some(Path::new("/scratch")), None]).file_bytes,
+        helper_walls(&layout, [Some(Path::new("/scratch")), None]).file_bytes,
         GIT_FILE_BYTES_MAX
     );
 }
@@ -502,7 +504,7 @@ fn the_walls_of_the_git_helper_have_the_bounds_of_limits() {
 #[test]
 fn words_and_pages_of_the_helper_are_bounded() {
     assert_eq!(
-        shown(&"x".repeat(2 * GIT_MESSAGE_SHOWN_BYTES_MAX)).len(),
+        cut_message(&"x".repeat(2 * GIT_MESSAGE_SHOWN_BYTES_MAX)).len(),
         GIT_MESSAGE_SHOWN_BYTES_MAX
     );
     let delta = r#"{"status":"modified","path":"a","old_path":"a","old":null,"new":null,"old_mode":0,"new_mode":0,

@@ -5,9 +5,9 @@
 //! before they are opened.
 
 mod commit;
+mod commit_walk;
 mod configuration;
 mod history;
-mod past;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -18,35 +18,37 @@ use git2::{
     IndexEntryExtendedFlag, IndexEntryFlag, Oid, Repository, RepositoryOpenFlags,
 };
 
-use self::commit::Making;
+use self::commit::CommitMaker;
+use self::commit_walk::PastWalk;
 #[cfg(test)]
 pub(super) use self::configuration::allow_extensions;
-pub(crate) use self::configuration::prepare;
+pub(crate) use self::configuration::prepare_process;
 use self::history::CommitWalk;
-use self::past::PastWalk;
-use super::layout::{foreign, not_a_repository};
+use super::layout::{foreign_failure, not_a_repository};
+use super::messages::{
+    Attributes, ChangeArea, FileDelta, FileStatus, GitAnswer, GitRequest, LineEnds, ObjectId, Submodule,
+};
 use super::stand_in;
 use super::submodules::SUBMODULES_MAX;
-use super::talk::{Area, Attributes, Delta, GitAnswer, GitRequest, Id, LineEnds, Status, Submodule};
-use crate::imports::git::talk::GIT_PAGE;
-use crate::task::{GitPerson, GitTask, StandInTask};
+use crate::helper_task::{GitPerson, GitTask, StandInTask};
+use crate::imports::git::messages::GIT_PAGE;
 use tool_boundary::Failure;
 use tool_sandbox::helper_process::HelperConnection;
 
 /// Answers requests until the connection is closed.
-pub(crate) fn serve(mut connection: HelperConnection, task: &GitTask) {
-    match Git::open(task) {
-        Ok(git) => Worker::new(&git).serve(&mut connection),
+pub(crate) fn serve_requests(mut connection: HelperConnection, task: &GitTask) {
+    match OpenedGit::open(task) {
+        Ok(git) => GitWorker::new(&git).serve(&mut connection),
         Err(failure) => {
             if let Ok(Some((_, _))) = connection.receive::<GitRequest>() {
                 // The receiver may have stopped waiting.
-                let _ = connection.send(&failed(failure), &[]);
+                let _ = connection.send(&failed_answer(failure), &[]);
             }
         }
     }
 }
 
-fn failed(failure: Failure) -> GitAnswer {
+fn failed_answer(failure: Failure) -> GitAnswer {
     GitAnswer::Failed {
         code: failure.kind,
         message: failure.message,
@@ -54,7 +56,7 @@ fn failed(failure: Failure) -> GitAnswer {
     }
 }
 
-impl Git {
+impl OpenedGit {
     /// Opens the git repository of a work tree.
     fn open(task: &GitTask) -> Result<Self, Failure> {
         let real = open_repository(&task.top, RepositoryOpenFlags::NO_SEARCH)
@@ -65,7 +67,7 @@ impl Git {
             None => (real, None),
         };
         if let Some(scratch) = &task.scratch {
-            commit::divert(&repository, scratch).map_err(|error| git_failure(&error))?;
+            commit::divert_objects(&repository, scratch).map_err(|error| git_failure(&error))?;
         }
         let inside = task.root.strip_prefix(&task.top).unwrap_or(Path::new(""));
         let mut prefix = inside.to_string_lossy().into_owned();
@@ -94,7 +96,7 @@ impl Git {
 
     /// Reads the references again, if libgit2 does not do so itself.
     fn refresh(&self) -> Result<(), Failure> {
-        self.stand_in.as_ref().map_or(Ok(()), stand_in::fill)
+        self.stand_in.as_ref().map_or(Ok(()), stand_in::fill_stand_in)
     }
 }
 
@@ -105,7 +107,7 @@ fn open_repository(place: &Path, flags: RepositoryOpenFlags) -> Result<Repositor
 
 /// Opens the stand-in for a git directory, with the work tree and the configuration of the real one.
 fn open_stand_in(task: &StandInTask, top: &Path, real: &Repository) -> Result<Repository, Failure> {
-    stand_in::fill(task)?;
+    stand_in::fill_stand_in(task)?;
     let repository = open_with(&task.place, real).map_err(|error| open_failure(top, &error))?;
     let opened = repository.set_workdir(top, false);
     opened.map_err(|error| git_failure(&error))?;
@@ -129,13 +131,13 @@ fn check_belongs(repository: &Repository, task: &GitTask) -> Result<(), Failure>
     let git = real(repository.path());
     let common = real(repository.commondir());
     if real(work_tree) != real(&task.top) {
-        return Err(foreign(&git, "its work tree is another directory"));
+        return Err(foreign_failure(&git, "its work tree is another directory"));
     }
     if task.is_directory && (git != real(&task.top.join(".git")) || common != git) {
-        return Err(foreign(&git, "it borrows from another repository"));
+        return Err(foreign_failure(&git, "it borrows from another repository"));
     }
     if !task.is_directory && !repository.is_worktree() && !local_work_tree(repository) {
-        return Err(foreign(&git, "`.git` leads to it, but it does not lead back"));
+        return Err(foreign_failure(&git, "`.git` leads to it, but it does not lead back"));
     }
     Ok(())
 }
@@ -150,7 +152,7 @@ fn local_work_tree(repository: &Repository) -> bool {
 }
 
 /// An opened git repository, and the position of the session's root in its work tree.
-struct Git {
+struct OpenedGit {
     repository: Repository,
     /// Session's root relative to the work tree, with a trailing `/`; empty if they are the same.
     prefix: String,
@@ -164,7 +166,7 @@ struct Git {
     _configured: Option<Repository>,
 }
 
-impl Git {
+impl OpenedGit {
     /// Converts a path of a request to one in the work tree; for the root itself, without a trailing `/`.
     fn inside(&self, path: &str) -> String {
         // The path of the submodule itself has no `/` at its end.
@@ -197,12 +199,12 @@ impl Git {
     }
 
     /// Object and mode of a file in the index.
-    fn staged(&self, path: &str) -> Result<Option<(Id, u32)>, Failure> {
+    fn staged(&self, path: &str) -> Result<Option<(ObjectId, u32)>, Failure> {
         let index = self.repository.index().map_err(|error| git_failure(&error))?;
         let Some(entry) = index.get_path(Path::new(&self.inside(path)), 0) else {
             return Ok(None);
         };
-        Ok(Some((id(entry.id)?, entry.mode)))
+        Ok(Some((convert_oid(entry.id)?, entry.mode)))
     }
 
     /// Submodules of the index and the last commit, without those that a sparse checkout leaves out; at most
@@ -227,8 +229,8 @@ impl Git {
             {
                 found.push(Submodule {
                     path,
-                    staged: Some(id(entry.id)?),
-                    committed: committed.map(|entry| id(entry.id())).transpose()?,
+                    staged: Some(convert_oid(entry.id)?),
+                    committed: committed.map(|entry| convert_oid(entry.id())).transpose()?,
                 });
             }
         }
@@ -245,7 +247,7 @@ impl Git {
                 && found.len() <= SUBMODULES_MAX
                 && let Some(path) = old.path_bytes().and_then(|path| self.ours(path))
             {
-                let committed = Some(id(old.id())?);
+                let committed = Some(convert_oid(old.id())?);
                 found.push(Submodule {
                     path,
                     staged: None,
@@ -291,54 +293,58 @@ fn open_failure(top: &Path, error: &git2::Error) -> Failure {
             )),
         _ if error.message().contains(KEPT_OUT) => Failure::unavailable(format!(
             "The git repository refers to something outside of it: {}.",
-            said(error)
+            error_message(error)
         ))
         .with_hint("git data is read only where it belongs to the repository"),
-        _ => Failure::unavailable(format!("The git repository cannot be opened: {}.", said(error))),
+        _ => Failure::unavailable(format!(
+            "The git repository cannot be opened: {}.",
+            error_message(error)
+        )),
     }
 }
 
 /// Converts an error of libgit2 that no rule expects.
 fn git_failure(error: &git2::Error) -> Failure {
     match (error.code(), error.class()) {
-        (ErrorCode::NotFound, ErrorClass::Odb) => {
-            Failure::failed(format!("git lacks an object that this needs: {}.", said(error)))
-                .with_hint("in a partial clone the user can fetch it with git; else `git fsck` says what is damaged")
-        }
+        (ErrorCode::NotFound, ErrorClass::Odb) => Failure::failed(format!(
+            "git lacks an object that this needs: {}.",
+            error_message(error)
+        ))
+        .with_hint("in a partial clone the user can fetch it with git; else `git fsck` says what is damaged"),
         (_, ErrorClass::NoMemory) => Failure::limit("git took more memory than it may."),
-        _ => Failure::failed(format!("git: {}.", said(error))),
+        _ => Failure::failed(format!("git: {}.", error_message(error))),
     }
 }
 
-fn said(error: &git2::Error) -> &str {
+fn error_message(error: &git2::Error) -> &str {
     error.message().trim_end_matches('.')
 }
 
-fn id(oid: Oid) -> Result<Id, Failure> {
-    Id::try_from(oid.to_string()).map_err(Failure::failed)
+fn convert_oid(oid: Oid) -> Result<ObjectId, Failure> {
+    ObjectId::try_from(oid.to_string()).map_err(Failure::failed)
 }
 
-fn oid(id: &Id) -> Result<Oid, Failure> {
+fn convert_id(id: &ObjectId) -> Result<Oid, Failure> {
     Oid::from_bytes(id.commit().as_bytes()).map_err(|error| git_failure(&error))
 }
 
 /// The repository, and the results of the last search.
-struct Worker<'a> {
-    git: &'a Git,
+struct GitWorker<'a> {
+    git: &'a OpenedGit,
     diff: Option<git2::Diff<'a>>,
     walk: Option<CommitWalk<'a>>,
     past: Option<PastWalk<'a>>,
-    making: Making<'a>,
+    making: CommitMaker<'a>,
 }
 
-impl<'a> Worker<'a> {
-    fn new(git: &'a Git) -> Self {
+impl<'a> GitWorker<'a> {
+    fn new(git: &'a OpenedGit) -> Self {
         Self {
             git,
             diff: None,
             walk: None,
             past: None,
-            making: Making::new(git),
+            making: CommitMaker::new(git),
         }
     }
 
@@ -346,7 +352,7 @@ impl<'a> Worker<'a> {
         while let Ok(Some((request, body))) = connection.receive() {
             let (answer, body) = self
                 .answer(request, &body)
-                .unwrap_or_else(|failure| (failed(failure), Vec::new()));
+                .unwrap_or_else(|failure| (failed_answer(failure), Vec::new()));
             if connection.send(&answer, &body).is_err() {
                 return;
             }
@@ -368,7 +374,7 @@ impl<'a> Worker<'a> {
             GitRequest::UserEmails => GitAnswer::UserEmails(self.git.user_emails()),
             GitRequest::IsInHistory { commit } => GitAnswer::IsInHistory(self.git.is_in_history(&commit)?),
             GitRequest::BeginWalk { from, skip, paths } => {
-                self.walk = Some(CommitWalk::begin(self.git, &from, skip, &paths)?);
+                self.walk = Some(CommitWalk::begin_walk(self.git, &from, skip, &paths)?);
                 GitAnswer::Done
             }
             GitRequest::Walk { commits_max, steps_max } => match &mut self.walk {
@@ -376,7 +382,7 @@ impl<'a> Worker<'a> {
                 None => return Err(Failure::failed("No walk was begun.")),
             },
             GitRequest::BeginPast { from, bounds } => {
-                self.past = Some(PastWalk::begin(self.git, &from, body, bounds)?);
+                self.past = Some(PastWalk::begin_walk(self.git, &from, body, bounds)?);
                 GitAnswer::Done
             }
             GitRequest::Past { commits_max } => match &mut self.past {
@@ -399,11 +405,11 @@ impl<'a> Worker<'a> {
         Ok((answer, Vec::new()))
     }
 
-    fn compare(&mut self, area: Area, untracked: bool, paths: &[String]) -> Result<usize, Failure> {
+    fn compare(&mut self, area: ChangeArea, untracked: bool, paths: &[String]) -> Result<usize, Failure> {
         // Work trees of submodules are other repositories. Paths are literal, not patterns.
         let mut options = DiffOptions::new();
         options
-            .ignore_submodules(area == Area::WorkTree)
+            .ignore_submodules(area == ChangeArea::WorkTree)
             .disable_pathspec_match(true)
             .include_typechange(true);
         for path in self.git.pathspecs(paths) {
@@ -412,7 +418,7 @@ impl<'a> Worker<'a> {
         let repository = &self.git.repository;
         let index = repository.index().map_err(|error| git_failure(&error))?;
         let diff = match area {
-            Area::Index => {
+            ChangeArea::Index => {
                 let head = self.git.head_tree()?;
                 let staged = without_intended(&index, repository.object_format());
                 repository.diff_tree_to_index(
@@ -421,7 +427,7 @@ impl<'a> Worker<'a> {
                     Some(&mut options),
                 )
             }
-            Area::WorkTree => {
+            ChangeArea::WorkTree => {
                 options.include_untracked(untracked).recurse_untracked_dirs(true);
                 repository.diff_index_to_workdir(Some(&index), Some(&mut options))
             }
@@ -441,7 +447,7 @@ impl<'a> Worker<'a> {
         Ok(diff.deltas().len())
     }
 
-    fn deltas(&self, from: usize) -> Result<Vec<Delta>, Failure> {
+    fn deltas(&self, from: usize) -> Result<Vec<FileDelta>, Failure> {
         let Some(diff) = &self.diff else {
             return Err(Failure::failed("Nothing was compared."));
         };
@@ -452,7 +458,7 @@ impl<'a> Worker<'a> {
             .collect()
     }
 
-    fn blob(&self, id: &Id, bytes_max: u64) -> Result<(GitAnswer, Vec<u8>), Failure> {
+    fn blob(&self, id: &ObjectId, bytes_max: u64) -> Result<(GitAnswer, Vec<u8>), Failure> {
         let read = |id: Oid| -> Result<Option<Vec<u8>>, git2::Error> {
             let (size, _) = self.git.repository.odb()?.read_header(id)?;
             if size as u64 > bytes_max {
@@ -460,25 +466,25 @@ impl<'a> Worker<'a> {
             }
             Ok(Some(self.git.repository.find_blob(id)?.content().to_vec()))
         };
-        match read(oid(id)?).map_err(|error| git_failure(&error))? {
+        match read(convert_id(id)?).map_err(|error| git_failure(&error))? {
             Some(content) if content.len() as u64 <= bytes_max => Ok((GitAnswer::Blob, content)),
             _ => Ok((GitAnswer::TooLarge, Vec::new())),
         }
     }
 }
 
-impl Git {
+impl OpenedGit {
     fn delta(
         &self,
         delta: &DiffDelta<'_>,
         index: &git2::Index,
         head: Option<&git2::Tree<'_>>,
-    ) -> Result<Delta, Failure> {
+    ) -> Result<FileDelta, Failure> {
         let stored = |file: git2::DiffFile<'_>| {
             if file.id().is_zero() {
                 Ok(None)
             } else {
-                id(file.id()).map(Some)
+                convert_oid(file.id()).map(Some)
             }
         };
         let ours = |file: git2::DiffFile<'_>| file.path_bytes().and_then(|path| self.ours(path));
@@ -488,18 +494,22 @@ impl Git {
             .path()
             .filter(|_| delta.status() == git2::Delta::Modified);
         let is_new = new
-            .and_then(|path| entry(index, path))
+            .and_then(|path| find_index_entry(index, path))
             .is_some_and(|entry| is_intended(&entry));
-        let status = if is_new { Status::Added } else { status(delta.status()) };
+        let status = if is_new {
+            FileStatus::Added
+        } else {
+            convert_status(delta.status())
+        };
         let old = match (status, &path) {
-            (Status::Conflicted, Some(path)) => {
+            (FileStatus::Conflicted, Some(path)) => {
                 let entry = head.and_then(|tree| tree.get_path(Path::new(&self.inside(path))).ok());
-                entry.map(|entry| id(entry.id())).transpose()?
+                entry.map(|entry| convert_oid(entry.id())).transpose()?
             }
             _ if is_new => None,
             _ => stored(delta.old_file())?,
         };
-        Ok(Delta {
+        Ok(FileDelta {
             status,
             path,
             old_path: ours(delta.old_file()),
@@ -573,11 +583,11 @@ fn left_in_place(index: &git2::Index, delta: &DiffDelta<'_>) -> bool {
     else {
         return false;
     };
-    entry(index, path).is_some_and(|entry| not_watched(&entry))
+    find_index_entry(index, path).is_some_and(|entry| not_watched(&entry))
 }
 
 /// Finds the index entry of a path. The binding panics on a path that leaves the tree, which a tree may well contain.
-fn entry(index: &git2::Index, path: &Path) -> Option<git2::IndexEntry> {
+fn find_index_entry(index: &git2::Index, path: &Path) -> Option<git2::IndexEntry> {
     is_plain(path).then(|| index.get_path(path, 0))?
 }
 
@@ -610,14 +620,14 @@ fn without_intended(index: &git2::Index, format: git2::ObjectFormat) -> Option<g
     Some(copy)
 }
 
-fn status(status: git2::Delta) -> Status {
+fn convert_status(status: git2::Delta) -> FileStatus {
     match status {
-        git2::Delta::Added | git2::Delta::Copied => Status::Added,
-        git2::Delta::Untracked => Status::Untracked,
-        git2::Delta::Deleted => Status::Deleted,
-        git2::Delta::Renamed => Status::Renamed,
-        git2::Delta::Typechange => Status::TypeChanged,
-        git2::Delta::Conflicted => Status::Conflicted,
-        _ => Status::Modified,
+        git2::Delta::Added | git2::Delta::Copied => FileStatus::Added,
+        git2::Delta::Untracked => FileStatus::Untracked,
+        git2::Delta::Deleted => FileStatus::Deleted,
+        git2::Delta::Renamed => FileStatus::Renamed,
+        git2::Delta::Typechange => FileStatus::TypeChanged,
+        git2::Delta::Conflicted => FileStatus::Conflicted,
+        _ => FileStatus::Modified,
     }
 }

@@ -12,10 +12,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::git::layout::Layout;
-use super::super::git::talk::Start;
-use super::super::recipe::{self, EndedRecipe, Recipe};
-use super::super::tests;
+use super::super::git::layout::GitDirectories;
+use super::super::git::messages::CommitStart;
+use super::super::recipe::{self, EndedRecipe, PreparedRun};
+use super::super::test_runs;
 use super::check_message;
 use crate::CallContext;
 use crate::imports::git_commit::GIT_MESSAGE_BYTES_MAX;
@@ -106,7 +106,11 @@ pub(super) struct HookFile {
 
 impl CommitHooks {
     /// Finds the hooks that git would run for a commit of the repository or a submodule.
-    pub(super) fn find(context: &CallContext, layout: &Layout, start: &Start) -> Result<Self, Failure> {
+    pub(super) fn find_hooks(
+        context: &CallContext,
+        layout: &GitDirectories,
+        start: &CommitStart,
+    ) -> Result<Self, Failure> {
         let root = context.repository.root();
         let git_folder = layout.common.join("hooks");
         let place = start
@@ -167,7 +171,7 @@ impl CommitHooks {
     pub(super) fn run_before(
         &mut self,
         context: &CallContext,
-        start: &Start,
+        start: &CommitStart,
         files: &[HookFile],
     ) -> Result<String, Failure> {
         if self.before.is_empty() {
@@ -186,7 +190,7 @@ impl CommitHooks {
         if ended.report.exit_code != Some(0) {
             let hook = read(STARTED, 64).unwrap_or_default();
             let hook = self.before.iter().find(|name| hook == **name).copied();
-            return Err(refusal(hook, &ended));
+            return Err(hook_failure(hook, &ended));
         }
         let Some(message) = read(".git/COMMIT_EDITMSG", GIT_MESSAGE_BYTES_MAX as u64) else {
             return Err(Failure::failed(
@@ -203,7 +207,7 @@ impl CommitHooks {
     }
 
     /// Runs the hook after the commit, which cannot undo it.
-    pub(super) fn run_after(&mut self, context: &CallContext, start: &Start, files: &[HookFile]) {
+    pub(super) fn run_after(&mut self, context: &CallContext, start: &CommitStart, files: &[HookFile]) {
         if !self.has_after {
             return;
         }
@@ -220,12 +224,12 @@ impl CommitHooks {
     fn run(
         &self,
         context: &CallContext,
-        start: &Start,
+        start: &CommitStart,
         files: &[HookFile],
         names: &[&str],
     ) -> Result<EndedRecipe, Failure> {
         let sandbox = find_sandbox(context)?;
-        let (mut environment, mut tools) = tests::open_run(context);
+        let (mut environment, mut tools) = test_runs::open_run(context);
         let home = environment
             .entry("HOME".to_owned())
             .or_insert_with(|| "/home/tool".to_owned());
@@ -271,11 +275,11 @@ impl CommitHooks {
             .chain(names.iter().copied())
             .map(str::to_owned)
             .collect();
-        let recipe = Recipe {
+        let recipe = PreparedRun {
             effect: Effect::RunProcess,
             title: "Run git hooks".to_owned(),
             notes: Vec::new(),
-            command: recipe::command(
+            command: recipe::repository_command(
                 context.repository.root(),
                 PathBuf::from("/bin/sh"),
                 arguments,
@@ -426,7 +430,7 @@ fn was_not_shown(ended: &EndedRecipe) -> bool {
 }
 
 /// The failure of a commit that a hook refused, with the end of the hook's output.
-fn refusal(hook: Option<&str>, ended: &EndedRecipe) -> Failure {
+fn hook_failure(hook: Option<&str>, ended: &EndedRecipe) -> Failure {
     let which = hook.map_or_else(|| "A git hook".to_owned(), |hook| format!("The git hook `{hook}`"));
     let output = ended.report.output.trim();
     let from = output.ceil_char_boundary(output.len().saturating_sub(SAID_BYTES_MAX));
@@ -447,7 +451,7 @@ fn end_of(ended: &EndedRecipe) -> String {
 
 /// Reads a text file that the hooks left.
 fn read_file(tree: &OwnedFd, path: &str, bytes_max: u64) -> Option<String> {
-    let file = tests::open_left(tree, path)?;
+    let file = test_runs::open_left(tree, path)?;
     let mut text = String::new();
     let read = file.take(bytes_max + 1).read_to_string(&mut text).ok()? as u64;
     (read <= bytes_max).then_some(text)
@@ -462,12 +466,12 @@ fn find_changed(context: &CallContext, tree: &OwnedFd) -> Vec<String> {
     let real = |path: &str| repository.root().join(path).symlink_metadata().ok();
     let state = |metadata: fs::Metadata| (metadata.len(), metadata.modified().ok());
     let is_changed = |path: &str| {
-        let left = tests::open_left(tree, path).and_then(|file| file.metadata().ok());
+        let left = test_runs::open_left(tree, path).and_then(|file| file.metadata().ok());
         left.map(state) != real(path).map(state)
     };
     let listed = listed.files.iter().map(|file| file.path.clone());
     let mut changed: Vec<String> = listed.filter(|path| is_changed(path)).collect();
-    tests::walk_left(tree, |path| {
+    test_runs::walk_left(tree, |path| {
         if real(&path).is_none() && repository.hidden(&path, false).is_none() {
             changed.push(path);
         }

@@ -14,7 +14,7 @@ const ALLOWED: &[&str] = &["commit-git"];
 
 /// A commit whose errors are failures, as the skill sees them.
 fn create(context: &CallContext, message: &str, paths: &[String], all: bool) -> Result<Commit, Failure> {
-    let made = super::create(context, message, paths, all);
+    let made = super::create_commit(context, message, paths, all);
     made.map(|made| made.commit).map_err(CommitError::into_failure)
 }
 
@@ -437,7 +437,7 @@ fn hooks_that_git_would_run_are_named_in_the_question_and_the_result() {
     fixture.write("a.txt", "2\n");
     let user = ScriptedApproval::new(true);
     let session = context(&fixture.root(), &[], Arc::clone(&user) as _);
-    let made = super::create(&session, "Say why", &["a.txt".to_owned()], false).expect("the user agrees");
+    let made = super::create_commit(&session, "Say why", &["a.txt".to_owned()], false).expect("the user agrees");
     assert_eq!(
         made.notices,
         ["Your git hooks did not run for this commit: `commit-msg`."]

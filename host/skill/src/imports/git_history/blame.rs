@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 use similar::{Algorithm, DiffTag};
 
 use super::super::git::content::{self, SideContent};
-use super::super::git::patches::visible;
-use super::super::git::talk::{CommitRecord, GitAnswer, GitRequest, Id, LineOrigin};
-use super::super::git::{Git, nonsense};
+use super::super::git::messages::{CommitRecord, GitAnswer, GitRequest, LineOrigin, ObjectId};
+use super::super::git::patches::visible_path;
+use super::super::git::{GitHelper, nonsense_failure};
 use super::{HistoryCall, check_revision, check_shown, commit_out, find_commit, no_commits};
 use crate::CallContext;
+use crate::imports::git::messages::GIT_BLAME_LINES_MAX;
 use crate::imports::git::patches::GIT_PATCH_BYTES_MAX;
-use crate::imports::git::talk::GIT_BLAME_LINES_MAX;
 use tool_boundary::Failure;
 use tool_boundary::bindings::tool::skill::git_history::{BlameHunk, BlamePage, BlameQuery, Commit};
 use tool_core::text::truncate_text;
@@ -30,7 +30,7 @@ const MATCH_TIME: Duration = Duration::from_secs(2);
 const SUMMARY_BYTES_MAX: usize = 200;
 
 /// Finds the commit of each line.
-pub(in super::super) fn read(reading: &HistoryCall<'_>, query: &BlameQuery) -> Result<BlamePage, Failure> {
+pub(in super::super) fn read_blame(reading: &HistoryCall<'_>, query: &BlameQuery) -> Result<BlamePage, Failure> {
     let context = reading.context;
     let path = normalise_path(&query.path).map_err(|error| {
         Failure::invalid_arguments(format!("`{}` is no path in this repository: {error}.", query.path))
@@ -51,9 +51,9 @@ pub(in super::super) fn read(reading: &HistoryCall<'_>, query: &BlameQuery) -> R
         None => SideContent::Absent,
     };
     let content = if query.revision.is_some() {
-        readable(&path, stored.clone())?
+        readable_content(&path, stored.clone())?
     } else {
-        readable(&path, read_work_tree(context, &mut git, &path, &stored)?)?
+        readable_content(&path, read_work_tree(context, &mut git, &path, &stored)?)?
     };
     let lines = split_lines(&content);
     let range = pick_lines(&lines, query.first_line, query.line_count);
@@ -68,18 +68,23 @@ pub(in super::super) fn read(reading: &HistoryCall<'_>, query: &BlameQuery) -> R
     };
     let mut page = BlamePage {
         content: String::from_utf8_lossy(&lines[range.clone()].concat()).into_owned(),
-        lines_total: count(lines.len()),
+        lines_total: saturate_count(lines.len()),
         hunks: Vec::new(),
         commits: Vec::new(),
     };
-    page.hunks = join(context, &path, &origins, range.start);
+    page.hunks = join_hunks(context, &path, &origins, range.start);
     page.commits = find_commits(reading, &mut git, &page.hunks)?;
     let end = page.content.floor_char_boundary(GIT_PATCH_BYTES_MAX);
     page.content.truncate(end);
     Ok(page)
 }
 
-fn find_stored(context: &CallContext, git: &mut Git, commit: &Id, path: &str) -> Result<SideContent, Failure> {
+fn find_stored(
+    context: &CallContext,
+    git: &mut GitHelper,
+    commit: &ObjectId,
+    path: &str,
+) -> Result<SideContent, Failure> {
     let request = GitRequest::FileOf {
         commit: commit.clone(),
         path: path.to_owned(),
@@ -87,13 +92,13 @@ fn find_stored(context: &CallContext, git: &mut Git, commit: &Id, path: &str) ->
     match git.ask(&request)? {
         GitAnswer::FileOf(None) => Ok(SideContent::Absent),
         GitAnswer::FileOf(Some(id)) => content::of_blob(git, &context.repository, path, &id),
-        _ => Err(nonsense()),
+        _ => Err(nonsense_failure()),
     }
 }
 
 fn read_work_tree(
     context: &CallContext,
-    git: &mut Git,
+    git: &mut GitHelper,
     path: &str,
     stored: &SideContent,
 ) -> Result<SideContent, Failure> {
@@ -112,7 +117,7 @@ fn read_work_tree(
     ))
 }
 
-fn readable(path: &str, content: SideContent) -> Result<Vec<u8>, Failure> {
+fn readable_content(path: &str, content: SideContent) -> Result<Vec<u8>, Failure> {
     match content {
         SideContent::Bytes(content) if !is_binary(&content) => Ok(content),
         SideContent::Bytes(_) => Err(Failure::failed(format!("`{path}` is not text."))),
@@ -142,8 +147,8 @@ fn pick_lines(lines: &[&[u8]], first_line: u32, line_count: u32) -> std::ops::Ra
 
 /// The origin of each line of a range; absent for lines that are not committed.
 fn find_origins(
-    git: &mut Git,
-    commit: &Id,
+    git: &mut GitHelper,
+    commit: &ObjectId,
     path: &str,
     lines: &[&[u8]],
     stored: &[&[u8]],
@@ -162,10 +167,10 @@ fn find_origins(
         last_line: last + 1,
     };
     let GitAnswer::Origins(origins) = git.ask(&request)? else {
-        return Err(nonsense());
+        return Err(nonsense_failure());
     };
     if origins.len() > GIT_BLAME_LINES_MAX {
-        return Err(nonsense());
+        return Err(nonsense_failure());
     }
     let holds =
         |origin: &LineOrigin, line: usize| line >= origin.first_line && line - origin.first_line < origin.line_count;
@@ -188,20 +193,20 @@ fn match_lines(stored: &[&[u8]], lines: &[&[u8]]) -> Vec<Option<usize>> {
 }
 
 /// Joins consecutive lines with the same origin to hunks.
-fn join(context: &CallContext, path: &str, origins: &[Option<LineOrigin>], start: usize) -> Vec<BlameHunk> {
+fn join_hunks(context: &CallContext, path: &str, origins: &[Option<LineOrigin>], start: usize) -> Vec<BlameHunk> {
     let mut hunks: Vec<BlameHunk> = Vec::new();
     for (at, origin) in origins.iter().enumerate() {
         let old_path = origin.as_ref().and_then(|origin| origin.path.as_deref());
         let old_path = old_path
             .filter(|old| *old != path)
-            .and_then(|old| visible(&context.repository, old));
+            .and_then(|old| visible_path(&context.repository, old));
         let commit = origin.as_ref().map(|origin| origin.commit.as_str());
         match hunks.last_mut() {
             Some(last) if last.commit.as_deref() == commit && last.old_path.as_deref() == old_path => {
                 last.line_count += 1;
             }
             _ => hunks.push(BlameHunk {
-                first_line: count(start + at + 1),
+                first_line: saturate_count(start + at + 1),
                 line_count: 1,
                 commit: commit.map(str::to_owned),
                 old_path: old_path.map(str::to_owned),
@@ -212,14 +217,14 @@ fn join(context: &CallContext, path: &str, origins: &[Option<LineOrigin>], start
 }
 
 /// The commits of the hunks, each once, with the first line of the message.
-fn find_commits(reading: &HistoryCall<'_>, git: &mut Git, hunks: &[BlameHunk]) -> Result<Vec<Commit>, Failure> {
+fn find_commits(reading: &HistoryCall<'_>, git: &mut GitHelper, hunks: &[BlameHunk]) -> Result<Vec<Commit>, Failure> {
     let (mut seen, mut commits) = (HashSet::new(), Vec::new());
     for id in hunks.iter().filter_map(|hunk| hunk.commit.as_deref()) {
         if !seen.insert(id) {
             continue;
         }
         let Some(commit) = find_commit(git, Some(id))? else {
-            return Err(nonsense());
+            return Err(nonsense_failure());
         };
         reading.note_authors(git, [&commit])?;
         let summary = commit.message.lines().next().unwrap_or_default();
@@ -229,6 +234,6 @@ fn find_commits(reading: &HistoryCall<'_>, git: &mut Git, hunks: &[BlameHunk]) -
     Ok(commits)
 }
 
-fn count(count: usize) -> u32 {
+fn saturate_count(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }

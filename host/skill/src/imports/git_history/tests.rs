@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::*;
+use crate::imports::git::messages::{GIT_BLAME_LINES_MAX, GIT_LOG_MESSAGE_BYTES_MAX};
 use crate::imports::git::patches::GIT_PATCH_BYTES_MAX;
-use crate::imports::git::talk::{GIT_BLAME_LINES_MAX, GIT_LOG_MESSAGE_BYTES_MAX};
 use crate::imports::git::testing::Fixture;
 use tool_boundary::bindings::tool::skill::git_history::{BlamePage, BlameQuery};
 
@@ -18,11 +18,11 @@ fn with<R>(context: &CallContext, read: impl FnOnce(&HistoryCall<'_>) -> R) -> R
 }
 
 fn log(context: &CallContext, query: &LogQuery) -> Result<LogPage, Failure> {
-    with(context, |reading| super::log(reading, query))
+    with(context, |reading| super::read_log(reading, query))
 }
 
 fn show(context: &CallContext, query: &ShowQuery) -> Result<CommitDiff, Failure> {
-    with(context, |reading| super::show(reading, query))
+    with(context, |reading| super::show_commit(reading, query))
 }
 
 fn blame(context: &CallContext, query: &BlameQuery) -> Result<BlamePage, Failure> {
@@ -531,10 +531,10 @@ fn commits_of_neither_the_user_nor_the_team_are_words_of_others() {
     let every_reading = |team: &[&str]| {
         [
             outside(&fixture, team, |reading| {
-                drop(super::log(reading, &log_query()).expect("a log"))
+                drop(super::read_log(reading, &log_query()).expect("a log"))
             }),
             outside(&fixture, team, |reading| {
-                drop(super::show(reading, &show_query("main~1")).expect("a commit"));
+                drop(super::show_commit(reading, &show_query("main~1")).expect("a commit"));
             }),
             outside(&fixture, team, |reading| {
                 drop(super::blame(reading, &blame_query("a.txt", None)).expect("origins"));
@@ -574,7 +574,7 @@ fn an_author_cannot_end_the_label_that_names_him() {
     let made = git.commit(Some("HEAD"), &author, &author, "x", &tree, &[&head]);
     made.expect("it can be committed");
     let places = outside(&fixture, &["*@example.org"], |reading| {
-        drop(super::show(reading, &show_query("HEAD")).expect("a commit"));
+        drop(super::show_commit(reading, &show_query("HEAD")).expect("a commit"));
     });
     assert_eq!(places.len(), 1);
     assert!(
@@ -619,10 +619,10 @@ fn what_head_does_not_contain_is_outside_whoever_wrote_it() {
     let id = request.id().to_string();
     for revision in ["refs/pull/7/head", &id[..], &id[..9]] {
         let shown = outside(&fixture, &team, |reading| {
-            drop(super::show(reading, &show_query(revision)).expect("a commit"));
+            drop(super::show_commit(reading, &show_query(revision)).expect("a commit"));
         });
         let logged = outside(&fixture, &team, |reading| {
-            drop(super::log(reading, &log_of(revision)).expect("a log"))
+            drop(super::read_log(reading, &log_of(revision)).expect("a log"))
         });
         let blamed = outside(&fixture, &team, |reading| {
             drop(super::blame(reading, &blame_query("a.txt", Some(revision))).expect("origins"));
@@ -638,12 +638,12 @@ fn what_head_does_not_contain_is_outside_whoever_wrote_it() {
         ..log_query()
     };
     let paged = outside(&fixture, &team, |reading| {
-        drop(super::log(reading, &page).expect("a log"))
+        drop(super::read_log(reading, &page).expect("a log"))
     });
     assert_eq!(paged, note(&unrelated));
     for revision in ["HEAD", "main", "HEAD~1", "main~2"] {
         let shown = outside(&fixture, &team, |reading| {
-            drop(super::show(reading, &show_query(revision)).expect("a commit"));
+            drop(super::show_commit(reading, &show_query(revision)).expect("a commit"));
         });
         assert_eq!(shown, [""; 0], "{revision}");
     }
@@ -653,7 +653,7 @@ fn what_head_does_not_contain_is_outside_whoever_wrote_it() {
         .reference("refs/heads/main", request.id(), true, "")
         .expect("it moves");
     let shown = outside(&fixture, &team, |reading| {
-        drop(super::show(reading, &show_query("refs/pull/7/head")).expect("a commit"));
+        drop(super::show_commit(reading, &show_query("refs/pull/7/head")).expect("a commit"));
     });
     assert_eq!(shown, [""; 0]);
 }
@@ -680,7 +680,7 @@ fn of_a_shallow_clone_the_commits_that_are_there_are_its_history() {
     for revision in ["HEAD", "HEAD~1", &parent] {
         let logged = outside(&fixture, &team, |reading| {
             // A log ends in an error or at the boundary.
-            let _ = super::log(
+            let _ = super::read_log(
                 reading,
                 &LogQuery {
                     count: 1,

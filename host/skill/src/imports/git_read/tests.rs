@@ -21,7 +21,7 @@ fn everything() -> DiffQuery {
 }
 
 fn diff(fixture: &Fixture, query: &DiffQuery) -> Diff {
-    changes(&fixture.session(&[]), query).expect("the repository can be read")
+    read_changes(&fixture.session(&[]), query).expect("the repository can be read")
 }
 
 /// One line a change.
@@ -181,7 +181,7 @@ fn paths_are_literal_files_and_directories() {
         paths: vec!["../elsewhere".to_owned()],
         ..everything()
     };
-    let failure = changes(&fixture.session(&[]), &outside).expect_err("it lies outside");
+    let failure = read_changes(&fixture.session(&[]), &outside).expect_err("it lies outside");
     assert_eq!(failure.kind.code(), "invalid-arguments");
 }
 
@@ -203,7 +203,7 @@ fn a_repository_without_a_commit_has_only_additions() {
 fn a_root_in_a_subdirectory_sees_only_what_lies_beneath_it() {
     let fixture = busy();
     let context = context(&fixture.root().join("new"), &[], ScriptedApproval::new(false));
-    let diff = changes(&context, &everything()).expect("the repository can be read");
+    let diff = read_changes(&context, &everything()).expect("the repository can be read");
     assert_eq!(summary(&diff), "untracked added file.txt +1 -0\n");
     assert!(diff.changes[0].patch.contains("+++ b/file.txt"));
 }
@@ -236,7 +236,7 @@ fn what_is_hidden_is_neither_shown_nor_named_nor_counted() {
         .repository
         .list(&session.cancel)
         .expect("the tree can be walked");
-    let diff = changes(&session, &everything()).expect("the repository can be read");
+    let diff = read_changes(&session, &everything()).expect("the repository can be read");
     assert_eq!(summary(&diff), "", "{diff:?}");
     assert!(!format!("{diff:?}").contains("secret"), "{diff:?}");
 }
@@ -456,7 +456,7 @@ fn a_fifo_in_place_of_an_attributes_file_holds_nobody_up() {
     });
     let started = Instant::now();
     // It may answer or hang, as libgit2 likes; what counts is that it does not hold the session.
-    let _ = changes(&session, &everything());
+    let _ = read_changes(&session, &everything());
     assert!(started.elapsed() < Duration::from_secs(15), "{:?}", started.elapsed());
     trigger.join().expect("no panic");
 }
@@ -529,7 +529,7 @@ fn tracked_files_are_the_users_own_whatever_their_name_or_a_rule_says() {
     }
     fixture.remove("gone.txt");
     let context = fixture.session(&[]);
-    let diff = changes(&context, &everything()).expect("the repository can be read");
+    let diff = read_changes(&context, &everything()).expect("the repository can be read");
     assert_eq!(diff.changes.len(), 4, "{}", summary(&diff));
     let call = CallBudget::new("git_diff", crate::Limits::default(), &context.cancel);
     note_places(&call, &context, &diff);

@@ -20,7 +20,7 @@ pub(super) enum Ecosystem {
 static PYTHON: LazyLock<Regex> = LazyLock::new(|| {
     let name = "[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?";
     let constraint = r"(?:===|~=|==|!=|<=|>=|<|>)[A-Za-z0-9][A-Za-z0-9.*+!_-]*";
-    anchored(&format!(
+    anchored_regex(&format!(
         r"(?P<name>{name})(?:\[{name}(?:,{name})*\])?(?:{constraint}(?:,{constraint})*)?"
     ))
 });
@@ -28,12 +28,12 @@ static PYTHON: LazyLock<Regex> = LazyLock::new(|| {
 /// A name, with or without a scope, and a version, a range or a tag.
 static NPM: LazyLock<Regex> = LazyLock::new(|| {
     let part = "[A-Za-z0-9][A-Za-z0-9._~-]*";
-    anchored(&format!(
+    anchored_regex(&format!(
         r"(?P<name>(?:@{part}/)?{part})(?:@[A-Za-z0-9^~<>=*][A-Za-z0-9.^~<>=*+-]*)?"
     ))
 });
 
-fn anchored(pattern: &str) -> Regex {
+fn anchored_regex(pattern: &str) -> Regex {
     Regex::new(&format!(r"\A(?:{pattern})\z")).expect("the pattern is a constant")
 }
 
@@ -54,7 +54,7 @@ const ARCHIVES: [&str; 12] = [
 ];
 
 /// Checks all names, and returns them unchanged.
-pub(super) fn check(names: &[String], ecosystem: Ecosystem) -> Result<Vec<String>, Failure> {
+pub(super) fn check_package_names(names: &[String], ecosystem: Ecosystem) -> Result<Vec<String>, Failure> {
     if names.is_empty() {
         return Err(Failure::invalid_arguments("No package is named."));
     }
@@ -110,7 +110,7 @@ mod unit {
     use proptest::prelude::*;
 
     fn accepted(name: &str, ecosystem: Ecosystem) -> bool {
-        check(&[name.to_owned()], ecosystem).is_ok()
+        check_package_names(&[name.to_owned()], ecosystem).is_ok()
     }
 
     #[test]
@@ -202,15 +202,15 @@ mod unit {
         }
         assert!(!accepted("@types/node", Ecosystem::Python));
         assert!(!accepted(&"x".repeat(RECIPE_PACKAGE_BYTES_MAX + 1), Ecosystem::Npm));
-        assert!(check(&[], Ecosystem::Npm).is_err());
+        assert!(check_package_names(&[], Ecosystem::Npm).is_err());
     }
 
     #[test]
     fn packages_of_one_call_are_few() {
         let many = vec!["x".to_owned(); RECIPE_PACKAGES_MAX];
-        assert!(check(&many, Ecosystem::Npm).is_ok());
+        assert!(check_package_names(&many, Ecosystem::Npm).is_ok());
         let more = [many, vec!["x".to_owned()]].concat();
-        let refused = check(&more, Ecosystem::Npm).expect_err("they are too many");
+        let refused = check_package_names(&more, Ecosystem::Npm).expect_err("they are too many");
         assert_eq!(refused.message, "More than 50 packages in one call.");
     }
 

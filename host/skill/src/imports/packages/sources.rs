@@ -21,7 +21,7 @@ use tool_sandbox::{self, CommandSpec, RunEnd, RunLimits, environment, toolchain}
 
 /// Access that an installation needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Sources {
+pub(super) struct PackageSources {
     /// Hosts that it may reach.
     pub(super) way: ProxyRoute,
     /// Files and folders of the user that it may read.
@@ -30,7 +30,7 @@ pub(super) struct Sources {
     pub(super) settings: BTreeMap<String, String>,
 }
 
-impl Sources {
+impl PackageSources {
     /// Note for the user's question.
     pub(super) fn note(&self) -> String {
         let mut names: Vec<String> = self.way.places.iter().map(RegistryHost::name).collect();
@@ -43,7 +43,7 @@ impl Sources {
         }
     }
 
-    fn of(starter: &BTreeMap<String, String>, places: Vec<RegistryHost>) -> Self {
+    fn from_places(starter: &BTreeMap<String, String>, places: Vec<RegistryHost>) -> Self {
         let mut shown = Vec::new();
         for name in environment::CERTIFICATES {
             shown.extend(starter.get(name).map(PathBuf::from).filter(|path| path.is_absolute()));
@@ -64,7 +64,7 @@ impl Sources {
 }
 
 /// Runs a program in an empty folder and returns its output.
-fn ask(
+fn ask_program(
     context: &CallContext,
     program: &Path,
     arguments: &[&str],
@@ -85,7 +85,7 @@ fn ask(
 }
 
 /// The environment in which an installer finds the user's settings.
-fn starters(context: &CallContext, variables: &[&str]) -> BTreeMap<String, String> {
+fn starter_environment(context: &CallContext, variables: &[&str]) -> BTreeMap<String, String> {
     let mut environment = environment::for_run(&context.environment);
     environment.extend(environment::pick_variables(&context.environment, variables));
     // The settings of an active virtual environment belong to a project, not to the user.
@@ -94,12 +94,12 @@ fn starters(context: &CallContext, variables: &[&str]) -> BTreeMap<String, Strin
 }
 
 /// The line of an output that is a JSON object; programs print warnings before and after it.
-fn object<T: for<'de> Deserialize<'de>>(output: &str) -> Option<T> {
+fn json_object_line<T: for<'de> Deserialize<'de>>(output: &str) -> Option<T> {
     let whole = serde_json::from_str(&output[output.find('{')?..=output.rfind('}')?]).ok();
     whole.or_else(|| output.lines().find_map(|line| serde_json::from_str(line).ok()))
 }
 
-fn unknown(installer: &str, hint: &str) -> Failure {
+fn unknown_sources(installer: &str, hint: &str) -> Failure {
     let message = format!("It cannot be found out where {installer} gets its packages.");
     Failure::unavailable(message).with_hint(hint)
 }
@@ -121,7 +121,7 @@ impl PipAnswer {
         values.find(|value| !value.trim().is_empty()).map(String::as_str)
     }
 
-    fn sources(&self, starter: &BTreeMap<String, String>) -> Sources {
+    fn sources(&self, starter: &BTreeMap<String, String>) -> PackageSources {
         let words = |name: &str| self.get(name).unwrap_or_default().split_whitespace();
         let mut places = Vec::new();
         let has_index = !self.get("no-index").is_some_and(is_true);
@@ -135,7 +135,7 @@ impl PipAnswer {
             places.extend(words("extra-index-url").filter_map(|url| RegistryHost::from_url(url, true)));
         }
         places.extend(words("find-links").filter_map(|url| RegistryHost::from_url(url, true)));
-        let mut sources = Sources::of(starter, places);
+        let mut sources = PackageSources::from_places(starter, places);
         if let Some(proxy) = self.get("proxy").and_then(Upstream::from_url) {
             sources.way.upstream_plain = Some(proxy.clone());
             sources.way.upstream_tls = Some(proxy);
@@ -193,16 +193,16 @@ fn is_true(value: &str) -> bool {
 }
 
 /// Finds pip's package sources.
-pub(super) fn pip(context: &CallContext) -> Result<Sources, Failure> {
+pub(super) fn find_pip_sources(context: &CallContext) -> Result<PackageSources, Failure> {
     let root = context.repository.root();
     let mut pythons = toolchain::pythons_on_path(root, &context.environment);
     let answer = pythons.find_map(|python| {
-        let environment = starters(context, &PIP_VARIABLES);
-        let output = ask(context, &python, &["-I", "-c", PIP_QUESTION], environment)?;
-        object::<PipAnswer>(&output)
+        let environment = starter_environment(context, &PIP_VARIABLES);
+        let output = ask_program(context, &python, &["-I", "-c", PIP_QUESTION], environment)?;
+        json_object_line::<PipAnswer>(&output)
     });
     let hint = "a Python with pip, or with ensurepip, has to be on the PATH, outside of the repository";
-    let answer = answer.ok_or_else(|| unknown("pip", hint))?;
+    let answer = answer.ok_or_else(|| unknown_sources("pip", hint))?;
     Ok(answer.sources(&context.environment))
 }
 
@@ -215,7 +215,7 @@ const NPM_VARIABLES: [&str; 4] = [
 ];
 
 /// Finds npm's package sources.
-pub(super) fn npm(context: &CallContext, program: &Path) -> Result<Sources, Failure> {
+pub(super) fn find_npm_sources(context: &CallContext, program: &Path) -> Result<PackageSources, Failure> {
     let question = ["config", "list", "--json"];
     // Two names, because npm refuses to read a file twice.
     let nobodys = [
@@ -224,9 +224,9 @@ pub(super) fn npm(context: &CallContext, program: &Path) -> Result<Sources, Fail
     ]
     .concat();
     let answer = |arguments: &[&str], variables: &[&str]| {
-        let output = ask(context, program, arguments, starters(context, variables));
-        let settings = output.and_then(|output| object::<BTreeMap<String, Value>>(&output));
-        settings.ok_or_else(|| unknown("npm", "`npm config list --json` has to work in an empty folder"))
+        let output = ask_program(context, program, arguments, starter_environment(context, variables));
+        let settings = output.and_then(|output| json_object_line::<BTreeMap<String, Value>>(&output));
+        settings.ok_or_else(|| unknown_sources("npm", "`npm config list --json` has to work in an empty folder"))
     };
     let (user, usual) = (answer(&question, &NPM_VARIABLES)?, answer(&nobodys, &[])?);
     Ok(npm_sources(&user, &usual, &context.environment))
@@ -236,7 +236,7 @@ fn npm_sources(
     user: &BTreeMap<String, Value>,
     usual: &BTreeMap<String, Value>,
     starter: &BTreeMap<String, String>,
-) -> Sources {
+) -> PackageSources {
     let text = |settings: &BTreeMap<String, Value>, name: &str| {
         let value = settings.get(name).and_then(Value::as_str).map(str::to_owned);
         value.filter(|value| !value.is_empty())
@@ -254,7 +254,7 @@ fn npm_sources(
         .filter_map(|url| RegistryHost::from_url(url, is_own(url)))
         .collect();
     let has_own = places.iter().any(|place| place.is_own);
-    let mut sources = Sources::of(starter, places);
+    let mut sources = PackageSources::from_places(starter, places);
     for (name, plain) in [("https-proxy", false), ("proxy", true)] {
         // npm uses `proxy` for both if the other is not set.
         if let Some(proxy) = text(user, name).as_deref().and_then(Upstream::from_url) {
@@ -293,7 +293,7 @@ mod unit {
         pairs.iter().map(owned).collect()
     }
 
-    fn pip(settings: &[(&str, &str)], starter: &[(&str, &str)]) -> Sources {
+    fn find_pip_sources(settings: &[(&str, &str)], starter: &[(&str, &str)]) -> PackageSources {
         let answer = PipAnswer {
             index: "index.example".to_owned(),
             files: "files.example".to_owned(),
@@ -302,7 +302,7 @@ mod unit {
         answer.sources(&map(starter))
     }
 
-    fn places(sources: &Sources) -> Vec<(String, bool)> {
+    fn places(sources: &PackageSources) -> Vec<(String, bool)> {
         sources
             .way
             .places
@@ -320,7 +320,7 @@ mod unit {
 
     #[test]
     fn pip_reaches_what_it_knows_itself_and_what_its_user_configured() {
-        let usual = pip(&[], &[]);
+        let usual = find_pip_sources(&[], &[]);
         assert_eq!(
             places(&usual),
             named(&[("index.example", false), ("files.example", false)])
@@ -331,7 +331,7 @@ mod unit {
             "it reaches files.example, index.example and nothing else on the network"
         );
 
-        let own = pip(
+        let own = find_pip_sources(
             &[
                 ("global.index-url", "https://ignored.example/simple"),
                 (":env:.index-url", "http://10.0.0.7:8080/simple"),
@@ -365,7 +365,7 @@ mod unit {
         );
         assert!(!own.settings.keys().any(|name| name.contains("SCRIPT")));
 
-        let offline = pip(&[("global.no-index", "true"), ("global.find-links", "/wheels")], &[]);
+        let offline = find_pip_sources(&[("global.no-index", "true"), ("global.find-links", "/wheels")], &[]);
         assert!(places(&offline).is_empty());
         assert_eq!(offline.note(), "it reaches nothing on the network");
     }
@@ -413,7 +413,7 @@ mod unit {
             ("HTTPS_PROXY", "http://proxy.example:3128"),
             ("NO_PROXY", "mirror.example"),
         ];
-        let sources = pip(&[], &proxies);
+        let sources = find_pip_sources(&[], &proxies);
         assert_eq!(
             sources.way.upstream_tls.map(|proxy| (proxy.host, proxy.port)),
             Some(("proxy.example".into(), 3128))
@@ -422,7 +422,7 @@ mod unit {
             (sources.way.upstream_plain, sources.way.direct.as_str()),
             (None, "mirror.example")
         );
-        let own = pip(&[("global.proxy", "http://own.example:1")], &proxies);
+        let own = find_pip_sources(&[("global.proxy", "http://own.example:1")], &proxies);
         assert_eq!(
             own.way.upstream_tls.map(|proxy| proxy.host).as_deref(),
             Some("own.example")
@@ -431,10 +431,16 @@ mod unit {
 
     #[test]
     fn answers_are_found_among_warnings() {
-        type Answer = BTreeMap<String, String>;
+        type InstallerSettings = BTreeMap<String, String>;
         let expected = Some(map(&[("a", "b")]));
-        assert_eq!(object::<Answer>("npm warn {x}\n{\"a\": \"b\"}\nnpm notice\n"), expected);
-        assert_eq!(object::<Answer>("npm warn x\n{\n  \"a\": \"b\"\n}\n"), expected);
-        assert_eq!(object::<Answer>("nothing"), None);
+        assert_eq!(
+            json_object_line::<InstallerSettings>("npm warn {x}\n{\"a\": \"b\"}\nnpm notice\n"),
+            expected
+        );
+        assert_eq!(
+            json_object_line::<InstallerSettings>("npm warn x\n{\n  \"a\": \"b\"\n}\n"),
+            expected
+        );
+        assert_eq!(json_object_line::<InstallerSettings>("nothing"), None);
     }
 }

@@ -27,7 +27,7 @@ fn said(result: Result<Report, Failure>) -> String {
 fn pip_installs_built_packages_into_the_projects_environment() {
     let project = Project::new();
     project.environment(".venv", "3.12.1", ECHO);
-    let report = install(
+    let report = install_packages(
         &project.context(&[]),
         &request("pip-install", &["httpx[http2]>=0.27", "rich"], false),
     )
@@ -63,7 +63,7 @@ fn an_environment_of_uv_is_filled_by_uv() {
     let project = Project::new();
     let venv = project.environment(".venv", "3.12.1", ECHO);
     std::fs::remove_dir_all(venv.join("lib/python3.12/site-packages/pip")).expect("it was there");
-    let attempt = || install(&project.context(ALLOWED), &request("pip-install", &["rich"], false));
+    let attempt = || install_packages(&project.context(ALLOWED), &request("pip-install", &["rich"], false));
     assert_eq!(said(attempt()), "unavailable: ModuleNotFoundError: No module named pip");
     project.tool("uv", ECHO);
     let report = attempt().expect("uv is there");
@@ -85,7 +85,7 @@ fn npm_installs_without_scripts_and_in_this_project() {
     let project = Project::new();
     project.tool("npm", &format!("{ECHO}; env | grep '^npm_config' | sort"));
     let attempt = |dev| {
-        install(
+        install_packages(
             &project.context(&[]),
             &request("npm-install", &["@types/node@^20"], dev),
         )
@@ -134,7 +134,7 @@ fn wrong_names_and_denials_start_nothing() {
         "./local",
         "evil-1-py3-none-any.whl",
     ] {
-        let answer = said(install(
+        let answer = said(install_packages(
             &project.context(ALLOWED),
             &request("pip-install", &[name], false),
         ));
@@ -142,8 +142,14 @@ fn wrong_names_and_denials_start_nothing() {
     }
     let mut context = project.context(&[]);
     context.policy = Policy::new(EffectCause::SkillCall, &tool_core::api::PolicyRequest::default()).expect("valid");
-    assert!(said(install(&context, &request("pip-install", &["rich"], false))).starts_with("denied: "));
-    assert!(said(install(&project.context(ALLOWED), &request("brew", &["x"], false))).contains("recipe `brew`"));
+    assert!(said(install_packages(&context, &request("pip-install", &["rich"], false))).starts_with("denied: "));
+    assert!(
+        said(install_packages(
+            &project.context(ALLOWED),
+            &request("brew", &["x"], false)
+        ))
+        .contains("recipe `brew`")
+    );
     assert!(!marker.exists());
 }
 
@@ -151,7 +157,7 @@ fn wrong_names_and_denials_start_nothing() {
 fn a_place_that_may_not_be_written_is_named() {
     let project = Project::new();
     let attempt = || {
-        said(install(
+        said(install_packages(
             &project.context(ALLOWED),
             &request("pip-install", &["rich"], false),
         ))
@@ -171,7 +177,7 @@ fn a_place_that_may_not_be_written_is_named() {
     project.write("package.json", "{}");
     let text = "npm error code EACCES\nnpm error Error: EACCES: permission denied, mkdir '/usr/lib/node_modules'";
     project.tool("npm", &format!("cat <<'END'\n{text}\nEND\nexit 243"));
-    let answer = said(install(
+    let answer = said(install_packages(
         &project.context(ALLOWED),
         &request("npm-install", &["x"], false),
     ));
@@ -181,11 +187,11 @@ fn a_place_that_may_not_be_written_is_named() {
 #[test]
 fn whether_a_place_can_be_written_is_seen_beforehand() {
     let project = Project::new();
-    assert!(writable(&project.root()));
-    assert!(writable(&project.root().join("not/yet/there")));
+    assert!(is_writable(&project.root()));
+    assert!(is_writable(&project.root().join("not/yet/there")));
     // No user, root included, makes files in here.
     #[cfg(target_os = "linux")]
-    assert!(!writable(Path::new("/proc/self/fdinfo")) || rustix::process::geteuid().is_root());
+    assert!(!is_writable(Path::new("/proc/self/fdinfo")) || rustix::process::geteuid().is_root());
 }
 
 #[test]
@@ -196,7 +202,8 @@ fn an_installer_that_says_no_is_a_report() {
         "3.12.1",
         "echo 'ERROR: No matching distribution found for nosuch'; exit 1",
     );
-    let report = install(&project.context(ALLOWED), &request("pip-install", &["nosuch"], false)).expect("it ran");
+    let report =
+        install_packages(&project.context(ALLOWED), &request("pip-install", &["nosuch"], false)).expect("it ran");
     assert_eq!(report.exit_code, Some(1));
 }
 
@@ -205,7 +212,7 @@ fn an_installer_that_says_no_is_a_report() {
 fn more_packages_than_a_call_takes_are_refused() {
     let project = Project::new();
     let names = vec!["x"; RECIPE_PACKAGES_MAX + 1];
-    let answer = said(install(
+    let answer = said(install_packages(
         &project.context(ALLOWED),
         &request("pip-install", &names, false),
     ));
@@ -218,14 +225,14 @@ fn an_installer_that_does_not_end_is_ended() {
     let project = Project::new();
     project.tool("npm", "echo started; sleep 600");
     let context = project.context(ALLOWED);
-    let command = recipe::command(
+    let command = recipe::repository_command(
         &project.root(),
         project.outside("bin/npm"),
         Vec::new(),
         context.environment.clone(),
     );
-    let plan = Plan {
-        recipe: Recipe {
+    let plan = InstallPlan {
+        recipe: PreparedRun {
             effect: Effect::Install,
             title: String::new(),
             notes: Vec::new(),
@@ -248,7 +255,7 @@ fn what_an_installer_without_a_sandbox_did_to_manifests_is_noted() {
     project.write("package.json", "{}");
     project.tool("npm", "echo '{\"a\": 1}' > package.json; echo '{}' > package-lock.json");
     let context = project.context(ALLOWED);
-    install(&context, &request("npm-install", &["x"], false)).expect("it ran");
+    install_packages(&context, &request("npm-install", &["x"], false)).expect("it ran");
     let files = context.files.lock().expect("not poisoned");
     let changed: Vec<&str> = files.changed.keys().map(String::as_str).collect();
     assert_eq!(changed, ["package-lock.json", "package.json"]);
@@ -266,7 +273,7 @@ fn where_there_is_no_sandbox_it_takes_more_than_to_be_allowed_by_name() {
     };
     let cause = EffectCause::Operation(tool_core::api::Operation::Refactor);
     context.policy = Policy::new(cause, &request_policy).expect("valid");
-    let answer = said(install(&context, &request("pip-install", &["rich"], false)));
+    let answer = said(install_packages(&context, &request("pip-install", &["rich"], false)));
     assert!(
         answer.starts_with("denied: This machine has no sandbox for installations ("),
         "{answer}"
@@ -287,7 +294,7 @@ fn an_installation_stops_when_its_session_is_cancelled() {
     let cancel = context.cancel.clone();
     let done = || std::fs::metadata(&work).map_or(0, |file| file.len());
     std::thread::scope(|scope| {
-        let run = scope.spawn(|| said(install(&context, &request("pip-install", &["rich"], false))));
+        let run = scope.spawn(|| said(install_packages(&context, &request("pip-install", &["rich"], false))));
         while done() == 0 && !run.is_finished() {
             std::thread::yield_now();
         }

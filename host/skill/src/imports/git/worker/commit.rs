@@ -12,31 +12,33 @@ use git2::{
     Signature, Status, StatusOptions, Time,
 };
 
-use super::super::talk::{Candidate, GitAnswer, GitRequest, Id, Moment, NewFile, Start, TreeEntry};
-use super::{Git, entry, git_failure, id, not_watched, oid, open_repository};
-use crate::imports::git::talk::GIT_PAGE;
-use crate::task::GitPerson;
+use super::super::messages::{
+    CommitCandidate, CommitStart, CommitTime, GitAnswer, GitRequest, NewFile, ObjectId, TreeEntry,
+};
+use super::{OpenedGit, convert_id, convert_oid, find_index_entry, git_failure, not_watched, open_repository};
+use crate::helper_task::GitPerson;
+use crate::imports::git::messages::GIT_PAGE;
 use tool_boundary::Failure;
 
 /// Makes libgit2 write new objects to the scratch folder, which the engine has prepared.
-pub(super) fn divert(repository: &Repository, scratch: &Path) -> Result<(), git2::Error> {
+pub(super) fn divert_objects(repository: &Repository, scratch: &Path) -> Result<(), git2::Error> {
     let flags = RepositoryOpenFlags::NO_SEARCH | RepositoryOpenFlags::BARE;
     let store = open_repository(&scratch.join("store"), flags)?;
     repository.set_odb(&store.odb()?)
 }
 
 /// A commit in preparation.
-pub(super) struct Making<'a> {
-    git: &'a Git,
-    candidates: Vec<Candidate>,
-    storing: Option<Storing>,
+pub(super) struct CommitMaker<'a> {
+    git: &'a OpenedGit,
+    candidates: Vec<CommitCandidate>,
+    storing: Option<FilterStore>,
     /// The file that is being stored.
     file: Option<File>,
     entries: Vec<TreeEntry>,
 }
 
-impl<'a> Making<'a> {
-    pub(super) fn new(git: &'a Git) -> Self {
+impl<'a> CommitMaker<'a> {
+    pub(super) fn new(git: &'a OpenedGit) -> Self {
         Self {
             git,
             candidates: Vec::new(),
@@ -61,7 +63,7 @@ impl<'a> Making<'a> {
             GitRequest::Store { path, is_last } => self.store(&path, is_last, body),
             GitRequest::StoreLink => {
                 let stored = self.git.repository.blob(body).map_err(|error| git_failure(&error))?;
-                Ok(GitAnswer::Stored(id(stored)?))
+                Ok(GitAnswer::Stored(convert_oid(stored)?))
             }
             GitRequest::Entries { entries } => {
                 self.entries.extend(entries);
@@ -69,7 +71,7 @@ impl<'a> Making<'a> {
             }
             GitRequest::Tree => {
                 let tree = self.tree().map_err(|error| git_failure(&error))?;
-                Ok(GitAnswer::Stored(id(tree)?))
+                Ok(GitAnswer::Stored(convert_oid(tree)?))
             }
             GitRequest::Commit {
                 tree,
@@ -90,7 +92,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    fn begin(&self, message: &str) -> Result<Start, Failure> {
+    fn begin(&self, message: &str) -> Result<CommitStart, Failure> {
         self.git.refresh()?;
         self.refuse_special_states()?;
         let [author, committer] = self.persons(None)?;
@@ -98,9 +100,9 @@ impl<'a> Making<'a> {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
             format!("{} <{}>", text(person.name_bytes()), text(person.email_bytes()))
         };
-        let parent = self.git.head()?.map(|commit| id(commit.id())).transpose()?;
+        let parent = self.git.head()?.map(|commit| convert_oid(commit.id())).transpose()?;
         let config = self.git.repository.config().map_err(|error| git_failure(&error))?;
-        Ok(Start {
+        Ok(CommitStart {
             message: git2::message_prettify(message, None).map_err(|error| git_failure(&error))?,
             author: shown(&author),
             committer: shown(&committer),
@@ -234,7 +236,7 @@ impl<'a> Making<'a> {
     }
 
     /// Author and committer, at these times or now.
-    fn persons(&self, moments: Option<[Moment; 2]>) -> Result<[Signature<'static>; 2], Failure> {
+    fn persons(&self, moments: Option<[CommitTime; 2]>) -> Result<[Signature<'static>; 2], Failure> {
         let (author, committer) = &self.git.persons;
         Ok([
             self.person(author, moments.map(|moments| moments[0]))?,
@@ -243,7 +245,7 @@ impl<'a> Making<'a> {
     }
 
     /// Author or committer: name and address from the caller's environment, and the rest from git's configuration.
-    fn person(&self, given: &GitPerson, moment: Option<Moment>) -> Result<Signature<'static>, Failure> {
+    fn person(&self, given: &GitPerson, moment: Option<CommitTime>) -> Result<Signature<'static>, Failure> {
         let config = self.git.repository.config().map_err(|error| git_failure(&error))?;
         let find = |given: Option<&String>, key: &str| match given {
             Some(given) => Ok(given.clone()),
@@ -266,7 +268,7 @@ impl<'a> Making<'a> {
     }
 
     /// Finds the changed paths among `paths`.
-    fn find(&self, paths: &[String]) -> Result<Vec<Candidate>, Failure> {
+    fn find(&self, paths: &[String]) -> Result<Vec<CommitCandidate>, Failure> {
         let mut options = StatusOptions::new();
         options
             .include_untracked(true)
@@ -289,7 +291,7 @@ impl<'a> Making<'a> {
                 continue;
             };
             let missing_on_purpose = || {
-                let entry = entry(&index, Path::new(&self.git.inside(&path)));
+                let entry = find_index_entry(&index, Path::new(&self.git.inside(&path)));
                 entry.is_some_and(|entry| not_watched(&entry))
             };
             let unchanged = status.status().is_empty() || status.status().contains(Status::IGNORED);
@@ -299,19 +301,19 @@ impl<'a> Making<'a> {
                 continue;
             }
             let committed = self.committed(before.as_ref(), &path)?;
-            candidates.push(Candidate { path, committed });
+            candidates.push(CommitCandidate { path, committed });
         }
         Ok(candidates)
     }
 
     /// Object and mode of a path in the last commit.
-    fn committed(&self, before: Option<&git2::Tree<'_>>, path: &str) -> Result<Option<(Id, u32)>, Failure> {
+    fn committed(&self, before: Option<&git2::Tree<'_>>, path: &str) -> Result<Option<(ObjectId, u32)>, Failure> {
         let inside = self.git.inside(path);
         let Some(entry) = before.and_then(|tree| tree.get_path(Path::new(&inside)).ok()) else {
             return Ok(None);
         };
         match u32::try_from(entry.filemode()) {
-            Ok(mode) if mode != u32::from(FileMode::Tree) => Ok(Some((id(entry.id())?, mode))),
+            Ok(mode) if mode != u32::from(FileMode::Tree) => Ok(Some((convert_oid(entry.id())?, mode))),
             _ => Ok(None),
         }
     }
@@ -321,7 +323,8 @@ impl<'a> Making<'a> {
         let repository = &self.git.repository;
         let index = repository.index().map_err(|error| git_failure(&error))?;
         let inside = self.git.inside(path);
-        let tracked = entry(&index, Path::new(&inside)).is_some() || index.find_prefix(format!("{inside}/")).is_ok();
+        let tracked =
+            find_index_entry(&index, Path::new(&inside)).is_some() || index.find_prefix(format!("{inside}/")).is_ok();
         if tracked {
             return Ok(());
         }
@@ -344,7 +347,7 @@ impl<'a> Making<'a> {
         let failed = |error: io::Error| Failure::failed(format!("`{path}` could not be stored: {error}."));
         let inside = self.git.inside(path);
         if self.storing.is_none() {
-            self.storing = Some(Storing::new(self.git).map_err(|error| git_failure(&error))?);
+            self.storing = Some(FilterStore::new(self.git).map_err(|error| git_failure(&error))?);
         }
         let Some(storing) = &self.storing else {
             return Err(Failure::failed("Nothing can be stored."));
@@ -356,9 +359,9 @@ impl<'a> Making<'a> {
         file.write_all(piece).map_err(failed)?;
         if is_last {
             drop(file);
-            return Ok(GitAnswer::Stored(id(storing
-                .finish(&inside)
-                .map_err(|error| git_failure(&error))?)?));
+            return Ok(GitAnswer::Stored(convert_oid(
+                storing.finish(&inside).map_err(|error| git_failure(&error))?,
+            )?));
         }
         self.file = Some(file);
         Ok(GitAnswer::Done)
@@ -387,21 +390,29 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
-    fn commit(&self, tree: &Id, parent: Option<&Id>, message: &str, moments: [Moment; 2]) -> Result<Id, Failure> {
+    fn commit(
+        &self,
+        tree: &ObjectId,
+        parent: Option<&ObjectId>,
+        message: &str,
+        moments: [CommitTime; 2],
+    ) -> Result<ObjectId, Failure> {
         let repository = &self.git.repository;
         let [author, committer] = self.persons(Some(moments))?;
-        let tree = repository.find_tree(oid(tree)?).map_err(|error| git_failure(&error))?;
+        let tree = repository
+            .find_tree(convert_id(tree)?)
+            .map_err(|error| git_failure(&error))?;
         let parent = match parent {
             Some(parent) => Some(
                 repository
-                    .find_commit(oid(parent)?)
+                    .find_commit(convert_id(parent)?)
                     .map_err(|error| git_failure(&error))?,
             ),
             None => None,
         };
         let parents = parent.iter().collect::<Vec<_>>();
         let made = repository.commit(None, &author, &committer, message, &tree, &parents);
-        id(made.map_err(|error| git_failure(&error))?)
+        convert_oid(made.map_err(|error| git_failure(&error))?)
     }
 
     /// The repository uses the copy of the index for this step, so that entries which may have changed since are read
@@ -420,7 +431,7 @@ impl<'a> Making<'a> {
 /// Stores files with libgit2's filters (line ends, `$Id$`), as git does. libgit2 reads a file at its path in a work
 /// tree, and writes temporary files beside the real objects. So it gets a work tree in the scratch folder, which
 /// holds one file at a time and its attributes.
-struct Storing {
+struct FilterStore {
     repository: Repository,
     top: PathBuf,
     work: PathBuf,
@@ -428,13 +439,13 @@ struct Storing {
 
 const ATTRIBUTES: &str = ".gitattributes";
 
-impl Storing {
-    fn new(git: &Git) -> Result<Self, git2::Error> {
+impl FilterStore {
+    fn new(git: &OpenedGit) -> Result<Self, git2::Error> {
         let absent = || git2::Error::from_str("there is nowhere to store it");
         let scratch = git.scratch.as_ref().ok_or_else(absent)?;
         let top = git.repository.workdir().ok_or_else(absent)?.to_owned();
         let repository = git.open_again()?;
-        divert(&repository, scratch)?;
+        divert_objects(&repository, scratch)?;
         let work = scratch.join("work");
         fs::create_dir_all(&work).map_err(|error| git2::Error::from_str(&error.to_string()))?;
         repository.set_workdir(&work, false)?;

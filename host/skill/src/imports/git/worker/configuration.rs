@@ -6,7 +6,7 @@ use std::sync::Once;
 
 use git2::Config;
 
-use crate::task::GitTask;
+use crate::helper_task::GitTask;
 use tool_sandbox::helper_process::HelperRights;
 
 /// Size of one mapped window of a pack.
@@ -23,7 +23,7 @@ const GIT_CONFIG_FILES_MAX: usize = 64;
 
 /// Prepares this process for confinement: limits libgit2's memory, sets the user's home, and lets the helper read the
 /// configuration of the machine and the user. All of these are global, so this is only for a process of its own.
-pub(crate) fn prepare(task: &GitTask, walls: &mut HelperRights) {
+pub(crate) fn prepare_process(task: &GitTask, walls: &mut HelperRights) {
     let config_home = task
         .config_home
         .clone()

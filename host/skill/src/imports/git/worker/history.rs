@@ -6,9 +6,9 @@ use std::path::Path;
 
 use git2::{BlameOptions, Commit, DiffOptions, ErrorCode, Oid};
 
-use super::{Git, git_failure, id, oid, said};
-use crate::imports::git::talk::{CommitRecord, Id, LineOrigin, Lineage, Moment, WalkedCommits};
-use crate::imports::git::talk::{GIT_BLAME_LINES_MAX, GIT_LOG_MESSAGE_BYTES_MAX, GIT_LOG_SKIP_MAX};
+use super::{OpenedGit, convert_id, convert_oid, error_message, git_failure};
+use crate::imports::git::messages::{CommitRecord, CommitTime, LineOrigin, Lineage, ObjectId, WalkedCommits};
+use crate::imports::git::messages::{GIT_BLAME_LINES_MAX, GIT_LOG_MESSAGE_BYTES_MAX, GIT_LOG_SKIP_MAX};
 use tool_boundary::Failure;
 use tool_core::authors::Team;
 use tool_core::text::truncate_text;
@@ -25,14 +25,14 @@ const GAPPED_STEPS_MAX: usize = 10_000;
 /// Limit for the user's e-mail addresses. People have a handful.
 const USER_EMAILS_MAX: usize = 16;
 
-impl Git {
+impl OpenedGit {
     /// Resolves a revision. Without a name, the last commit; `None` before the first commit.
     pub(super) fn revision(&self, name: Option<&str>) -> Result<Option<CommitRecord>, Failure> {
         let Some(name) = name else {
-            return self.head()?.as_ref().map(record).transpose();
+            return self.head()?.as_ref().map(commit_record).transpose();
         };
         let unknown = |error: &git2::Error| {
-            let message = format!("No commit is called `{name}`: {}.", said(error));
+            let message = format!("No commit is called `{name}`: {}.", error_message(error));
             Failure::not_found(message).with_hint("name a branch, a tag, or at least four digits of a commit's id")
         };
         let found = self
@@ -40,7 +40,7 @@ impl Git {
             .revparse_single(name)
             .and_then(|object| object.peel_to_commit());
         match found {
-            Ok(commit) => record(&commit).map(Some),
+            Ok(commit) => commit_record(&commit).map(Some),
             Err(error) if is_about_the_name(&error) => Err(unknown(&error)),
             Err(error) => Err(git_failure(&error)),
         }
@@ -48,14 +48,14 @@ impl Git {
 
     /// The last commit, and the first of the `kept` commits from which only commits of the user and the team lead to
     /// it.
-    pub(super) fn lineage(&self, kept: &[Id], team: &Team) -> Result<Lineage, Failure> {
+    pub(super) fn lineage(&self, kept: &[ObjectId], team: &Team) -> Result<Lineage, Failure> {
         let head = self.head()?;
         let follows = match &head {
             Some(head) => kept.iter().find(|kept| self.leads_by_own(kept, head.id(), team)),
             None => None,
         };
         Ok(Lineage {
-            head: head.map(|head| id(head.id())).transpose()?,
+            head: head.map(|head| convert_oid(head.id())).transpose()?,
             follows: follows.cloned(),
             is_settled: self.repository.state() == git2::RepositoryState::Clean,
         })
@@ -63,9 +63,9 @@ impl Git {
 
     /// True if the user or the team wrote and committed every commit between the two. False if this cannot be
     /// decided.
-    fn leads_by_own(&self, from: &Id, to: Oid, team: &Team) -> bool {
+    fn leads_by_own(&self, from: &ObjectId, to: Oid, team: &Team) -> bool {
         // In a shallow clone, the commits in between may be missing.
-        let Ok(from) = oid(from) else { return false };
+        let Ok(from) = convert_id(from) else { return false };
         if self.repository.is_shallow() || !self.repository.graph_descendant_of(to, from).unwrap_or(false) {
             return false;
         }
@@ -88,7 +88,7 @@ impl Git {
     }
 
     /// Compares a commit with its first parent.
-    pub(super) fn diff_commit(&self, commit: &Id, paths: &[String]) -> Result<git2::Diff<'_>, Failure> {
+    pub(super) fn diff_commit(&self, commit: &ObjectId, paths: &[String]) -> Result<git2::Diff<'_>, Failure> {
         let mut options = DiffOptions::new();
         options.disable_pathspec_match(true).include_typechange(true);
         for path in self.pathspecs(paths) {
@@ -101,21 +101,21 @@ impl Git {
             self.repository
                 .diff_tree_to_tree(before.as_ref(), Some(&after), Some(&mut options))
         };
-        compare(oid(commit)?).map_err(|error| git_failure(&error))
+        compare(convert_id(commit)?).map_err(|error| git_failure(&error))
     }
 
     /// Stored content of a regular file or a link in a commit.
-    pub(super) fn file_of(&self, commit: &Id, path: &str) -> Result<Option<Id>, Failure> {
+    pub(super) fn file_of(&self, commit: &ObjectId, path: &str) -> Result<Option<ObjectId>, Failure> {
         let tree = self
             .repository
-            .find_commit(oid(commit)?)
+            .find_commit(convert_id(commit)?)
             .and_then(|commit| commit.tree());
         let tree = tree.map_err(|error| git_failure(&error))?;
         let Some((found, _)) = entry_at(&tree, &self.inside(path))? else {
             return Ok(None);
         };
         match self.repository.find_blob(found) {
-            Ok(blob) => id(blob.id()).map(Some),
+            Ok(blob) => convert_oid(blob.id()).map(Some),
             Err(_) => Ok(None),
         }
     }
@@ -123,14 +123,14 @@ impl Git {
     /// Finds the commits that last changed a range of lines.
     pub(super) fn blame(
         &self,
-        commit: &Id,
+        commit: &ObjectId,
         path: &str,
         first_line: usize,
         last_line: usize,
     ) -> Result<Vec<LineOrigin>, Failure> {
         let mut options = BlameOptions::new();
         options
-            .newest_commit(oid(commit)?)
+            .newest_commit(convert_id(commit)?)
             .min_line(first_line)
             .max_line(last_line);
         let inside = self.inside(path);
@@ -144,7 +144,7 @@ impl Git {
             origins.push(LineOrigin {
                 first_line: hunk.final_start_line(),
                 line_count: hunk.lines_in_hunk(),
-                commit: id(hunk.final_commit_id())?,
+                commit: convert_oid(hunk.final_commit_id())?,
                 path: path.and_then(|path| self.ours(path.as_bytes())),
             });
         }
@@ -171,8 +171,8 @@ impl Git {
     }
 
     /// True for `HEAD` and its ancestors. False if missing commits leave it open.
-    pub(super) fn is_in_history(&self, commit: &Id) -> Result<bool, Failure> {
-        let wanted = oid(commit)?;
+    pub(super) fn is_in_history(&self, commit: &ObjectId) -> Result<bool, Failure> {
+        let wanted = convert_id(commit)?;
         let Some(head) = self.head()?.map(|head| head.id()) else {
             return Ok(false);
         };
@@ -187,7 +187,7 @@ impl Git {
     }
 
     fn is_reached(&self, head: Oid, wanted: Oid) -> Result<bool, Failure> {
-        let mut walk = CommitWalk::begin(self, &id(head)?, 0, &[])?;
+        let mut walk = CommitWalk::begin_walk(self, &convert_oid(head)?, 0, &[])?;
         for _ in 0..GAPPED_STEPS_MAX {
             match walk.step_over_gaps(GIT_LOG_MESSAGE_BYTES_MAX) {
                 Some(commit) if commit.id() == wanted => return Ok(true),
@@ -210,7 +210,7 @@ fn is_about_the_name(error: &git2::Error) -> bool {
 /// A walk through the ancestors of a commit, newest first. Commits with the same time come in the order in which they
 /// were reached, so that a child comes before its parents. libgit2's own walk orders them at random.
 pub(super) struct CommitWalk<'a> {
-    git: &'a Git,
+    git: &'a OpenedGit,
     waiting: BinaryHeap<WaitingCommit>,
     seen: HashSet<Oid>,
     /// Paths in the work tree; empty if every commit is wanted.
@@ -221,14 +221,19 @@ pub(super) struct CommitWalk<'a> {
 type WaitingCommit = (i64, Reverse<usize>, Oid);
 
 impl<'a> CommitWalk<'a> {
-    pub(super) fn begin(git: &'a Git, from: &Id, skip: usize, paths: &[String]) -> Result<Self, Failure> {
+    pub(super) fn begin_walk(
+        git: &'a OpenedGit,
+        from: &ObjectId,
+        skip: usize,
+        paths: &[String],
+    ) -> Result<Self, Failure> {
         let mut walk = Self {
             git,
             waiting: BinaryHeap::new(),
             seen: HashSet::new(),
             paths: git.pathspecs(paths),
         };
-        walk.reach(oid(from)?)?;
+        walk.reach(convert_id(from)?)?;
         for _ in 0..skip.min(GIT_LOG_SKIP_MAX) {
             if walk.step()?.is_none() {
                 break;
@@ -287,7 +292,7 @@ impl<'a> CommitWalk<'a> {
             };
             walked.steps += 1;
             if self.touches(&commit)? {
-                walked.commits.push(record(&commit)?);
+                walked.commits.push(commit_record(&commit)?);
             }
         }
         Ok(walked)
@@ -329,23 +334,23 @@ fn entry_at(tree: &git2::Tree<'_>, path: &str) -> Result<Option<(Oid, i32)>, Fai
     }
 }
 
-fn record(commit: &Commit<'_>) -> Result<CommitRecord, Failure> {
+fn commit_record(commit: &Commit<'_>) -> Result<CommitRecord, Failure> {
     let author = commit.author();
     let when = author.when();
     let text = |bytes: &[u8]| {
         let text = String::from_utf8_lossy(bytes);
         truncate_text(&text, GIT_LOG_MESSAGE_BYTES_MAX).to_owned()
     };
-    let made = Moment {
+    let made = CommitTime {
         seconds: when.seconds(),
         offset_minutes: when.offset_minutes(),
     };
     Ok(CommitRecord {
-        id: id(commit.id())?,
+        id: convert_oid(commit.id())?,
         parents: commit
             .parent_ids()
             .take(PARENTS_MAX)
-            .map(id)
+            .map(convert_oid)
             .collect::<Result<Vec<_>, _>>()?,
         author: format!("{} <{}>", text(author.name_bytes()), text(author.email_bytes())),
         author_email: text(author.email_bytes()),

@@ -1,0 +1,134 @@
+//! The runs that a call without arguments would make, and why. Nothing runs.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::OWN;
+use super::detect::{self, FoundSuite, SuiteFinder};
+use super::own_command::OwnCommand;
+use crate::CallContext;
+use crate::recipes::Interpreter;
+use tool_boundary::{Failure, FailureKind};
+use tool_core::api::{Problem, RunPurpose};
+use tool_repository::Repository;
+use tool_sandbox::environment;
+
+/// A run of tests or of a check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PlannedRun {
+    /// Purpose of the run.
+    pub purpose: RunPurpose,
+    /// Name of the recipe; `own` for the user's own command.
+    pub recipe: String,
+    /// Folder of the run, relative to the root; empty for the root.
+    pub directory: String,
+    /// Why the host chose this recipe.
+    pub reason: String,
+    /// Words of the user's own command; empty for a recipe.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// True if the run happens only for paths in its folder. Without a path, the suite of a folder above runs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub paths_only: bool,
+    /// Advice if the program is missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+}
+
+/// Plans the runs of tests and of all checks: those for a path of the repository, or all, including the packages of a
+/// monorepo whose tests run only for paths in them. Blocks.
+///
+/// # Errors
+///
+/// The path is not valid, or the files cannot be listed.
+pub fn plan_runs(
+    repository: &Repository,
+    environment: &BTreeMap<String, String>,
+    path: Option<&str>,
+    cancel: &CancellationToken,
+) -> Result<Vec<PlannedRun>, Problem> {
+    let mut planned = Vec::new();
+    for purpose in [RunPurpose::Tests].into_iter().chain(RunPurpose::CHECKS) {
+        let find = |finder: &SuiteFinder<'_>| match (path, purpose) {
+            (Some(path), _) => finder.find(&[path.to_owned()]),
+            (None, RunPurpose::Tests) => Ok(finder.find_each()),
+            (None, _) => finder.find(&[]),
+        };
+        planned.extend(plan(repository, environment, cancel, purpose, find)?);
+    }
+    Ok(planned)
+}
+
+/// Purposes with something to run. A purpose with an invalid command is included, because its run explains the
+/// mistake. Blocks.
+pub fn runnable_purposes(context: &CallContext) -> Vec<RunPurpose> {
+    let has_any = |purpose: &RunPurpose| {
+        let (environment, cancel) = (&context.environment, &context.cancel);
+        let runs = plan(&context.repository, environment, cancel, *purpose, |finder| {
+            finder.find(&[])
+        });
+        runs.map_or(true, |runs| !runs.is_empty())
+    };
+    let purposes = [RunPurpose::Tests].into_iter().chain(RunPurpose::CHECKS);
+    purposes.filter(has_any).collect()
+}
+
+fn plan(
+    repository: &Repository,
+    environment: &BTreeMap<String, String>,
+    cancel: &CancellationToken,
+    purpose: RunPurpose,
+    find: impl FnOnce(&SuiteFinder<'_>) -> Result<Vec<FoundSuite>, Failure>,
+) -> Result<Vec<PlannedRun>, Failure> {
+    let own = OwnCommand::find_command(environment, repository.state_directory(), repository.root(), purpose)?;
+    if let Some(own) = own {
+        return Ok(vec![PlannedRun {
+            purpose,
+            recipe: OWN.to_owned(),
+            directory: String::new(),
+            reason: own.reason.to_owned(),
+            command: own.argv,
+            paths_only: false,
+            missing: None,
+        }]);
+    }
+    let files = detect::list_repository(repository, cancel)?;
+    let finder = SuiteFinder {
+        repository,
+        cancel,
+        files: &files,
+        purpose,
+        wanted: None,
+    };
+    match find(&finder) {
+        Ok(suites) => Ok(suites
+            .into_iter()
+            .map(|suite| planned_run(repository, environment, suite))
+            .collect()),
+        Err(failure) if failure.kind == FailureKind::NotFound => Ok(Vec::new()),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn planned_run(repository: &Repository, environment: &BTreeMap<String, String>, suite: FoundSuite) -> PlannedRun {
+    let data = suite.recipe;
+    let folder = repository.root().join(&suite.directory);
+    let own = data.own_program.iter().chain(&data.wrapper);
+    let has_own = own
+        .into_iter()
+        .any(|name| environment::is_executable(&folder.join(name)));
+    let is_chosen_later = matches!(data.interpreter, Interpreter::Python | Interpreter::PythonTool);
+    let is_there = || !environment::find_programs_outside(environment, &data.program, repository.root()).is_empty();
+    let is_missing = !has_own && !is_chosen_later && !is_there();
+    PlannedRun {
+        purpose: data.purpose,
+        recipe: data.name.clone(),
+        directory: suite.directory,
+        reason: suite.reason,
+        command: Vec::new(),
+        paths_only: suite.is_part,
+        missing: is_missing.then(|| format!("{} was not found on the PATH: {}", data.program, data.install)),
+    }
+}
