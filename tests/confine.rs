@@ -128,7 +128,7 @@ fn all_end(pids: &BTreeSet<u32>) {
 #[test]
 fn a_helper_cannot_get_out() {
     host();
-    let results = helpers::probe();
+    let results = helpers::probe_helper();
     assert_eq!(results.len(), helpers::ATTEMPTS.len());
     let stays_in = |verdict| verdict == ProbeVerdict::Pass || !helper_process::detect_confinement().is_full();
     for result in results {

@@ -67,7 +67,7 @@ fn run(arguments: CliArguments, environment: Environment, output: Output) -> Res
         Command::Contain { nothing: true, .. } => return Ok(ExitCode::SUCCESS),
         Command::Contain { inner, .. } => return Ok(program_sandbox::run_helper(*inner)),
         Command::Confine => return Ok(tool_skill::helper::run_helper()),
-        Command::ConfineAttempts => return Ok(tool_proof::helpers::serve()),
+        Command::ConfineAttempts => return Ok(tool_proof::helpers::serve_attempts()),
         Command::SandboxProbes(probes) => return commands::sandbox::probe(probes, output),
         Command::Doctor {
             sandbox: true, json, ..

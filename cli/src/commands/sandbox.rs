@@ -145,22 +145,22 @@ fn make(
         scope.spawn(|| {
             let sender = sender;
             // Results are ignored once standard output is closed.
-            attacks::attack(HOSTILE, &is_wanted, &cancel, |result| {
+            attacks::make_attacks(HOSTILE, &is_wanted, &cancel, |result| {
                 drop(sender.send((AttemptKind::Attack, result)))
             });
-            probes::probe(sandbox, &is_wanted, &cancel, |result| {
+            probes::probe_sandbox(sandbox, &is_wanted, &cancel, |result| {
                 drop(sender.send((AttemptKind::Escape, result)))
             });
             let wants_helpers = helpers::ATTEMPTS.iter().any(|attempt| is_wanted(attempt.name));
             let tried = if wants_helpers && !cancel.is_cancelled() {
-                helpers::probe()
+                helpers::probe_helper()
             } else {
                 Vec::new()
             };
             for result in tried.into_iter().filter(|result| is_wanted(result.name)) {
                 drop(sender.send((AttemptKind::Helper, result)));
             }
-            installs::probe(&is_wanted, &cancel, |result| {
+            installs::probe_installs(&is_wanted, &cancel, |result| {
                 drop(sender.send((AttemptKind::Installation, result)))
             });
         });

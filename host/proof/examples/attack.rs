@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 use tokio_util::sync::CancellationToken;
-use tool_proof::attacks::{ATTACKS, Play};
+use tool_proof::attacks::{ATTACKS, AttackMethod};
 use tool_proof::{ProbeOutcome, ProbeVerdict, helpers, installs, probes};
 use tool_sandbox::helper_process;
 use tool_sandbox::program_sandbox::{self, Sandbox};
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         // A program that does nothing.
         [program_sandbox::HELPER_COMMAND, "--nothing"] | ["--version"] => ExitCode::SUCCESS,
         [helper_process::HELPER_COMMAND] => tool_skill::helper::run_helper(),
-        [helpers::HELPER_COMMAND] => helpers::serve(),
+        [helpers::HELPER_COMMAND] => helpers::serve_attempts(),
         ["one", name] => make_one(name),
         names => make_all(names),
     }
@@ -64,7 +64,7 @@ fn make(name: &str) -> ProbeOutcome {
     };
     limit_resources(ATTACKS.iter().any(|attack| attack.name == name));
     if let Some(attack) = ATTACKS.iter().find(|attack| attack.name == name) {
-        let times = if matches!(attack.play, Play::Swap(..)) {
+        let times = if matches!(attack.play, AttackMethod::Swap(..)) {
             RACES_MAX
         } else {
             1
@@ -95,7 +95,7 @@ fn make_in_helper(name: &str) -> ProbeOutcome {
             std::mem::forget(rustix::io::dup(std::io::stdin()));
         }
     }
-    let result = helpers::probe().into_iter().find(|result| result.name == name);
+    let result = helpers::probe_helper().into_iter().find(|result| result.name == name);
     let Some(result) = result else {
         return ProbeOutcome::Odd("there is no such attack".to_owned());
     };

@@ -6,9 +6,9 @@
 //! [`crate::probes`]; this module has only what WebAssembly calls can try.
 
 mod arena;
+mod attack_run;
 mod history;
 mod lookup;
-mod play;
 mod server;
 mod table;
 
@@ -28,11 +28,11 @@ pub struct Attack {
     /// Completes "a skill tries to …".
     pub tries: &'static str,
     /// Calls of the hostile guest; the last answer is judged.
-    pub play: Play,
+    pub play: AttackMethod,
     /// Signs by which this attack has succeeded, besides those that count for every attack.
-    pub wants: Wants,
+    pub wants: AttackGoal,
     /// Expected outcome.
-    pub expected: Expected,
+    pub expected: ExpectedRefusal,
     /// Effects that the arena's policy denies.
     pub denied: &'static [&'static str],
     /// Lowers bounds, so that little is needed to exceed them.
@@ -45,19 +45,19 @@ pub struct Attack {
 
 /// Method of an attack.
 #[derive(Debug, Clone, Copy)]
-pub enum Play {
+pub enum AttackMethod {
     /// Calls of the guest, one after the other.
-    Calls(&'static [Ask]),
+    Calls(&'static [GuestRequest]),
     /// The same call by many callers at once.
-    Crowd(Ask, usize),
+    Crowd(GuestRequest, usize),
     /// A call during which a thread of the host swaps a name of the repository with a link to the neighbourhood
     /// thousands of times.
-    Swap(Ask, &'static str, &'static str),
+    Swap(GuestRequest, &'static str, &'static str),
 }
 
 /// One request of the guest. `{outside}` in a path is the real path of the neighbourhood.
 #[derive(Debug, Clone, Copy)]
-pub struct Ask {
+pub struct GuestRequest {
     /// Action of the guest: see `tests/guests/hostile`.
     pub deed: &'static str,
     /// Path that the action applies to.
@@ -68,7 +68,7 @@ pub struct Ask {
     pub count: u64,
 }
 
-impl Ask {
+impl GuestRequest {
     const fn new(deed: &'static str) -> Self {
         Self::at(deed, "")
     }
@@ -93,7 +93,7 @@ impl Ask {
 
 /// Signs that an attack has succeeded. A secret in an answer and a change of any file always are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wants {
+pub enum AttackGoal {
     /// The guest reports that it got something.
     Answer,
     /// The answer contains this text.
@@ -108,7 +108,7 @@ pub enum Wants {
 
 /// Expected outcome of an attack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedRefusal {
     /// The host refuses the guest's request with an error of this kind.
     Refused(&'static str),
     /// The call ends, and its answer says that it was not allowed.
@@ -127,7 +127,7 @@ pub enum Expected {
 
 /// Makes the attacks with the wanted names, one after the other. `hostile` is the guest, which has to be the only
 /// skill; `each` gets every result. Ends early if it is cancelled.
-pub fn attack(
+pub fn make_attacks(
     hostile: &'static [Builtin],
     is_wanted: impl Fn(&str) -> bool,
     cancel: &CancellationToken,
@@ -145,20 +145,20 @@ pub fn attack(
 impl Attack {
     /// Makes the attack in its own arena.
     pub fn make(&self, hostile: &'static [Builtin], cancel: &CancellationToken) -> ProbeOutcome {
-        play::play(self, hostile, cancel)
+        attack_run::play_attack(self, hostile, cancel)
     }
 
-    const fn calls(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Self {
-        Self::new(name, tries, Play::Calls(asks))
+    const fn calls(name: &'static str, tries: &'static str, asks: &'static [GuestRequest]) -> Self {
+        Self::new(name, tries, AttackMethod::Calls(asks))
     }
 
-    const fn new(name: &'static str, tries: &'static str, play: Play) -> Self {
+    const fn new(name: &'static str, tries: &'static str, play: AttackMethod) -> Self {
         Self {
             name,
             tries,
             play,
-            wants: Wants::Answer,
-            expected: Expected::Nothing,
+            wants: AttackGoal::Answer,
+            expected: ExpectedRefusal::Nothing,
             denied: &[],
             bounds: |_| (),
             schema: None,
@@ -166,11 +166,11 @@ impl Attack {
         }
     }
 
-    const fn comes_to(self, expected: Expected) -> Self {
+    const fn comes_to(self, expected: ExpectedRefusal) -> Self {
         Self { expected, ..self }
     }
 
-    const fn wants(self, wants: Wants) -> Self {
+    const fn wants(self, wants: AttackGoal) -> Self {
         Self { wants, ..self }
     }
 
@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn every_bound_that_an_attack_meets_can_be_expected() {
         let met = ATTACKS.iter().filter_map(|attack| match attack.expected {
-            Expected::Bounded(verdict) => Some(verdict),
+            ExpectedRefusal::Bounded(verdict) => Some(verdict),
             _ => None,
         });
         let unknown: Vec<&str> = met

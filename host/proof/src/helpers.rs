@@ -35,7 +35,7 @@ struct Attempts {
 
 /// One attempt.
 #[derive(Debug, Clone, Copy)]
-pub struct Attempt {
+pub struct HelperAttempt {
     /// Its name.
     pub name: &'static str,
     /// Completes "a helper tries to …".
@@ -44,8 +44,8 @@ pub struct Attempt {
     needs_landlock: bool,
 }
 
-const fn attempt(name: &'static str, tries: &'static str) -> Attempt {
-    Attempt {
+const fn attempt(name: &'static str, tries: &'static str) -> HelperAttempt {
+    HelperAttempt {
         name,
         tries,
         needs_landlock: false,
@@ -55,12 +55,12 @@ const fn attempt(name: &'static str, tries: &'static str) -> Attempt {
 const BACKEND: &str = "backend.sock";
 
 /// All of them.
-pub const ATTEMPTS: [Attempt; 15] = [
-    Attempt {
+pub const ATTEMPTS: [HelperAttempt; 15] = [
+    HelperAttempt {
         needs_landlock: true,
         ..attempt("helper-open-outside", "open a file that its work is not on")
     },
-    Attempt {
+    HelperAttempt {
         needs_landlock: true,
         ..attempt("helper-write-inside", "write to a file that it may only read")
     },
@@ -80,14 +80,16 @@ pub const ATTEMPTS: [Attempt; 15] = [
 ];
 
 /// The helper mode: makes every attempt once it is confined, and reports for each whether it succeeded.
-pub fn serve() -> ExitCode {
+pub fn serve_attempts() -> ExitCode {
     helper_process::serve_helper(|door: HelperStart<Attempts>| {
         let (mut connection, attempts) = door.close()?;
-        connection.send(&make(&attempts), &[]).map_err(|_| ExitCode::FAILURE)
+        connection
+            .send(&make_attempts(&attempts), &[])
+            .map_err(|_| ExitCode::FAILURE)
     })
 }
 
-fn make(attempts: &Attempts) -> Vec<bool> {
+fn make_attempts(attempts: &Attempts) -> Vec<bool> {
     let starter = rustix::process::getppid();
     let outcomes = ATTEMPTS.map(|attempt| match attempt.name {
         "helper-open-outside" => std::fs::read(&attempts.outside).is_ok(),
@@ -95,7 +97,7 @@ fn make(attempts: &Attempts) -> Vec<bool> {
         #[expect(clippy::disallowed_methods, reason = "it is an attack")]
         "helper-connect" => TcpStream::connect(attempts.address).is_ok(),
         "helper-unix-socket" => UnixStream::connect("/run/nowhere").is_ok_or_reached(),
-        "helper-backend" => system::reaches(&attempts.backend),
+        "helper-backend" => system::reaches_socket(&attempts.backend),
         "helper-exec" => starts_a_program(),
         "helper-namespace" => system::makes_a_namespace(),
         "helper-signal" => starter.is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok()),
@@ -112,11 +114,11 @@ fn make(attempts: &Attempts) -> Vec<bool> {
 }
 
 /// A socket that can be created counts as a success, even if no server answers.
-trait Reached {
+trait ReachedSocket {
     fn is_ok_or_reached(&self) -> bool;
 }
 
-impl<T> Reached for io::Result<T> {
+impl<T> ReachedSocket for io::Result<T> {
     fn is_ok_or_reached(&self) -> bool {
         const NO_SUCH_CALL: i32 = 38;
         !self
@@ -196,7 +198,7 @@ mod system {
     }
 
     /// Connects to a socket with one of its own, with the connected one that it has, and by messages that name it.
-    pub(super) fn reaches(backend: &Path) -> bool {
+    pub(super) fn reaches_socket(backend: &Path) -> bool {
         use std::io::IoSlice;
 
         use rustix::net::{SendAncillaryBuffer, SendFlags, SocketAddrUnix, connect, sendmsg_addr, sendto};
@@ -260,37 +262,40 @@ mod system {
 }
 
 /// Makes every attempt in a helper on this machine. Takes about ten milliseconds.
-pub fn probe() -> Vec<ProbeResult> {
+pub fn probe_helper() -> Vec<ProbeResult> {
     if let Err(why) = helper_process::has_helper() {
-        let unavailable = |attempt: &Attempt| result(attempt, ProbeVerdict::NotAvailable, why.to_owned());
+        let unavailable = |attempt: &HelperAttempt| build_result(attempt, ProbeVerdict::NotAvailable, why.to_owned());
         return ATTEMPTS.iter().map(unavailable).collect();
     }
-    match scene().map_err(HelperError::Start).and_then(|scene| run(&scene)) {
-        Ok((confinement, outcomes)) => judge(&confinement, &outcomes),
+    match build_scene()
+        .map_err(HelperError::Start)
+        .and_then(|scene| run_attempts(&scene))
+    {
+        Ok((confinement, outcomes)) => judge_outcomes(&confinement, &outcomes),
         Err(error) => {
-            let failed = |attempt: &Attempt| result(attempt, ProbeVerdict::Fail, error.to_string());
+            let failed = |attempt: &HelperAttempt| build_result(attempt, ProbeVerdict::Fail, error.to_string());
             ATTEMPTS.iter().map(failed).collect()
         }
     }
 }
 
-fn judge(confinement: &Confinement, outcomes: &[bool]) -> Vec<ProbeResult> {
-    let judged = |(at, attempt): (usize, &Attempt)| match outcomes.get(at) {
-        Some(false) => result(attempt, ProbeVerdict::Pass, "refused".to_owned()),
+fn judge_outcomes(confinement: &Confinement, outcomes: &[bool]) -> Vec<ProbeResult> {
+    let judged = |(at, attempt): (usize, &HelperAttempt)| match outcomes.get(at) {
+        Some(false) => build_result(attempt, ProbeVerdict::Pass, "refused".to_owned()),
         Some(true) if attempt.needs_landlock && !confinement.is_full() => {
             let why = confinement.missing().unwrap_or_default();
-            result(attempt, ProbeVerdict::NotAvailable, why)
+            build_result(attempt, ProbeVerdict::NotAvailable, why)
         }
         Some(true) => ProbeResult {
             got_out: true,
-            ..result(attempt, ProbeVerdict::Fail, "it succeeded".to_owned())
+            ..build_result(attempt, ProbeVerdict::Fail, "it succeeded".to_owned())
         },
-        None => result(attempt, ProbeVerdict::Fail, "it said nothing".to_owned()),
+        None => build_result(attempt, ProbeVerdict::Fail, "it said nothing".to_owned()),
     };
     ATTEMPTS.iter().enumerate().map(judged).collect()
 }
 
-fn result(attempt: &Attempt, verdict: ProbeVerdict, detail: String) -> ProbeResult {
+fn build_result(attempt: &HelperAttempt, verdict: ProbeVerdict, detail: String) -> ProbeResult {
     ProbeResult {
         name: attempt.name,
         tries: attempt.tries,
@@ -301,13 +306,13 @@ fn result(attempt: &Attempt, verdict: ProbeVerdict, detail: String) -> ProbeResu
 }
 
 /// Owner of the targets while the attempts run.
-struct Scene {
+struct HelperTargets {
     folder: tempfile::TempDir,
     listener: TcpListener,
     backend: UnixListener,
 }
 
-fn scene() -> io::Result<Scene> {
+fn build_scene() -> io::Result<HelperTargets> {
     let folder = tempfile::tempdir()?;
     for name in ["inside", "outside"] {
         std::fs::write(folder.path().join(name), name)?;
@@ -315,14 +320,14 @@ fn scene() -> io::Result<Scene> {
     let listener = TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
     let backend = UnixListener::bind(folder.path().join(BACKEND))?;
     backend.set_nonblocking(true)?;
-    Ok(Scene {
+    Ok(HelperTargets {
         folder,
         listener,
         backend,
     })
 }
 
-fn run(scene: &Scene) -> Result<(Confinement, Vec<bool>), HelperError> {
+fn run_attempts(scene: &HelperTargets) -> Result<(Confinement, Vec<bool>), HelperError> {
     let time = Duration::from_secs(limits::CONTAIN_PROBE_SECONDS_MAX);
     let until = HelperDeadline::within(time, &CancellationToken::new());
     let inside = scene.folder.path().join("inside");
@@ -356,7 +361,7 @@ mod tests {
 
     #[test]
     fn attempts_are_not_available_where_the_program_offers_no_helper() {
-        let results = probe();
+        let results = probe_helper();
         assert_eq!(results.len(), ATTEMPTS.len());
         assert!(
             results

@@ -12,7 +12,7 @@ use crate::{ProbeOutcome, ProbeResult};
 
 /// One attempt.
 #[derive(Debug, Clone, Copy)]
-pub struct Attempt {
+pub struct InstallAttempt {
     /// Its name.
     pub name: &'static str,
     /// Completes "an installation tries to …".
@@ -23,33 +23,33 @@ pub struct Attempt {
 }
 
 /// All of them.
-pub const ATTEMPTS: [Attempt; 6] = [
-    Attempt {
+pub const ATTEMPTS: [InstallAttempt; 6] = [
+    InstallAttempt {
         name: "install-other-place",
         tries: "reach a server that is no registry",
         program: "connect('127.0.0.1', know['stranger'])",
     },
-    Attempt {
+    InstallAttempt {
         name: "install-private-address",
         tries: "reach this machine by the name of a registry",
         program: "connect('localhost', know['stranger'])",
     },
-    Attempt {
+    InstallAttempt {
         name: "install-backend",
         tries: "reach the backend by its socket",
         program: "reach(know['backend'])",
     },
-    Attempt {
+    InstallAttempt {
         name: "install-special-file",
         tries: "leave a FIFO among the packages",
         program: "os.mkfifo('packages/pipe')",
     },
-    Attempt {
+    InstallAttempt {
         name: "install-hidden-file",
         tries: "replace a file among the packages that is hidden from it",
         program: "open('packages/.env', 'w').write('forged')",
     },
-    Attempt {
+    InstallAttempt {
         name: "install-rights",
         tries: "leave a program that gives its owner's rights away",
         program: "open('packages/program', 'w').close(); os.chmod('packages/program', 0o4755)",
@@ -58,7 +58,7 @@ pub const ATTEMPTS: [Attempt; 6] = [
 
 /// Makes the attempts with the wanted names, one after the other; `each` gets every result. Ends early if it is
 /// cancelled.
-pub fn probe(is_wanted: impl Fn(&str) -> bool, cancel: &CancellationToken, mut each: impl FnMut(ProbeResult)) {
+pub fn probe_installs(is_wanted: impl Fn(&str) -> bool, cancel: &CancellationToken, mut each: impl FnMut(ProbeResult)) {
     for attempt in ATTEMPTS.iter().filter(|attempt| is_wanted(attempt.name)) {
         let outcome = attempt.make(cancel);
         if cancel.is_cancelled() {
@@ -68,28 +68,28 @@ pub fn probe(is_wanted: impl Fn(&str) -> bool, cancel: &CancellationToken, mut e
     }
 }
 
-impl Attempt {
+impl InstallAttempt {
     /// Makes the attempt in the sandbox of this machine.
     pub fn make(&self, cancel: &CancellationToken) -> ProbeOutcome {
         let available = program_sandbox::detect_sandbox();
         match available.sandbox {
-            Sandbox::Namespaces => make(self, cancel),
+            Sandbox::Namespaces => make_attempt(self, cancel),
             _ => ProbeOutcome::NotAvailable(available.refused.join("; ")),
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn make(_: &Attempt, _: &CancellationToken) -> ProbeOutcome {
+fn make(_: &InstallAttempt, _: &CancellationToken) -> ProbeOutcome {
     ProbeOutcome::NotAvailable("only Linux has a sandbox".to_owned())
 }
 
 #[cfg(target_os = "linux")]
-fn make(attempt: &Attempt, cancel: &CancellationToken) -> ProbeOutcome {
-    let Some(python) = crate::probes::python() else {
+fn make_attempt(attempt: &InstallAttempt, cancel: &CancellationToken) -> ProbeOutcome {
+    let Some(python) = crate::probes::find_python() else {
         return ProbeOutcome::NotAvailable("there is no `python3` to make the attempts".to_owned());
     };
-    let played = scene::Scene::new().and_then(|scene| scene.play(attempt, &python, cancel));
+    let played = scene::InstallScene::new().and_then(|scene| scene.play(attempt, &python, cancel));
     played.unwrap_or_else(|error| ProbeOutcome::NotAvailable(error.to_string()))
 }
 
@@ -117,7 +117,7 @@ mod scene {
     use tool_sandbox::{CommandSpec, EndedRun, RunEnd, RunLimits};
     use tool_skill::package_folder::{self, PackageFolder, PlacedFolder};
 
-    use super::Attempt;
+    use super::InstallAttempt;
     use crate::{ProbeOutcome, probes};
 
     /// Asks the proxy for a connection and returns its answer.
@@ -136,7 +136,7 @@ mod scene {
 
     const SECRET: &str = "the user's";
 
-    pub(super) struct Scene {
+    pub(super) struct InstallScene {
         _folder: tempfile::TempDir,
         repository: PathBuf,
         stranger: TcpListener,
@@ -144,7 +144,7 @@ mod scene {
         backend: UnixListener,
     }
 
-    impl Scene {
+    impl InstallScene {
         pub(super) fn new() -> io::Result<Self> {
             let folder = tempfile::tempdir()?;
             let base = folder.path().canonicalize()?;
@@ -167,7 +167,7 @@ mod scene {
 
         pub(super) fn play(
             &self,
-            attempt: &Attempt,
+            attempt: &InstallAttempt,
             python: &Path,
             cancel: &CancellationToken,
         ) -> io::Result<ProbeOutcome> {
@@ -180,7 +180,7 @@ mod scene {
             Ok(self.judge(&ended, kept))
         }
 
-        fn run(&self, attempt: &Attempt, python: &Path, cancel: &CancellationToken) -> io::Result<EndedRun> {
+        fn run(&self, attempt: &InstallAttempt, python: &Path, cancel: &CancellationToken) -> io::Result<EndedRun> {
             let stranger = self.stranger.local_addr()?.port();
             let backend = self.state.join("backend.sock");
             let known = serde_json::json!({ "stranger": stranger, "backend": backend }).to_string();

@@ -13,8 +13,8 @@ use tool_sandbox::program_sandbox::{self, Sandbox};
 
 use crate::{ProbeOutcome, ProbeResult};
 #[cfg(target_os = "linux")]
-pub(crate) use scene::{BOUNDS, python};
-pub use table::{ATTEMPTS, Attempt, Expected};
+pub(crate) use scene::{BOUNDS, find_python};
+pub use table::{ATTEMPTS, ExpectedEscape, SandboxAttempt};
 
 /// Bytes that must be free for temporary files before attempts are made. Some write as much as they are allowed, and
 /// one that ends because the disk is full proves nothing.
@@ -40,7 +40,7 @@ fn is_enough(free: u64) -> Result<(), String> {
 
 /// Makes the attempts with the wanted names in a sandbox of this kind, one after the other; `each` gets every result.
 /// Ends early if it is cancelled.
-pub fn probe(
+pub fn probe_sandbox(
     sandbox: Sandbox,
     is_wanted: impl Fn(&str) -> bool,
     cancel: &CancellationToken,
@@ -55,26 +55,26 @@ pub fn probe(
     }
 }
 
-impl Attempt {
+impl SandboxAttempt {
     /// Makes the attempt in a sandbox of this kind.
     pub fn make(&self, sandbox: Sandbox, cancel: &CancellationToken) -> ProbeOutcome {
         match sandbox {
             Sandbox::None => ProbeOutcome::NotAvailable(program_sandbox::detect_sandbox().refused.join("; ")),
-            Sandbox::Landlock | Sandbox::Namespaces => make(self, sandbox, cancel),
+            Sandbox::Landlock | Sandbox::Namespaces => make_attempt(self, sandbox, cancel),
         }
     }
 }
 
 #[cfg(target_os = "linux")]
-fn make(attempt: &Attempt, sandbox: Sandbox, cancel: &CancellationToken) -> ProbeOutcome {
-    match scene::python() {
-        Some(python) => scene::one(attempt, sandbox, &python, cancel),
+fn make_attempt(attempt: &SandboxAttempt, sandbox: Sandbox, cancel: &CancellationToken) -> ProbeOutcome {
+    match scene::find_python() {
+        Some(python) => scene::play_attempt(attempt, sandbox, &python, cancel),
         None => ProbeOutcome::NotAvailable("there is no `python3` to make the attempts".to_owned()),
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn make(_: &Attempt, _: Sandbox, _: &CancellationToken) -> ProbeOutcome {
+fn make(_: &SandboxAttempt, _: Sandbox, _: &CancellationToken) -> ProbeOutcome {
     ProbeOutcome::NotAvailable("only Linux has a sandbox".to_owned())
 }
 

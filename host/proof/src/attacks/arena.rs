@@ -94,7 +94,7 @@ pub(super) struct Arena {
 }
 
 /// Content of every file of the arena, by path.
-pub(super) type Listing = BTreeMap<PathBuf, Vec<u8>>;
+pub(super) type ArenaContents = BTreeMap<PathBuf, Vec<u8>>;
 
 impl Arena {
     pub(super) fn new(attack: &Attack, hostile: &'static [Builtin]) -> io::Result<Self> {
@@ -102,7 +102,7 @@ impl Arena {
         let base = folder.path().canonicalize()?;
         lay_traps(&base)?;
         if attack.has_history {
-            history::write(&base.join("repo"))?;
+            history::write_repository(&base.join("repo"))?;
         }
         let options = Options {
             state_directory: Some(base.join("repo/state")),
@@ -166,10 +166,10 @@ impl Arena {
     }
 
     /// Everything in the arena except what a race moves around.
-    pub(super) fn listing(&self) -> io::Result<Listing> {
-        let mut found = Listing::new();
+    pub(super) fn listing(&self) -> io::Result<ArenaContents> {
+        let mut found = ArenaContents::new();
         for place in ["repo", "outside"] {
-            list(&self.base.join(place), &mut found)?;
+            list_folder(&self.base.join(place), &mut found)?;
         }
         Ok(found)
     }
@@ -229,7 +229,7 @@ fn make_pipe(_path: &Path) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, message))
 }
 
-fn list(folder: &Path, found: &mut Listing) -> io::Result<()> {
+fn list_folder(folder: &Path, found: &mut ArenaContents) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let (path, name) = (entry.path(), entry.file_name());
@@ -241,7 +241,7 @@ fn list(folder: &Path, found: &mut Listing) -> io::Result<()> {
         }
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            list(&path, found)?;
+            list_folder(&path, found)?;
         }
         let content = match kind {
             _ if kind.is_file() => fs::read(&path)?,

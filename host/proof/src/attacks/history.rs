@@ -68,7 +68,7 @@ const fn object(id: &'static str, content: ObjectContent) -> StoredObject {
 }
 
 /// Makes `root` the work tree of the repository.
-pub(super) fn write(root: &Path) -> io::Result<()> {
+pub(super) fn write_repository(root: &Path) -> io::Result<()> {
     let git = root.join(".git");
     for folder in ["objects", "refs/heads"] {
         fs::create_dir_all(git.join(folder))?;
@@ -83,13 +83,13 @@ pub(super) fn write(root: &Path) -> io::Result<()> {
         let (folder, name) = object.id.split_at(2);
         let folder = git.join("objects").join(folder);
         fs::create_dir_all(&folder)?;
-        fs::write(folder.join(name), stored(&object.content))?;
+        fs::write(folder.join(name), encode_object(&object.content))?;
     }
     Ok(())
 }
 
 /// An object as git stores it: kind, size and content, in one zlib block of the stored type, which needs no compressor.
-fn stored(content: &ObjectContent) -> Vec<u8> {
+fn encode_object(content: &ObjectContent) -> Vec<u8> {
     let (kind, body) = match content {
         Blob(text) => ("blob", text.as_bytes().to_vec()),
         Tree(entries) => ("tree", entries.iter().flat_map(tree_entry).collect()),

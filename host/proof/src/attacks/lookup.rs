@@ -20,7 +20,7 @@ impl SymbolLookup for CarelessLookup {
     ) -> Result<DefinitionPage, Failure> {
         let files = read_beneath(context, &query.under).into_iter();
         Ok(DefinitionPage {
-            definitions: files.map(|(path, content)| definition(path, content)).collect(),
+            definitions: files.map(|(path, content)| make_definition(path, content)).collect(),
             next: None,
         })
     }
@@ -28,14 +28,14 @@ impl SymbolLookup for CarelessLookup {
     fn find_references(&self, _: &CallBudget, context: &CallContext, query: &Query) -> Result<ReferencePage, Failure> {
         let files = read_beneath(context, &query.under).into_iter();
         Ok(ReferencePage {
-            references: files.map(|(path, content)| reference(path, content)).collect(),
+            references: files.map(|(path, content)| make_reference(path, content)).collect(),
             next: None,
         })
     }
 
     fn list_definitions(&self, _: &CallBudget, context: &CallContext, path: &str) -> Result<Vec<Definition>, Failure> {
-        let content = read(&context.repository.root().join(path));
-        Ok(vec![definition(path.to_owned(), content)])
+        let content = read_text(&context.repository.root().join(path));
+        Ok(vec![make_definition(path.to_owned(), content)])
     }
 
     fn list_uses(
@@ -45,8 +45,8 @@ impl SymbolLookup for CarelessLookup {
         path: &str,
         _: RangeInclusive<u32>,
     ) -> Result<Vec<Reference>, Failure> {
-        let content = read(&context.repository.root().join(path));
-        Ok(vec![reference(path.to_owned(), content)])
+        let content = read_text(&context.repository.root().join(path));
+        Ok(vec![make_reference(path.to_owned(), content)])
     }
 }
 
@@ -55,15 +55,20 @@ fn read_beneath(context: &CallContext, under: &str) -> Vec<(String, String)> {
     let entries = std::fs::read_dir(context.repository.root().join(under));
     let entries = entries.into_iter().flatten().flatten();
     let files = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
-    let file = |entry: std::fs::DirEntry| (entry.file_name().to_string_lossy().into_owned(), read(&entry.path()));
+    let file = |entry: std::fs::DirEntry| {
+        (
+            entry.file_name().to_string_lossy().into_owned(),
+            read_text(&entry.path()),
+        )
+    };
     files.map(file).collect()
 }
 
-fn read(place: &Path) -> String {
+fn read_text(place: &Path) -> String {
     std::fs::read_to_string(place).unwrap_or_default()
 }
 
-fn definition(path: String, content: String) -> Definition {
+fn make_definition(path: String, content: String) -> Definition {
     Definition {
         path,
         name: "whole".to_owned(),
@@ -77,7 +82,7 @@ fn definition(path: String, content: String) -> Definition {
     }
 }
 
-fn reference(path: String, content: String) -> Reference {
+fn make_reference(path: String, content: String) -> Reference {
     Reference {
         path,
         name: content,

@@ -11,39 +11,44 @@ mod writing;
 
 use std::time::Duration;
 
-use super::Expected::{Bounded, Denied, Refused, TimedOut};
-use super::{Ask, Attack, Wants};
+use super::ExpectedRefusal::{Bounded, Denied, Refused, TimedOut};
+use super::{Attack, AttackGoal, GuestRequest};
 use tool_skill::Limits;
 
 /// Kinds of errors as a guest sees them.
-const DENIED: super::Expected = Refused("PermissionDenied");
-const READ_ONLY: super::Expected = Refused("ReadOnlyFilesystem");
-const NO_DIRECTORY: super::Expected = Refused("NotADirectory");
+const DENIED: super::ExpectedRefusal = Refused("PermissionDenied");
+const READ_ONLY: super::ExpectedRefusal = Refused("ReadOnlyFilesystem");
+const NO_DIRECTORY: super::ExpectedRefusal = Refused("NotADirectory");
 
-const fn read(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {
+const fn read(name: &'static str, tries: &'static str, asks: &'static [GuestRequest]) -> Attack {
     Attack::calls(name, tries, asks).comes_to(DENIED)
 }
 
-const fn write(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {
+const fn write(name: &'static str, tries: &'static str, asks: &'static [GuestRequest]) -> Attack {
     Attack::calls(name, tries, asks).comes_to(READ_ONLY)
 }
 
-const fn propose(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {
+const fn propose(name: &'static str, tries: &'static str, asks: &'static [GuestRequest]) -> Attack {
     Attack::calls(name, tries, asks).comes_to(Denied)
 }
 
-const fn last(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {
+const fn last(name: &'static str, tries: &'static str, asks: &'static [GuestRequest]) -> Attack {
     Attack::calls(name, tries, asks)
-        .wants(Wants::Time)
+        .wants(AttackGoal::Time)
         .comes_to(TimedOut)
-        .within(hasty)
+        .within(shorten_deadline)
 }
 
-const fn flood(name: &'static str, tries: &'static str, asks: &'static [Ask], verdict: &'static str) -> Attack {
+const fn flood(
+    name: &'static str,
+    tries: &'static str,
+    asks: &'static [GuestRequest],
+    verdict: &'static str,
+) -> Attack {
     Attack::calls(name, tries, asks).comes_to(Bounded(verdict))
 }
 
-fn hasty(limits: &mut Limits) {
+fn shorten_deadline(limits: &mut Limits) {
     limits.wall = Duration::from_millis(300);
 }
 
@@ -68,9 +73,9 @@ const PARTS: [&[Attack]; 7] = [
     symbols::ATTACKS,
 ];
 
-const COUNT: usize = count();
+const COUNT: usize = count_attacks();
 
-const fn count() -> usize {
+const fn count_attacks() -> usize {
     let (mut count, mut part) = (0, 0);
     while part < PARTS.len() {
         (count, part) = (count + PARTS[part].len(), part + 1);
@@ -79,9 +84,9 @@ const fn count() -> usize {
 }
 
 /// All of them.
-pub const ATTACKS: &[Attack] = &joined();
+pub const ATTACKS: &[Attack] = &join_parts();
 
-const fn joined() -> [Attack; COUNT] {
+const fn join_parts() -> [Attack; COUNT] {
     let mut all = [PARTS[0][0]; COUNT];
     let (mut part, mut inside, mut at) = (0, 0, 0);
     while at < COUNT {

@@ -19,19 +19,24 @@ use tool_sandbox::program_sandbox::{
 };
 use tool_sandbox::{CommandSpec, RunEnd, RunLimits, RunOutput, environment, run_contained};
 
-use super::{Attempt, Expected};
+use super::{ExpectedEscape, SandboxAttempt};
 use crate::ProbeOutcome;
 
 const SCRIPT: &str = include_str!("attempts.py");
 
 /// The system's Python. The attempts need nothing else, and the Python on the user's `PATH` may be a script.
-pub(crate) fn python() -> Option<PathBuf> {
+pub(crate) fn find_python() -> Option<PathBuf> {
     let path = BTreeMap::from([("PATH".to_owned(), "/usr/bin:/usr/local/bin:/bin".to_owned())]);
     environment::find_programs(&path, "python3").into_iter().next()
 }
 
-pub(super) fn one(attempt: &Attempt, sandbox: Sandbox, python: &Path, cancel: &CancellationToken) -> ProbeOutcome {
-    let result = Scene::new().and_then(|scene| scene.play(attempt, sandbox, python, cancel));
+pub(super) fn play_attempt(
+    attempt: &SandboxAttempt,
+    sandbox: Sandbox,
+    python: &Path,
+    cancel: &CancellationToken,
+) -> ProbeOutcome {
+    let result = SandboxScene::new().and_then(|scene| scene.play(attempt, sandbox, python, cancel));
     result.unwrap_or_else(|error| ProbeOutcome::NotAvailable(error.to_string()))
 }
 
@@ -48,7 +53,7 @@ pub(crate) const BOUNDS: RunBounds = RunBounds {
 };
 
 /// A repository, its neighbourhood, and a listener on every kind of socket.
-struct Scene {
+struct SandboxScene {
     _folder: tempfile::TempDir,
     repository: PathBuf,
     outside: PathBuf,
@@ -115,7 +120,7 @@ const OTHER_MODULE: &str = "lib/python3.12/site-packages/private.py";
 /// Content that no attempt may reveal.
 const SECRET: &str = "not for tests";
 
-impl Scene {
+impl SandboxScene {
     fn new() -> io::Result<Self> {
         let folder = tempfile::tempdir()?;
         let base = folder.path().canonicalize()?;
@@ -196,7 +201,7 @@ impl Scene {
     /// Makes the attempt and returns whether the sandbox held, and why.
     fn play(
         &self,
-        attempt: &Attempt,
+        attempt: &SandboxAttempt,
         sandbox: Sandbox,
         python: &Path,
         cancel: &CancellationToken,
@@ -205,25 +210,25 @@ impl Scene {
             Sandbox::Landlock => attempt.landlock,
             _ => attempt.namespaces,
         };
-        let (before, beside) = (listing(&self.repository)?, listing(&self.outside)?);
-        let (at_home, others) = (listing(&self.home)?, listing(&self.builds.join("other"))?);
+        let (before, beside) = (list_tree(&self.repository)?, list_tree(&self.outside)?);
+        let (at_home, others) = (list_tree(&self.home)?, list_tree(&self.builds.join("other"))?);
         let run = self.run(attempt, sandbox, expected, python, cancel);
         let left = self.end_what_is_left();
         let has_shared = self.clear_shared_memory();
         let run = run?;
         let said = run.output.lines().last().unwrap_or_default().to_owned();
-        if before != listing(&self.repository)? {
+        if before != list_tree(&self.repository)? {
             return Ok(ProbeOutcome::GotOut(format!("the real tree has changed ({said})")));
         }
-        if beside != listing(&self.outside)? {
+        if beside != list_tree(&self.outside)? {
             return Ok(ProbeOutcome::GotOut(format!("a file outside has changed ({said})")));
         }
-        if at_home != listing(&self.home)? {
+        if at_home != list_tree(&self.home)? {
             return Ok(ProbeOutcome::GotOut(format!(
                 "something in the home directory has changed ({said})"
             )));
         }
-        if others != listing(&self.builds.join("other"))? {
+        if others != list_tree(&self.builds.join("other"))? {
             return Ok(ProbeOutcome::GotOut(format!(
                 "the build output of another repository has changed ({said})"
             )));
@@ -238,9 +243,9 @@ impl Scene {
 
     fn run(
         &self,
-        attempt: &Attempt,
+        attempt: &SandboxAttempt,
         sandbox: Sandbox,
-        expected: Expected,
+        expected: ExpectedEscape,
         python: &Path,
         cancel: &CancellationToken,
     ) -> io::Result<RunOutput> {
@@ -283,7 +288,7 @@ impl Scene {
             directory: self.repository.clone(),
             environment: variables.map(|(name, value)| (name.to_owned(), value)).into(),
         };
-        let seconds = if expected == Expected::TimedOut {
+        let seconds = if expected == ExpectedEscape::TimedOut {
             1
         } else {
             limits::CONTAIN_PROBE_SECONDS_MAX
@@ -321,7 +326,7 @@ impl Scene {
         }
     }
 
-    fn judge(&self, expected: Expected, run: &RunOutput, said: &str, left: usize) -> ProbeOutcome {
+    fn judge(&self, expected: ExpectedEscape, run: &RunOutput, said: &str, left: usize) -> ProbeOutcome {
         let got_out = |how: &str| ProbeOutcome::GotOut(how.to_owned());
         if run.output.contains(SECRET) {
             return got_out("a secret was read");
@@ -334,16 +339,16 @@ impl Scene {
         }
         let is_one_of = |errors: &[&str]| errors.iter().any(|error| said == format!("refused: {error}"));
         let is_held = match expected {
-            Expected::Refused(errors) => run.end == RunEnd::Exited(0) && is_one_of(errors),
-            Expected::Nothing => run.end == RunEnd::Exited(0),
-            Expected::Bounded(errors) => {
+            ExpectedEscape::Refused(errors) => run.end == RunEnd::Exited(0) && is_one_of(errors),
+            ExpectedEscape::Nothing => run.end == RunEnd::Exited(0),
+            ExpectedEscape::Bounded(errors) => {
                 let is_ended = matches!(
                     run.end,
                     RunEnd::TaskLimit | RunEnd::MemoryLimit | RunEnd::StorageLimit { .. }
                 );
                 is_ended || is_one_of(errors)
             }
-            Expected::TimedOut => run.end == RunEnd::TimedOut,
+            ExpectedEscape::TimedOut => run.end == RunEnd::TimedOut,
         };
         let detail = match run.end {
             RunEnd::Exited(0) => said.to_owned(),
@@ -401,10 +406,10 @@ impl Scene {
 }
 
 /// Kind and mode, inode, times of content and of metadata, and content of an entry.
-type Entry = (u32, u64, i64, i64, Vec<u8>);
+type EntryState = (u32, u64, i64, i64, Vec<u8>);
 
 /// Every entry of a tree.
-fn listing(root: &Path) -> io::Result<BTreeMap<PathBuf, Entry>> {
+fn list_tree(root: &Path) -> io::Result<BTreeMap<PathBuf, EntryState>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -2,7 +2,7 @@
 
 /// Expected outcome of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedEscape {
     /// The system refuses with one of these errors.
     Refused(&'static [&'static str]),
     /// The attempt may believe that it succeeded, but nothing changes outside.
@@ -15,25 +15,30 @@ pub enum Expected {
 
 /// One attempt to get out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attempt {
+pub struct SandboxAttempt {
     /// Name of the attempt and of its function in the script.
     pub name: &'static str,
     /// Completes "a run tries to …".
     pub tries: &'static str,
     /// Expected result in namespaces.
-    pub namespaces: Expected,
+    pub namespaces: ExpectedEscape,
     /// Expected result in the fallback.
-    pub landlock: Expected,
+    pub landlock: ExpectedEscape,
 }
 
-use Expected::{Bounded, Nothing, Refused, TimedOut};
+use ExpectedEscape::{Bounded, Nothing, Refused, TimedOut};
 
-const fn both(name: &'static str, tries: &'static str, expected: Expected) -> Attempt {
+const fn both(name: &'static str, tries: &'static str, expected: ExpectedEscape) -> SandboxAttempt {
     each(name, tries, expected, expected)
 }
 
-const fn each(name: &'static str, tries: &'static str, namespaces: Expected, landlock: Expected) -> Attempt {
-    Attempt {
+const fn each(
+    name: &'static str,
+    tries: &'static str,
+    namespaces: ExpectedEscape,
+    landlock: ExpectedEscape,
+) -> SandboxAttempt {
+    SandboxAttempt {
         name,
         tries,
         namespaces,
@@ -41,15 +46,15 @@ const fn each(name: &'static str, tries: &'static str, namespaces: Expected, lan
     }
 }
 
-const READ_ONLY: Expected = Refused(&["EROFS"]);
-const ABSENT: Expected = Refused(&["ENOENT"]);
-const DENIED: Expected = Refused(&["EACCES"]);
-const FORBIDDEN: Expected = Refused(&["EPERM"]);
-const NOBODY: Expected = Refused(&["ESRCH"]);
-const NO_FAMILY: Expected = Refused(&["EAFNOSUPPORT"]);
+const READ_ONLY: ExpectedEscape = Refused(&["EROFS"]);
+const ABSENT: ExpectedEscape = Refused(&["ENOENT"]);
+const DENIED: ExpectedEscape = Refused(&["EACCES"]);
+const FORBIDDEN: ExpectedEscape = Refused(&["EPERM"]);
+const NOBODY: ExpectedEscape = Refused(&["ESRCH"]);
+const NO_FAMILY: ExpectedEscape = Refused(&["EAFNOSUPPORT"]);
 
 /// All of them.
-pub const ATTEMPTS: &[Attempt] = &[
+pub const ATTEMPTS: &[SandboxAttempt] = &[
     each("write_system", "write into `/usr`", READ_ONLY, DENIED),
     each("write_etc", "write into `/etc`", READ_ONLY, DENIED),
     each("write_root", "write into `/`", READ_ONLY, DENIED),

@@ -1,17 +1,22 @@
 //! Attacks on the repository's old commits. The arena's are in `super::super::history`.
 
-use super::super::{Ask, Attack, Wants};
+use super::super::{Attack, AttackGoal, GuestRequest};
 use super::{flood, last, propose};
 
-const fn look(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {
+const fn look(name: &'static str, tries: &'static str, asks: &'static [GuestRequest]) -> Attack {
     Attack::calls(name, tries, asks).in_history()
 }
 
-const fn refused(name: &'static str, tries: &'static str, asks: &'static [Ask]) -> Attack {
+const fn refused(name: &'static str, tries: &'static str, asks: &'static [GuestRequest]) -> Attack {
     propose(name, tries, asks).in_history()
 }
 
-const fn unknown(name: &'static str, tries: &'static str, asks: &'static [Ask], verdict: &'static str) -> Attack {
+const fn unknown(
+    name: &'static str,
+    tries: &'static str,
+    asks: &'static [GuestRequest],
+    verdict: &'static str,
+) -> Attack {
     flood(name, tries, asks, verdict).in_history()
 }
 
@@ -19,69 +24,69 @@ pub(super) const ATTACKS: &[Attack] = &[
     look(
         "hidden_file_of_old_commit",
         "see a hidden file in the commit that added it",
-        &[Ask::new("show-commit").to("main~2")],
+        &[GuestRequest::new("show-commit").to("main~2")],
     ),
     look(
         "hidden_file_before_rename",
         "see a hidden file in the commit that renamed it",
-        &[Ask::new("show-commit").to("main~1")],
+        &[GuestRequest::new("show-commit").to("main~1")],
     ),
     look(
         "key_in_old_commit",
         "see a private key under a harmless name in a commit",
-        &[Ask::new("show-commit").to("main")],
+        &[GuestRequest::new("show-commit").to("main")],
     ),
     look(
         "hidden_name_in_blame",
         "learn the hidden name that a file once had",
-        &[Ask::at("blame-lines", "settings.txt").to("main")],
+        &[GuestRequest::at("blame-lines", "settings.txt").to("main")],
     )
-    .wants(Wants::Text(".env")),
+    .wants(AttackGoal::Text(".env")),
     refused(
         "blame_hidden_file",
         "see the lines of a hidden file in an old commit",
-        &[Ask::at("blame-lines", ".env").to("main~2")],
+        &[GuestRequest::at("blame-lines", ".env").to("main~2")],
     ),
     refused(
         "blame_key",
         "see the lines of a private key in a commit",
-        &[Ask::at("blame-lines", "notes.md").to("main")],
+        &[GuestRequest::at("blame-lines", "notes.md").to("main")],
     ),
     refused(
         "log_hidden_file",
         "learn in which commits a hidden file changed",
-        &[Ask::at("log-commits", ".env")],
+        &[GuestRequest::at("log-commits", ".env")],
     ),
     unknown(
         "hidden_file_as_revision",
         "name the content of a hidden file as a revision",
-        &[Ask::new("show-commit").to("main~2:.env")],
+        &[GuestRequest::new("show-commit").to("main~2:.env")],
         "invalid-arguments",
     ),
     unknown(
         "hidden_blob_as_revision",
         "name the content of a hidden file by its id",
-        &[Ask::new("show-commit").to("badfa04a640196f98afa9a435caaa9247ef5df37")],
+        &[GuestRequest::new("show-commit").to("badfa04a640196f98afa9a435caaa9247ef5df37")],
         "not-found",
     ),
     unknown(
         "search_messages_as_revision",
         "search all messages by a pattern in a revision",
-        &[Ask::new("log-commits").to(":/Add")],
+        &[GuestRequest::new("log-commits").to(":/Add")],
         "invalid-arguments",
     )
-    .wants(Wants::Text("Add notes")),
+    .wants(AttackGoal::Text("Add notes")),
     refused(
         "history_without_grant",
         "read old commits without the grant",
-        &[Ask::new("log-commits")],
+        &[GuestRequest::new("log-commits")],
     )
     .without(&["read-git"])
-    .wants(Wants::Text("Add")),
+    .wants(AttackGoal::Text("Add")),
     last(
         "endless_history",
         "read the history for ever",
-        &[Ask::new("log-for-ever")],
+        &[GuestRequest::new("log-for-ever")],
     )
     .in_history(),
 ];

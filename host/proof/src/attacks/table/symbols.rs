@@ -1,87 +1,87 @@
 //! Attacks by way of the parser and the search. The arena's parser shows every file that the boundary lets it open.
 
-use super::super::{Ask, Attack, Wants};
+use super::super::{Attack, AttackGoal, GuestRequest};
 use super::{flood, last, propose};
 
 pub(super) const ATTACKS: &[Attack] = &[
     propose(
         "outline_hidden_file",
         "see a hidden file as an outline",
-        &[Ask::at("outline", ".netrc")],
+        &[GuestRequest::at("outline", ".netrc")],
     ),
     propose(
         "outline_key",
         "see a private key under a harmless name as an outline",
-        &[Ask::at("outline", "notes.txt")],
+        &[GuestRequest::at("outline", "notes.txt")],
     ),
     propose(
         "uses_through_link",
         "see the names of a hidden file through a link",
-        &[Ask::at("uses", "to-hidden")],
+        &[GuestRequest::at("uses", "to-hidden")],
     ),
     propose(
         "definitions_beneath_git",
         "look for definitions in git's directory",
-        &[Ask::at("definitions", ".git").to("SECRET")],
+        &[GuestRequest::at("definitions", ".git").to("SECRET")],
     ),
     flood(
         "references_outside",
         "look for references outside of the repository",
-        &[Ask::at("references", "../outside").to("SECRET")],
+        &[GuestRequest::at("references", "../outside").to("SECRET")],
         "invalid-arguments",
     ),
     propose(
         "symbols_without_grant",
         "see an outline without the grant",
-        &[Ask::at("outline", "src/main.rs")],
+        &[GuestRequest::at("outline", "src/main.rs")],
     )
     .without(&["read-repository"])
-    .wants(Wants::Text("fn main")),
+    .wants(AttackGoal::Text("fn main")),
     last(
         "endless_references",
         "look for references for ever",
-        &[Ask::new("references-for-ever").to("main")],
+        &[GuestRequest::new("references-for-ever").to("main")],
     ),
     propose(
         "candidates_beneath_git",
         "learn the names of files in git's directory from a search",
-        &[Ask::at("candidates", ".git").to("SECRET")],
+        &[GuestRequest::at("candidates", ".git").to("SECRET")],
     )
-    .wants(Wants::Text("config")),
+    .wants(AttackGoal::Text("config")),
     flood(
         "candidates_outside",
         "learn the names of files outside of the repository from a search",
-        &[Ask::at("candidates", "../outside").to("SECRET")],
+        &[GuestRequest::at("candidates", "../outside").to("SECRET")],
         "invalid-arguments",
     )
-    .wants(Wants::Text("secret")),
+    .wants(AttackGoal::Text("secret")),
     propose(
         "candidates_without_grant",
         "learn names from a search without the grant",
-        &[Ask::new("candidates").to("main")],
+        &[GuestRequest::new("candidates").to("main")],
     )
     .without(&["read-repository"])
-    .wants(Wants::Text("README")),
+    .wants(AttackGoal::Text("README")),
     Attack::calls(
         "search_hidden",
         "read hidden files by a search for what they hold",
-        &[Ask::at("search-all", "*").to("SECRET")],
+        &[GuestRequest::at("search-all", "*").to("SECRET")],
     ),
     propose(
         "search_without_grant",
         "read files by a search without the grant",
-        &[Ask::at("search-all", "*").to("main")],
+        &[GuestRequest::at("search-all", "*").to("main")],
     )
     .without(&["read-repository"])
-    .wants(Wants::Text("README")),
+    .wants(AttackGoal::Text("README")),
     last(
         "endless_search",
         "search and read for ever",
-        &[Ask::at("search-all-for-ever", "*").to("main")],
+        &[GuestRequest::at("search-all-for-ever", "*").to("main")],
     ),
     last(
         "endless_candidates",
         "search for ever",
-        &[Ask::new("candidates-for-ever").to("main")],
+        &[GuestRequest::new("candidates-for-ever").to("main")],
     ),
 ];

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::{Field, Visit};
 use tracing::span;
 
-use super::arena::{Arena, Listing, SECRET};
-use super::{Ask, Attack, Expected, Play, Wants};
+use super::arena::{Arena, ArenaContents, SECRET};
+use super::{Attack, AttackGoal, AttackMethod, ExpectedRefusal, GuestRequest};
 use crate::ProbeOutcome as Outcome;
 use tool_skill::{Builtin, CallError, CallOutcome, RawArguments};
 
@@ -28,38 +28,38 @@ const GRACE: Duration = Duration::from_secs(4);
 const SLICE: Duration = Duration::from_millis(50);
 
 /// Result of a call, and the number of bytes that it logged.
-struct End {
+struct AttackedCall {
     result: Result<CallOutcome, CallError>,
     logged: u64,
 }
 
 /// Why a call has no result.
-enum Stuck {
+enum StuckCall {
     Cancelled,
     /// The call goes on after its deadline, and ignores the cancellation.
     Unstoppable,
 }
 
-pub(super) fn play(attack: &Attack, hostile: &'static [Builtin], cancel: &CancellationToken) -> Outcome {
+pub(super) fn play_attack(attack: &Attack, hostile: &'static [Builtin], cancel: &CancellationToken) -> Outcome {
     let made = Arena::new(attack, hostile).and_then(|arena| Ok((arena.listing()?, Arc::new(arena))));
     let (before, arena) = match made {
         Ok(made) => made,
         Err(error) => return Outcome::NotAvailable(error.to_string()),
     };
     let ended = match attack.play {
-        Play::Calls(asks) => one_after_the_other(&arena, asks, cancel),
-        Play::Crowd(ask, callers) => all_at_once(&arena, &ask, callers, cancel),
-        Play::Swap(ask, inside, outside) => match arena.swap(inside, outside) {
-            Ok(()) => swapping(&arena, (inside, outside), || {
+        AttackMethod::Calls(asks) => one_after_the_other(&arena, asks, cancel),
+        AttackMethod::Crowd(ask, callers) => all_at_once(&arena, &ask, callers, cancel),
+        AttackMethod::Swap(ask, inside, outside) => match arena.swap(inside, outside) {
+            Ok(()) => swap_names_during(&arena, (inside, outside), || {
                 one_after_the_other(&arena, &[ask], cancel)
             }),
             Err(error) => return Outcome::NotAvailable(format!("names cannot be swapped here: {error}")),
         },
     };
     match ended {
-        Ok(ends) => judge(attack, &arena, &before, &ends),
-        Err(Stuck::Cancelled) => Outcome::NotAvailable("it was cancelled".to_owned()),
-        Err(Stuck::Unstoppable) => {
+        Ok(ends) => judge_ends(attack, &arena, &before, &ends),
+        Err(StuckCall::Cancelled) => Outcome::NotAvailable("it was cancelled".to_owned()),
+        Err(StuckCall::Unstoppable) => {
             arena.context.cancel.cancel();
             arena.open_pipe();
             Outcome::GotOut("it goes on beyond its deadline".to_owned())
@@ -68,22 +68,31 @@ pub(super) fn play(attack: &Attack, hostile: &'static [Builtin], cancel: &Cancel
 }
 
 /// Makes the calls in turn and returns the last result. An earlier call that fails ends the attack.
-fn one_after_the_other(arena: &Arc<Arena>, asks: &[Ask], cancel: &CancellationToken) -> Result<Vec<End>, Stuck> {
+fn one_after_the_other(
+    arena: &Arc<Arena>,
+    asks: &[GuestRequest],
+    cancel: &CancellationToken,
+) -> Result<Vec<AttackedCall>, StuckCall> {
     let mut last = Vec::new();
     for ask in asks {
-        last = vec![wait(arena, &start(arena, ask, None), cancel)?];
+        last = vec![wait_for_call(arena, &start_call(arena, ask, None), cancel)?];
     }
     Ok(last)
 }
 
-fn all_at_once(arena: &Arc<Arena>, ask: &Ask, callers: usize, cancel: &CancellationToken) -> Result<Vec<End>, Stuck> {
+fn all_at_once(
+    arena: &Arc<Arena>,
+    ask: &GuestRequest,
+    callers: usize,
+    cancel: &CancellationToken,
+) -> Result<Vec<AttackedCall>, StuckCall> {
     let together = Arc::new(Barrier::new(callers));
-    let calls: Vec<_> = (0..callers).map(|_| start(arena, ask, Some(&together))).collect();
-    calls.iter().map(|call| wait(arena, call, cancel)).collect()
+    let calls: Vec<_> = (0..callers).map(|_| start_call(arena, ask, Some(&together))).collect();
+    calls.iter().map(|call| wait_for_call(arena, call, cancel)).collect()
 }
 
 /// Swaps two names as fast as it can while the attack runs.
-fn swapping<R>(arena: &Arena, (inside, outside): (&str, &str), work: impl FnOnce() -> R) -> R {
+fn swap_names_during<R>(arena: &Arena, (inside, outside): (&str, &str), work: impl FnOnce() -> R) -> R {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -98,7 +107,7 @@ fn swapping<R>(arena: &Arena, (inside, outside): (&str, &str), work: impl FnOnce
     })
 }
 
-fn start(arena: &Arc<Arena>, ask: &Ask, together: Option<&Arc<Barrier>>) -> mpsc::Receiver<End> {
+fn start_call(arena: &Arc<Arena>, ask: &GuestRequest, together: Option<&Arc<Barrier>>) -> mpsc::Receiver<AttackedCall> {
     let (sender, receiver) = mpsc::channel();
     let arguments = json!({
         "attack": ask.deed,
@@ -118,7 +127,7 @@ fn start(arena: &Arc<Arena>, ask: &Ask, together: Option<&Arc<Barrier>>) -> mpsc
         });
         drop(arena);
         // The receiver is gone if the call returned too late.
-        let _ = sender.send(End {
+        let _ = sender.send(AttackedCall {
             result: report.result,
             logged: logged.load(Ordering::Relaxed),
         });
@@ -127,7 +136,11 @@ fn start(arena: &Arc<Arena>, ask: &Ask, together: Option<&Arc<Barrier>>) -> mpsc
 }
 
 /// Waits for the end of a call, but not much longer than its deadline.
-fn wait(arena: &Arena, call: &mpsc::Receiver<End>, cancel: &CancellationToken) -> Result<End, Stuck> {
+fn wait_for_call(
+    arena: &Arena,
+    call: &mpsc::Receiver<AttackedCall>,
+    cancel: &CancellationToken,
+) -> Result<AttackedCall, StuckCall> {
     let patience = arena.limits.wall + GRACE;
     let mut waited = Duration::ZERO;
     while waited < patience {
@@ -140,16 +153,16 @@ fn wait(arena: &Arena, call: &mpsc::Receiver<End>, cancel: &CancellationToken) -
             arena.context.cancel.cancel();
             // A cancelled call ends at once, and releases what has to be cleaned up.
             let _ = call.recv_timeout(GRACE);
-            return Err(Stuck::Cancelled);
+            return Err(StuckCall::Cancelled);
         }
     }
-    Err(Stuck::Unstoppable)
+    Err(StuckCall::Unstoppable)
 }
 
-fn judge(attack: &Attack, arena: &Arena, before: &Listing, ends: &[End]) -> Outcome {
+fn judge_ends(attack: &Attack, arena: &Arena, before: &ArenaContents, ends: &[AttackedCall]) -> Outcome {
     match arena.listing() {
         Ok(after) => {
-            if let Some(path) = changed(before, &after) {
+            if let Some(path) = find_change(before, &after) {
                 return Outcome::GotOut(format!("`{}` has changed", arena.shown(path)));
             }
         }
@@ -158,17 +171,17 @@ fn judge(attack: &Attack, arena: &Arena, before: &Listing, ends: &[End]) -> Outc
     let Some(end) = ends.last() else {
         return Outcome::Odd("nothing was asked".to_owned());
     };
-    let said = said(&end.result);
+    let said = answer_text(&end.result);
     if said.contains(SECRET) {
         return Outcome::GotOut("it was told a secret".to_owned());
     }
     let shown = tool_core::text::truncate_text(&said, 200).to_owned();
     let has_succeeded = match attack.wants {
-        Wants::Answer => said.starts_with("got "),
-        Wants::Text(text) => said.contains(text),
-        Wants::Log(bytes) => end.logged > bytes,
-        Wants::Room => ends.iter().all(|end| end.result.is_ok()),
-        Wants::Time => false,
+        AttackGoal::Answer => said.starts_with("got "),
+        AttackGoal::Text(text) => said.contains(text),
+        AttackGoal::Log(bytes) => end.logged > bytes,
+        AttackGoal::Room => ends.iter().all(|end| end.result.is_ok()),
+        AttackGoal::Time => false,
     };
     if has_succeeded {
         return Outcome::GotOut(shown);
@@ -180,23 +193,25 @@ fn judge(attack: &Attack, arena: &Arena, before: &Listing, ends: &[End]) -> Outc
     }
 }
 
-fn is_as_expected(expected: Expected, ends: &[End], end: &End) -> bool {
+fn is_as_expected(expected: ExpectedRefusal, ends: &[AttackedCall], end: &AttackedCall) -> bool {
     let verdict = end.result.as_ref().map_or_else(CallError::verdict, |_| "ok");
     match expected {
-        Expected::Refused(kind) => verdict == "ok" && said(&end.result).strip_prefix("refused: ") == Some(kind),
-        Expected::Denied => verdict == "denied",
-        Expected::Nothing => matches!(verdict, "ok" | "failed"),
-        Expected::Bounded(name) => verdict == name,
-        Expected::Crashed => verdict == "trap",
-        Expected::TimedOut => verdict == "timeout",
-        Expected::Busy => {
-            let is_busy = |end: &End| matches!(end.result, Err(CallError::Busy { .. }));
+        ExpectedRefusal::Refused(kind) => {
+            verdict == "ok" && answer_text(&end.result).strip_prefix("refused: ") == Some(kind)
+        }
+        ExpectedRefusal::Denied => verdict == "denied",
+        ExpectedRefusal::Nothing => matches!(verdict, "ok" | "failed"),
+        ExpectedRefusal::Bounded(name) => verdict == name,
+        ExpectedRefusal::Crashed => verdict == "trap",
+        ExpectedRefusal::TimedOut => verdict == "timeout",
+        ExpectedRefusal::Busy => {
+            let is_busy = |end: &AttackedCall| matches!(end.result, Err(CallError::Busy { .. }));
             ends.iter().any(is_busy) && ends.iter().any(|end| end.result.is_ok())
         }
     }
 }
 
-fn said(result: &Result<CallOutcome, CallError>) -> String {
+fn answer_text(result: &Result<CallOutcome, CallError>) -> String {
     match result {
         Ok(CallOutcome {
             text,
@@ -209,7 +224,7 @@ fn said(result: &Result<CallOutcome, CallError>) -> String {
 }
 
 /// A file that changed.
-fn changed<'a>(before: &'a Listing, after: &'a Listing) -> Option<&'a std::path::Path> {
+fn find_change<'a>(before: &'a ArenaContents, after: &'a ArenaContents) -> Option<&'a std::path::Path> {
     let differs = before.iter().find(|(path, content)| after.get(*path) != Some(content));
     let is_new = || after.keys().find(|path| !before.contains_key(*path));
     differs
@@ -235,7 +250,7 @@ impl tracing::Subscriber for LogBytes {
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
     fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut Bytes(&self.0));
+        event.record(&mut LoggedBytes(&self.0));
     }
 
     fn enter(&self, _: &span::Id) {}
@@ -243,9 +258,9 @@ impl tracing::Subscriber for LogBytes {
     fn exit(&self, _: &span::Id) {}
 }
 
-struct Bytes<'a>(&'a AtomicU64);
+struct LoggedBytes<'a>(&'a AtomicU64);
 
-impl Visit for Bytes<'_> {
+impl Visit for LoggedBytes<'_> {
     fn record_debug(&mut self, _: &Field, value: &dyn std::fmt::Debug) {
         self.0.fetch_add(format!("{value:?}").len() as u64, Ordering::Relaxed);
     }
