@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use tool_core::api::{Operation, PolicyRequest, current_time};
-use tool_journal::journal::{JournalEntry, JournalLine, Start, TurnBinding, Work, encode};
+use tool_journal::journal::{JournalEntry, JournalLine, SessionWork, StartRecord, TurnBinding, encode_line};
 
 use super::kibibytes;
 use crate::support::Home;
@@ -18,9 +18,9 @@ fn leave_journal(home: &Home, root: &Path, megabytes: usize) {
     let folder = home.path().join("sessions").join(&id);
     std::fs::create_dir_all(&folder).expect("it can be made");
     let root = root.to_string_lossy().into_owned();
-    let start = Start {
+    let start = StartRecord {
         session_id: id,
-        work: Work::Operation(Operation::Explain),
+        work: SessionWork::Operation(Operation::Explain),
         target: ".".into(),
         focus: None,
         repository: root.clone(),
@@ -47,7 +47,7 @@ fn leave_journal(home: &Home, root: &Path, megabytes: usize) {
             at: current_time(),
             entry,
         };
-        journal.write_all(&encode(&line)).expect("there is room");
+        journal.write_all(&encode_line(&line)).expect("there is room");
     }
 }
 

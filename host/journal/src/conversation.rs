@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
-use crate::history::Summary;
+use crate::history::SessionSummary;
 use crate::journal::{ConversationEntry, JOURNAL_FILE, JournalEntry, JournalLine, SessionFolder, ToolEntry};
 use tool_core::api::{Activity, ErrorKind, Event, NoticeKind, Operation, Problem, Status};
 use tool_core::dialogue::{LabelMark, Message, TextOrigin, ToolCall, ToolResult};
@@ -126,7 +126,10 @@ impl PastConversation {
     /// # Errors
     ///
     /// A journal has a gap, or cannot be read.
-    pub fn read(turns: &[(Summary, SessionFolder)], undone: &BTreeSet<String>) -> Result<Self, ContinueError> {
+    pub fn read_turns(
+        turns: &[(SessionSummary, SessionFolder)],
+        undone: &BTreeSet<String>,
+    ) -> Result<Self, ContinueError> {
         let mut past = Self::default();
         for (summary, folder) in turns {
             let id = summary.id();
@@ -164,7 +167,7 @@ impl PastConversation {
     /// Adds one turn from the lines of its journal.
     fn add_turn(
         &mut self,
-        summary: &Summary,
+        summary: &SessionSummary,
         is_undone: bool,
         lines: impl Iterator<Item = JournalLine>,
     ) -> Result<(), ContinueError> {
@@ -173,7 +176,7 @@ impl PastConversation {
         self.turns.push(PastTurn {
             number: start.turn(),
             first,
-            asked: asked(summary),
+            asked: request_text(summary),
             changed: summary.files_changed(),
             failure: summary.problem.as_ref().map(|problem| problem.message.clone()),
             is_undone: is_undone || summary.is_discarded,
@@ -190,12 +193,12 @@ impl PastConversation {
         self.created
             .extend(created.filter_map(|(path, file)| Some((path.clone(), file.after.as_ref()?.digest.clone()))));
         let not_whole = || ContinueError::NotWhole(summary.id().to_owned());
-        let mut rest = Unrecorded::default();
+        let mut rest = UnrecordedParts::default();
         for line in lines {
             match line.entry {
                 JournalEntry::Conversation(entry) => {
                     if matches!(entry, ConversationEntry::Message { .. }) {
-                        rest = Unrecorded::default();
+                        rest = UnrecordedParts::default();
                     }
                     self.apply(entry).ok_or_else(not_whole)?;
                 }
@@ -278,7 +281,7 @@ impl PastConversation {
     }
 
     /// Completes a conversation that was interrupted: adds the missing results of calls and an answer of the model.
-    fn complete(&mut self, rest: Unrecorded) {
+    fn complete(&mut self, rest: UnrecordedParts) {
         if let Some(Message::Assistant { tool_calls, .. }) = self.messages.last()
             && !tool_calls.is_empty()
         {
@@ -319,19 +322,19 @@ impl PastConversation {
 
 /// Parts of a turn for which no message was recorded.
 #[derive(Default)]
-struct Unrecorded {
+struct UnrecordedParts {
     said: String,
     calls: Vec<ToolEntry>,
 }
 
-impl Unrecorded {
+impl UnrecordedParts {
     fn is_empty(&self) -> bool {
         self.said.trim().is_empty() && self.calls.is_empty()
     }
 }
 
 /// The request of a session in the user's words.
-fn asked(summary: &Summary) -> String {
+fn request_text(summary: &SessionSummary) -> String {
     let start = &summary.start;
     let operation = start.work.activity().map_or("", Activity::name);
     let focus = start.focus.as_deref().map(|focus| format!(" ({focus})"));
@@ -344,7 +347,10 @@ fn asked(summary: &Summary) -> String {
 ///
 /// [`ContinueError::Gone`] if `find` does not know a session of it, [`ContinueError::TooLong`] for more than
 /// [`CONVERSATION_TURNS_MAX`] turns.
-pub fn chain(last: Summary, find: impl Fn(&str) -> Option<Summary>) -> Result<Vec<Summary>, ContinueError> {
+pub fn conversation_chain(
+    last: SessionSummary,
+    find: impl Fn(&str) -> Option<SessionSummary>,
+) -> Result<Vec<SessionSummary>, ContinueError> {
     let mut chain = vec![last];
     while let Some(before) = chain.last().and_then(|turn| turn.start.continues.as_ref()) {
         if chain.len() >= CONVERSATION_TURNS_MAX as usize {
@@ -358,6 +364,6 @@ pub fn chain(last: Summary, find: impl Fn(&str) -> Option<Summary>) -> Result<Ve
 }
 
 /// True if the session has ended and another turn can follow it.
-pub fn can_be_continued(summary: &Summary) -> bool {
+pub fn can_be_continued(summary: &SessionSummary) -> bool {
     summary.status != Status::Running && summary.start.work.operation().is_some()
 }

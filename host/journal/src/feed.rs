@@ -1,7 +1,7 @@
 //! The journal of a session while it runs: one writer, and readers that follow it.
 //!
 //! A [`Recorder`] gives every entry its sequence number, keeps the newest events in memory for streams, and holds
-//! encoded lines until a group commit writes them. An [`Events`] reader pulls: it takes the next events from memory,
+//! encoded lines until a group commit writes them. An [`EventReader`] reader pulls: it takes the next events from memory,
 //! or from the file if it has fallen behind. So a slow reader costs no memory, and no reader slows a session.
 
 mod events;
@@ -16,13 +16,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
 
-use crate::history::{self, Summary, UnderWay, output_of};
+use crate::history::{self, SessionSummary, UnderWay, output_of};
 use crate::journal::{
-    self, End, Extent, JournalChange, JournalEntry, JournalLine, Lines, SessionFolder, Start, ToolEntry, Work, cut_text,
+    self, EndRecord, JournalChange, JournalEntry, JournalExtent, JournalLine, JournalLines, SessionFolder, SessionWork,
+    StartRecord, ToolEntry, cut_text,
 };
 use crate::limits;
-pub use events::Events;
-use events::Tail;
+pub use events::EventReader;
+use events::TailRead;
 use tool_core::api::{self, ApprovalOutcome, ApprovalScope, ChangedFile, Event, NoticeKind, Problem, Timestamp};
 use tool_core::redaction;
 use tool_repository::changes::{ChangeJournal, CommitInProgress, FileChange, PreparedChange, WrittenLate, crash_point};
@@ -56,7 +57,7 @@ const EVENT_TAIL_BYTES_MAX: usize = 256 * 1024;
 const CHANGE_DIFF_BYTES_MAX: usize = 32 * 1024;
 
 /// An event with its sequence number.
-pub type Numbered = (u64, Arc<Event>);
+pub type NumberedEvent = (u64, Arc<Event>);
 
 /// The writing end of a session's journal. All methods may be called from any thread; methods that block say so.
 pub struct Recorder {
@@ -70,9 +71,9 @@ pub struct Recorder {
 }
 
 struct FeedState {
-    summary: Summary,
+    summary: SessionSummary,
     next_seq: u64,
-    ending: Ending,
+    ending: AnswerEnd,
     text: String,
     reasoning: String,
     /// Arrival of the first piece of the collected text.
@@ -82,7 +83,7 @@ struct FeedState {
     journal_bytes: u64,
     /// Events that were dropped because the backlog was full.
     lost: u64,
-    tail: VecDeque<(Numbered, usize)>,
+    tail: VecDeque<(NumberedEvent, usize)>,
     tail_bytes: usize,
     /// Number of the last event that only the file holds.
     evicted: u64,
@@ -100,13 +101,13 @@ struct FeedState {
 
 /// State of the last lines of the answer, so that a new paragraph needs no look at the journal.
 #[derive(Debug, Default)]
-struct Ending {
+struct AnswerEnd {
     /// True if the answer has text that is not blank.
     is_begun: bool,
     line_feeds: usize,
 }
 
-impl Ending {
+impl AnswerEnd {
     fn follow(&mut self, piece: &str) {
         self.is_begun |= !piece.trim().is_empty();
         let before = piece.trim_end_matches('\n');
@@ -133,9 +134,14 @@ impl Recorder {
     /// # Errors
     ///
     /// The folder or the file cannot be made.
-    pub fn create(folder: SessionFolder, start: Start) -> io::Result<Arc<Self>> {
+    pub fn create(folder: SessionFolder, start: StartRecord) -> io::Result<Arc<Self>> {
         let file = folder.create()?;
-        let recorder = Self::new(folder, file, Summary::begin(start.clone(), api::current_time()), 1);
+        let recorder = Self::new(
+            folder,
+            file,
+            SessionSummary::begin(start.clone(), api::current_time()),
+            1,
+        );
         recorder.record(JournalEntry::Started(start.into()));
         recorder.flush()?;
         Ok(Arc::new(recorder))
@@ -149,7 +155,7 @@ impl Recorder {
     /// # Errors
     ///
     /// The file cannot be opened or cut.
-    pub fn resume(folder: SessionFolder, summary: Summary, extent: Extent) -> io::Result<Arc<Self>> {
+    pub fn resume(folder: SessionFolder, summary: SessionSummary, extent: JournalExtent) -> io::Result<Arc<Self>> {
         let file = folder.reopen(extent.whole_bytes)?;
         let last = extent.last;
         let recorder = Self::new(folder, file, summary, last + JOURNAL_LOST_LINES_MAX);
@@ -163,14 +169,14 @@ impl Recorder {
         Ok(Arc::new(recorder))
     }
 
-    fn new(folder: SessionFolder, file: File, summary: Summary, next_seq: u64) -> Self {
+    fn new(folder: SessionFolder, file: File, summary: SessionSummary, next_seq: u64) -> Self {
         Self {
             folder,
             file: Mutex::new(file),
             state: Mutex::new(FeedState {
                 summary,
                 next_seq,
-                ending: Ending::default(),
+                ending: AnswerEnd::default(),
                 text: String::new(),
                 reasoning: String::new(),
                 collecting_since: Instant::now(),
@@ -221,7 +227,7 @@ impl Recorder {
     }
 
     /// Returns the summary of the entries so far.
-    pub fn summary(&self) -> Summary {
+    pub fn summary(&self) -> SessionSummary {
         self.lock().summary.clone()
     }
 
@@ -248,7 +254,8 @@ impl Recorder {
         if evicted == 0 {
             return recent;
         }
-        let in_file = |lines: &mut Lines<_>| history::output(lines.take_while(|line| line.seq <= evicted));
+        let in_file =
+            |lines: &mut JournalLines<_>| history::session_output(lines.take_while(|line| line.seq <= evicted));
         match self.folder.view(in_file) {
             Ok((before, _)) => before + &recent,
             Err(error) => {
@@ -407,7 +414,7 @@ impl Recorder {
     /// # Errors
     ///
     /// The line could not be synced. It waits for the disk all the same.
-    pub fn end(&self, end: End, at: Timestamp) -> io::Result<()> {
+    pub fn end(&self, end: EndRecord, at: Timestamp) -> io::Result<()> {
         let published = {
             let mut state = self.lock();
             if state.has_ended() {
@@ -507,7 +514,7 @@ impl Recorder {
     }
 
     fn is_streamed(&self) -> bool {
-        !matches!(self.lock().summary.start.work, Work::Undo(_))
+        !matches!(self.lock().summary.start.work, SessionWork::Undo(_))
     }
 
     fn lock(&self) -> MutexGuard<'_, FeedState> {
@@ -535,23 +542,23 @@ impl Recorder {
     }
 
     /// Returns the events of the tail after number `after`.
-    fn tail_after(&self, after: u64) -> Tail {
+    fn tail_after(&self, after: u64) -> TailRead {
         // Return published events only: the end is in the tail before it is synced.
         let published = *self.latest.borrow();
         let state = self.lock();
         if after < state.evicted {
-            return Tail::Behind(state.evicted);
+            return TailRead::Behind(state.evicted);
         }
         // Numbers rise, so a reader that keeps up skips all events that it has seen.
         let first = state.tail.partition_point(|((seq, _), _)| *seq <= after);
         let end = state.tail.partition_point(|((seq, _), _)| *seq <= published);
         let fresh = state.tail.range(first..end.max(first));
-        let fresh: Vec<Numbered> = fresh.map(|(numbered, _)| numbered.clone()).collect();
+        let fresh: Vec<NumberedEvent> = fresh.map(|(numbered, _)| numbered.clone()).collect();
         match fresh.is_empty() {
             // The reader has seen the last event.
-            true if state.end.is_some_and(|end| after >= end) => Tail::Over,
-            true => Tail::Nothing,
-            false => Tail::Events(fresh),
+            true if state.end.is_some_and(|end| after >= end) => TailRead::Over,
+            true => TailRead::Nothing,
+            false => TailRead::Events(fresh),
         }
     }
 }
@@ -626,7 +633,7 @@ impl FeedState {
             at,
             entry,
         };
-        let bytes = journal::encode(&line);
+        let bytes = journal::encode_line(&line);
         let has_room = self.backlog.len() + bytes.len() <= JOURNAL_BACKLOG_BYTES_MAX;
         if !has_room && matches!(line.entry, JournalEntry::Prepared(_)) {
             // Refuse the change. Its line may be large, and no file may change without the line.
@@ -663,7 +670,7 @@ impl FeedState {
         taken
     }
 
-    fn keep(&mut self, numbered: Numbered, bytes: usize) {
+    fn keep(&mut self, numbered: NumberedEvent, bytes: usize) {
         self.tail.push_back((numbered, bytes));
         self.tail_bytes += bytes;
         self.trim_tail();
@@ -697,14 +704,14 @@ fn change_event(change: &PreparedChange, stored: &JournalChange, proposed: bool)
         files: diffs.into_iter().map(ChangedFile::from).collect(),
         proposed,
         call_id: change.call_id.clone(),
-        texts: stored.files.iter().map(texts::digests).collect(),
+        texts: stored.files.iter().map(texts::digests_only).collect(),
     }
 }
 
 impl ChangeJournal for Recorder {
     fn prepare(&self, change: &PreparedChange) -> io::Result<()> {
         // An undo restores contents that were stored before; the limit must not block it.
-        if !matches!(self.lock().summary.start.work, Work::Undo(_)) {
+        if !matches!(self.lock().summary.start.work, SessionWork::Undo(_)) {
             self.folder.check_room(change)?;
         }
         let stored = self.folder.store(change)?;

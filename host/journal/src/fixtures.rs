@@ -7,7 +7,7 @@ use chrono::{TimeZone, Utc};
 
 use tool_core::api::{PolicyRequest, Timestamp};
 use tool_journal::feed::Recorder;
-use tool_journal::journal::{Start, TurnBinding, Work};
+use tool_journal::journal::{SessionWork, StartRecord, TurnBinding};
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Utc.with_ymd_and_hms(2025, 3, 1, 12, 0, 0)
@@ -16,8 +16,8 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
         + chrono::Duration::seconds(seconds)
 }
 
-pub(crate) fn start(id: &str, work: Work) -> Start {
-    Start {
+pub(crate) fn start(id: &str, work: SessionWork) -> StartRecord {
+    StartRecord {
         session_id: id.into(),
         work,
         target: "src".into(),

@@ -1,6 +1,6 @@
 //! Views of sessions that need no whole journal: summaries, and the lists made of them.
 //!
-//! A [`Summary`] is a fold over journal lines; tasks, history and results are pure functions of it. The last part of
+//! A [`SessionSummary`] is a fold over journal lines; tasks, history and results are pure functions of it. The last part of
 //! the file is `session_history.json` in a working directory. Several processes may write it at once, so it is
 //! changed under a lock and replaced in one step.
 
@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::ids;
-use crate::journal::{JournalChange, JournalEntry, JournalLine, Start, StoredState, Work};
+use crate::journal::{JournalChange, JournalEntry, JournalLine, SessionWork, StartRecord, StoredState};
 use crate::limits;
 use tool_core::api::{Event, History, HistoryEntry, Problem, Status, TaskEntry, Timestamp};
 use tool_core::dialogue::Usage;
@@ -38,9 +38,9 @@ const LOCK_FILE: &str = ".session_history.lock";
 
 /// Summary of a session. It is also stored beside the journal, so that a start does not have to read every journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct SessionSummary {
     /// First entry of the journal.
-    pub start: Start,
+    pub start: StartRecord,
     /// Time of the first entry.
     pub started: Timestamp,
     /// Time of the last entry; absent while the session runs.
@@ -132,16 +132,16 @@ impl From<&FileState> for FileMark {
     }
 }
 
-impl Summary {
+impl SessionSummary {
     /// Creates the summary of a journal; `None` if the first line does not start a session.
-    pub fn of(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Option<Self> {
+    pub fn from_lines(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> Option<Self> {
         let mut lines = lines.into_iter();
         let first = lines.next()?;
         let first: &JournalLine = first.borrow();
         let JournalEntry::Started(start) = &first.entry else {
             return None;
         };
-        let mut summary = Self::begin(Start::clone(start), first.at);
+        let mut summary = Self::begin(StartRecord::clone(start), first.at);
         for line in lines {
             summary.apply(line.borrow());
         }
@@ -149,7 +149,7 @@ impl Summary {
     }
 
     /// Creates the summary of a session that has just begun.
-    pub fn begin(start: Start, at: Timestamp) -> Self {
+    pub fn begin(start: StartRecord, at: Timestamp) -> Self {
         Self {
             start,
             started: at,
@@ -207,7 +207,7 @@ impl Summary {
             return;
         };
         let change = self.open_changes.remove(index);
-        note(&mut self.files, &change);
+        note_change(&mut self.files, &change);
         self.under_way.committed.push(change);
     }
 
@@ -223,7 +223,7 @@ impl Summary {
         let change = committed.remove(index);
         self.files.clear();
         for change in committed {
-            note(&mut self.files, change);
+            note_change(&mut self.files, change);
         }
         Some(change)
     }
@@ -280,7 +280,7 @@ impl Summary {
             files_proposed: self.files_proposed().len() as u64,
             provider: match &self.start.work {
                 // No model takes part; the name of the skill tells the calls apart.
-                Work::Skill(name) => name.clone(),
+                SessionWork::Skill(name) => name.clone(),
                 _ => self.start.model.clone(),
             },
             status: self.status,
@@ -318,7 +318,7 @@ impl UnderWay {
 }
 
 /// Adds a committed change to the history of its files.
-fn note(files: &mut BTreeMap<String, FileHistory>, change: &JournalChange) {
+fn note_change(files: &mut BTreeMap<String, FileHistory>, change: &JournalChange) {
     for file in &change.files {
         let mark = |state: &Option<StoredState>| state.as_ref().map(FileMark::from);
         let (before, after) = (mark(&file.before), mark(&file.after));
@@ -351,13 +351,13 @@ pub struct Filter {
     #[param(nullable = false)]
     pub repo_path: Option<String>,
     /// The most entries that are wanted: the first ones of the list.
-    #[serde(default, deserialize_with = "entries")]
+    #[serde(default, deserialize_with = "deserialize_entries")]
     #[param(nullable = false, minimum = 1, maximum = 100)]
     pub limit: Option<usize>,
 }
 
 /// A number of entries, from 1 to as many as there can be.
-fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
+fn deserialize_entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let number = text
         .parse()
@@ -373,7 +373,7 @@ fn entries<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<usize>, 
 }
 
 impl Filter {
-    fn wants(&self, summary: &Summary) -> bool {
+    fn wants(&self, summary: &SessionSummary) -> bool {
         self.model.as_ref().is_none_or(|model| *model == summary.start.model)
             && self.status.is_none_or(|status| status == summary.status)
             && self
@@ -394,22 +394,24 @@ impl Filter {
 }
 
 /// Lists the newest 100 tasks: running ones first, then newest first. `summaries` must be sorted newest first.
-pub fn tasks<'a>(summaries: impl Iterator<Item = &'a Summary>, filter: &Filter) -> Vec<TaskEntry> {
+pub fn list_tasks<'a>(summaries: impl Iterator<Item = &'a SessionSummary>, filter: &Filter) -> Vec<TaskEntry> {
     let wanted = summaries.filter(|summary| filter.wants(summary));
-    let mut tasks: Vec<TaskEntry> = wanted.filter_map(Summary::task).collect();
+    let mut tasks: Vec<TaskEntry> = wanted.filter_map(SessionSummary::task).collect();
     tasks.sort_by_key(|task| task.status != Status::Running);
     tasks.truncate(filter.entries_max());
     tasks
 }
 
 /// Lists the newest 100 ended sessions, newest first. `summaries` must be sorted newest first.
-pub fn history<'a>(summaries: impl Iterator<Item = &'a Summary> + Clone, filter: &Filter) -> History {
-    let undone = undone(summaries.clone());
+pub fn list_history<'a>(summaries: impl Iterator<Item = &'a SessionSummary> + Clone, filter: &Filter) -> History {
+    let undone = map_undone(summaries.clone());
     let wanted = summaries.filter(|summary| filter.wants(summary));
-    let marked = wanted.filter_map(Summary::history_entry).map(|entry| HistoryEntry {
-        undone_by: undone.get(entry.id.as_str()).map(|by| (*by).to_owned()),
-        ..entry
-    });
+    let marked = wanted
+        .filter_map(SessionSummary::history_entry)
+        .map(|entry| HistoryEntry {
+            undone_by: undone.get(entry.id.as_str()).map(|by| (*by).to_owned()),
+            ..entry
+        });
     History {
         sessions: marked.take(filter.entries_max()).collect(),
     }
@@ -417,10 +419,12 @@ pub fn history<'a>(summaries: impl Iterator<Item = &'a Summary> + Clone, filter:
 
 /// Maps each undone session to the last undo of it. `summaries` are sorted newest first, so that an undo comes before
 /// the session that it reverts.
-fn undone<'a>(summaries: impl Iterator<Item = &'a Summary>) -> BTreeMap<&'a str, &'a str> {
+fn map_undone<'a>(summaries: impl Iterator<Item = &'a SessionSummary>) -> BTreeMap<&'a str, &'a str> {
     let mut undone = BTreeMap::new();
     for summary in summaries {
-        let Work::Undo(of) = &summary.start.work else { continue };
+        let SessionWork::Undo(of) = &summary.start.work else {
+            continue;
+        };
         let is_whole = summary.status == Status::Complete && !undone.contains_key(summary.id());
         if is_whole {
             undone.entry(of.as_str()).or_insert(summary.id());
@@ -430,18 +434,18 @@ fn undone<'a>(summaries: impl Iterator<Item = &'a Summary>) -> BTreeMap<&'a str,
 }
 
 /// True if `tool undo` without a name may choose this session: it changed files and is not undone.
-pub fn can_be_undone(summary: &Summary, undone: &BTreeSet<&str>) -> bool {
-    let is_undo = matches!(summary.start.work, Work::Undo(_));
+pub fn can_be_undone(summary: &SessionSummary, undone: &BTreeSet<&str>) -> bool {
+    let is_undo = matches!(summary.start.work, SessionWork::Undo(_));
     !is_undo && !undone.contains(summary.id()) && !summary.files_modified().is_empty()
 }
 
 /// Sessions that were completely undone, by undos that were not undone themselves.
-pub fn find_undone<'a>(newest_first: &[&'a Summary]) -> BTreeSet<&'a str> {
-    undone(newest_first.iter().copied()).into_keys().collect()
+pub fn find_undone<'a>(newest_first: &[&'a SessionSummary]) -> BTreeSet<&'a str> {
+    map_undone(newest_first.iter().copied()).into_keys().collect()
 }
 
 /// The answer of a session so far: the model output, or the output of the skill for a call.
-pub fn output(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> String {
+pub fn session_output(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> String {
     let mut output = String::new();
     for line in lines {
         if let JournalEntry::Event { event } = &line.borrow().entry {
@@ -487,15 +491,15 @@ pub fn add_to_file(reports: BorrowedFd<'_>, entries: Vec<HistoryEntry>) -> io::R
     // An attacker may control the folder: NOFOLLOW refuses a planted symlink, and NONBLOCK keeps a planted FIFO from
     // blocking.
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let lock = File::from(rustix::fs::openat(reports, LOCK_FILE, flags, private())?);
+    let lock = File::from(rustix::fs::openat(reports, LOCK_FILE, flags, private_mode())?);
     // The lock is released when the file is dropped.
-    acquire(&lock)?;
+    lock_history(&lock)?;
     let history = with_entries(read_file(reports)?, entries);
     let text = serde_json::to_vec_pretty(&history)?;
-    replace(reports, HISTORY_FILE, &text)
+    replace_atomically(reports, HISTORY_FILE, &text)
 }
 
-fn acquire(lock: &File) -> io::Result<()> {
+fn lock_history(lock: &File) -> io::Result<()> {
     let deadline = Instant::now() + limits::milliseconds(HISTORY_LOCK_MS_MAX);
     loop {
         // flock has no time limit, and a suspended process never releases the lock, so poll.
@@ -541,7 +545,7 @@ fn whole_file(reports: BorrowedFd<'_>) -> io::Result<Option<History>> {
 }
 
 /// Replaces the file `name` in `folder` in one step. If `name` is a symlink, the link is replaced and not followed.
-pub(crate) fn replace(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
+pub(crate) fn replace_atomically(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
     let temporary = format!(".{name}.{}", uuid::Uuid::new_v4().simple());
     let result = write_new(folder, &temporary, content)
         .and_then(|()| Ok(rustix::fs::renameat(folder, &temporary, folder, name)?));
@@ -555,12 +559,12 @@ pub(crate) fn replace(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io:
 /// Writes a file that must not exist.
 pub(crate) fn write_new(folder: BorrowedFd<'_>, name: &str, content: &[u8]) -> io::Result<()> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut file = File::from(rustix::fs::openat(folder.as_fd(), name, flags, private())?);
+    let mut file = File::from(rustix::fs::openat(folder.as_fd(), name, flags, private_mode())?);
     file.write_all(content)
 }
 
 /// Only the owner may read the files in `session-reports/`: an answer may quote private code.
-fn private() -> Mode {
+fn private_mode() -> Mode {
     Mode::RUSR | Mode::WUSR
 }
 
@@ -568,7 +572,7 @@ fn private() -> Mode {
 pub(crate) mod tests {
     use super::*;
     use crate::fixtures::{at, start};
-    use crate::journal::{End, JournalFile, StoredState};
+    use crate::journal::{EndRecord, JournalFile, StoredState};
     use tool_core::api::Operation;
 
     pub(crate) fn lines(entries: Vec<JournalEntry>) -> Vec<JournalLine> {
@@ -583,7 +587,7 @@ pub(crate) mod tests {
     }
 
     fn ended(status: Status) -> JournalEntry {
-        JournalEntry::Ended(End {
+        JournalEntry::Ended(EndRecord {
             status,
             problem: None,
             report_path: "session-reports/x.md".into(),
@@ -616,8 +620,8 @@ pub(crate) mod tests {
         })
     }
 
-    fn session(id: &str, status: Status, started: i64) -> Summary {
-        let mut summary = Summary::begin(start(id, Work::Operation(Operation::Explain)), at(started));
+    fn session(id: &str, status: Status, started: i64) -> SessionSummary {
+        let mut summary = SessionSummary::begin(start(id, SessionWork::Operation(Operation::Explain)), at(started));
         summary.status = status;
         summary.completed = (status != Status::Running).then(|| at(started + 1));
         summary
@@ -626,8 +630,8 @@ pub(crate) mod tests {
     #[test]
     fn only_committed_changes_count_and_only_where_something_is_different_in_the_end() {
         let committed = |id: &str| JournalEntry::Committed { id: id.into() };
-        let summary = Summary::of(lines(vec![
-            JournalEntry::Started(start("s", Work::Operation(Operation::Refactor)).into()),
+        let summary = SessionSummary::from_lines(lines(vec![
+            JournalEntry::Started(start("s", SessionWork::Operation(Operation::Refactor)).into()),
             change("1", "a.py", Some("x"), Some("y")),
             committed("1"),
             change("2", "b.py", Some("x"), Some("y")),
@@ -649,11 +653,11 @@ pub(crate) mod tests {
     #[test]
     fn a_clock_set_back_does_not_end_a_session_before_it_began() {
         let mut all = lines(vec![
-            JournalEntry::Started(start("s", Work::Operation(Operation::Explain)).into()),
+            JournalEntry::Started(start("s", SessionWork::Operation(Operation::Explain)).into()),
             ended(Status::Complete),
         ]);
         all[1].at = at(-3600);
-        let summary = Summary::of(&all).expect("it begins as a session");
+        let summary = SessionSummary::from_lines(&all).expect("it begins as a session");
         assert_eq!(summary.completed, Some(summary.started));
     }
 
@@ -666,7 +670,7 @@ pub(crate) mod tests {
             session("1", Status::Running, 1),
         ];
         let ids = |filter: &Filter| -> Vec<String> {
-            let tasks = tasks(all.iter(), filter);
+            let tasks = list_tasks(all.iter(), filter);
             tasks.into_iter().map(|task| task.session_id).collect()
         };
         assert_eq!(ids(&Filter::default()), ["3", "1", "4", "2"]);
@@ -685,13 +689,13 @@ pub(crate) mod tests {
     #[test]
     fn history_holds_ended_operations_and_calls_where_they_are_asked_for() {
         let mut call = session("5", Status::Complete, 5);
-        call.start.work = Work::Skill("read_file".into());
+        call.start.work = SessionWork::Skill("read_file".into());
         let all = [
             call,
             session("2", Status::Running, 2),
             session("1", Status::Cancelled, 1),
         ];
-        let history = history(all.iter(), &Filter::default());
+        let history = list_history(all.iter(), &Filter::default());
         assert_eq!(history.sessions.len(), 1);
         insta::assert_json_snapshot!(history.sessions[0], @r#"
         {
@@ -708,12 +712,12 @@ pub(crate) mod tests {
           "turn": 1
         }
         "#);
-        assert_eq!(tasks(all.iter(), &Filter::default()).len(), 2);
+        assert_eq!(list_tasks(all.iter(), &Filter::default()).len(), 2);
         let calls = Filter {
             operation: Some(tool_core::api::Activity::SkillCall),
             ..Filter::default()
         };
-        let found = super::history(all.iter(), &calls).sessions;
+        let found = super::list_history(all.iter(), &calls).sessions;
         assert_eq!(
             found
                 .iter()
@@ -721,7 +725,7 @@ pub(crate) mod tests {
                 .collect::<Vec<_>>(),
             [("5", "read_file")]
         );
-        assert_eq!(tasks(all.iter(), &calls).len(), 1);
+        assert_eq!(list_tasks(all.iter(), &calls).len(), 1);
     }
 
     #[test]
@@ -742,7 +746,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_session_after_the_clock_was_set_back_is_still_the_newest() {
-        let ids = ids::Ids::after([].into_iter());
+        let ids = ids::IdSource::sorting_after([].into_iter());
         let entry = |started| {
             let entry = session(&ids.next(at(started)), Status::Complete, started).history_entry();
             entry.expect("it ended")
@@ -759,17 +763,17 @@ pub(crate) mod tests {
     fn a_commit_that_could_not_be_noted_and_was_taken_back_changed_nothing() {
         let committed = |id: &str| JournalEntry::Committed { id: id.into() };
         let lines = lines(vec![
-            JournalEntry::Started(start("s", Work::Operation(Operation::Refactor)).into()),
+            JournalEntry::Started(start("s", SessionWork::Operation(Operation::Refactor)).into()),
             change("1", "a.py", Some("x"), Some("y")),
             committed("1"),
             change("2", "a.py", Some("y"), Some("z")),
             committed("2"),
             JournalEntry::Abandoned { id: "2".into() },
         ]);
-        let summary = Summary::of(&lines).expect("it begins as a session");
+        let summary = SessionSummary::from_lines(&lines).expect("it begins as a session");
         assert_eq!(summary.files["a.py"].after, Some(plain("y")));
         assert!(summary.open_changes.is_empty());
-        let ids: Vec<&str> = crate::journal::committed(&lines)
+        let ids: Vec<&str> = crate::journal::committed_changes(&lines)
             .map(|change| change.id.as_str())
             .collect();
         assert_eq!(ids, ["1"]);

@@ -13,14 +13,14 @@ const MS_MAX: u64 = 1 << 47;
 
 /// Creates identifiers that rise.
 #[derive(Debug)]
-pub struct Ids {
+pub struct IdSource {
     /// Time in the newest identifier, in milliseconds since 1970.
     last_ms: AtomicU64,
 }
 
-impl Ids {
+impl IdSource {
     /// Creates a source of identifiers that sort after all of `known`.
-    pub fn after<'a>(known: impl Iterator<Item = &'a String>) -> Self {
+    pub fn sorting_after<'a>(known: impl Iterator<Item = &'a String>) -> Self {
         let newest = known.filter_map(|id| time_ms(id)).max();
         Self {
             last_ms: AtomicU64::new(newest.unwrap_or(0)),
@@ -61,11 +61,11 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_changes_no_order() {
-        let ids = Ids::after([].into_iter());
+        let ids = IdSource::sorting_after([].into_iter());
         let times = [0, 0, 10, 10, -86_400, -86_399, 9, 11];
         let given: Vec<String> = times.iter().map(|&seconds| ids.next(at(seconds))).collect();
         assert!(given.windows(2).all(|pair| pair[0] < pair[1]), "{given:?}");
-        let restarted = Ids::after(given.iter());
+        let restarted = IdSource::sorting_after(given.iter());
         assert!(restarted.next(at(-86_400)) > given[7]);
         assert!(time_ms(&restarted.next(at(100))) == Some(at(100).timestamp_millis().unsigned_abs()));
     }
@@ -73,7 +73,7 @@ mod tests {
     #[test]
     fn a_name_from_the_end_of_time_leaves_room() {
         let last = "ffffffff-ffff-7fff-8fff-ffffffffffff".to_owned();
-        let ids = Ids::after([last, "no identifier".into()].iter());
+        let ids = IdSource::sorting_after([last, "no identifier".into()].iter());
         assert_eq!(time_ms(&ids.next(at(5))), Some(at(5).timestamp_millis().unsigned_abs()));
     }
 }

@@ -24,7 +24,7 @@ use tool_core::dialogue::Usage;
 use tool_core::redaction::KeyFingerprint;
 use tool_repository::changes::{CommitInProgress, ContentsFull, FileChange, FileState, PreparedChange, crash_point};
 
-pub use lines::{Extent, Lines, Parsed, parse};
+pub use lines::{JournalExtent, JournalLines, ParsedJournal, parse};
 use tool_core::digest::sha256_hex;
 
 /// Limit for the nesting of values in events and journal lines. The JSON reader stops at 128, and our own schemas
@@ -54,7 +54,7 @@ pub struct JournalLine {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum JournalEntry {
     /// The session began; always the first entry.
-    Started(Box<Start>),
+    Started(Box<StartRecord>),
     /// An event for streams. Terminal events are not recorded: streams derive them from [`JournalEntry::Ended`].
     Event {
         /// The event as streams show it.
@@ -104,7 +104,7 @@ pub enum JournalEntry {
         id: String,
     },
     /// The end of the stream. Only entries that settle something open may follow.
-    Ended(End),
+    Ended(EndRecord),
     /// The user has discarded the proposals of a preview. Their contents are deleted.
     Discarded,
 }
@@ -151,11 +151,11 @@ pub enum ConversationEntry {
 
 /// Request of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Start {
+pub struct StartRecord {
     /// Identifier of the session.
     pub session_id: String,
     /// An operation, or a call of one skill.
-    pub work: Work,
+    pub work: SessionWork,
     /// Target as the user wrote it.
     pub target: String,
     /// Focus of the request, if one was given.
@@ -173,7 +173,7 @@ pub struct Start {
     pub policy: PolicyRequest,
     /// Position in a conversation; absent for the session that begins one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub continues: Option<Continued>,
+    pub continues: Option<ContinuedSession>,
     /// Restrictions for the later turns of the conversation.
     #[serde(default)]
     pub binding: TurnBinding,
@@ -189,9 +189,9 @@ pub struct Start {
     pub version: String,
 }
 
-impl Start {
+impl StartRecord {
     /// The start of a session without a model and without grants, in the repository with this root.
-    pub fn new(session_id: String, work: Work, target: String, repository: String) -> Self {
+    pub fn new(session_id: String, work: SessionWork, target: String, repository: String) -> Self {
         Self {
             session_id,
             work,
@@ -230,7 +230,7 @@ pub struct TurnBinding {
 
 /// Position of a turn in its conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Continued {
+pub struct ContinuedSession {
     /// Identifier of the first session of the conversation.
     pub conversation: String,
     /// Identifier of the session of the previous turn.
@@ -239,7 +239,7 @@ pub struct Continued {
     pub turn: u32,
 }
 
-impl Start {
+impl StartRecord {
     /// Identifier of the conversation: the identifier of its first session.
     pub fn conversation(&self) -> &str {
         self.continues
@@ -265,7 +265,7 @@ impl Start {
 /// Work of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Work {
+pub enum SessionWork {
     /// One of the four operations.
     Operation(Operation),
     /// A call of the skill of this name. Lists show it only on request.
@@ -278,7 +278,7 @@ pub enum Work {
     Mcp,
 }
 
-impl Work {
+impl SessionWork {
     /// The operation, if the work is one.
     pub fn operation(&self) -> Option<Operation> {
         match self {
@@ -364,7 +364,7 @@ pub struct StoredState {
 
 /// End of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct End {
+pub struct EndRecord {
     /// Final status: not `running`.
     pub status: Status,
     /// Failure of the session, if it failed.
@@ -478,7 +478,7 @@ impl JournalEntry {
 }
 
 /// Encodes one line, with its line feed.
-pub fn encode(line: &JournalLine) -> Vec<u8> {
+pub fn encode_line(line: &JournalLine) -> Vec<u8> {
     let mut bytes = serde_json::to_vec(line).expect("journal lines have string keys only");
     bytes.push(b'\n');
     bytes
@@ -534,7 +534,7 @@ pub fn cut_text(text: &str, bytes_max: usize) -> String {
 }
 
 /// The changes among `lines` that are completely in place, in the order of their commits.
-pub fn committed(lines: &[JournalLine]) -> impl Iterator<Item = &JournalChange> {
+pub fn committed_changes(lines: &[JournalLine]) -> impl Iterator<Item = &JournalChange> {
     // A rolled-back change may have a `Committed` line before it: it was rolled back because that line, or the disk,
     // failed.
     let abandoned: HashSet<&str> = lines
@@ -628,7 +628,7 @@ impl SessionFolder {
     ///
     /// The file cannot be read.
     #[cfg(test)]
-    pub fn read(&self) -> io::Result<Parsed> {
+    pub fn read(&self) -> io::Result<ParsedJournal> {
         Ok(parse(&fs::read(self.journal())?))
     }
 
@@ -637,13 +637,16 @@ impl SessionFolder {
     /// # Errors
     ///
     /// The file cannot be read.
-    pub fn view<T>(&self, view: impl FnOnce(&mut Lines<BufReader<File>>) -> T) -> io::Result<(T, Extent)> {
-        let mut lines = Lines::new(BufReader::new(File::open(self.journal())?));
+    pub fn view<T>(
+        &self,
+        view: impl FnOnce(&mut JournalLines<BufReader<File>>) -> T,
+    ) -> io::Result<(T, JournalExtent)> {
+        let mut lines = JournalLines::new(BufReader::new(File::open(self.journal())?));
         let seen = view(&mut lines);
         Ok((seen, lines.end()?))
     }
 
-    /// Reads the lines about changes, for [`committed`] and [`SessionFolder::net`].
+    /// Reads the lines about changes, for [`committed_changes`] and [`SessionFolder::net`].
     ///
     /// # Errors
     ///
@@ -764,7 +767,7 @@ impl SessionFolder {
     /// Yields one file at a time, so that only one content is in memory.
     pub fn net<'a>(&'a self, lines: &'a [JournalLine]) -> impl Iterator<Item = io::Result<FileChange>> + use<'a> {
         let mut files: BTreeMap<&str, (Option<&StoredState>, Option<&StoredState>)> = BTreeMap::new();
-        for file in committed(lines).flat_map(|change| &change.files) {
+        for file in committed_changes(lines).flat_map(|change| &change.files) {
             let (before, after) = (file.before.as_ref(), file.after.as_ref());
             files
                 .entry(&file.path)
@@ -877,7 +880,7 @@ mod tests {
     }
 
     fn bytes_of(lines: &[JournalLine]) -> Vec<u8> {
-        lines.iter().flat_map(encode).collect()
+        lines.iter().flat_map(encode_line).collect()
     }
 
     #[test]
@@ -891,10 +894,10 @@ mod tests {
 
     #[test]
     fn a_damaged_line_costs_only_itself() {
-        let mut bytes = encode(&line(1, "a"));
+        let mut bytes = encode_line(&line(1, "a"));
         bytes.extend_from_slice(b"\xff\x00 not ours\n");
-        bytes.extend(encode(&line(1, "again the same number")));
-        bytes.extend(encode(&line(2, "b")));
+        bytes.extend(encode_line(&line(1, "again the same number")));
+        bytes.extend(encode_line(&line(2, "b")));
         let parsed = parse(&bytes);
         assert_eq!(parsed.lines.iter().map(|line| line.seq).collect::<Vec<_>>(), [1, 2]);
         assert_eq!(parsed.damaged, 2);
@@ -916,7 +919,7 @@ mod tests {
             at: current_time(),
             entry: JournalEntry::Event { event },
         };
-        assert_eq!(parse(&encode(&line)).lines, [line]);
+        assert_eq!(parse(&encode_line(&line)).lines, [line]);
     }
 
     #[test]

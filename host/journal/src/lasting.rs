@@ -15,7 +15,7 @@ pub fn list_commits(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -
         if let JournalEntry::Tool(tool) = &line.borrow().entry
             && let Some(receipt) = &tool.receipt
         {
-            commits.extend(receipt.commits.iter().map(|id| shorten(id).to_owned()));
+            commits.extend(receipt.commits.iter().map(|id| shorten_id(id).to_owned()));
         }
     }
     commits
@@ -34,7 +34,7 @@ pub fn list_deeds(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -> 
             receipt
                 .commits
                 .iter()
-                .map(|id| format!("made the commit `{}`", shorten(id))),
+                .map(|id| format!("made the commit `{}`", shorten_id(id))),
         );
         deeds.extend(receipt.packages.iter().map(|name| format!("installed `{name}`")));
         let writing = receipt
@@ -58,7 +58,7 @@ pub fn list_notices(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -
         notices.extend(receipt.commits.iter().map(|id| {
             format!(
                 "the commit {} stays: commit the restored files to take it back in git as well",
-                shorten(id)
+                shorten_id(id)
             )
         }));
         if !receipt.packages.is_empty() {
@@ -72,7 +72,7 @@ pub fn list_notices(lines: impl IntoIterator<Item = impl Borrow<JournalLine>>) -
     notices
 }
 
-fn shorten(id: &str) -> &str {
+fn shorten_id(id: &str) -> &str {
     id.get(..ID_DIGITS).unwrap_or(id)
 }
 

@@ -8,14 +8,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::journal::{JOURNAL_FILE, JournalEntry, Lines};
+use crate::journal::{JOURNAL_FILE, JournalEntry, JournalLines};
 
 /// Limit for the calls that an audit repeats, newest first. A few dozen show how a team uses a skill.
 const AUDIT_CALLS_MAX: usize = 50;
 
 /// Recorded calls of a skill.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Recent {
+pub struct RecentCalls {
     /// Arguments of the calls, newest first and without duplicates.
     pub calls: Vec<Value>,
     /// Number of calls whose arguments were too long to be recorded whole.
@@ -23,7 +23,7 @@ pub struct Recent {
 }
 
 /// Returns the newest calls of a skill in the repository at `root`, from the sessions beneath `home`. Blocks.
-pub fn recent_calls(home: &Path, root: &Path, skill: &str) -> Recent {
+pub fn recent_calls(home: &Path, root: &Path, skill: &str) -> RecentCalls {
     let root = fs::canonicalize(root).unwrap_or_else(|_| root.to_owned());
     let mut sessions: Vec<_> = fs::read_dir(home.join("sessions"))
         .into_iter()
@@ -33,7 +33,7 @@ pub fn recent_calls(home: &Path, root: &Path, skill: &str) -> Recent {
         .collect();
     // Identifiers rise with time.
     sessions.sort_unstable_by(|one, other| other.cmp(one));
-    let mut recent = Recent::default();
+    let mut recent = RecentCalls::default();
     for session in sessions {
         if recent.calls.len() >= AUDIT_CALLS_MAX {
             break;
@@ -44,9 +44,9 @@ pub fn recent_calls(home: &Path, root: &Path, skill: &str) -> Recent {
 }
 
 /// Adds the calls of one session, the last call first.
-fn add_calls(journal: &Path, root: &Path, skill: &str, recent: &mut Recent) {
+fn add_calls(journal: &Path, root: &Path, skill: &str, recent: &mut RecentCalls) {
     let Ok(file) = File::open(journal) else { return };
-    let mut lines = Lines::new(BufReader::new(file)).map(|line| line.entry);
+    let mut lines = JournalLines::new(BufReader::new(file)).map(|line| line.entry);
     match lines.next() {
         Some(JournalEntry::Started(start)) if Path::new(&start.repository) == root => {}
         _ => return,
@@ -120,6 +120,6 @@ mod tests {
             .take(4)
             .collect();
         assert_eq!(newest, [102, 101, 100, AUDIT_CALLS_MAX as u64 - 1]);
-        assert_eq!(recent_calls(home.path(), &root, "nothing"), Recent::default());
+        assert_eq!(recent_calls(home.path(), &root, "nothing"), RecentCalls::default());
     }
 }

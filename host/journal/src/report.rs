@@ -15,8 +15,8 @@ use chrono::SecondsFormat;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::history::{self, Summary};
-use crate::journal::{JournalEntry, JournalLine, ToolEntry, Work, cut_text};
+use crate::history::{self, SessionSummary};
+use crate::journal::{JournalEntry, JournalLine, SessionWork, ToolEntry, cut_text};
 use tool_core::api::{ApprovalScope, ErrorKind, Event, HistoryEntry, Problem, SelectedFile, Status, Timestamp};
 use tool_core::redaction;
 use tool_core::text;
@@ -42,31 +42,31 @@ const TITLE: &str = "# Session report: ";
 /// the keys of the configuration, which need not look like keys.
 ///
 /// `lines` and `diffs` are taken one at a time, and the report shows a bounded part of them.
-pub fn render<L: Borrow<JournalLine>>(
-    summary: &Summary,
+pub fn render_report<L: Borrow<JournalLine>>(
+    summary: &SessionSummary,
     selection: &[SelectedFile],
     diffs: impl IntoIterator<Item = FileDiff>,
     lines: impl IntoIterator<Item = L>,
     keys: &BTreeSet<String>,
 ) -> String {
     let mut text = String::new();
-    header(&mut text, summary);
+    write_header(&mut text, summary);
     if let Some(problem) = &summary.problem {
-        error(&mut text, problem);
+        write_error(&mut text, problem);
     }
     if !selection.is_empty() {
-        selected(&mut text, selection);
+        write_selected(&mut text, selection);
     }
-    modified(&mut text, summary, diffs);
+    write_modified(&mut text, summary, diffs);
     text.push_str("\n## Transcript\n");
-    transcript(&mut text, summary, lines);
+    write_transcript(&mut text, summary, lines);
     // Redact the whole text once more, so that no field of the journal is forgotten.
-    share(&text, keys)
+    shareable_text(&text, keys)
 }
 
 /// Makes a text shareable: removes `keys`, everything that looks like a key, and control characters.
-pub fn share(text: &str, keys: &BTreeSet<String>) -> String {
-    without_keys(clean(text), keys)
+pub fn shareable_text(text: &str, keys: &BTreeSet<String>) -> String {
+    without_keys(clean_lines(text), keys)
 }
 
 /// Replaces everything that looks like a key, and says so in the report: reports are stored and passed on.
@@ -83,14 +83,14 @@ fn without_keys(text: String, keys: &BTreeSet<String>) -> String {
     text
 }
 
-fn header(text: &mut String, summary: &Summary) {
+fn write_header(text: &mut String, summary: &SessionSummary) {
     let start = &summary.start;
     let (title, name) = match &start.work {
-        Work::Operation(operation) => ("Operation", operation.name().to_owned()),
-        Work::Skill(name) => ("Skill", name.clone()),
-        Work::Undo(_) => ("Undo", "undo".to_owned()),
-        Work::Apply(_) => ("Apply", "apply".to_owned()),
-        Work::Mcp => ("Connection", "mcp".to_owned()),
+        SessionWork::Operation(operation) => ("Operation", operation.name().to_owned()),
+        SessionWork::Skill(name) => ("Skill", name.clone()),
+        SessionWork::Undo(_) => ("Undo", "undo".to_owned()),
+        SessionWork::Apply(_) => ("Apply", "apply".to_owned()),
+        SessionWork::Mcp => ("Connection", "mcp".to_owned()),
     };
     let status = match summary.status {
         Status::Running => "running",
@@ -98,7 +98,7 @@ fn header(text: &mut String, summary: &Summary) {
         Status::Failed => "failed",
         Status::Cancelled => "cancelled",
     };
-    let completed = summary.completed.map(iso).unwrap_or_default();
+    let completed = summary.completed.map(format_time).unwrap_or_default();
     let usage = summary.usage.map(|usage| {
         let estimated = if usage.estimated { " (estimated)" } else { "" };
         let cost = usage.cost().map(|cost| format!(", {cost}"));
@@ -130,18 +130,18 @@ fn header(text: &mut String, summary: &Summary) {
             },
         ),
         ("Conversation", place_in_conversation(summary)),
-        ("Started", iso(summary.started)),
+        ("Started", format_time(summary.started)),
         ("Completed", completed),
         ("Tokens", usage.unwrap_or_default()),
     ];
-    let _ = write!(text, "{TITLE}{}\n\n| | |\n|---|---|\n", cell(&name));
+    let _ = write!(text, "{TITLE}{}\n\n| | |\n|---|---|\n", table_cell(&name));
     for (label, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
-        let _ = writeln!(text, "| {label} | {} |", cell(value));
+        let _ = writeln!(text, "| {label} | {} |", table_cell(value));
     }
 }
 
 /// Turn number and previous session; empty for a session that begins a conversation.
-fn place_in_conversation(summary: &Summary) -> String {
+fn place_in_conversation(summary: &SessionSummary) -> String {
     let Some(continued) = &summary.start.continues else {
         return String::new();
     };
@@ -151,14 +151,19 @@ fn place_in_conversation(summary: &Summary) -> String {
     )
 }
 
-fn error(text: &mut String, problem: &Problem) {
-    let _ = write!(text, "\n## Error\n\n{} (`{}`)\n", clean(&problem.message), problem.kind);
+fn write_error(text: &mut String, problem: &Problem) {
+    let _ = write!(
+        text,
+        "\n## Error\n\n{} (`{}`)\n",
+        clean_lines(&problem.message),
+        problem.kind
+    );
     if let Some(hint) = &problem.hint {
-        let _ = write!(text, "\nHint: {}\n", clean(hint));
+        let _ = write!(text, "\nHint: {}\n", clean_lines(hint));
     }
 }
 
-fn selected(text: &mut String, files: &[SelectedFile]) {
+fn write_selected(text: &mut String, files: &[SelectedFile]) {
     text.push_str("\n## Selected files\n\n| File | Lines | Tokens | Why |\n|---|---|---:|---|\n");
     for file in files {
         let regions: Vec<String> = file.regions.iter().map(|(a, b)| format!("{a}-{b}")).collect();
@@ -167,22 +172,22 @@ fn selected(text: &mut String, files: &[SelectedFile]) {
         } else {
             regions.join(", ")
         };
-        let reasons = cell(&file.reasons.join("; "));
+        let reasons = table_cell(&file.reasons.join("; "));
         let _ = writeln!(
             text,
             "| {} | {regions} | {} | {reasons} |",
-            cell(&file.path),
+            table_cell(&file.path),
             file.tokens
         );
     }
 }
 
-fn modified(text: &mut String, summary: &Summary, diffs: impl IntoIterator<Item = FileDiff>) {
+fn write_modified(text: &mut String, summary: &SessionSummary, diffs: impl IntoIterator<Item = FileDiff>) {
     let verb = if summary.start.preview { "proposed" } else { "modified" };
     let _ = write!(text, "\n## Files {verb}\n\n");
     let (mut rows, mut shown, mut left) = (String::new(), String::new(), 0);
     for diff in diffs {
-        let (path, kind) = (cell(&diff.path), diff.kind);
+        let (path, kind) = (table_cell(&diff.path), diff.kind);
         let _ = writeln!(rows, "| {path} | {kind} | {} | {} |", diff.added, diff.removed);
         let fitting = match left {
             0 => first_lines(&diff.text, REPORT_DIFF_BYTES_MAX - shown.len()),
@@ -199,14 +204,18 @@ fn modified(text: &mut String, summary: &Summary, diffs: impl IntoIterator<Item 
         text,
         "| File | | Added | Removed |\n|---|---|---:|---:|\n{rows}\n## Diff\n\n"
     );
-    fenced(text, "diff", &clean(&shown));
+    write_fenced(text, "diff", &clean_lines(&shown));
     if left > 0 {
         let _ = writeln!(text, "\n{left} more lines: `tool diff {}`", summary.id());
     }
 }
 
 /// Writes the events up to the limit, and the end in any case.
-fn transcript<L: Borrow<JournalLine>>(text: &mut String, summary: &Summary, lines: impl IntoIterator<Item = L>) {
+fn write_transcript<L: Borrow<JournalLine>>(
+    text: &mut String,
+    summary: &SessionSummary,
+    lines: impl IntoIterator<Item = L>,
+) {
     let bytes_max = text.len() + REPORT_TRANSCRIPT_BYTES_MAX;
     let (mut speaking, mut left) = ("", 0);
     for line in lines {
@@ -217,7 +226,7 @@ fn transcript<L: Borrow<JournalLine>>(text: &mut String, summary: &Summary, line
             continue;
         }
         if left > 0 && is_end {
-            heading(text, line.at, "Left out");
+            write_heading(text, line.at, "Left out");
             let id = summary.id();
             let _ = writeln!(text, "{left} more entries: `tool results {id}` shows the answer");
         }
@@ -229,10 +238,14 @@ fn transcript<L: Borrow<JournalLine>>(text: &mut String, summary: &Summary, line
             _ => "",
         };
         if !speaker.is_empty() && speaker != speaking {
-            heading(text, line.at, speaker);
+            write_heading(text, line.at, speaker);
         }
         let room = bytes_max.saturating_sub(text.len());
-        speaking = if said(text, line, room) { speaker } else { speaking };
+        speaking = if write_line(text, line, room) {
+            speaker
+        } else {
+            speaking
+        };
     }
     if !text.ends_with('\n') {
         text.push('\n');
@@ -241,19 +254,19 @@ fn transcript<L: Borrow<JournalLine>>(text: &mut String, summary: &Summary, line
 
 /// Writes one line of the journal to the transcript, a long text only up to `room` bytes. Returns false if the line
 /// adds nothing.
-fn said(text: &mut String, line: &JournalLine, room: usize) -> bool {
+fn write_line(text: &mut String, line: &JournalLine, room: usize) -> bool {
     match &line.entry {
         JournalEntry::Started(start) => {
-            heading(text, line.at, "Request");
+            write_heading(text, line.at, "Request");
             let focus = start.focus.as_deref().map(|focus| format!(", focus: {focus}"));
             let asked = format!("{}{}", start.target, focus.unwrap_or_default());
-            let _ = writeln!(text, "{}", clean(&asked));
+            let _ = writeln!(text, "{}", clean_lines(&asked));
         }
         JournalEntry::Event { event } => return event_said(text, line.at, event, room),
-        JournalEntry::Reasoning { text: piece } => text.push_str(&clean(&cut_text(piece, room))),
+        JournalEntry::Reasoning { text: piece } => text.push_str(&clean_lines(&cut_text(piece, room))),
         JournalEntry::Tool(tool) => tool_said(text, tool),
         JournalEntry::Answered { id, answer, scope } => {
-            heading(text, line.at, "Approval answered");
+            write_heading(text, line.at, "Approval answered");
             let lasts = match scope {
                 ApprovalScope::Call => "",
                 ApprovalScope::Session => " for the session",
@@ -261,20 +274,20 @@ fn said(text: &mut String, line: &JournalLine, room: usize) -> bool {
             let _ = writeln!(text, "`{id}`: {}{lasts}", format!("{answer:?}").to_lowercase());
         }
         JournalEntry::Committed { id } => {
-            heading(text, line.at, "Change committed");
+            write_heading(text, line.at, "Change committed");
             let _ = writeln!(text, "`{id}`");
         }
         JournalEntry::Reopened { id } => {
-            heading(text, line.at, "Change to be rolled back");
+            write_heading(text, line.at, "Change to be rolled back");
             let _ = writeln!(text, "`{id}`");
         }
         JournalEntry::Abandoned { id } => {
-            heading(text, line.at, "Change rolled back");
+            write_heading(text, line.at, "Change rolled back");
             let _ = writeln!(text, "`{id}`");
         }
         JournalEntry::Ended(end) => {
-            heading(text, line.at, "End");
-            let message = end.problem.as_ref().map(|problem| clean(&problem.message));
+            write_heading(text, line.at, "End");
+            let message = end.problem.as_ref().map(|problem| clean_lines(&problem.message));
             let _ = writeln!(text, "{}", message.unwrap_or_else(|| "Complete.".to_owned()));
         }
         JournalEntry::Prepared(_)
@@ -288,11 +301,16 @@ fn said(text: &mut String, line: &JournalLine, room: usize) -> bool {
 
 fn event_said(text: &mut String, at: Timestamp, event: &Event, room: usize) -> bool {
     match event {
-        Event::Token { content } => text.push_str(&clean(&cut_text(content, room))),
+        Event::Token { content } => text.push_str(&clean_lines(&cut_text(content, room))),
         Event::Notice { message, hint, .. } => {
-            heading(text, at, "Notice");
+            write_heading(text, at, "Notice");
             let hint = hint.as_ref().map(|hint| format!(" ({hint})"));
-            let _ = writeln!(text, "{}{}", clean(message), clean(&hint.unwrap_or_default()));
+            let _ = writeln!(
+                text,
+                "{}{}",
+                clean_lines(message),
+                clean_lines(&hint.unwrap_or_default())
+            );
         }
         Event::Approval {
             id,
@@ -301,13 +319,13 @@ fn event_said(text: &mut String, at: Timestamp, event: &Event, room: usize) -> b
             detail,
             ..
         } => {
-            heading(text, at, &format!("Approval asked: {effect}"));
-            let _ = write!(text, "`{id}`: {}\n\n", clean(title));
-            fenced(text, "", &clean(detail));
+            write_heading(text, at, &format!("Approval asked: {effect}"));
+            let _ = write!(text, "`{id}`: {}\n\n", clean_lines(title));
+            write_fenced(text, "", &clean_lines(detail));
         }
         Event::Outcome { text: outcome, .. } => {
-            heading(text, at, "Outcome");
-            fenced(text, "", &clean(&cut_text(outcome, REPORT_RESULT_BYTES_MAX)));
+            write_heading(text, at, "Outcome");
+            write_fenced(text, "", &clean_lines(&cut_text(outcome, REPORT_RESULT_BYTES_MAX)));
         }
         // The journal's entry of the call says more, and the report has tables for the other events.
         Event::Skill { .. } | Event::SkillResult { .. } | Event::Live { .. } => return false,
@@ -319,26 +337,26 @@ fn event_said(text: &mut String, at: Timestamp, event: &Event, room: usize) -> b
 }
 
 fn tool_said(text: &mut String, tool: &ToolEntry) {
-    heading(text, tool.started, &format!("Skill `{}`", cell(&tool.name)));
+    write_heading(text, tool.started, &format!("Skill `{}`", table_cell(&tool.name)));
     let _ = write!(text, "{}, {} ms\n\nArguments:\n\n", tool.verdict, tool.duration_ms);
-    fenced(
+    write_fenced(
         text,
         "json",
-        &clean(&cut_text(&tool.arguments, REPORT_RESULT_BYTES_MAX)),
+        &clean_lines(&cut_text(&tool.arguments, REPORT_RESULT_BYTES_MAX)),
     );
     text.push_str("\nResult:\n\n");
-    fenced(text, "", &clean(&cut_text(&tool.result, REPORT_RESULT_BYTES_MAX)));
+    write_fenced(text, "", &clean_lines(&cut_text(&tool.result, REPORT_RESULT_BYTES_MAX)));
 }
 
-fn heading(text: &mut String, at: Timestamp, title: &str) {
+fn write_heading(text: &mut String, at: Timestamp, title: &str) {
     if !text.ends_with('\n') {
         text.push('\n');
     }
-    let _ = write!(text, "\n### {} · {title}\n\n", iso(at));
+    let _ = write!(text, "\n### {} · {title}\n\n", format_time(at));
 }
 
 /// Writes a fenced block. The fence is longer than every run of backticks in the content.
-pub fn fenced(text: &mut String, language: &str, content: &str) {
+pub fn write_fenced(text: &mut String, language: &str, content: &str) {
     let longest = content.split(|char| char != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     let line_end = if content.ends_with('\n') || content.is_empty() {
@@ -350,23 +368,23 @@ pub fn fenced(text: &mut String, language: &str, content: &str) {
 }
 
 /// Formats text for a table cell or a heading: one line, without delimiters.
-fn cell(text: &str) -> String {
-    clean(text).replace(['\n', '\t'], " ").replace('|', "\\|")
+fn table_cell(text: &str) -> String {
+    clean_lines(text).replace(['\n', '\t'], " ").replace('|', "\\|")
 }
 
-fn iso(at: Timestamp) -> String {
+fn format_time(at: Timestamp) -> String {
     at.to_rfc3339_opts(SecondsFormat::Millis, true)
 }
 
 /// Removes terminal control from a text. Characters that reorder lines or are invisible are replaced by their names,
 /// and every line end becomes a line feed.
-pub fn clean(text: &str) -> String {
+pub fn clean_lines(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace('\r', "\n");
     text::clean_text(&text::reveal_marks(&text)).into_owned()
 }
 
 /// File name of a report, from the specification: `session_<YYYYMMDD_HHMMSS>_<session_id>.md`, in UTC.
-pub fn file_name(summary: &Summary) -> String {
+pub fn file_name(summary: &SessionSummary) -> String {
     format!(
         "session_{}_{}.md",
         summary.started.format("%Y%m%d_%H%M%S"),
@@ -375,7 +393,7 @@ pub fn file_name(summary: &Summary) -> String {
 }
 
 /// Path of a report as results name it: relative to the repository's root, absolute if it is outside.
-pub fn path_in_results(summary: &Summary) -> String {
+pub fn path_in_results(summary: &SessionSummary) -> String {
     if !is_wanted(summary) {
         return String::new();
     }
@@ -385,11 +403,11 @@ pub fn path_in_results(summary: &Summary) -> String {
 }
 
 /// False if the configuration wants no reports.
-pub fn is_wanted(summary: &Summary) -> bool {
+pub fn is_wanted(summary: &SessionSummary) -> bool {
     !summary.start.working_directory.is_empty()
 }
 
-fn report_path(summary: &Summary) -> PathBuf {
+fn report_path(summary: &SessionSummary) -> PathBuf {
     let folder = Path::new(&summary.start.working_directory).join(REPORTS_FOLDER);
     folder.join(file_name(summary))
 }
@@ -403,17 +421,17 @@ fn report_path(summary: &Summary) -> PathBuf {
 /// # Errors
 ///
 /// The first failure. The other files are written all the same.
-pub fn write(summary: &Summary, markdown: &str, known: Vec<Summary>) -> io::Result<()> {
+pub fn write_report(summary: &SessionSummary, markdown: &str, known: Vec<SessionSummary>) -> io::Result<()> {
     let folder = open_folder(Path::new(&summary.start.working_directory))?;
     let name = file_name(summary);
-    let report = history::replace(folder.as_fd(), &name, markdown.as_bytes());
+    let report = history::replace_atomically(folder.as_fd(), &name, markdown.as_bytes());
     let latest = report.and_then(|()| point_at(&folder, &name, markdown));
     let is_whole = history::is_whole(folder.as_fd());
     let missed = known.iter().filter(|known| !is_whole || known.report_path.is_empty());
     let listed = missed
         .chain([summary])
         .filter(|session| session.start.work.is_listed_unasked());
-    let entries = listed.filter_map(Summary::history_entry);
+    let entries = listed.filter_map(SessionSummary::history_entry);
     let entries: Vec<HistoryEntry> = entries.collect();
     let listed = if entries.is_empty() {
         Ok(())
@@ -428,14 +446,14 @@ pub fn write(summary: &Summary, markdown: &str, known: Vec<Summary>) -> io::Resu
 /// # Errors
 ///
 /// The folder cannot be used, or the file cannot be written.
-pub fn restore(summary: &Summary, markdown: &str) -> io::Result<()> {
+pub fn restore_report(summary: &SessionSummary, markdown: &str) -> io::Result<()> {
     let folder = open_folder(Path::new(&summary.start.working_directory))?;
-    history::replace(folder.as_fd(), &file_name(summary), markdown.as_bytes())
+    history::replace_atomically(folder.as_fd(), &file_name(summary), markdown.as_bytes())
 }
 
 /// True if the report of a session exists and begins like a report. A user may have removed it, and a power failure
 /// may leave an empty file. Text that people have added does not matter.
-pub fn is_there(summary: &Summary) -> bool {
+pub fn is_there(summary: &SessionSummary) -> bool {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let file = rustix::fs::open(report_path(summary), flags, Mode::empty());
     let mut beginning = [0; TITLE.len()];
@@ -463,7 +481,7 @@ fn open_folder(working_directory: &Path) -> io::Result<OwnedFd> {
     // A full disk leaves an empty file behind, which would show the reports to git.
     let is_whole = rustix::fs::statat(&folder, GITIGNORE, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| stat.st_size > 0);
     if !is_whole {
-        history::replace(folder.as_fd(), GITIGNORE, b"*\n")?;
+        history::replace_atomically(folder.as_fd(), GITIGNORE, b"*\n")?;
     }
     Ok(folder)
 }
@@ -482,7 +500,7 @@ const GITIGNORE: &str = ".gitignore";
 fn point_at(folder: &OwnedFd, name: &str, markdown: &str) -> io::Result<()> {
     let temporary = format!(".{LATEST}.{}", uuid::Uuid::new_v4().simple());
     if rustix::fs::symlinkat(name, folder, &temporary).is_err() {
-        return history::replace(folder.as_fd(), LATEST, markdown.as_bytes());
+        return history::replace_atomically(folder.as_fd(), LATEST, markdown.as_bytes());
     }
     rustix::fs::renameat(folder, &temporary, folder, LATEST).map_err(|error| {
         let _ = rustix::fs::unlinkat(folder, &temporary, AtFlags::empty());
@@ -515,13 +533,13 @@ mod tests {
     use super::*;
     use crate::fixtures::{at, start};
     use crate::history::tests::lines;
-    use crate::journal::{End, Work};
+    use crate::journal::{EndRecord, SessionWork};
     use std::fs;
     use tool_core::api::{ChangeKind, Operation};
     use tool_core::dialogue::Usage;
 
-    fn session(working_directory: &Path) -> (Summary, Vec<JournalLine>) {
-        let mut start = start("0195-id", Work::Operation(Operation::Explain));
+    fn session(working_directory: &Path) -> (SessionSummary, Vec<JournalLine>) {
+        let mut start = start("0195-id", SessionWork::Operation(Operation::Explain));
         start.working_directory = working_directory.to_string_lossy().into_owned();
         let event = |event| JournalEntry::Event { event };
         let token = |content: &str| {
@@ -555,7 +573,7 @@ mod tests {
                 details: None,
             }),
             token("Done."),
-            JournalEntry::Ended(End {
+            JournalEntry::Ended(EndRecord {
                 status: Status::Failed,
                 problem: Some(Problem::new(ErrorKind::OperationFailed, "It broke").with_hint("try again")),
                 report_path: String::new(),
@@ -569,7 +587,7 @@ mod tests {
                 }),
             }),
         ]);
-        (Summary::of(&all).expect("it begins as a session"), all)
+        (SessionSummary::from_lines(&all).expect("it begins as a session"), all)
     }
 
     fn selection(lines: &[JournalLine]) -> Vec<SelectedFile> {
@@ -593,7 +611,7 @@ mod tests {
             is_text: true,
             text: "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x\u{1b}[31m\n+y\n".into(),
         }];
-        insta::assert_snapshot!(render(&summary, &selection(&lines), diffs, &lines, &BTreeSet::new()), @r##"
+        insta::assert_snapshot!(render_report(&summary, &selection(&lines), diffs, &lines, &BTreeSet::new()), @r##"
         # Session report: explain
 
         | | |
@@ -686,7 +704,7 @@ mod tests {
             is_text: true,
             text: line.repeat(fits + 7),
         };
-        let report = render(&summary, &[], [diff], &lines, &BTreeSet::new());
+        let report = render_report(&summary, &[], [diff], &lines, &BTreeSet::new());
         assert!(
             report.contains("+1234567\n```\n\n7 more lines: `tool diff 0195-id`\n"),
             "{report}"
@@ -707,7 +725,7 @@ mod tests {
             text: format!("+KEY = '{key}'\n"),
         };
         let known = BTreeSet::from([key.to_owned(), "short".to_owned()]);
-        let report = render(&summary, &[], [diff], &lines, &known);
+        let report = render_report(&summary, &[], [diff], &lines, &known);
         assert!(!report.contains(key), "{report}");
         assert!(report.contains("+KEY = '[redacted:model-api-key]'"), "{report}");
         assert!(report.contains("Strings that look like keys are replaced"), "{report}");
@@ -718,8 +736,8 @@ mod tests {
         let place = tempfile::tempdir().expect("a temporary folder");
         let (summary, lines) = session(place.path());
         assert!(!is_there(&summary));
-        let report = render(&summary, &[], [], &lines, &BTreeSet::new());
-        restore(&summary, &report).expect("it can be written");
+        let report = render_report(&summary, &[], [], &lines, &BTreeSet::new());
+        restore_report(&summary, &report).expect("it can be written");
         assert!(is_there(&summary));
         let file = report_path(&summary);
         fs::write(&file, format!("{report}My notes.\n")).expect("it can be written");
@@ -730,7 +748,7 @@ mod tests {
 
     #[test]
     fn line_ends_become_line_feeds() {
-        assert_eq!(clean("a\u{1b}[1;31mb\r\nc\rd\te\u{0}"), "ab\nc\nd\te");
+        assert_eq!(clean_lines("a\u{1b}[1;31mb\r\nc\rd\te\u{0}"), "ab\nc\nd\te");
     }
 
     #[test]
@@ -738,7 +756,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a temporary folder");
         let (mut summary, _) = session(place.path());
         summary.start.repository = place.path().to_string_lossy().into_owned();
-        write(&summary, "# one\n", Vec::new()).expect("it can be written");
+        write_report(&summary, "# one\n", Vec::new()).expect("it can be written");
         let name = "session-reports/session_20250301_120001_0195-id.md";
         assert_eq!(path_in_results(&summary), name);
         let read = |name: &str| fs::read_to_string(place.path().join(name)).expect("it is there");
@@ -761,7 +779,7 @@ mod tests {
             if let Some(there) = there {
                 fs::write(&ignore, there).expect("the folder is ours");
             }
-            write(&summary, "# one\n", Vec::new()).expect("it can be written");
+            write_report(&summary, "# one\n", Vec::new()).expect("it can be written");
             assert_eq!(fs::read_to_string(&ignore).expect("it is there"), after, "{there:?}");
         }
     }
@@ -775,7 +793,7 @@ mod tests {
         fs::create_dir(&work).expect("it can be made");
         std::os::unix::fs::symlink(&victim, work.join(REPORTS_FOLDER)).expect("it can be linked");
         let (summary, _) = session(&work);
-        assert!(write(&summary, "x", Vec::new()).is_err());
+        assert!(write_report(&summary, "x", Vec::new()).is_err());
         assert_eq!(fs::read_dir(&victim).expect("it can be listed").count(), 0);
     }
 
@@ -798,7 +816,7 @@ mod tests {
         });
         lines.extend(thoughts);
         lines.push(last.clone());
-        let report = render(&summary, &[], [], &lines, &BTreeSet::new());
+        let report = render_report(&summary, &[], [], &lines, &BTreeSet::new());
         assert!(report.len() < REPORT_TRANSCRIPT_BYTES_MAX + 4096, "{}", report.len());
         let end = &report[report.rfind("· Left out").expect("it says so")..];
         assert!(
@@ -826,9 +844,9 @@ mod tests {
             is_text: true,
             text: "+y\n".repeat(REPORT_DIFF_BYTES_MAX),
         };
-        let report = render(&summary, &[], [], &lines, &BTreeSet::new());
+        let report = render_report(&summary, &[], [], &lines, &BTreeSet::new());
         assert!(report.matches('x').count() < REPORT_RESULT_BYTES_MAX + 100);
-        let report = render(&summary, &[], [diff], &lines, &BTreeSet::new());
+        let report = render_report(&summary, &[], [diff], &lines, &BTreeSet::new());
         assert!(report.matches("+y").count() * 3 <= REPORT_DIFF_BYTES_MAX + 3);
     }
 }

@@ -435,8 +435,8 @@ mod tests {
     use super::*;
     use crate::fixtures::start;
     use tool_core::api::Effect;
-    use tool_journal::feed::Events;
-    use tool_journal::journal::{SessionFolder, Work};
+    use tool_journal::feed::EventReader;
+    use tool_journal::journal::{SessionFolder, SessionWork};
 
     #[tokio::test]
     async fn what_is_passed_on_holds_no_key_and_rules_no_terminal() {
@@ -455,14 +455,14 @@ mod tests {
         _place: tempfile::TempDir,
         approver: Arc<SessionApprover>,
         cancel: CancellationToken,
-        events: Events,
+        events: EventReader,
     }
 
     fn bench(interactive: bool, patience: Duration) -> Bench {
         let place = tempfile::tempdir().expect("a temporary folder");
         let folder = SessionFolder::new(place.path().join("s"));
-        let recorder = Recorder::create(folder, start("s", Work::Skill("x".into()))).expect("it can be made");
-        let events = Events::follow(Arc::clone(&recorder), "s", 0);
+        let recorder = Recorder::create(folder, start("s", SessionWork::Skill("x".into()))).expect("it can be made");
+        let events = EventReader::follow(Arc::clone(&recorder), "s", 0);
         let mut approver = SessionApprover::new(Arc::default(), recorder, "right".into(), interactive);
         approver.patience = patience;
         Bench {

@@ -20,7 +20,7 @@ use tool_config::PolicySettings;
 use tool_core::api::{ConnectRequest, Effect, ErrorKind, Problem, SkillFunction, SkillState};
 use tool_core::redaction::Redactor;
 use tool_journal::feed::Recorder;
-use tool_journal::journal::{Start, Work, cut_text};
+use tool_journal::journal::{SessionWork, StartRecord, cut_text};
 use tool_skill::lock::SkillLock;
 use tool_skill::policy::{Decision, EffectCause, GrantPlace};
 use tool_skill::{LockedSkills, SkillScope};
@@ -150,7 +150,7 @@ impl Sessions {
             self.ids.next(tool_core::api::current_time()),
             root.to_string_lossy().into_owned(),
         );
-        let start = Start::new(id, Work::Mcp, "mcp".to_owned(), place_of_root);
+        let start = StartRecord::new(id, SessionWork::Mcp, "mcp".to_owned(), place_of_root);
         let (calls, incoming) = mpsc::channel(limits::MCP_CALLS_MAX);
         let plan = SessionPlan {
             redactor: Arc::new(redactor),

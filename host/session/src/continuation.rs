@@ -12,14 +12,14 @@ use tool_core::api::{
     Action, ErrorKind, ExecuteRequest, Operation, Problem, ProviderName, SessionStart, Status, TurnRequest,
 };
 use tool_journal::conversation::{
-    CONVERSATION_TURNS_MAX, ContinueError, PastConversation, Precedent, can_be_continued, chain,
+    CONVERSATION_TURNS_MAX, ContinueError, PastConversation, Precedent, can_be_continued, conversation_chain,
 };
-use tool_journal::history::{self, Summary};
-use tool_journal::journal::{Continued, SessionFolder};
+use tool_journal::history::{self, SessionSummary};
+use tool_journal::journal::{ContinuedSession, SessionFolder};
 
 /// Position of a turn in its conversation, and the state that it takes over.
 pub(super) struct Continuation {
-    pub(super) continued: Continued,
+    pub(super) continued: ContinuedSession,
     pub(super) past: PastConversation,
     pub(super) layer: InheritedLayer,
 }
@@ -46,7 +46,7 @@ impl Sessions {
         if settings.provider.api == ProviderApi::Analyst {
             return Err(tool_analyst::refuse_question());
         }
-        let continued = Continued {
+        let continued = ContinuedSession {
             conversation: last.start.conversation().to_owned(),
             session: last.id().to_owned(),
             turn: last.start.turn() + 1,
@@ -79,7 +79,7 @@ impl Sessions {
     }
 
     /// Finds a session that has ended and can be continued.
-    fn ended_session(&self, id: &str) -> Result<Summary, Problem> {
+    fn ended_session(&self, id: &str) -> Result<SessionSummary, Problem> {
         let live = self.live(id).map(|live| live.recorder.summary());
         if live.as_ref().is_some_and(|summary| summary.status == Status::Running) {
             let message = format!("The session `{id}` is still running");
@@ -95,21 +95,21 @@ impl Sessions {
     }
 
     /// Reads the conversation that ends with a session.
-    async fn read_past(self: &Arc<Self>, last: Summary) -> Result<PastConversation, Problem> {
+    async fn read_past(self: &Arc<Self>, last: SessionSummary) -> Result<PastConversation, Problem> {
         let sessions = Arc::clone(self);
         blocking(move || {
             let summaries = sessions.summaries();
-            let newest_first: Vec<&Summary> = summaries.values().rev().collect();
+            let newest_first: Vec<&SessionSummary> = summaries.values().rev().collect();
             let undone: BTreeSet<String> = history::find_undone(&newest_first)
                 .into_iter()
                 .map(str::to_owned)
                 .collect();
-            let turns = chain(last, |id| summaries.get(id).cloned())?;
-            let turns: Vec<(Summary, SessionFolder)> = turns
+            let turns = conversation_chain(last, |id| summaries.get(id).cloned())?;
+            let turns: Vec<(SessionSummary, SessionFolder)> = turns
                 .into_iter()
                 .map(|turn| (turn.clone(), sessions.store.folder(turn.id())))
                 .collect();
-            Ok(PastConversation::read(&turns, &undone)?)
+            Ok(PastConversation::read_turns(&turns, &undone)?)
         })
         .await
     }
@@ -131,7 +131,7 @@ fn check_reader(past: &PastConversation, asserted: Option<&str>, settings: &Sett
 }
 
 /// Converts the request of a turn to that of an operation.
-fn execute_request(request: TurnRequest, last: &Summary, precedent: Option<&Precedent>) -> ExecuteRequest {
+fn execute_request(request: TurnRequest, last: &SessionSummary, precedent: Option<&Precedent>) -> ExecuteRequest {
     let start = &last.start;
     let before = precedent.map_or(Operation::Explain, |precedent| precedent.operation);
     let operation = request.operation.unwrap_or(before);

@@ -16,7 +16,7 @@ use tool_core::api::{
     ScanResult,
 };
 use tool_core::redaction::Redactor;
-use tool_journal::history::Summary;
+use tool_journal::history::SessionSummary;
 use tool_journal::report;
 use tool_repository::Repository;
 
@@ -117,9 +117,9 @@ impl Sessions {
         blocking(move || Ok(sessions.store.share(&diff))).await
     }
 
-    fn summary_in(&self, id: &str, root: &Path) -> Result<Summary, Problem> {
+    fn summary_in(&self, id: &str, root: &Path) -> Result<SessionSummary, Problem> {
         let summary = self.store.summary(id);
-        let here = |summary: &Summary| Path::new(&summary.start.repository) == root;
+        let here = |summary: &SessionSummary| Path::new(&summary.start.repository) == root;
         summary.filter(here).ok_or_else(|| unknown(id))
     }
 

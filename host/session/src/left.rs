@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Sessions;
 use crate::limits;
 use tool_core::api::Status;
-use tool_journal::history::{FileMark, Summary};
+use tool_journal::history::{FileMark, SessionSummary};
 use tool_repository::Repository;
 use tool_repository::changes;
 use tool_skill::{LeftFiles, SeenSessions, SessionChanges};
@@ -44,7 +44,7 @@ impl SessionChanges for JournalChanges {
 /// change: those that sessions after `seen` have changed, and those in `seen.put_back`. `sessions` are in the order
 /// of their start.
 fn touched<'s>(
-    sessions: impl Iterator<Item = &'s Summary>,
+    sessions: impl Iterator<Item = &'s SessionSummary>,
     seen: &SeenSessions,
 ) -> (Option<&'s str>, BTreeMap<&'s str, Option<&'s FileMark>>) {
     let (mut newest, mut touched, mut has_running) = (None, BTreeMap::new(), false);

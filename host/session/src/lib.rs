@@ -67,9 +67,9 @@ use tool_core::api::{
     SkillEntry, Status, TaskEntry,
 };
 pub use tool_journal::feed::JOURNAL_BYTES_MAX;
-use tool_journal::feed::{Events, Numbered, Recorder, texts};
-use tool_journal::history::{Filter, Summary};
-use tool_journal::ids::Ids;
+use tool_journal::feed::{EventReader, NumberedEvent, Recorder, texts};
+use tool_journal::history::{Filter, SessionSummary};
+use tool_journal::ids::IdSource;
 pub use tool_journal::report::REPORT_TRANSCRIPT_BYTES_MAX;
 use tool_journal::{history, report};
 use tool_provider::Usage;
@@ -112,7 +112,7 @@ pub struct Sessions {
     approvals: Arc<Approvals>,
     calls: Arc<Semaphore>,
     contexts: Arc<Semaphore>,
-    ids: Ids,
+    ids: IdSource,
     running: Mutex<Running>,
     tasks: TaskTracker,
     /// Scans of repositories, kept from one session to the next.
@@ -351,7 +351,7 @@ impl Sessions {
         if let Some(live) = self.live(id) {
             let summary = live.recorder.summary();
             let (model, has_ended) = (summary.start.model, summary.status != Status::Running);
-            let events = Events::follow(Arc::clone(&live.recorder), id, after);
+            let events = EventReader::follow(Arc::clone(&live.recorder), id, after);
             live.streams.send_modify(|count| *count += 1);
             let _attached = Some(Attached(live));
             return Ok(Stream {
@@ -364,7 +364,7 @@ impl Sessions {
         }
         let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
         Ok(Stream {
-            events: Events::replay(self.store.folder(id), id, after),
+            events: EventReader::replay(self.store.folder(id), id, after),
             first: None,
             has_ended: true,
             model: summary.start.model,
@@ -416,19 +416,19 @@ impl Sessions {
 
     /// Lists the newest tasks, running ones first.
     pub fn tasks(&self, filter: &Filter) -> Vec<TaskEntry> {
-        history::tasks(self.summaries().values().rev(), filter)
+        history::list_tasks(self.summaries().values().rev(), filter)
     }
 
     /// Lists the newest ended sessions in all directories.
     pub fn history(&self, filter: &Filter) -> History {
-        history::history(self.summaries().values().rev(), filter)
+        history::list_history(self.summaries().values().rev(), filter)
     }
 
     /// All sessions by id, which is the order of their start.
-    fn summaries(&self) -> BTreeMap<String, Summary> {
+    fn summaries(&self) -> BTreeMap<String, SessionSummary> {
         // Collect the live ones first: a session that ends meanwhile is in both, and the ended one is right.
         let live: Vec<Arc<Live>> = self.lock().live.values().cloned().collect();
-        let mut summaries: BTreeMap<String, Summary> = live
+        let mut summaries: BTreeMap<String, SessionSummary> = live
             .iter()
             .map(|live| (live.id.clone(), live.recorder.summary()))
             .collect();
@@ -455,7 +455,7 @@ impl Sessions {
         let (sessions, missing) = (Arc::clone(self), unknown(id));
         let read = blocking(move || {
             let folder = sessions.store.folder(summary.id());
-            let Ok((output, _)) = folder.view(|lines| history::output(lines)) else {
+            let Ok((output, _)) = folder.view(|lines| history::session_output(lines)) else {
                 return Err(missing);
             };
             let mut result = result_of(summary.clone(), output).ok_or(missing)?;
@@ -556,9 +556,9 @@ impl Live {
 
 /// A stream of a session's events.
 pub struct Stream {
-    events: Events,
+    events: EventReader,
     /// Events that were read ahead.
-    first: Option<Vec<Numbered>>,
+    first: Option<Vec<NumberedEvent>>,
     /// True if the session had ended when the stream was opened.
     has_ended: bool,
     model: String,
@@ -567,7 +567,7 @@ pub struct Stream {
 
 impl Stream {
     /// Returns the next events, at least one; `None` after the terminal event.
-    pub async fn next(&mut self) -> Option<Vec<Numbered>> {
+    pub async fn next(&mut self) -> Option<Vec<NumberedEvent>> {
         match self.first.take() {
             Some(first) => Some(first),
             None => self.events.next().await,
@@ -576,7 +576,7 @@ impl Stream {
 
     /// Takes the next events out of a batch, and adds the texts of changed files, which the journal stores
     /// separately. At most one of the events has texts.
-    pub async fn take_with_texts(&self, batch: &mut VecDeque<Numbered>) -> Vec<Numbered> {
+    pub async fn take_with_texts(&self, batch: &mut VecDeque<NumberedEvent>) -> Vec<NumberedEvent> {
         let piece = texts::take_piece(batch);
         if !texts::has_texts(&piece) {
             return piece;
@@ -637,7 +637,7 @@ fn shown_usage(usage: Usage) -> SessionUsage {
 }
 
 /// The result of an operation; `None` for a call of a skill, whose result is in its stream.
-fn result_of(summary: Summary, output: String) -> Option<SessionResult> {
+fn result_of(summary: SessionSummary, output: String) -> Option<SessionResult> {
     Some(SessionResult {
         session_id: summary.id().to_owned(),
         operation: summary.start.work.operation()?,

@@ -13,7 +13,7 @@ use tool_context::SelectionFilter;
 use tool_core::api::ExecuteRequest;
 use tool_core::redaction::Redactor;
 use tool_journal::conversation::PastConversation;
-use tool_journal::journal::Start;
+use tool_journal::journal::StartRecord;
 use tool_provider::LabelMark;
 use tool_repository::Repository;
 use tool_skill::lock::SkillLock;
@@ -21,7 +21,7 @@ use tool_skill::policy::Policy;
 
 /// The plan of a session: what its journal begins with, what it may do, and its task.
 pub(super) struct SessionPlan {
-    pub(super) start: Start,
+    pub(super) start: StartRecord,
     pub(super) repository: Arc<Repository>,
     /// The repository's lock file: its grants for the skills of a team.
     pub(super) locked: Option<Arc<SkillLock>>,

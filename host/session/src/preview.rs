@@ -19,8 +19,8 @@ use tool_config::PolicySettings;
 use tool_core::api::{self, Action, ApplyRequest, ApplyResult, DiscardResult, ErrorKind, Operation, Problem, Status};
 use tool_core::text::{quote_names, visible_name};
 use tool_journal::feed::Recorder;
-use tool_journal::history::{FileMark, Summary};
-use tool_journal::journal::{SessionFolder, Start, TurnBinding, Work};
+use tool_journal::history::{FileMark, SessionSummary};
+use tool_journal::journal::{SessionFolder, SessionWork, StartRecord, TurnBinding};
 use tool_repository::Repository;
 use tool_repository::changes::{FileChange, FileState};
 use tool_repository::layer::{self, Layer};
@@ -71,7 +71,7 @@ pub(super) struct InheritedLayer {
 impl InheritedLayer {
     /// Reads the proposals of a session that are not in the repository yet. A preview continues until all its
     /// proposals are applied, or it is discarded. Blocks.
-    pub(super) fn of(last: &Summary, folder: &SessionFolder, home: &Path) -> Result<Self, Problem> {
+    pub(super) fn of(last: &SessionSummary, folder: &SessionFolder, home: &Path) -> Result<Self, Problem> {
         if !last.start.preview || last.is_discarded {
             return Ok(Self::default());
         }
@@ -139,7 +139,7 @@ impl Sessions {
         let (summaries, repository) = (self.summaries(), repository.to_owned());
         blocking(move || {
             let root = std::fs::canonicalize(&repository).unwrap_or_else(|_| PathBuf::from(&repository));
-            let is_it = |summary: &&Summary| {
+            let is_it = |summary: &&SessionSummary| {
                 Path::new(&summary.start.repository) == root && !summary.files_proposed().is_empty()
             };
             let found = summaries.values().rev().find(is_it);
@@ -177,7 +177,7 @@ impl Sessions {
 
     fn put_in_place(
         &self,
-        summary: &Summary,
+        summary: &SessionSummary,
         request: &ApplyRequest,
         settings: &PolicySettings,
     ) -> Result<ApplyResult, Problem> {
@@ -219,10 +219,10 @@ impl Sessions {
     }
 
     /// Begins the session that applies a preview.
-    fn begin_apply(&self, preview: &Summary) -> Result<Arc<Recorder>, Problem> {
-        let start = Start {
+    fn begin_apply(&self, preview: &SessionSummary) -> Result<Arc<Recorder>, Problem> {
+        let start = StartRecord {
             session_id: self.ids.next(api::current_time()),
-            work: Work::Apply(preview.id().to_owned()),
+            work: SessionWork::Apply(preview.id().to_owned()),
             target: preview.start.target.clone(),
             focus: None,
             continues: None,
@@ -254,10 +254,10 @@ impl Sessions {
         .await
     }
 
-    fn drop_proposals(&self, preview: &Summary) -> Result<DiscardResult, Problem> {
+    fn drop_proposals(&self, preview: &SessionSummary) -> Result<DiscardResult, Problem> {
         let conversation = preview.start.conversation();
         let summaries = self.store.summaries();
-        let is_turn = |summary: &&Summary| {
+        let is_turn = |summary: &&SessionSummary| {
             summary.start.conversation() == conversation && summary.start.preview && !summary.is_discarded
         };
         let mut sessions = Vec::new();
@@ -273,7 +273,7 @@ impl Sessions {
     }
 
     /// Finds a preview that has ended and is not discarded.
-    fn ended_preview(&self, id: &str) -> Result<Summary, Problem> {
+    fn ended_preview(&self, id: &str) -> Result<SessionSummary, Problem> {
         if let Some(live) = self.live(id)
             && live.recorder.summary().status == Status::Running
         {
@@ -297,7 +297,7 @@ impl Sessions {
 fn commit(
     apply: &Arc<Recorder>,
     repository: Arc<Repository>,
-    preview: &Summary,
+    preview: &SessionSummary,
     files: Vec<FileChange>,
     settings: &PolicySettings,
 ) -> Result<Vec<String>, Problem> {
@@ -327,7 +327,7 @@ fn commit(
 }
 
 /// Refuses to apply an incomplete preview, unless the user asks for a partial one.
-fn check_whole(summary: &Summary, is_partial: bool) -> Result<(), Problem> {
+fn check_whole(summary: &SessionSummary, is_partial: bool) -> Result<(), Problem> {
     if summary.status == Status::Complete || is_partial {
         return Ok(());
     }
@@ -368,7 +368,7 @@ fn lies_at(file: &str, path: &str) -> bool {
 }
 
 /// Explains why the applied proposals are not verified: the tests have seen other files, or did not finish.
-fn not_verified(summary: &Summary, left: usize, count: usize) -> Option<String> {
+fn not_verified(summary: &SessionSummary, left: usize, count: usize) -> Option<String> {
     if left > 0 {
         let applied = count - left;
         return Some(format!(
@@ -378,13 +378,13 @@ fn not_verified(summary: &Summary, left: usize, count: usize) -> Option<String> 
     (summary.status != Status::Complete).then(|| "the preview did not end complete".to_owned())
 }
 
-fn nothing_to_apply(summary: &Summary, why: &str) -> Problem {
+fn nothing_to_apply(summary: &SessionSummary, why: &str) -> Problem {
     let message = format!("Nothing to apply: the preview `{}` {why}", summary.id());
     Problem::new(ErrorKind::NothingToApply, message).with_action(Action::ListSessions)
 }
 
 /// Refuses the diff of a discarded preview.
-pub(super) fn check_diff(summary: &Summary) -> Result<(), Problem> {
+pub(super) fn check_diff(summary: &SessionSummary) -> Result<(), Problem> {
     if summary.is_discarded {
         return Err(nothing_to_apply(summary, "is discarded"));
     }

@@ -14,7 +14,7 @@ use tool_config::{PolicySettings, ReportsPlace, Settings};
 use tool_core::api::Grant;
 use tool_core::api::ProviderName;
 use tool_core::api::{Action, BudgetRequest, ErrorKind, ExecuteRequest, Operation, PolicyRequest, Problem};
-use tool_journal::journal::Start;
+use tool_journal::journal::StartRecord;
 use tool_repository::{Repository, RepositoryError, RepositoryRules};
 use tool_sandbox::program_sandbox;
 use tool_skill::lock::{self, LockDifference, SkillLock};
@@ -149,9 +149,14 @@ impl Prepared {
     }
 
     /// The plan of a session that begins like this, without keys to redact.
-    pub(super) fn plan(self, start: Start, task: SessionTask, environment: BTreeMap<String, String>) -> SessionPlan {
+    pub(super) fn plan(
+        self,
+        start: StartRecord,
+        task: SessionTask,
+        environment: BTreeMap<String, String>,
+    ) -> SessionPlan {
         SessionPlan {
-            start: Start {
+            start: StartRecord {
                 policy: self.policy_request,
                 ..start
             },

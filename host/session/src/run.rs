@@ -32,7 +32,7 @@ use tool_context::Indexes;
 use tool_core::api::{ErrorKind, Event, Problem, Status};
 use tool_core::redaction::Redactor;
 use tool_journal::feed::Recorder;
-use tool_journal::journal::Work;
+use tool_journal::journal::SessionWork;
 use tool_provider::Usage;
 use tool_skill::SessionChanges;
 
@@ -118,13 +118,13 @@ impl SessionOutcome {
 }
 
 /// The sentence of the specification for a failed operation without a sentence of its own.
-pub(super) fn operation_failed(work: &Work) -> Problem {
+pub(super) fn operation_failed(work: &SessionWork) -> Problem {
     let name = match work {
-        Work::Operation(operation) => operation.name().to_owned(),
-        Work::Skill(name) => name.clone(),
-        Work::Undo(_) => "undo".to_owned(),
-        Work::Apply(_) => "apply".to_owned(),
-        Work::Mcp => "mcp".to_owned(),
+        SessionWork::Operation(operation) => operation.name().to_owned(),
+        SessionWork::Skill(name) => name.clone(),
+        SessionWork::Undo(_) => "undo".to_owned(),
+        SessionWork::Apply(_) => "apply".to_owned(),
+        SessionWork::Mcp => "mcp".to_owned(),
     };
     Problem::new(
         ErrorKind::OperationFailed,

@@ -24,7 +24,7 @@ use tool_core::api::{
 };
 use tool_core::redaction::Redactor;
 use tool_core::text;
-use tool_journal::journal::{Start, TurnBinding, Work};
+use tool_journal::journal::{SessionWork, StartRecord, TurnBinding};
 use tool_repository::Repository;
 use tool_repository::changes::FileChange;
 use tool_skill::lock::SkillLock;
@@ -118,7 +118,7 @@ impl Sessions {
             .without_history_if(denies_history(&denied.deny));
         let filter = Arc::new(filter);
         let root = repository.root().to_string_lossy().into_owned();
-        let start = Start {
+        let start = StartRecord {
             focus: request.focus.clone(),
             working_directory: reports_directory(&settings.reports, repository, &working_directory)?,
             provider: settings.provider.name.to_string(),
@@ -132,9 +132,9 @@ impl Sessions {
             interactive: request.interactive,
             ask: request.ask.clone(),
             preview: is_preview,
-            ..Start::new(
+            ..StartRecord::new(
                 session_id,
-                Work::Operation(request.operation),
+                SessionWork::Operation(request.operation),
                 shown_target(&request),
                 root,
             )
@@ -232,11 +232,11 @@ impl Sessions {
             let is_named = |function: &SkillFunction| function.name == name;
             entry.origin == SkillOrigin::Builtin && entry.functions.iter().any(is_named)
         });
-        let (id, work) = (self.ids.next(api::current_time()), Work::Skill(name.to_owned()));
+        let (id, work) = (self.ids.next(api::current_time()), SessionWork::Skill(name.to_owned()));
         let root = prepared.repository.root().to_string_lossy().into_owned();
-        let start = Start {
+        let start = StartRecord {
             interactive: request.interactive,
-            ..Start::new(id, work, name.to_owned(), root)
+            ..StartRecord::new(id, work, name.to_owned(), root)
         };
         let task = SessionTask::Skill {
             name: name.to_owned(),

@@ -16,10 +16,11 @@ use super::run::{self, SessionOutcome};
 use crate::limits;
 use tool_core::api::{self, ErrorKind, Event, Problem, SelectedFile, Status, Timestamp};
 use tool_journal::feed::Recorder;
-use tool_journal::history::{self, Summary};
-use tool_journal::ids::Ids;
+use tool_journal::history::{self, SessionSummary};
+use tool_journal::ids::IdSource;
 use tool_journal::journal::{
-    End, Extent, JournalChange, JournalEntry, JournalLine, SessionFolder, Start, create_private_folder,
+    EndRecord, JournalChange, JournalEntry, JournalExtent, JournalLine, SessionFolder, StartRecord,
+    create_private_folder,
 };
 use tool_journal::report;
 use tool_repository::changes::{self, ChangeJournal};
@@ -52,7 +53,7 @@ const CANCELLED_CALL: &str = "It was under way when the session ended";
 enum StoredSession {
     Ended(Box<EndedSession>),
     /// A session of a dead daemon.
-    Open(Box<Summary>, Extent),
+    Open(Box<SessionSummary>, JournalExtent),
     /// A folder of a daemon that died before the session began.
     Unborn,
     /// Not a session.
@@ -69,7 +70,7 @@ pub(super) struct Store {
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct EndedSession {
-    summary: Summary,
+    summary: SessionSummary,
     /// Size of its folder in bytes.
     bytes: u64,
     /// True if it ended under this daemon, whose readers may come back.
@@ -119,7 +120,7 @@ impl Store {
     }
 
     /// Begins the journal of a session. Fails if the disk does not accept it. Blocks.
-    pub(super) fn begin(&self, start: Start) -> io::Result<Arc<Recorder>> {
+    pub(super) fn begin(&self, start: StartRecord) -> io::Result<Arc<Recorder>> {
         let folder = self.folder(&start.session_id);
         let begun = Recorder::create(folder.clone(), start);
         if begun.is_err() {
@@ -146,7 +147,7 @@ impl Store {
         if folder.is_unborn() {
             return Ok(StoredSession::Unborn);
         }
-        let (summary, extent) = folder.view(|lines| Summary::of(lines))?;
+        let (summary, extent) = folder.view(|lines| SessionSummary::from_lines(lines))?;
         Ok(match summary {
             None => StoredSession::Foreign,
             Some(summary) if summary.status != Status::Running && summary.is_settled() => {
@@ -157,7 +158,7 @@ impl Store {
     }
 
     /// Closes a session of a dead daemon: its open changes, then its calls, then the session.
-    fn close(&self, summary: Summary, extent: Extent, home: &Path) -> io::Result<()> {
+    fn close(&self, summary: SessionSummary, extent: JournalExtent, home: &Path) -> io::Result<()> {
         let ended = summary.status != Status::Running;
         let folder = self.folder(summary.id());
         let recorder = Recorder::resume(folder.clone(), summary, extent)?;
@@ -210,7 +211,7 @@ impl Store {
             recorder.problem(not_all_recorded(lost));
         }
         let at = api::current_time();
-        let mut end = End {
+        let mut end = EndRecord {
             status: outcome.status,
             problem: outcome.problem,
             report_path: String::new(),
@@ -238,7 +239,7 @@ impl Store {
     /// Discards the proposals of an ended preview, with their contents. Blocks.
     pub(super) fn discard(&self, id: &str) -> io::Result<()> {
         let folder = self.folder(id);
-        let (summary, extent) = folder.view(|lines| Summary::of(lines))?;
+        let (summary, extent) = folder.view(|lines| SessionSummary::from_lines(lines))?;
         let summary = summary.ok_or(io::ErrorKind::InvalidData)?;
         let recorder = Recorder::resume(folder.clone(), summary, extent)?;
         recorder.record(JournalEntry::Discarded);
@@ -259,7 +260,7 @@ impl Store {
     }
 
     /// Writes report and history of a session that is about to end. Returns the report's path as results name it.
-    fn write_report(&self, recorder: &Recorder, end: &End, at: Timestamp) -> io::Result<String> {
+    fn write_report(&self, recorder: &Recorder, end: &EndRecord, at: Timestamp) -> io::Result<String> {
         // Lines that cannot be written are missing from the report; the end of the session reports the failure.
         let _ = recorder.flush();
         let last = JournalLine {
@@ -271,16 +272,16 @@ impl Store {
         let mut summary = recorder.summary();
         summary.apply(&last);
         let markdown = self.report_of(&summary, recorder.folder(), Some(last))?;
-        report::write(&summary, &markdown, self.known_in(&summary.start.working_directory))?;
+        report::write_report(&summary, &markdown, self.known_in(&summary.start.working_directory))?;
         Ok(report::path_in_results(&summary))
     }
 
     /// The path of an ended session's report as results name it. A missing report is written again; `None` if that
     /// fails. Blocks.
-    pub(super) fn report(&self, summary: &Summary) -> Option<String> {
+    pub(super) fn report(&self, summary: &SessionSummary) -> Option<String> {
         if report::is_wanted(summary) && !report::is_there(summary) {
             let markdown = self.report_of(summary, &self.folder(summary.id()), None).ok()?;
-            report::restore(summary, &markdown).ok()?;
+            report::restore_report(summary, &markdown).ok()?;
         }
         Some(report::path_in_results(summary))
     }
@@ -289,7 +290,7 @@ impl Store {
     /// memory holds no more than the report shows.
     pub(super) fn report_of(
         &self,
-        summary: &Summary,
+        summary: &SessionSummary,
         folder: &SessionFolder,
         last: Option<JournalLine>,
     ) -> io::Result<String> {
@@ -298,15 +299,16 @@ impl Store {
         let changed = folder.net(&outline.changes).filter_map(Result::ok);
         let diffs = changed.map(|file| FileDiff::new(&file));
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let render =
-            |lines: &mut _| report::render(summary, &outline.selected, diffs, Iterator::chain(lines, last), &keys);
+        let render = |lines: &mut _| {
+            report::render_report(summary, &outline.selected, diffs, Iterator::chain(lines, last), &keys)
+        };
         Ok(folder.view(render)?.0)
     }
 
     /// Makes a text of a session shareable: without keys and control characters.
     pub(super) fn share(&self, text: &str) -> String {
         let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        report::share(text, &keys)
+        report::shareable_text(text, &keys)
     }
 
     /// Hides this key in all reports from now on.
@@ -318,7 +320,7 @@ impl Store {
     }
 
     /// The sessions for the history file of a working directory.
-    fn known_in(&self, working_directory: &str) -> Vec<Summary> {
+    fn known_in(&self, working_directory: &str) -> Vec<SessionSummary> {
         let kept = self.lock();
         // The history file has only operations.
         let here = kept.values().filter(|kept| {
@@ -328,7 +330,7 @@ impl Store {
         here.map(|kept| kept.summary.clone()).collect()
     }
 
-    pub(super) fn summary(&self, id: &str) -> Option<Summary> {
+    pub(super) fn summary(&self, id: &str) -> Option<SessionSummary> {
         self.lock().get(id).map(|kept| kept.summary.clone())
     }
 
@@ -343,12 +345,12 @@ impl Store {
     }
 
     /// A source of identifiers that sort after those of all kept sessions.
-    pub(super) fn ids(&self) -> Ids {
-        Ids::after(self.lock().keys())
+    pub(super) fn ids(&self) -> IdSource {
+        IdSource::sorting_after(self.lock().keys())
     }
 
     /// All kept sessions by id.
-    pub(super) fn summaries(&self) -> BTreeMap<String, Summary> {
+    pub(super) fn summaries(&self) -> BTreeMap<String, SessionSummary> {
         let kept = self.lock();
         kept.iter()
             .map(|(id, kept)| (id.clone(), kept.summary.clone()))
@@ -412,7 +414,7 @@ struct KeptConversation {
 }
 
 fn kept_conversations(kept: &BTreeMap<String, EndedSession>, now: Timestamp) -> HashMap<&str, KeptConversation> {
-    let summaries: Vec<&Summary> = kept.values().rev().map(|kept| &kept.summary).collect();
+    let summaries: Vec<&SessionSummary> = kept.values().rev().map(|kept| &kept.summary).collect();
     let undone = history::find_undone(&summaries);
     let mut conversations: HashMap<&str, KeptConversation> = HashMap::new();
     for session in kept.values() {
@@ -445,7 +447,7 @@ fn fits(taken: &mut u64, bytes: u64) -> bool {
 }
 
 /// Stores the summary in memory and on disk. If that fails, the next start reads the journal.
-fn keep(folder: &SessionFolder, summary: Summary) -> EndedSession {
+fn keep(folder: &SessionFolder, summary: SessionSummary) -> EndedSession {
     let kept = EndedSession {
         summary,
         bytes: folder.size_bytes(),
@@ -499,7 +501,7 @@ pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, Reposi
 }
 
 /// Opens the repository of a session again, for an undo or a diff.
-pub(super) fn open_again(summary: &Summary, home: &Path) -> Result<Arc<Repository>, Problem> {
+pub(super) fn open_again(summary: &SessionSummary, home: &Path) -> Result<Arc<Repository>, Problem> {
     reopen(Path::new(&summary.start.repository), home).map_err(|error| {
         Problem::new(ErrorKind::InvalidRepository, error.to_string())
             .with_hint("the session worked there; put the directory back and try again")
@@ -633,7 +635,7 @@ fn not_all_recorded(lost: u64) -> Problem {
 }
 
 /// The problem with a session whose daemon died.
-fn interrupted(summary: &Summary) -> Problem {
+fn interrupted(summary: &SessionSummary) -> Problem {
     Problem {
         kind: ErrorKind::Interrupted,
         hint: Some("the backend stopped while the session ran; run it again".to_owned()),
@@ -647,11 +649,11 @@ mod tests {
     use crate::fixtures::{at, start};
     use tool_core::api::Operation;
     use tool_journal::history::{FileHistory, FileMark};
-    use tool_journal::journal::{Continued, Work};
+    use tool_journal::journal::{ContinuedSession, SessionWork};
 
-    fn kept(n: i64, work: Work, bytes: u64) -> (String, EndedSession) {
+    fn kept(n: i64, work: SessionWork, bytes: u64) -> (String, EndedSession) {
         let id = format!("{n:04}");
-        let mut summary = Summary::begin(start(&id, work), at(n));
+        let mut summary = SessionSummary::begin(start(&id, work), at(n));
         summary.status = Status::Complete;
         let kept = EndedSession {
             summary,
@@ -661,14 +663,14 @@ mod tests {
         (id, kept)
     }
 
-    fn explain() -> Work {
-        Work::Operation(Operation::Explain)
+    fn explain() -> SessionWork {
+        SessionWork::Operation(Operation::Explain)
     }
 
     #[test]
     fn a_hundred_of_each_kind_are_kept() {
         let operations = (0..105).map(|n| kept(n, explain(), 1));
-        let calls = (200..303).map(|n| kept(n, Work::Skill("x".into()), 1));
+        let calls = (200..303).map(|n| kept(n, SessionWork::Skill("x".into()), 1));
         let mut all: BTreeMap<String, EndedSession> = operations.chain(calls).collect();
         let readers_come_back = at(400);
         assert!(to_forget(&all, readers_come_back).is_empty());
@@ -687,7 +689,7 @@ mod tests {
         let turn = |n: i64, conversation: i64, turn: u32| {
             let (id, mut kept) = kept(n, explain(), 1);
             kept.is_of_now = false;
-            kept.summary.start.continues = (turn > 1).then(|| Continued {
+            kept.summary.start.continues = (turn > 1).then(|| ContinuedSession {
                 conversation: format!("{conversation:04}"),
                 session: format!("{:04}", n - 1),
                 turn,
@@ -734,7 +736,7 @@ mod tests {
     #[test]
     fn bytes_alone_take_no_session_whose_changes_can_still_be_undone() {
         let refactor = |n| {
-            let (id, mut kept) = kept(n, Work::Operation(Operation::Refactor), 2 * SESSIONS_BYTES_MAX);
+            let (id, mut kept) = kept(n, SessionWork::Operation(Operation::Refactor), 2 * SESSIONS_BYTES_MAX);
             let file = FileHistory {
                 before: None,
                 after: Some(FileMark {
@@ -749,7 +751,7 @@ mod tests {
         let mut all: BTreeMap<String, EndedSession> = [kept(1, explain(), 1), refactor(2), refactor(3)].into();
         let later = at(10 + SESSION_SECONDS_KEPT_MIN);
         assert!(to_forget(&all, later).is_empty());
-        all.extend([kept(4, Work::Undo("0003".into()), 1)]);
+        all.extend([kept(4, SessionWork::Undo("0003".into()), 1)]);
         assert_eq!(
             to_forget(&all, later),
             ["0003"],

@@ -19,7 +19,7 @@ use tool_config::{ProviderApi, ProviderSettings, ProviderSummary, ServerSettings
 use tool_core::api::{
     ApprovalScope, ErrorKind, Event, ExecuteRequest, Operation, PolicyRequest, ProviderName, SkillCallRequest,
 };
-use tool_journal::journal::Work;
+use tool_journal::journal::SessionWork;
 use tool_provider::{Message, ProviderEvent, StopReason, Usage};
 use tool_repository::changes::{FileChange, FileState, PreparedChange};
 use tool_skill::policy::{EffectCause, Policy};
@@ -409,7 +409,7 @@ async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
     let place = repository.join("src/main.py");
     let id = world.sessions.ids.next(api::current_time());
     {
-        let mut start = fixtures::start(&id, Work::Operation(Operation::Refactor));
+        let mut start = fixtures::start(&id, SessionWork::Operation(Operation::Refactor));
         start.repository = repository.to_string_lossy().into_owned();
         start.working_directory.clone_from(&start.repository);
         let folder = tool_journal::journal::SessionFolder::new(world.home().join("sessions").join(&id));

@@ -21,8 +21,8 @@ use crate::limits;
 use tool_core::api::{self, Action, ChangedFile, ErrorKind, LeftFile, Problem, SessionDiff, Status, UndoResult};
 use tool_core::digest::sha256_hex;
 use tool_journal::feed::Recorder;
-use tool_journal::history::{FileMark, Summary};
-use tool_journal::journal::{self, JournalLine, SessionFolder, Start, Work};
+use tool_journal::history::{FileMark, SessionSummary};
+use tool_journal::journal::{self, JournalLine, SessionFolder, SessionWork, StartRecord};
 use tool_journal::lasting;
 use tool_repository::Repository;
 use tool_repository::changes::{
@@ -48,7 +48,7 @@ impl Sessions {
         let (summaries, home, repository) = (self.summaries(), self.home.clone(), repository.to_owned());
         blocking(move || {
             let root = std::fs::canonicalize(&repository).unwrap_or_else(|_| repository.into());
-            let newest_first: Vec<&Summary> = summaries.values().rev().collect();
+            let newest_first: Vec<&SessionSummary> = summaries.values().rev().collect();
             let found = choice::newest(&newest_first, &root, &home);
             found.map(|summary| summary.id().to_owned()).ok_or_else(|| {
                 let message = format!(
@@ -106,7 +106,7 @@ impl Sessions {
         false
     }
 
-    pub(super) fn take_back(&self, summary: &Summary, merges: &[String]) -> Result<UndoResult, Problem> {
+    pub(super) fn take_back(&self, summary: &SessionSummary, merges: &[String]) -> Result<UndoResult, Problem> {
         let folder = self.store.folder(summary.id());
         let lines = folder.changes().map_err(|error| unreadable(&error))?;
         let (notices, _) = folder
@@ -151,7 +151,7 @@ impl Sessions {
             ));
         }
         let summaries = self.summaries();
-        let newest_first: Vec<&Summary> = summaries.values().rev().collect();
+        let newest_first: Vec<&SessionSummary> = summaries.values().rev().collect();
         // If the disk was full, an earlier change would fail as well.
         let next = if report.left_alone.iter().all(|left| left.hint.is_some()) {
             None
@@ -184,14 +184,14 @@ impl Sessions {
 /// A file that was left as it is, with the later session that is the reason.
 fn explained(
     left: LeftAlone,
-    undone: &Summary,
-    summaries: &BTreeMap<String, Summary>,
+    undone: &SessionSummary,
+    summaries: &BTreeMap<String, SessionSummary>,
     repository: &Repository,
 ) -> LeftFile {
     let LeftAlone { path, mut reason, hint } = left;
     if let Ok(current) = changes::read_state(repository.handle(), &path, limits::REPLACED_BYTES_MAX) {
         let current = current.as_ref().map(FileMark::from);
-        let is_its = |later: &&Summary| {
+        let is_its = |later: &&SessionSummary| {
             let is_here =
                 later.id() > undone.id() && later.start.repository == undone.start.repository && !later.start.preview;
             is_here && later.files.get(&path).is_some_and(|file| file.after == current)
@@ -199,7 +199,7 @@ fn explained(
         if let Some(later) = summaries.values().rev().find(is_its) {
             reason.push_str(&match &later.start.work {
                 // Do not suggest to undo an undo: that would restore changes that the user reverted.
-                Work::Undo(of) => format!(", by the undo of the session {of}"),
+                SessionWork::Undo(of) => format!(", by the undo of the session {of}"),
                 _ => format!(", by the session {}: undo that one first", later.id()),
             });
         }
@@ -231,7 +231,7 @@ fn merge_digest(change: &FileChange) -> String {
     sha256_hex(content)
 }
 
-fn nothing_to_undo(summary: &Summary, why: &str) -> Problem {
+fn nothing_to_undo(summary: &SessionSummary, why: &str) -> Problem {
     let message = format!("Nothing to undo: the session `{}` {why}", summary.id());
     Problem::new(ErrorKind::NothingToUndo, message).with_action(Action::ListSessions)
 }
@@ -253,14 +253,15 @@ fn capitalised(text: &str) -> String {
 fn load_changes(
     folder: &SessionFolder,
     lines: &[JournalLine],
-    summary: &Summary,
+    summary: &SessionSummary,
 ) -> Result<Vec<PreparedChange>, Problem> {
-    let changes = journal::committed(lines).filter(|change| change.root == Path::new(&summary.start.repository));
+    let changes =
+        journal::committed_changes(lines).filter(|change| change.root == Path::new(&summary.start.repository));
     let loaded: io::Result<Vec<_>> = changes.map(|change| folder.load(change)).collect();
     loaded.map_err(|error| unreadable(&error))
 }
 
-fn diff(summary: &Summary, folder: &SessionFolder, home: &Path) -> Result<SessionDiff, Problem> {
+fn diff(summary: &SessionSummary, folder: &SessionFolder, home: &Path) -> Result<SessionDiff, Problem> {
     check_diff(summary)?;
     let lines = folder.changes().map_err(|error| unreadable(&error))?;
     let repository = open_again(summary, home).ok();
@@ -317,18 +318,18 @@ fn since(change: &FileChange, repository: Option<&Repository>) -> Option<String>
     })
 }
 
-fn undo_start(undone: &Summary, session_id: String) -> Start {
+fn undo_start(undone: &SessionSummary, session_id: String) -> StartRecord {
     let (id, repository) = (undone.id().to_owned(), undone.start.repository.clone());
-    Start {
+    StartRecord {
         working_directory: undone.start.working_directory.clone(),
-        ..Start::new(session_id, Work::Undo(id.clone()), id, repository)
+        ..StartRecord::new(session_id, SessionWork::Undo(id.clone()), id, repository)
     }
 }
 
 /// The journal of an undo, which begins with its first change: an undo that changes nothing leaves no session.
 struct UndoJournal<'a> {
     store: &'a Store,
-    start: Start,
+    start: StartRecord,
     recorder: OnceLock<Arc<Recorder>>,
 }
 

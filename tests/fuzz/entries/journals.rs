@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::limits;
 use tool_core::api::History;
 use tool_core::text;
-use tool_journal::journal::{self, JournalEntry, Parsed};
+use tool_journal::journal::{self, JournalEntry, ParsedJournal};
 use tool_journal::{history, report};
 
 /// Checks that parsed lines survive a round trip, that a torn journal is a prefix of the whole one, and that every
@@ -13,7 +13,7 @@ use tool_journal::{history, report};
 pub(crate) fn journal(bytes: &[u8]) {
     let parsed = journal::parse(bytes);
     check(&parsed, bytes);
-    let again: Vec<u8> = parsed.lines.iter().flat_map(journal::encode).collect();
+    let again: Vec<u8> = parsed.lines.iter().flat_map(journal::encode_line).collect();
     let reread = journal::parse(&again);
     assert_eq!(reread.lines, parsed.lines, "what was read reads again the same");
     assert_eq!((reread.damaged, reread.whole_bytes), (0, again.len() as u64));
@@ -26,15 +26,15 @@ pub(crate) fn journal(bytes: &[u8]) {
     views(&parsed);
 }
 
-fn check(parsed: &Parsed, bytes: &[u8]) {
+fn check(parsed: &ParsedJournal, bytes: &[u8]) {
     assert!(parsed.whole_bytes <= bytes.len() as u64);
     assert!(bytes[parsed.whole_bytes as usize..].iter().all(|&byte| byte != b'\n'));
     assert!(parsed.lines.windows(2).all(|pair| pair[0].seq < pair[1].seq));
 }
 
-fn views(parsed: &Parsed) {
+fn views(parsed: &ParsedJournal) {
     let lines = &parsed.lines;
-    let _ = journal::committed(lines).count();
+    let _ = journal::committed_changes(lines).count();
     for line in lines {
         if let Some(event) = line.entry.event("id") {
             crate::http::fuzz::one_frame(line.seq, &event);
@@ -45,11 +45,11 @@ fn views(parsed: &Parsed) {
             assert!(cut.to_string().len() <= value.to_string().len() + 64 * 1024);
         }
     }
-    let Some(summary) = history::Summary::of(lines) else {
+    let Some(summary) = history::SessionSummary::from_lines(lines) else {
         return;
     };
-    let _ = (summary.task(), summary.files_modified(), history::output(lines));
-    let text = report::render(&summary, &[], [], lines, &BTreeSet::new());
+    let _ = (summary.task(), summary.files_modified(), history::session_output(lines));
+    let text = report::render_report(&summary, &[], [], lines, &BTreeSet::new());
     let is_plain = |char: char| !char.is_control() || matches!(char, '\n' | '\t');
     assert!(text.chars().all(is_plain), "a report steers a terminal");
     if let Some(entry) = summary.history_entry() {
@@ -64,10 +64,10 @@ fn views(parsed: &Parsed) {
 /// Checks that texts for people contain no terminal control. The context crate reads the same answers for citations.
 pub(crate) fn answers(bytes: &[u8]) {
     let answer = String::from_utf8_lossy(bytes);
-    for clean in [text::clean(&answer).into_owned(), report::clean(&answer)] {
+    for clean in [text::clean_text(&answer).into_owned(), report::clean_lines(&answer)] {
         let is_plain = |char: char| !char.is_control() || matches!(char, '\n' | '\t');
         assert!(clean.chars().all(is_plain) && !clean.contains('\u{202e}'), "{clean:?}");
-        assert_eq!(text::clean(&clean), clean, "clean text stays as it is");
+        assert_eq!(text::clean_text(&clean), clean, "clean text stays as it is");
         // A report replaces a character of two bytes by a name of eight.
         assert!(clean.len() <= 4 * answer.len());
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-use super::{Numbered, Recorder};
+use super::{NumberedEvent, Recorder};
 use crate::journal::{self, JournalEntry, JournalLine, SessionFolder};
 use tool_core::api::Event;
 
@@ -15,8 +15,8 @@ use tool_core::api::Event;
 pub(crate) const REPLAY_BYTES_MAX: usize = 256 * 1024;
 
 /// Result of a read from a recorder's memory.
-pub(super) enum Tail {
-    Events(Vec<Numbered>),
+pub(super) enum TailRead {
+    Events(Vec<NumberedEvent>),
     Behind(u64),
     Nothing,
     /// The session has ended, and the reader has all events.
@@ -24,7 +24,7 @@ pub(super) enum Tail {
 }
 
 /// A reader of one session's events that starts after any number.
-pub struct Events {
+pub struct EventReader {
     live: Option<(Arc<Recorder>, watch::Receiver<u64>)>,
     folder: SessionFolder,
     session_id: String,
@@ -33,7 +33,7 @@ pub struct Events {
     ended: bool,
 }
 
-impl Events {
+impl EventReader {
     /// Follows a running session, from the event after number `after`.
     pub fn follow(recorder: Arc<Recorder>, session_id: &str, after: u64) -> Self {
         let latest = recorder.latest.subscribe();
@@ -62,23 +62,23 @@ impl Events {
 
     /// Returns the next events, at least one; `None` after the terminal event. Cancel safe: no event is lost if the
     /// future is dropped.
-    pub async fn next(&mut self) -> Option<Vec<Numbered>> {
+    pub async fn next(&mut self) -> Option<Vec<NumberedEvent>> {
         loop {
             if self.ended {
                 return None;
             }
             let batch = match self.tail() {
-                Some(Tail::Events(batch)) => batch,
-                Some(Tail::Nothing) => {
+                Some(TailRead::Events(batch)) => batch,
+                Some(TailRead::Nothing) => {
                     let (_, latest) = self.live.as_mut()?;
                     latest.changed().await.ok()?;
                     continue;
                 }
-                Some(Tail::Over) => {
+                Some(TailRead::Over) => {
                     self.ended = true;
                     continue;
                 }
-                Some(Tail::Behind(evicted)) => self.replayed(Some(evicted)).await,
+                Some(TailRead::Behind(evicted)) => self.replayed(Some(evicted)).await,
                 None => self.replayed(None).await,
             };
             let Some((seq, event)) = batch.last() else {
@@ -94,8 +94,8 @@ impl Events {
     }
 
     /// Removes questions that are closed: a client would ask its user again.
-    fn without_answered(&self, mut batch: Vec<Numbered>) -> Vec<Numbered> {
-        let is_question = |numbered: &Numbered| matches!(&*numbered.1, Event::Approval { .. });
+    fn without_answered(&self, mut batch: Vec<NumberedEvent>) -> Vec<NumberedEvent> {
+        let is_question = |numbered: &NumberedEvent| matches!(&*numbered.1, Event::Approval { .. });
         if batch.iter().any(is_question) {
             let open = self.live.as_ref().map(|(recorder, _)| recorder.open_questions());
             let open = open.unwrap_or_default();
@@ -104,7 +104,7 @@ impl Events {
         batch
     }
 
-    fn tail(&mut self) -> Option<Tail> {
+    fn tail(&mut self) -> Option<TailRead> {
         let (recorder, latest) = self.live.as_mut()?;
         // Mark before reading the tail: an event that arrives after the read must wake `changed`.
         latest.mark_unchanged();
@@ -114,7 +114,7 @@ impl Events {
     /// Reads the next events from the file. `evicted` is the last number that only the file holds; if the file has no
     /// more events, the reader continues after it. If the file cannot be read now, the reader stops where it is: a
     /// client that comes back with the number of its last event misses nothing.
-    async fn replayed(&mut self, evicted: Option<u64>) -> Vec<Numbered> {
+    async fn replayed(&mut self, evicted: Option<u64>) -> Vec<NumberedEvent> {
         let recorder = self.live.as_ref().map(|(recorder, _)| Arc::clone(recorder));
         let (path, offset) = (self.folder.journal(), self.offset);
         let read = move || {

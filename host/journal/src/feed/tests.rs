@@ -4,17 +4,17 @@ use super::events::read_lines;
 use super::*;
 use crate::feed::events::REPLAY_BYTES_MAX;
 use crate::fixtures::{fill_disk, start};
-use crate::journal::Work;
+use crate::journal::SessionWork;
 use tool_core::api::{Operation, Status};
 use tool_repository::changes::{FileChange, FileState};
 
 fn recorder(place: &tempfile::TempDir) -> Arc<Recorder> {
     let folder = SessionFolder::new(place.path().join("s"));
-    Recorder::create(folder, start("s", Work::Operation(Operation::Explain))).expect("it can be made")
+    Recorder::create(folder, start("s", SessionWork::Operation(Operation::Explain))).expect("it can be made")
 }
 
-fn complete() -> End {
-    End {
+fn complete() -> EndRecord {
+    EndRecord {
         status: Status::Complete,
         problem: None,
         report_path: String::new(),
@@ -22,7 +22,7 @@ fn complete() -> End {
     }
 }
 
-async fn all(mut events: Events) -> Vec<Numbered> {
+async fn all(mut events: EventReader) -> Vec<NumberedEvent> {
     let mut seen = Vec::new();
     while let Some(batch) = events.next().await {
         seen.extend(batch);
@@ -30,7 +30,7 @@ async fn all(mut events: Events) -> Vec<Numbered> {
     seen
 }
 
-fn texts(events: &[Numbered]) -> String {
+fn texts(events: &[NumberedEvent]) -> String {
     events.iter().map(|(_, event)| output_of(event)).collect()
 }
 
@@ -40,9 +40,13 @@ async fn a_reader_who_comes_back_after_the_last_event_waits_for_nothing() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
     recorder.end(complete(), api::current_time()).expect("it is durable");
-    let seen = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
+    let seen = all(EventReader::follow(Arc::clone(&recorder), "s", 0)).await;
     let (last, _) = seen.last().expect("there is an end");
-    assert!(all(Events::follow(Arc::clone(&recorder), "s", *last)).await.is_empty());
+    assert!(
+        all(EventReader::follow(Arc::clone(&recorder), "s", *last))
+            .await
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -50,7 +54,7 @@ async fn a_reader_who_names_a_number_beyond_the_end_is_told_the_end() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
     recorder.notice("before", None);
-    let early = [4, 1_000, u64::MAX].map(|after| Events::follow(Arc::clone(&recorder), "s", after));
+    let early = [4, 1_000, u64::MAX].map(|after| EventReader::follow(Arc::clone(&recorder), "s", after));
     recorder.notice("after", None);
     recorder.end(complete(), api::current_time()).expect("it is durable");
     for events in early {
@@ -59,15 +63,19 @@ async fn a_reader_who_names_a_number_beyond_the_end_is_told_the_end() {
     }
     for after in [5, u64::MAX] {
         for events in [
-            Events::follow(Arc::clone(&recorder), "s", after),
-            Events::replay(recorder.folder().clone(), "s", after),
+            EventReader::follow(Arc::clone(&recorder), "s", after),
+            EventReader::replay(recorder.folder().clone(), "s", after),
         ] {
             let seen = all(events).await;
             assert_eq!(seen.len(), 1);
             assert!(seen[0].1.is_terminal());
         }
     }
-    assert!(all(Events::replay(recorder.folder().clone(), "s", 4)).await.is_empty());
+    assert!(
+        all(EventReader::replay(recorder.folder().clone(), "s", 4))
+            .await
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -79,7 +87,7 @@ async fn a_journal_that_cannot_be_read_for_now_ends_a_reader_where_it_is() {
         recorder.notice(piece.clone(), None);
     }
     recorder.flush().expect("it can be written");
-    let mut reader = Events::follow(Arc::clone(&recorder), "s", 0);
+    let mut reader = EventReader::follow(Arc::clone(&recorder), "s", 0);
     let seen = reader.next().await.expect("there are events");
     let last = seen.last().expect("there are events").0;
     // A directory opens and cannot be read.
@@ -89,16 +97,16 @@ async fn a_journal_that_cannot_be_read_for_now_ends_a_reader_where_it_is() {
     recorder.end(complete(), api::current_time()).expect("it is durable");
     assert_eq!(reader.next().await, None, "it says no end, so its client comes back");
     assert!(
-        all(Events::replay(recorder.folder().clone(), "s", last))
+        all(EventReader::replay(recorder.folder().clone(), "s", last))
             .await
             .is_empty()
     );
     std::fs::remove_dir(&journal).expect("it is empty");
     std::fs::rename(&aside, &journal).expect("it is there");
-    let whole = all(Events::replay(recorder.folder().clone(), "s", 0)).await;
+    let whole = all(EventReader::replay(recorder.folder().clone(), "s", 0)).await;
     for rest in [
-        Events::follow(Arc::clone(&recorder), "s", last),
-        Events::replay(recorder.folder().clone(), "s", last),
+        EventReader::follow(Arc::clone(&recorder), "s", last),
+        EventReader::replay(recorder.folder().clone(), "s", last),
     ] {
         assert_eq!([seen.clone(), all(rest).await].concat(), whole);
     }
@@ -108,7 +116,7 @@ async fn a_journal_that_cannot_be_read_for_now_ends_a_reader_where_it_is() {
 async fn early_late_and_resumed_readers_see_the_same_events() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
-    let early = tokio::spawn(all(Events::follow(Arc::clone(&recorder), "s", 0)));
+    let early = tokio::spawn(all(EventReader::follow(Arc::clone(&recorder), "s", 0)));
     let keeper = Arc::clone(&recorder);
     let keeper = tokio::spawn(async move { keeper.keep_up().await });
     for n in 0..50 {
@@ -121,8 +129,8 @@ async fn early_late_and_resumed_readers_see_the_same_events() {
     recorder.end(complete(), api::current_time()).expect("it is durable");
     keeper.abort();
     let early = early.await.expect("it ends");
-    let late = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
-    let replayed = all(Events::replay(recorder.folder().clone(), "s", 0)).await;
+    let late = all(EventReader::follow(Arc::clone(&recorder), "s", 0)).await;
+    let replayed = all(EventReader::replay(recorder.folder().clone(), "s", 0)).await;
     let expected: String = (0..50).map(|n| format!("{n} ")).collect();
     assert_eq!(texts(&early), expected);
     assert_eq!(early, late);
@@ -130,7 +138,7 @@ async fn early_late_and_resumed_readers_see_the_same_events() {
     assert_eq!(early.iter().filter(|(_, event)| event.is_terminal()).count(), 1);
     assert!(early.len() < 30, "pieces that come close together are one event");
     let middle = early[early.len() / 2].0;
-    let resumed = all(Events::replay(recorder.folder().clone(), "s", middle)).await;
+    let resumed = all(EventReader::replay(recorder.folder().clone(), "s", middle)).await;
     assert_eq!(resumed, early[early.len() / 2 + 1..]);
     assert_eq!(recorder.output(), expected);
 }
@@ -139,7 +147,7 @@ async fn early_late_and_resumed_readers_see_the_same_events() {
 async fn a_reader_that_fell_behind_is_served_from_the_file() {
     let place = tempfile::tempdir().expect("a temporary folder");
     let recorder = recorder(&place);
-    let mut reader = Events::follow(Arc::clone(&recorder), "s", 0);
+    let mut reader = EventReader::follow(Arc::clone(&recorder), "s", 0);
     let piece = "x".repeat(10_000);
     let count = 4 * EVENT_TAIL_BYTES_MAX / piece.len();
     for _ in 0..count {
@@ -190,7 +198,7 @@ fn a_prepared_change_is_on_disk_before_prepare_returns() {
     };
     recorder.prepare(&change).expect("it is durable");
     let lines = recorder.folder().read().expect("it can be read").lines;
-    let summary = Summary::of(&lines).expect("it begins as a session");
+    let summary = SessionSummary::from_lines(&lines).expect("it begins as a session");
     assert_eq!(
         recorder.folder().load(&summary.open_changes[0]).expect("it is stored"),
         change
@@ -207,7 +215,9 @@ fn who_goes_on_with_a_journal_knows_how_its_answer_ends() {
         first.event(Event::Token { content: said.into() });
         first.flush().expect("it can be written");
         let folder = first.folder().clone();
-        let (summary, extent) = folder.view(|lines| Summary::of(lines)).expect("it can be read");
+        let (summary, extent) = folder
+            .view(|lines| SessionSummary::from_lines(lines))
+            .expect("it can be read");
         let second = Recorder::resume(folder, summary.expect("it begins as a session"), extent);
         assert_eq!(second.expect("it can go on").paragraph(), missing, "{said:?}");
     }
@@ -225,10 +235,12 @@ async fn a_journal_with_a_torn_tail_goes_on_after_its_last_whole_line() {
         .open(folder.journal())
         .expect("it can be opened");
     file.write_all(b"{\"seq\":3,\"at\"").expect("it can be written");
-    let (summary, extent) = folder.view(|lines| Summary::of(lines)).expect("it can be read");
+    let (summary, extent) = folder
+        .view(|lines| SessionSummary::from_lines(lines))
+        .expect("it can be read");
     let summary = summary.expect("it begins as a session");
     let second = Recorder::resume(folder.clone(), summary, extent).expect("it can go on");
-    let reader = Events::follow(Arc::clone(&second), "s", 0);
+    let reader = EventReader::follow(Arc::clone(&second), "s", 0);
     second.end(complete(), api::current_time()).expect("it is durable");
     let parsed = folder.read().expect("it can be read");
     assert_eq!(parsed.damaged, 0);
@@ -237,7 +249,7 @@ async fn a_journal_with_a_torn_tail_goes_on_after_its_last_whole_line() {
     assert_eq!(numbers, [1, 2, last]);
     assert_eq!(all(reader).await.len(), 2);
     // It saw three events that never got to the disk.
-    let resumed = all(Events::replay(folder, "s", 5)).await;
+    let resumed = all(EventReader::replay(folder, "s", 5)).await;
     assert_eq!(resumed.iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), [last]);
 }
 
@@ -256,12 +268,12 @@ async fn while_the_disk_is_full_readers_lose_nothing_and_the_journal_has_it_late
         recorder.end(complete(), api::current_time()).is_err(),
         "it is not durable"
     );
-    let seen = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
+    let seen = all(EventReader::follow(Arc::clone(&recorder), "s", 0)).await;
     assert_eq!(seen.len(), count + 1);
     assert!(seen.last().is_some_and(|(_, event)| event.is_terminal()));
     drop(room);
     recorder.sync().expect("there is room");
-    let replayed = all(Events::replay(recorder.folder().clone(), "s", 0)).await;
+    let replayed = all(EventReader::replay(recorder.folder().clone(), "s", 0)).await;
     assert_eq!(replayed, seen);
     assert!(recorder.lock().tail_bytes <= EVENT_TAIL_BYTES_MAX);
 }
@@ -345,16 +357,18 @@ async fn what_became_of_a_change_is_noted_after_the_end_and_is_no_part_of_the_st
     recorder.notice("Too late.", None);
     recorder.abandoned("c").expect("it is durable");
     let folder = recorder.folder().clone();
-    let (summary, extent) = folder.view(|lines| Summary::of(lines)).expect("it can be read");
+    let (summary, extent) = folder
+        .view(|lines| SessionSummary::from_lines(lines))
+        .expect("it can be read");
     assert!(summary.expect("it began").is_settled(), "no start takes anything back");
     for (after, is_live) in [0, extent.last - 1, extent.last, extent.last + 9]
         .into_iter()
         .flat_map(|after| [(after, false), (after, true)])
     {
         let told = all(if is_live {
-            Events::follow(Arc::clone(&recorder), "s", after)
+            EventReader::follow(Arc::clone(&recorder), "s", after)
         } else {
-            Events::replay(folder.clone(), "s", after)
+            EventReader::replay(folder.clone(), "s", after)
         })
         .await;
         let ends = told.iter().filter(|(_, event)| event.is_terminal()).count();
@@ -457,7 +471,7 @@ async fn waiting_lines_are_written_and_collected_text_is_sent_within_a_moment() 
     let recorder = recorder(&place);
     let keeper = Arc::clone(&recorder);
     let keeper = tokio::spawn(async move { keeper.keep_up().await });
-    let mut reader = Events::follow(Arc::clone(&recorder), "s", 0);
+    let mut reader = EventReader::follow(Arc::clone(&recorder), "s", 0);
     recorder.text("soon");
     // Busy machines are slow; the bounds are 5 and 25 ms.
     let patience = Duration::from_millis(40 * (TOKEN_COALESCE_MS + JOURNAL_COMMIT_MS));
@@ -533,7 +547,7 @@ fn what_a_session_stores_of_changed_files_is_bounded_and_its_undo_is_not() {
     recorder
         .prepare(&proposal("e", "new"))
         .expect("what is stored costs nothing");
-    recorder.lock().summary.start.work = Work::Undo("other".into());
+    recorder.lock().summary.start.work = SessionWork::Undo("other".into());
     recorder.prepare(&proposal("f", "other")).expect("it is an undo");
 }
 
@@ -604,7 +618,7 @@ fn the_end_waits_for_what_is_being_put_in_place_and_lets_nothing_begin() {
     recorder.enter().expect("it goes on");
     recorder.publishing(&publication).expect("it goes on");
     let lines = recorder.folder().read().expect("it can be read").lines;
-    let summary = Summary::of(&lines).expect("it begins as a session");
+    let summary = SessionSummary::from_lines(&lines).expect("it begins as a session");
     assert_eq!(
         summary.open_commits,
         std::slice::from_ref(&publication),
@@ -639,7 +653,7 @@ async fn an_old_file_that_is_kept_is_a_notice_of_the_session() {
         kept: ".tool-proposal-x-0".to_owned(),
     });
     recorder.end(complete(), api::current_time()).expect("it is durable");
-    let seen = all(Events::follow(Arc::clone(&recorder), "s", 0)).await;
+    let seen = all(EventReader::follow(Arc::clone(&recorder), "s", 0)).await;
     let is_told = |event: &Event| matches!(event, Event::Notice { message, hint: Some(_), .. } if message.contains("`.tool-proposal-x-0`"));
     assert!(seen.iter().any(|(_, event)| is_told(event)));
 }
@@ -689,7 +703,7 @@ fn a_paragraph_begins_behind_whatever_was_said() {
         &["a\n\n", " "],
         &["\n\n", "a\n"],
     ] {
-        let mut ending = Ending::default();
+        let mut ending = AnswerEnd::default();
         pieces.iter().for_each(|piece| ending.follow(piece));
         let whole = format!("{}{}", pieces.concat(), ending.until_paragraph());
         assert!(whole.trim().is_empty() || whole.ends_with("\n\n"), "{pieces:?}");

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::Numbered;
+use super::NumberedEvent;
 use crate::journal::{JournalFile, SessionFolder};
 use tool_core::api::{ChangedText, Event, TextOmission};
 use tool_core::redaction;
@@ -16,7 +16,7 @@ const TEXT_BYTES_MAX: usize = 256 * 1024;
 const EVENT_TEXTS_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A changed file in a recorded event: path and digests, without texts.
-pub(super) fn digests(file: &JournalFile) -> ChangedText {
+pub(super) fn digests_only(file: &JournalFile) -> ChangedText {
     ChangedText {
         path: file.path.clone(),
         old_digest: file.before.as_ref().map(|state| state.digest.clone()),
@@ -26,7 +26,7 @@ pub(super) fn digests(file: &JournalFile) -> ChangedText {
 }
 
 /// Adds the texts to the events of changes. Blocks if [`has_texts`] is true for the batch.
-pub fn add_texts(batch: Vec<Numbered>, folder: &SessionFolder) -> Vec<Numbered> {
+pub fn add_texts(batch: Vec<NumberedEvent>, folder: &SessionFolder) -> Vec<NumberedEvent> {
     let added = batch.into_iter().map(|(seq, event)| {
         let mut event = Arc::unwrap_or_clone(event);
         if let Event::Change { texts, .. } = &mut event {
@@ -39,18 +39,18 @@ pub fn add_texts(batch: Vec<Numbered>, folder: &SessionFolder) -> Vec<Numbered> 
 }
 
 /// True if [`add_texts`] reads files for this batch.
-pub fn has_texts(batch: &[Numbered]) -> bool {
+pub fn has_texts(batch: &[NumberedEvent]) -> bool {
     batch.iter().any(has_room)
 }
 
 /// Takes events out of a batch, up to the first event with texts. A batch may have hundreds of such events, and the
 /// texts of all of them do not fit into memory.
-pub fn take_piece(batch: &mut VecDeque<Numbered>) -> Vec<Numbered> {
+pub fn take_piece(batch: &mut VecDeque<NumberedEvent>) -> Vec<NumberedEvent> {
     let end = batch.iter().position(has_room).map_or(batch.len(), |at| at + 1);
     batch.drain(..end).collect()
 }
 
-fn has_room((_, event): &Numbered) -> bool {
+fn has_room((_, event): &NumberedEvent) -> bool {
     matches!(&**event, Event::Change { texts, .. } if !texts.is_empty())
 }
 
@@ -87,13 +87,13 @@ mod tests {
     use tool_repository::changes::{FileChange, FileState, PreparedChange};
     use tool_repository::diff::FileDiff;
 
-    type Content = Option<Vec<u8>>;
+    type TextContent = Option<Vec<u8>>;
 
-    fn sent(files: &[(&str, Content, Content)], is_kept: bool) -> Vec<ChangedText> {
+    fn sent(files: &[(&str, TextContent, TextContent)], is_kept: bool) -> Vec<ChangedText> {
         let place = tempfile::tempdir().expect("a temporary folder");
         let folder = SessionFolder::new(place.path().join("s"));
         folder.create().expect("it can be made");
-        let state = |content: &Content| content.clone().map(|content| FileState { content, mode: 0o644 });
+        let state = |content: &TextContent| content.clone().map(|content| FileState { content, mode: 0o644 });
         let files = files.iter().map(|(path, before, after)| FileChange {
             path: (*path).to_owned(),
             before: state(before),
@@ -136,7 +136,7 @@ mod tests {
             texts: vec![ChangedText::default()],
         };
         let events = [token(), change(), change(), token(), token()];
-        let mut batch: VecDeque<Numbered> = (1..).zip(events.map(Arc::new)).collect();
+        let mut batch: VecDeque<NumberedEvent> = (1..).zip(events.map(Arc::new)).collect();
         let mut pieces = Vec::new();
         while !batch.is_empty() {
             let piece = take_piece(&mut batch);

@@ -8,7 +8,7 @@ use super::JournalLine;
 
 /// Result of parsing a journal.
 #[derive(Debug, Default, PartialEq)]
-pub struct Parsed {
+pub struct ParsedJournal {
     /// The lines, in order.
     pub lines: Vec<JournalLine>,
     /// Bytes up to the end of the last whole line. The rest is a torn line.
@@ -18,11 +18,11 @@ pub struct Parsed {
 }
 
 /// Parses a journal in memory. Never fails.
-pub fn parse(bytes: &[u8]) -> Parsed {
-    let mut lines = Lines::new(bytes);
-    let mut parsed = Parsed {
+pub fn parse(bytes: &[u8]) -> ParsedJournal {
+    let mut lines = JournalLines::new(bytes);
+    let mut parsed = ParsedJournal {
         lines: lines.by_ref().collect(),
-        ..Parsed::default()
+        ..ParsedJournal::default()
     };
     (parsed.whole_bytes, parsed.damaged) = (lines.extent.whole_bytes, lines.extent.damaged);
     parsed
@@ -30,7 +30,7 @@ pub fn parse(bytes: &[u8]) -> Parsed {
 
 /// Last sequence number and length of a journal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Extent {
+pub struct JournalExtent {
     /// Number of the last line; 0 if there is none.
     pub last: u64,
     /// Bytes up to the end of the last whole line.
@@ -39,21 +39,21 @@ pub struct Extent {
     pub damaged: u64,
 }
 
-/// An iterator over the lines of a journal. It stops early at a read error, which [`Lines::end`] returns.
-pub struct Lines<R> {
+/// An iterator over the lines of a journal. It stops early at a read error, which [`JournalLines::end`] returns.
+pub struct JournalLines<R> {
     reader: R,
     buffer: Vec<u8>,
-    extent: Extent,
+    extent: JournalExtent,
     error: Option<io::Error>,
 }
 
-impl<R: BufRead> Lines<R> {
+impl<R: BufRead> JournalLines<R> {
     /// Creates an iterator over the lines of `reader`.
     pub fn new(reader: R) -> Self {
         Self {
             reader,
             buffer: Vec::new(),
-            extent: Extent::default(),
+            extent: JournalExtent::default(),
             error: None,
         }
     }
@@ -63,7 +63,7 @@ impl<R: BufRead> Lines<R> {
     /// # Errors
     ///
     /// The error at which the iterator stopped.
-    pub fn end(self) -> io::Result<Extent> {
+    pub fn end(self) -> io::Result<JournalExtent> {
         match self.error {
             Some(error) => Err(error),
             None => Ok(self.extent),
@@ -84,7 +84,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-impl<R: BufRead> Iterator for Lines<R> {
+impl<R: BufRead> Iterator for JournalLines<R> {
     type Item = JournalLine;
 
     fn next(&mut self) -> Option<JournalLine> {

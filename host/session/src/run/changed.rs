@@ -6,7 +6,7 @@ use super::operations::OperationRun;
 use tool_core::api::ChangeKind;
 use tool_core::text;
 use tool_journal::feed::Recorder;
-use tool_journal::journal::Start;
+use tool_journal::journal::StartRecord;
 use tool_journal::lasting;
 use tool_journal::report;
 use tool_repository::diff::{FileDiff, first_lines};
@@ -43,7 +43,7 @@ impl Changed {
 
     /// Reads the changes. Blocks.
     pub(super) fn read(recorder: &Recorder) -> Self {
-        let Start {
+        let StartRecord {
             session_id: session,
             preview,
             ..
@@ -126,7 +126,7 @@ impl Changed {
         let whole: String = self.files.iter().map(|file| file.text.as_str()).collect();
         let shown = first_lines(&whole, ANSWER_DIFF_BYTES_MAX);
         let mut text = String::new();
-        report::fenced(&mut text, "diff", shown);
+        report::write_fenced(&mut text, "diff", shown);
         let left = whole[shown.len()..].lines().count();
         if left > 0 {
             let _ = writeln!(text, "\n{left} more lines of the diff are left out here.");

@@ -29,7 +29,7 @@ use tool_context::{Indexes, Packet, Target};
 use tool_core::api::{CallGraph, Effect, ErrorKind, Event, Operation, Problem};
 use tool_core::redaction::Redactor;
 use tool_core::text::TokenRate;
-use tool_journal::journal::Work;
+use tool_journal::journal::SessionWork;
 use tool_provider::turn::{self, Turn, TurnEnd, TurnReport, wait_until};
 use tool_provider::{LabelMark, Message, ModelRequest, Provider, ProviderError};
 use tool_repository::Repository;
@@ -520,7 +520,7 @@ async fn prepare(
                 tokio::task::spawn_blocking(move || build(selected)).await
             } => prepared,
         };
-        let prepared = prepared.map_err(|_| operation_failed(&Work::Operation(operation)))??;
+        let prepared = prepared.map_err(|_| operation_failed(&SessionWork::Operation(operation)))??;
         if !form.is_short() || selections == SELECTIONS_MAX {
             break prepared;
         }

@@ -394,7 +394,7 @@ async fn the_bound_of_time_holds_for_a_silent_model_and_for_a_tool() {
 #[tokio::test]
 async fn the_bound_of_time_holds_for_the_context() {
     let world = SessionWorld::new(vec![vec![Act::Say("Never said.")]]);
-    let work = Work::Operation(Operation::Explain);
+    let work = SessionWork::Operation(Operation::Explain);
     let root = world.repository();
     let repository = open_repository(&root.to_string_lossy(), &tool_repository::Options::default());
     let folder = tool_journal::journal::SessionFolder::new(world.home().join("sessions/x"));

@@ -55,7 +55,7 @@ impl Scene {
         }
         Self {
             place,
-            id: Ids::after([].into_iter()).next(api::current_time()),
+            id: IdSource::sorting_after([].into_iter()).next(api::current_time()),
         }
     }
 
@@ -100,7 +100,7 @@ impl Scene {
 
     /// Proposes the change in a session of a daemon that dies at a moment. False where it died.
     fn propose(&self, moment: u32) -> bool {
-        let mut start = fixtures::start(&self.id, Work::Operation(Operation::Refactor));
+        let mut start = fixtures::start(&self.id, SessionWork::Operation(Operation::Refactor));
         start.repository = self.root().to_string_lossy().into_owned();
         start.working_directory.clone_from(&start.repository);
         let folder = tool_journal::journal::SessionFolder::new(self.home().join("sessions").join(&self.id));
@@ -313,8 +313,8 @@ async fn what_a_later_session_has_changed_is_not_taken_back_with_an_older_change
     drop(scene.open());
     FAILING.set(None);
     // The user has the same made once more, and that is what there is.
-    let id = Ids::after([&scene.id].into_iter()).next(api::current_time());
-    let mut start = fixtures::start(&id, Work::Operation(Operation::Refactor));
+    let id = IdSource::sorting_after([&scene.id].into_iter()).next(api::current_time());
+    let mut start = fixtures::start(&id, SessionWork::Operation(Operation::Refactor));
     start.repository = scene.root().to_string_lossy().into_owned();
     start.working_directory.clone_from(&start.repository);
     let folder = tool_journal::journal::SessionFolder::new(scene.home().join("sessions").join(&id));
@@ -336,7 +336,7 @@ async fn what_a_later_session_has_changed_is_not_taken_back_with_an_older_change
     };
     recorder.prepare(&change).expect("it is durable");
     recorder.committed("later").expect("it is durable");
-    let end = tool_journal::journal::End {
+    let end = tool_journal::journal::EndRecord {
         status: Status::Complete,
         problem: None,
         report_path: String::new(),
@@ -402,11 +402,10 @@ async fn an_undo_is_all_or_nothing_at_every_moment_at_which_a_daemon_can_die() {
             Err(problem) => assert_eq!((is_before, problem.kind.code()), (true, "nothing-to-undo")),
         }
         assert_eq!(scene.tree(), tree(BEFORE), "moment {moment}");
-        let undo = sessions
-            .summaries()
-            .into_values()
-            .rev()
-            .find(|summary| matches!(summary.start.work, Work::Undo(_)) && !summary.files_modified().is_empty());
+        let undo =
+            sessions.summaries().into_values().rev().find(|summary| {
+                matches!(summary.start.work, SessionWork::Undo(_)) && !summary.files_modified().is_empty()
+            });
         sessions
             .undo(undo.expect("there is one").id(), Vec::new())
             .await
@@ -441,7 +440,7 @@ async fn a_session_of_which_nobody_was_told_leaves_nothing() {
 #[tokio::test]
 async fn a_call_that_was_under_way_has_its_end_in_the_journal() {
     let scene = Scene::new();
-    let mut start = fixtures::start(&scene.id, Work::Operation(Operation::Explain));
+    let mut start = fixtures::start(&scene.id, SessionWork::Operation(Operation::Explain));
     start.repository = scene.root().to_string_lossy().into_owned();
     start.working_directory.clone_from(&start.repository);
     let folder = tool_journal::journal::SessionFolder::new(scene.home().join("sessions").join(&scene.id));
@@ -648,7 +647,7 @@ async fn one_end(script: Vec<Act>, blows: Vec<Blow>) {
         entries.lines.last().map(|line| &line.entry),
         Some(JournalEntry::Ended(_))
     ));
-    let summary = Summary::of(&entries.lines).expect("it begins as a session");
+    let summary = SessionSummary::from_lines(&entries.lines).expect("it begins as a session");
     assert!(summary.open_changes.is_empty());
 }
 
@@ -686,7 +685,7 @@ fn a_commit_that_a_daemon_left_half_done_is_settled_at_the_next_start() {
     fs::write(git.join("index"), "old").expect("it can be written");
     fs::write(git.join("index.lock"), "tool-p-index\n").expect("it can be written");
     fs::write(git.join("tool-p-index.new.lock"), "new").expect("it can be written");
-    let mut start = fixtures::start(&scene.id, Work::Operation(Operation::Refactor));
+    let mut start = fixtures::start(&scene.id, SessionWork::Operation(Operation::Refactor));
     start.repository = scene.root().to_string_lossy().into_owned();
     start.working_directory.clone_from(&start.repository);
     let folder = tool_journal::journal::SessionFolder::new(scene.home().join("sessions").join(&scene.id));
