@@ -8,7 +8,7 @@
 //! Before the checkout, an attributes file that takes precedence over those of the repository turns every filter off.
 //! Hooks, templates, submodules and file system monitors are off as well. git may not ask the user.
 
-mod copied;
+mod copy;
 mod credential;
 
 use std::collections::BTreeMap;
@@ -20,8 +20,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use copied::CopyPlan;
-use credential::Credential;
+use copy::CopyPlan;
+use credential::HostCredential;
 use tool_core::text::clean_line;
 use tool_sandbox::environment::{CERTIFICATES, find_programs};
 use tool_sandbox::program_sandbox::{
@@ -86,18 +86,18 @@ const SANDBOX_VARIABLES: [&str; 5] = ["PATH", "HOME", "LANG", "SSL_CERT_FILE", "
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CloneUrl {
     text: String,
-    transport: Transport,
+    transport: CloneTransport,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Transport {
+enum CloneTransport {
     Https,
     Ssh,
     /// HTTP without encryption, only to this machine.
     LoopbackHttp,
 }
 
-impl Transport {
+impl CloneTransport {
     /// Value of `GIT_ALLOW_PROTOCOL`, which git also applies to redirects.
     fn allowed(self) -> &'static str {
         match self {
@@ -147,25 +147,25 @@ impl CloneUrl {
         }
         before_slash
             .split_once(':')
-            .map(|(authority, _)| Self::of_authority(text, authority, Transport::Ssh))
+            .map(|(authority, _)| Self::of_authority(text, authority, CloneTransport::Ssh))
     }
 
     fn of_scheme(text: &str, scheme: &str, rest: &str) -> Result<Self, CloneUrlError> {
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let transport = match scheme.to_ascii_lowercase().as_str() {
-            "https" => Transport::Https,
-            "ssh" => Transport::Ssh,
-            "http" if is_loopback(authority) => Transport::LoopbackHttp,
+            "https" => CloneTransport::Https,
+            "ssh" => CloneTransport::Ssh,
+            "http" if is_loopback(authority) => CloneTransport::LoopbackHttp,
             "http" => return Err(CloneUrlError::Unencrypted(clean_line(text))),
             _ => return Err(CloneUrlError::Transport(clean_line(text))),
         };
         Self::of_authority(text, authority, transport)
     }
 
-    fn of_authority(text: &str, authority: &str, transport: Transport) -> Result<Self, CloneUrlError> {
+    fn of_authority(text: &str, authority: &str, transport: CloneTransport) -> Result<Self, CloneUrlError> {
         let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
         // The user name of ssh is an account. With https it is a name or a token, and a password follows `:`.
-        if user.contains(':') || (!user.is_empty() && transport != Transport::Ssh) {
+        if user.contains(':') || (!user.is_empty() && transport != CloneTransport::Ssh) {
             return Err(CloneUrlError::Password);
         }
         let is_plain = |c: char| !c.is_control() && !c.is_whitespace();
@@ -307,10 +307,10 @@ pub fn clone_repository(
         path: folder.to_owned(),
         source,
     })?;
-    let mut git = Git {
+    let mut git = GitProgram {
         program,
         folder,
-        environment: environment(url, walls, starter),
+        environment: clone_environment(url, walls, starter),
         state,
         url,
         walls,
@@ -368,7 +368,7 @@ fn check_sandbox(url: &CloneUrl) -> Result<(), CloneError> {
             why: available.refused.join("; "),
         });
     }
-    if url.transport == Transport::Ssh {
+    if url.transport == CloneTransport::Ssh {
         return Err(CloneError::Ssh { url: url.clone() });
     }
     Ok(())
@@ -376,7 +376,11 @@ fn check_sandbox(url: &CloneUrl) -> Result<(), CloneError> {
 
 /// The environment of git. With the user's rights it has the variables that lead to servers and credentials. In any
 /// case, git may not ask the user.
-fn environment(url: &CloneUrl, walls: CloneWalls, starter: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+fn clone_environment(
+    url: &CloneUrl,
+    walls: CloneWalls,
+    starter: &BTreeMap<String, String>,
+) -> BTreeMap<String, String> {
     let names = match walls {
         CloneWalls::Sandbox => &SANDBOX_VARIABLES[..],
         CloneWalls::None => &USER_VARIABLES[..],
@@ -398,14 +402,14 @@ fn environment(url: &CloneUrl, walls: CloneWalls, starter: &BTreeMap<String, Str
         .collect()
 }
 
-struct Git<'a> {
+struct GitProgram<'a> {
     program: PathBuf,
     folder: &'a Path,
     environment: BTreeMap<String, String>,
     state: &'a Path,
     url: &'a CloneUrl,
     walls: CloneWalls,
-    credential: Option<Credential>,
+    credential: Option<HostCredential>,
     cancel: &'a CancellationToken,
 }
 
@@ -415,7 +419,7 @@ struct GitRun {
     left: Option<LeftTrees>,
 }
 
-impl Git<'_> {
+impl GitProgram<'_> {
     /// Fetches in the sandbox, first without a credential: most repositories need none, and asking the helper may
     /// disturb the user.
     fn fetch(&mut self, starter: &BTreeMap<String, String>) -> Result<LeftTrees, CloneError> {
@@ -429,7 +433,7 @@ impl Git<'_> {
         };
         let fetched = match self.run(&arguments, Some(way.clone())) {
             Err(CloneError::Failed { url, said }) => {
-                self.credential = credential::ask(&self.program, self.url, starter, self.cancel);
+                self.credential = credential::ask_helper(&self.program, self.url, starter, self.cancel);
                 match self.credential {
                     Some(_) => self.run(&arguments, Some(way)),
                     None => Err(CloneError::Failed { url, said }),
@@ -500,8 +504,8 @@ impl Git<'_> {
         let stalled = format!("http.lowSpeedTime={STALLED_SECONDS}");
         let redirects = match self.url.transport {
             // A server on this machine must not redirect to others without encryption.
-            Transport::LoopbackHttp => "http.followRedirects=false",
-            Transport::Https | Transport::Ssh => "http.followRedirects=initial",
+            CloneTransport::LoopbackHttp => "http.followRedirects=false",
+            CloneTransport::Https | CloneTransport::Ssh => "http.followRedirects=initial",
         };
         let mut settings = vec![
             "core.hooksPath=/dev/null",
@@ -573,7 +577,7 @@ impl Git<'_> {
 mod tests {
     use super::*;
 
-    fn transport(text: &str) -> Option<Transport> {
+    fn transport(text: &str) -> Option<CloneTransport> {
         CloneUrl::parse(text).map(|url| url.expect("it may be cloned").transport)
     }
 
@@ -583,13 +587,13 @@ mod tests {
             assert_eq!(transport(path), None, "{path}");
         }
         for url in ["https://host.example/a.git", "HTTPS://host.example:8443/a"] {
-            assert_eq!(transport(url), Some(Transport::Https), "{url}");
+            assert_eq!(transport(url), Some(CloneTransport::Https), "{url}");
         }
         for url in ["git@host.example:team/a.git", "ssh://git@host.example/a", "host:a"] {
-            assert_eq!(transport(url), Some(Transport::Ssh), "{url}");
+            assert_eq!(transport(url), Some(CloneTransport::Ssh), "{url}");
         }
         for url in ["http://127.0.0.1:8080/a", "http://localhost/a", "http://[::1]:1/a"] {
-            assert_eq!(transport(url), Some(Transport::LoopbackHttp), "{url}");
+            assert_eq!(transport(url), Some(CloneTransport::LoopbackHttp), "{url}");
         }
     }
 
@@ -605,7 +609,7 @@ mod tests {
         let url = CloneUrl::parse("git@host.example:a")
             .expect("a URL")
             .expect("it may be cloned");
-        let given = environment(&url, CloneWalls::None, &starter);
+        let given = clone_environment(&url, CloneWalls::None, &starter);
         assert_eq!(given.get("HOME").map(String::as_str), Some("/home/me"));
         assert_eq!(given.get("GIT_ALLOW_PROTOCOL").map(String::as_str), Some("ssh"));
         assert!(

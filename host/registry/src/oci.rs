@@ -2,14 +2,14 @@
 //!
 //! This module opens a connection only because a command of the user names a registry. Sessions, repositories and
 //! skills cannot reach it. `oci-client` speaks the protocol for pushes; this module reads with limits. `client`
-//! decides which server gets the user's credentials, and `reach` where a registry may redirect to. The results are
+//! decides which server gets the user's credentials, and `redirects` where a registry may redirect to. The results are
 //! bytes with verified digests. `tool-skill` decides whether they are a skill, and what it may do.
 
 mod artifact;
 mod client;
 mod credentials;
-mod place;
-mod reach;
+mod redirects;
+mod reference;
 #[cfg(test)]
 mod tests;
 
@@ -18,10 +18,10 @@ use std::collections::BTreeMap;
 use oci_client::manifest::{OciDescriptor, OciImageManifest};
 
 use crate::limits;
-pub use artifact::Described;
-use client::{Purpose, RegistryClient, body};
+pub use artifact::ComponentDescription;
+use client::{AccessPurpose, RegistryClient, read_body};
 pub use credentials::CredentialsError;
-pub use place::{PlaceError, RegistryReference, pin_source};
+pub use reference::{PlaceError, RegistryReference, pin_source};
 use tool_config::Environment;
 use tool_core::digest::sha256_hex;
 use tool_skill::signature::Signature;
@@ -106,7 +106,7 @@ pub enum DistributionError {
 
 /// A component from a registry.
 #[derive(Debug, Clone)]
-pub struct Pulled {
+pub struct PulledComponent {
     /// Content of the component. Its digest is the one of the layer.
     pub component: Vec<u8>,
     /// Digest of the manifest, of the form `sha256:HEX`.
@@ -118,10 +118,10 @@ pub struct Pulled {
 /// # Errors
 ///
 /// The registry does not know it, refuses, or exceeds a limit.
-pub async fn resolve(place: &RegistryReference, environment: &Environment) -> Result<String, DistributionError> {
-    within(place, async {
-        let client = RegistryClient::open(place, environment, Purpose::Pull).await?;
-        Ok(manifest(&client, place).await?.1)
+pub async fn resolve_digest(place: &RegistryReference, environment: &Environment) -> Result<String, DistributionError> {
+    limit_time(place, async {
+        let client = RegistryClient::open(place, environment, AccessPurpose::Pull).await?;
+        Ok(pull_manifest(&client, place).await?.1)
     })
     .await
 }
@@ -131,13 +131,16 @@ pub async fn resolve(place: &RegistryReference, environment: &Environment) -> Re
 /// # Errors
 ///
 /// The registry does not have it, refuses, exceeds a limit or sends other content.
-pub async fn pull(place: &RegistryReference, environment: &Environment) -> Result<Pulled, DistributionError> {
-    within(place, async {
-        let client = RegistryClient::open(place, environment, Purpose::Pull).await?;
-        let (manifest, digest) = manifest(&client, place).await?;
+pub async fn pull_component(
+    place: &RegistryReference,
+    environment: &Environment,
+) -> Result<PulledComponent, DistributionError> {
+    limit_time(place, async {
+        let client = RegistryClient::open(place, environment, AccessPurpose::Pull).await?;
+        let (manifest, digest) = pull_manifest(&client, place).await?;
         let layer = artifact::component_layer(&manifest).map_err(|reason| no_skill(place, reason))?;
-        Ok(Pulled {
-            component: blob(&client, place, layer, limits::COMPONENT_BYTES_MAX).await?,
+        Ok(PulledComponent {
+            component: pull_blob(&client, place, layer, limits::COMPONENT_BYTES_MAX).await?,
             manifest: digest,
         })
     })
@@ -149,14 +152,14 @@ pub async fn pull(place: &RegistryReference, environment: &Environment) -> Resul
 /// # Errors
 ///
 /// The registry refuses or exceeds a limit.
-pub async fn push(
+pub async fn push_component(
     place: &RegistryReference,
     component: &[u8],
-    described: &Described,
+    described: &ComponentDescription,
     environment: &Environment,
 ) -> Result<String, DistributionError> {
-    within(place, async {
-        let client = RegistryClient::open(place, environment, Purpose::Push).await?;
+    limit_time(place, async {
+        let client = RegistryClient::open(place, environment, AccessPurpose::Push).await?;
         let artifact = artifact::of_component(component, described);
         client.push(place, &artifact).await
     })
@@ -168,14 +171,14 @@ pub async fn push(
 /// # Errors
 ///
 /// The registry refuses, exceeds a limit or sends other content. No signatures are not an error.
-pub async fn signatures(
+pub async fn pull_signatures(
     place: &RegistryReference,
     digest: &str,
     environment: &Environment,
 ) -> Result<Vec<Signature>, DistributionError> {
     let place = &place.of_signatures(digest);
-    within(place, async {
-        let client = RegistryClient::open(place, environment, Purpose::Pull).await?;
+    limit_time(place, async {
+        let client = RegistryClient::open(place, environment, AccessPurpose::Pull).await?;
         known_signatures(&client, place).await
     })
     .await
@@ -193,8 +196,8 @@ pub async fn push_signature(
     environment: &Environment,
 ) -> Result<(), DistributionError> {
     let place = &place.of_signatures(digest);
-    within(place, async {
-        let client = RegistryClient::open(place, environment, Purpose::Push).await?;
+    limit_time(place, async {
+        let client = RegistryClient::open(place, environment, AccessPurpose::Push).await?;
         let mut all = known_signatures(&client, place).await?;
         if !all.contains(signature) {
             // Keep the newest signatures: a registry full of foreign ones must not exclude this one.
@@ -210,20 +213,20 @@ async fn known_signatures(
     client: &RegistryClient,
     place: &RegistryReference,
 ) -> Result<Vec<Signature>, DistributionError> {
-    let manifest = match manifest(client, place).await {
+    let manifest = match pull_manifest(client, place).await {
         Err(DistributionError::NotFound { .. }) => return Ok(Vec::new()),
         manifest => manifest?.0,
     };
     let mut signatures = Vec::new();
     for (layer, signature) in artifact::signature_layers(&manifest).take(limits::SIGNATURES_MAX) {
-        let payload = blob(client, place, layer, limits::SIGNATURE_BYTES_MAX).await?;
+        let payload = pull_blob(client, place, layer, limits::SIGNATURE_BYTES_MAX).await?;
         signatures.push(Signature::new(payload, signature));
     }
     Ok(signatures)
 }
 
 /// Limits the time for `work`, however slowly a registry answers.
-async fn within<T>(
+async fn limit_time<T>(
     place: &RegistryReference,
     work: impl Future<Output = Result<T, DistributionError>>,
 ) -> Result<T, DistributionError> {
@@ -237,12 +240,12 @@ async fn within<T>(
 }
 
 /// Pulls the manifest of a reference. Returns it with the digest of the received bytes.
-async fn manifest(
+async fn pull_manifest(
     client: &RegistryClient,
     place: &RegistryReference,
 ) -> Result<(OciImageManifest, String), DistributionError> {
     let response = client.found(place, client.manifest(place).await?)?;
-    let bytes = body(place, response, MANIFEST_BYTES_MAX).await?;
+    let bytes = read_body(place, response, MANIFEST_BYTES_MAX).await?;
     let found = digest_of(&bytes);
     check_digest(place, place.digest(), &found)?;
     let manifest = serde_json::from_slice(&bytes)
@@ -251,7 +254,7 @@ async fn manifest(
 }
 
 /// Pulls a blob, and checks its size and digest against the manifest.
-async fn blob(
+async fn pull_blob(
     client: &RegistryClient,
     place: &RegistryReference,
     layer: &OciDescriptor,
@@ -264,7 +267,7 @@ async fn blob(
     let size = u64::try_from(layer.size).ok().filter(|size| *size <= max);
     let size = size.ok_or_else(too_large)?;
     let response = client.found(place, client.blob(place, &layer.digest).await?)?;
-    let bytes = body(place, response, size).await?;
+    let bytes = read_body(place, response, size).await?;
     check_digest(place, Some(&layer.digest), &digest_of(&bytes))?;
     Ok(bytes)
 }
@@ -280,7 +283,7 @@ fn check_digest(place: &RegistryReference, wanted: Option<&str>, found: &str) ->
     }
 }
 
-fn refused(place: &RegistryReference, reason: impl Into<String>) -> DistributionError {
+fn refused_error(place: &RegistryReference, reason: impl Into<String>) -> DistributionError {
     DistributionError::Refused {
         place: place.to_string(),
         reason: reason.into(),

@@ -122,8 +122,8 @@ impl TransportEngine {
         Some(Self {
             runtime,
             permits: Arc::new(tokio::sync::Semaphore::new(CONCURRENT_MAX)),
-            public: client(true, &BTreeMap::new())?,
-            named: client(false, &BTreeMap::new())?,
+            public: build_client(true, &BTreeMap::new())?,
+            named: build_client(false, &BTreeMap::new())?,
         })
     }
 
@@ -138,24 +138,24 @@ impl TransportEngine {
         let of_the_caller;
         let client = match is_named {
             _ if !request.authorities.is_empty() => {
-                of_the_caller = client(!is_named, &request.authorities).ok_or(TransportError::Encryption)?;
+                of_the_caller = build_client(!is_named, &request.authorities).ok_or(TransportError::Encryption)?;
                 &of_the_caller
             }
             true => &self.named,
             false => &self.public,
         };
         let method = Method::from_bytes(request.method.as_bytes()).map_err(|_| TransportError::Invalid)?;
-        let mut builder = client.request(method, url).headers(headers(&request)?);
+        let mut builder = client.request(method, url).headers(request_headers(&request)?);
         if !request.body.is_empty() {
             builder = builder.body(request.body);
         }
-        let response = builder.send().await.map_err(|error| judge(&error))?;
-        received(response).await
+        let response = builder.send().await.map_err(|error| classify_error(&error))?;
+        read_response(response).await
     }
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the one place that may")]
-fn client(is_public_only: bool, authorities: &BTreeMap<String, String>) -> Option<Client> {
+fn build_client(is_public_only: bool, authorities: &BTreeMap<String, String>) -> Option<Client> {
     let builder = use_authorities(Client::builder(), authorities)
         .inspect_err(|error| tracing::warn!(%error, "no authorities for the requests of skills"));
     let built = builder
@@ -172,7 +172,7 @@ fn client(is_public_only: bool, authorities: &BTreeMap<String, String>) -> Optio
         .ok()
 }
 
-fn headers(request: &OutboundRequest) -> Result<HeaderMap, TransportError> {
+fn request_headers(request: &OutboundRequest) -> Result<HeaderMap, TransportError> {
     let mut headers = HeaderMap::new();
     for (name, value) in &request.fields {
         // The client counts the body itself.
@@ -189,7 +189,7 @@ fn headers(request: &OutboundRequest) -> Result<HeaderMap, TransportError> {
 }
 
 /// Reads a response up to the limits.
-async fn received(mut response: Response) -> Result<InboundResponse, TransportError> {
+async fn read_response(mut response: Response) -> Result<InboundResponse, TransportError> {
     let fields: Vec<(String, Vec<u8>)> = response
         .headers()
         .iter()
@@ -214,7 +214,7 @@ async fn received(mut response: Response) -> Result<InboundResponse, TransportEr
 }
 
 /// Classifies an error of the client. Its message may hold the URL, so it is not passed on.
-fn judge(error: &reqwest::Error) -> TransportError {
+fn classify_error(error: &reqwest::Error) -> TransportError {
     let mut causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
     if let Some(resolved) = causes.find_map(|cause| cause.downcast_ref::<ResolveError>()) {
         return match resolved {
@@ -263,14 +263,14 @@ impl Resolve for PublicResolver {
             // The client sets the port.
             let found = tokio::net::lookup_host((name.as_str(), 0)).await;
             let found: Vec<SocketAddr> = found.map_err(|_| ResolveError::Unknown)?.collect();
-            let usable = usable(found, is_public_only)?;
+            let usable = usable_addresses(found, is_public_only)?;
             Ok(Box::new(usable.into_iter()) as Addrs)
         })
     }
 }
 
 /// Keeps the addresses that may be connected to.
-fn usable(found: Vec<SocketAddr>, is_public_only: bool) -> Result<Vec<SocketAddr>, ResolveError> {
+fn usable_addresses(found: Vec<SocketAddr>, is_public_only: bool) -> Result<Vec<SocketAddr>, ResolveError> {
     if found.is_empty() {
         return Err(ResolveError::Unknown);
     }
@@ -373,7 +373,8 @@ mod tests {
     fn a_name_with_a_private_address_among_public_ones_leads_to_the_public_ones_alone() {
         let address = |text: &str| text.parse::<SocketAddr>().expect("it is one");
         let (public, private) = (address("8.8.8.8:0"), address("[::ffff:10.0.0.1]:0"));
-        let usable = |found: &[SocketAddr], only| usable(found.to_vec(), only).map_err(|error| error.to_string());
+        let usable =
+            |found: &[SocketAddr], only| usable_addresses(found.to_vec(), only).map_err(|error| error.to_string());
         assert_eq!(usable(&[private, public], true), Ok(vec![public]));
         assert_eq!(usable(&[private], true), Err(ResolveError::Prohibited.to_string()));
         assert_eq!(usable(&[private], false), Ok(vec![private]));

@@ -108,14 +108,14 @@ impl Offer {
             .map_err(|error: oci::PlaceError| Error::new(ErrorKind::Usage, error.to_string()))?;
         context.output.progress(&format!("pulling {place}"));
         let environment = &context.backend.environment;
-        let pulled = oci::pull(&place, environment).await.map_err(refused)?;
+        let pulled = oci::pull_component(&place, environment).await.map_err(refused)?;
         let held = registry.hold(&pulled.component).map_err(refused)?;
         let inspection = registry
             .inspect(held.path())
             .map_err(|error| of_place(&place, &error))?;
         let wanted = Wanted::new(consent, context)?;
         let signatures = if wanted.looks() {
-            let found = oci::signatures(&place, &inspection.digest, environment).await;
+            let found = oci::pull_signatures(&place, &inspection.digest, environment).await;
             found.map_err(refused)?
         } else {
             Vec::new()
@@ -355,7 +355,7 @@ pub(super) async fn fetch_signature(
         .parse()
         .map_err(|error: oci::PlaceError| Error::new(ErrorKind::Usage, error.to_string()))?;
     let wanted = Wanted::of_configuration(context)?;
-    let found = oci::signatures(&place, &entry.digest, &context.backend.environment).await;
+    let found = oci::pull_signatures(&place, &entry.digest, &context.backend.environment).await;
     let found = found.map_err(refused)?;
     let Some(signature) = wanted.counting(&entry.name, &entry.digest, &found) else {
         return Ok(false);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tool_core::api::ErrorKind;
-use tool_registry::oci::{self, Described, PlaceError, RegistryReference};
+use tool_registry::oci::{self, ComponentDescription, PlaceError, RegistryReference};
 use tool_skill::SkillHost;
 use tool_skill::signature::Signature;
 
@@ -22,14 +22,14 @@ pub(super) async fn push(component: &Path, place: &str, context: &Context) -> Re
     let inspection = registry.inspect(&file).map_err(refused)?;
     let bytes = registry.component(&inspection).map_err(refused)?;
     let signature = Signature::read_beside(&file).map_err(refused)?;
-    let described = Described {
+    let described = ComponentDescription {
         name: inspection.name.clone(),
         version: inspection.version.clone(),
         description: inspection.description.clone(),
     };
     let environment = &context.backend.environment;
     context.output.progress(&format!("pushing to {place}"));
-    let pushed = oci::push(&place, &bytes, &described, environment).await;
+    let pushed = oci::push_component(&place, &bytes, &described, environment).await;
     let manifest = pushed.map_err(refused)?;
     let mut also = "";
     if let Some(signature) = &signature {

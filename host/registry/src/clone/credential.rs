@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{CloneUrl, CloneWalls, Transport, environment};
+use super::{CloneTransport, CloneUrl, CloneWalls, clone_environment};
 use tool_core::text::percent_encode;
 use tool_sandbox::{CommandSpec, RunEnd, RunLimits, run_command};
 
@@ -18,15 +18,15 @@ const ASK: &str = "printf 'protocol=%s\\nhost=%s\\npath=%s\\n\\n' \"$2\" \"$3\" 
                    \"$1\" -c credential.interactive=never credential fill";
 
 /// User name and password for one host.
-pub(super) struct Credential {
+pub(super) struct HostCredential {
     user: String,
     password: String,
 }
 
-impl Credential {
+impl HostCredential {
     /// The credential as a line in the format of `git credential-store`.
     pub(super) fn line(&self, url: &CloneUrl) -> String {
-        let [scheme, host, _] = parts(url);
+        let [scheme, host, _] = split_address(url);
         format!(
             "{scheme}://{}:{}@{host}\n",
             percent_encode(&self.user, ""),
@@ -36,21 +36,24 @@ impl Credential {
 }
 
 /// Asks the helper of the user's git. Returns `None` if it has no answer. Blocks.
-pub(super) fn ask(
+pub(super) fn ask_helper(
     git: &Path,
     url: &CloneUrl,
     starter: &BTreeMap<String, String>,
     cancel: &CancellationToken,
-) -> Option<Credential> {
-    if url.transport == Transport::Ssh {
+) -> Option<HostCredential> {
+    if url.transport == CloneTransport::Ssh {
         return None;
     }
     let own = ["-c", ASK, "sh"].map(str::to_owned).into_iter();
     let command = CommandSpec {
         program: "/bin/sh".into(),
-        arguments: own.chain([git.display().to_string()]).chain(parts(url)).collect(),
+        arguments: own
+            .chain([git.display().to_string()])
+            .chain(split_address(url))
+            .collect(),
         directory: "/".into(),
-        environment: environment(url, CloneWalls::None, starter),
+        environment: clone_environment(url, CloneWalls::None, starter),
     };
     let limits = RunLimits::within(Duration::from_secs(HELPER_SECONDS_MAX));
     let ended = run_command(&command, &limits, cancel, &|_| {}).ok()?;
@@ -59,14 +62,14 @@ pub(super) fn ask(
         values.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
     };
     let is_answer = matches!(ended.end, RunEnd::Exited(0));
-    Some(Credential {
+    Some(HostCredential {
         user: value("username").filter(|_| is_answer)?,
         password: value("password")?,
     })
 }
 
 /// Splits a URL into scheme, host with port, and path.
-fn parts(url: &CloneUrl) -> [String; 3] {
+fn split_address(url: &CloneUrl) -> [String; 3] {
     let (scheme, rest) = url.text.split_once("://").unwrap_or(("", &url.text));
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
     [scheme.to_ascii_lowercase(), host.to_owned(), path.to_owned()]
@@ -81,7 +84,7 @@ mod tests {
         let url = CloneUrl::parse("HTTPS://git.example:8443/team/a.git")
             .expect("a URL")
             .expect("it may be cloned");
-        let credential = Credential {
+        let credential = HostCredential {
             user: "ada@example.org".to_owned(),
             password: "p:/@\n%".to_owned(),
         };
@@ -89,6 +92,6 @@ mod tests {
             credential.line(&url),
             "https://ada%40example%2Eorg:p%3A%2F%40%0A%25@git.example:8443\n"
         );
-        assert_eq!(parts(&url)[2], "team/a.git");
+        assert_eq!(split_address(&url)[2], "team/a.git");
     }
 }

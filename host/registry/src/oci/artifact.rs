@@ -25,7 +25,7 @@ pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 
 /// Description of a component for people who browse a registry. A pulled description is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Described {
+pub struct ComponentDescription {
     /// Name of the skill.
     pub name: String,
     /// Version of the skill.
@@ -41,7 +41,7 @@ pub(super) struct Artifact {
 }
 
 /// Builds the artifact of a component. It has no date, so that the same component always has the same digests.
-pub(super) fn of_component(component: &[u8], described: &Described) -> Artifact {
+pub(super) fn of_component(component: &[u8], described: &ComponentDescription) -> Artifact {
     let layer = ImageLayer::new(component.to_vec(), WASM_LAYER.to_owned(), None);
     let config = json!({
         "created": "1970-01-01T00:00:00Z",
@@ -55,7 +55,7 @@ pub(super) fn of_component(component: &[u8], described: &Described) -> Artifact 
         annotation("version", &described.version),
         annotation("description", described.description.lines().next().unwrap_or_default()),
     ];
-    artifact(vec![layer], WASM_CONFIG, config.to_string(), Some(annotations.into()))
+    build_artifact(vec![layer], WASM_CONFIG, config.to_string(), Some(annotations.into()))
 }
 
 /// Builds the artifact with the signatures of one component.
@@ -77,10 +77,10 @@ pub(super) fn of_signatures(signatures: &[Signature]) -> Artifact {
         "config": {},
         "rootfs": {"type": "layers", "diff_ids": ids},
     });
-    artifact(layers, SIGNATURE_CONFIG, config.to_string(), None)
+    build_artifact(layers, SIGNATURE_CONFIG, config.to_string(), None)
 }
 
-fn artifact(layers: Vec<ImageLayer>, kind: &str, config: String, annotations: Option<Annotations>) -> Artifact {
+fn build_artifact(layers: Vec<ImageLayer>, kind: &str, config: String, annotations: Option<Annotations>) -> Artifact {
     let config = Config::new(config.into_bytes(), kind.to_owned(), None);
     let manifest = OciImageManifest {
         media_type: Some(MANIFEST.to_owned()),
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_component_is_one_layer_and_always_the_same_manifest() {
-        let described = Described {
+        let described = ComponentDescription {
             name: "lint".to_owned(),
             version: "1.0.0".to_owned(),
             description: "Lints.\nAt length.".to_owned(),
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_no_component_is_said() {
-        let described = Described {
+        let described = ComponentDescription {
             name: String::new(),
             version: String::new(),
             description: String::new(),

@@ -4,7 +4,7 @@
 //! the server is the registry itself or a name below it. Any other host gets the credentials that the user has for
 //! that host, or none. A sibling name is not enough: `a.example.org` and `b.example.org` may have different owners.
 //! Tokens are sent to the registry only. A redirect gets neither tokens nor passwords, and may not lead nearer to
-//! this machine than the registry is (`reach`).
+//! this machine than the registry is (`redirects`).
 //!
 //! `oci-client` does the pushing. It follows redirects without credentials. If a registry wants a name and a
 //! password, it asks for the challenge again; a registry that changes its challenge in between already has the
@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use super::artifact::{Artifact, MANIFEST};
 use super::credentials::{self, Credentials};
-use super::{DistributionError, RegistryReference, digest_of, reach, refused};
+use super::{DistributionError, RegistryReference, digest_of, redirects, refused_error};
 use tool_config::Environment;
 use tool_core::text::{clean_text, truncate_text};
 use tool_provider::{missing_roots, use_crypto, use_roots};
@@ -35,7 +35,7 @@ const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
 
 /// Purpose of an access to a registry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum AccessPurpose {
     Pull,
     Push,
 }
@@ -44,12 +44,12 @@ pub(super) enum Purpose {
 pub(super) struct RegistryClient {
     http: Client,
     oci: oci_client::Client,
-    permission: Permission,
+    permission: RequestCredentials,
 }
 
 /// Credentials that go with every request.
 #[derive(Default)]
-struct Permission {
+struct RequestCredentials {
     auth: Option<RegistryAuth>,
     /// Token server that got no credentials: the user has a login for the registry, but none for this host.
     withheld: Option<String>,
@@ -60,12 +60,12 @@ impl RegistryClient {
     pub(super) async fn open(
         place: &RegistryReference,
         environment: &Environment,
-        purpose: Purpose,
+        purpose: AccessPurpose,
     ) -> Result<Self, DistributionError> {
-        let http = client(place, environment)?;
-        let permission = permission(&http, place, environment, purpose).await?;
-        let oci = oci_client::Client::try_from(configuration(place, environment))
-            .map_err(|error| told(place, &permission, error))?;
+        let http = build_client(place, environment)?;
+        let permission = request_permission(&http, place, environment, purpose).await?;
+        let oci = oci_client::Client::try_from(client_configuration(place, environment))
+            .map_err(|error| convert_error(place, &permission, error))?;
         if let Some(auth) = &permission.auth {
             oci.store_auth_if_needed(place.registry(), auth).await;
         }
@@ -77,27 +77,27 @@ impl RegistryClient {
         let name = place.digest().or(place.tag()).unwrap_or("latest");
         let url = format!("{}/v2/{}/manifests/{name}", place.base(), reference.repository());
         let request = self.http.get(url).header(ACCEPT, MANIFEST);
-        send(place, self.permitted(request)).await
+        send_request(place, self.permitted(request)).await
     }
 
     /// Requests a blob. The registry may redirect to another server.
     pub(super) async fn blob(&self, place: &RegistryReference, digest: &str) -> Result<Response, DistributionError> {
         let own = format!("{}/v2/{}/blobs/{digest}", place.base(), place.reference().repository());
-        let mut response = send(place, self.permitted(self.http.get(&own))).await?;
+        let mut response = send_request(place, self.permitted(self.http.get(&own))).await?;
         for _ in 0..REGISTRY_REDIRECTS_MAX {
             if !response.status().is_redirection() {
                 return Ok(response);
             }
             let to = response.headers().get(LOCATION).and_then(|to| to.to_str().ok());
             let to = to.and_then(|to| response.url().join(to).ok());
-            let to = to.ok_or_else(|| refused(place, "it sends us elsewhere and does not say where"))?;
-            reach::check(place, &to).await?;
+            let to = to.ok_or_else(|| refused_error(place, "it sends us elsewhere and does not say where"))?;
+            redirects::check_redirect(place, &to).await?;
             let is_own = Url::parse(&own).is_ok_and(|own| own.origin() == to.origin());
             let request = self.http.get(to);
-            response = send(place, if is_own { self.permitted(request) } else { request }).await?;
+            response = send_request(place, if is_own { self.permitted(request) } else { request }).await?;
         }
         if response.status().is_redirection() {
-            Err(refused(
+            Err(refused_error(
                 place,
                 format!("it sends us elsewhere more than {REGISTRY_REDIRECTS_MAX} times"),
             ))
@@ -113,7 +113,7 @@ impl RegistryClient {
             StatusCode::NOT_FOUND => Err(DistributionError::NotFound {
                 place: place.to_string(),
             }),
-            status => Err(refused(place, self.permission.refusal(status))),
+            status => Err(refused_error(place, self.permission.refusal(status))),
         }
     }
 
@@ -133,9 +133,9 @@ impl RegistryClient {
         artifact: &Artifact,
     ) -> Result<String, DistributionError> {
         if place.digest().is_some() {
-            return Err(refused(place, "what is pushed gets its own digest; name a tag"));
+            return Err(refused_error(place, "what is pushed gets its own digest; name a tag"));
         }
-        let told = |error| told(place, &self.permission, error);
+        let told = |error| convert_error(place, &self.permission, error);
         let reference = place.reference();
         for (layer, descriptor) in artifact.layers.iter().zip(&artifact.manifest.layers) {
             let pushed = self.oci.push_blob(reference, layer.data.clone(), &descriptor.digest);
@@ -143,7 +143,8 @@ impl RegistryClient {
         }
         let config = (artifact.config.data.clone(), &artifact.manifest.config.digest);
         self.oci.push_blob(reference, config.0, config.1).await.map_err(told)?;
-        let manifest = serde_json::to_vec(&artifact.manifest).map_err(|error| refused(place, error.to_string()))?;
+        let manifest =
+            serde_json::to_vec(&artifact.manifest).map_err(|error| refused_error(place, error.to_string()))?;
         let digest = digest_of(&manifest);
         let kind = HeaderValue::from_static(MANIFEST);
         self.oci
@@ -155,13 +156,17 @@ impl RegistryClient {
 }
 
 /// Reads the body of a response up to `max` bytes.
-pub(super) async fn body(
+pub(super) async fn read_body(
     place: &RegistryReference,
     mut response: Response,
     max: u64,
 ) -> Result<Vec<u8>, DistributionError> {
     let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| unreachable(place, error))? {
+    while let Some(chunk) = response
+        .chunk()
+        .await
+        .map_err(|error| unreachable_error(place, error))?
+    {
         bytes.extend_from_slice(&chunk);
         if bytes.len() as u64 > max {
             return Err(DistributionError::TooLarge {
@@ -179,50 +184,50 @@ pub(super) async fn body(
     clippy::disallowed_methods,
     reason = "the one exception, for what a user's command names"
 )]
-fn client(place: &RegistryReference, environment: &Environment) -> Result<Client, DistributionError> {
+fn build_client(place: &RegistryReference, environment: &Environment) -> Result<Client, DistributionError> {
     use_crypto();
     let mut builder = use_roots(Client::builder())
         .redirect(reqwest::redirect::Policy::none())
         .referer(false)
         .no_proxy()
         .user_agent(USER_AGENT);
-    let except = NoProxy::from_string(&proxied(environment, "no_proxy"));
-    if let (false, Some(proxy)) = (place.is_loopback(), proxy(environment, "https_proxy")) {
-        let proxy = Proxy::https(proxy).map_err(|error| unreachable(place, error))?;
+    let except = NoProxy::from_string(&no_proxy_hosts(environment, "no_proxy"));
+    if let (false, Some(proxy)) = (place.is_loopback(), proxy_of(environment, "https_proxy")) {
+        let proxy = Proxy::https(proxy).map_err(|error| unreachable_error(place, error))?;
         builder = builder.proxy(proxy.no_proxy(except));
     }
-    builder.build().map_err(|error| unreachable(place, error))
+    builder.build().map_err(|error| unreachable_error(place, error))
 }
 
 const USER_AGENT: &str = concat!("tool/", env!("CARGO_PKG_VERSION"));
 
-fn der(data: Vec<u8>) -> Certificate {
+fn der_certificate(data: Vec<u8>) -> Certificate {
     Certificate {
         encoding: CertificateEncoding::Der,
         data,
     }
 }
 
-fn configuration(place: &RegistryReference, environment: &Environment) -> ClientConfig {
+fn client_configuration(place: &RegistryReference, environment: &Environment) -> ClientConfig {
     ClientConfig {
         protocol: if place.is_loopback() {
             ClientProtocol::Http
         } else {
             ClientProtocol::Https
         },
-        extra_root_certificates: missing_roots().into_iter().map(der).collect(),
+        extra_root_certificates: missing_roots().into_iter().map(der_certificate).collect(),
         use_monolithic_push: true,
         platform_resolver: None,
         user_agent: USER_AGENT,
-        https_proxy: proxy(environment, "https_proxy"),
-        http_proxy: proxy(environment, "http_proxy"),
-        no_proxy: Some(proxied(environment, "no_proxy")),
+        https_proxy: proxy_of(environment, "https_proxy"),
+        http_proxy: proxy_of(environment, "http_proxy"),
+        no_proxy: Some(no_proxy_hosts(environment, "no_proxy")),
         ..ClientConfig::default()
     }
 }
 
 /// A proxy from the user's environment; the lower-case variable takes precedence.
-fn proxy(environment: &Environment, name: &str) -> Option<String> {
+fn proxy_of(environment: &Environment, name: &str) -> Option<String> {
     let names = [
         name.to_owned(),
         name.to_uppercase(),
@@ -233,13 +238,13 @@ fn proxy(environment: &Environment, name: &str) -> Option<String> {
 }
 
 /// Hosts that are reached without a proxy: this machine, and those that the user names.
-fn proxied(environment: &Environment, name: &str) -> String {
+fn no_proxy_hosts(environment: &Environment, name: &str) -> String {
     let said = environment.get(name).or_else(|| environment.get(&name.to_uppercase()));
     format!("{LOOPBACK},{}", said.unwrap_or_default())
 }
 
-async fn send(place: &RegistryReference, request: RequestBuilder) -> Result<Response, DistributionError> {
-    request.send().await.map_err(|error| unreachable(place, error))
+async fn send_request(place: &RegistryReference, request: RequestBuilder) -> Result<Response, DistributionError> {
+    request.send().await.map_err(|error| unreachable_error(place, error))
 }
 
 /// Authentication scheme in a registry's challenge.
@@ -250,15 +255,15 @@ enum Challenge {
 }
 
 #[derive(Deserialize)]
-struct Token {
+struct TokenAnswer {
     #[serde(default)]
     token: Option<String>,
     #[serde(default)]
     access_token: Option<String>,
 }
 
-impl Permission {
-    fn of(auth: RegistryAuth) -> Self {
+impl RequestCredentials {
+    fn from_auth(auth: RegistryAuth) -> Self {
         Self {
             auth: Some(auth),
             withheld: None,
@@ -284,56 +289,60 @@ fn not_sent(host: &str) -> String {
 }
 
 /// Obtains the credentials for every request; none if the registry wants none.
-async fn permission(
+async fn request_permission(
     http: &Client,
     place: &RegistryReference,
     environment: &Environment,
-    purpose: Purpose,
-) -> Result<Permission, DistributionError> {
-    let response = send(place, http.get(format!("{}/v2/", place.base()))).await?;
+    purpose: AccessPurpose,
+) -> Result<RequestCredentials, DistributionError> {
+    let response = send_request(place, http.get(format!("{}/v2/", place.base()))).await?;
     match response.status() {
-        status if status.is_success() => return Ok(Permission::default()),
+        status if status.is_success() => return Ok(RequestCredentials::default()),
         StatusCode::UNAUTHORIZED => {}
         status => {
-            return Err(refused(
+            return Err(refused_error(
                 place,
                 format!("it answers {status} where registries say what they want"),
             ));
         }
     }
-    match challenge(response.headers()) {
+    match read_challenge(response.headers()) {
         Some(Challenge::Basic) => {
-            let credentials = credentials::of(place.registry(), environment)?
-                .ok_or_else(|| refused(place, "it wants a name and a password; log in with `docker login`"))?;
+            let credentials = credentials::find_credentials(place.registry(), environment)?
+                .ok_or_else(|| refused_error(place, "it wants a name and a password; log in with `docker login`"))?;
             let password = credentials.password.expose().to_owned();
-            Ok(Permission::of(RegistryAuth::Basic(credentials.user, password)))
+            Ok(RequestCredentials::from_auth(RegistryAuth::Basic(
+                credentials.user,
+                password,
+            )))
         }
         Some(Challenge::Bearer { realm, service }) => {
             let realm = checked_realm(place, &realm).await?;
-            let credentials = credentials::of(&realm.login, environment)?;
-            let is_withheld = credentials.is_none() && credentials::of(place.registry(), environment)?.is_some();
+            let credentials = credentials::find_credentials(&realm.login, environment)?;
+            let is_withheld =
+                credentials.is_none() && credentials::find_credentials(place.registry(), environment)?.is_some();
             let withheld = is_withheld.then(|| realm.login.clone());
-            let token = token(http, place, realm, service, credentials, purpose).await?;
-            Ok(Permission {
+            let token = request_token(http, place, realm, service, credentials, purpose).await?;
+            Ok(RequestCredentials {
                 withheld,
-                ..Permission::of(RegistryAuth::Bearer(token))
+                ..RequestCredentials::from_auth(RegistryAuth::Bearer(token))
             })
         }
-        None => Err(refused(place, "it wants credentials of a kind that is not known")),
+        None => Err(refused_error(place, "it wants credentials of a kind that is not known")),
     }
 }
 
-async fn token(
+async fn request_token(
     http: &Client,
     place: &RegistryReference,
-    realm: Realm,
+    realm: TokenServer,
     service: Option<String>,
     credentials: Option<Credentials>,
-    purpose: Purpose,
+    purpose: AccessPurpose,
 ) -> Result<String, DistributionError> {
     let actions = match purpose {
-        Purpose::Pull => "pull",
-        Purpose::Push => "pull,push",
+        AccessPurpose::Pull => "pull",
+        AccessPurpose::Push => "pull,push",
     };
     let scope = format!("repository:{}:{actions}", place.reference().repository());
     let mut url = realm.url;
@@ -346,43 +355,43 @@ async fn token(
         Some(credentials) => request.basic_auth(&credentials.user, Some(credentials.password.expose())),
         None => request,
     };
-    let response = send(place, request).await?;
+    let response = send_request(place, request).await?;
     if response.status() != StatusCode::OK {
         let hint = match credentials {
             Some(_) => "the login that `docker login` keeps does not do".to_owned(),
             None if realm.login == place.registry() => "log in with `docker login`".to_owned(),
             None => not_sent(&realm.login),
         };
-        return Err(refused(
+        return Err(refused_error(
             place,
             format!("it gives no token ({}); {hint}", response.status()),
         ));
     }
-    let answer = body(place, response, TOKEN_BYTES_MAX).await?;
-    let token = serde_json::from_slice::<Token>(&answer).ok();
+    let answer = read_body(place, response, TOKEN_BYTES_MAX).await?;
+    let token = serde_json::from_slice::<TokenAnswer>(&answer).ok();
     let token = token.and_then(|token| token.token.or(token.access_token));
     // The token becomes a part of a header.
     token
         .filter(|token| !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()))
-        .ok_or_else(|| refused(place, "what it gives is no token"))
+        .ok_or_else(|| refused_error(place, "what it gives is no token"))
 }
 
 /// Server that issues tokens.
 #[derive(Debug)]
-struct Realm {
+struct TokenServer {
     url: Url,
     /// Host whose login is sent: the registry, or the server itself, with its port if it has one.
     login: String,
 }
 
 /// Returns the server that issues tokens, if it is safe to ask.
-async fn checked_realm(place: &RegistryReference, text: &str) -> Result<Realm, DistributionError> {
+async fn checked_realm(place: &RegistryReference, text: &str) -> Result<TokenServer, DistributionError> {
     let realm = realm_of(place, text)?;
-    reach::check(place, &realm.url).await?;
+    redirects::check_redirect(place, &realm.url).await?;
     Ok(realm)
 }
 
-fn realm_of(place: &RegistryReference, realm: &str) -> Result<Realm, DistributionError> {
+fn realm_of(place: &RegistryReference, realm: &str) -> Result<TokenServer, DistributionError> {
     let foreign = |host: &str| DistributionError::Realm {
         place: place.to_string(),
         realm: clean_text(truncate_text(host, 200)).into_owned(),
@@ -398,22 +407,22 @@ fn realm_of(place: &RegistryReference, realm: &str) -> Result<Realm, Distributio
     if !is_safe || host.is_empty() || !url.username().is_empty() || url.password().is_some() {
         return Err(foreign(host));
     }
-    let login = match (belongs(own, host), url.port()) {
+    let login = match (belongs_to_registry(own, host), url.port()) {
         (true, _) => place.registry().to_owned(),
         (false, Some(port)) => format!("{host}:{port}"),
         (false, None) => host.to_owned(),
     };
-    Ok(Realm { url, login })
+    Ok(TokenServer { url, login })
 }
 
 /// True if `realm` is the registry itself or a name below it.
-fn belongs(registry: &str, realm: &str) -> bool {
+fn belongs_to_registry(registry: &str, realm: &str) -> bool {
     let is_name = registry.parse::<std::net::IpAddr>().is_err();
     realm == registry || is_name && realm.ends_with(&format!(".{registry}"))
 }
 
 /// Reads the challenge from the headers of a refusal. Tokens take precedence over passwords.
-fn challenge(headers: &HeaderMap) -> Option<Challenge> {
+fn read_challenge(headers: &HeaderMap) -> Option<Challenge> {
     let texts = headers.get_all(WWW_AUTHENTICATE).iter();
     let found: Vec<Challenge> = texts.filter_map(|value| one_challenge(value.to_str().ok()?)).collect();
     let is_bearer = |challenge: &&Challenge| matches!(challenge, Challenge::Bearer { .. });
@@ -425,15 +434,15 @@ fn one_challenge(text: &str) -> Option<Challenge> {
     match kind.to_ascii_lowercase().as_str() {
         "basic" => Some(Challenge::Basic),
         "bearer" => Some(Challenge::Bearer {
-            realm: parameter(rest, "realm")?,
-            service: parameter(rest, "service"),
+            realm: challenge_parameter(rest, "realm")?,
+            service: challenge_parameter(rest, "service"),
         }),
         _ => None,
     }
 }
 
 /// The value of `name` in a list of `name="value"` pairs.
-fn parameter(text: &str, name: &str) -> Option<String> {
+fn challenge_parameter(text: &str, name: &str) -> Option<String> {
     let mut rest = text.trim();
     while let Some((key, after)) = rest.split_once('=') {
         let key = key.trim_matches([' ', ',']);
@@ -449,7 +458,7 @@ fn parameter(text: &str, name: &str) -> Option<String> {
     None
 }
 
-fn unreachable(place: &RegistryReference, error: reqwest::Error) -> DistributionError {
+fn unreachable_error(place: &RegistryReference, error: reqwest::Error) -> DistributionError {
     let error = error.without_url();
     let mut reason = error.to_string();
     let mut source = std::error::Error::source(&error);
@@ -467,10 +476,14 @@ fn unreachable(place: &RegistryReference, error: reqwest::Error) -> Distribution
 const WORDS_BYTES_MAX: usize = 300;
 
 /// Converts an error of the client, and keeps one line of the registry's message.
-fn told(place: &RegistryReference, permission: &Permission, error: OciDistributionError) -> DistributionError {
+fn convert_error(
+    place: &RegistryReference,
+    permission: &RequestCredentials,
+    error: OciDistributionError,
+) -> DistributionError {
     let words = |text: &str| clean_text(truncate_text(text.trim(), WORDS_BYTES_MAX)).replace('\n', " ");
     match error {
-        OciDistributionError::RequestError(error) => unreachable(place, error),
+        OciDistributionError::RequestError(error) => unreachable_error(place, error),
         OciDistributionError::ImageManifestNotFoundError(_) | OciDistributionError::ServerError { code: 404, .. } => {
             DistributionError::NotFound {
                 place: place.to_string(),
@@ -478,15 +491,15 @@ fn told(place: &RegistryReference, permission: &Permission, error: OciDistributi
         }
         OciDistributionError::UnauthorizedError { .. } | OciDistributionError::AuthenticationFailure(_) => {
             match &permission.withheld {
-                Some(host) => refused(place, format!("it does not allow this; {}", not_sent(host))),
-                None => refused(place, "it does not allow this to who is logged in"),
+                Some(host) => refused_error(place, format!("it does not allow this; {}", not_sent(host))),
+                None => refused_error(place, "it does not allow this to who is logged in"),
             }
         }
         OciDistributionError::ServerError { code, message, .. } => {
-            refused(place, words(&format!("it answers {code}: {message}")))
+            refused_error(place, words(&format!("it answers {code}: {message}")))
         }
-        OciDistributionError::RegistryError { envelope, .. } => refused(place, words(&envelope.to_string())),
-        error => refused(place, words(&error.to_string())),
+        OciDistributionError::RegistryError { envelope, .. } => refused_error(place, words(&envelope.to_string())),
+        error => refused_error(place, words(&error.to_string())),
     }
 }
 
@@ -516,14 +529,14 @@ mod tests {
 
     #[test]
     fn a_login_that_was_not_sent_is_told_where_it_would_have_helped() {
-        let withheld = Permission {
+        let withheld = RequestCredentials {
             withheld: Some("auth.example.org".to_owned()),
-            ..Permission::default()
+            ..RequestCredentials::default()
         };
         for status in [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN] {
             let told = withheld.refusal(status);
             assert!(told.contains("entry for `auth.example.org` to `auths`"), "{told}");
-            assert!(!Permission::default().refusal(status).contains("auths"));
+            assert!(!RequestCredentials::default().refusal(status).contains("auths"));
         }
         assert!(!withheld.refusal(StatusCode::BAD_GATEWAY).contains("auths"));
     }

@@ -31,20 +31,23 @@ pub(super) struct Credentials {
 }
 
 #[derive(Deserialize)]
-struct Logins {
+struct DockerLogins {
     #[serde(default)]
-    auths: BTreeMap<String, Login>,
+    auths: BTreeMap<String, DockerLogin>,
 }
 
 #[derive(Deserialize)]
-struct Login {
+struct DockerLogin {
     #[serde(default)]
     auth: Option<String>,
 }
 
 /// Finds the user's credentials for a registry: a host, with a port if it has one.
-pub(super) fn of(registry: &str, environment: &Environment) -> Result<Option<Credentials>, CredentialsError> {
-    let Some(path) = path(environment) else {
+pub(super) fn find_credentials(
+    registry: &str,
+    environment: &Environment,
+) -> Result<Option<Credentials>, CredentialsError> {
+    let Some(path) = config_path(environment) else {
         return Ok(None);
     };
     let wrong = |reason: String| CredentialsError {
@@ -67,9 +70,9 @@ pub(super) fn of(registry: &str, environment: &Environment) -> Result<Option<Cre
         return Err(wrong(format!("it has more than {max} bytes")));
     }
     // The parser's message may quote the file, so it is not shown.
-    let logins: Logins = serde_json::from_slice(&text)
+    let logins: DockerLogins = serde_json::from_slice(&text)
         .map_err(|error| wrong(format!("it is not JSON as expected, line {}", error.line())))?;
-    let Some(login) = find(&logins, registry) else {
+    let Some(login) = find_login(&logins, registry) else {
         return Ok(None);
     };
     match parse(login) {
@@ -80,14 +83,14 @@ pub(super) fn of(registry: &str, environment: &Environment) -> Result<Option<Cre
     }
 }
 
-fn path(environment: &Environment) -> Option<PathBuf> {
+fn config_path(environment: &Environment) -> Option<PathBuf> {
     let folder = environment.get("DOCKER_CONFIG").map(PathBuf::from);
     let home = || Some(PathBuf::from(environment.get("HOME")?).join(".docker"));
     Some(folder.or_else(home)?.join("config.json"))
 }
 
 /// Keys are hosts; in older files they are URLs.
-fn find<'a>(logins: &'a Logins, registry: &str) -> Option<&'a str> {
+fn find_login<'a>(logins: &'a DockerLogins, registry: &str) -> Option<&'a str> {
     let host = |key: &str| {
         let key = key.split_once("://").map_or(key, |(_, rest)| rest);
         key.split('/').next().unwrap_or_default().to_owned()
@@ -114,7 +117,7 @@ mod tests {
         std::fs::write(folder.path().join("config.json"), content).expect("the folder is writable");
         let variable = ("DOCKER_CONFIG".to_owned(), folder.path().display().to_string());
         let environment = Environment::new([variable].into());
-        of(registry, &environment)
+        find_credentials(registry, &environment)
             .map(|found| found.map(|found| (found.user, found.password.expose().to_owned())))
             .map_err(|error| error.reason)
     }

@@ -94,7 +94,7 @@ fn missing() -> (String, String, Vec<u8>) {
 
 /// The manifest of a component with these bytes.
 fn manifest_of(component: &[u8]) -> Vec<u8> {
-    let described = Described {
+    let described = ComponentDescription {
         name: "lint".to_owned(),
         version: "1.0.0".to_owned(),
         description: String::new(),
@@ -122,11 +122,13 @@ async fn a_component_is_pulled_where_all_digests_agree() {
         path if path.contains("/blobs/") => ok(served.clone()),
         _ => missing(),
     });
-    let pulled = pull(&stub.place(), &Environment::default()).await.expect("it is right");
+    let pulled = pull_component(&stub.place(), &Environment::default())
+        .await
+        .expect("it is right");
     assert_eq!(pulled.component, component);
     assert_eq!(pulled.manifest, digest_of(&manifest_of(&component)));
     let other = stub.place().pinned(&digest_of(b"something else"));
-    let refused = pull(&other, &Environment::default()).await;
+    let refused = pull_component(&other, &Environment::default()).await;
     assert!(
         matches!(refused, Err(DistributionError::NotFound { .. })),
         "{refused:?}"
@@ -141,13 +143,13 @@ async fn other_bytes_than_the_digests_say_are_refused() {
         path if path.contains("/blobs/") => ok("\0asm as forged"),
         _ => missing(),
     });
-    let refused = pull(&stub.place(), &Environment::default()).await;
+    let refused = pull_component(&stub.place(), &Environment::default()).await;
     assert!(
         matches!(refused, Err(DistributionError::WrongDigest { .. })),
         "{refused:?}"
     );
     let pinned = stub.place().pinned(&digest_of(b"another manifest"));
-    let refused = pull(&pinned, &Environment::default()).await;
+    let refused = pull_component(&pinned, &Environment::default()).await;
     assert!(
         matches!(refused, Err(DistributionError::WrongDigest { .. })),
         "{refused:?}"
@@ -161,7 +163,7 @@ async fn a_registry_says_so_much_and_no_more() {
         "/v2/" => ok(""),
         _ => ok(long(MANIFEST_BYTES_MAX)),
     });
-    let refused = resolve(&stub.place(), &Environment::default()).await;
+    let refused = resolve_digest(&stub.place(), &Environment::default()).await;
     let is_bounded = matches!(refused, Err(DistributionError::TooLarge { max, .. }) if max == MANIFEST_BYTES_MAX);
     assert!(is_bounded, "{refused:?}");
 
@@ -170,7 +172,7 @@ async fn a_registry_says_so_much_and_no_more() {
         path if path.contains("/manifests/") => ok(manifest_of(b"four")),
         _ => ok("more than four"),
     });
-    let refused = pull(&stub.place(), &Environment::default()).await;
+    let refused = pull_component(&stub.place(), &Environment::default()).await;
     assert!(
         matches!(
             refused,
@@ -190,7 +192,7 @@ async fn a_registry_says_so_much_and_no_more() {
         _ => ok(long(TOKEN_BYTES_MAX)),
     });
     *port.lock().expect("not poisoned") = stub.port;
-    let refused = resolve(&stub.place(), &Environment::default()).await;
+    let refused = resolve_digest(&stub.place(), &Environment::default()).await;
     let is_bounded = matches!(refused, Err(DistributionError::TooLarge { max, .. }) if max == TOKEN_BYTES_MAX);
     assert!(is_bounded, "{refused:?}");
 }
@@ -207,7 +209,7 @@ async fn a_registry_that_is_silent_is_given_up() {
     let port = listener.local_addr().expect("it is bound").port();
     let place: RegistryReference = format!("oci://127.0.0.1:{port}/x").parse().expect("it is a place");
     let _hurried = limits::pace::hurried(600);
-    let refused = resolve(&place, &Environment::default()).await;
+    let refused = resolve_digest(&place, &Environment::default()).await;
     assert!(matches!(refused, Err(DistributionError::TooSlow { .. })), "{refused:?}");
 }
 
@@ -234,7 +236,7 @@ async fn a_token_comes_for_the_login_and_goes_to_the_registry_alone() {
     });
     *port.lock().expect("not poisoned") = stub.port;
     let (_folder, environment) = logged_in(stub.port);
-    let pulled = pull(&stub.place(), &environment).await.expect("it is right");
+    let pulled = pull_component(&stub.place(), &environment).await.expect("it is right");
     assert_eq!(pulled.component, b"\0asm component");
     let asked = stub.asked();
     let of = |part: &str| asked.iter().find(|(path, _)| path.contains(part)).cloned();
@@ -272,7 +274,7 @@ async fn a_registry_sends_us_elsewhere_a_few_times_and_nowhere_nearer() {
                 Err(_) => to("/hop/1".to_owned()),
             },
         });
-        let pulled = pull(&stub.place(), &Environment::default()).await;
+        let pulled = pull_component(&stub.place(), &Environment::default()).await;
         assert_eq!(pulled.is_ok(), is_taken, "{times} {pulled:?}");
     }
     // A registry of this machine leads to this machine or by TLS; no host is contacted to find out.
@@ -286,7 +288,7 @@ async fn a_registry_sends_us_elsewhere_a_few_times_and_nowhere_nearer() {
             path if path.contains("/manifests/") => ok(manifest_of(b"\0asm component")),
             _ => to(location.to_owned()),
         });
-        let refused = pull(&stub.place(), &Environment::default()).await;
+        let refused = pull_component(&stub.place(), &Environment::default()).await;
         assert!(
             refused.as_ref().is_err_and(|error| error.to_string().ends_with(said)),
             "{location} {refused:?}"
@@ -315,12 +317,12 @@ async fn no_proxy_stands_between_this_machine_and_itself() {
         let place: RegistryReference = format!("oci://{host}:{}/team/lint:1.0", stub.port)
             .parse()
             .expect("it is a place");
-        let described = Described {
+        let described = ComponentDescription {
             name: "lint".to_owned(),
             version: "1.0.0".to_owned(),
             description: String::new(),
         };
-        let refused = push(&place, b"\0asm", &described, &environment).await;
+        let refused = push_component(&place, b"\0asm", &described, &environment).await;
         assert!(refused.is_err(), "it takes nothing");
         assert!(stub.asked().len() > 1, "{host}: it was asked whether it does");
     }
@@ -333,7 +335,7 @@ async fn a_login_is_not_sent_where_a_challenge_points_elsewhere() {
     let realm = format!("http://127.0.0.1:{}/token", thief.port);
     let stub = Stub::serve(move |_| challenge(&realm));
     let (_folder, environment) = logged_in(stub.port);
-    let refused = pull(&stub.place(), &environment).await;
+    let refused = pull_component(&stub.place(), &environment).await;
     assert!(matches!(refused, Err(DistributionError::Realm { .. })), "{refused:?}");
     assert!(thief.asked().is_empty());
     // A login for another registry is not sent here.
@@ -342,7 +344,7 @@ async fn a_login_is_not_sent_where_a_challenge_points_elsewhere() {
         let header = "WWW-Authenticate: Basic realm=\"x\"\r\n".to_owned();
         ("401 Unauthorized".to_owned(), header, Vec::new())
     });
-    let refused = pull(&stub.place(), &environment).await;
+    let refused = pull_component(&stub.place(), &environment).await;
     assert!(refused.is_err_and(|error| error.to_string().contains("docker login")));
     assert!(stub.asked().iter().all(|(_, sent)| sent.is_none()));
 }

@@ -17,12 +17,12 @@ const DEPTH_MAX: usize = 512;
 /// A tree to copy. Every folder comes before its entries.
 pub(super) struct CopyPlan {
     from: PathBuf,
-    entries: Vec<(PathBuf, Kind)>,
+    entries: Vec<(PathBuf, CopiedKind)>,
     bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum CopiedKind {
     Folder,
     File { is_executable: bool },
     Link,
@@ -59,15 +59,15 @@ impl CopyPlan {
         let git = plan.from.join(".git");
         match fs::symlink_metadata(&git) {
             Ok(metadata) if metadata.is_dir() => plan.add(Path::new(".git/index"), 1, &|_| true)?,
-            _ => return Err(failed(&git, io::Error::other("it is no folder"))),
+            _ => return Err(folder_error(&git, io::Error::other("it is no folder"))),
         }
         Ok(plan)
     }
 
     fn add_all(&mut self, folder: &Path, depth: usize, is_wanted: &dyn Fn(&Path) -> bool) -> Result<(), CloneError> {
         let place = self.from.join(folder);
-        for entry in fs::read_dir(&place).map_err(|source| failed(&place, source))? {
-            let entry = entry.map_err(|source| failed(&place, source))?;
+        for entry in fs::read_dir(&place).map_err(|source| folder_error(&place, source))? {
+            let entry = entry.map_err(|source| folder_error(&place, source))?;
             self.add(&folder.join(entry.file_name()), depth, is_wanted)?;
         }
         Ok(())
@@ -78,14 +78,14 @@ impl CopyPlan {
             return Ok(());
         }
         let place = self.from.join(path);
-        let metadata = fs::symlink_metadata(&place).map_err(|source| failed(&place, source))?;
+        let metadata = fs::symlink_metadata(&place).map_err(|source| folder_error(&place, source))?;
         let kind = match metadata.file_type() {
-            kind if kind.is_dir() => Kind::Folder,
-            kind if kind.is_symlink() && !path.starts_with(".git") => Kind::Link,
-            kind if kind.is_file() => Kind::File {
+            kind if kind.is_dir() => CopiedKind::Folder,
+            kind if kind.is_symlink() && !path.starts_with(".git") => CopiedKind::Link,
+            kind if kind.is_file() => CopiedKind::File {
                 is_executable: metadata.permissions().mode() & 0o100 != 0,
             },
-            _ => return Err(failed(path, io::Error::other("it may not be in a repository"))),
+            _ => return Err(folder_error(path, io::Error::other("it may not be in a repository"))),
         };
         self.entries.push((path.to_owned(), kind));
         self.bytes = self.bytes.saturating_add(metadata.len());
@@ -93,8 +93,8 @@ impl CopyPlan {
             return Err(CloneError::too_large());
         }
         match kind {
-            Kind::Folder => self.add_all(path, depth + 1, is_wanted),
-            Kind::File { .. } | Kind::Link => Ok(()),
+            CopiedKind::Folder => self.add_all(path, depth + 1, is_wanted),
+            CopiedKind::File { .. } | CopiedKind::Link => Ok(()),
         }
     }
 
@@ -103,11 +103,11 @@ impl CopyPlan {
         for (path, kind) in &self.entries {
             let (from, to) = (self.from.join(path), into.join(path));
             let made = match kind {
-                Kind::Folder => make_folder(&to),
-                Kind::File { is_executable } => copy_file(&from, &to, *is_executable),
-                Kind::Link => fs::read_link(&from).and_then(|target| symlink(target, &to)),
+                CopiedKind::Folder => make_folder(&to),
+                CopiedKind::File { is_executable } => copy_file(&from, &to, *is_executable),
+                CopiedKind::Link => fs::read_link(&from).and_then(|target| symlink(target, &to)),
             };
-            made.map_err(|source| failed(&to, source))?;
+            made.map_err(|source| folder_error(&to, source))?;
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ fn copy_file(from: &Path, to: &Path, is_executable: bool) -> io::Result<()> {
     io::copy(&mut File::open(from)?.take(CLONE_BYTES_MAX), &mut new).map(drop)
 }
 
-fn failed(path: &Path, source: io::Error) -> CloneError {
+fn folder_error(path: &Path, source: io::Error) -> CloneError {
     CloneError::Folder {
         path: path.to_owned(),
         source,

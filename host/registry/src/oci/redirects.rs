@@ -9,13 +9,13 @@ use std::net::IpAddr;
 
 use reqwest::Url;
 
-use super::{DistributionError, RegistryReference, refused};
+use super::{DistributionError, RegistryReference, refused_error};
 use tool_core::text::{clean_text, truncate_text};
 use tool_sandbox::proxy::is_public;
 
 /// Distance of a host from this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Reach {
+pub(super) enum HostDistance {
     /// This machine, and link-local addresses.
     Machine,
     Network,
@@ -23,8 +23,8 @@ pub(super) enum Reach {
     World,
 }
 
-impl Reach {
-    fn of(address: IpAddr) -> Self {
+impl HostDistance {
+    fn of_address(address: IpAddr) -> Self {
         let address = address.to_canonical();
         let is_link_local = match address {
             IpAddr::V4(address) => address.is_link_local() || address.is_broadcast() || address.octets()[0] == 0,
@@ -44,38 +44,41 @@ impl Reach {
         let host = url.host_str().unwrap_or_default();
         let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.');
         if let Ok(address) = host.parse::<IpAddr>() {
-            return Self::of(address);
+            return Self::of_address(address);
         }
         if host.is_empty() || host == "localhost" || host.ends_with(".localhost") {
             return Self::Machine;
         }
         let port = url.port_or_known_default().unwrap_or_default();
         let found = tokio::net::lookup_host((host, port)).await;
-        let reach = found.into_iter().flatten().map(|address| Self::of(address.ip()));
+        let reach = found
+            .into_iter()
+            .flatten()
+            .map(|address| Self::of_address(address.ip()));
         reach.min().unwrap_or(Self::World)
     }
 }
 
 /// Fails unless the registry may send us to this URL.
-pub(super) async fn check(place: &RegistryReference, to: &Url) -> Result<(), DistributionError> {
-    let base = Url::parse(&place.base()).map_err(|error| refused(place, error.to_string()))?;
+pub(super) async fn check_redirect(place: &RegistryReference, to: &Url) -> Result<(), DistributionError> {
+    let base = Url::parse(&place.base()).map_err(|error| refused_error(place, error.to_string()))?;
     if base.origin() == to.origin() {
         return Ok(());
     }
-    let own = Reach::of_host(&base).await;
-    judge(own, to, Reach::of_host(to).await).map_err(|why| {
+    let own = HostDistance::of_host(&base).await;
+    judge_redirect(own, to, HostDistance::of_host(to).await).map_err(|why| {
         let named = clean_text(truncate_text(to.host_str().unwrap_or_default(), 200)).into_owned();
-        refused(place, format!("it sends us to `{named}`, {why}"))
+        refused_error(place, format!("it sends us to `{named}`, {why}"))
     })
 }
 
 /// Explains why a registry at the distance `own` may not send us to a host at the distance `reach`.
-fn judge(own: Reach, to: &Url, reach: Reach) -> Result<(), &'static str> {
+fn judge_redirect(own: HostDistance, to: &Url, reach: HostDistance) -> Result<(), &'static str> {
     match to.scheme() {
         _ if reach < own => Err("which is nearer to this machine than the registry is"),
         "https" => Ok(()),
         // Plain HTTP is for this machine only, and only a registry on this machine may redirect there.
-        "http" if own == Reach::Machine && reach == Reach::Machine => Ok(()),
+        "http" if own == HostDistance::Machine && reach == HostDistance::Machine => Ok(()),
         _ => Err("and not by TLS"),
     }
 }
@@ -92,7 +95,7 @@ mod tests {
     async fn addresses_are_as_far_away_as_networks_say() {
         for (reach, hosts) in [
             (
-                Reach::Machine,
+                HostDistance::Machine,
                 &[
                     "127.0.0.1",
                     "127.8.9.10",
@@ -112,7 +115,7 @@ mod tests {
                 ][..],
             ),
             (
-                Reach::Network,
+                HostDistance::Network,
                 &[
                     "10.0.0.1",
                     "172.16.0.1",
@@ -124,10 +127,10 @@ mod tests {
                     "192.0.2.1",
                 ],
             ),
-            (Reach::World, &["8.8.8.8", "100.128.0.1", "[2a04:4e42::223]"]),
+            (HostDistance::World, &["8.8.8.8", "100.128.0.1", "[2a04:4e42::223]"]),
         ] {
             for host in hosts {
-                let found = Reach::of_host(&url(&format!("https://{host}/"))).await;
+                let found = HostDistance::of_host(&url(&format!("https://{host}/"))).await;
                 assert_eq!(found, reach, "{host}");
             }
         }
@@ -135,15 +138,15 @@ mod tests {
 
     #[test]
     fn a_registry_sends_nobody_nearer_or_out_of_tls() {
-        let judged = |own, to: &str, reach| judge(own, &url(to), reach).is_ok();
-        for own in [Reach::Machine, Reach::Network, Reach::World] {
-            for reach in [Reach::Machine, Reach::Network, Reach::World] {
+        let judged = |own, to: &str, reach| judge_redirect(own, &url(to), reach).is_ok();
+        for own in [HostDistance::Machine, HostDistance::Network, HostDistance::World] {
+            for reach in [HostDistance::Machine, HostDistance::Network, HostDistance::World] {
                 assert_eq!(
                     judged(own, "https://a.example/", reach),
                     reach >= own,
                     "{own:?} {reach:?}"
                 );
-                let both_here = (own, reach) == (Reach::Machine, Reach::Machine);
+                let both_here = (own, reach) == (HostDistance::Machine, HostDistance::Machine);
                 assert_eq!(judged(own, "http://a.example/", reach), both_here, "{own:?} {reach:?}");
                 assert!(!judged(own, "ftp://a.example/", reach));
             }
