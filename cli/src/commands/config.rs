@@ -7,7 +7,7 @@ use host::daemon;
 use serde_json::Value;
 use tool_config::{FileState, Inspection, Setting, ValueOrigin};
 use tool_repository::RepositoryRules;
-use tool_session::preflight::preflight;
+use tool_session::preflight::run_preflight;
 
 use super::skill::agreed::{Finding, IDENTITIES, LOCK};
 use super::{Context, print_json, skill};
@@ -20,7 +20,7 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
     let mut inspection = tool_config::inspect_config(home, environment);
     inspection.settings.extend(of_the_command_line(context)?);
     let (root, _) = context.places()?;
-    let found = preflight(home, environment, &root);
+    let found = run_preflight(home, environment, &root);
     let home_problem = daemon::check_home(home).err();
     inspection.problem = home_problem.or(inspection.problem).or(found.configuration);
     inspection.warnings.extend(found.warnings);

@@ -20,7 +20,7 @@ use tool_sandbox::disk_space::{self, FreeSpace};
 use tool_sandbox::helper_process;
 use tool_sandbox::program_sandbox::{self, Sandbox};
 use tool_sandbox::toolchain;
-use tool_session::preflight::preflight;
+use tool_session::preflight::run_preflight;
 use tool_skill::SkillHost;
 
 use super::skill::agreed::Finding;
@@ -107,7 +107,7 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
         output: context.output,
     };
     let (root, _) = context.places()?;
-    let found = preflight(&context.backend.home, &context.backend.environment, &root);
+    let found = run_preflight(&context.backend.home, &context.backend.environment, &root);
     let home = daemon::check_home(&context.backend.home);
     // If another user may have written the configuration, its commands are not run.
     let settings = home

@@ -216,7 +216,7 @@ pub(super) async fn prepare(task: TypedTask, run: &RunArguments, context: &Conte
         }
         loaded => loaded?,
     };
-    if let Some(problem) = preflight::configuration(home, environment) {
+    if let Some(problem) = preflight::check_configuration(home, environment) {
         return Err(problem.into());
     }
     if let Some(problem) = tool_config::exposed_key(&context.backend.home) {

@@ -36,17 +36,17 @@ const APPROVAL_DETAIL_BYTES_MAX: usize = 256 * 1024;
 /// Open questions of all sessions.
 #[derive(Default)]
 pub struct Approvals {
-    open: Mutex<HashMap<String, Open>>,
+    open: Mutex<HashMap<String, OpenQuestion>>,
 }
 
-struct Open {
+struct OpenQuestion {
     secret: Arc<str>,
-    asked: Arc<Asked>,
+    asked: Arc<QuestionText>,
     answer: oneshot::Sender<UserAnswer>,
 }
 
 /// A whole question: approving it approves all of this.
-struct Asked {
+struct QuestionText {
     question: Question,
     digest: String,
     /// Number of bytes of the detail in its event.
@@ -64,7 +64,7 @@ fn shown_bytes(detail: &str) -> usize {
     }
 }
 
-impl Asked {
+impl QuestionText {
     fn new(question: &Question) -> Self {
         Self {
             question: question.clone(),
@@ -89,7 +89,7 @@ impl Asked {
             return (shown.to_owned(), None);
         }
         let place = folder.join(format!("approval-{id}.txt"));
-        let path = match write(&place, self.question.detail()) {
+        let path = match write_question(&place, self.question.detail()) {
             Ok(()) => Some(place.to_string_lossy().into_owned()),
             Err(error) => {
                 tracing::warn!(%error, "a long approval could not be written down");
@@ -126,7 +126,7 @@ impl Asked {
     }
 }
 
-fn write(place: &Path, detail: &str) -> io::Result<()> {
+fn write_question(place: &Path, detail: &str) -> io::Result<()> {
     let mut file = journal::private_file().create_new(true).write(true).open(place)?;
     file.write_all(detail.as_bytes())
 }
@@ -153,10 +153,10 @@ fn in_words(left_out: &LeftOut, id: &str) -> String {
 }
 
 impl Approvals {
-    fn open(&self, secret: &Arc<str>, asked: &Arc<Asked>) -> (String, oneshot::Receiver<UserAnswer>) {
+    fn open(&self, secret: &Arc<str>, asked: &Arc<QuestionText>) -> (String, oneshot::Receiver<UserAnswer>) {
         let id = uuid::Uuid::new_v4().to_string();
         let (answer, receiver) = oneshot::channel();
-        let open = Open {
+        let open = OpenQuestion {
             secret: Arc::clone(secret),
             asked: Arc::clone(asked),
             answer,
@@ -172,7 +172,7 @@ impl Approvals {
     /// The question is not open, the secret is wrong, or the approval is for a part.
     pub fn answer(&self, id: &str, answer: &ApprovalAnswer) -> Result<(), Problem> {
         let mut open = self.lock();
-        let question = open.get(id).ok_or_else(|| unknown(id))?;
+        let question = open.get(id).ok_or_else(|| unknown_approval(id))?;
         if !is_same_secret(&question.secret, &answer.secret) {
             return Err(Problem::new(
                 ErrorKind::Forbidden,
@@ -188,8 +188,8 @@ impl Approvals {
         if given.is_yes() {
             question.asked.check(answer)?;
         }
-        let question = open.remove(id).ok_or_else(|| unknown(id))?;
-        question.answer.send(given).map_err(|_| unknown(id))
+        let question = open.remove(id).ok_or_else(|| unknown_approval(id))?;
+        question.answer.send(given).map_err(|_| unknown_approval(id))
     }
 
     /// Returns a whole open question.
@@ -198,7 +198,7 @@ impl Approvals {
     ///
     /// The question is not open.
     pub fn whole(&self, id: &str) -> Result<OpenApproval, Problem> {
-        let asked = Arc::clone(&self.lock().get(id).ok_or_else(|| unknown(id))?.asked);
+        let asked = Arc::clone(&self.lock().get(id).ok_or_else(|| unknown_approval(id))?.asked);
         let question = &asked.question;
         Ok(OpenApproval {
             id: id.to_owned(),
@@ -214,12 +214,12 @@ impl Approvals {
         self.lock().remove(id);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Open>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, OpenQuestion>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn unknown(id: &str) -> Problem {
+fn unknown_approval(id: &str) -> Problem {
     let message = format!("No open approval `{id}`: answered, expired, ended with its session, or never asked");
     Problem::new(ErrorKind::NotFound, message)
 }
@@ -274,11 +274,11 @@ impl SessionApprover {
     }
 
     /// Sends a question to the relay, and returns once no receiver is left to answer it.
-    async fn pass_on(&self, id: &str, asked: &Asked, detail: String) {
+    async fn pass_on(&self, id: &str, asked: &QuestionText, detail: String) {
         let Some(relay) = &self.relay else {
             return std::future::pending().await;
         };
-        let asking = Asking {
+        let asking = PendingQuestion {
             id: id.to_owned(),
             question: Question::new(
                 asked.question.effect(),
@@ -294,7 +294,7 @@ impl SessionApprover {
             approvals: Arc::clone(&self.approvals),
         };
         // A receiver that reads nothing more is waited for only as long as the answer.
-        if relay.to.send(Meanwhile::Question(Box::new(asking))).await.is_ok() {
+        if relay.to.send(CallProgress::Question(Box::new(asking))).await.is_ok() {
             std::future::pending().await
         }
     }
@@ -334,7 +334,7 @@ fn outcome_of(answer: UserAnswer) -> (UserAnswer, ApprovalOutcome) {
 
 /// Channel for questions to a program that shows them to its user, and perhaps to a model.
 pub(super) struct Relay {
-    pub(super) to: mpsc::Sender<Meanwhile>,
+    pub(super) to: mpsc::Sender<CallProgress>,
     pub(super) redactor: Arc<Redactor>,
 }
 
@@ -346,15 +346,15 @@ impl Relay {
 }
 
 /// Message of a running call to its client.
-pub enum Meanwhile {
+pub enum CallProgress {
     /// A line of live output, without keys.
     Line(String),
     /// The policy requires an approval.
-    Question(Box<Asking>),
+    Question(Box<PendingQuestion>),
 }
 
 /// A question on its way to its receiver, with the right to answer it.
-pub struct Asking {
+pub struct PendingQuestion {
     id: String,
     /// Question for display: a long detail is cut, and says where the whole is.
     question: Question,
@@ -362,7 +362,7 @@ pub struct Asking {
     approvals: Arc<Approvals>,
 }
 
-impl Asking {
+impl PendingQuestion {
     /// What is about to happen, in one line.
     pub fn title(&self) -> &str {
         self.question.title()
@@ -399,7 +399,7 @@ impl Approver for SessionApprover {
         if !self.can_ask {
             return UserAnswer::No;
         }
-        let asked = Arc::new(Asked::new(question));
+        let asked = Arc::new(QuestionText::new(question));
         let (id, receiver) = self.approvals.open(&self.secret, &asked);
         let (detail, left_out) = asked.shown(&id, self.recorder.folder().path());
         let patience = chrono::Duration::from_std(self.patience).unwrap_or_default();
@@ -543,9 +543,9 @@ mod tests {
     }
 
     /// A bench whose questions also go to a receiver that has taken nothing so far and has room for no more.
-    fn crowded(patience: Duration) -> (Bench, mpsc::Receiver<Meanwhile>) {
+    fn crowded(patience: Duration) -> (Bench, mpsc::Receiver<CallProgress>) {
         let (to, taken) = mpsc::channel(1);
-        to.try_send(Meanwhile::Line("the first".into()))
+        to.try_send(CallProgress::Line("the first".into()))
             .expect("there is room for one");
         let mut bench = bench(true, patience);
         let redactor = Arc::default();

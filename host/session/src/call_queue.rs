@@ -4,7 +4,7 @@ use serde_json::Value;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::approvals::Meanwhile;
+use super::approvals::CallProgress;
 use tool_core::api::Receipt;
 use tool_skill::{CallError, CallOutcome};
 
@@ -19,7 +19,7 @@ pub struct ConnectionCall {
     /// Cancels the call.
     pub cancel: CancellationToken,
     /// Channel for live output and questions. When it is full, lines are dropped and questions wait.
-    pub meanwhile: mpsc::Sender<Meanwhile>,
+    pub meanwhile: mpsc::Sender<CallProgress>,
 }
 
 /// The result of a call.

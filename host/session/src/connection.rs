@@ -14,7 +14,7 @@ pub use super::call_queue::{CallAnswer, ConnectionCall};
 use super::call_queue::{CallQueue, Incoming};
 use super::plan::{SessionPlan, SessionTask};
 use super::request::{PolicyCase, Prepared, open_repository, read_lock};
-use super::{Sessions, blocking};
+use super::{Sessions, run_blocking};
 use crate::limits;
 use tool_config::PolicySettings;
 use tool_core::api::{ConnectRequest, Effect, ErrorKind, Problem, SkillFunction, SkillState};
@@ -130,7 +130,7 @@ impl Sessions {
         let opening = CancellationToken::new();
         let _guard = opening.clone().drop_guard();
         let (repo_path, options) = (request.repo_path.clone(), self.repository_options(&settings, &opening));
-        let repository = blocking(move || open_repository(&repo_path, &options)).await?;
+        let repository = run_blocking(move || open_repository(&repo_path, &options)).await?;
         let locked = read_lock(&repository, &self.engine, request.policy.frozen).await?;
         let case = PolicyCase {
             cause: EffectCause::SkillCall,
@@ -157,7 +157,7 @@ impl Sessions {
             ..prepared.plan(start, SessionTask::Calls(CallQueue::new(incoming)), environment)
         };
         let started = self
-            .launch(place, plan, super::preview::InheritedLayer::default())
+            .launch_session(place, plan, super::preview::InheritedLayer::default())
             .await?;
         let live = self.live(&started.session_id);
         // A stop may have ended the session in between.

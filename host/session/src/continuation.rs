@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::preview::InheritedLayer;
-use super::{Sessions, blocking, unknown};
+use super::{Sessions, run_blocking, unknown_session};
 use tool_config::{ProviderApi, Settings};
 use tool_core::api::{
     Action, ErrorKind, ExecuteRequest, Operation, Problem, ProviderName, SessionStart, Status, TurnRequest,
@@ -65,7 +65,7 @@ impl Sessions {
         request.policy.ask_before_write |= past.asks_before_write;
         let layer = {
             let (last, folder, home) = (last.clone(), self.store.folder(last.id()), self.home.clone());
-            blocking(move || InheritedLayer::of(&last, &folder, &home)).await?
+            run_blocking(move || InheritedLayer::read_proposed(&last, &folder, &home)).await?
         };
         let request = execute_request(request, &last, past.precedent.as_ref());
         self.begin_operation(
@@ -86,7 +86,9 @@ impl Sessions {
             return Err(Problem::new(ErrorKind::SessionRunning, message)
                 .with_hint("wait for its end, or cancel it: one turn of a conversation runs at a time"));
         }
-        let summary = live.or_else(|| self.store.summary(id)).ok_or_else(|| unknown(id))?;
+        let summary = live
+            .or_else(|| self.store.summary(id))
+            .ok_or_else(|| unknown_session(id))?;
         if can_be_continued(&summary) {
             return Ok(summary);
         }
@@ -97,7 +99,7 @@ impl Sessions {
     /// Reads the conversation that ends with a session.
     async fn read_past(self: &Arc<Self>, last: SessionSummary) -> Result<PastConversation, Problem> {
         let sessions = Arc::clone(self);
-        blocking(move || {
+        run_blocking(move || {
             let summaries = sessions.summaries();
             let newest_first: Vec<&SessionSummary> = summaries.values().rev().collect();
             let undone: BTreeSet<String> = history::find_undone(&newest_first)

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::request::{open_repository, working_directory};
-use super::selection::{self, Selecting};
-use super::{Sessions, blocking, denies_history, unknown};
+use super::selection::{self, CheckedSelection};
+use super::{Sessions, denies_history, run_blocking, unknown_session};
 use crate::limits;
 use tool_config::PolicySettings;
 use tool_context::SelectionFilter;
@@ -32,7 +32,7 @@ impl Sessions {
         let cancel = CancellationToken::new();
         let _guard = cancel.clone().drop_guard();
         let options = self.repository_options(settings, &cancel);
-        blocking(move || {
+        run_blocking(move || {
             let _under_way = under_way;
             look(&open_repository(&repo_path, &options)?, &cancel)
         })
@@ -71,7 +71,7 @@ impl Sessions {
             let filter = filter
                 .without_instructions_if(is_untrusted || narrowing.untrusted)
                 .without_history_if(denied || denies_history(&narrowing.deny));
-            let selecting = Selecting {
+            let selecting = CheckedSelection {
                 operation: request.operation,
                 target: request.target,
                 task: request.task,
@@ -97,7 +97,7 @@ impl Sessions {
     pub async fn shared_report(self: &Arc<Self>, id: &str, root: &Path) -> Result<String, Problem> {
         let summary = self.summary_in(id, root)?;
         let sessions = Arc::clone(self);
-        blocking(move || {
+        run_blocking(move || {
             let folder = sessions.store.folder(summary.id());
             let report = sessions.store.report_of(&summary, &folder, None);
             report.map_err(|error| report::problem_of(&error))
@@ -114,13 +114,13 @@ impl Sessions {
         self.summary_in(id, root)?;
         let diff = self.diff(id).await?.diff;
         let sessions = Arc::clone(self);
-        blocking(move || Ok(sessions.store.share(&diff))).await
+        run_blocking(move || Ok(sessions.store.share(&diff))).await
     }
 
     fn summary_in(&self, id: &str, root: &Path) -> Result<SessionSummary, Problem> {
         let summary = self.store.summary(id);
         let here = |summary: &SessionSummary| Path::new(&summary.start.repository) == root;
-        summary.filter(here).ok_or_else(|| unknown(id))
+        summary.filter(here).ok_or_else(|| unknown_session(id))
     }
 
     /// Draws the modules of a directory and the imports between them. Asks no model and records nothing.

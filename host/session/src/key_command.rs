@@ -48,10 +48,11 @@ fn environment_of_programs(starter: &BTreeMap<String, String>) -> BTreeMap<Strin
 
 fn print_key(words: &[String], environment: &BTreeMap<String, String>) -> Result<Secret, Problem> {
     let Some((program, arguments)) = words.split_first() else {
-        return Err(failed("`api_key_command`", "it names no program"));
+        return Err(key_command_problem("`api_key_command`", "it names no program"));
     };
     let named = format!("`{program}` of `api_key_command`");
-    let place = find(program, environment).ok_or_else(|| failed(&named, "there is no such program on the PATH"))?;
+    let place = find_program(program, environment)
+        .ok_or_else(|| key_command_problem(&named, "there is no such program on the PATH"))?;
     let command = CommandSpec {
         program: place,
         arguments: arguments.to_vec(),
@@ -60,23 +61,27 @@ fn print_key(words: &[String], environment: &BTreeMap<String, String>) -> Result
     };
     let output = read_printed(&command, Duration::from_secs(KEY_COMMAND_SECONDS_MAX), KEY_BYTES_MAX);
     let output = output.map_err(|error| match error {
-        PrintError::Process(error) => failed(&named, &error.to_string()),
-        PrintError::Failed(Some(code)) => failed(&named, &format!("it ended with status {code}")),
-        PrintError::Failed(None) => failed(&named, "a signal ended it"),
-        PrintError::TimedOut => failed(&named, &format!("it took longer than {KEY_COMMAND_SECONDS_MAX} s")),
-        PrintError::TooLong => failed(&named, "it printed more than a key"),
+        PrintError::Process(error) => key_command_problem(&named, &error.to_string()),
+        PrintError::Failed(Some(code)) => key_command_problem(&named, &format!("it ended with status {code}")),
+        PrintError::Failed(None) => key_command_problem(&named, "a signal ended it"),
+        PrintError::TimedOut => {
+            key_command_problem(&named, &format!("it took longer than {KEY_COMMAND_SECONDS_MAX} s"))
+        }
+        PrintError::TooLong => key_command_problem(&named, "it printed more than a key"),
     })?;
-    let text = String::from_utf8(output).map_err(|_| failed(&named, "it did not print text"))?;
+    let text = String::from_utf8(output).map_err(|_| key_command_problem(&named, "it did not print text"))?;
     match text.trim() {
-        "" => Err(failed(&named, "it printed nothing")),
-        key if key.contains(|c: char| c.is_control()) => Err(failed(&named, "it printed more than one line")),
+        "" => Err(key_command_problem(&named, "it printed nothing")),
+        key if key.contains(|c: char| c.is_control()) => {
+            Err(key_command_problem(&named, "it printed more than one line"))
+        }
         key => Ok(Secret::new(key)),
     }
 }
 
 /// Finds a program: an absolute path as it is, a bare name in `PATH`. A relative path would refer to the repository,
 /// and is refused.
-fn find(program: &str, environment: &BTreeMap<String, String>) -> Option<PathBuf> {
+fn find_program(program: &str, environment: &BTreeMap<String, String>) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.is_absolute() {
         return Some(path.to_owned());
@@ -87,7 +92,7 @@ fn find(program: &str, environment: &BTreeMap<String, String>) -> Option<PathBuf
         .flatten()
 }
 
-fn failed(what: &str, why: &str) -> Problem {
+fn key_command_problem(what: &str, why: &str) -> Problem {
     Problem::new(ErrorKind::ConfigKeyMissing, format!("No API key: {what} failed: {why}"))
         .with_hint("run the command in a terminal to see what it says; nothing of its output is shown here")
 }

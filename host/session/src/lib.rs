@@ -11,6 +11,7 @@
 #[cfg(test)]
 extern crate self as tool_session;
 
+mod answer_proposals;
 pub mod approvals;
 mod call_queue;
 pub mod connection;
@@ -21,19 +22,18 @@ pub mod engine;
 mod fixtures;
 mod inspect;
 mod key_command;
-mod left;
 mod plan;
-mod planned;
+mod planned_tests;
 pub mod preflight;
 pub mod preview;
-mod proposed;
 mod request;
 mod run;
 mod running;
 mod selection;
+mod session_store;
 mod start;
-mod store;
 mod undo;
+mod untouched_files;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -48,18 +48,18 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use answer_proposals::read_proposals;
 pub use approvals::is_same_secret;
 use approvals::{Approvals, SessionApprover};
 use engine::Engine;
 pub use key_command::key_command;
 use plan::SessionPlan;
-pub use planned::plan_tests;
+pub use planned_tests::plan_tests;
 use preview::InheritedLayer;
-pub use proposed::read_proposals;
 use run::{SessionOutcome, SessionRun};
-use running::{Running, SessionPermit, TurnPermit};
-use store::Store;
-pub use store::{SESSIONS_BYTES_MAX, SESSIONS_KEPT};
+use running::{RunningSessions, SessionPermit, TurnPermit};
+use session_store::SessionStore;
+pub use session_store::{SESSIONS_BYTES_MAX, SESSIONS_KEPT};
 use tool_config::PolicySettings;
 use tool_context::Indexes;
 use tool_core::api::{
@@ -107,13 +107,13 @@ pub struct OpenSessionsError {
 /// The sessions of one home, running and ended.
 pub struct Sessions {
     home: PathBuf,
-    store: Store,
+    store: SessionStore,
     engine: Arc<dyn Engine>,
     approvals: Arc<Approvals>,
     calls: Arc<Semaphore>,
     contexts: Arc<Semaphore>,
     ids: IdSource,
-    running: Mutex<Running>,
+    running: Mutex<RunningSessions>,
     tasks: TaskTracker,
     /// Scans of repositories, kept from one session to the next.
     scans: Arc<ScanCache>,
@@ -125,7 +125,7 @@ pub struct Sessions {
     is_giving_back: AtomicBool,
 }
 
-struct Live {
+struct LiveSession {
     id: String,
     recorder: Arc<Recorder>,
     cancel: CancellationToken,
@@ -180,7 +180,7 @@ impl Sessions {
         keys: BTreeSet<String>,
     ) -> Result<Arc<Self>, OpenSessionsError> {
         let folder = home.join("sessions");
-        let store = Store::open(&folder, home, keys).map_err(|source| OpenSessionsError { folder, source })?;
+        let store = SessionStore::open(&folder, home, keys).map_err(|source| OpenSessionsError { folder, source })?;
         preview::remove_layers(home);
         Ok(Arc::new(Self {
             home: home.to_owned(),
@@ -202,14 +202,14 @@ impl Sessions {
 
     /// Begins the journal and the session. If the caller goes away meanwhile, an attached session ends and another
     /// one continues; neither is left without an owner.
-    async fn launch(
+    async fn launch_session(
         self: &Arc<Self>,
         permit: SessionPermit,
         plan: SessionPlan,
         inherited: InheritedLayer,
     ) -> Result<SessionStart, Problem> {
         let sessions = Arc::clone(self);
-        blocking(move || {
+        run_blocking(move || {
             let recorder = sessions.store.begin(plan.start.clone()).map_err(|error| {
                 Problem::new(
                     ErrorKind::JournalFailed,
@@ -224,13 +224,18 @@ impl Sessions {
             if let Some((message, hint)) = inherited.notice(&plan.repository) {
                 recorder.notice(message, Some(hint));
             }
-            Ok(sessions.enter(recorder, permit, plan))
+            Ok(sessions.register_session(recorder, permit, plan))
         })
         .await
     }
 
     /// Registers the session and spawns its owner.
-    fn enter(self: &Arc<Self>, recorder: Arc<Recorder>, mut permit: SessionPermit, plan: SessionPlan) -> SessionStart {
+    fn register_session(
+        self: &Arc<Self>,
+        recorder: Arc<Recorder>,
+        mut permit: SessionPermit,
+        plan: SessionPlan,
+    ) -> SessionStart {
         let turn = permit.take_turn(&recorder);
         let id = plan.start.session_id.clone();
         let secret = approvals::new_secret();
@@ -240,7 +245,7 @@ impl Sessions {
             Arc::clone(&secret),
             plan.start.interactive || !plan.start.ask.is_empty(),
         );
-        let live = Arc::new(Live {
+        let live = Arc::new(LiveSession {
             id: id.clone(),
             recorder: Arc::clone(&recorder),
             cancel: CancellationToken::new(),
@@ -256,7 +261,7 @@ impl Sessions {
             calls: Arc::clone(&self.calls),
             contexts: Arc::clone(&self.contexts),
             cancel: live.cancel.clone(),
-            changes: Arc::new(left::JournalChanges(Arc::clone(self))),
+            changes: Arc::new(untouched_files::JournalChanges(Arc::clone(self))),
             plan,
         };
         {
@@ -266,7 +271,7 @@ impl Sessions {
                 live.stop();
             }
             running.live.insert(live.id.clone(), Arc::clone(&live));
-            self.tasks.spawn(Arc::clone(self).own(live, job, turn));
+            self.tasks.spawn(Arc::clone(self).run_to_end(live, job, turn));
         }
         drop(permit);
         SessionStart {
@@ -278,9 +283,9 @@ impl Sessions {
 
     /// Owns a session to its end. Only blocking work that ignores its cancellation can outlive this task, and it
     /// cannot change anything after the journal has ended.
-    async fn own(self: Arc<Self>, live: Arc<Live>, job: SessionRun, turn: Option<TurnPermit>) {
+    async fn run_to_end(self: Arc<Self>, live: Arc<LiveSession>, job: SessionRun, turn: Option<TurnPermit>) {
         let summary = live.recorder.summary();
-        let work = AssertUnwindSafe(run::run(&job)).catch_unwind();
+        let work = AssertUnwindSafe(run::run_session(&job)).catch_unwind();
         let outcome = tokio::select! {
             outcome = work => outcome.unwrap_or_else(|_| SessionOutcome::failed(run::operation_failed(&summary.start.work))),
             () = live.overdue() => SessionOutcome::cancelled(),
@@ -296,7 +301,7 @@ impl Sessions {
         live.cancel.cancel();
         drop(job);
         let (sessions, ending) = (Arc::clone(&self), Arc::clone(&live));
-        let ended = blocking(move || Ok(sessions.store.end(&ending.recorder, outcome)));
+        let ended = run_blocking(move || Ok(sessions.store.end(&ending.recorder, outcome)));
         let is_written = ended.await.unwrap_or_else(|_| {
             tracing::error!(session = live.id, "a session could not be ended");
             true
@@ -328,14 +333,14 @@ impl Sessions {
 
     /// Tries to write an ended session until the disk accepts it or the daemon stops. Until then, it is answered from
     /// memory.
-    async fn write_until_durable(self: &Arc<Self>, live: &Arc<Live>) {
+    async fn write_until_durable(self: &Arc<Self>, live: &Arc<LiveSession>) {
         loop {
             tokio::select! {
                 () = tokio::time::sleep(Duration::from_millis(limits::JOURNAL_RETRY_MS)) => {}
                 () = self.stopping.cancelled() => {}
             }
             let (sessions, waiting) = (Arc::clone(self), Arc::clone(live));
-            let written = blocking(move || Ok(sessions.store.write_waiting(&waiting.recorder))).await;
+            let written = run_blocking(move || Ok(sessions.store.write_waiting(&waiting.recorder))).await;
             if written == Ok(true) || self.stopping.is_cancelled() {
                 return;
             }
@@ -347,14 +352,14 @@ impl Sessions {
     /// # Errors
     ///
     /// There is no such session.
-    pub fn events(&self, id: &str, after: u64) -> Result<Stream, Problem> {
+    pub fn events(&self, id: &str, after: u64) -> Result<SessionStream, Problem> {
         if let Some(live) = self.live(id) {
             let summary = live.recorder.summary();
             let (model, has_ended) = (summary.start.model, summary.status != Status::Running);
             let events = EventReader::follow(Arc::clone(&live.recorder), id, after);
             live.streams.send_modify(|count| *count += 1);
-            let _attached = Some(Attached(live));
-            return Ok(Stream {
+            let _attached = Some(AttachedStream(live));
+            return Ok(SessionStream {
                 events,
                 first: None,
                 has_ended,
@@ -362,8 +367,8 @@ impl Sessions {
                 _attached,
             });
         }
-        let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
-        Ok(Stream {
+        let summary = self.store.summary(id).ok_or_else(|| unknown_session(id))?;
+        Ok(SessionStream {
             events: EventReader::replay(self.store.folder(id), id, after),
             first: None,
             has_ended: true,
@@ -388,7 +393,7 @@ impl Sessions {
             return Ok(());
         }
         if self.live(id).is_none() {
-            self.store.summary(id).ok_or_else(|| unknown(id))?;
+            self.store.summary(id).ok_or_else(|| unknown_session(id))?;
         }
         Err(Problem::new(
             ErrorKind::SessionEnded,
@@ -427,7 +432,7 @@ impl Sessions {
     /// All sessions by id, which is the order of their start.
     fn summaries(&self) -> BTreeMap<String, SessionSummary> {
         // Collect the live ones first: a session that ends meanwhile is in both, and the ended one is right.
-        let live: Vec<Arc<Live>> = self.lock().live.values().cloned().collect();
+        let live: Vec<Arc<LiveSession>> = self.lock().live.values().cloned().collect();
         let mut summaries: BTreeMap<String, SessionSummary> = live
             .iter()
             .map(|live| (live.id.clone(), live.recorder.summary()))
@@ -441,19 +446,19 @@ impl Sessions {
     /// # Errors
     ///
     /// There is no such session, or its journal cannot be read.
-    pub async fn result(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
+    pub async fn read_result(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
         if let Some(live) = self.live(id) {
-            let missing = unknown(id);
-            let read = blocking(move || {
+            let missing = unknown_session(id);
+            let read = run_blocking(move || {
                 // Take the summary before the output, so that a complete session has all its output.
                 let summary = live.recorder.summary();
                 result_of(summary, live.recorder.output()).ok_or(missing)
             });
             return read.await;
         }
-        let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
-        let (sessions, missing) = (Arc::clone(self), unknown(id));
-        let read = blocking(move || {
+        let summary = self.store.summary(id).ok_or_else(|| unknown_session(id))?;
+        let (sessions, missing) = (Arc::clone(self), unknown_session(id));
+        let read = run_blocking(move || {
             let folder = sessions.store.folder(summary.id());
             let Ok((output, _)) = folder.view(|lines| history::session_output(lines)) else {
                 return Err(missing);
@@ -469,14 +474,14 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// As [`Self::result`].
+    /// As [`Self::read_result`].
     pub async fn result_in_short(self: &Arc<Self>, id: &str) -> Result<SessionResult, Problem> {
         if let Some(live) = self.live(id) {
-            return result_of(live.recorder.summary(), String::new()).ok_or_else(|| unknown(id));
+            return result_of(live.recorder.summary(), String::new()).ok_or_else(|| unknown_session(id));
         }
         if let Some(summary) = self.store.summary(id) {
             let look = move || Ok((!report::is_wanted(&summary) || report::is_there(&summary)).then_some(summary));
-            let known = blocking(look).await?;
+            let known = run_blocking(look).await?;
             let result = known.and_then(|summary| {
                 let report_path = report::path_in_results(&summary);
                 let result = result_of(summary, String::new())?;
@@ -486,7 +491,7 @@ impl Sessions {
                 return Ok(result);
             }
         }
-        let result = self.result(id).await?;
+        let result = self.read_result(id).await?;
         Ok(SessionResult {
             output: String::new(),
             ..result
@@ -509,12 +514,12 @@ impl Sessions {
     }
 
     /// A session in memory: one that runs, or that the disk has not accepted yet.
-    fn live(&self, id: &str) -> Option<Arc<Live>> {
+    fn live(&self, id: &str) -> Option<Arc<LiveSession>> {
         self.lock().live.get(id).cloned()
     }
 }
 
-impl Live {
+impl LiveSession {
     /// Cancels the session because the daemon stops.
     fn stop(&self) {
         if !self.cancel.is_cancelled() {
@@ -555,17 +560,17 @@ impl Live {
 }
 
 /// A stream of a session's events.
-pub struct Stream {
+pub struct SessionStream {
     events: EventReader,
     /// Events that were read ahead.
     first: Option<Vec<NumberedEvent>>,
     /// True if the session had ended when the stream was opened.
     has_ended: bool,
     model: String,
-    _attached: Option<Attached>,
+    _attached: Option<AttachedStream>,
 }
 
-impl Stream {
+impl SessionStream {
     /// Returns the next events, at least one; `None` after the terminal event.
     pub async fn next(&mut self) -> Option<Vec<NumberedEvent>> {
         match self.first.take() {
@@ -602,16 +607,18 @@ impl Stream {
 }
 
 /// Counts an open stream.
-struct Attached(Arc<Live>);
+struct AttachedStream(Arc<LiveSession>);
 
-impl Drop for Attached {
+impl Drop for AttachedStream {
     fn drop(&mut self) {
         self.0.streams.send_modify(|count| *count -= 1);
     }
 }
 
 /// Runs blocking work. A panic is a bug, and becomes an error.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> + Send + 'static) -> Result<T, Problem> {
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|_| {
         Err(Problem::new(
@@ -621,7 +628,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, Problem> +
     })
 }
 
-fn unknown(id: &str) -> Problem {
+fn unknown_session(id: &str) -> Problem {
     Problem::new(ErrorKind::NotFound, format!("There is no session `{id}`")).with_action(Action::ListSessions)
 }
 

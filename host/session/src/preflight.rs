@@ -28,13 +28,13 @@ pub struct Preflight {
 }
 
 /// Returns the error in the user's configuration, without examining any repository.
-pub fn configuration(home: &Path, environment: &Environment) -> Option<Problem> {
+pub fn check_configuration(home: &Path, environment: &Environment) -> Option<Problem> {
     let common = tool_config::load_common(home, environment).ok()?;
     check_policy(&common.policy, &tool_config::config_text(home)).err()
 }
 
 /// Examines the configuration beneath `home`, and the repository at `root`. Blocks.
-pub fn preflight(home: &Path, environment: &Environment, root: &Path) -> Preflight {
+pub fn run_preflight(home: &Path, environment: &Environment, root: &Path) -> Preflight {
     let Ok(common) = tool_config::load_common(home, environment) else {
         // The parser of the file reports this error.
         return Preflight::default();
@@ -45,7 +45,7 @@ pub fn preflight(home: &Path, environment: &Environment, root: &Path) -> Preflig
     // With invalid patterns in the configuration, no repository can be opened, and its own file is not the cause.
     let narrowing = configuration
         .is_none()
-        .then(|| narrowing(home, &common.policy, root, &place));
+        .then(|| read_narrowing(home, &common.policy, root, &place));
     let refused = match &narrowing {
         Some(Err(problem)) if problem.kind == ErrorKind::RefusedRepository => Some(problem.clone()),
         _ => None,
@@ -65,7 +65,7 @@ pub fn preflight(home: &Path, environment: &Environment, root: &Path) -> Preflig
     }
 }
 
-fn narrowing(home: &Path, policy: &PolicySettings, root: &Path, place: &Path) -> Result<RepositoryRules, Problem> {
+fn read_narrowing(home: &Path, policy: &PolicySettings, root: &Path, place: &Path) -> Result<RepositoryRules, Problem> {
     let options = super::repository_options(policy, home);
     if let Err(error @ RepositoryError::Pattern(_)) = Repository::open(root, &options) {
         let text = std::fs::read_to_string(place).unwrap_or_default();
@@ -96,27 +96,27 @@ fn check_policy(policy: &PolicySettings, text: &str) -> Result<(), Problem> {
         for name in names {
             name.parse::<Grant>().map_err(|problem| {
                 let message = format!("{} in `[policy] {key}`", problem.message);
-                placed(Problem { message, ..problem }, key, name, text)
+                add_config_line(Problem { message, ..problem }, key, name, text)
             })?;
         }
     }
     for name in &policy.unredacted {
         let known = Redactor::new(std::slice::from_ref(name), None);
-        known.map_err(|problem| placed(problem, "unredacted", name, text))?;
+        known.map_err(|problem| add_config_line(problem, "unredacted", name, text))?;
     }
     for member in &policy.team {
         let known = Team::parse(std::slice::from_ref(member));
-        known.map_err(|problem| placed(problem, "team", member, text))?;
+        known.map_err(|problem| add_config_line(problem, "team", member, text))?;
     }
     Rules::new(&policy.hide, &policy.reveal, &policy.protect).map_err(|error| {
         let problem = Problem::new(ErrorKind::ConfigInvalid, error.to_string());
-        placed(problem, error.key, &error.pattern, text)
+        add_config_line(problem, error.key, &error.pattern, text)
     })?;
     Ok(())
 }
 
 /// Converts a problem to one with the position of the value in the configuration file.
-fn placed(problem: Problem, key: &str, value: &str, text: &str) -> Problem {
+fn add_config_line(problem: Problem, key: &str, value: &str, text: &str) -> Problem {
     let place = tool_config::place_of(text, "policy", key, Some(value)).map(|place| format!("{place} of config.toml"));
     let hint: Vec<String> = place.into_iter().chain(problem.hint).collect();
     let placed = Problem::new(ErrorKind::ConfigInvalid, problem.message);
@@ -151,7 +151,7 @@ mod tests {
         if let Some(text) = root_file {
             std::fs::write(root.path().join(".tool.toml"), text).expect("the folder is ours");
         }
-        let found = preflight(home.path(), &Environment::default(), root.path());
+        let found = run_preflight(home.path(), &Environment::default(), root.path());
         let said = |problem: &Problem| format!("{}\n  {}", problem.message, problem.hint.as_deref().unwrap_or("-"));
         let mut lines: Vec<String> = found.configuration.iter().chain(&found.warnings).map(said).collect();
         lines.extend(found.root_file.map(|(_, narrowing)| match narrowing {

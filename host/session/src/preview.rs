@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::request::{merge_policies, open_repository};
 use super::run::SessionOutcome;
-use super::store::{open_again, unreadable};
-use super::{Sessions, blocking, unknown};
+use super::session_store::{journal_problem, open_again};
+use super::{Sessions, run_blocking, unknown_session};
 use crate::limits;
 use tool_config::PolicySettings;
 use tool_core::api::{self, Action, ApplyRequest, ApplyResult, DiscardResult, ErrorKind, Operation, Problem, Status};
@@ -71,11 +71,11 @@ pub(super) struct InheritedLayer {
 impl InheritedLayer {
     /// Reads the proposals of a session that are not in the repository yet. A preview continues until all its
     /// proposals are applied, or it is discarded. Blocks.
-    pub(super) fn of(last: &SessionSummary, folder: &SessionFolder, home: &Path) -> Result<Self, Problem> {
+    pub(super) fn read_proposed(last: &SessionSummary, folder: &SessionFolder, home: &Path) -> Result<Self, Problem> {
         if !last.start.preview || last.is_discarded {
             return Ok(Self::default());
         }
-        let proposed = proposals(folder)?;
+        let proposed = net_proposals(folder)?;
         let repository = open_again(last, home)?;
         let had_some = !proposed.is_empty();
         let mut files = proposed;
@@ -110,23 +110,23 @@ impl InheritedLayer {
 /// True if the tree without the layer is what a proposal began with.
 fn is_in_tree(repository: &Repository, file: &FileChange) -> bool {
     let current = tool_repository::changes::read_state(repository.handle(), &file.path, limits::REPLACED_BYTES_MAX);
-    current.is_ok_and(|current| mark(current.as_ref()) == mark(file.before.as_ref()))
+    current.is_ok_and(|current| file_mark(current.as_ref()) == file_mark(file.before.as_ref()))
 }
 
 fn is_at(repository: &Repository, file: &FileChange, state: Option<&FileState>) -> bool {
     let current = repository.current(&file.path, limits::REPLACED_BYTES_MAX);
-    current.is_ok_and(|current| mark(current.as_ref()) == mark(state))
+    current.is_ok_and(|current| file_mark(current.as_ref()) == file_mark(state))
 }
 
-fn mark(state: Option<&FileState>) -> Option<FileMark> {
+fn file_mark(state: Option<&FileState>) -> Option<FileMark> {
     state.map(FileMark::from)
 }
 
 /// The net proposals of a session. Blocks.
-fn proposals(folder: &SessionFolder) -> Result<Vec<FileChange>, Problem> {
-    let lines = folder.changes().map_err(|error| unreadable(&error))?;
+fn net_proposals(folder: &SessionFolder) -> Result<Vec<FileChange>, Problem> {
+    let lines = folder.changes().map_err(|error| journal_problem(&error))?;
     let net: io::Result<Vec<FileChange>> = folder.net(&lines).collect();
-    net.map_err(|error| unreadable(&error))
+    net.map_err(|error| journal_problem(&error))
 }
 
 impl Sessions {
@@ -137,7 +137,7 @@ impl Sessions {
     /// No preview of the repository has proposals.
     pub async fn newest_preview(&self, repository: &str) -> Result<String, Problem> {
         let (summaries, repository) = (self.summaries(), repository.to_owned());
-        blocking(move || {
+        run_blocking(move || {
             let root = std::fs::canonicalize(&repository).unwrap_or_else(|_| PathBuf::from(&repository));
             let is_it = |summary: &&SessionSummary| {
                 Path::new(&summary.start.repository) == root && !summary.files_proposed().is_empty()
@@ -167,7 +167,7 @@ impl Sessions {
         let mut place = self.take_place()?;
         place.claim(summary.start.conversation())?;
         let sessions = Arc::clone(self);
-        blocking(move || {
+        run_blocking(move || {
             let applied = sessions.put_in_place(&summary, &request, &settings);
             drop(place);
             applied
@@ -183,12 +183,12 @@ impl Sessions {
     ) -> Result<ApplyResult, Problem> {
         let options = self.repository_options(settings, &CancellationToken::new());
         let repository = open_repository(&summary.start.repository, &options)?;
-        let proposed = proposals(&self.store.folder(summary.id()))?;
+        let proposed = net_proposals(&self.store.folder(summary.id()))?;
         if proposed.is_empty() {
             return Err(nothing_to_apply(summary, "proposes no changes"));
         }
         let count = proposed.len();
-        let (wanted, left) = choose(proposed, &request.paths)?;
+        let (wanted, left) = split_proposals(proposed, &request.paths)?;
         let (unchanged, open): (Vec<FileChange>, Vec<FileChange>) = wanted
             .into_iter()
             .partition(|file| is_at(&repository, file, file.after.as_ref()));
@@ -199,7 +199,7 @@ impl Sessions {
             ));
         }
         let apply = self.begin_apply(summary)?;
-        let applied = commit(&apply, repository, summary, open, settings);
+        let applied = commit_proposals(&apply, repository, summary, open, settings);
         let outcome = applied.as_ref().err().cloned();
         self.store.end(
             &apply,
@@ -246,7 +246,7 @@ impl Sessions {
         let mut place = self.take_place()?;
         place.claim(summary.start.conversation())?;
         let sessions = Arc::clone(self);
-        blocking(move || {
+        run_blocking(move || {
             let dropped = sessions.drop_proposals(&summary);
             drop(place);
             dropped
@@ -262,7 +262,9 @@ impl Sessions {
         };
         let mut sessions = Vec::new();
         for summary in summaries.values().filter(is_turn) {
-            self.store.discard(summary.id()).map_err(|error| unreadable(&error))?;
+            self.store
+                .discard(summary.id())
+                .map_err(|error| journal_problem(&error))?;
             sessions.push(summary.id().to_owned());
         }
         Ok(DiscardResult {
@@ -280,7 +282,7 @@ impl Sessions {
             let message = format!("The session `{id}` is still running");
             return Err(Problem::new(ErrorKind::SessionRunning, message).with_hint("wait for its end, or cancel it"));
         }
-        let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
+        let summary = self.store.summary(id).ok_or_else(|| unknown_session(id))?;
         if !summary.start.preview {
             let message = format!("The session `{id}` is no preview: its changes are in the repository");
             return Err(Problem::new(ErrorKind::NothingToApply, message).with_action(Action::UndoSession));
@@ -294,7 +296,7 @@ impl Sessions {
 
 /// Commits proposals with the checks of any proposal. Everything that the preview was allowed to propose may be
 /// applied.
-fn commit(
+fn commit_proposals(
     apply: &Arc<Recorder>,
     repository: Arc<Repository>,
     preview: &SessionSummary,
@@ -340,7 +342,7 @@ fn check_whole(summary: &SessionSummary, is_partial: bool) -> Result<(), Problem
 }
 
 /// Splits proposals into those at or below one of the paths, and the rest. Without paths, all are chosen.
-fn choose(proposed: Vec<FileChange>, paths: &[String]) -> Result<(Vec<FileChange>, Vec<FileChange>), Problem> {
+fn split_proposals(proposed: Vec<FileChange>, paths: &[String]) -> Result<(Vec<FileChange>, Vec<FileChange>), Problem> {
     if paths.is_empty() {
         return Ok((proposed, Vec::new()));
     }
@@ -424,7 +426,7 @@ mod tests {
         let all = || ["a.py", "src/b.py", "src/c/d.py", "srcs.py"].map(created).to_vec();
         let chosen = |paths: &[&str]| {
             let paths: Vec<String> = paths.iter().map(|&path| path.to_owned()).collect();
-            let chosen = choose(all(), &paths).map(|(wanted, left)| (wanted.len(), left.len()));
+            let chosen = split_proposals(all(), &paths).map(|(wanted, left)| (wanted.len(), left.len()));
             chosen.map_err(|problem| problem.message)
         };
         assert_eq!(chosen(&[]), Ok((4, 0)));

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::blocking;
 use super::engine::Engine;
 use super::plan::{SessionPlan, SessionTask};
+use super::run_blocking;
 use crate::limits;
 use tool_config::{PolicySettings, ReportsPlace, Settings};
 use tool_core::api::Grant;
@@ -139,7 +139,7 @@ impl Prepared {
             .unsandboxed_by(case.request)?
             .asking(case.asked, case.is_interactive)?
             .granted_in(case.grants);
-        let policy = blocking(move || policy.contained(program_sandbox::detect_sandbox)).await?;
+        let policy = run_blocking(move || policy.contained(program_sandbox::detect_sandbox)).await?;
         Ok(Self {
             repository,
             locked,
@@ -180,7 +180,7 @@ pub(super) async fn read_lock(
     let (repository, engine) = (Arc::clone(repository), Arc::clone(engine));
     let cancel = CancellationToken::new();
     let _guard = cancel.clone().drop_guard();
-    blocking(move || {
+    run_blocking(move || {
         let lock = lock(&repository, &cancel)?;
         if is_frozen {
             let lock = frozen(lock, |lock| engine.differences(lock, repository.root()))?;

@@ -3,17 +3,17 @@
 //!
 //! Everything is recorded on the way. Other modules store, list and cancel sessions.
 
+mod call_redaction;
 mod calls;
-mod changed;
 mod checks;
 mod compaction;
 mod judge;
-mod keys;
 mod memory;
-mod missed;
+mod missed_work;
 mod operate;
 mod operations;
 mod request_form;
+mod session_diffs;
 mod skill_call;
 mod tool_list;
 mod tools;
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use super::approvals::SessionApprover;
 use super::engine::Engine;
 use super::plan::{SessionPlan, SessionTask};
-use changed::Changed;
+use session_diffs::SessionDiffs;
 use tool_context::Indexes;
 use tool_core::api::{ErrorKind, Event, Problem, Status};
 use tool_core::redaction::Redactor;
@@ -38,7 +38,7 @@ use tool_skill::SessionChanges;
 
 /// Adds the session's changes to the answer of an operation whose daemon died, as its end would have done.
 pub(super) fn say_changed(recorder: &Recorder) {
-    let changed = Changed::read(recorder);
+    let changed = SessionDiffs::read(recorder);
     if changed.is_empty() || recorder.summary().start.work.operation().is_none() {
         return;
     }
@@ -134,11 +134,11 @@ pub(super) fn operation_failed(work: &SessionWork) -> Problem {
 }
 
 /// Runs the session. Ends soon after `cancel`.
-pub(super) async fn run(job: &SessionRun) -> SessionOutcome {
+pub(super) async fn run_session(job: &SessionRun) -> SessionOutcome {
     let outcome = match &job.plan.task {
-        SessionTask::Operation(task) => operate::operate(job, task).await,
+        SessionTask::Operation(task) => operate::run_operation(job, task).await,
         SessionTask::Skill { name, arguments } => skill_call::call_once(job, name, arguments).await,
-        SessionTask::Calls(calls) => calls::serve(job, calls).await,
+        SessionTask::Calls(calls) => calls::serve_calls(job, calls).await,
     };
     match outcome {
         Ok(outcome) => outcome,

@@ -6,26 +6,26 @@ use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::{Live, Sessions};
+use super::{LiveSession, Sessions};
 use crate::limits;
 use tool_core::api::{Action, ErrorKind, Problem};
 use tool_journal::feed::Recorder;
 
 /// Running sessions. One lock of it decides whether a session may start, and whether none runs.
 #[derive(Default)]
-pub(super) struct Running {
-    pub(super) live: HashMap<String, Arc<Live>>,
+pub(super) struct RunningSessions {
+    pub(super) live: HashMap<String, Arc<LiveSession>>,
     /// Number of permits for sessions that have not started yet.
     starting: usize,
     /// Conversations with a later turn that starts or runs.
-    conversations: HashMap<String, Arc<Turn>>,
+    conversations: HashMap<String, Arc<ClaimedTurn>>,
 }
 
 /// A turn that has claimed its conversation: the recorder of its session, once there is one.
 #[derive(Default)]
-struct Turn(OnceLock<Arc<Recorder>>);
+struct ClaimedTurn(OnceLock<Arc<Recorder>>);
 
-impl Turn {
+impl ClaimedTurn {
     /// True once the end of its session is on the disk. Clients learn this a moment before its owner's task ends.
     fn has_ended(&self) -> bool {
         let is_over = |recorder: &Arc<Recorder>| recorder.has_ended() && !recorder.has_unwritten_lines();
@@ -59,7 +59,7 @@ impl SessionPermit {
             return Err(Problem::new(ErrorKind::SessionRunning, message)
                 .with_hint("wait for its end, or cancel it: one turn of a conversation runs at a time"));
         }
-        let turn = Arc::<Turn>::default();
+        let turn = Arc::<ClaimedTurn>::default();
         running.conversations.insert(conversation.to_owned(), Arc::clone(&turn));
         drop(running);
         self.turn = Some(TurnPermit {
@@ -83,7 +83,7 @@ impl SessionPermit {
 pub(super) struct TurnPermit {
     sessions: Arc<Sessions>,
     conversation: String,
-    turn: Arc<Turn>,
+    turn: Arc<ClaimedTurn>,
 }
 
 impl Drop for TurnPermit {
@@ -139,7 +139,7 @@ impl Sessions {
     /// True while a session runs or waits for the disk. A session that has just ended does not count.
     pub fn is_busy(&self) -> bool {
         let running = self.lock();
-        let is_under_way = |live: &Arc<Live>| !live.recorder.has_ended() || live.recorder.has_unwritten_lines();
+        let is_under_way = |live: &Arc<LiveSession>| !live.recorder.has_ended() || live.recorder.has_unwritten_lines();
         running.starting > 0 || running.live.values().any(is_under_way)
     }
 
@@ -163,7 +163,7 @@ impl Sessions {
         self.stopping.cancelled().await;
     }
 
-    fn is_idle_with(&self, running: &Running) -> bool {
+    fn is_idle_with(&self, running: &RunningSessions) -> bool {
         // Sessions that wait for the disk, and permits, count as tasks as well.
         running.live.is_empty() && self.tasks.is_empty()
     }
@@ -182,7 +182,7 @@ impl Sessions {
         }
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, Running> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, RunningSessions> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

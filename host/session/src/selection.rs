@@ -18,7 +18,7 @@ use tool_repository::Repository;
 
 /// A request for a selection, with checked patterns.
 #[derive(Clone)]
-pub(super) struct Selecting {
+pub(super) struct CheckedSelection {
     pub(super) operation: Operation,
     pub(super) target: Option<String>,
     pub(super) task: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct Selecting {
     pub(super) budget_tokens: u64,
 }
 
-impl Selecting {
+impl CheckedSelection {
     /// Finds the target and builds the packet. Blocks.
     pub(super) fn build(
         &self,

@@ -15,7 +15,7 @@ use super::request::{
     reports_directory, shown_target, working_directory,
 };
 use super::running::SessionPermit;
-use super::{Sessions, blocking, denies_history, selection};
+use super::{Sessions, denies_history, run_blocking, selection};
 use tool_config::{PolicySettings, ProviderApi, Settings};
 use tool_context::SelectionFilter;
 use tool_core::api::{
@@ -154,7 +154,7 @@ impl Sessions {
             is_attached,
             ..prepared.plan(start, task, environment)
         };
-        self.launch(place, plan, inherited).await
+        self.launch_session(place, plan, inherited).await
     }
 
     /// Opens the repository of a request, and finds its working directory. A preview has a `layer`: the identifier of
@@ -174,7 +174,7 @@ impl Sessions {
             .target
             .clone()
             .filter(|_| request.operation == Operation::Explain);
-        blocking(move || {
+        run_blocking(move || {
             if let Some((session_id, files)) = layer {
                 let layer = preview::create_layer(&home, &session_id)?;
                 layer.put(&files).map_err(|obstacle| preview::not_kept(&obstacle))?;
@@ -215,7 +215,7 @@ impl Sessions {
         let opening = CancellationToken::new();
         let _guard = opening.clone().drop_guard();
         let (repo_path, options) = (request.repo_path, self.repository_options(&settings, &opening));
-        let repository = blocking(move || open_repository(&repo_path, &options)).await?;
+        let repository = run_blocking(move || open_repository(&repo_path, &options)).await?;
         let locked = read_lock(&repository, &self.engine, request.policy.frozen).await?;
         self.check_skill(name, locked.as_deref())?;
         let case = PolicyCase {
@@ -248,7 +248,7 @@ impl Sessions {
             is_attached: true,
             ..prepared.plan(start, task, environment)
         };
-        self.launch(place, plan, InheritedLayer::default()).await
+        self.launch_session(place, plan, InheritedLayer::default()).await
     }
 
     pub(super) fn check_skill(&self, name: &str, lock: Option<&SkillLock>) -> Result<(), Problem> {

@@ -80,7 +80,7 @@ impl SessionWorld {
         let events = self.events(&id).await;
         assert_eq!(events.iter().filter(|event| event.is_terminal()).count(), 1);
         assert!(events.last().is_some_and(Event::is_terminal));
-        (self.sessions.result(&id).await.expect("it exists"), events)
+        (self.sessions.read_result(&id).await.expect("it exists"), events)
     }
 }
 
@@ -270,7 +270,7 @@ async fn a_cancelled_session_ends_at_once() {
         };
         assert_eq!(world.sessions.history(&cancelled).sessions.len(), 1);
         assert_eq!(world.sessions.tasks(&cancelled).len(), 1);
-        let result = world.sessions.result(&id).await.expect("it exists");
+        let result = world.sessions.read_result(&id).await.expect("it exists");
         assert_eq!(result.status, Status::Cancelled);
         let problem = result.error.expect("there is an error");
         assert_eq!(
@@ -297,7 +297,7 @@ async fn an_attached_session_ends_with_its_last_stream_and_no_other_does() {
     tokio::time::sleep(grace).await;
     let status = |id: String| {
         let world = &world;
-        async move { world.sessions.result(&id).await.expect("it exists").status }
+        async move { world.sessions.read_result(&id).await.expect("it exists").status }
     };
     assert_eq!(status(attached).await, Status::Cancelled);
     assert_eq!(status(detached).await, Status::Running);
@@ -439,7 +439,7 @@ async fn what_a_dead_daemon_left_is_rolled_back_and_closed_once() {
     for _ in 0..2 {
         let sessions = open_sessions(&world.home(), FakeEngine::new(vec![]), None).expect("it can be opened");
         assert_eq!(fs::read_to_string(&place).expect("it is there"), "print()\n");
-        let result = sessions.result(&id).await.expect("it exists");
+        let result = sessions.read_result(&id).await.expect("it exists");
         assert_eq!((result.status, result.output.as_str()), (Status::Failed, "Half an ans"));
         assert_eq!(result.error.expect("there is an error").kind, ErrorKind::Interrupted);
         assert!(result.files_modified.is_empty());
@@ -459,7 +459,7 @@ async fn a_stopping_daemon_ends_its_sessions_and_starts_no_more() {
     let world = SessionWorld::new(vec![vec![Act::Say("x"), Act::Hang]]);
     let id = world.start(world.request(Operation::Explain, ".")).await.session_id;
     world.sessions.drain().await;
-    let result = world.sessions.result(&id).await.expect("it exists");
+    let result = world.sessions.read_result(&id).await.expect("it exists");
     assert_eq!(result.status, Status::Cancelled);
     let problem = result.error.expect("there is an error");
     assert_eq!(problem.message, "The session was cancelled: the backend is stopping");
@@ -491,7 +491,11 @@ async fn a_session_that_begins_while_the_daemon_stops_is_cancelled_and_says_so()
         drop(place);
     };
     let (started, (), ()) = tokio::join!(started, world.sessions.drain(), late);
-    let result = world.sessions.result(&started.session_id).await.expect("it exists");
+    let result = world
+        .sessions
+        .read_result(&started.session_id)
+        .await
+        .expect("it exists");
     assert_eq!(result.status, Status::Cancelled);
     let problem = result.error.expect("there is an error");
     assert_eq!(problem.message, "The session was cancelled: the backend is stopping");

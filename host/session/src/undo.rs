@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use super::preview::{check_diff, since_proposed};
 use super::run::SessionOutcome;
-use super::store::{Store, open_again, unreadable};
-use super::{Sessions, blocking, unknown};
+use super::session_store::{SessionStore, journal_problem, open_again};
+use super::{Sessions, run_blocking, unknown_session};
 use crate::limits;
 use tool_core::api::{self, Action, ChangedFile, ErrorKind, LeftFile, Problem, SessionDiff, Status, UndoResult};
 use tool_core::digest::sha256_hex;
@@ -46,10 +46,10 @@ impl Sessions {
     /// No session of the repository can be undone.
     pub async fn newest_change(&self, repository: &str) -> Result<String, Problem> {
         let (summaries, home, repository) = (self.summaries(), self.home.clone(), repository.to_owned());
-        blocking(move || {
+        run_blocking(move || {
             let root = std::fs::canonicalize(&repository).unwrap_or_else(|_| repository.into());
             let newest_first: Vec<&SessionSummary> = summaries.values().rev().collect();
-            let found = choice::newest(&newest_first, &root, &home);
+            let found = choice::newest_undoable(&newest_first, &root, &home);
             found.map(|summary| summary.id().to_owned()).ok_or_else(|| {
                 let message = format!(
                     "No session has changed files in `{}` that are not undone yet",
@@ -67,9 +67,9 @@ impl Sessions {
     ///
     /// There is no such session, or its journal cannot be read.
     pub async fn diff(&self, id: &str) -> Result<SessionDiff, Problem> {
-        let summary = self.summaries().remove(id).ok_or_else(|| unknown(id))?;
+        let summary = self.summaries().remove(id).ok_or_else(|| unknown_session(id))?;
         let (folder, home) = (self.store.folder(id), self.home.clone());
-        blocking(move || diff(&summary, &folder, &home)).await
+        run_blocking(move || session_diff(&summary, &folder, &home)).await
     }
 
     /// Reverts the changes of a session. Completes even if the caller goes away.
@@ -85,9 +85,9 @@ impl Sessions {
             return Err(Problem::new(ErrorKind::SessionRunning, message).with_hint("wait for its end, or cancel it"));
         }
         let under_way = self.begin()?;
-        let summary = self.store.summary(id).ok_or_else(|| unknown(id))?;
+        let summary = self.store.summary(id).ok_or_else(|| unknown_session(id))?;
         let sessions = Arc::clone(self);
-        blocking(move || {
+        run_blocking(move || {
             let _under_way = under_way;
             sessions.take_back(&summary, &merges)
         })
@@ -108,10 +108,10 @@ impl Sessions {
 
     pub(super) fn take_back(&self, summary: &SessionSummary, merges: &[String]) -> Result<UndoResult, Problem> {
         let folder = self.store.folder(summary.id());
-        let lines = folder.changes().map_err(|error| unreadable(&error))?;
+        let lines = folder.changes().map_err(|error| journal_problem(&error))?;
         let (notices, _) = folder
             .view(|lines| lasting::list_notices(lines))
-            .map_err(|error| unreadable(&error))?;
+            .map_err(|error| journal_problem(&error))?;
         if summary.files_modified().is_empty() {
             let problem = if summary.files_proposed().is_empty() {
                 nothing_to_undo(summary, "changed no files")
@@ -173,7 +173,7 @@ impl Sessions {
                     LeftFile {
                         merge: merged.map(merge_diff),
                         merge_digest: merged.map(merge_digest),
-                        ..explained(left, summary, &summaries, &repository)
+                        ..explain_left(left, summary, &summaries, &repository)
                     }
                 })
                 .collect(),
@@ -182,7 +182,7 @@ impl Sessions {
 }
 
 /// A file that was left as it is, with the later session that is the reason.
-fn explained(
+fn explain_left(
     left: LeftAlone,
     undone: &SessionSummary,
     summaries: &BTreeMap<String, SessionSummary>,
@@ -239,11 +239,11 @@ fn nothing_to_undo(summary: &SessionSummary, why: &str) -> Problem {
 fn problem_of(error: &UndoError) -> Problem {
     Problem {
         hint: error.hint(),
-        ..Problem::new(ErrorKind::UndoFailed, capitalised(&error.to_string()))
+        ..Problem::new(ErrorKind::UndoFailed, capitalise_first(&error.to_string()))
     }
 }
 
-fn capitalised(text: &str) -> String {
+fn capitalise_first(text: &str) -> String {
     let mut characters = text.chars();
     let first = characters.next().map(char::to_uppercase);
     first.into_iter().flatten().chain(characters).collect()
@@ -258,16 +258,16 @@ fn load_changes(
     let changes =
         journal::committed_changes(lines).filter(|change| change.root == Path::new(&summary.start.repository));
     let loaded: io::Result<Vec<_>> = changes.map(|change| folder.load(change)).collect();
-    loaded.map_err(|error| unreadable(&error))
+    loaded.map_err(|error| journal_problem(&error))
 }
 
-fn diff(summary: &SessionSummary, folder: &SessionFolder, home: &Path) -> Result<SessionDiff, Problem> {
+fn session_diff(summary: &SessionSummary, folder: &SessionFolder, home: &Path) -> Result<SessionDiff, Problem> {
     check_diff(summary)?;
-    let lines = folder.changes().map_err(|error| unreadable(&error))?;
+    let lines = folder.changes().map_err(|error| journal_problem(&error))?;
     let repository = open_again(summary, home).ok();
     let (mut files, mut whole) = (Vec::new(), String::new());
     for change in folder.net(&lines) {
-        let change = change.map_err(|error| unreadable(&error))?;
+        let change = change.map_err(|error| journal_problem(&error))?;
         let diff = FileDiff::new(&change);
         // Keep no more in memory than is shown.
         if whole.len() <= SESSION_DIFF_BYTES_MAX {
@@ -276,7 +276,7 @@ fn diff(summary: &SessionSummary, folder: &SessionFolder, home: &Path) -> Result
         files.push(ChangedFile {
             since: match repository.as_deref() {
                 Some(repository) if summary.start.preview => since_proposed(&change, repository),
-                repository => since(&change, repository),
+                repository => changed_since(&change, repository),
             },
             ..ChangedFile::from(diff)
         });
@@ -292,7 +292,7 @@ fn diff(summary: &SessionSummary, folder: &SessionFolder, home: &Path) -> Result
 }
 
 /// Describes a file's change since the session left it; `None` if it is unchanged.
-fn since(change: &FileChange, repository: Option<&Repository>) -> Option<String> {
+fn changed_since(change: &FileChange, repository: Option<&Repository>) -> Option<String> {
     let Some(repository) = repository else {
         return Some("the repository is gone".to_owned());
     };
@@ -328,7 +328,7 @@ fn undo_start(undone: &SessionSummary, session_id: String) -> StartRecord {
 
 /// The journal of an undo, which begins with its first change: an undo that changes nothing leaves no session.
 struct UndoJournal<'a> {
-    store: &'a Store,
+    store: &'a SessionStore,
     start: StartRecord,
     recorder: OnceLock<Arc<Recorder>>,
 }

@@ -355,7 +355,7 @@ pub(super) async fn result(
     let sessions = state.sessions();
     let result = match query.output {
         Some(Switch::Off) => sessions.result_in_short(&id).await,
-        _ => sessions.result(&id).await,
+        _ => sessions.read_result(&id).await,
     };
     Ok(Json(result?))
 }

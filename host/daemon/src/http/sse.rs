@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::listener::Peer;
 use crate::limits;
 use tool_core::api::{ArchitectureEvent, Event};
-use tool_session::Stream;
+use tool_session::SessionStream;
 
 /// Seconds between two comments on a quiet stream. Proxies commonly time out after 30 or 60.
 const HEARTBEAT_SECONDS: u64 = 15;
@@ -77,7 +77,7 @@ pub(super) fn last_event_id(headers: &HeaderMap) -> u64 {
 }
 
 /// Creates a response that follows a session to its end.
-pub(super) fn response(stream: Stream, style: Style, peer: Option<ConnectInfo<Peer>>) -> Response<Body> {
+pub(super) fn response(stream: SessionStream, style: Style, peer: Option<ConnectInfo<Peer>>) -> Response<Body> {
     let mark = peer.map(|ConnectInfo(peer)| peer.long_answer());
     let model: Arc<str> = stream.model().into();
     // Events that were read and not sent yet. Texts are added only when their event is sent.

@@ -7,7 +7,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 
 use crate::limits;
-use tool_session::approvals::Asking;
+use tool_session::approvals::PendingQuestion;
 
 /// Name of the only field of the form.
 const FIELD: &str = "approve";
@@ -30,7 +30,7 @@ pub(super) fn goes_with_result(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// Asks, and waits for the answer. Anything but a yes is a no.
-pub(super) async fn elicit(context: &RequestContext<RoleServer>, asking: &Asking) -> bool {
+pub(super) async fn elicit(context: &RequestContext<RoleServer>, asking: &PendingQuestion) -> bool {
     let patience = std::time::Duration::from_secs(limits::APPROVAL_SECONDS_MAX.unsigned_abs());
     let answer = context
         .peer
@@ -39,7 +39,7 @@ pub(super) async fn elicit(context: &RequestContext<RoleServer>, asking: &Asking
 }
 
 /// Creates the result that asks.
-pub(super) fn required(asking: &Asking, state: &str) -> InputRequiredResult {
+pub(super) fn required(asking: &PendingQuestion, state: &str) -> InputRequiredResult {
     let mut requests = InputRequests::new();
     requests.insert(
         INPUT.to_owned(),
@@ -60,7 +60,7 @@ fn is_yes(answer: &ElicitResult) -> bool {
     answer.action == ElicitationAction::Accept && field.and_then(serde_json::Value::as_bool) == Some(true)
 }
 
-fn form(asking: &Asking) -> ElicitRequestParams {
+fn form(asking: &PendingQuestion) -> ElicitRequestParams {
     let schema = ElicitationSchema::builder()
         .required_bool_with(FIELD, |field| {
             field

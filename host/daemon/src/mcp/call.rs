@@ -16,7 +16,7 @@ use super::{McpSession, Reach, ask, refused, tools};
 use crate::limits;
 use tool_core::api::{ErrorKind, Problem};
 use tool_session::Sessions;
-use tool_session::approvals::{Asking, Meanwhile};
+use tool_session::approvals::{CallProgress, PendingQuestion};
 use tool_session::connection::{CallAnswer, ConnectionCall};
 
 /// Limit for output lines that wait to be sent as progress. A slow client misses some.
@@ -29,7 +29,7 @@ const HEARTBEAT_PERIOD: Duration = Duration::from_secs(10);
 pub(super) struct UnderWay {
     name: String,
     answered: Pin<Box<dyn Future<Output = Option<CallAnswer>> + Send>>,
-    meanwhile: mpsc::Receiver<Meanwhile>,
+    meanwhile: mpsc::Receiver<CallProgress>,
     _cancel: DropGuard,
     _permit: OwnedSemaphorePermit,
 }
@@ -37,7 +37,7 @@ pub(super) struct UnderWay {
 /// A call that waits for the user's answer.
 pub(super) struct Pending {
     under_way: UnderWay,
-    asking: Asking,
+    asking: PendingQuestion,
 }
 
 impl Pending {
@@ -128,7 +128,7 @@ fn confined() -> Problem {
     )
 }
 
-fn watch() -> (mpsc::Sender<Meanwhile>, mpsc::Receiver<Meanwhile>) {
+fn watch() -> (mpsc::Sender<CallProgress>, mpsc::Receiver<CallProgress>) {
     mpsc::channel(MCP_PROGRESS_LINES_MAX)
 }
 
@@ -159,15 +159,15 @@ async fn drive(
             // Dropping `under_way` ends the call; the client does not wait for a result.
             () = context.ct.cancelled() => return Err(gone()),
             Some(meanwhile) = under_way.meanwhile.recv() => match meanwhile {
-                Meanwhile::Line(text) => {
+                CallProgress::Line(text) => {
                     // A client that reads nothing more must not keep a cancelled call alive.
                     context.ct.run_until_cancelled(progress.tell(text)).await.ok_or_else(gone)?;
                     heartbeat.reset();
                 }
-                Meanwhile::Question(asking) if ask::goes_with_result(context) => {
+                CallProgress::Question(asking) if ask::goes_with_result(context) => {
                     return Ok(parked(line, under_way, *asking));
                 }
-                Meanwhile::Question(asking) => {
+                CallProgress::Question(asking) => {
                     let approved = tokio::select! {
                         () = context.ct.cancelled() => return Err(gone()),
                         approved = line.hung_up.run_until_cancelled(ask::elicit(context, &asking)) => approved,
@@ -225,7 +225,7 @@ impl<'a> ProgressReporter<'a> {
 }
 
 /// The result that asks, with the call put aside until the answer comes.
-fn parked(line: &McpSession, under_way: UnderWay, asking: Asking) -> CallToolResponse {
+fn parked(line: &McpSession, under_way: UnderWay, asking: PendingQuestion) -> CallToolResponse {
     let state = uuid::Uuid::new_v4().simple().to_string();
     let result = ask::required(&asking, &state);
     line.drop_unanswered();
@@ -251,7 +251,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_does_not_keep_up_misses_lines() {
         let (watcher, mut meanwhile) = watch();
-        let told = (0..1_000).filter(|number| watcher.try_send(Meanwhile::Line(number.to_string())).is_ok());
+        let told = (0..1_000).filter(|number| watcher.try_send(CallProgress::Line(number.to_string())).is_ok());
         assert_eq!(told.count(), MCP_PROGRESS_LINES_MAX);
         drop(watcher);
         let mut taken = 0;

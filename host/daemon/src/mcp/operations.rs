@@ -252,7 +252,7 @@ async fn explain(
             _ = heartbeat.tick() => progress.beat().await,
         }
     }
-    let ended = sessions.result(&started.session_id).await?;
+    let ended = sessions.read_result(&started.session_id).await?;
     Ok(result_of(&ended))
 }
 

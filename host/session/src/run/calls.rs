@@ -11,12 +11,12 @@ use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Mutex, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::keys;
-use super::missed::RefusedPurpose;
+use super::call_redaction;
+use super::missed_work::RefusedPurpose;
 use super::skill_call::why_denied;
 use super::tools::{SessionTools, result_of};
 use super::{SessionOutcome, SessionRun};
-use crate::approvals::{Meanwhile, Relay};
+use crate::approvals::{CallProgress, Relay};
 use crate::call_queue::{CallAnswer, CallQueue, ConnectionCall, Incoming};
 use crate::limits;
 use tool_core::api::{Event, Problem};
@@ -26,9 +26,9 @@ use tool_repository::changes::ChangeJournal;
 use tool_skill::{CallContext, CallError};
 
 /// Serves calls until all senders are dropped.
-pub(super) async fn serve(job: &SessionRun, calls: &CallQueue) -> Result<SessionOutcome, Problem> {
+pub(super) async fn serve_calls(job: &SessionRun, calls: &CallQueue) -> Result<SessionOutcome, Problem> {
     let mut incoming = calls.0.lock().await;
-    let serving = Serving {
+    let serving = CallServer {
         job,
         tools: SessionTools::of_connection(job),
         gone: job.cancel.child_token(),
@@ -54,7 +54,7 @@ pub(super) async fn serve(job: &SessionRun, calls: &CallQueue) -> Result<Session
     // No client waits for the calls that still run.
     serving.gone.cancel();
     while under_way.next().await.is_some() {}
-    keys::tell(&job.plan.redactor, &job.recorder, "the client");
+    call_redaction::report_placeholders(&job.plan.redactor, &job.recorder, "the client");
     Ok(if job.cancel.is_cancelled() {
         SessionOutcome::cancelled()
     } else {
@@ -62,7 +62,7 @@ pub(super) async fn serve(job: &SessionRun, calls: &CallQueue) -> Result<Session
     })
 }
 
-struct Serving<'a> {
+struct CallServer<'a> {
     job: &'a SessionRun,
     tools: SessionTools<'a>,
     gone: CancellationToken,
@@ -71,7 +71,7 @@ struct Serving<'a> {
     count: AtomicUsize,
 }
 
-impl Serving<'_> {
+impl CallServer<'_> {
     async fn answer(&self, call: ConnectionCall, answer: oneshot::Sender<CallAnswer>) {
         let number = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         let asked = ToolCall {
@@ -95,7 +95,7 @@ impl Serving<'_> {
     }
 
     async fn run(&self, context: &Arc<CallContext>, call: &ToolCall) -> CallAnswer {
-        let changes = RefusedPurpose::of(&self.tools.effects(&call.name)) != RefusedPurpose::Reads;
+        let changes = RefusedPurpose::from_effects(&self.tools.effects(&call.name)) != RefusedPurpose::Reads;
         let _order = if changes {
             context.cancel.run_until_cancelled(self.order.lock()).await
         } else {
@@ -131,7 +131,7 @@ impl Serving<'_> {
             let line = redactor.live_line(&mut armour, line);
             recorder.event(Event::Live { line: line.clone() });
             // A slow client misses lines.
-            let _ = meanwhile.try_send(Meanwhile::Line(line));
+            let _ = meanwhile.try_send(CallProgress::Line(line));
         };
         let relay = Relay {
             to: call.meanwhile.clone(),

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use tokio::time::Instant;
 
-use super::judge::{exhausted, other_model};
+use super::judge::{budget_problem, other_model};
 use super::memory;
 use super::operations::{OperationRun, Spent};
 use crate::limits;
@@ -37,7 +37,7 @@ const SUMMARY_PROMPT: &str = "You summarise the beginning of a conversation betw
     one sentence.";
 
 /// The messages with which the session begins, short enough for the model, and the cost of shortening them.
-pub(super) async fn begin(
+pub(super) async fn begin_conversation(
     op: &OperationRun<'_>,
     provider: &dyn Provider,
     message: Message,
@@ -49,11 +49,11 @@ pub(super) async fn begin(
         return Ok((vec![message], Spent::default()));
     };
     let mut spent = Spent::default();
-    let replaced = replaced_turns(past, room(op), &message);
+    let replaced = replaced_turns(past, message_tokens(op), &message);
     let mut messages = if replaced == 0 {
         past.messages.clone()
     } else {
-        summarise(op, provider, past, replaced, &mut spent).await?
+        summarise_turns(op, provider, past, replaced, &mut spent).await?
     };
     spent.known = messages.len();
     messages.push(message);
@@ -61,7 +61,7 @@ pub(super) async fn begin(
 }
 
 /// Estimated tokens available for the messages of a conversation.
-fn room(op: &OperationRun<'_>) -> u64 {
+fn message_tokens(op: &OperationRun<'_>) -> u64 {
     let context = op.context_tokens.unwrap_or(limits::CONTEXT_TOKENS);
     let tools: usize = op.tools.specs().iter().map(ToolSpec::bytes).sum();
     let fixed = estimated_tokens(operation::system_prompt(op.form.is_short()).len() + tools);
@@ -81,7 +81,7 @@ fn replaced_turns(past: &PastConversation, room: u64, message: &Message) -> usiz
 }
 
 /// Asks the model to summarise the oldest turns, and replaces them in the conversation.
-async fn summarise(
+async fn summarise_turns(
     op: &OperationRun<'_>,
     provider: &dyn Provider,
     past: &PastConversation,
@@ -90,11 +90,13 @@ async fn summarise(
 ) -> Result<Vec<Message>, Problem> {
     let recorder = &op.job.recorder;
     let replaced = past.turns.get(turns).map_or(past.messages.len(), |turn| turn.first);
-    let origin = origin(past);
+    let origin = text_origin(past);
     // A token is about four bytes, so the transcript takes half of the room.
-    let bytes_max = usize::try_from(room(op)).unwrap_or(usize::MAX).saturating_mul(2);
-    let transcript = cut_text(&transcript(past, turns, replaced), bytes_max);
-    let transcript = labelled(op, "conversation", transcript, origin.clone());
+    let bytes_max = usize::try_from(message_tokens(op))
+        .unwrap_or(usize::MAX)
+        .saturating_mul(2);
+    let transcript = cut_text(&render_transcript(past, turns, replaced), bytes_max);
+    let transcript = label_result(op, "conversation", transcript, origin.clone());
     let asked = Message::User {
         text: format!("{}\n\n{transcript}\n", op.task.mark.announcement()),
     };
@@ -111,7 +113,7 @@ async fn summarise(
     (spent.steps, spent.usage) = (report.steps, report.usage);
     match &report.end {
         Err(ProviderError::Failed(problem)) => return Err(problem.clone()),
-        Ok(TurnEnd::Exhausted(budget @ Budget::Cost { .. })) => return Err(exhausted(op.task, &report, *budget)),
+        Ok(TurnEnd::Exhausted(budget @ Budget::Cost { .. })) => return Err(budget_problem(op.task, &report, *budget)),
         _ => {}
     }
     let said = cut_text(report.text.trim(), SUMMARY_BYTES_MAX);
@@ -127,18 +129,18 @@ async fn summarise(
     let said = op.job.plan.redactor.text(&said, None).into_owned();
     let by = vec![
         Message::User {
-            text: summary_message(op, past, turns, labelled(op, "summary", said, origin)),
+            text: summary_message(op, past, turns, label_result(op, "summary", said, origin)),
         },
         Message::from_model("I go on from this summary."),
     ];
     recorder.record(JournalEntry::Conversation(ConversationEntry::Summarised {
         replaced,
-        by: by.iter().map(memory::json).collect(),
+        by: by.iter().map(memory::message_json).collect(),
     }));
     recorder.notice(
         format!(
             "The conversation grew long: a summary has replaced {}.",
-            named(past, turns)
+            name_turns(past, turns)
         ),
         Some("the user's words in them are kept; the reports of these sessions hold the rest".to_owned()),
     );
@@ -147,7 +149,7 @@ async fn summarise(
     messages.extend_from_slice(&past.messages[replaced..]);
     for (at, message) in messages.iter_mut().enumerate().skip(kept) {
         if drop_bound_thinking(message) {
-            let json = memory::json(message);
+            let json = memory::message_json(message);
             recorder.record(JournalEntry::Conversation(ConversationEntry::Message { at, json }));
         }
     }
@@ -164,7 +166,7 @@ fn summary_message(op: &OperationRun<'_>, past: &PastConversation, turns: usize,
         "{}\n\n# Earlier turns\n\nTo make room, the service has replaced {} by a summary that a model wrote. In them the \
          user asked, word for word:\n\n",
         op.task.mark.announcement(),
-        named(past, turns)
+        name_turns(past, turns)
     );
     for words in words {
         let _ = writeln!(text, "- {}", op.job.plan.redactor.text(words, None));
@@ -174,7 +176,7 @@ fn summary_message(op: &OperationRun<'_>, past: &PastConversation, turns: usize,
 }
 
 /// Names the turns: `turn 1`, or `turns 1 to 3`.
-fn named(past: &PastConversation, turns: usize) -> String {
+fn name_turns(past: &PastConversation, turns: usize) -> String {
     match &past.turns[..turns] {
         [] => "earlier turns".to_owned(),
         [only] => format!("turn {}", only.number),
@@ -183,7 +185,7 @@ fn named(past: &PastConversation, turns: usize) -> String {
 }
 
 /// The text for the model to summarise: requests, answers and calls, without results.
-fn transcript(past: &PastConversation, turns: usize, replaced: usize) -> String {
+fn render_transcript(past: &PastConversation, turns: usize, replaced: usize) -> String {
     let mut text = String::new();
     let mut next = past.turns[..turns].iter().peekable();
     for (at, message) in past.messages[..replaced].iter().enumerate() {
@@ -218,7 +220,7 @@ fn transcript(past: &PastConversation, turns: usize, replaced: usize) -> String 
 }
 
 /// Words of the conversation are at best as trusted as the repository.
-fn origin(past: &PastConversation) -> TextOrigin {
+fn text_origin(past: &PastConversation) -> TextOrigin {
     match (past.places.is_empty(), past.is_untrusted) {
         (false, _) => TextOrigin::Outside(past.places.clone()),
         (true, true) => TextOrigin::Untrusted,
@@ -226,7 +228,7 @@ fn origin(past: &PastConversation) -> TextOrigin {
     }
 }
 
-fn labelled(op: &OperationRun<'_>, name: &str, text: String, origin: TextOrigin) -> String {
+fn label_result(op: &OperationRun<'_>, name: &str, text: String, origin: TextOrigin) -> String {
     let result = ToolResult {
         call_id: String::new(),
         name: name.to_owned(),

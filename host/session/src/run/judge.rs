@@ -5,8 +5,8 @@
 
 use std::fmt::Display;
 
-use super::changed::quoted;
-use super::missed::{CutOff, Denial, Missed, RefusedPurpose};
+use super::missed_work::{CutOff, DeniedCall, MissedWork, RefusedPurpose};
+use super::session_diffs::quote_path;
 use super::{SessionOutcome, SessionRun};
 use crate::limits;
 use crate::plan::OperationTask;
@@ -16,29 +16,29 @@ use tool_provider::turn::{Budget, TurnEnd, TurnReport};
 use tool_provider::{ProviderError, Usage};
 
 /// A limit of a session, by its flag and by its field in a request.
-struct Bound {
+struct BoundName {
     flag: &'static str,
     field: &'static str,
 }
 
-const STEPS: Bound = Bound {
+const STEPS: BoundName = BoundName {
     flag: "--max-steps",
     field: "max_steps",
 };
-const TOKENS: Bound = Bound {
+const TOKENS: BoundName = BoundName {
     flag: "--max-tokens",
     field: "max_tokens",
 };
-const COST: Bound = Bound {
+const COST: BoundName = BoundName {
     flag: "--max-cost",
     field: "max_cost",
 };
-const TIME: Bound = Bound {
+const TIME: BoundName = BoundName {
     flag: "--timeout",
     field: "timeout_seconds",
 };
 
-impl Bound {
+impl BoundName {
     /// Name of the limit for the client of a session.
     fn name(&self, is_of_program: bool) -> &'static str {
         if is_of_program { self.field } else { self.flag }
@@ -76,16 +76,16 @@ fn shorten_hint(is_of_program: bool) -> String {
 }
 
 /// Judges the last turn of an operation, its refusals, and the result of its steps, in this order.
-pub(super) fn judge(
+pub(super) fn judge_turn(
     job: &SessionRun,
     task: &OperationTask,
     report: &TurnReport,
-    missed: &Missed,
+    missed: &MissedWork,
     found: Option<Problem>,
 ) -> SessionOutcome {
     let problem = match &report.end {
         // The model's answer was complete, but the host's work after it was cancelled.
-        Ok(TurnEnd::Complete) if job.cancel.is_cancelled() => return cancelled(report),
+        Ok(TurnEnd::Complete) if job.cancel.is_cancelled() => return cancelled_outcome(report),
         Ok(TurnEnd::Complete) => {
             let summary = job.recorder.summary();
             let session = ChangingSession {
@@ -97,31 +97,31 @@ pub(super) fn judge(
             };
             session.undone(missed, found)
         }
-        Ok(TurnEnd::Refused) => Some(refused(task)),
-        Ok(TurnEnd::Exhausted(budget)) => Some(exhausted(task, report, *budget)),
+        Ok(TurnEnd::Refused) => Some(refusal_problem(task)),
+        Ok(TurnEnd::Exhausted(budget)) => Some(budget_problem(task, report, *budget)),
         Err(ProviderError::Failed(problem)) => Some(problem.clone()),
-        Err(ProviderError::Cancelled) => return cancelled(report),
+        Err(ProviderError::Cancelled) => return cancelled_outcome(report),
     };
     let outcome = problem.map_or_else(SessionOutcome::complete, SessionOutcome::failed);
     SessionOutcome {
-        usage: used(report),
+        usage: reported_usage(report),
         ..outcome
     }
 }
 
-fn cancelled(report: &TurnReport) -> SessionOutcome {
+fn cancelled_outcome(report: &TurnReport) -> SessionOutcome {
     SessionOutcome {
-        usage: used(report),
+        usage: reported_usage(report),
         ..SessionOutcome::cancelled()
     }
 }
 
-fn refused(task: &OperationTask) -> Problem {
+fn refusal_problem(task: &OperationTask) -> Problem {
     Problem::new(
         ErrorKind::ModelRefused,
         format!(
             "{} is incomplete: the model declined to answer, or to go on",
-            subject(task)
+            name_subject(task)
         ),
     )
     .with_hint(format!(
@@ -135,7 +135,7 @@ pub(super) fn out_of_time(task: &OperationTask, missing: &str) -> Problem {
     let seconds = task.request.budget.timeout_seconds.unwrap_or_default();
     let name = TIME.name(task.request.is_of_program);
     let more = TIME.set_to(seconds.saturating_mul(2).max(1), task.request.is_of_program);
-    incomplete(
+    incomplete_problem(
         task,
         &format!("its time of {seconds} s ({name}) is up; {missing}"),
         format!("give it more time: {more}"),
@@ -143,8 +143,8 @@ pub(super) fn out_of_time(task: &OperationTask, missing: &str) -> Problem {
 }
 
 /// Names the limit, its value, and what is missing.
-pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budget) -> Problem {
-    let calls = list(&report.undone);
+pub(super) fn budget_problem(task: &OperationTask, report: &TurnReport, budget: Budget) -> Problem {
+    let calls = quote_calls(&report.undone);
     let is_of_program = task.request.is_of_program;
     let open = if report.undone.is_empty() {
         "the model had not finished its answer".to_owned()
@@ -155,8 +155,8 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
         Budget::Steps => {
             let steps = task.request.budget.max_steps.unwrap_or(limits::TURN_STEPS_MAX);
             let more = STEPS.set_to(steps.saturating_mul(2), is_of_program);
-            let (count, name) = (requests(steps), STEPS.name(is_of_program));
-            incomplete(
+            let (count, name) = (format_request_count(steps), STEPS.name(is_of_program));
+            incomplete_problem(
                 task,
                 &format!("its bound of {count} ({name}) is reached; {open}"),
                 format!("allow more requests: {more}, or ask for less"),
@@ -173,7 +173,7 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
             let (name, more) = (TOKENS.name(is_of_program), TOKENS.set_to(enough, is_of_program));
             let hint = format!("allow more tokens: {more}, or ask for less");
             let bound = format!("its bound of {max} tokens ({name}) is reached: {used} are used; {missing}");
-            incomplete(task, &bound, hint)
+            incomplete_problem(task, &bound, hint)
         }
         Budget::Cost { needed } => {
             let max = task.request.budget.max_cost.unwrap_or_default();
@@ -188,7 +188,7 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
             let name = COST.name(is_of_program);
             let hint = format!("allow a higher cost: {more}, or ask for less");
             let bound = format!("its bound of {max} ({name}) is reached: {spent} are spent; {missing}");
-            incomplete(task, &bound, hint)
+            incomplete_problem(task, &bound, hint)
         }
         Budget::Time => out_of_time(task, &open),
         Budget::Output => {
@@ -197,7 +197,7 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
             } else {
                 format!("a call of {calls} again and again; it was not run")
             };
-            incomplete(
+            incomplete_problem(
                 task,
                 &format!("the model's output limit cut off {what}"),
                 shorten_hint(is_of_program),
@@ -206,7 +206,7 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
         Budget::Repetition => {
             let times = limits::TOOL_CALL_REPEATS_MAX;
             let what = format!("the model made the same call of {calls} {times} times with the same result");
-            incomplete(
+            incomplete_problem(
                 task,
                 &format!("{what}; what it was looking for is missing"),
                 retry_hint(is_of_program),
@@ -215,13 +215,13 @@ pub(super) fn exhausted(task: &OperationTask, report: &TurnReport, budget: Budge
     }
 }
 
-fn incomplete(task: &OperationTask, why: &str, hint: String) -> Problem {
-    let message = format!("{} is incomplete: {why}", subject(task));
+fn incomplete_problem(task: &OperationTask, why: &str, hint: String) -> Problem {
+    let message = format!("{} is incomplete: {why}", name_subject(task));
     Problem::new(ErrorKind::BudgetExhausted, message).with_hint(hint)
 }
 
 /// Names what is incomplete. Users of `tool ask` need not know which operation answers their question.
-fn subject(task: &OperationTask) -> &'static str {
+fn name_subject(task: &OperationTask) -> &'static str {
     let has_question = task.request.task.as_deref().is_some_and(|text| !text.trim().is_empty());
     match task.request.operation {
         Operation::Explain if has_question => "the answer to the question",
@@ -229,22 +229,22 @@ fn subject(task: &OperationTask) -> &'static str {
     }
 }
 
-fn requests(count: u32) -> String {
+fn format_request_count(count: u32) -> String {
     match count {
         1 => "1 request".to_owned(),
         count => format!("{count} requests"),
     }
 }
 
-fn list(names: &[String]) -> String {
+fn quote_calls(names: &[String]) -> String {
     let quoted: Vec<String> = names
         .iter()
-        .map(|name| quoted(&cut_text(name, limits::SUMMARY_BYTES_MAX)))
+        .map(|name| quote_path(&cut_text(name, limits::SUMMARY_BYTES_MAX)))
         .collect();
     quoted.join(", ")
 }
 
-fn used(report: &TurnReport) -> Option<Usage> {
+fn reported_usage(report: &TurnReport) -> Option<Usage> {
     (report.usage != Usage::default()).then_some(report.usage)
 }
 
@@ -264,7 +264,7 @@ struct ChangingSession<'a> {
 impl ChangingSession<'_> {
     /// Returns the most important failure of an operation that changes files: a missing change, then a finding of its
     /// steps, then another refusal. `None` if everything was done in the end.
-    fn undone(&self, missed: &Missed, found: Option<Problem>) -> Option<Problem> {
+    fn undone(&self, missed: &MissedWork, found: Option<Problem>) -> Option<Problem> {
         let operation = self.operation;
         if !matches!(operation, Operation::Refactor | Operation::TestGen) {
             return found;
@@ -280,7 +280,13 @@ impl ChangingSession<'_> {
         }
         // Tests may be in any file. A model that was refused to extend a file and wrote a new one has done its work.
         let is_elsewhere = operation == Operation::TestGen && !self.changed.is_empty();
-        let change = |denial: &Denial| denied(operation, &format!("a change{}", of(denial.path.as_ref())), denial);
+        let change = |denial: &DeniedCall| {
+            denial_problem(
+                operation,
+                &format!("a change{}", path_suffix(denial.path.as_ref())),
+                denial,
+            )
+        };
         let mut writes = missed.open(RefusedPurpose::Writes).filter(|denial| !denial.is_mistake);
         let write = writes.next().filter(|_| !is_elsewhere).map(change);
         // After a mistake, the model may have made the change in another way. If no file changed, it has not.
@@ -293,7 +299,7 @@ impl ChangingSession<'_> {
             // A user who refuses has decided, and the operation is complete all the same.
             let mut acts = missed.open(RefusedPurpose::Acts);
             let denial = acts.find(|denial| !denial.by_user && !self.is_preview)?;
-            Some(denied(operation, &format!("`{}`", denial.skill), denial))
+            Some(denial_problem(operation, &format!("`{}`", denial.skill), denial))
         };
         write.or_else(cut_off).or_else(mistake).or(found).or_else(act)
     }
@@ -302,18 +308,18 @@ impl ChangingSession<'_> {
         let message = format!(
             "{} is incomplete: a change{} was cut off and never made; a call of `{}` was not whole",
             self.operation,
-            of(cut_off.path.as_ref()),
+            path_suffix(cut_off.path.as_ref()),
             cut_off.skill
         );
         Problem::new(ErrorKind::BudgetExhausted, message).with_hint(shorten_hint(self.is_of_program))
     }
 }
 
-fn of(path: Option<&String>) -> String {
-    path.map(|path| format!(" of {}", quoted(path))).unwrap_or_default()
+fn path_suffix(path: Option<&String>) -> String {
+    path.map(|path| format!(" of {}", quote_path(path))).unwrap_or_default()
 }
 
-fn denied(operation: Operation, what: &str, denial: &Denial) -> Problem {
+fn denial_problem(operation: Operation, what: &str, denial: &DeniedCall) -> Problem {
     let message = format!("{operation} is incomplete: {}", denial.about(what));
     let kind = if denial.has_failed {
         ErrorKind::ChangeFailed
@@ -345,8 +351,8 @@ mod tests {
         assert!(!other_model(true).contains("--"));
     }
 
-    fn denial(skill: &str, path: Option<&str>, kind: RefusedPurpose) -> Denial {
-        Denial {
+    fn denial(skill: &str, path: Option<&str>, kind: RefusedPurpose) -> DeniedCall {
+        DeniedCall {
             skill: skill.into(),
             path: path.map(str::to_owned),
             message: "it is protected".into(),
@@ -359,13 +365,13 @@ mod tests {
         }
     }
 
-    fn missed(denials: &[Denial]) -> Missed {
-        let mut missed = Missed::default();
+    fn missed(denials: &[DeniedCall]) -> MissedWork {
+        let mut missed = MissedWork::default();
         missed.denials.extend_from_slice(denials);
         missed
     }
 
-    fn said(operation: Operation, missed: &Missed, modified: &[&str], found: Option<Problem>) -> String {
+    fn said(operation: Operation, missed: &MissedWork, modified: &[&str], found: Option<Problem>) -> String {
         let modified: Vec<String> = modified.iter().map(|&path| path.to_owned()).collect();
         let session = ChangingSession {
             operation,
@@ -487,7 +493,7 @@ mod tests {
 
     #[test]
     fn a_change_that_was_cut_off_and_never_made_is_missing() {
-        let mut lost = Missed::default();
+        let mut lost = MissedWork::default();
         lost.cut_off("write_file", Some("b.py".into()));
         assert_eq!(
             said(Operation::Refactor, &lost, &["a.py"], None),
@@ -512,7 +518,7 @@ mod tests {
     #[test]
     fn an_approval_that_nobody_answered_fails_the_run() {
         let changed = ["a.py".to_owned()];
-        let problem = expired(Operation::Refactor, &changed).undone(&Missed::default(), None);
+        let problem = expired(Operation::Refactor, &changed).undone(&MissedWork::default(), None);
         assert_eq!(problem.expect("it is incomplete").kind, ErrorKind::ApprovalExpired);
     }
 }

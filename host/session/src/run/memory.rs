@@ -27,7 +27,7 @@ const NAMED_FILES_MAX: usize = 50;
 
 /// State that a turn takes over from earlier ones.
 #[derive(Debug, Default)]
-pub(super) struct Inherited {
+pub(super) struct InheritedState {
     /// Files that have not changed since the model saw them.
     pub(super) seen: BTreeMap<String, String>,
     /// All files that the model saw according to the journals.
@@ -42,9 +42,9 @@ pub(super) struct Inherited {
     pub(super) news: String,
 }
 
-impl Inherited {
+impl InheritedState {
     /// Compares the files that the model has seen with their present state. Blocks.
-    pub(super) fn of(
+    pub(super) fn compare_files(
         past: &PastConversation,
         mark: LabelMark,
         repository: &Repository,
@@ -65,7 +65,7 @@ impl Inherited {
         let created = past.created.iter().take(COMPARED_FILES_MAX);
         let created = created.filter(|(path, digest)| is_same(path, digest));
         Self {
-            news: news(past, mark, &changed),
+            news: describe_news(past, mark, &changed),
             seen,
             known: past.seen.clone(),
             created: created.map(|(path, _)| (path.clone(), ChangeKind::Created)).collect(),
@@ -76,7 +76,7 @@ impl Inherited {
 }
 
 /// News for the model: how the last turn ended, what was undone, and which files to read again.
-fn news(past: &PastConversation, mark: LabelMark, changed: &[&str]) -> String {
+fn describe_news(past: &PastConversation, mark: LabelMark, changed: &[&str]) -> String {
     let mut lines = Vec::new();
     if let Some(last) = past.turns.last()
         && let Some(failure) = &last.failure
@@ -116,19 +116,19 @@ fn news(past: &PastConversation, mark: LabelMark, changed: &[&str]) -> String {
 
 /// State other than messages that the journal holds so far.
 #[derive(Debug, Default)]
-pub(super) struct Memory(Mutex<Recorded>);
+pub(super) struct JournalledState(Mutex<RecordedState>);
 
 #[derive(Debug, Default)]
-struct Recorded {
+struct RecordedState {
     keys: usize,
     places: usize,
     seen: BTreeMap<String, String>,
 }
 
-impl Memory {
+impl JournalledState {
     /// Begins with the state in the journals of earlier turns.
     pub(super) fn new(seen: BTreeMap<String, String>, places: &[String], keys: usize) -> Self {
-        Self(Mutex::new(Recorded {
+        Self(Mutex::new(RecordedState {
             keys,
             places: places.len(),
             seen,
@@ -173,11 +173,11 @@ impl Memory {
 pub(super) fn record_message(recorder: &Recorder, at: usize, message: &Message) {
     recorder.record(JournalEntry::Conversation(ConversationEntry::Message {
         at,
-        json: json(message),
+        json: message_json(message),
     }));
 }
 
 /// Formats a message for the journal.
-pub(super) fn json(message: &Message) -> String {
+pub(super) fn message_json(message: &Message) -> String {
     serde_json::to_string(message).expect("messages have string keys only")
 }

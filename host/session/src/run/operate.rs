@@ -9,18 +9,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::judge::{self, judge};
-use super::memory::Inherited;
+use super::judge::{self, judge_turn};
+use super::memory::InheritedState;
 use super::operations::{Closing, DraftAnswer, Next, OperationRun, Spent, steps_of};
 use super::request_form::RequestForm;
 use super::tool_list::ToolList;
 use super::tools::SessionTools;
 use super::{SessionOutcome, SessionRun, operation_failed};
-use super::{compaction, keys};
-use crate::blocking;
+use super::{call_redaction, compaction};
 use crate::limits;
 use crate::plan::OperationTask;
-use crate::selection::Selecting;
+use crate::run_blocking;
+use crate::selection::CheckedSelection;
 use tool_analyst::{DeclaredEndpoint, FileDefinition, ImportCircle, RecentChanges, TargetFacts, TargetSymbol};
 use tool_config::TokenPrice;
 use tool_context::operation;
@@ -48,7 +48,7 @@ This is a preview. Your changes go to a private layer that you and the tests see
 the user applies the changes. Commits and installations are refused, so do not try them.";
 
 /// Runs an operation to its end. All its steps share the session's deadline.
-pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<SessionOutcome, Problem> {
+pub(super) async fn run_operation(job: &SessionRun, task: &OperationTask) -> Result<SessionOutcome, Problem> {
     let deadline = task.request.budget.timeout_seconds.map(Duration::from_secs);
     let deadline = deadline.and_then(|timeout| Instant::now().checked_add(timeout));
     check_may_read(job, task)?;
@@ -56,12 +56,12 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Se
         .engine
         .connect(&task.settings.provider, &job.plan.environment, &task.on_key)?;
     // The provider's key must be known before anything is read that may contain it.
-    within(job, deadline, provider.prepare()).await.transpose()?;
-    let price = price(job, task, &*provider, deadline).await?;
+    await_until(job, deadline, provider.prepare()).await.transpose()?;
+    let price = find_price(job, task, &*provider, deadline).await?;
     let context_tokens = context_tokens(job, &*provider, deadline).await;
-    let form = RequestForm::of(context_tokens);
+    let form = RequestForm::for_context(context_tokens);
     form.check(task.request.operation, context_tokens)?;
-    let prepared = prepare(job, task, deadline, &*provider, context_tokens).await?;
+    let prepared = prepare_context(job, task, deadline, &*provider, context_tokens).await?;
     let list = list_tools(job, task.request.operation, context_tokens).await?;
     let news = prepared.inherited.news.clone();
     let tools = SessionTools::new(job, &prepared.packet, list, prepared.inherited);
@@ -90,8 +90,8 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Se
     } else {
         first_message(&job.plan.redactor, task, &prepared.message, &[preview, &facts, &news])
     };
-    let (messages, spent) = compaction::begin(&op, &*provider, message).await?;
-    let mut report = converse(&op, &*provider, messages, spent).await;
+    let (messages, spent) = compaction::begin_conversation(&op, &*provider, message).await?;
+    let mut report = run_turn(&op, &*provider, messages, spent).await;
     // An answer may be long, so it is shared instead of copied.
     let (mut text, mut latest) = (Arc::clone(&report.text), 0);
     // The limit for requests counts over all turns, and each kind of question has a lower limit.
@@ -115,7 +115,7 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Se
         messages.push(Message::User {
             text: job.plan.redactor.text(&follow_up.message, None).into_owned(),
         });
-        report = converse(&op, &*provider, messages, spent).await;
+        report = run_turn(&op, &*provider, messages, spent).await;
         if is_silent(&report) {
             // Without new text, the first answer stands.
             job.recorder.notice("The model had nothing to add to its answer.", None);
@@ -138,11 +138,11 @@ pub(super) async fn operate(job: &SessionRun, task: &OperationTask) -> Result<Se
     } else {
         "the model"
     };
-    keys::tell(&job.plan.redactor, &job.recorder, reader);
+    call_redaction::report_placeholders(&job.plan.redactor, &job.recorder, reader);
     for denial in missed.denials.iter().filter(|denial| !denial.is_mistake) {
         job.recorder.notice(denial.sentence(), denial.hint.clone());
     }
-    Ok(judge(job, task, &report, &missed, closing.problem))
+    Ok(judge_turn(job, task, &report, &missed, closing.problem))
 }
 
 /// Refuses to begin if nothing may be read: the service itself, not a skill, reads the context for the model.
@@ -179,7 +179,7 @@ fn first_message(redactor: &Redactor, task: &OperationTask, message: &str, facts
 }
 
 /// Runs one turn, within the rest of the session's budget.
-async fn converse(op: &OperationRun<'_>, provider: &dyn Provider, messages: Vec<Message>, spent: Spent) -> TurnReport {
+async fn run_turn(op: &OperationRun<'_>, provider: &dyn Provider, messages: Vec<Message>, spent: Spent) -> TurnReport {
     let (tools, task) = (op.tools, op.task);
     let system = operation::system_prompt(op.form.is_short());
     let mut turn = Turn::new(provider, tools, tools, system, messages);
@@ -218,11 +218,11 @@ fn may_ask(op: &OperationRun<'_>, report: &TurnReport) -> bool {
 
 /// The context size that the server reports. That of a local server is usually smaller than our default.
 async fn context_tokens(job: &SessionRun, provider: &dyn Provider, deadline: Option<Instant>) -> Option<u64> {
-    within(job, deadline, provider.context_tokens()).await.flatten()
+    await_until(job, deadline, provider.context_tokens()).await.flatten()
 }
 
 /// Price of the model: from the user's table or, if the cost is limited, from the provider's list.
-async fn price(
+async fn find_price(
     job: &SessionRun,
     task: &OperationTask,
     provider: &dyn Provider,
@@ -233,7 +233,7 @@ async fn price(
     if known.is_some() || task.request.budget.max_cost.is_none() || task.is_analyst() {
         return Ok(known);
     }
-    let listed = within(job, deadline, provider.listed_price()).await.flatten();
+    let listed = await_until(job, deadline, provider.listed_price()).await.flatten();
     if listed.is_none() {
         let message = format!(
             "The cost cannot be bounded: the price of `{}` is not known",
@@ -249,7 +249,7 @@ async fn price(
 }
 
 /// Waits for `wait`; `None` if the session ends first.
-async fn within<T>(job: &SessionRun, deadline: Option<Instant>, wait: impl Future<Output = T>) -> Option<T> {
+async fn await_until<T>(job: &SessionRun, deadline: Option<Instant>, wait: impl Future<Output = T>) -> Option<T> {
     tokio::select! {
         biased;
         () = job.cancel.cancelled() => None,
@@ -261,12 +261,12 @@ async fn within<T>(job: &SessionRun, deadline: Option<Instant>, wait: impl Futur
 /// Lists the tools, on a blocking thread. The list stays the same for the whole session.
 async fn list_tools(job: &SessionRun, operation: Operation, context_tokens: Option<u64>) -> Result<ToolList, Problem> {
     let (engine, locked) = (Arc::clone(&job.engine), job.plan.locked.clone());
-    blocking(move || {
+    run_blocking(move || {
         let scope = SkillScope {
             lock: locked.as_deref().map(|lock| lock as _),
             operation: Some(operation),
         };
-        Ok(RequestForm::of(context_tokens).list_tools(engine.specs(scope), operation, context_tokens))
+        Ok(RequestForm::for_context(context_tokens).list_tools(engine.specs(scope), operation, context_tokens))
     })
     .await
 }
@@ -277,7 +277,7 @@ const DEFINITIONS_MAX: usize = 1000;
 struct PreparedContext {
     packet: Packet,
     message: String,
-    inherited: Inherited,
+    inherited: InheritedState,
 }
 
 /// Adds facts about a directory or a symbol to the analyst's request. Facts that cannot be found are left out.
@@ -325,7 +325,7 @@ fn add_facts(
             let facts = TargetFacts {
                 calls: definitions
                     .as_deref()
-                    .and_then(innermost)
+                    .and_then(innermost_definition)
                     .map_or_else(CallGraph::default, |one| {
                         tool_context::draw_calls(repository, indexes, &one.qualified_name(), path, cancel)
                             .unwrap_or_default()
@@ -380,7 +380,7 @@ fn read_definitions(
 }
 
 /// The only definition that neither encloses another one nor is enclosed, so that its callers are those of the lines.
-fn innermost(definitions: &[FileDefinition]) -> Option<&FileDefinition> {
+fn innermost_definition(definitions: &[FileDefinition]) -> Option<&FileDefinition> {
     let mut inner = definitions.iter().filter(|one| !one.is_holder);
     let first = inner.next()?;
     inner.all(|other| first.holds(other)).then_some(first)
@@ -436,11 +436,11 @@ async fn packet_room(provider: &dyn Provider, context_tokens: Option<u64>, packe
     };
     let context = context_tokens.unwrap_or(limits::CONTEXT_TOKENS);
     let rate = turn::token_rate(provider, context, &request).await;
-    RequestForm::of(context_tokens).packet_tokens(context_tokens, rate)
+    RequestForm::for_context(context_tokens).packet_tokens(context_tokens, rate)
 }
 
 /// Finds the target and builds the context, on a blocking thread.
-async fn prepare(
+async fn prepare_context(
     job: &SessionRun,
     task: &OperationTask,
     deadline: Option<Instant>,
@@ -451,8 +451,8 @@ async fn prepare(
     let cancel = job.cancel.child_token();
     let _guard = cancel.clone().drop_guard();
     let operation = task.request.operation;
-    let form = RequestForm::of(context_tokens);
-    let mut selecting = Selecting {
+    let form = RequestForm::for_context(context_tokens);
+    let mut selecting = CheckedSelection {
         operation,
         target: task.request.target.clone(),
         task: task.request.task.clone(),
@@ -467,7 +467,7 @@ async fn prepare(
     let is_analyst = task.is_analyst();
     let (past, mark) = (task.past.clone(), task.mark);
     let is_task_foreign = job.plan.policy.is_task_untrusted();
-    let build = move |selecting: Selecting| {
+    let build = move |selecting: CheckedSelection| {
         let (target, packet) = selecting.build(&repository, &cancel)?;
         match &target {
             Target::Task(_) if is_analyst && operation == Operation::Explain => {
@@ -496,8 +496,8 @@ async fn prepare(
             }
             _ => message,
         };
-        let inherited = past.as_ref().map_or_else(Inherited::default, |past| {
-            Inherited::of(past, mark, &repository, &cancel)
+        let inherited = past.as_ref().map_or_else(InheritedState::default, |past| {
+            InheritedState::compare_files(past, mark, &repository, &cancel)
         });
         Ok::<_, Problem>(PreparedContext {
             packet,

@@ -55,7 +55,7 @@ pub(super) fn steps_of(operation: Operation) -> Box<dyn OperationSteps> {
     match operation {
         Operation::Explain => Box::new(explain::Explain),
         Operation::Architect => Box::<architect::Architect>::default(),
-        Operation::Refactor => Box::<refactor::Refactor>::default(),
+        Operation::Refactor => Box::<refactor::RefactorReview>::default(),
         Operation::TestGen => Box::<test_gen::TestGen>::default(),
     }
 }

@@ -27,7 +27,7 @@ pub(super) enum RequestForm {
 
 impl RequestForm {
     /// The form for a context of this size; the whole one if the size is not known.
-    pub(super) fn of(context_tokens: Option<u64>) -> Self {
+    pub(super) fn for_context(context_tokens: Option<u64>) -> Self {
         let forms = [
             (limits::TOOLS_CONTEXT_TOKENS_MIN, Self::Packet),
             (limits::FEW_TOOLS_CONTEXT_TOKENS, Self::FewTools),
@@ -102,7 +102,7 @@ mod tests {
             (Some(4_096), RequestForm::Packet),
             (Some(512), RequestForm::Packet),
         ] {
-            assert_eq!(RequestForm::of(context), form, "{context:?}");
+            assert_eq!(RequestForm::for_context(context), form, "{context:?}");
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::tools::{OwnedArguments, cut_receipt, details_of, elapsed_ms, hint_of, summary, verdict};
+use super::tools::{OwnedArguments, cut_receipt, details_of, elapsed_ms, hint_of, report_verdict, summarise_result};
 use super::{SessionOutcome, SessionRun};
 use crate::limits;
 use tool_core::api::Effect;
@@ -33,7 +33,7 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
     for message in &report.notes.log {
         job.recorder.event(Event::Live { line: message.clone() });
     }
-    let (verdict, details) = (verdict(&report), details_of(&report));
+    let (verdict, details) = (report_verdict(&report), details_of(&report));
     let is_refused = report.is_refused_by_user() && !job.approver.has_expired();
     let receipt = report.receipt.map(|receipt| {
         let arguments = arguments.clone();
@@ -57,7 +57,7 @@ pub(super) async fn call_once(job: &SessionRun, name: &str, arguments: &Value) -
     job.recorder.event(Event::SkillResult {
         name: name.to_owned(),
         verdict: verdict.clone(),
-        summary: summary(&report.result),
+        summary: summarise_result(&report.result),
         duration_ms: elapsed_ms(clock),
         details,
         call_id: Some(ONLY_CALL.to_owned()),

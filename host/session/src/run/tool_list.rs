@@ -206,12 +206,12 @@ impl ToolList {
     /// Hidden skills that share a word with the question, the best first. If the question is the name of a skill,
     /// only that one.
     fn ranked(&self, query: &str) -> Vec<&SkillTool> {
-        let wanted = words(query);
+        let wanted = split_words(query);
         let score = |SkillTool { spec, tags, .. }: &SkillTool| {
-            let (mut name, description) = (words(&spec.name), words(&spec.description));
-            name.extend(tags.iter().flat_map(|tag| words(tag)));
+            let (mut name, description) = (split_words(&spec.name), split_words(&spec.description));
+            name.extend(tags.iter().flat_map(|tag| split_words(tag)));
             let parameters = spec.parameters["properties"].as_object().into_iter().flatten();
-            let parameters: BTreeSet<String> = parameters.flat_map(|(name, _)| words(name)).collect();
+            let parameters: BTreeSet<String> = parameters.flat_map(|(name, _)| split_words(name)).collect();
             let weigh = |word: &String| match word {
                 word if name.contains(word) => 8,
                 word if has_stem(&name, word) => 5,
@@ -318,7 +318,7 @@ fn list_names(tools: &[&SkillTool]) -> String {
 
 /// The words of a text or a name in lower case. Words of one or two letters are left out, because they match by
 /// chance.
-fn words(text: &str) -> BTreeSet<String> {
+fn split_words(text: &str) -> BTreeSet<String> {
     let parts = text.split(|character: char| !character.is_alphanumeric());
     let long = parts.filter(|part| part.chars().count() > 2);
     long.map(str::to_lowercase).collect()

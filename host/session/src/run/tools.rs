@@ -14,14 +14,14 @@ use tokio::time::Instant as Deadline;
 use tokio_util::sync::CancellationToken;
 
 use super::SessionRun;
+use super::call_redaction::{CallFiles, learn_shown, redact_report};
 use super::judge::retry_hint;
-use super::keys::{Named, learn_shown, redact};
-use super::memory::{self, Inherited, Memory};
-use super::missed::{self, Denial, Missed, RefusedPurpose};
+use super::memory::{self, InheritedState, JournalledState};
+use super::missed_work::{self, DeniedCall, MissedWork, RefusedPurpose};
 use super::tool_list::ToolList;
-use crate::blocking;
 use crate::limits;
 use crate::plan::SessionTask;
+use crate::run_blocking;
 use tool_context::Packet;
 use tool_core::api::Effect;
 use tool_core::api::{self, Citation, ErrorKind, Event, Problem, Receipt, TestDetails, Timestamp, VerificationRule};
@@ -161,15 +161,15 @@ pub(super) struct SessionTools<'a> {
     context: Arc<CallContext>,
     list: ToolList,
     cancel: CancellationToken,
-    notes: Mutex<HashMap<String, Note>>,
-    missed: Mutex<Missed>,
+    notes: Mutex<HashMap<String, CallNote>>,
+    missed: Mutex<MissedWork>,
     /// Number of calls by the host, for their identifiers.
     own_calls: AtomicUsize,
-    memory: Memory,
+    memory: JournalledState,
 }
 
 /// Record of a call between its start and its end.
-struct Note {
+struct CallNote {
     started: Timestamp,
     clock: Instant,
     end: Option<NoteEnd>,
@@ -208,7 +208,7 @@ impl Tools for SessionTools<'_> {
     }
 
     fn is_ordered(&self, name: &str) -> bool {
-        RefusedPurpose::of(&self.effects(name)) != RefusedPurpose::Reads
+        RefusedPurpose::from_effects(&self.effects(name)) != RefusedPurpose::Reads
     }
 
     fn stop(&self) {
@@ -218,9 +218,9 @@ impl Tools for SessionTools<'_> {
 
 impl<'a> SessionTools<'a> {
     /// Tools of a session whose model has seen this packet, and the files of earlier turns.
-    pub(super) fn new(job: &'a SessionRun, packet: &Packet, list: ToolList, inherited: Inherited) -> Self {
+    pub(super) fn new(job: &'a SessionRun, packet: &Packet, list: ToolList, inherited: InheritedState) -> Self {
         let mut seen = inherited.seen;
-        let memory = Memory::new(inherited.known, &inherited.places, inherited.keys);
+        let memory = JournalledState::new(inherited.known, &inherited.places, inherited.keys);
         seen.extend(packet.digests.iter().cloned());
         let files = SessionFiles {
             seen,
@@ -248,7 +248,7 @@ impl<'a> SessionTools<'a> {
             .map(|file| &file.path)
             .chain(&packet.instructions);
         let (context, shown) = (Arc::clone(&self.context), shown.cloned().collect::<Vec<_>>());
-        blocking(move || {
+        run_blocking(move || {
             let outside = OutsideFiles::from_context(&context);
             let places = shown.iter().filter_map(|path| outside.find_place(path));
             let places: Vec<String> = places.map(|place| format!("`{}`", clean_line(&place))).collect();
@@ -274,13 +274,13 @@ impl<'a> SessionTools<'a> {
             notes: Mutex::default(),
             missed: Mutex::default(),
             own_calls: AtomicUsize::new(0),
-            memory: Memory::default(),
+            memory: JournalledState::default(),
         }
     }
 
     /// Takes the refusals and lost changes so far.
-    pub(super) fn take_missed(&self) -> Missed {
-        std::mem::take(&mut *lock(&self.missed))
+    pub(super) fn take_missed(&self) -> MissedWork {
+        std::mem::take(&mut *lock_unpoisoned(&self.missed))
     }
 
     pub(super) fn effects(&self, skill: &str) -> Vec<Effect> {
@@ -371,14 +371,15 @@ impl<'a> SessionTools<'a> {
             call_id: Some(cut_text(&call.id, limits::SUMMARY_BYTES_MAX).into()),
             ..CallContext::clone(context)
         });
-        let writes = RefusedPurpose::of(&self.effects(&call.name)) == RefusedPurpose::Writes;
+        let writes = RefusedPurpose::from_effects(&self.effects(&call.name)) == RefusedPurpose::Writes;
         let (arguments, redactor) = (call.arguments.clone(), Arc::clone(&self.job.plan.redactor));
         let (repository, cancel) = (Arc::clone(&self.job.plan.repository), context.cancel.clone());
         let about = Arc::new(OnceLock::new());
         let (prepared, redacts) = (Arc::clone(&about), Arc::clone(&redactor));
         let (shown, ends) = (Arc::clone(&repository), cancel.clone());
         let restored = move || {
-            let (arguments, file) = Named::of(&arguments, &repository, &redactor, &cancel).arguments(writes);
+            let (arguments, file) =
+                CallFiles::find_files(&arguments, &repository, &redactor, &cancel).arguments(writes);
             // This is the only place that sets it.
             let _ = prepared.set(file);
             OwnedArguments::Text(arguments)
@@ -386,7 +387,7 @@ impl<'a> SessionTools<'a> {
         let redacted = move |report: &mut CallReport| {
             let file: Option<&String> = about.get().and_then(Option::as_ref);
             learn_shown(report, &shown, &redacts, &ends);
-            redact(report, &redacts, file.map(String::as_str));
+            redact_report(report, &redacts, file.map(String::as_str));
         };
         let mut report = self.job.call_with(context, &call.name, restored, redacted).await;
         show_passed_tests(&mut report);
@@ -395,17 +396,17 @@ impl<'a> SessionTools<'a> {
             receipt.arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
         }
         if let Ok(outcome) = &report.result {
-            let kind = RefusedPurpose::of(&self.effects(&call.name));
+            let kind = RefusedPurpose::from_effects(&self.effects(&call.name));
             let named = self.path_of(&call.arguments);
-            lock(&self.missed).done(&call.name, kind, named.as_deref(), &outcome.files_modified);
+            lock_unpoisoned(&self.missed).done(&call.name, kind, named.as_deref(), &outcome.files_modified);
         }
         let end = NoteEnd {
-            verdict: verdict(&report),
-            summary: summary(&report.result),
+            verdict: report_verdict(&report),
+            summary: summarise_result(&report.result),
             receipt: report.receipt.clone(),
             details: details_of(&report),
         };
-        if let Some(note) = lock(&self.notes).get_mut(&call.id) {
+        if let Some(note) = lock_unpoisoned(&self.notes).get_mut(&call.id) {
             note.end = Some(end);
         }
         report
@@ -419,7 +420,7 @@ impl<'a> SessionTools<'a> {
             CallError::Arguments { .. } | CallError::NotReady { .. } => (error.kind().clone(), None),
         };
         let effects = self.effects(&call.name);
-        let purpose = RefusedPurpose::of(&effects);
+        let purpose = RefusedPurpose::from_effects(&effects);
         let is_lost = match purpose {
             RefusedPurpose::Writes => true,
             RefusedPurpose::Acts => effects.contains(&Effect::CommitGit) && !report.notes.had_nothing_to_commit,
@@ -432,7 +433,7 @@ impl<'a> SessionTools<'a> {
             self.note_mistake(call, &error.to_string());
             return;
         }
-        let denial = Denial {
+        let denial = DeniedCall {
             skill: call.name.clone(),
             path: self.path_of(&call.arguments),
             message: error.to_string(),
@@ -444,17 +445,17 @@ impl<'a> SessionTools<'a> {
             by_user: report.is_refused_by_user() && !self.job.approver.has_expired(),
             is_made_good: false,
         };
-        lock(&self.missed).deny(denial, &effects, |effect| self.job.grant_text(effect));
+        lock_unpoisoned(&self.missed).deny(denial, &effects, |effect| self.job.grant_text(effect));
     }
 
     /// Records a change that failed through the model's mistake. Mistakes in calls that change nothing are ignored.
     fn note_mistake(&self, call: &ToolCall, message: &str) {
         let effects = self.effects(&call.name);
-        if RefusedPurpose::of(&effects) != RefusedPurpose::Writes {
+        if RefusedPurpose::from_effects(&effects) != RefusedPurpose::Writes {
             return;
         }
         let is_of_program = matches!(&self.job.plan.task, SessionTask::Operation(task) if task.request.is_of_program);
-        let denial = Denial {
+        let denial = DeniedCall {
             skill: call.name.clone(),
             path: self.path_of(&call.arguments),
             message: first_line(message),
@@ -465,29 +466,29 @@ impl<'a> SessionTools<'a> {
             by_user: false,
             is_made_good: false,
         };
-        lock(&self.missed).deny(denial, &effects, |effect| self.job.grant_text(effect));
+        lock_unpoisoned(&self.missed).deny(denial, &effects, |effect| self.job.grant_text(effect));
     }
 
     /// The path in the arguments of a call.
     pub(super) fn path_of(&self, arguments: &str) -> Option<String> {
-        missed::path_of(self.job.plan.repository.root(), arguments)
+        missed_work::path_of(self.job.plan.repository.root(), arguments)
     }
 
     fn note_cut_off(&self, skill: &str, arguments: &str) {
-        let meant = (skill == CALL_SKILL).then(|| missed::text_field(arguments, "name"));
+        let meant = (skill == CALL_SKILL).then(|| missed_work::text_field(arguments, "name"));
         let skill = meant.as_ref().and_then(Option::as_deref).unwrap_or(skill);
-        if RefusedPurpose::of(&self.effects(skill)) == RefusedPurpose::Writes {
-            lock(&self.missed).cut_off(skill, self.path_of(arguments));
+        if RefusedPurpose::from_effects(&self.effects(skill)) == RefusedPurpose::Writes {
+            lock_unpoisoned(&self.missed).cut_off(skill, self.path_of(arguments));
         }
     }
 
     fn started(&self, call: &ToolCall) {
-        let note = Note {
+        let note = CallNote {
             started: api::current_time(),
             clock: Instant::now(),
             end: None,
         };
-        lock(&self.notes).insert(call.id.clone(), note);
+        lock_unpoisoned(&self.notes).insert(call.id.clone(), note);
         let args = serde_json::from_str(&call.arguments).unwrap_or_else(|_| match call.arguments.trim() {
             "" => Value::Object(serde_json::Map::new()),
             text => Value::String(text.to_owned()),
@@ -500,7 +501,7 @@ impl<'a> SessionTools<'a> {
     }
 
     fn finished(&self, call: &ToolCall, result: &ToolResult) {
-        let note = lock(&self.notes).remove(&call.id);
+        let note = lock_unpoisoned(&self.notes).remove(&call.id);
         let (started, duration_ms, end) = match note {
             Some(note) => (note.started, elapsed_ms(note.clock), note.end),
             None => (api::current_time(), 0, None),
@@ -571,7 +572,7 @@ pub(super) fn cut_receipt(mut receipt: Receipt) -> Receipt {
     receipt
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -590,13 +591,13 @@ pub(super) fn details_of(report: &CallReport) -> Option<Value> {
 }
 
 /// `ok`, or the code of the failure.
-pub(super) fn verdict(report: &CallReport) -> String {
+pub(super) fn report_verdict(report: &CallReport) -> String {
     let verdict = report.result.as_ref().map_or_else(CallError::verdict, |_| "ok");
     verdict.to_owned()
 }
 
 /// The result in one line, for people.
-pub(super) fn summary(result: &Result<CallOutcome, CallError>) -> String {
+pub(super) fn summarise_result(result: &Result<CallOutcome, CallError>) -> String {
     match result {
         Ok(outcome) if !outcome.files_modified.is_empty() => cut_text(
             &format!("changed {}", outcome.files_modified.join(", ")),

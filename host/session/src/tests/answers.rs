@@ -276,7 +276,7 @@ async fn nobody_is_asked_again_where_the_budget_is_spent_or_there_is_no_model() 
     let start = world.sessions.start(request, analyst, BTreeMap::new()).await;
     let id = start.expect("the request is right").session_id;
     world.events(&id).await;
-    let result = world.sessions.result(&id).await.expect("it exists");
+    let result = world.sessions.read_result(&id).await.expect("it exists");
     assert_eq!((result.status, world.asked().len()), (Status::Complete, 1));
     assert!(result.output.ends_with(closing), "{}", result.output);
 }
@@ -442,7 +442,7 @@ async fn the_bound_of_time_holds_for_the_context() {
         contexts: Arc::new(Semaphore::new(1)),
         cancel: CancellationToken::new(),
     };
-    let outcome = run::run(&job).await;
+    let outcome = run::run_session(&job).await;
     let problem = outcome.problem.expect("it failed");
     assert_eq!(
         problem.message,
@@ -657,7 +657,7 @@ async fn an_attached_session_that_nobody_ever_follows_ends() {
         .await
         .expect("it is cancelled");
     assert_eq!(
-        world.sessions.result(&id).await.expect("it exists").status,
+        world.sessions.read_result(&id).await.expect("it exists").status,
         Status::Cancelled
     );
 }

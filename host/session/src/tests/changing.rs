@@ -92,7 +92,7 @@ async fn a_session_that_is_cancelled_during_its_last_tests_is_cancelled() {
     }
     world.sessions.cancel(&id).expect("it runs");
     world.events(&id).await;
-    let result = world.sessions.result(&id).await.expect("it exists");
+    let result = world.sessions.read_result(&id).await.expect("it exists");
     assert_eq!(result.status, Status::Cancelled);
 }
 

@@ -154,7 +154,7 @@ impl Scene {
     /// Asserts the state after a start of the daemon: one terminal status, one terminal event, and files that fit the
     /// journal.
     async fn is_closed(&self, sessions: &Arc<Sessions>) -> SessionResult {
-        let result = sessions.result(&self.id).await.expect("it exists");
+        let result = sessions.read_result(&self.id).await.expect("it exists");
         assert_eq!(result.status, Status::Failed);
         assert_eq!(sessions.history(&Filter::default()).sessions.len(), 1);
         assert!(self.root().join(&result.report_path).exists());
@@ -489,12 +489,12 @@ async fn a_history_and_reports_that_are_gone_or_damaged_come_back_from_the_journ
         assert_eq!(listed(), ids, "{damage}");
     }
     for id in &ids {
-        let result = world.sessions.result(id).await.expect("it exists");
+        let result = world.sessions.read_result(id).await.expect("it exists");
         let report = world.repository().join(&result.report_path);
         let text = fs::read_to_string(&report).expect("it is there again");
         assert!(text.contains("Hello."), "{text}");
         fs::write(&report, format!("{text}Mine.")).expect("it can be written");
-        world.sessions.result(id).await.expect("it exists");
+        world.sessions.read_result(id).await.expect("it exists");
         assert!(fs::read_to_string(&report).expect("it is there").ends_with("Mine."));
     }
 }
@@ -524,7 +524,7 @@ async fn a_session_that_the_disk_does_not_take_is_answered_from_memory_and_writt
         _ => false,
     };
     assert_eq!(events.iter().filter(|event| told(event)).count(), 1, "{events:?}");
-    let result = world.sessions.result(&id).await.expect("it exists");
+    let result = world.sessions.read_result(&id).await.expect("it exists");
     assert!(result.output.contains("After."), "{}", result.output);
     let late = world.events(&id).await;
     assert!(matches!(late.last(), Some(Event::Complete { .. })));
@@ -538,7 +538,10 @@ async fn a_session_that_the_disk_does_not_take_is_answered_from_memory_and_writt
     assert_eq!(world.sessions.running(), 0);
     assert_eq!(world.events(&id).await, late);
     let again = open_sessions(&world.home(), FakeEngine::new(vec![]), None).expect("it can be opened");
-    assert_eq!(again.result(&id).await.expect("it exists").status, Status::Complete);
+    assert_eq!(
+        again.read_result(&id).await.expect("it exists").status,
+        Status::Complete
+    );
 }
 
 /// A way in which a session is interrupted from outside.
@@ -625,7 +628,7 @@ async fn one_end(script: Vec<Act>, blows: Vec<Blow>) {
             after += batch.iter().filter(|(_, event)| event.is_terminal()).count();
         }
         assert_eq!(ends + after, 1, "one end for the reader that came back");
-        let result = sessions.result(&id).await.expect("it exists");
+        let result = sessions.read_result(&id).await.expect("it exists");
         assert_ne!(result.status, Status::Running);
         // The threads of this process would wait for it.
         live.cancel.cancel();

@@ -3,14 +3,18 @@
 use std::path::Path;
 
 use crate::limits;
-use crate::store::open_again;
+use crate::session_store::open_again;
 use tool_journal::history::{FileMark, SessionSummary, can_be_undone, find_undone};
 use tool_repository::Repository;
 use tool_repository::changes;
 
 /// The newest session that changed files of the repository `root`, and whose changes have not been reverted, by an
 /// undo or by hand. Undos are skipped, but a user can name one. `newest_first` holds all sessions.
-pub(super) fn newest<'a>(newest_first: &[&'a SessionSummary], root: &Path, home: &Path) -> Option<&'a SessionSummary> {
+pub(super) fn newest_undoable<'a>(
+    newest_first: &[&'a SessionSummary],
+    root: &Path,
+    home: &Path,
+) -> Option<&'a SessionSummary> {
     newest_where(
         newest_first,
         root,
@@ -57,7 +61,7 @@ fn newest_where<'a>(
 /// True if every file is as before the session: the changes were reverted by hand.
 fn is_back(summary: &SessionSummary, repository: &Repository) -> bool {
     summary.files_modified().iter().all(|path| {
-        let current = current(path, repository);
+        let current = current_mark(path, repository);
         current.is_some_and(|current| summary.files.get(path).is_some_and(|file| file.before == current))
     })
 }
@@ -65,13 +69,13 @@ fn is_back(summary: &SessionSummary, repository: &Repository) -> bool {
 /// True if some file is as the session left it.
 fn is_in_place(summary: &SessionSummary, repository: &Repository) -> bool {
     summary.files_modified().iter().any(|path| {
-        let current = current(path, repository);
+        let current = current_mark(path, repository);
         current.is_some_and(|current| summary.files.get(path).is_some_and(|file| file.after == current))
     })
 }
 
 /// The present state of a file, if it exists; `None` if it cannot be read.
-fn current(path: &str, repository: &Repository) -> Option<Option<FileMark>> {
+fn current_mark(path: &str, repository: &Repository) -> Option<Option<FileMark>> {
     let current = changes::read_state(repository.handle(), path, limits::REPLACED_BYTES_MAX).ok()?;
     Some(current.as_ref().map(FileMark::from))
 }

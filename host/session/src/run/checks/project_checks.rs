@@ -36,17 +36,17 @@ pub(crate) struct CheckRun {
 pub(crate) async fn run_before(op: &OperationRun<'_>) -> Vec<CheckRun> {
     let mut checks = op.runnable_purposes().await;
     checks.retain(|purpose| *purpose != RunPurpose::Tests);
-    run(op, &checks).await
+    run_checks(op, &checks).await
 }
 
 /// Runs the checks again that were clean.
 pub(crate) async fn run_after(op: &OperationRun<'_>, before: &[CheckRun]) -> Vec<CheckRun> {
     let clean = before.iter().filter(|run| run.state == CheckState::Clean);
     let checks: Vec<RunPurpose> = clean.map(|run| run.check).collect();
-    run(op, &checks).await
+    run_checks(op, &checks).await
 }
 
-async fn run(op: &OperationRun<'_>, checks: &[RunPurpose]) -> Vec<CheckRun> {
+async fn run_checks(op: &OperationRun<'_>, checks: &[RunPurpose]) -> Vec<CheckRun> {
     let ends = Instant::now() + limits::seconds(limits::CHECKS_SECONDS_MAX);
     let mut runs = Vec::new();
     for &check in checks {
@@ -91,7 +91,7 @@ async fn run_one(op: &OperationRun<'_>, check: RunPurpose, ends: Instant) -> Opt
 }
 
 /// Checks that were clean before and are not any more.
-pub(crate) fn broken(before: &[CheckRun], after: &[CheckRun]) -> Vec<RunPurpose> {
+pub(crate) fn broken_checks(before: &[CheckRun], after: &[CheckRun]) -> Vec<RunPurpose> {
     let fails_now = |check| {
         let mut runs = after.iter().filter(|run| run.check == check);
         runs.any(|run| matches!(run.state, CheckState::Failed(_)))
@@ -101,7 +101,7 @@ pub(crate) fn broken(before: &[CheckRun], after: &[CheckRun]) -> Vec<RunPurpose>
 }
 
 /// Clean checks that say something about the program. A check of the formatting does not.
-pub(crate) fn verifying(after: &[CheckRun]) -> Vec<RunPurpose> {
+pub(crate) fn verifying_checks(after: &[CheckRun]) -> Vec<RunPurpose> {
     let clean = after.iter().filter(|run| run.state == CheckState::Clean);
     clean
         .map(|run| run.check)
@@ -118,7 +118,7 @@ pub(crate) fn first_not_run(runs: &[CheckRun]) -> Option<String> {
 }
 
 /// One line for each check.
-pub(crate) fn compared(before: &[CheckRun], after: &[CheckRun]) -> String {
+pub(crate) fn compare_checks(before: &[CheckRun], after: &[CheckRun]) -> String {
     let mut text = String::new();
     for run in before {
         let now = after
@@ -145,13 +145,13 @@ pub(crate) fn compared(before: &[CheckRun], after: &[CheckRun]) -> String {
 }
 
 /// Names of checks as part of a sentence.
-pub(crate) fn names(checks: &[RunPurpose]) -> String {
+pub(crate) fn check_names(checks: &[RunPurpose]) -> String {
     let names: Vec<String> = checks.iter().map(|check| format!("`{check}`")).collect();
     names.join(", ")
 }
 
 /// Text for the model about the checks that have to stay clean.
-pub(crate) fn told(before: &[CheckRun]) -> String {
+pub(crate) fn describe_checks(before: &[CheckRun]) -> String {
     let clean = before.iter().filter(|run| run.state == CheckState::Clean);
     let checks: Vec<RunPurpose> = clean.map(|run| run.check).collect();
     if checks.is_empty() {
@@ -160,7 +160,7 @@ pub(crate) fn told(before: &[CheckRun]) -> String {
     format!(
         "\n# Checks before any change\n\nThese checks pass now, and the service will run them again after your answer: \
          {}. `run_tests` runs one with the argument `check`.\n",
-        names(&checks)
+        check_names(&checks)
     )
 }
 
@@ -168,7 +168,7 @@ pub(crate) fn told(before: &[CheckRun]) -> String {
 mod tests {
     use super::*;
 
-    fn run(check: RunPurpose, state: CheckState) -> CheckRun {
+    fn run_checks(check: RunPurpose, state: CheckState) -> CheckRun {
         CheckRun { check, state }
     }
 
@@ -176,30 +176,30 @@ mod tests {
     fn only_a_check_that_was_clean_can_break() {
         let failed = || CheckState::Failed("FAILED: exit status 1 in 1.0 s".to_owned());
         let before = [
-            run(RunPurpose::Format, CheckState::Clean),
-            run(RunPurpose::Lint, failed()),
-            run(RunPurpose::Types, CheckState::Clean),
-            run(
+            run_checks(RunPurpose::Format, CheckState::Clean),
+            run_checks(RunPurpose::Lint, failed()),
+            run_checks(RunPurpose::Types, CheckState::Clean),
+            run_checks(
                 RunPurpose::Build,
                 CheckState::NotRun("no time was left for it".to_owned()),
             ),
         ];
         let after = [
-            run(RunPurpose::Format, CheckState::Clean),
-            run(RunPurpose::Types, failed()),
+            run_checks(RunPurpose::Format, CheckState::Clean),
+            run_checks(RunPurpose::Types, failed()),
         ];
-        assert_eq!(broken(&before, &after), [RunPurpose::Types]);
-        insta::assert_snapshot!(compared(&before, &after), @r"
+        assert_eq!(broken_checks(&before, &after), [RunPurpose::Types]);
+        insta::assert_snapshot!(compare_checks(&before, &after), @r"
         - Check `format`: passes, before the change and after it
         - Check `lint`: failed before the change, so it was not run again (FAILED: exit status 1 in 1.0 s)
         - Check `types`: passed before the change and fails now (FAILED: exit status 1 in 1.0 s)
         - Check `build`: not run: no time was left for it
         ");
         assert!(
-            verifying(&after).is_empty(),
+            verifying_checks(&after).is_empty(),
             "a format says nothing of what the code does"
         );
-        assert!(told(&before).contains("`format`, `types`."));
-        assert_eq!(told(&after[1..]), "");
+        assert!(describe_checks(&before).contains("`format`, `types`."));
+        assert_eq!(describe_checks(&after[1..]), "");
     }
 }

@@ -21,7 +21,7 @@ use tool_skill::{CallError, CallOutcome, CallReport};
 pub(crate) const SKILL: &str = "run_tests";
 
 /// Hint on how to allow tests.
-pub(crate) fn remedy(op: &OperationRun<'_>) -> String {
+pub(crate) fn allow_tests_hint(op: &OperationRun<'_>) -> String {
     format!("allow it with {}", op.job.grant_text(Effect::RunProcess))
 }
 
@@ -48,12 +48,12 @@ pub(crate) enum SuiteRun {
     /// Too many other calls or runs were under way. Holds the sentence about it; it says nothing about the tests.
     Busy(String),
     /// The tests, or at least the runner, ran.
-    Ran(Results),
+    Ran(TestSuiteResults),
 }
 
 /// Results of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Results {
+pub(crate) struct TestSuiteResults {
     /// The run in one line: `PASSED: 7 passed in 0.3 s`.
     pub(crate) verdict: String,
     /// True if the runner ended well and counted no failure.
@@ -82,7 +82,7 @@ pub(crate) struct Results {
     pub(crate) foreign: Vec<String>,
 }
 
-impl Results {
+impl TestSuiteResults {
     /// Origin of the text, for its label.
     pub(crate) fn origin(&self) -> TextOrigin {
         if self.foreign.is_empty() {
@@ -94,7 +94,7 @@ impl Results {
 }
 
 /// Runs all tests, or those at `paths`.
-pub(crate) async fn run(op: &OperationRun<'_>, paths: &[String]) -> SuiteRun {
+pub(crate) async fn run_suite(op: &OperationRun<'_>, paths: &[String]) -> SuiteRun {
     // The host does not ask the user. Tests that need an approval run when the model asks.
     if op.job.plan.policy.decide(Effect::RunProcess, false) != Decision::Allow {
         return if op.runnable_purposes().await.contains(&RunPurpose::Tests) {
@@ -111,23 +111,23 @@ pub(crate) async fn run(op: &OperationRun<'_>, paths: &[String]) -> SuiteRun {
     if !paths.is_empty() {
         arguments["paths"] = Value::from(paths);
     }
-    judge(op.call(SKILL, arguments).await)
+    judge_report(op.call(SKILL, arguments).await)
 }
 
 /// For tests: a run of a second with this output.
 #[cfg(test)]
 pub(crate) fn ran(runner: tool_core::api::TestRunner, exit_code: i32, output: &str, failing: &[&str]) -> SuiteRun {
-    judge(crate::tests::test_report(runner, exit_code, output, failing))
+    judge_report(crate::tests::test_report(runner, exit_code, output, failing))
 }
 
-fn judge(report: CallReport) -> SuiteRun {
+fn judge_report(report: CallReport) -> SuiteRun {
     if let Ok(outcome) = &report.result {
         let no_run = || SuiteRun::Impossible {
             kind: ErrorKind::Failed,
             message: format!("`{SKILL}` answered without a run"),
             hint: None,
         };
-        return results(&report, outcome).map_or_else(no_run, SuiteRun::Ran);
+        return read_results(&report, outcome).map_or_else(no_run, SuiteRun::Ran);
     }
     let is_refused = report.is_refused_by_user();
     match report.result {
@@ -153,13 +153,13 @@ fn judge(report: CallReport) -> SuiteRun {
 
 /// Results of a run: counts and verdict from the host's own record, names of failing tests from the skill's details.
 /// A skill can omit a name, but cannot make a run pass.
-fn results(report: &CallReport, outcome: &CallOutcome) -> Option<Results> {
+fn read_results(report: &CallReport, outcome: &CallOutcome) -> Option<TestSuiteResults> {
     let run = report.receipt.as_ref()?.tests.as_ref()?;
     let details = outcome.details.clone();
     let details: Option<TestDetails> = details.and_then(|details| serde_json::from_value(details).ok());
     let failing = details.map(|details| details.failing).unwrap_or_default();
     let count = |of: fn(&TestCounts) -> u64| run.counts.as_ref().map(of);
-    Some(Results {
+    Some(TestSuiteResults {
         verdict: run.verdict(),
         has_passed: !run.has_failed(),
         has_run: run.has_run(),
@@ -178,7 +178,7 @@ fn results(report: &CallReport, outcome: &CallOutcome) -> Option<Results> {
 
 /// Describes a regression of the tests; `None` if there is none, or if it cannot be known. Fewer tests count as a
 /// regression: a change could otherwise pass by disabling tests.
-pub(crate) fn worse(before: &SuiteRun, after: &SuiteRun) -> Option<String> {
+pub(crate) fn describe_regression(before: &SuiteRun, after: &SuiteRun) -> Option<String> {
     let SuiteRun::Ran(before) = before else { return None };
     if !before.has_run {
         return None;
@@ -208,25 +208,28 @@ pub(crate) fn worse(before: &SuiteRun, after: &SuiteRun) -> Option<String> {
     said_less(before, after)
 }
 
-fn said_less(before: &Results, after: &Results) -> Option<String> {
+fn said_less(before: &TestSuiteResults, after: &TestSuiteResults) -> Option<String> {
     let passed_before = before.passed?;
     let Some(passed) = after.passed else {
         return Some(format!(
             "{} passed before; the number that passes now is unknown",
-            tests(passed_before)
+            format_test_count(passed_before)
         ));
     };
     let (aside_before, aside) = (before.set_aside, after.set_aside);
     if passed < passed_before {
-        return Some(format!("{} passed before, and {passed} do now", tests(passed_before)));
+        return Some(format!(
+            "{} passed before, and {passed} do now",
+            format_test_count(passed_before)
+        ));
     }
     (aside > aside_before).then(|| {
-        let aside = tests(aside);
+        let aside = format_test_count(aside);
         format!("{aside} are skipped, left out or expected to fail now; {aside_before} before")
     })
 }
 
-fn tests(count: u64) -> String {
+fn format_test_count(count: u64) -> String {
     match count {
         1 => "1 test".to_owned(),
         count => format!("{count} tests"),
@@ -262,7 +265,7 @@ mod tests {
         ran(TestRunner::Pytest, exit_code, output, failing)
     }
 
-    fn results_of(run: SuiteRun) -> Results {
+    fn results_of(run: SuiteRun) -> TestSuiteResults {
         match run {
             SuiteRun::Ran(results) => results,
             other => panic!("{other:?}"),
@@ -290,12 +293,15 @@ mod tests {
                 "runner": "pytest", "status": "passed", "duration_ms": 1, "counts": {"passed": 9}, "failing": [],
             }));
         }
-        let results = results_of(judge(report));
+        let results = results_of(judge_report(report));
         assert_eq!(results.verdict, "FAILED: 1 failed in 1.0 s");
         assert_eq!((results.has_passed, results.failed), (false, Some(1)));
         let mut report = test_report(TestRunner::Pytest, 0, "9 passed in 1.0s", &[]);
         report.receipt.as_mut().expect("it ran").tests = None;
-        assert_eq!(judge(report).line(), "not run: `run_tests` answered without a run");
+        assert_eq!(
+            judge_report(report).line(),
+            "not run: `run_tests` answered without a run"
+        );
     }
 
     #[test]
@@ -322,7 +328,7 @@ mod tests {
             hint: Some("install it".into()),
         };
         assert_eq!(impossible.line(), "not run: No module named pytest; install it");
-        let say = |before: &SuiteRun, after: &SuiteRun| worse(before, after).unwrap_or_default();
+        let say = |before: &SuiteRun, after: &SuiteRun| describe_regression(before, after).unwrap_or_default();
         assert_eq!(say(&passed, &passed), "");
         assert_eq!(say(&failing(&["a", "b"]), &failing(&["b"])), "");
         assert_eq!(say(&passed, &failing(&["a"])), "`a` fails now and did not before");
@@ -346,7 +352,7 @@ mod tests {
         let crowds = [CrowdedLimit::Calls, CrowdedLimit::Runs];
         for (crowd, why) in crowds.into_iter().zip(["too many calls", "too many test runs"]) {
             let skill = SKILL.to_owned();
-            let busy = judge(CallReport {
+            let busy = judge_report(CallReport {
                 result: Err(CallError::Busy { skill, crowd }),
                 receipt: None,
                 foreign: Vec::new(),
@@ -362,7 +368,7 @@ mod tests {
     #[test]
     fn worse_is_also_what_says_less_than_before() {
         let before = pytest(0, "5 passed, 1 skipped in 1.0s", &[]);
-        let say = |after: &str| worse(&before, &pytest(0, after, &[])).unwrap_or_default();
+        let say = |after: &str| describe_regression(&before, &pytest(0, after, &[])).unwrap_or_default();
         assert_eq!(
             say("3 passed, 1 skipped in 1.0s"),
             "5 tests passed before, and 3 do now"
@@ -377,6 +383,6 @@ mod tests {
         );
         assert_eq!(say("6 passed in 1.0s"), "");
         let uncounted = pytest(0, "all is well", &[]);
-        assert_eq!(worse(&uncounted, &uncounted), None, "nobody ever said");
+        assert_eq!(describe_regression(&uncounted, &uncounted), None, "nobody ever said");
     }
 }

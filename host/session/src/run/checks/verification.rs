@@ -1,9 +1,9 @@
 //! What the tests and checks after a change prove of it.
 
 use super::project_checks;
-use super::suite::{Results, SuiteRun};
+use super::suite::{SuiteRun, TestSuiteResults};
 use crate::limits;
-use crate::run::changed::Changed;
+use crate::run::session_diffs::SessionDiffs;
 use tool_core::api::{ErrorKind, Problem, RunPurpose, VerificationRule};
 use tool_repository::file_role;
 
@@ -28,7 +28,7 @@ pub(crate) struct CheckEvidence {
 }
 
 impl Verification {
-    pub(crate) fn of(changed: &Changed, after: Option<&SuiteRun>, checks: CheckEvidence) -> Self {
+    pub(crate) fn of(changed: &SessionDiffs, after: Option<&SuiteRun>, checks: CheckEvidence) -> Self {
         let has_no_run = matches!(after, Some(SuiteRun::None | SuiteRun::NotAllowed));
         if has_no_run && !changed.files.iter().any(|file| file_role::is_code(&file.path)) {
             return Self::Nothing("no program was changed");
@@ -48,7 +48,7 @@ impl Verification {
         }
     }
 
-    fn of_results(results: &Results, checks: CheckEvidence) -> Self {
+    fn of_results(results: &TestSuiteResults, checks: CheckEvidence) -> Self {
         if let Some(first) = results.not_run.first() {
             return Self::Missing(format!("not all suites could run: {first}"));
         }
@@ -80,11 +80,11 @@ impl Verification {
             Self::Tests(checks) if checks.is_empty() => "- Verified by tests\n".to_owned(),
             Self::Tests(checks) => format!(
                 "- Verified by tests and by the checks {}\n",
-                project_checks::names(checks)
+                project_checks::check_names(checks)
             ),
             Self::Checks(checks) => format!(
                 "- Verified by the checks {}; no tests ran\n",
-                project_checks::names(checks)
+                project_checks::check_names(checks)
             ),
             Self::Nothing(why) => format!("- Not verified: nothing to run ({why})\n"),
             Self::Missing(why) => format!("- Not verified: {why}\n"),
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn only_tests_that_ran_to_their_end_verify() {
-        let mut changed = Changed::default();
+        let mut changed = SessionDiffs::default();
         changed.files.push(tool_repository::diff::FileDiff {
             path: "a.py".to_owned(),
             kind: tool_core::api::ChangeKind::Modified,

@@ -3,11 +3,11 @@
 
 use super::{Closing, DraftAnswer, Next, OperationRun, OperationSteps, Step};
 use crate::limits;
-use crate::run::changed::{self, Changed, UNCHANGED};
 use crate::run::checks::project_checks::{self, CheckRun};
 use crate::run::checks::suite::{self, SuiteRun};
 use crate::run::checks::verification::{CheckEvidence, Verification};
 use crate::run::judge;
+use crate::run::session_diffs::{self, SessionDiffs, UNCHANGED};
 use tool_core::api::Effect;
 use tool_core::api::{ChangeKind, ErrorKind, Problem};
 use tool_provider::turn::TurnEnd;
@@ -18,12 +18,12 @@ use tool_skill::runner;
 
 /// State from before the turn.
 #[derive(Debug, Default)]
-pub(super) struct Refactor {
+pub(super) struct RefactorReview {
     before: Option<SuiteRun>,
     checks_before: Vec<CheckRun>,
 }
 
-impl OperationSteps for Refactor {
+impl OperationSteps for RefactorReview {
     fn before<'a>(&'a mut self, op: &'a OperationRun<'_>) -> Step<'a, String> {
         Box::pin(self.run_tests_before(op))
     }
@@ -33,23 +33,23 @@ impl OperationSteps for Refactor {
     }
 }
 
-impl Refactor {
+impl RefactorReview {
     /// Runs tests and checks before the change. Returns the text about them for the model.
     async fn run_tests_before(&mut self, op: &OperationRun<'_>) -> String {
         let can_ask = tool_skill::Approver::can_ask(&*op.job.approver);
         if op.job.plan.policy.decide(Effect::WriteRepository, can_ask) == Decision::Deny {
             return String::new();
         }
-        let run = suite::run(op, &[]).await;
-        let facts = told(&run, op.task.mark);
+        let run = suite::run_suite(op, &[]).await;
+        let facts = describe_first_run(&run, op.task.mark);
         self.before = Some(run);
         self.checks_before = project_checks::run_before(op).await;
-        facts + &project_checks::told(&self.checks_before)
+        facts + &project_checks::describe_checks(&self.checks_before)
     }
 
     /// Runs the tests again if anything was changed, and compares the results.
     async fn compare(&self, op: &OperationRun<'_>, answer: &DraftAnswer<'_>) -> Next {
-        let changed = Changed::of(op).await;
+        let changed = SessionDiffs::read_async(op).await;
         if changed.is_empty() {
             let said = changed.unchanged();
             let text = self.unchanged(&said, answer);
@@ -65,14 +65,16 @@ impl Refactor {
         };
         let after = match before {
             SuiteRun::Ran(results) if results.timed_out => None,
-            _ => Some(suite::run(op, &[]).await),
+            _ => Some(suite::run_suite(op, &[]).await),
         };
-        let worse = after.as_ref().and_then(|after| suite::worse(before, after));
+        let worse = after
+            .as_ref()
+            .and_then(|after| suite::describe_regression(before, after));
         let checks_after = project_checks::run_after(op, &self.checks_before).await;
-        let broken = project_checks::broken(&self.checks_before, &checks_after);
+        let broken = project_checks::broken_checks(&self.checks_before, &checks_after);
         text.push('\n');
-        text.push_str(&compared(before, after.as_ref(), worse.as_deref()));
-        text.push_str(&project_checks::compared(&self.checks_before, &checks_after));
+        text.push_str(&compare_runs(before, after.as_ref(), worse.as_deref()));
+        text.push_str(&project_checks::compare_checks(&self.checks_before, &checks_after));
         let problem = match (worse, after) {
             (Some(worse), _) => Some(Problem::new(
                 ErrorKind::TestsWorse,
@@ -80,7 +82,7 @@ impl Refactor {
             )),
             (None, _) if !broken.is_empty() => Some(Problem::new(
                 ErrorKind::ChecksWorse,
-                format!("refactor broke the checks {}", project_checks::names(&broken)),
+                format!("refactor broke the checks {}", project_checks::check_names(&broken)),
             )),
             (None, Some(SuiteRun::Stopped)) => {
                 let missing = "the tests after the change did not finish";
@@ -89,7 +91,7 @@ impl Refactor {
             (None, Some(SuiteRun::Busy(why))) => not_run(before, &why),
             (None, after) => {
                 let checks = CheckEvidence {
-                    clean: project_checks::verifying(&checks_after),
+                    clean: project_checks::verifying_checks(&checks_after),
                     not_run: project_checks::first_not_run(&self.checks_before)
                         .or_else(|| project_checks::first_not_run(&checks_after)),
                 };
@@ -97,7 +99,7 @@ impl Refactor {
                 text.push_str(&verification.line());
                 let problem = verification.problem(op.task.request.verification);
                 match after {
-                    Some(SuiteRun::NotAllowed) => problem.map(|problem| problem.with_hint(suite::remedy(op))),
+                    Some(SuiteRun::NotAllowed) => problem.map(|problem| problem.with_hint(suite::allow_tests_hint(op))),
                     _ => problem,
                 }
             }
@@ -126,7 +128,7 @@ fn not_run(before: &SuiteRun, why: &str) -> Option<Problem> {
 }
 
 /// The text about the first run for the model.
-fn told(run: &SuiteRun, mark: LabelMark) -> String {
+fn describe_first_run(run: &SuiteRun, mark: LabelMark) -> String {
     let SuiteRun::Ran(results) = run else {
         return String::new();
     };
@@ -146,13 +148,13 @@ fn told(run: &SuiteRun, mark: LabelMark) -> String {
 }
 
 /// Names edited files that affect the tests themselves: a user who trusts a passing run must know about them.
-fn judging_files(changed: &Changed) -> String {
+fn judging_files(changed: &SessionDiffs) -> String {
     let judges = |path: &str| runner::is_configuration(path) || file_role::is_test(path);
     let edited = changed.files.iter().filter(|file| match file.kind {
         ChangeKind::Created => runner::is_configuration(&file.path),
         ChangeKind::Modified | ChangeKind::Deleted => judges(&file.path),
     });
-    let names: Vec<String> = edited.map(|file| changed::quoted(&file.path)).collect();
+    let names: Vec<String> = edited.map(|file| session_diffs::quote_path(&file.path)).collect();
     if names.is_empty() {
         String::new()
     } else {
@@ -164,7 +166,7 @@ fn judging_files(changed: &Changed) -> String {
 }
 
 /// Both runs, line by line. There is no second one where the first took too long.
-fn compared(before: &SuiteRun, after: Option<&SuiteRun>, worse: Option<&str>) -> String {
+fn compare_runs(before: &SuiteRun, after: Option<&SuiteRun>, worse: Option<&str>) -> String {
     if after == Some(before) && !matches!(before, SuiteRun::Ran(_)) {
         return format!("- Tests: {}\n", before.line());
     }
@@ -196,7 +198,11 @@ mod tests {
     }
 
     fn said(before: &SuiteRun, after: &SuiteRun) -> String {
-        compared(before, Some(after), suite::worse(before, after).as_deref())
+        compare_runs(
+            before,
+            Some(after),
+            suite::describe_regression(before, after).as_deref(),
+        )
     }
 
     #[test]
@@ -216,7 +222,7 @@ mod tests {
         if let SuiteRun::Ran(results) = &mut slow {
             (results.verdict, results.timed_out) = ("FAILED: timed out in 300 s".to_owned(), true);
         }
-        insta::assert_snapshot!(compared(&slow, None, None), @r"
+        insta::assert_snapshot!(compare_runs(&slow, None, None), @r"
         - Tests before the change: FAILED: timed out in 300 s
         - Tests after the change: not run again, because they take more than 300 s
         ");
@@ -259,6 +265,6 @@ mod tests {
             "FAILED: 1 failed in 1.0 s\n{}",
             "x\n".repeat(limits::SUITE_TOLD_BYTES_MAX)
         );
-        assert!(told(&pytest(1, &long, &[]), LabelMark(7)).len() < limits::SUITE_TOLD_BYTES_MAX + 500);
+        assert!(describe_first_run(&pytest(1, &long, &[]), LabelMark(7)).len() < limits::SUITE_TOLD_BYTES_MAX + 500);
     }
 }

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 
 use super::{Closing, DraftAnswer, FollowUp, Next, OperationRun, OperationSteps, Step};
 use crate::limits;
-use crate::run::changed::{Changed, quoted};
-use crate::run::checks::suite::{self, Results, SuiteRun};
+use crate::run::checks::suite::{self, SuiteRun, TestSuiteResults};
 use crate::run::judge;
+use crate::run::session_diffs::{SessionDiffs, quote_path};
 use tool_core::api::{ErrorKind, Problem};
 use tool_journal::journal::cut_text;
 use tool_provider::turn::TurnEnd;
@@ -50,7 +50,7 @@ impl OperationSteps for TestGen {
 
 impl TestGen {
     async fn run_new_tests(&mut self, op: &OperationRun<'_>, answer: &DraftAnswer<'_>) -> Next {
-        let changed = Changed::of(op).await;
+        let changed = SessionDiffs::read_async(op).await;
         let created = changed.created();
         if runnable(&created).is_empty() {
             return Next::End(nothing_written(op, answer, &changed));
@@ -73,7 +73,7 @@ impl TestGen {
         Next::End(self.closing(op, &changed, &created, &tests))
     }
 
-    fn mend(&self, results: &Results, created: &[String], mark: LabelMark) -> FollowUp {
+    fn mend(&self, results: &TestSuiteResults, created: &[String], mark: LabelMark) -> FollowUp {
         let result = ToolResult {
             call_id: String::new(),
             name: suite::SKILL.to_owned(),
@@ -82,7 +82,7 @@ impl TestGen {
             origin: results.origin(),
         };
         let (round, rounds) = (self.rounds, TEST_MEND_ROUNDS_MAX);
-        let files: Vec<String> = created.iter().map(|path| quoted(path)).collect();
+        let files: Vec<String> = created.iter().map(|path| quote_path(path)).collect();
         FollowUp {
             heading: format!(
                 "The new tests were run: {}. The model is asked to mend them (round {round} of {rounds}).",
@@ -99,8 +99,8 @@ impl TestGen {
         }
     }
 
-    fn closing(&self, op: &OperationRun<'_>, changed: &Changed, created: &[String], tests: &NewTests) -> Closing {
-        let (task, remedy) = (op.task, &suite::remedy(op));
+    fn closing(&self, op: &OperationRun<'_>, changed: &SessionDiffs, created: &[String], tests: &NewTests) -> Closing {
+        let (task, remedy) = (op.task, &suite::allow_tests_hint(op));
         let mended = match self.rounds {
             0 => String::new(),
             1 => " (after 1 round of mending)".to_owned(),
@@ -153,13 +153,13 @@ impl NewTests {
     /// Runs only the created tests, if the project's runner can select them.
     async fn run(op: &OperationRun<'_>, created: &[String]) -> Self {
         let paths = runnable(created);
-        let run = suite::run(op, &paths).await;
+        let run = suite::run_suite(op, &paths).await;
         match &run {
             SuiteRun::Impossible {
                 kind: ErrorKind::InvalidArguments,
                 ..
             } => Self {
-                run: suite::run(op, &[]).await,
+                run: suite::run_suite(op, &[]).await,
                 with_all: true,
             },
             _ => Self { run, with_all: false },
@@ -167,7 +167,7 @@ impl NewTests {
     }
 
     /// The results, if a new test fails or none of them runs.
-    fn failing(&self, created: &[String]) -> Option<&Results> {
+    fn failing(&self, created: &[String]) -> Option<&TestSuiteResults> {
         let SuiteRun::Ran(results) = &self.run else { return None };
         let is_new = |name: &String| created.iter().any(|path| name.starts_with(path.as_str()));
         let fails = if self.with_all {
@@ -219,7 +219,7 @@ fn digests(op: &OperationRun<'_>) -> BTreeMap<String, Option<String>> {
 }
 
 /// The end of a session that wrote no test. A turn that was interrupted has its own text.
-fn nothing_written(op: &OperationRun<'_>, answer: &DraftAnswer<'_>, changed: &Changed) -> Closing {
+fn nothing_written(op: &OperationRun<'_>, answer: &DraftAnswer<'_>, changed: &SessionDiffs) -> Closing {
     let text = match &answer.turn.end {
         Err(_) | Ok(TurnEnd::Refused) => String::new(),
         Ok(_) if changed.is_empty() => "No test file was written.".to_owned(),

@@ -23,7 +23,7 @@ pub(super) const UNCHANGED: &str =
 
 /// Changed files of a session, compared with its start.
 #[derive(Debug, Default)]
-pub(super) struct Changed {
+pub(super) struct SessionDiffs {
     /// True if the changes are in a private layer.
     is_preview: bool,
     pub(super) files: Vec<FileDiff>,
@@ -33,9 +33,9 @@ pub(super) struct Changed {
     deeds: Vec<String>,
 }
 
-impl Changed {
+impl SessionDiffs {
     /// Reads the changes from the session's journal. Unreadable parts are left out, and logged.
-    pub(super) async fn of(op: &OperationRun<'_>) -> Self {
+    pub(super) async fn read_async(op: &OperationRun<'_>) -> Self {
         let recorder = std::sync::Arc::clone(&op.job.recorder);
         let read = tokio::task::spawn_blocking(move || Self::read(&recorder));
         read.await.unwrap_or_default()
@@ -84,7 +84,7 @@ impl Changed {
 
     /// The changed files: `2 files: …`. All summaries of the session use the same text.
     pub(super) fn names(&self) -> String {
-        let named = self.files.iter().take(FILES_NAMED_MAX).map(named);
+        let named = self.files.iter().take(FILES_NAMED_MAX).map(describe_file);
         let mut names = named.collect::<Vec<_>>().join(", ");
         if let more @ 1.. = self.files.len().saturating_sub(FILES_NAMED_MAX) {
             let _ = write!(names, " and {more} more");
@@ -136,12 +136,12 @@ impl Changed {
 }
 
 /// Formats a path in backticks, whatever characters it has.
-pub(super) fn quoted(path: &str) -> String {
+pub(super) fn quote_path(path: &str) -> String {
     format!("`{}`", text::visible_name(path))
 }
 
-fn named(file: &FileDiff) -> String {
-    let path = quoted(&file.path);
+fn describe_file(file: &FileDiff) -> String {
+    let path = quote_path(&file.path);
     match (file.kind, file.is_text) {
         (ChangeKind::Created, true) => format!("{path} (new, +{})", file.added),
         (ChangeKind::Created, false) => format!("{path} (new)"),
@@ -166,8 +166,8 @@ mod tests {
         }
     }
 
-    fn changed(files: Vec<FileDiff>) -> Changed {
-        Changed {
+    fn changed(files: Vec<FileDiff>) -> SessionDiffs {
+        SessionDiffs {
             is_preview: false,
             files,
             commits: Vec::new(),
@@ -193,7 +193,7 @@ mod tests {
         ]);
         insta::assert_snapshot!(changed.summary("Changed"), @"Changed 3 files: `a.py` (+3 -1), `b\u{fffd}.py` (new, +3), `c.py` (deleted).");
         assert_eq!(changed.created(), ["b`.py"]);
-        let committed = Changed {
+        let committed = SessionDiffs {
             commits: vec!["0123456789ab".into()],
             ..changed
         };
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_preview_says_that_nothing_is_in_place() {
-        let proposed = Changed {
+        let proposed = SessionDiffs {
             is_preview: true,
             ..changed(vec![file("a.py", ChangeKind::Modified, "")])
         };

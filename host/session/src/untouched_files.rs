@@ -22,7 +22,7 @@ impl SessionChanges for JournalChanges {
         let root = repository.root().to_string_lossy();
         let summaries = self.0.summaries();
         let here = summaries.values().filter(|summary| summary.start.repository == root);
-        let (newest, touched) = touched(here, seen);
+        let (newest, touched) = touched_files(here, seen);
         let is_left = |(path, before): &(&str, Option<&FileMark>)| {
             let current = changes::read_state(repository.handle(), path, limits::REPLACED_BYTES_MAX);
             // A file that cannot be read may have changed.
@@ -43,7 +43,7 @@ impl SessionChanges for JournalChanges {
 /// Finds the newest session before which all have ended, and the files to examine with their state before the first
 /// change: those that sessions after `seen` have changed, and those in `seen.put_back`. `sessions` are in the order
 /// of their start.
-fn touched<'s>(
+fn touched_files<'s>(
     sessions: impl Iterator<Item = &'s SessionSummary>,
     seen: &SeenSessions,
 ) -> (Option<&'s str>, BTreeMap<&'s str, Option<&'s FileMark>>) {

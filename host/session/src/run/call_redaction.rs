@@ -23,7 +23,7 @@ use tool_skill::{CallError, CallReport};
 const REDACTION_LEARNED_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// Files that a call names in its arguments, with their contents.
-pub(super) struct Named<'a> {
+pub(super) struct CallFiles<'a> {
     arguments: &'a str,
     parsed: Option<Value>,
     files: BTreeMap<String, String>,
@@ -31,10 +31,10 @@ pub(super) struct Named<'a> {
     cancel: &'a CancellationToken,
 }
 
-impl<'a> Named<'a> {
+impl<'a> CallFiles<'a> {
     /// Finds the files, first the one to be written. Blocks, and ends early with the session. Keys of a file beyond
     /// the limit stay in the arguments as written.
-    pub(super) fn of(
+    pub(super) fn find_files(
         arguments: &'a str,
         repository: &Repository,
         redactor: &'a Redactor,
@@ -43,11 +43,11 @@ impl<'a> Named<'a> {
         let parsed: Option<Value> = serde_json::from_str(arguments).ok();
         let mut strings = Vec::new();
         if let Some(value) = &parsed {
-            strings.extend(written(value).map(str::to_owned));
-            collect(value, &mut strings);
+            strings.extend(written_path(value).map(str::to_owned));
+            collect_paths(value, &mut strings);
         }
-        let first = usize::from(parsed.as_ref().is_some_and(|value| written(value).is_some()));
-        let files = learned(strings, first, repository, redactor, cancel);
+        let first = usize::from(parsed.as_ref().is_some_and(|value| written_path(value).is_some()));
+        let files = learn_keys(strings, first, repository, redactor, cancel);
         Self {
             arguments,
             parsed,
@@ -66,7 +66,7 @@ impl<'a> Named<'a> {
         };
         let hidden = self.parsed.filter(|_| writes).map(|mut value| {
             // Only the file to be written counts: a key of another file stays as it is.
-            let written = written(&value).or(one.as_deref());
+            let written = written_path(&value).or(one.as_deref());
             let content = written
                 .and_then(|path| self.files.get(path))
                 .cloned()
@@ -78,7 +78,7 @@ impl<'a> Named<'a> {
                 let look = || !self.cancel.is_cancelled() && content.contains(key);
                 *known.entry(key.to_owned()).or_insert_with(look)
             };
-            rewrite(&mut value, &|text| self.redactor.hide_where(text, &holds));
+            rewrite_strings(&mut value, &|text| self.redactor.hide_where(text, &holds));
             value.to_string()
         });
         (hidden.unwrap_or_else(|| self.arguments.to_owned()), one)
@@ -90,7 +90,7 @@ impl<'a> Named<'a> {
 /// The number and size of the files are limited: `first` of them come before all others, then the small ones. A file
 /// with a key is usually small, and a large file must not crowd it out. For other files, a whole key is still
 /// recognised like in any text, but half a key is not.
-fn learned(
+fn learn_keys(
     mut paths: Vec<String>,
     first: usize,
     repository: &Repository,
@@ -160,7 +160,7 @@ pub(super) fn learn_shown(
     }
     shown.retain(|path| may_be_path(path));
     let paths = shown.into_iter().map(str::to_owned).collect();
-    learned(paths, 0, repository, redactor, cancel);
+    learn_keys(paths, 0, repository, redactor, cancel);
 }
 
 /// Part of a line of a private key; such a line usually has 64 or 70 letters.
@@ -175,7 +175,7 @@ static HEADING: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^(?:---|\+\+\+) [ab]/(.+)$").expect("the pattern is valid"));
 
 /// The file that a call writes to.
-fn written(arguments: &Value) -> Option<&str> {
+fn written_path(arguments: &Value) -> Option<&str> {
     let path = arguments.get("path").and_then(Value::as_str);
     path.filter(|path| may_be_path(path))
 }
@@ -185,26 +185,26 @@ fn may_be_path(text: &str) -> bool {
 }
 
 /// Collects short strings, which may be paths.
-fn collect(value: &Value, into: &mut Vec<String>) {
+fn collect_paths(value: &Value, into: &mut Vec<String>) {
     match value {
         Value::String(text) if may_be_path(text) => into.push(text.clone()),
-        Value::Array(values) => values.iter().for_each(|value| collect(value, into)),
-        Value::Object(fields) => fields.values().for_each(|value| collect(value, into)),
+        Value::Array(values) => values.iter().for_each(|value| collect_paths(value, into)),
+        Value::Object(fields) => fields.values().for_each(|value| collect_paths(value, into)),
         _ => {}
     }
 }
 
-fn rewrite(value: &mut Value, with: &dyn Fn(&str) -> String) {
+fn rewrite_strings(value: &mut Value, with: &dyn Fn(&str) -> String) {
     match value {
         Value::String(text) => *text = with(text),
-        Value::Array(values) => values.iter_mut().for_each(|value| rewrite(value, with)),
-        Value::Object(fields) => fields.iter_mut().for_each(|(_, value)| rewrite(value, with)),
+        Value::Array(values) => values.iter_mut().for_each(|value| rewrite_strings(value, with)),
+        Value::Object(fields) => fields.iter_mut().for_each(|(_, value)| rewrite_strings(value, with)),
         _ => {}
     }
 }
 
 /// Redacts keys in all texts of a report. `file` is the file that the call was about.
-pub(super) fn redact(report: &mut CallReport, redactor: &Redactor, file: Option<&str>) {
+pub(super) fn redact_report(report: &mut CallReport, redactor: &Redactor, file: Option<&str>) {
     // A failure may quote the arguments, where a placeholder may belong to another file.
     let file = file.filter(|_| report.result.is_ok());
     let clean = |text: &mut String| {
@@ -245,7 +245,7 @@ pub(super) fn redact(report: &mut CallReport, redactor: &Redactor, file: Option<
 }
 
 /// Tells the user, once a session, which placeholders `reader`, usually the model, got in place of keys.
-pub(super) fn tell(redactor: &Redactor, recorder: &Recorder, reader: &str) {
+pub(super) fn report_placeholders(redactor: &Redactor, recorder: &Recorder, reader: &str) {
     let Some(told) = redactor.told() else { return };
     let rules: Vec<String> = told
         .rules
@@ -256,7 +256,11 @@ pub(super) fn tell(redactor: &Redactor, recorder: &Recorder, reader: &str) {
         1 => "1 string that looks like a key was".to_owned(),
         count => format!("{count} strings that look like keys were"),
     };
-    let files: Vec<String> = told.files.iter().map(|file| super::changed::quoted(file)).collect();
+    let files: Vec<String> = told
+        .files
+        .iter()
+        .map(|file| super::session_diffs::quote_path(file))
+        .collect();
     let places = if files.is_empty() {
         String::new()
     } else {
@@ -294,7 +298,7 @@ mod tests {
             foreign: Vec::new(),
             notes: HostNotes::default(),
         };
-        redact(&mut report, &redactor, None);
+        redact_report(&mut report, &redactor, None);
         let outcome = report.result.expect("it is an answer");
         let placeholder = outcome.text;
         assert!(!placeholder.contains(key), "{placeholder}");
@@ -323,7 +327,7 @@ mod tests {
                 foreign: Vec::new(),
                 notes: HostNotes::default(),
             };
-            redact(&mut report, &redactor, None);
+            redact_report(&mut report, &redactor, None);
             let outcome = report.result.expect("it is an answer");
             (outcome.cursor, outcome.truncated)
         };
@@ -359,7 +363,7 @@ mod tests {
         let (_folder, repository, arguments) = repository(&files);
         let (redactor, cancel) = (Redactor::default(), CancellationToken::new());
         let learned = |arguments: &str| {
-            let named = Named::of(arguments, &repository, &redactor, &cancel);
+            let named = CallFiles::find_files(arguments, &repository, &redactor, &cancel);
             named.files.into_keys().collect::<Vec<_>>()
         };
         assert_eq!(learned(&arguments), ["a", "b", "d"]);
@@ -416,7 +420,7 @@ mod tests {
             };
             let redactor = Redactor::default();
             learn_shown(&report, &repository, &redactor, &CancellationToken::new());
-            redact(&mut report, &redactor, None);
+            redact_report(&mut report, &redactor, None);
             let shown = report.result.expect("it is an answer").text;
             assert!(lines.iter().all(|line| !shown.contains(line)), "{shown}");
             assert!(shown.contains(left), "{shown}");
@@ -432,7 +436,11 @@ mod tests {
         let (_folder, repository, arguments) = repository(&[("a", text.as_slice()), ("b", &longer)]);
         let (redactor, cancel) = (Redactor::default(), CancellationToken::new());
         std::thread::scope(|scope| {
-            let looking = scope.spawn(|| Named::of(&arguments, &repository, &redactor, &cancel).files.len());
+            let looking = scope.spawn(|| {
+                CallFiles::find_files(&arguments, &repository, &redactor, &cancel)
+                    .files
+                    .len()
+            });
             std::thread::sleep(std::time::Duration::from_millis(200));
             assert!(!looking.is_finished(), "there is more to look at than that");
             let begun = std::time::Instant::now();
@@ -456,7 +464,7 @@ mod tests {
         let redactor = Redactor::new(&[], []).expect("no rule is named");
         let arguments = serde_json::to_string(&serde_json::json!({"paths": names})).expect("it is JSON");
         let cancel = CancellationToken::new();
-        let named = Named::of(&arguments, &repository, &redactor, &cancel);
+        let named = CallFiles::find_files(&arguments, &repository, &redactor, &cancel);
         assert_eq!(named.files.len(), limits::REDACTION_FILES_LEARNED_MAX);
     }
 }

@@ -61,7 +61,7 @@ enum StoredSession {
 }
 
 /// The sessions on disk, with their summaries in memory.
-pub(super) struct Store {
+pub(super) struct SessionStore {
     folder: PathBuf,
     kept: Mutex<BTreeMap<String, EndedSession>>,
     /// Keys of the configuration that no report may show, in memory only.
@@ -78,7 +78,7 @@ struct EndedSession {
     is_of_now: bool,
 }
 
-impl Store {
+impl SessionStore {
     /// Finds the sessions below `folder`, and closes those of a dead daemon. No report shows `keys`. Blocks.
     pub(super) fn open(folder: &Path, home: &Path, keys: BTreeSet<String>) -> io::Result<Self> {
         create_private_folder(folder)?;
@@ -151,7 +151,7 @@ impl Store {
         Ok(match summary {
             None => StoredSession::Foreign,
             Some(summary) if summary.status != Status::Running && summary.is_settled() => {
-                StoredSession::Ended(Box::new(keep(&folder, summary)))
+                StoredSession::Ended(Box::new(keep_summary(&folder, summary)))
             }
             Some(summary) => StoredSession::Open(Box::new(summary), extent),
         })
@@ -162,18 +162,21 @@ impl Store {
         let ended = summary.status != Status::Running;
         let folder = self.folder(summary.id());
         let recorder = Recorder::resume(folder.clone(), summary, extent)?;
-        recover(&recorder, home, |open| {
+        recover_changes(&recorder, home, |open| {
             self.changed_later(recorder.summary().id(), open)
         });
         if ended {
             recorder.sync()?;
-            let kept = keep(&folder, recorder.summary());
+            let kept = keep_summary(&folder, recorder.summary());
             self.lock().insert(kept.summary.id().to_owned(), kept);
         } else {
             recorder.close_open("interrupted", INTERRUPTED_CALL);
             run::say_changed(&recorder);
             // No change is being put in place now, so open changes stay open.
-            self.finish(&recorder, SessionOutcome::failed(interrupted(&recorder.summary())));
+            self.finish(
+                &recorder,
+                SessionOutcome::failed(interrupted_problem(&recorder.summary())),
+            );
         }
         Ok(())
     }
@@ -229,7 +232,7 @@ impl Store {
             tracing::error!(session = recorder.summary().id(), %error, "the end of a session could not be written");
         }
         let summary = recorder.summary();
-        let mut kept = keep(recorder.folder(), summary);
+        let mut kept = keep_summary(recorder.folder(), summary);
         kept.is_of_now = true;
         self.lock().insert(kept.summary.id().to_owned(), kept);
         self.forget_old(at);
@@ -245,7 +248,7 @@ impl Store {
         recorder.record(JournalEntry::Discarded);
         recorder.sync()?;
         folder.remove_contents()?;
-        let kept = keep(&folder, recorder.summary());
+        let kept = keep_summary(&folder, recorder.summary());
         self.lock().insert(id.to_owned(), kept);
         Ok(())
     }
@@ -254,7 +257,7 @@ impl Store {
     pub(super) fn write_waiting(&self, recorder: &Recorder) -> bool {
         let is_written = recorder.sync().is_ok();
         if is_written {
-            keep(recorder.folder(), recorder.summary());
+            keep_summary(recorder.folder(), recorder.summary());
         }
         is_written
     }
@@ -294,7 +297,7 @@ impl Store {
         folder: &SessionFolder,
         last: Option<JournalLine>,
     ) -> io::Result<String> {
-        let (outline, _) = folder.view(|lines| JournalOutline::of(lines))?;
+        let (outline, _) = folder.view(|lines| JournalOutline::from_lines(lines))?;
         // If contents cannot be read any more, the report has no diff of them.
         let changed = folder.net(&outline.changes).filter_map(Result::ok);
         let diffs = changed.map(|file| FileDiff::new(&file));
@@ -397,7 +400,7 @@ fn to_forget(kept: &BTreeMap<String, EndedSession>, now: Timestamp) -> Vec<Strin
             let is_too_much = if conversation.is_fresh || conversation.can_be_undone {
                 false
             } else {
-                !fits(&mut bytes, conversation.bytes)
+                !reserve_bytes(&mut bytes, conversation.bytes)
             };
             (is_beyond || is_too_much) && conversation.is_settled
         })
@@ -438,7 +441,7 @@ fn kept_conversations(kept: &BTreeMap<String, EndedSession>, now: Timestamp) -> 
 }
 
 /// Reserves room for one more session, if there is enough.
-fn fits(taken: &mut u64, bytes: u64) -> bool {
+fn reserve_bytes(taken: &mut u64, bytes: u64) -> bool {
     let fits = taken.saturating_add(bytes) <= SESSIONS_BYTES_MAX;
     if fits {
         *taken += bytes;
@@ -447,7 +450,7 @@ fn fits(taken: &mut u64, bytes: u64) -> bool {
 }
 
 /// Stores the summary in memory and on disk. If that fails, the next start reads the journal.
-fn keep(folder: &SessionFolder, summary: SessionSummary) -> EndedSession {
+fn keep_summary(folder: &SessionFolder, summary: SessionSummary) -> EndedSession {
     let kept = EndedSession {
         summary,
         bytes: folder.size_bytes(),
@@ -474,7 +477,7 @@ struct JournalOutline {
 }
 
 impl JournalOutline {
-    fn of(lines: impl Iterator<Item = JournalLine>) -> Self {
+    fn from_lines(lines: impl Iterator<Item = JournalLine>) -> Self {
         let mut outline = Self::default();
         for line in lines {
             match line.entry {
@@ -490,7 +493,7 @@ impl JournalOutline {
 }
 
 /// Opens the repository at a session's root again.
-pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, RepositoryError> {
+pub(super) fn reopen_repository(root: &Path, home: &Path) -> Result<Arc<Repository>, RepositoryError> {
     let options = tool_repository::Options {
         state_directory: Some(home.to_owned()),
         home_confirmed: true,
@@ -502,14 +505,14 @@ pub(super) fn reopen(root: &Path, home: &Path) -> Result<Arc<Repository>, Reposi
 
 /// Opens the repository of a session again, for an undo or a diff.
 pub(super) fn open_again(summary: &SessionSummary, home: &Path) -> Result<Arc<Repository>, Problem> {
-    reopen(Path::new(&summary.start.repository), home).map_err(|error| {
+    reopen_repository(Path::new(&summary.start.repository), home).map_err(|error| {
         Problem::new(ErrorKind::InvalidRepository, error.to_string())
             .with_hint("the session worked there; put the directory back and try again")
     })
 }
 
 /// The problem with a journal that cannot be read.
-pub(super) fn unreadable(error: &io::Error) -> Problem {
+pub(super) fn journal_problem(error: &io::Error) -> Problem {
     let message = format!("The journal of the session cannot be read: {error}");
     Problem::new(ErrorKind::JournalFailed, message).with_hint("see logs/backend.log in TOOL_HOME (without it ~/.tool)")
 }
@@ -518,7 +521,7 @@ pub(super) fn unreadable(error: &io::Error) -> Problem {
 /// be reached, the change stays open, and the next start tries again.
 ///
 /// A later session may have changed the same files. Its work is not rolled back.
-fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&JournalChange) -> Option<String>) {
+fn recover_changes(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&JournalChange) -> Option<String>) {
     if recorder.summary().start.preview {
         // The layer is gone, and the change never reached the repository.
         for open in recorder.summary().open_changes {
@@ -530,11 +533,11 @@ fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&Journa
     for open in recorder.summary().open_changes {
         if has_ended && let Some(path) = changed_later(&open) {
             let message = format!("An interrupted change is left as it is: a later session has changed `{path}`");
-            tell(recorder, message, Some("look at its files".to_owned()));
+            report_notice(recorder, message, Some("look at its files".to_owned()));
             recorder.record(JournalEntry::Abandoned { id: open.id });
             continue;
         }
-        match settle(recorder, &open, home) {
+        match settle_change(recorder, &open, home) {
             Ok(told) => {
                 if has_ended {
                     let files = open.files.len();
@@ -545,7 +548,7 @@ fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&Journa
                     );
                 }
                 if let Some((message, hint)) = told {
-                    tell(recorder, message, hint);
+                    report_notice(recorder, message, hint);
                 }
                 recorder.record(JournalEntry::Abandoned { id: open.id });
             }
@@ -557,7 +560,7 @@ fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&Journa
     }
     for open in recorder.summary().open_commits {
         match settle_commit(&open) {
-            Ok(Some((message, hint))) => tell(recorder, message, hint),
+            Ok(Some((message, hint))) => report_notice(recorder, message, hint),
             Ok(None) => {}
             // The next start tries again, as above.
             Err(error) => {
@@ -575,7 +578,7 @@ fn recover(recorder: &Arc<Recorder>, home: &Path, changed_later: impl Fn(&Journa
 
 /// Reports an open change, only once: each start examines an ended session again.
 fn stays_open(recorder: &Recorder, message: String) {
-    tell(
+    report_notice(
         recorder,
         message,
         Some("the next start of the backend tries again".to_owned()),
@@ -583,7 +586,7 @@ fn stays_open(recorder: &Recorder, message: String) {
 }
 
 /// Writes a message to the log, and to the stream of a session that has not ended.
-fn tell(recorder: &Recorder, message: String, hint: Option<String>) {
+fn report_notice(recorder: &Recorder, message: String, hint: Option<String>) {
     let summary = recorder.summary();
     tracing::warn!(session = summary.id(), message);
     if summary.status == Status::Running {
@@ -593,7 +596,11 @@ fn tell(recorder: &Recorder, message: String, hint: Option<String>) {
 
 /// Rolls one change back. Returns a notice if that was not possible for all files. An error means that another
 /// attempt is needed.
-fn settle(recorder: &Recorder, open: &JournalChange, home: &Path) -> Result<Option<(String, Option<String>)>, String> {
+fn settle_change(
+    recorder: &Recorder,
+    open: &JournalChange,
+    home: &Path,
+) -> Result<Option<(String, Option<String>)>, String> {
     let change = match recorder.folder().load(open) {
         Ok(change) => change,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => {
@@ -602,7 +609,7 @@ fn settle(recorder: &Recorder, open: &JournalChange, home: &Path) -> Result<Opti
         }
         Err(error) => return Err(error.to_string()),
     };
-    let repository = reopen(&open.root, home).map_err(|error| error.to_string())?;
+    let repository = reopen_repository(&open.root, home).map_err(|error| error.to_string())?;
     let recovery = changes::recover_change(&repository, &change);
     let late = recovery.written_late.iter();
     late.for_each(|late| recorder.written_late(late));
@@ -635,7 +642,7 @@ fn not_all_recorded(lost: u64) -> Problem {
 }
 
 /// The problem with a session whose daemon died.
-fn interrupted(summary: &SessionSummary) -> Problem {
+fn interrupted_problem(summary: &SessionSummary) -> Problem {
     Problem {
         kind: ErrorKind::Interrupted,
         hint: Some("the backend stopped while the session ran; run it again".to_owned()),

@@ -9,15 +9,15 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::changed::quoted;
 use super::checks::suite;
+use super::session_diffs::quote_path;
 use tool_core::api::Effect;
 use tool_repository::path;
 
 /// All missed work, in order.
 #[derive(Debug, Default)]
-pub(super) struct Missed {
-    pub(super) denials: Vec<Denial>,
+pub(super) struct MissedWork {
+    pub(super) denials: Vec<DeniedCall>,
     pub(super) cut_offs: Vec<CutOff>,
     /// True once the tests were run, for the model or by the host.
     has_tested: bool,
@@ -25,7 +25,7 @@ pub(super) struct Missed {
 
 /// A call that the policy or the user refused, or a change that the system refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Denial {
+pub(super) struct DeniedCall {
     pub(super) skill: String,
     /// Path that the call named.
     pub(super) path: Option<String>,
@@ -64,8 +64,8 @@ pub(super) struct CutOff {
 
 impl RefusedPurpose {
     /// The purpose of calls with these effects.
-    pub(super) fn of(effects: &[Effect]) -> Self {
-        match acting(effects) {
+    pub(super) fn from_effects(effects: &[Effect]) -> Self {
+        match changing_effect(effects) {
             Some(Effect::WriteRepository) => Self::Writes,
             Some(_) => Self::Acts,
             None => Self::Reads,
@@ -73,11 +73,11 @@ impl RefusedPurpose {
     }
 }
 
-fn acting(effects: &[Effect]) -> Option<Effect> {
+fn changing_effect(effects: &[Effect]) -> Option<Effect> {
     effects.iter().copied().find(|effect| effect.changes_something())
 }
 
-impl Denial {
+impl DeniedCall {
     pub(super) fn verb(&self) -> &'static str {
         if self.has_failed { "failed" } else { "was refused" }
     }
@@ -100,13 +100,15 @@ impl Denial {
     }
 }
 
-impl Missed {
+impl MissedWork {
     /// Records a denial; `grant` says how to allow an effect. If the host has run the tests, a denied test run counts
     /// as done.
-    pub(super) fn deny(&mut self, mut denial: Denial, effects: &[Effect], grant: impl Fn(Effect) -> String) {
+    pub(super) fn deny(&mut self, mut denial: DeniedCall, effects: &[Effect], grant: impl Fn(Effect) -> String) {
         if denial.by_user {
             denial.hint = None;
-        } else if let (RefusedPurpose::Acts, false, Some(effect)) = (denial.kind, denial.has_failed, acting(effects)) {
+        } else if let (RefusedPurpose::Acts, false, Some(effect)) =
+            (denial.kind, denial.has_failed, changing_effect(effects))
+        {
             denial
                 .hint
                 .get_or_insert_with(|| format!("allow it with {}", grant(effect)));
@@ -124,16 +126,16 @@ impl Missed {
     }
 
     /// Missed work of one purpose that did not succeed later, in order.
-    pub(super) fn open(&self, purpose: RefusedPurpose) -> impl Iterator<Item = &Denial> {
-        let is_open = move |denial: &&Denial| denial.kind == purpose && !denial.is_made_good;
+    pub(super) fn open(&self, purpose: RefusedPurpose) -> impl Iterator<Item = &DeniedCall> {
+        let is_open = move |denial: &&DeniedCall| denial.kind == purpose && !denial.is_made_good;
         self.denials.iter().filter(is_open)
     }
 
     /// A line about changes whose last attempt failed; may be empty.
     pub(super) fn line(&self) -> String {
-        let name = |denial: &Denial| match &denial.path {
-            Some(path) => quoted(path),
-            None => format!("a call of {} without a path", quoted(&denial.skill)),
+        let name = |denial: &DeniedCall| match &denial.path {
+            Some(path) => quote_path(path),
+            None => format!("a call of {} without a path", quote_path(&denial.skill)),
         };
         let names: BTreeSet<String> = self.open(RefusedPurpose::Writes).map(name).collect();
         if names.is_empty() {
@@ -193,8 +195,8 @@ pub(super) fn text_field(arguments: &str, name: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn denial(skill: &str, path: Option<&str>, kind: RefusedPurpose) -> Denial {
-        Denial {
+    fn denial(skill: &str, path: Option<&str>, kind: RefusedPurpose) -> DeniedCall {
+        DeniedCall {
             skill: skill.into(),
             path: path.map(str::to_owned),
             message: "no".into(),
@@ -226,7 +228,7 @@ mod tests {
 
     #[test]
     fn only_the_same_makes_up_for_what_was_missed_and_only_later() {
-        let mut missed = Missed::default();
+        let mut missed = MissedWork::default();
         missed.done("write_file", RefusedPurpose::Writes, Some("a.py"), &["a.py".into()]);
         missed.deny(denial("write_file", Some("a.py"), RefusedPurpose::Writes), &[], grant);
         missed.deny(
@@ -252,7 +254,7 @@ mod tests {
 
     #[test]
     fn who_has_refused_something_is_not_told_how_to_allow_it() {
-        let mut missed = Missed::default();
+        let mut missed = MissedWork::default();
         let mut refused = denial("git_commit", None, RefusedPurpose::Acts);
         (refused.by_user, refused.hint) = (true, Some("do not ask again for the same".into()));
         missed.deny(refused, &[Effect::CommitGit], grant);
@@ -262,7 +264,7 @@ mod tests {
 
     #[test]
     fn tests_that_were_run_make_up_for_a_refused_run_before_and_after() {
-        let mut missed = Missed::default();
+        let mut missed = MissedWork::default();
         missed.deny(
             denial("run_tests", None, RefusedPurpose::Acts),
             &[Effect::RunProcess],
