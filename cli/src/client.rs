@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use host::daemon::{self, ConnectError, ReachedDaemon, Record};
+use host::daemon::{self, ConnectError, DaemonRecord, ReachedDaemon};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -155,18 +155,18 @@ impl Backend {
     pub(crate) async fn connect_running(&self) -> Result<Client, Error> {
         match self.running()? {
             Some(record) => self.connect(&record).await,
-            None => Err(daemon::lost(&self.home).map_or(Error::NotRunning, Error::from)),
+            None => Err(daemon::find_lost_daemon(&self.home).map_or(Error::NotRunning, Error::from)),
         }
     }
 
     /// The daemon of this home. If it is closing, waits for its end and returns `None`.
-    pub(crate) fn running(&self) -> Result<Option<Record>, Error> {
+    pub(crate) fn running(&self) -> Result<Option<DaemonRecord>, Error> {
         daemon::check_home(&self.home)?;
         Ok(daemon::find_staying(&self.home))
     }
 
     /// Starts a daemon: this same binary, in its daemon mode.
-    fn start(&self) -> Result<Record, Error> {
+    fn start(&self) -> Result<DaemonRecord, Error> {
         let program = std::env::current_exe().map_err(|error| {
             Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(error.to_string())
         })?;
@@ -179,17 +179,22 @@ impl Backend {
             Some(port) => vec!["__daemon", "--port", port],
             None => vec!["__daemon"],
         };
-        Ok(daemon::start(&program, &arguments, &self.home, &self.environment)?)
+        Ok(daemon::start_daemon(
+            &program,
+            &arguments,
+            &self.home,
+            &self.environment,
+        )?)
     }
 
     pub(crate) fn stop(&self, client: &Client) -> Result<(), Error> {
-        Ok(daemon::stop(&client.daemon)?)
+        Ok(daemon::stop_daemon(&client.daemon)?)
     }
 
     /// Stops the daemon if it is idle, and waits until it has ended.
     pub(crate) async fn stop_if_idle(&self, client: &mut Client) -> Result<(), Error> {
         if client.stop_if_idle().await?.stopping {
-            daemon::ended(&self.home, client.daemon.record())?;
+            daemon::await_daemon_end(&self.home, client.daemon.record())?;
         }
         Ok(())
     }
@@ -202,7 +207,7 @@ impl Backend {
         }
         let (why, hint) = match client.stop_if_idle().await {
             Ok(answer) if answer.stopping => {
-                daemon::ended(&self.home, client.daemon.record())?;
+                daemon::await_daemon_end(&self.home, client.daemon.record())?;
                 self.output.progress(&format!(
                     "The backend of version {other} was idle and has ended; this is {own}."
                 ));
@@ -219,7 +224,7 @@ impl Backend {
     }
 
     /// Warns if other machines can reach a server that is started here.
-    fn say_exposed(&self, record: &Record) {
+    fn say_exposed(&self, record: &DaemonRecord) {
         if record.is_exposed() {
             let message = format!(
                 "The backend listens on {}:{}, where other machines may reach it: nothing is encrypted, and every \
@@ -233,14 +238,16 @@ impl Backend {
     }
 
     /// True while the daemon file of this home has this record.
-    fn is_current(&self, record: &Record) -> bool {
-        daemon::find(&self.home).as_ref() == Some(record)
+    fn is_current(&self, record: &DaemonRecord) -> bool {
+        daemon::find_daemon(&self.home).as_ref() == Some(record)
     }
 
     /// Connects, and waits for a first answer, so that a hanging daemon is found before the first request.
-    async fn connect(&self, record: &Record) -> Result<Client, Error> {
+    async fn connect(&self, record: &DaemonRecord) -> Result<Client, Error> {
         let greeted = async {
-            let (stream, daemon) = daemon::connect(&self.home, record).await.map_err(unreachable)?;
+            let (stream, daemon) = daemon::connect_to_daemon(&self.home, record)
+                .await
+                .map_err(unreachable)?;
             let sender = open(stream).await?;
             let mut client = Client { sender, daemon };
             client.get::<BackendStatus>("/api/status").await?;

@@ -342,10 +342,10 @@ async fn backend(context: &Context) -> Check {
         Ok(port) => port,
         Err(problem) => return Check::failed(NAME, problem),
     };
-    if let Some(problem) = daemon::lost(&backend.home) {
+    if let Some(problem) = daemon::find_lost_daemon(&backend.home) {
         return Check::failed(NAME, problem);
     }
-    let Some(record) = daemon::find(&backend.home) else {
+    let Some(record) = daemon::find_daemon(&backend.home) else {
         let common = tool_config::load_common(&backend.home, &backend.environment);
         let server = common.map(|common| common.server).unwrap_or_default();
         return not_running(NAME, SocketAddr::new(server.address, wanted));

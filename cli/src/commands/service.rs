@@ -82,7 +82,7 @@ async fn start(context: &Context) -> Result<ExitCode, Error> {
 /// Stops the daemon; false if none was running. Only the process behind the connection is signalled.
 async fn stop(context: &Context) -> Result<bool, Error> {
     if context.backend.running()?.is_none() {
-        return daemon::lost(&context.backend.home).map_or(Ok(false), |problem| Err(problem.into()));
+        return daemon::find_lost_daemon(&context.backend.home).map_or(Ok(false), |problem| Err(problem.into()));
     }
     let mut client = context.backend.connect_running().await?;
     let sessions = client.sessions().await?;
@@ -99,7 +99,7 @@ async fn stop(context: &Context) -> Result<bool, Error> {
 
 async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
     let running = context.backend.running()?;
-    if let Some(problem) = daemon::lost(&context.backend.home) {
+    if let Some(problem) = daemon::find_lost_daemon(&context.backend.home) {
         return Err(problem.into());
     }
     if running.is_none() {
@@ -147,15 +147,15 @@ pub(super) fn is_exposed(status: &BackendStatus) -> bool {
 
 /// The daemon mode: runs until it is stopped. The starting process reads its announcement on standard output.
 pub(crate) fn daemon(backend: Backend, port: Option<u16>) -> Result<ExitCode, Error> {
-    daemon::detach();
-    let options = daemon::Options {
+    daemon::detach_process();
+    let options = daemon::DaemonOptions {
         home: backend.home,
         port,
         environment: backend.environment,
         builtins: BUILTINS,
         outliners: OUTLINERS,
     };
-    let result = daemon::run(options, announce);
+    let result = daemon::run_daemon(options, announce);
     match result {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(problem) => {

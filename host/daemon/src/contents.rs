@@ -14,7 +14,7 @@ pub struct IndexedContents(pub Arc<Indexes>);
 
 impl ContentIndex for IndexedContents {
     fn can_narrow(&self, repository: &Repository, patterns: &[SoughtPattern]) -> bool {
-        let patterns: Vec<SearchPattern> = patterns.iter().map(pattern).collect();
+        let patterns: Vec<SearchPattern> = patterns.iter().map(convert_pattern).collect();
         self.0.can_narrow(repository, &patterns)
     }
 
@@ -24,9 +24,9 @@ impl ContentIndex for IndexedContents {
         list: &Arc<FileList>,
         patterns: &[SoughtPattern],
     ) -> Option<Vec<FileVerdict>> {
-        let patterns: Vec<SearchPattern> = patterns.iter().map(pattern).collect();
+        let patterns: Vec<SearchPattern> = patterns.iter().map(convert_pattern).collect();
         let verdicts = self.0.narrow(repository, list, &patterns)?;
-        Some(verdicts.into_iter().map(verdict).collect())
+        Some(verdicts.into_iter().map(convert_verdict).collect())
     }
 
     fn note_search(&self, repository: &Arc<Repository>, list: &Arc<FileList>) {
@@ -34,7 +34,7 @@ impl ContentIndex for IndexedContents {
     }
 }
 
-fn pattern(pattern: &SoughtPattern) -> SearchPattern {
+fn convert_pattern(pattern: &SoughtPattern) -> SearchPattern {
     SearchPattern {
         kind: match pattern.kind {
             PatternKind::Literal => tool_context::PatternKind::Literal,
@@ -45,7 +45,7 @@ fn pattern(pattern: &SoughtPattern) -> SearchPattern {
     }
 }
 
-fn verdict(verdict: tool_context::FileVerdict) -> FileVerdict {
+fn convert_verdict(verdict: tool_context::FileVerdict) -> FileVerdict {
     match verdict {
         tool_context::FileVerdict::Candidate => FileVerdict::Candidate,
         tool_context::FileVerdict::Text => FileVerdict::Text,

@@ -5,7 +5,6 @@
 //! scripts. The command line connects to `backend.sock`. The modules `http` and `session` handle the requests.
 
 mod home;
-mod life;
 mod lock;
 mod log;
 mod port;
@@ -14,6 +13,7 @@ mod socket;
 mod start;
 mod state;
 mod stop;
+mod watch;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -23,12 +23,11 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::commit_history::GitHistory;
 use crate::contents::IndexedContents;
 use crate::http::{self, AppState, Traffic};
 use crate::limits;
 use crate::outline::{SandboxedParser, SandboxedSymbols};
-use crate::past::GitHistory;
-use life::{End, Life};
 use port::BoundPort;
 use signals::Signals;
 use state::start_failure;
@@ -39,13 +38,14 @@ use tool_registry::skill_http::SkillTransport;
 use tool_sandbox::scratch;
 use tool_session::Sessions;
 use tool_skill::{Builtin, EmbeddedOutliner, HostServices, Limits, Outliners, SkillHost};
+use watch::{DaemonEnd, DaemonWatch};
 
 pub use home::check_home;
 pub use port::taken_hint;
-pub use socket::{ConnectError, ReachedDaemon, connect, socket_path};
-pub use start::{Announcement, start};
-pub use state::{Record, find, has_left, token_path};
-pub use stop::{ended, find_staying, stop};
+pub use socket::{ConnectError, ReachedDaemon, connect_to_daemon, socket_path};
+pub use start::{Announcement, start_daemon};
+pub use state::{DaemonRecord, find_daemon, has_left, token_path};
+pub use stop::{await_daemon_end, find_staying, stop_daemon};
 
 /// Longest time that a starting daemon tries to get the lock while no holder publishes its address, and that a client
 /// waits for that address: a look at the lock lasts microseconds, a start some ten milliseconds.
@@ -56,7 +56,7 @@ const NOWHERE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCAL
 
 /// Start options of a daemon.
 #[derive(Debug)]
-pub struct Options {
+pub struct DaemonOptions {
     /// The home directory of the daemon.
     pub home: PathBuf,
     /// Port; 0 for any free one, absent to serve only the Unix socket. The configuration has the address.
@@ -71,7 +71,7 @@ pub struct Options {
 
 /// Detaches the process from its terminal and directory, so that neither a key pressed in the terminal nor its end
 /// stops a daemon. Under a service manager the process already leads a session, and `setsid` fails.
-pub fn detach() {
+pub fn detach_process() {
     let _ = rustix::process::setsid();
     // A daemon uses no relative paths. If it cannot change the directory, the old one only cannot be unmounted.
     let _ = std::env::set_current_dir("/");
@@ -82,7 +82,7 @@ pub fn detach() {
 /// # Errors
 ///
 /// The start failed.
-pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Problem> {
+pub fn run_daemon(options: DaemonOptions, announce: impl Fn(&Announcement)) -> Result<(), Problem> {
     tool_sandbox::heap::limit_heaps();
     allow_open_files();
     if let Some(file) = options.environment.wrong_clock() {
@@ -90,25 +90,25 @@ pub fn run(options: Options, announce: impl Fn(&Announcement)) -> Result<(), Pro
     }
     let home = options.home.clone();
     home::make_home(&home)?;
-    let lock = lock::take(&home)?;
+    let lock = lock::acquire_lock(&home)?;
     // A daemon that was killed left its files behind.
-    state::withdraw(&home);
+    state::withdraw_record(&home);
     // An invalid configuration does not prevent the start: sessions report the error.
     let live = Arc::new(tool_config::LiveConfig::open(&home, &options.environment));
     let log_failure = |error: io::Error| start_failure("its log below", &home, &error);
-    let level = log::start(&home, &live.current().log_level).map_err(log_failure)?;
-    let traffic = Arc::new(Traffic::new(log::access(&home).map_err(log_failure)?));
+    let level = log::start_log(&home, &live.current().log_level).map_err(log_failure)?;
+    let traffic = Arc::new(Traffic::new(log::open_access_log(&home).map_err(log_failure)?));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .map_err(|error| start_failure("a runtime for", &home, &error))?;
-    let parts = Parts {
+    let parts = DaemonParts {
         live,
         level,
         traffic,
-        lock_inode: life::inode(&lock),
+        lock_inode: watch::lock_inode(&lock),
     };
-    let served = runtime.block_on(serve(options, parts, announce));
+    let served = runtime.block_on(serve_home(options, parts, announce));
     // Blocking work that ignores its cancellation must not keep a stopped daemon alive.
     runtime.shutdown_timeout(Duration::from_secs(limits::STOP_SECONDS_MAX));
     drop(lock);
@@ -134,22 +134,26 @@ fn allow_open_files() {
     }
 }
 
-struct Parts {
+struct DaemonParts {
     live: Arc<tool_config::LiveConfig>,
-    level: log::Level,
+    level: log::LogLevel,
     traffic: Arc<Traffic>,
     lock_inode: Option<u64>,
 }
 
-async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement)) -> Result<(), Problem> {
-    let Options {
+async fn serve_home(
+    options: DaemonOptions,
+    parts: DaemonParts,
+    announce: impl Fn(&Announcement),
+) -> Result<(), Problem> {
+    let DaemonOptions {
         home,
         port,
         environment,
         builtins,
         outliners,
     } = options;
-    let Parts {
+    let DaemonParts {
         live,
         level,
         traffic,
@@ -159,10 +163,10 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     let leftovers =
         scratch::open_scratch(&home).map_err(|error| start_failure("the folder `tmp` of", &home, &error))?;
     let orphans = tokio::task::spawn_blocking(tool_sandbox::end_orphans);
-    let bind = |port| port::bind(SocketAddr::new(live.current().server.address, port));
+    let bind = |port| port::bind_port(SocketAddr::new(live.current().server.address, port));
     let port = port.map(bind).transpose()?;
     let listening = port.as_ref().map_or(NOWHERE, BoundPort::address);
-    let token = state::token(&home).map_err(|error| start_failure("the token of", &home, &error))?;
+    let token = state::read_or_make_token(&home).map_err(|error| start_failure("the token of", &home, &error))?;
     let mut signals = Signals::new().map_err(|error| start_failure("signals for", &home, &error))?;
     let unusable =
         |error: String| Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(error);
@@ -204,9 +208,9 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
         signal = signals.end() => return Err(unusable(format!("{signal} ended it while sessions were recovered"))),
     };
     let sessions = sessions.map_err(|error| unusable(error.to_string()))?;
-    let record = Record::of_this_process(listening, environment.version().to_owned());
+    let record = DaemonRecord::of_this_process(listening, environment.version().to_owned());
     let idle_time = environment.idle_time();
-    let state = AppState::new(http::Parts {
+    let state = AppState::new(http::RouterParts {
         sessions: Arc::clone(&sessions),
         skills,
         token,
@@ -220,15 +224,15 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
     // Listen last: the owner of a connection that waited in the queue would be looked up too late.
     let sockets = http::ServerSockets {
         tcp: port.map(BoundPort::listen).transpose()?,
-        unix: socket::listen(&home).map_err(|error| start_failure("the socket of", &home, &error))?,
+        unix: socket::listen_on_socket(&home).map_err(|error| start_failure("the socket of", &home, &error))?,
     };
-    state::publish(&home, &record).map_err(|error| start_failure("the state file of", &home, &error))?;
+    state::publish_record(&home, &record).map_err(|error| start_failure("the state file of", &home, &error))?;
     tracing::info!(pid = record.pid, address = %listening, version = record.version, "ready");
     if record.is_exposed() {
         tracing::warn!(address = %listening, "other machines may reach this: every request needs the token");
     }
     announce(&Announcement::Ready(record.clone()));
-    let life = Life {
+    let life = DaemonWatch {
         home: home.clone(),
         lock_inode,
         record,
@@ -244,11 +248,11 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
         // Without a receiver, the server has ended already.
         let _ = ended.send(end);
     };
-    let served = http::serve(sockets, state, stop).await;
+    let served = http::serve_sockets(sockets, state, stop).await;
     sessions.drain().await;
     // If the home was removed, files at its path are not ours.
-    if !matches!(end.await, Ok(End::HomeGone)) {
-        state::withdraw(&home);
+    if !matches!(end.await, Ok(DaemonEnd::HomeGone)) {
+        state::withdraw_record(&home);
     }
     tracing::info!("stopped");
     served.map_err(|error| Problem::new(ErrorKind::StartFailed, format!("The backend stopped: {error}")))
@@ -256,28 +260,28 @@ async fn serve(options: Options, parts: Parts, announce: impl Fn(&Announcement))
 
 /// Returns the problem with a daemon that runs but cannot be found: its record is missing, damaged or of another
 /// process.
-pub fn lost(home: &Path) -> Option<Problem> {
+pub fn find_lost_daemon(home: &Path) -> Option<Problem> {
     // A daemon that is starting writes its record soon.
-    if find(home).is_some() || !lock::is_held(home) || settles(home) {
+    if find_daemon(home).is_some() || !lock::is_held(home) || await_record_or_end(home) {
         return None;
     }
-    let place = lock::path(home);
+    let place = lock::lock_path(home);
     let message = format!("A backend holds {} and does not say where it is", place.display());
     // Only the record could identify the process, so the message names none.
     let hint = format!(
         "it may still be starting: {} says what it does; if backend.json was removed, end the process that `fuser {}` \
          shows, and try again",
-        log::path(home).display(),
+        log::log_path(home).display(),
         place.display()
     );
     Some(Problem::new(ErrorKind::BackendDown, message).with_hint(hint))
 }
 
 /// Waits a little until the holder of the lock has written its record, or has ended.
-fn settles(home: &Path) -> bool {
+fn await_record_or_end(home: &Path) -> bool {
     let deadline = std::time::Instant::now() + Duration::from_millis(LOCK_PATIENCE_MS);
     while std::time::Instant::now() < deadline {
-        if find(home).is_some() || !lock::is_held(home) {
+        if find_daemon(home).is_some() || !lock::is_held(home) {
             return true;
         }
         std::thread::sleep(Duration::from_millis(5));

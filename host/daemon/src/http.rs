@@ -1,6 +1,6 @@
 //! The HTTP interface: every route of the specification at both `/…` and `/api/…`, with the same checks before each.
 //!
-//! Routes convert between the wire types of `api` and the methods of `session`. The modules `gate`, `auth` and
+//! Routes convert between the wire types of `api` and the methods of `session`. The modules `request_checks`, `auth` and
 //! `listener` decide who may send a request.
 
 mod access;
@@ -11,11 +11,11 @@ pub(crate) mod error;
 #[cfg(any(test, fuzzing))]
 #[path = "../../../tests/fuzz/entries/http.rs"]
 pub(crate) mod fuzz;
-mod gate;
 mod listener;
 mod mcp;
 mod openapi;
 mod owner;
+mod request_checks;
 mod serve;
 mod service;
 mod sessions;
@@ -33,7 +33,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 
-use crate::mcp::Mcp;
+use crate::mcp::McpConnections;
 use auth::Caller;
 use error::ApiError;
 use openapi::RouteTable;
@@ -47,10 +47,10 @@ pub use access::Traffic;
 pub(crate) use auth::is_own_user;
 pub use listener::{Peer, ServerSockets};
 pub use owner::listener_of;
-pub use serve::serve;
+pub use serve::serve_sockets;
 
 /// Dependencies of the routes.
-pub struct Parts {
+pub struct RouterParts {
     /// Sessions of the daemon.
     pub sessions: Arc<Sessions>,
     /// Skills of this machine.
@@ -71,14 +71,14 @@ pub struct Parts {
     pub environment: Environment,
 }
 
-/// [`Parts`], the cached lists of models and the connected agents, shared by all requests.
+/// [`RouterParts`], the cached lists of models and the connected agents, shared by all requests.
 #[derive(Clone)]
-pub struct AppState(Arc<Parts>, Arc<ModelCache>, Arc<Mcp>);
+pub struct AppState(Arc<RouterParts>, Arc<ModelCache>, Arc<McpConnections>);
 
 impl AppState {
     /// Creates the state from its parts.
-    pub fn new(parts: Parts) -> Self {
-        let mcp = Mcp::new(Arc::clone(&parts.sessions));
+    pub fn new(parts: RouterParts) -> Self {
+        let mcp = McpConnections::new(Arc::clone(&parts.sessions));
         Self(Arc::new(parts), Arc::default(), mcp)
     }
 
@@ -116,7 +116,7 @@ impl AppState {
         &self.1
     }
 
-    fn mcp(&self) -> &Arc<Mcp> {
+    fn mcp(&self) -> &Arc<McpConnections> {
         &self.2
     }
 
@@ -179,27 +179,30 @@ fn check_reach(state: &AppState, caller: Caller, widens: bool, overrides: &Overr
 
 /// Restricts a caller that may be confined to reading, whatever the configuration allows. Later turns of its
 /// conversations inherit this.
-fn narrow(caller: Caller, policy: &mut PolicyRequest) {
+fn restrict_to_reading(caller: Caller, policy: &mut PolicyRequest) {
     if caller == Caller::SameUser {
         policy.deny_changes();
     }
 }
 
 /// All routes, behind the checks for every request.
-pub fn router(state: AppState) -> Router {
-    let (described, _) = routes().finish();
-    let routes = described.merge(mcp::routes());
+pub fn build_router(state: AppState) -> Router {
+    let (described, _) = build_route_table().finish();
+    let routes = described.merge(mcp::mcp_routes());
     Router::new()
         .merge(routes.clone())
         .nest("/api", routes)
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
-        .layer(axum::middleware::from_fn_with_state(state.clone(), gate::gate))
+        .layer(axum::middleware::from_fn_with_state(
+            state.clone(),
+            request_checks::check_request,
+        ))
         .with_state(state)
 }
 
 /// The table of all routes. A handler that is missing here is not served.
-fn routes() -> RouteTable {
+fn build_route_table() -> RouteTable {
     RouteTable::new()
         .with(service::__path_scan, service::scan)
         .with(sessions::__path_execute, sessions::execute)
@@ -229,9 +232,9 @@ fn routes() -> RouteTable {
 }
 
 /// The OpenAPI description of all routes, as served at `/openapi.json`.
-pub fn description() -> Bytes {
+pub fn openapi_description() -> Bytes {
     static DESCRIPTION: LazyLock<Bytes> = LazyLock::new(|| {
-        let (_, document) = routes().finish();
+        let (_, document) = build_route_table().finish();
         let mut text = document.to_pretty_json().expect("a description has string keys only");
         text.push('\n');
         text.into()

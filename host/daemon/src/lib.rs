@@ -2,18 +2,19 @@
 //!
 //! # Entry points
 //!
-//! [`daemon::run`] is the process, [`http::router`] its routes. [`tool_session::Sessions`] does the work behind them.
+//! [`daemon::run_daemon`] is the process, [`http::build_router`] its routes. [`tool_session::Sessions`] does the work behind them.
 //!
 //! # Map
 //!
 //! [`daemon`] (lock, state file, sockets, start and stop), [`http`] (routes behind one gate), `mcp` (the skills as tools
-//! for other agents), [`outline`] (the parser of the context engine), [`contents`] (its index for searches) and [`past`]
+//! for other agents), [`outline`] (the parser of the context engine), [`contents`] (its index for searches) and [`commit_history`]
 //! (its history). `ARCHITECTURE.md` lists the other crates of the engine with their promises.
 //!
 //! Nothing here prints.
 
 #![forbid(unsafe_code)]
 
+pub mod commit_history;
 pub mod contents;
 pub mod daemon;
 #[cfg(test)]
@@ -26,7 +27,6 @@ pub mod fuzz;
 pub mod http;
 mod mcp;
 pub mod outline;
-pub mod past;
 #[cfg(test)]
 #[expect(dead_code, reason = "the tests of sessions use the rest")]
 #[path = "../../session/src/tests/world.rs"]

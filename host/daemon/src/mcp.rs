@@ -32,24 +32,24 @@ use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::limits;
-use call::Pending;
-use roots::Roots;
+use call::WaitingCall;
+use roots::RootsCheck;
 use tool_core::api::{ErrorKind, Problem};
 use tool_session::Sessions;
 use tool_session::connection::Connection;
 
 pub(crate) use operations::Operations;
-pub(crate) use serve::{Connecting, Mcp, Reach};
+pub(crate) use serve::{ClientReach, McpConnections, PendingSession};
 
 /// A session under way, with its share of the limit for sessions.
 pub(crate) struct McpSession {
     connection: Connection,
     /// What the client may do.
-    reach: Reach,
+    reach: ClientReach,
     /// Permits for simultaneous calls.
     calls: Arc<Semaphore>,
     /// Calls that wait for the user's answer, which another request brings.
-    pending: Mutex<HashMap<String, Pending>>,
+    pending: Mutex<HashMap<String, WaitingCall>>,
     /// Cancelled once the client sends nothing more, and questions that only it could answer stay unanswered.
     hung_up: CancellationToken,
     /// Cancels the service of this session.
@@ -61,7 +61,12 @@ pub(crate) struct McpSession {
 }
 
 impl McpSession {
-    fn new(connection: Connection, place: OwnedSemaphorePermit, reach: Reach, stop: CancellationToken) -> Arc<Self> {
+    fn new(
+        connection: Connection,
+        place: OwnedSemaphorePermit,
+        reach: ClientReach,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
         Arc::new(Self {
             connection,
             reach,
@@ -76,7 +81,7 @@ impl McpSession {
 
     /// Records that the client is active now.
     fn touch(&self) {
-        *locked(&self.used) = Instant::now();
+        *lock_unpoisoned(&self.used) = Instant::now();
     }
 
     /// Takes a permit for a call; `None` if all are in use. Calls that have waited too long for an answer return
@@ -99,10 +104,10 @@ impl McpSession {
         self.calls.close();
         drop(calls);
         self.stop.cancel();
-        locked(&self.place).take()
+        lock_unpoisoned(&self.place).take()
     }
 
-    fn is(self: &Arc<Self>, other: &Weak<Self>) -> bool {
+    fn is_same_session(self: &Arc<Self>, other: &Weak<Self>) -> bool {
         std::ptr::eq(Arc::as_ptr(self), other.as_ptr())
     }
 
@@ -111,12 +116,12 @@ impl McpSession {
         self.connection.id()
     }
 
-    fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<String, Pending>> {
-        locked(&self.pending)
+    fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<String, WaitingCall>> {
+        lock_unpoisoned(&self.pending)
     }
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock_unpoisoned<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -124,12 +129,12 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 pub(crate) struct Server {
     sessions: Arc<Sessions>,
     /// Opens the session on first use, unless it exists from the start.
-    connecting: Option<Arc<Connecting>>,
+    connecting: Option<Arc<PendingSession>>,
     /// Cancels the service of this server.
     stop: CancellationToken,
     /// Session of this connection.
     line: OnceCell<Arc<McpSession>>,
-    roots: Roots,
+    roots: RootsCheck,
     /// True if tools and results have a structured form beside the text.
     is_structured: bool,
     /// Operations that the user grants.
@@ -137,7 +142,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    fn of_line(sessions: Arc<Sessions>, line: Arc<McpSession>, connecting: &Connecting) -> Self {
+    fn of_line(sessions: Arc<Sessions>, line: Arc<McpSession>, connecting: &PendingSession) -> Self {
         Self {
             sessions,
             is_structured: connecting.request.structured,
@@ -145,13 +150,13 @@ impl Server {
             connecting: None,
             stop: line.stop.clone(),
             line: OnceCell::new_with(Some(line)),
-            roots: Roots::default(),
+            roots: RootsCheck::default(),
         }
     }
 
     /// Creates a server whose session begins with a handshake, or with a request that needs none. `stop` cancels its
     /// service.
-    fn to_connect(sessions: Arc<Sessions>, connecting: Arc<Connecting>, stop: CancellationToken) -> Self {
+    fn to_connect(sessions: Arc<Sessions>, connecting: Arc<PendingSession>, stop: CancellationToken) -> Self {
         Self {
             sessions,
             is_structured: connecting.request.structured,
@@ -159,7 +164,7 @@ impl Server {
             connecting: Some(connecting),
             stop,
             line: OnceCell::new(),
-            roots: Roots::default(),
+            roots: RootsCheck::default(),
         }
     }
 
@@ -169,8 +174,11 @@ impl Server {
             return Ok(Arc::clone(line));
         }
         let connecting = self.connecting.as_ref().expect("a server has a line or can make one");
-        let client = context.client_info().map(|client| named(&client)).unwrap_or_default();
-        connecting.shared(client).await.map_err(refused)
+        let client = context
+            .client_info()
+            .map(|client| client_name(&client))
+            .unwrap_or_default();
+        connecting.shared(client).await.map_err(problem_error)
     }
 }
 
@@ -179,8 +187,8 @@ impl Server {
     async fn find_reader(&self, context: &RequestContext<RoleServer>) -> Result<Arc<McpSession>, ErrorData> {
         let line = self.line(context).await?;
         line.touch();
-        self.roots.check(&line, context).await.map_err(refused)?;
-        line.connection.check_may_read("resources").map_err(refused)?;
+        self.roots.check(&line, context).await.map_err(problem_error)?;
+        line.connection.check_may_read("resources").map_err(problem_error)?;
         Ok(line)
     }
 
@@ -220,13 +228,13 @@ impl ServerHandler for Server {
         let line = match &self.connecting {
             Some(connecting) => {
                 let made = self.line.get_or_try_init(|| connecting.evictable(self.stop.clone()));
-                Arc::clone(made.await.map_err(refused)?)
+                Arc::clone(made.await.map_err(problem_error)?)
             }
             None => self.line(&context).await?,
         };
         line.connection.note_client(&format!(
             "{} (protocol {})",
-            named(&request.client_info),
+            client_name(&request.client_info),
             answer.protocol_version
         ));
         context.peer.set_peer_info(request);
@@ -249,11 +257,11 @@ impl ServerHandler for Server {
             let tools = functions
                 .iter()
                 .filter(|function| operations.find(&function.name).is_none())
-                .filter_map(|function| tools::tool(function, is_structured));
+                .filter_map(|function| tools::function_tool(function, is_structured));
             tools.chain(operations.tools()).collect()
         };
         let tools = tokio::task::spawn_blocking(list);
-        let tools = tools.await.map_err(|_| failed())?;
+        let tools = tools.await.map_err(|_| backend_error())?;
         Ok(ListToolsResult::with_all_items(tools))
     }
 
@@ -265,15 +273,15 @@ impl ServerHandler for Server {
         let line = self.line(&context).await?;
         line.touch();
         if let Err(refusal) = self.roots.check(&line, &context).await {
-            return Ok(self.formed(tools::problem(&refusal).into()));
+            return Ok(self.formed(tools::problem_result(&refusal).into()));
         }
         let answer = match self.operations.find(&request.name) {
             Some(operation) => {
-                operations::answer(&self.operations, operation, &self.sessions, &line, request, &context)
+                operations::answer_operation(&self.operations, operation, &self.sessions, &line, request, &context)
                     .await
                     .map(CallToolResponse::from)
             }
-            None => call::answer(&self.sessions, &line, request, context).await,
+            None => call::answer_call(&self.sessions, &line, request, context).await,
         };
         line.touch();
         answer.map(|answer| self.formed(answer))
@@ -285,7 +293,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let line = self.find_reader(&context).await?;
-        Ok(ListResourcesResult::with_all_items(resources::list(
+        Ok(ListResourcesResult::with_all_items(resources::list_resources(
             &self.sessions,
             &line.connection,
         )))
@@ -296,7 +304,9 @@ impl ServerHandler for Server {
         _request: Option<PaginatedRequestParams>,
         _context: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Ok(ListResourceTemplatesResult::with_all_items(resources::templates()))
+        Ok(ListResourceTemplatesResult::with_all_items(
+            resources::resource_templates(),
+        ))
     }
 
     async fn read_resource(
@@ -305,10 +315,10 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let line = self.find_reader(&context).await?;
-        let read = resources::read(&self.sessions, &line, &request.uri).await;
+        let read = resources::read_resource(&self.sessions, &line, &request.uri).await;
         read.map(Into::into).map_err(|problem| match problem.kind {
             ErrorKind::NotFound => ErrorData::resource_not_found(problem.message, None),
-            _ => refused(problem),
+            _ => problem_error(problem),
         })
     }
 
@@ -355,7 +365,7 @@ const INSTRUCTIONS: &str = "Skills that work on one repository, each call in a s
 
 /// Returns the error for bytes that are not a message of the protocol, or a malformed handshake; `None` for other
 /// messages.
-pub(crate) fn refusal(bytes: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn refuse_bytes(bytes: &[u8]) -> Option<Vec<u8>> {
     let refusal = match lines::parse(bytes.trim_ascii()) {
         Some(Ok(ClientJsonRpcMessage::Request(request))) if request.request.method() == lines::INITIALIZE => {
             let is_formless = matches!(request.request, ClientRequest::CustomRequest(_));
@@ -364,16 +374,16 @@ pub(crate) fn refusal(bytes: &[u8]) -> Option<Vec<u8>> {
         Some(Err(refusal)) => Some(*refusal),
         Some(Ok(_)) | None => None,
     };
-    refusal.and_then(|refusal| lines::encoded(&refusal).ok())
+    refusal.and_then(|refusal| lines::encode_message(&refusal).ok())
 }
 
 /// Name and version that a client reports.
-fn named(client: &Implementation) -> String {
+fn client_name(client: &Implementation) -> String {
     format!("{} {}", client.name, client.version)
 }
 
 /// Converts a problem to an error of the protocol.
-fn refused(problem: Problem) -> ErrorData {
+fn problem_error(problem: Problem) -> ErrorData {
     let message = match &problem.hint {
         Some(hint) => format!("{} ({hint})", problem.message),
         None => problem.message.clone(),
@@ -387,6 +397,6 @@ fn refused(problem: Problem) -> ErrorData {
     }
 }
 
-fn failed() -> ErrorData {
+fn backend_error() -> ErrorData {
     ErrorData::internal_error("The backend failed; its log says more", None)
 }

@@ -32,17 +32,17 @@ impl SyntaxParser for SandboxedParser {
     }
 
     fn outline_within(&self, path: &str, text: &str, wall: Duration) -> Option<SyntaxOutline> {
-        let syntax = syntax(Language::from_path(path)?);
+        let syntax = convert_language(Language::from_path(path)?);
         let answer = self.0.read(path, text, wall)?;
-        let definitions = answer.definitions.iter().map(named);
-        SyntaxOutline::check_answer(syntax, definitions, answer.imports.iter().map(place), text)
+        let definitions = answer.definitions.iter().map(convert_named);
+        SyntaxOutline::check_answer(syntax, definitions, answer.imports.iter().map(convert_import), text)
     }
 
     fn details(&self, path: &str, text: &str, name: Option<&str>) -> Option<SyntaxDetails> {
         let answer = self.0.read_details(path, text, name)?;
         SyntaxDetails::check_answer(
-            answer.definitions.iter().map(detailed),
-            answer.uses.iter().map(used),
+            answer.definitions.iter().map(convert_details),
+            answer.uses.iter().map(convert_use),
             text,
         )
     }
@@ -67,7 +67,7 @@ impl SymbolLookup for SandboxedSymbols {
         let page = reader.find_definitions(&query.name, &query.under, query.after.as_deref());
         let page = page.map_err(failure_of)?;
         Ok(wit::DefinitionPage {
-            definitions: page.items.into_iter().map(definition).collect(),
+            definitions: page.items.into_iter().map(convert_definition).collect(),
             next: page.next,
         })
     }
@@ -82,7 +82,7 @@ impl SymbolLookup for SandboxedSymbols {
         let page = reader.find_references(&query.name, &query.under, query.after.as_deref());
         let page = page.map_err(failure_of)?;
         Ok(wit::ReferencePage {
-            references: page.items.into_iter().map(reference).collect(),
+            references: page.items.into_iter().map(convert_reference).collect(),
             next: page.next,
         })
     }
@@ -94,7 +94,7 @@ impl SymbolLookup for SandboxedSymbols {
         path: &str,
     ) -> Result<Vec<wit::Definition>, Failure> {
         let outline = self.reader(call, context).outline(path).map_err(failure_of)?;
-        Ok(outline.into_iter().map(definition).collect())
+        Ok(outline.into_iter().map(convert_definition).collect())
     }
 
     fn list_uses(
@@ -105,7 +105,7 @@ impl SymbolLookup for SandboxedSymbols {
         lines: RangeInclusive<u32>,
     ) -> Result<Vec<wit::Reference>, Failure> {
         let uses = self.reader(call, context).list_uses(path, lines).map_err(failure_of)?;
-        Ok(uses.into_iter().map(reference).collect())
+        Ok(uses.into_iter().map(convert_reference).collect())
     }
 }
 
@@ -136,7 +136,7 @@ fn failure_of(error: LookupError) -> Failure {
     Failure::new(kind, error.to_string()).with_hint(hint)
 }
 
-fn definition(found: FoundDefinition) -> wit::Definition {
+fn convert_definition(found: FoundDefinition) -> wit::Definition {
     let kind = match found.form {
         SymbolForm::Function => "function",
         SymbolForm::Method => "method",
@@ -157,7 +157,7 @@ fn definition(found: FoundDefinition) -> wit::Definition {
     }
 }
 
-fn reference(found: FoundReference) -> wit::Reference {
+fn convert_reference(found: FoundReference) -> wit::Reference {
     let kind = match found.form {
         ReferenceForm::Definition => "definition",
         ReferenceForm::Use(UseForm::Call) => "call",
@@ -176,19 +176,19 @@ fn reference(found: FoundReference) -> wit::Reference {
     }
 }
 
-fn detailed(detailed: &outline::DetailedDefinition) -> DetailedSymbol {
+fn convert_details(detailed: &outline::DetailedDefinition) -> DetailedSymbol {
     DetailedSymbol {
-        named: named(&detailed.definition),
+        named: convert_named(&detailed.definition),
         first_line: detailed.first_line,
         comment_line: detailed.comment_line,
-        signature: span(detailed.signature),
-        containers: detailed.containers.iter().copied().map(span).collect(),
+        signature: convert_span(detailed.signature),
+        containers: detailed.containers.iter().copied().map(convert_span).collect(),
     }
 }
 
-fn used(used: &outline::Used) -> SymbolUse {
+fn convert_use(used: &outline::Used) -> SymbolUse {
     SymbolUse {
-        name: span(used.name),
+        name: convert_span(used.name),
         form: match used.kind {
             outline::UseKind::Call => UseForm::Call,
             outline::UseKind::Import => UseForm::Import,
@@ -200,7 +200,7 @@ fn used(used: &outline::Used) -> SymbolUse {
     }
 }
 
-fn syntax(language: Language) -> Syntax {
+fn convert_language(language: Language) -> Syntax {
     match language {
         Language::Python => Syntax::Python,
         Language::JavaScript | Language::TypeScript | Language::Tsx => Syntax::Script,
@@ -213,9 +213,9 @@ fn syntax(language: Language) -> Syntax {
     }
 }
 
-fn named(definition: &outline::Definition) -> NamedSymbol {
+fn convert_named(definition: &outline::Definition) -> NamedSymbol {
     NamedSymbol {
-        name: span(definition.name),
+        name: convert_span(definition.name),
         form: match definition.kind {
             outline::Kind::Function => SymbolForm::Function,
             outline::Kind::Method => SymbolForm::Method,
@@ -229,16 +229,16 @@ fn named(definition: &outline::Definition) -> NamedSymbol {
     }
 }
 
-fn place(import: &outline::Imported) -> ImportSite {
+fn convert_import(import: &outline::Imported) -> ImportSite {
     ImportSite {
         declares_module: import.declares_module,
         level: import.level,
-        parts: import.parts.iter().copied().map(span).collect(),
-        item: import.item.map(span),
+        parts: import.parts.iter().copied().map(convert_span).collect(),
+        item: import.item.map(convert_span),
     }
 }
 
-fn span(span: outline::Span) -> ByteSpan {
+fn convert_span(span: outline::Span) -> ByteSpan {
     ByteSpan {
         start: span.start,
         end: span.end,

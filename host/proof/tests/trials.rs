@@ -124,7 +124,7 @@ fn server(home: &Path, listening: SocketAddr) -> AppState {
     let indexes = Indexes::new(home, Arc::new(NoParser), Arc::new(NoHistory));
     let sessions =
         Sessions::open(home, Arc::clone(&skills), indexes, None, BTreeSet::new()).expect("the home can be used");
-    AppState::new(http::Parts {
+    AppState::new(http::RouterParts {
         sessions,
         skills,
         token: "0123456789abcdef".to_owned(),
@@ -146,7 +146,7 @@ fn ask(headers: &[(&str, &str)], is_same_user: bool) -> u16 {
         .build()
         .expect("threads can be made");
     runtime.block_on(async {
-        let router = http::router(server(home.path(), listening));
+        let router = http::build_router(server(home.path(), listening));
         let mut request = Request::builder().uri("/history");
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -212,7 +212,7 @@ fn another_user_of_the_machine_reaches_nothing() {
         .expect("the folder is writable");
     let state = runtime.block_on(async { server(home.path(), listening) });
     let stop = CancellationToken::new();
-    let served = runtime.spawn(http::serve(
+    let served = runtime.spawn(http::serve_sockets(
         ServerSockets { tcp: Some(tcp), unix },
         state,
         stop.clone().cancelled_owned(),

@@ -8,7 +8,7 @@ use super::{auth, body, sse};
 use crate::limits;
 use tool_context::SelectionFilter;
 use tool_core::api::{Event, ExecuteRequest};
-use tool_skill::policy::{Cause, Policy};
+use tool_skill::policy::{EffectCause, Policy};
 
 /// Checks that a body parses or yields a bounded message, and that headers never panic and never admit a client by
 /// accident.
@@ -16,7 +16,7 @@ pub(crate) fn requests(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     match body::parse::<ExecuteRequest>(bytes) {
         Ok(request) => {
-            let _ = Policy::new(Cause::Operation(request.operation), &request.policy);
+            let _ = Policy::new(EffectCause::Operation(request.operation), &request.policy);
             let _ = SelectionFilter::new(&request.selection);
             let written = serde_json::to_value(&request).expect("a request is JSON");
             let again: ExecuteRequest = body::parse(written.to_string().as_bytes()).expect("what was read reads again");
@@ -55,7 +55,7 @@ pub(crate) fn requests(bytes: &[u8]) {
 pub(crate) fn one_frame(seq: u64, event: &Event) {
     for form in [sse::StreamForm::Reference, sse::StreamForm::Architecture] {
         for strict in [false, true] {
-            let frame = sse::frame(sse::Style { form, strict }, seq, event, "model");
+            let frame = sse::encode_event(sse::StreamStyle { form, strict }, seq, event, "model");
             let body = frame.strip_suffix("\n\n").expect("a frame ends in an empty line");
             let lines = body.split(['\n', '\r']).count();
             assert_eq!(lines, if strict { 1 } else { 2 }, "{frame:?}");

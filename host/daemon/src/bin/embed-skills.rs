@@ -16,7 +16,7 @@ use tool_skill::embedded::{Packed, base_of, pack_component};
 use tool_skill::{compiler_fingerprint, precompile_outliner, precompile_skill};
 
 fn main() -> ExitCode {
-    match run() {
+    match embed_skills() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             #[expect(clippy::print_stderr, reason = "a step of the build tells why it failed")]
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<(), Box<dyn Error>> {
+fn embed_skills() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args_os().skip(1);
     let usage = "usage: embed-skills -o FOLDER SKILL.wasm… [--outliners COMPONENT.wasm…]";
     if arguments.next().is_none_or(|first| first != "-o") {
@@ -48,7 +48,9 @@ fn run() -> Result<(), Box<dyn Error>> {
     // Components that others are packed against come first.
     components.sort_by_key(|(path, _)| path.file_stem().and_then(OsStr::to_str).and_then(base_of).is_some());
     for (path, is_outliner) in &components {
-        let Some(new) = New::of(&folder, path)? else { continue };
+        let Some(new) = OutdatedComponent::find_outdated(&folder, path)? else {
+            continue;
+        };
         let embed = if *is_outliner { embed_outliner } else { embed_skill };
         embed(&new)?;
         std::fs::write(new.file("stamp"), &new.stamp)?;
@@ -57,25 +59,25 @@ fn run() -> Result<(), Box<dyn Error>> {
 }
 
 /// A component that is embedded already.
-struct Base {
+struct BaseComponent {
     name: &'static str,
     wasm: Vec<u8>,
 }
 
 /// A component whose embedded files are out of date.
-struct New<'a> {
+struct OutdatedComponent<'a> {
     folder: &'a Path,
     path: &'a Path,
     name: &'a str,
     wasm: Vec<u8>,
     /// Component that this one is packed against.
-    base: Option<Base>,
+    base: Option<BaseComponent>,
     /// Written last: if the stamp is up to date, the other files are as well.
     stamp: String,
 }
 
-impl<'a> New<'a> {
-    fn of(folder: &'a Path, path: &'a Path) -> Result<Option<Self>, Box<dyn Error>> {
+impl<'a> OutdatedComponent<'a> {
+    fn find_outdated(folder: &'a Path, path: &'a Path) -> Result<Option<Self>, Box<dyn Error>> {
         let name = path
             .file_stem()
             .and_then(OsStr::to_str)
@@ -83,7 +85,7 @@ impl<'a> New<'a> {
         let read = |path: &Path| std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()));
         let wasm = read(path)?;
         let base = match base_of(name) {
-            Some(name) => Some(Base {
+            Some(name) => Some(BaseComponent {
                 name,
                 wasm: read(&path.with_file_name(name).with_extension("wasm"))?,
             }),
@@ -129,7 +131,7 @@ impl<'a> New<'a> {
     }
 }
 
-fn embed_skill(new: &New<'_>) -> Result<(), Box<dyn Error>> {
+fn embed_skill(new: &OutdatedComponent<'_>) -> Result<(), Box<dyn Error>> {
     let skill = precompile_skill(new.path)?;
     if skill.descriptor.name != new.name {
         return Err(format!("{} calls itself `{}`", new.path.display(), skill.descriptor.name).into());
@@ -141,7 +143,7 @@ fn embed_skill(new: &New<'_>) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn embed_outliner(new: &New<'_>) -> Result<(), Box<dyn Error>> {
+fn embed_outliner(new: &OutdatedComponent<'_>) -> Result<(), Box<dyn Error>> {
     let compiled = precompile_outliner(&new.wasm).map_err(|error| format!("{}: {error}", new.path.display()))?;
     Ok(new.write_compiled(&compiled)?)
 }

@@ -27,7 +27,7 @@ const OTHER_HOME: &str = "leave TOOL_HOME out, or set it to a folder that `mktem
 ///
 /// Other users can replace or write to it, or test runs can see it.
 pub fn check_home(home: &Path) -> Result<(), Problem> {
-    let (path, viewer) = (resolve(home), Viewer::current());
+    let (path, viewer) = (resolve_path(home), HomeUser::read_viewer());
     viewer.check(home, &path)?;
     if let Some(file) = exposed_configuration(&path) {
         viewer.check_way(&file.path.clone(), &[file])?;
@@ -52,23 +52,23 @@ pub(super) fn make_home(home: &Path) -> Result<(), Problem> {
 }
 
 /// Returns the configuration file of a home that other users can search; `None` for a link.
-fn exposed_configuration(home: &ResolvedPath) -> Option<Component> {
+fn exposed_configuration(home: &ResolvedPath) -> Option<PathComponent> {
     let folder = home.components.last().filter(|last| last.path == home.target)?;
-    let file = Component::at(home.target.join("config.toml"))?;
+    let file = PathComponent::read_component(home.target.join("config.toml"))?;
     (folder.mode & SEARCHABLE_BY_OTHERS != 0 && !file.is_link).then_some(file)
 }
 
 /// A folder, a link or a file on a path.
 #[derive(Debug)]
-struct Component {
+struct PathComponent {
     path: PathBuf,
     owner: u32,
     mode: u32,
     is_link: bool,
 }
 
-impl Component {
-    fn at(path: PathBuf) -> Option<Self> {
+impl PathComponent {
+    fn read_component(path: PathBuf) -> Option<Self> {
         let metadata = fs::symlink_metadata(&path).ok()?;
         Some(Self {
             path,
@@ -82,13 +82,13 @@ impl Component {
 /// A path after the kernel's lookup.
 struct ResolvedPath {
     /// The existing components from `/` on, links included.
-    components: Vec<Component>,
+    components: Vec<PathComponent>,
     /// The folder at the end, which may not exist.
     target: PathBuf,
 }
 
 /// Follows a path, and records every component that exists and can be reached.
-fn resolve(path: &Path) -> ResolvedPath {
+fn resolve_path(path: &Path) -> ResolvedPath {
     let reversed = |path: &Path| {
         let parts = path.components().rev().map(|part| part.as_os_str().to_owned());
         parts.collect::<Vec<OsString>>()
@@ -105,7 +105,7 @@ fn resolve(path: &Path) -> ResolvedPath {
             _ => target.push(&part),
         }
         // Skip a missing folder: `..` after it can lead to an existing one.
-        let Some(component) = Component::at(target.clone()) else {
+        let Some(component) = PathComponent::read_component(target.clone()) else {
             continue;
         };
         let is_link = component.is_link;
@@ -126,15 +126,15 @@ fn resolve(path: &Path) -> ResolvedPath {
 
 /// The user whose home is checked.
 #[derive(Debug, Clone, Copy)]
-struct Viewer {
+struct HomeUser {
     user: u32,
     /// In a user namespace that does not map all users: the owner that the kernel shows for the others. If `/` has
     /// this owner, root is one of them.
     unmapped: Option<u32>,
 }
 
-impl Viewer {
-    fn current() -> Self {
+impl HomeUser {
+    fn read_viewer() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let map = read("/proc/self/uid_map");
         let is_whole = map.split_ascii_whitespace().eq(["0", "0", "4294967295"]);
@@ -152,10 +152,10 @@ impl Viewer {
         let last = last.filter(|last| last.path == path.target && !last.is_link);
         if let Some(last) = last {
             if last.owner != self.user {
-                return Err(foreign(home, last));
+                return Err(foreign_owner_problem(home, last));
             }
             if last.mode & WRITABLE_BY_OTHERS != 0 {
-                return Err(writable(home, last));
+                return Err(writable_home_problem(home, last));
             }
         }
         self.check_way(home, &path.components)
@@ -163,17 +163,17 @@ impl Viewer {
 
     /// Refuses a path with a folder or a link of another user, or with a folder that another user can write to and
     /// that is not sticky.
-    fn check_way(self, home: &Path, components: &[Component]) -> Result<(), Problem> {
+    fn check_way(self, home: &Path, components: &[PathComponent]) -> Result<(), Problem> {
         let mut is_parent_shared = false;
         for component in components {
             let is_root = component.owner == 0 || self.unmapped == Some(component.owner) && !is_parent_shared;
             if !is_root && component.owner != self.user {
-                return Err(foreign(home, component));
+                return Err(foreign_owner_problem(home, component));
             }
             if !component.is_link {
                 is_parent_shared = component.mode & WRITABLE_BY_OTHERS != 0;
                 if is_parent_shared && component.mode & STICKY == 0 {
-                    return Err(writable(home, component));
+                    return Err(writable_home_problem(home, component));
                 }
             }
         }
@@ -182,15 +182,15 @@ impl Viewer {
 }
 
 /// The problem with another user's home: that user's daemon may be running there, and could change our files.
-fn foreign(home: &Path, component: &Component) -> Problem {
+fn foreign_owner_problem(home: &Path, component: &PathComponent) -> Problem {
     let (place, owner) = (component.path.display(), component.owner);
     let message = match component {
-        Component { path, .. } if path == home => format!("`{place}` belongs to another user (uid {owner})"),
-        Component { is_link: true, .. } => format!(
+        PathComponent { path, .. } if path == home => format!("`{place}` belongs to another user (uid {owner})"),
+        PathComponent { is_link: true, .. } => format!(
             "The home `{}` leads through the link `{place}`, which belongs to another user (uid {owner})",
             home.display()
         ),
-        Component { is_link: false, .. } => format!(
+        PathComponent { is_link: false, .. } => format!(
             "The home `{}` lies below `{place}`, which belongs to another user (uid {owner})",
             home.display()
         ),
@@ -201,7 +201,7 @@ fn foreign(home: &Path, component: &Component) -> Problem {
 }
 
 /// The problem with a home that others can write to: they could replace the socket and the configuration.
-fn writable(home: &Path, component: &Component) -> Problem {
+fn writable_home_problem(home: &Path, component: &PathComponent) -> Problem {
     let (place, mode) = (component.path.display(), component.mode & 0o7777);
     let message = format!("Other users may write to `{place}` (mode {mode:o})");
     let mut hint = format!("run `chmod go-w {place}`");
@@ -278,8 +278,8 @@ mod tests {
     }
 
     /// Checks a home by the facts of its components: path, owner, mode; a link has mode 0.
-    fn is_allowed(viewer: Viewer, home: &str, components: &[(&str, u32, u32)]) -> bool {
-        let components = components.iter().map(|&(path, owner, mode)| Component {
+    fn is_allowed(viewer: HomeUser, home: &str, components: &[(&str, u32, u32)]) -> bool {
+        let components = components.iter().map(|&(path, owner, mode)| PathComponent {
             path: path.into(),
             owner,
             mode,
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn every_folder_and_link_on_the_way_belongs_to_root_or_the_user_and_is_not_shared() {
-        let viewer = Viewer {
+        let viewer = HomeUser {
             user: ADA,
             unmapped: None,
         };
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn in_a_user_namespace_an_unmapped_owner_is_root_except_in_a_shared_folder() {
-        let viewer = Viewer {
+        let viewer = HomeUser {
             user: ADA,
             unmapped: Some(OVERFLOW),
         };
@@ -402,7 +402,7 @@ mod tests {
         let (first, second) = (folder.join("first"), folder.join("second"));
         symlink("second", &first).expect("the folder is writable");
         symlink("first", &second).expect("the folder is writable");
-        let path = resolve(&first.join("home"));
+        let path = resolve_path(&first.join("home"));
         assert!(path.components.len() > LINKS_MAX, "it ends");
         check_home(&first.join("home")).expect("nothing can be opened there");
         // Only root can give a link away.

@@ -12,21 +12,21 @@ use crate::daemon::LOCK_PATIENCE_MS;
 use crate::limits;
 use tool_core::api::{ErrorKind, Problem};
 
-pub(super) fn path(home: &Path) -> PathBuf {
+pub(super) fn lock_path(home: &Path) -> PathBuf {
     home.join("backend.lock")
 }
 
 /// Takes the lock. A process that checks the lock holds it for a moment, so one failed attempt proves nothing. The
 /// lock belongs to another daemon if that daemon has a record, or if it is held for longer than a check takes.
-pub(super) fn take(home: &Path) -> Result<File, Problem> {
+pub(super) fn acquire_lock(home: &Path) -> Result<File, Problem> {
     let deadline = Instant::now() + limits::milliseconds(LOCK_PATIENCE_MS);
     loop {
-        let file = state::open_private(&path(home));
+        let file = state::open_private(&lock_path(home));
         let file = file.map_err(|error| state::start_failure("the lock of", home, &error))?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() && is_in_place(&file, home) {
             return Ok(file);
         }
-        if state::find(home).is_some() || Instant::now() > deadline {
+        if state::find_daemon(home).is_some() || Instant::now() > deadline {
             return Err(Problem::new(
                 ErrorKind::AlreadyRunning,
                 "The backend is already running",
@@ -41,12 +41,12 @@ pub(super) fn take(home: &Path) -> Result<File, Problem> {
 fn is_in_place(file: &File, home: &Path) -> bool {
     let inode = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
     let ours = file.metadata().map(inode).ok();
-    ours.is_some() && ours == fs::metadata(path(home)).map(inode).ok()
+    ours.is_some() && ours == fs::metadata(lock_path(home)).map(inode).ok()
 }
 
 /// True while a daemon of this home holds its lock.
 pub(super) fn is_held(home: &Path) -> bool {
-    let Ok(file) = File::open(path(home)) else {
+    let Ok(file) = File::open(lock_path(home)) else {
         return false;
     };
     flock(&file, FlockOperation::NonBlockingLockShared).is_err()
@@ -59,25 +59,25 @@ mod tests {
     #[test]
     fn only_one_holds_it() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let held = take(home.path()).expect("it is free");
+        let held = acquire_lock(home.path()).expect("it is free");
         assert!(is_held(home.path()));
         assert_eq!(
-            take(home.path()).expect_err("it is held").kind,
+            acquire_lock(home.path()).expect_err("it is held").kind,
             ErrorKind::AlreadyRunning
         );
         drop(held);
         assert!(!is_held(home.path()));
-        take(home.path()).expect("it is free again");
+        acquire_lock(home.path()).expect("it is free again");
     }
 
     #[test]
     fn whoever_looks_at_it_keeps_nobody_from_taking_it() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        drop(take(home.path()).expect("it is free"));
-        let look = File::open(path(home.path())).expect("it is there");
+        drop(acquire_lock(home.path()).expect("it is free"));
+        let look = File::open(lock_path(home.path())).expect("it is there");
         flock(&look, FlockOperation::NonBlockingLockShared).expect("nobody holds it");
         let place = home.path().to_owned();
-        let taking = std::thread::spawn(move || take(&place).map(drop));
+        let taking = std::thread::spawn(move || acquire_lock(&place).map(drop));
         std::thread::sleep(Duration::from_millis(50));
         drop(look);
         taking.join().expect("it ends").expect("the look is over");
@@ -86,20 +86,20 @@ mod tests {
     #[test]
     fn a_lock_in_a_home_that_is_gone_is_none() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let held = take(home.path()).expect("it is free");
-        fs::remove_file(path(home.path())).expect("it is there");
+        let held = acquire_lock(home.path()).expect("it is free");
+        fs::remove_file(lock_path(home.path())).expect("it is there");
         assert!(!is_in_place(&held, home.path()) && !is_held(home.path()));
-        take(home.path()).expect("the new file is free");
+        acquire_lock(home.path()).expect("the new file is free");
     }
 
     #[test]
     fn whoever_holds_it_for_long_is_another_daemon() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let held = take(home.path()).expect("it is free");
+        let held = acquire_lock(home.path()).expect("it is free");
         let _hurried = crate::limits::pace::hurried(20);
         let started = Instant::now();
         assert_eq!(
-            take(home.path()).expect_err("it is held").kind,
+            acquire_lock(home.path()).expect_err("it is held").kind,
             ErrorKind::AlreadyRunning
         );
         assert!(started.elapsed() < Duration::from_millis(LOCK_PATIENCE_MS));

@@ -12,28 +12,28 @@ use tracing_subscriber::EnvFilter;
 use crate::limits;
 use tool_core::redaction;
 
-pub(super) fn path(home: &Path) -> PathBuf {
+pub(super) fn log_path(home: &Path) -> PathBuf {
     home.join("logs").join("backend.log")
 }
 
 /// Opens the log of a home, with its size limit.
-fn of_home(home: &Path) -> io::Result<Rotating> {
-    let place = path(home);
+fn of_home(home: &Path) -> io::Result<RotatingFile> {
+    let place = log_path(home);
     super::state::private_folder(place.parent().expect("the log lies in a folder"))?;
-    Rotating::open(place, limits::LOG_BYTES_MAX)
+    RotatingFile::open(place, limits::LOG_BYTES_MAX)
 }
 
-pub(super) fn access(home: &Path) -> io::Result<impl Write + Send + 'static> {
-    Rotating::open(home.join("logs").join("access.log"), limits::LOG_BYTES_MAX)
+pub(super) fn open_access_log(home: &Path) -> io::Result<impl Write + Send + 'static> {
+    RotatingFile::open(home.join("logs").join("access.log"), limits::LOG_BYTES_MAX)
 }
 
 /// The log level, which may change while the daemon runs.
-pub(super) struct Level {
+pub(super) struct LogLevel {
     current: Mutex<String>,
     set: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-impl Level {
+impl LogLevel {
     /// Applies this level, if it is not the present one.
     pub(super) fn follow(&self, level: &str) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,21 +46,21 @@ impl Level {
 }
 
 /// Opens the log, and sends all traces to it. `level` is a filter such as `DEBUG`.
-pub(super) fn start(home: &Path, level: &str) -> io::Result<Level> {
+pub(super) fn start_log(home: &Path, level: &str) -> io::Result<LogLevel> {
     let log = of_home(home)?;
-    link(home);
+    link_documented_log(home);
     // rmcp may log whole messages, whose size other agents decide.
     let quiet = || "rmcp=error".parse().expect("a constant");
     let filter = move |level: &str| EnvFilter::builder().parse_lossy(level).add_directive(quiet());
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter(level))
         .with_ansi(false)
-        .with_writer(Mutex::new(Masked(log)))
+        .with_writer(Mutex::new(MaskedWriter(log)))
         .with_filter_reloading();
     let handle = builder.reload_handle();
     // A process has one daemon. The lines of a second one would go to the log of the first.
     let _ = tracing::subscriber::set_global_default(builder.finish());
-    Ok(Level {
+    Ok(LogLevel {
         current: Mutex::new(level.to_owned()),
         // Fails only if the subscriber is gone, and the log with it.
         set: Box::new(move |level| drop(handle.reload(filter(level)))),
@@ -68,9 +68,9 @@ pub(super) fn start(home: &Path, level: &str) -> io::Result<Level> {
 }
 
 /// Masks keys in traces, which may quote a file, a skill or a server. Each line arrives in one write.
-struct Masked<W>(W);
+struct MaskedWriter<W>(W);
 
-impl<W: Write> Write for Masked<W> {
+impl<W: Write> Write for MaskedWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match std::str::from_utf8(bytes) {
             Ok(line) => self.0.write_all(redaction::mask_keys(line).as_bytes())?,
@@ -85,7 +85,7 @@ impl<W: Write> Write for Masked<W> {
 }
 
 /// `backend.log` is documented as well. If the link cannot be made, the log itself is still complete.
-fn link(home: &Path) {
+fn link_documented_log(home: &Path) {
     let link = home.join("backend.log");
     if fs::symlink_metadata(&link).is_err() {
         let _ = std::os::unix::fs::symlink("logs/backend.log", &link);
@@ -94,16 +94,16 @@ fn link(home: &Path) {
 
 /// A log file. When it is full, it is renamed to `*.1` and replaces the previous one. If that fails, it is emptied: a
 /// log that cannot be rotated may lose its past, but must not fill the disk.
-struct Rotating {
+struct RotatingFile {
     place: PathBuf,
     file: File,
     bytes: u64,
     bytes_max: u64,
 }
 
-impl Rotating {
+impl RotatingFile {
     fn open(place: PathBuf, bytes_max: u64) -> io::Result<Self> {
-        let file = append(&place)?;
+        let file = open_for_append(&place)?;
         let bytes = file.metadata()?.len();
         Ok(Self {
             place,
@@ -115,7 +115,7 @@ impl Rotating {
 
     fn rotate(&mut self) -> io::Result<()> {
         let moved = fs::rename(&self.place, self.place.with_extension("log.1"));
-        match moved.and_then(|()| append(&self.place)) {
+        match moved.and_then(|()| open_for_append(&self.place)) {
             Ok(file) => self.file = file,
             Err(_) => self.file.set_len(0)?,
         }
@@ -124,11 +124,11 @@ impl Rotating {
     }
 }
 
-fn append(place: &Path) -> io::Result<File> {
+fn open_for_append(place: &Path) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).mode(0o600).open(place)
 }
 
-impl Write for Rotating {
+impl Write for RotatingFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.bytes > 0 && self.bytes + bytes.len() as u64 > self.bytes_max {
             self.rotate()?;
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     /// Writes a whole line at once, as tracing does.
-    fn put(log: &mut Rotating, line: &str) {
+    fn put(log: &mut RotatingFile, line: &str) {
         log.write_all(format!("{line}\n").as_bytes())
             .expect("the folder is writable");
     }
@@ -165,7 +165,7 @@ mod tests {
         let place = folder.path().join("backend.log");
         // Every tenth line a daemon starts anew, and goes on with the file that is there.
         for start in 0..10 {
-            let mut log = Rotating::open(place.clone(), 100).expect("the folder is writable");
+            let mut log = RotatingFile::open(place.clone(), 100).expect("the folder is writable");
             for line in 0..10 {
                 put(&mut log, &format!("line {:03}", start * 10 + line));
             }
@@ -188,7 +188,7 @@ mod tests {
     fn a_line_longer_than_the_bound_is_written_once() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let place = folder.path().join("backend.log");
-        let mut log = Rotating::open(place.clone(), 100).expect("the folder is writable");
+        let mut log = RotatingFile::open(place.clone(), 100).expect("the folder is writable");
         let long = "x".repeat(300);
         for line in ["a", &long, "b"] {
             put(&mut log, line);
@@ -203,7 +203,7 @@ mod tests {
         let place = folder.path().join("backend.log");
         // No file can take the name of a directory that holds something.
         fs::create_dir_all(folder.path().join("backend.log.1/x")).expect("the folder is writable");
-        let mut log = Rotating::open(place.clone(), 100).expect("the folder is writable");
+        let mut log = RotatingFile::open(place.clone(), 100).expect("the folder is writable");
         for line in 0..50 {
             put(&mut log, &format!("line {line:03}"));
         }
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_looks_like_a_key_is_masked_in_the_log() {
-        let mut log = Masked(Vec::new());
+        let mut log = MaskedWriter(Vec::new());
         let key = format!("ghp_{}", "a1B2c3D4e5F6".repeat(3));
         writeln!(log, "INFO it said {key} and more").expect("memory takes it");
         assert_eq!(log.0, b"INFO it said [redacted:github-token] and more\n");
@@ -226,9 +226,9 @@ mod tests {
     fn both_documented_places_lead_to_the_log() {
         let home = tempfile::tempdir().expect("a temporary folder");
         fs::create_dir(home.path().join("logs")).expect("the folder is writable");
-        fs::write(path(home.path()), "a line\n").expect("the folder is writable");
-        link(home.path());
-        link(home.path());
+        fs::write(log_path(home.path()), "a line\n").expect("the folder is writable");
+        link_documented_log(home.path());
+        link_documented_log(home.path());
         assert_eq!(lines(&home.path().join("backend.log")), ["a line"]);
         let target = fs::read_link(home.path().join("backend.log")).expect("it is a link");
         assert_eq!(

@@ -18,7 +18,7 @@ pub(super) struct BoundPort {
     address: SocketAddr,
 }
 
-pub(super) fn bind(address: SocketAddr) -> Result<BoundPort, Problem> {
+pub(super) fn bind_port(address: SocketAddr) -> Result<BoundPort, Problem> {
     let bind = || {
         let socket = match address {
             SocketAddr::V4(_) => TcpSocket::new_v4(),
@@ -30,7 +30,7 @@ pub(super) fn bind(address: SocketAddr) -> Result<BoundPort, Problem> {
         let address = socket.local_addr()?;
         Ok(BoundPort { socket, address })
     };
-    bind().map_err(|error| refusal(address, &error))
+    bind().map_err(|error| bind_problem(address, &error))
 }
 
 impl BoundPort {
@@ -43,31 +43,31 @@ impl BoundPort {
     pub(super) fn listen(self) -> Result<TcpListener, Problem> {
         self.socket
             .listen(QUEUE_MAX)
-            .map_err(|error| refusal(self.address, &error))
+            .map_err(|error| bind_problem(self.address, &error))
     }
 }
 
-fn refusal(address: SocketAddr, error: &io::Error) -> Problem {
+fn bind_problem(address: SocketAddr, error: &io::Error) -> Problem {
     match error.kind() {
-        io::ErrorKind::AddrInUse => taken(address.port()),
-        io::ErrorKind::AddrNotAvailable if address.ip().is_loopback() => failure(format!(
+        io::ErrorKind::AddrInUse => port_taken_problem(address.port()),
+        io::ErrorKind::AddrNotAvailable if address.ip().is_loopback() => start_problem(format!(
             "there is no address {}: set the loopback device up (`ip link set lo up`)",
             address.ip()
         )),
-        io::ErrorKind::AddrNotAvailable => failure(format!(
+        io::ErrorKind::AddrNotAvailable => start_problem(format!(
             "this machine has no address {}: mend `address` of [server] in config.toml",
             address.ip()
         )),
-        _ => failure(format!("port {} could not be bound: {error}", address.port())),
+        _ => start_problem(format!("port {} could not be bound: {error}", address.port())),
     }
 }
 
-fn failure(hint: String) -> Problem {
+fn start_problem(hint: String) -> Problem {
     Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(hint)
 }
 
 /// The problem with a port that another process holds.
-fn taken(port: u16) -> Problem {
+fn port_taken_problem(port: u16) -> Problem {
     Problem::new(
         ErrorKind::PortInUse,
         format!("Failed to start backend: Port {port} already in use"),
@@ -79,7 +79,7 @@ fn taken(port: u16) -> Problem {
 pub fn taken_hint(port: u16) -> String {
     let us = rustix::process::geteuid().as_raw();
     match http::listener_of(port) {
-        Some(uid) if uid == us => match holder(port) {
+        Some(uid) if uid == us => match find_port_holder(port) {
             Some(holder) => format!("free the port (a process of yours holds it: {holder}), or {OTHER_PORT}"),
             None => format!(
                 "free the port (a process of yours holds it, perhaps a backend of another TOOL_HOME), or {OTHER_PORT}"
@@ -93,7 +93,7 @@ pub fn taken_hint(port: u16) -> String {
 const OTHER_PORT: &str = "choose another: `tool init --port N`, or TOOL_BACKEND_PORT (0 takes any free one)";
 
 /// A process of this user that listens on a port, for example `process 12 (python3)`.
-fn holder(port: u16) -> Option<String> {
+fn find_port_holder(port: u16) -> Option<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
     let inode = tables.iter().find_map(|table| listening_inode(table, port))?;
     let wanted = format!("socket:[{inode}]");
@@ -129,14 +129,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_bound_port_accepts_connections_once_it_listens() {
-        let bound = bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
+        let bound = bind_port(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
         let address = bound.address();
         tokio::net::TcpStream::connect(address)
             .await
             .expect_err("it is not ready");
         let _listener = bound.listen().expect("it is free");
         tokio::net::TcpStream::connect(address).await.expect("it listens");
-        let taken = bind(address).err().expect("it is taken");
+        let taken = bind_port(address).err().expect("it is taken");
         assert_eq!(
             taken.message,
             format!("Failed to start backend: Port {} already in use", address.port())
@@ -145,9 +145,9 @@ mod tests {
 
     #[tokio::test]
     async fn of_two_processes_that_bind_a_port_only_the_first_can_listen() {
-        let first = bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
+        let first = bind_port(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a port is free");
         // Some kernels refuse to bind a port twice, even when neither socket listens.
-        let Ok(second) = bind(first.address()) else { return };
+        let Ok(second) = bind_port(first.address()) else { return };
         let _listener = first.listen().expect("it is free");
         let taken = second.listen().expect_err("it is taken");
         assert_eq!(taken.kind, ErrorKind::PortInUse);
@@ -160,6 +160,6 @@ mod tests {
         let hint = taken_hint(port);
         assert!(hint.contains(&format!("process {} (", std::process::id())), "{hint}");
         drop(listener);
-        assert_eq!(holder(port), None);
+        assert_eq!(find_port_holder(port), None);
     }
 }

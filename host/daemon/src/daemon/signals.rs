@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Meaning of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum SignalRequest {
     /// End the sessions, inform their clients and exit: SIGTERM, SIGINT, SIGQUIT.
     End(&'static str),
     /// Read the configuration again: SIGHUP. A daemon survives the terminal that started it.
@@ -34,18 +34,18 @@ impl Signals {
     /// Waits for the next signal that ends the daemon.
     pub(super) async fn end(&mut self) -> &'static str {
         loop {
-            if let Asked::End(signal) = self.next().await {
+            if let SignalRequest::End(signal) = self.next().await {
                 return signal;
             }
         }
     }
 
-    pub(super) async fn next(&mut self) -> Asked {
+    pub(super) async fn next(&mut self) -> SignalRequest {
         tokio::select! {
-            _ = self.terminate.recv() => Asked::End("SIGTERM"),
-            _ = self.interrupt.recv() => Asked::End("SIGINT"),
-            _ = self.quit.recv() => Asked::End("SIGQUIT"),
-            _ = self.hangup.recv() => Asked::Reread,
+            _ = self.terminate.recv() => SignalRequest::End("SIGTERM"),
+            _ = self.interrupt.recv() => SignalRequest::End("SIGINT"),
+            _ = self.quit.recv() => SignalRequest::End("SIGQUIT"),
+            _ = self.hangup.recv() => SignalRequest::Reread,
         }
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::fs::{Mode, OFlags};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::state::Record;
+use super::state::DaemonRecord;
 use crate::http::is_own_user;
 
 const NAME: &str = "backend.sock";
@@ -60,7 +60,7 @@ impl SocketAddress {
 }
 
 /// Listens on the socket of a home whose lock this process holds. Replaces the socket of a killed daemon.
-pub(super) fn listen(home: &Path) -> io::Result<UnixListener> {
+pub(super) fn listen_on_socket(home: &Path) -> io::Result<UnixListener> {
     let address = SocketAddress::new(home)?;
     if let Err(error) = fs::remove_file(&address.path)
         && error.kind() != io::ErrorKind::NotFound
@@ -125,12 +125,12 @@ pub enum ConnectError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReachedDaemon {
     home: PathBuf,
-    record: Record,
+    record: DaemonRecord,
 }
 
 impl ReachedDaemon {
     /// The daemon's own description.
-    pub fn record(&self) -> &Record {
+    pub fn record(&self) -> &DaemonRecord {
         &self.record
     }
 
@@ -143,9 +143,11 @@ impl ReachedDaemon {
     ///
     /// # Errors
     ///
-    /// As [`connect`].
+    /// As [`connect_to_daemon`].
     pub async fn connect(&self) -> Result<UnixStream, ConnectError> {
-        connect(&self.home, &self.record).await.map(|(stream, _)| stream)
+        connect_to_daemon(&self.home, &self.record)
+            .await
+            .map(|(stream, _)| stream)
     }
 }
 
@@ -154,7 +156,10 @@ impl ReachedDaemon {
 /// # Errors
 ///
 /// No process listens, or the process that listens is not the daemon of the record.
-pub async fn connect(home: &Path, record: &Record) -> Result<(UnixStream, ReachedDaemon), ConnectError> {
+pub async fn connect_to_daemon(
+    home: &Path,
+    record: &DaemonRecord,
+) -> Result<(UnixStream, ReachedDaemon), ConnectError> {
     let address = SocketAddress::new(home).map_err(ConnectError::Refused)?;
     let stream = loop {
         match UnixStream::connect(&address.path).await {
@@ -172,7 +177,7 @@ pub async fn connect(home: &Path, record: &Record) -> Result<(UnixStream, Reache
 }
 
 /// Checks user and pid of the process that listens. The kernel recorded both when that process began to listen.
-fn check_server(stream: &UnixStream, home: &Path, record: &Record) -> Result<(), ConnectError> {
+fn check_server(stream: &UnixStream, home: &Path, record: &DaemonRecord) -> Result<(), ConnectError> {
     let server = stream.peer_cred().map_err(ConnectError::Refused)?;
     if !is_own_user(server.uid()) {
         return Err(ConnectError::OtherUser {
@@ -200,22 +205,24 @@ mod tests {
     #[tokio::test]
     async fn a_socket_is_for_the_owner_alone_and_replaces_a_stale_one() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        drop(listen(home.path()).expect("the folder is writable"));
+        drop(listen_on_socket(home.path()).expect("the folder is writable"));
         assert!(socket_path(home.path()).exists(), "a killed daemon leaves it");
-        let refused = connect(home.path(), &record()).await.expect_err("it is dead");
+        let refused = connect_to_daemon(home.path(), &record()).await.expect_err("it is dead");
         assert!(matches!(refused, ConnectError::Refused(_)), "{refused}");
-        let _listener = listen(home.path()).expect("it is replaced");
+        let _listener = listen_on_socket(home.path()).expect("it is replaced");
         let file = fs::metadata(socket_path(home.path())).expect("it is there");
         assert!(file.file_type().is_socket());
         assert_eq!(file.permissions().mode() & 0o777, 0o600);
-        connect(home.path(), &record()).await.expect("this process listens");
+        connect_to_daemon(home.path(), &record())
+            .await
+            .expect("this process listens");
     }
 
     #[tokio::test]
     async fn a_missing_socket_refuses_connections() {
         let home = tempfile::tempdir().expect("a temporary folder");
         for home in [home.path().to_owned(), home.path().join("missing")] {
-            let refused = connect(&home, &record()).await.expect_err("it is missing");
+            let refused = connect_to_daemon(&home, &record()).await.expect_err("it is missing");
             assert_eq!(refused.to_string(), "Connection refused");
         }
     }
@@ -226,21 +233,23 @@ mod tests {
         for length in [90, 107, 108, 109, 150, 250] {
             let home = folder.path().join("x".repeat(length.min(250)));
             fs::create_dir(&home).expect("the folder is writable");
-            let _listener = listen(&home).expect("it fits in some way");
+            let _listener = listen_on_socket(&home).expect("it fits in some way");
             assert!(socket_path(&home).exists(), "{length}");
-            connect(&home, &record()).await.expect("this process listens");
+            connect_to_daemon(&home, &record()).await.expect("this process listens");
         }
     }
 
     #[tokio::test]
     async fn a_process_that_the_record_does_not_name_is_refused() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let _listener = listen(home.path()).expect("the folder is writable");
-        let other = Record {
+        let _listener = listen_on_socket(home.path()).expect("the folder is writable");
+        let other = DaemonRecord {
             pid: record().pid + 1,
             ..record()
         };
-        let refused = connect(home.path(), &other).await.expect_err("it is this process");
+        let refused = connect_to_daemon(home.path(), &other)
+            .await
+            .expect_err("it is this process");
         assert!(matches!(refused, ConnectError::OtherProcess { .. }), "{refused}");
     }
 }

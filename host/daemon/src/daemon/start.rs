@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::lock;
-use super::state::Record;
-use super::{find, home, log, lost};
+use super::state::DaemonRecord;
+use super::{find_daemon, find_lost_daemon, home, log};
 use crate::limits;
 use tool_config::Environment;
 use tool_core::api::{ErrorKind, Problem};
@@ -30,24 +30,29 @@ pub enum Announcement {
     /// It recovers the sessions of earlier daemons, which may take long. Another message follows.
     Recovering,
     /// It answers requests at the address in this record.
-    Ready(Record),
+    Ready(DaemonRecord),
     /// It could not start.
     Failed(Problem),
 }
 
 /// Starts a daemon as a separate process, and waits until it answers. `program` with `arguments` must call
-/// [`super::run`] and print an [`Announcement`]. If another process starts one first, that daemon is returned. The
+/// [`super::run_daemon`] and print an [`Announcement`]. If another process starts one first, that daemon is returned. The
 /// daemon gets only the environment variables that sessions may need: no `GIT_*` of a hook, and no preloads.
 ///
 /// # Errors
 ///
 /// The daemon could not start, or did not answer in time.
-pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Environment) -> Result<Record, Problem> {
+pub fn start_daemon(
+    program: &Path,
+    arguments: &[&str],
+    home: &Path,
+    environment: &Environment,
+) -> Result<DaemonRecord, Problem> {
     home::make_home(home)?;
     let failed = |error: &dyn std::fmt::Display| {
         Problem::new(ErrorKind::StartFailed, "Failed to start backend service").with_hint(format!(
             "{error}; see {}, and `tool doctor` for the rest",
-            log::path(home).display()
+            log::log_path(home).display()
         ))
     };
     let forwarded = environment.forwarded().into_iter();
@@ -59,7 +64,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
     let announced = child
         .stdout
         .take()
-        .map_or_else(|| Err(io::ErrorKind::BrokenPipe.into()), announcement);
+        .map_or_else(|| Err(io::ErrorKind::BrokenPipe.into()), read_announcement);
     match announced {
         Ok(Announcement::Ready(record)) => Ok(record),
         Ok(Announcement::Recovering) => Err(failed(&"it did not say how its start ended")),
@@ -67,7 +72,7 @@ pub fn start(program: &Path, arguments: &[&str], home: &Path, environment: &Envi
             // The process has ended or is about to. Reap it, so that a long-lived caller keeps no zombie.
             let _ = child.wait();
             if problem.kind == ErrorKind::AlreadyRunning {
-                wait_for_record(home).ok_or_else(|| lost(home).unwrap_or(problem))
+                wait_for_record(home).ok_or_else(|| find_lost_daemon(home).unwrap_or(problem))
             } else {
                 Err(pointing_at_log(problem, home))
             }
@@ -84,13 +89,13 @@ fn pointing_at_log(problem: Problem, home: &Path) -> Problem {
     let why = problem.hint.clone().unwrap_or_default();
     problem.with_hint(format!(
         "{why}; see {}, and `tool doctor` for the rest",
-        log::path(home).display()
+        log::log_path(home).display()
     ))
 }
 
 /// Reads the outcome of a start. A thread reads, because a pipe has no time-out. A daemon that recovers gets more
 /// time.
-fn announcement(stdout: impl Read + Send + 'static) -> io::Result<Announcement> {
+fn read_announcement(stdout: impl Read + Send + 'static) -> io::Result<Announcement> {
     let (sender, receiver) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines() {
@@ -118,10 +123,10 @@ fn announcement(stdout: impl Read + Send + 'static) -> io::Result<Announcement> 
 }
 
 /// Waits until the daemon that holds the lock has written its record.
-pub(super) fn wait_for_record(home: &Path) -> Option<Record> {
+pub(super) fn wait_for_record(home: &Path) -> Option<DaemonRecord> {
     let deadline = Instant::now() + limits::seconds(START_SECONDS_MAX);
     while Instant::now() < deadline {
-        if let Some(record) = find(home) {
+        if let Some(record) = find_daemon(home) {
             return Some(record);
         }
         if !lock::is_held(home) {
@@ -150,7 +155,7 @@ mod tests {
         std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
         let _hurried = limits::pace::hurried(20);
         let started = Instant::now();
-        let problem = start(&place, &[], home.path(), &Environment::default());
+        let problem = start_daemon(&place, &[], home.path(), &Environment::default());
         let hint = problem.expect_err("nobody answers").hint.unwrap_or_default();
         assert!(hint.starts_with("it did not answer in time"), "{hint}");
         assert!(started.elapsed() < Duration::from_secs(START_SECONDS_MAX));
@@ -167,13 +172,13 @@ mod tests {
         let (reader, mut writer) = io::pipe().expect("there are pipes");
         writer.write_all(b"\"recovering\"\n").expect("there is room");
         let begun = Instant::now();
-        let given_up = announcement(reader).expect_err("nothing more comes");
+        let given_up = read_announcement(reader).expect_err("nothing more comes");
         assert_eq!(given_up.kind(), io::ErrorKind::TimedOut);
         assert!(begun.elapsed() >= recovery && start * 10 < recovery);
         let (reader, mut writer) = io::pipe().expect("there are pipes");
         writer.write_all(b"\"recovering\"\n").expect("there is room");
         drop(writer);
-        let ended = announcement(reader).expect_err("it is dead");
+        let ended = read_announcement(reader).expect_err("it is dead");
         assert_eq!(ended.kind(), io::ErrorKind::UnexpectedEof);
     }
 }

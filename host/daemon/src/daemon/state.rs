@@ -17,13 +17,13 @@ use tool_sandbox::start_ticks;
 
 /// Identity and address of a daemon: the content of `backend.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct DaemonRecord {
     /// Pid of the process.
     pub pid: u32,
     /// Start time of the process in clock ticks since boot. Together with the pid it identifies the process.
     pub start_ticks: u64,
     /// Address that the daemon listens on.
-    #[serde(default = "loopback")]
+    #[serde(default = "loopback_address")]
     pub address: IpAddr,
     /// Port that the daemon listens on; 0 if there is none.
     pub port: u16,
@@ -36,11 +36,11 @@ pub struct Record {
     pub stopping: bool,
 }
 
-fn loopback() -> IpAddr {
+fn loopback_address() -> IpAddr {
     Ipv4Addr::LOCALHOST.into()
 }
 
-impl Record {
+impl DaemonRecord {
     pub(super) fn of_this_process(listening: SocketAddr, version: String) -> Self {
         let pid = std::process::id();
         Self {
@@ -66,20 +66,21 @@ impl Record {
 }
 
 /// Finds the daemon of this home, if one runs and has written its record.
-pub fn find(home: &Path) -> Option<Record> {
+pub fn find_daemon(home: &Path) -> Option<DaemonRecord> {
     if !lock::is_held(home) {
         return None;
     }
-    let record: Record = serde_json::from_slice(&fs::read(record_path(home)).ok()?).ok()?;
+    let record: DaemonRecord = serde_json::from_slice(&fs::read(record_path(home)).ok()?).ok()?;
     // A record of a dead process remained after a crash; the present holder of the lock has not written its own yet.
     record.is_alive().then_some(record)
 }
 
 /// True if the daemon of this record has ended by itself or is about to. A killed daemon leaves its record unchanged.
-pub fn has_left(home: &Path, record: &Record) -> bool {
+pub fn has_left(home: &Path, record: &DaemonRecord) -> bool {
     match fs::read(record_path(home)) {
-        Ok(text) => serde_json::from_slice(&text)
-            .is_ok_and(|now: Record| now.stopping || (now.pid, now.start_ticks) != (record.pid, record.start_ticks)),
+        Ok(text) => serde_json::from_slice(&text).is_ok_and(|now: DaemonRecord| {
+            now.stopping || (now.pid, now.start_ticks) != (record.pid, record.start_ticks)
+        }),
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
 }
@@ -99,7 +100,7 @@ pub fn token_path(home: &Path) -> PathBuf {
 
 /// Reads the token of this home, and creates it at first use: 32 random bytes, hexadecimal. A token that other users
 /// may have read, for example in a copied home, is replaced.
-pub(super) fn token(home: &Path) -> io::Result<String> {
+pub(super) fn read_or_make_token(home: &Path) -> io::Result<String> {
     let place = token_path(home);
     match read_token(home) {
         Ok(token) if is_private(&place) => return Ok(token),
@@ -126,13 +127,13 @@ fn read_token(home: &Path) -> io::Result<String> {
     }
 }
 
-pub(super) fn publish(home: &Path, record: &Record) -> io::Result<()> {
+pub(super) fn publish_record(home: &Path, record: &DaemonRecord) -> io::Result<()> {
     write_whole(&record_path(home), &serde_json::to_vec(record)?)?;
     write_whole(&pid_path(home), record.pid.to_string().as_bytes())
 }
 
-/// Removes the files of [`publish`] and the socket. A file that cannot be removed is stale; readers check the lock.
-pub(super) fn withdraw(home: &Path) {
+/// Removes the files of [`publish_record`] and the socket. A file that cannot be removed is stale; readers check the lock.
+pub(super) fn withdraw_record(home: &Path) {
     for place in [record_path(home), pid_path(home), socket::socket_path(home)] {
         if let Err(error) = fs::remove_file(&place)
             && error.kind() != io::ErrorKind::NotFound
@@ -178,25 +179,25 @@ pub(super) fn start_failure(what: &str, home: &Path, error: &io::Error) -> Probl
 pub(super) mod tests {
     use super::*;
 
-    pub(in crate::daemon) fn record() -> Record {
-        let listening = SocketAddr::new(loopback(), 1);
-        Record::of_this_process(listening, "0.0.1".to_owned())
+    pub(in crate::daemon) fn record() -> DaemonRecord {
+        let listening = SocketAddr::new(loopback_address(), 1);
+        DaemonRecord::of_this_process(listening, "0.0.1".to_owned())
     }
 
     #[test]
     fn a_record_counts_only_while_its_process_holds_the_lock() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let record = record();
-        publish(home.path(), &record).expect("the folder is writable");
-        assert_eq!(find(home.path()), None, "nobody holds the lock");
-        let held = lock::take(home.path()).expect("the lock is free");
-        assert_eq!(find(home.path()), Some(record.clone()));
-        let stale = Record {
+        publish_record(home.path(), &record).expect("the folder is writable");
+        assert_eq!(find_daemon(home.path()), None, "nobody holds the lock");
+        let held = lock::acquire_lock(home.path()).expect("the lock is free");
+        assert_eq!(find_daemon(home.path()), Some(record.clone()));
+        let stale = DaemonRecord {
             start_ticks: record.start_ticks + 1,
             ..record
         };
-        publish(home.path(), &stale).expect("the folder is writable");
-        assert_eq!(find(home.path()), None, "the record is of another process");
+        publish_record(home.path(), &stale).expect("the folder is writable");
+        assert_eq!(find_daemon(home.path()), None, "the record is of another process");
         drop(held);
     }
 
@@ -205,33 +206,33 @@ pub(super) mod tests {
         let home = tempfile::tempdir().expect("a temporary folder");
         let record = record();
         assert!(has_left(home.path(), &record), "an orderly end takes its record along");
-        publish(home.path(), &record).expect("the folder is writable");
+        publish_record(home.path(), &record).expect("the folder is writable");
         assert!(!has_left(home.path(), &record), "a crash leaves its record as it was");
-        let stopping = Record {
+        let stopping = DaemonRecord {
             stopping: true,
             ..record.clone()
         };
-        publish(home.path(), &stopping).expect("the folder is writable");
+        publish_record(home.path(), &stopping).expect("the folder is writable");
         assert!(has_left(home.path(), &record));
-        let next = Record {
+        let next = DaemonRecord {
             pid: record.pid + 1,
             ..record.clone()
         };
-        publish(home.path(), &next).expect("the folder is writable");
+        publish_record(home.path(), &next).expect("the folder is writable");
         assert!(has_left(home.path(), &record), "another one is there");
     }
 
     #[test]
     fn a_record_of_an_older_version_is_on_loopback() {
         let text = r#"{"pid":1,"start_ticks":2,"port":8000,"version":"0.0.1","started":"2026-01-01T00:00:00Z"}"#;
-        let record: Record = serde_json::from_str(text).expect("it is a record");
+        let record: DaemonRecord = serde_json::from_str(text).expect("it is a record");
         assert!(!record.is_exposed() && !record.stopping);
     }
 
     #[test]
     fn a_daemon_is_exposed_unless_it_listens_on_loopback() {
         let is_exposed = |address: &str| {
-            let record = Record {
+            let record = DaemonRecord {
                 address: address.parse().expect("an address"),
                 ..record()
             };
@@ -245,9 +246,9 @@ pub(super) mod tests {
     fn the_token_is_made_once_and_private() {
         use std::os::unix::fs::PermissionsExt;
         let home = tempfile::tempdir().expect("a temporary folder");
-        let first = token(home.path()).expect("the folder is writable");
+        let first = read_or_make_token(home.path()).expect("the folder is writable");
         assert_eq!(first.len(), 64);
-        assert_eq!(token(home.path()).expect("it is there"), first);
+        assert_eq!(read_or_make_token(home.path()).expect("it is there"), first);
         let mode = fs::metadata(token_path(home.path()))
             .expect("it is there")
             .permissions()
@@ -259,13 +260,17 @@ pub(super) mod tests {
     fn a_token_that_others_may_have_read_is_replaced() {
         use std::os::unix::fs::PermissionsExt;
         let home = tempfile::tempdir().expect("a temporary folder");
-        let first = token(home.path()).expect("the folder is writable");
+        let first = read_or_make_token(home.path()).expect("the folder is writable");
         for mode in [0o644, 0o640, 0o604, 0o620] {
             let lax = fs::Permissions::from_mode(mode);
             fs::set_permissions(token_path(home.path()), lax).expect("it is ours");
-            let next = token(home.path()).expect("the folder is writable");
+            let next = read_or_make_token(home.path()).expect("the folder is writable");
             assert_ne!(next, first, "{mode:o}");
-            assert_eq!(token(home.path()).expect("it is there"), next, "it is private now");
+            assert_eq!(
+                read_or_make_token(home.path()).expect("it is there"),
+                next,
+                "it is private now"
+            );
         }
     }
 }

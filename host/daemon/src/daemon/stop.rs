@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal};
 
 use super::lock;
 use super::socket::ReachedDaemon;
-use super::state::{self, Record};
+use super::state::{self, DaemonRecord};
 use crate::limits;
 use tool_core::api::{ErrorKind, Problem};
 #[cfg(target_os = "linux")]
@@ -18,15 +18,15 @@ use tool_sandbox::start_ticks;
 /// # Errors
 ///
 /// The process cannot be signalled, or does not end in time.
-pub fn stop(daemon: &ReachedDaemon) -> Result<(), Problem> {
+pub fn stop_daemon(daemon: &ReachedDaemon) -> Result<(), Problem> {
     let record = daemon.record();
-    terminate(record).map_err(|why| not_stopped(record, &why))?;
-    ended(daemon.home(), record)
+    terminate_process(record).map_err(|why| not_stopped(record, &why))?;
+    await_daemon_end(daemon.home(), record)
 }
 
 /// Sends SIGTERM to the process. The error says why that was not possible.
 #[cfg(target_os = "linux")]
-fn terminate(record: &Record) -> Result<(), String> {
+fn terminate_process(record: &DaemonRecord) -> Result<(), String> {
     use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
 
     let pid = i32::try_from(record.pid).ok().and_then(Pid::from_raw);
@@ -41,7 +41,7 @@ fn terminate(record: &Record) -> Result<(), String> {
 
 /// As above, for a system without handles of processes. The connection to the daemon shows that it lives.
 #[cfg(not(target_os = "linux"))]
-fn terminate(record: &Record) -> Result<(), String> {
+fn terminate(record: &DaemonRecord) -> Result<(), String> {
     let pid = i32::try_from(record.pid).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or("its process is gone")?;
     rustix::process::kill_process(pid, Signal::TERM).map_err(|error| error.to_string())
@@ -52,7 +52,7 @@ fn terminate(record: &Record) -> Result<(), String> {
 /// # Errors
 ///
 /// It does not end in time.
-pub fn ended(home: &Path, record: &Record) -> Result<(), Problem> {
+pub fn await_daemon_end(home: &Path, record: &DaemonRecord) -> Result<(), Problem> {
     if wait_until_gone(home, record) {
         Ok(())
     } else {
@@ -60,17 +60,17 @@ pub fn ended(home: &Path, record: &Record) -> Result<(), Problem> {
     }
 }
 
-fn not_stopped(record: &Record, why: &str) -> Problem {
+fn not_stopped(record: &DaemonRecord, why: &str) -> Problem {
     Problem::new(ErrorKind::StopFailed, format!("The backend was not stopped: {why}"))
         .with_hint(format!("its recorded process id is {}", record.pid))
 }
 
 /// Finds the daemon of this home. If it is about to end, waits for the outcome: no daemon, the next one, or the same
 /// one, which has decided to stay.
-pub fn find_staying(home: &Path) -> Option<Record> {
-    let deadline = Instant::now() + patience();
+pub fn find_staying(home: &Path) -> Option<DaemonRecord> {
+    let deadline = Instant::now() + stop_patience();
     loop {
-        let found = state::find(home);
+        let found = state::find_daemon(home);
         if !found.as_ref().is_some_and(|record| record.stopping) || Instant::now() > deadline {
             return found;
         }
@@ -79,10 +79,10 @@ pub fn find_staying(home: &Path) -> Option<Record> {
 }
 
 /// Waits for a daemon that is stopping. Returns true once the lock is free, or belongs to another daemon.
-fn wait_until_gone(home: &Path, record: &Record) -> bool {
-    let deadline = Instant::now() + patience();
-    let is_next = |other: Record| (other.pid, other.start_ticks) != (record.pid, record.start_ticks);
-    while lock::is_held(home) && !state::find(home).is_some_and(is_next) {
+fn wait_until_gone(home: &Path, record: &DaemonRecord) -> bool {
+    let deadline = Instant::now() + stop_patience();
+    let is_next = |other: DaemonRecord| (other.pid, other.start_ticks) != (record.pid, record.start_ticks);
+    while lock::is_held(home) && !state::find_daemon(home).is_some_and(is_next) {
         if Instant::now() > deadline {
             return false;
         }
@@ -92,7 +92,7 @@ fn wait_until_gone(home: &Path, record: &Record) -> bool {
 }
 
 /// Time for the end of sessions, and then of the processes that they leave running.
-fn patience() -> Duration {
+fn stop_patience() -> Duration {
     limits::seconds(limits::STOP_SECONDS_MAX * 2 + 1)
 }
 
@@ -105,15 +105,15 @@ mod tests {
     #[tokio::test]
     async fn a_process_that_reuses_the_pid_of_the_daemon_is_not_signalled() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let _listener = socket::listen(home.path()).expect("the folder is writable");
-        let stale = Record {
+        let _listener = socket::listen_on_socket(home.path()).expect("the folder is writable");
+        let stale = DaemonRecord {
             start_ticks: record().start_ticks + 1,
             ..record()
         };
-        let (_stream, reached) = socket::connect(home.path(), &stale)
+        let (_stream, reached) = socket::connect_to_daemon(home.path(), &stale)
             .await
             .expect("this process listens");
-        let problem = stop(&reached).expect_err("this process would have been ended");
+        let problem = stop_daemon(&reached).expect_err("this process would have been ended");
         assert!(problem.message.contains("belongs to another process"), "{problem}");
     }
 
@@ -121,18 +121,18 @@ mod tests {
     fn a_daemon_that_stays_after_all_is_not_waited_for() {
         let home = tempfile::tempdir().expect("a temporary folder");
         assert_eq!(find_staying(home.path()), None);
-        let held = lock::take(home.path()).expect("it is free");
+        let held = lock::acquire_lock(home.path()).expect("it is free");
         let staying = record();
-        let leaving = Record {
+        let leaving = DaemonRecord {
             stopping: true,
             ..staying.clone()
         };
-        state::publish(home.path(), &leaving).expect("the folder is writable");
+        state::publish_record(home.path(), &leaving).expect("the folder is writable");
         let found = std::thread::scope(|scope| {
             let asking = scope.spawn(|| find_staying(home.path()));
             std::thread::sleep(Duration::from_millis(50));
             assert!(!asking.is_finished(), "it may still leave");
-            state::publish(home.path(), &staying).expect("the folder is writable");
+            state::publish_record(home.path(), &staying).expect("the folder is writable");
             asking.join().expect("no panic")
         });
         assert_eq!(found, Some(staying));
@@ -142,17 +142,17 @@ mod tests {
     #[test]
     fn a_daemon_that_does_not_end_is_waited_for_within_a_bound() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let held = lock::take(home.path()).expect("it is free");
+        let held = lock::acquire_lock(home.path()).expect("it is free");
         let _hurried = crate::limits::pace::hurried(20);
         let started = Instant::now();
         let (record, next) = (record(), state::tests::record());
         assert!(!wait_until_gone(home.path(), &record));
         assert!(started.elapsed() < Duration::from_secs(limits::STOP_SECONDS_MAX));
-        let before = Record {
+        let before = DaemonRecord {
             pid: record.pid + 1,
             ..record.clone()
         };
-        state::publish(home.path(), &next).expect("the folder is writable");
+        state::publish_record(home.path(), &next).expect("the folder is writable");
         assert!(wait_until_gone(home.path(), &before), "the next one holds the lock");
         drop(held);
         assert!(wait_until_gone(home.path(), &record));

@@ -16,7 +16,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use super::auth::Caller;
-use super::error::Told;
+use super::error::ReportedKind;
 use super::listener::PeerAddress;
 use tool_core::api::{self, ErrorKind, Timestamp};
 
@@ -54,7 +54,7 @@ impl Traffic {
         }
     }
 
-    pub(super) fn begin<B>(self: &Arc<Self>, request: &Request<B>, peer: Option<PeerAddress>) -> AccessRecord {
+    pub(super) fn begin_record<B>(self: &Arc<Self>, request: &Request<B>, peer: Option<PeerAddress>) -> AccessRecord {
         self.open.fetch_add(1, Ordering::SeqCst);
         AccessRecord {
             traffic: Arc::clone(self),
@@ -62,9 +62,9 @@ impl Traffic {
             begun: Instant::now(),
             peer,
             method: request.method().clone(),
-            target: target(request.uri()),
-            host: name(request.headers(), &header::HOST),
-            origin: name(request.headers(), &header::ORIGIN),
+            target: redact_target(request.uri()),
+            host: header_field(request.headers(), &header::HOST),
+            origin: header_field(request.headers(), &header::ORIGIN),
             caller: None,
             status: None,
             problem: None,
@@ -75,7 +75,7 @@ impl Traffic {
 
     /// Writes the line of a connection that never sent a whole request.
     pub(super) fn no_request(&self, peer: PeerAddress, status: Option<u16>, kind: &ErrorKind) {
-        let (at, status) = (timestamp(api::current_time()), shown(status));
+        let (at, status) = (format_timestamp(api::current_time()), value_or_dash(status));
         self.write(&format!(
             "{at} - - status={status} bytes=0 ms=0 caller=- peer={peer} code={kind}\n"
         ));
@@ -113,18 +113,21 @@ impl AccessRecord {
     /// Follows the answer to its end.
     pub(super) fn follow(mut self, response: Response<Body>) -> Response<Body> {
         self.status = Some(response.status().as_u16());
-        self.problem = response.extensions().get::<Told>().map(|Told(kind)| kind.clone());
+        self.problem = response
+            .extensions()
+            .get::<ReportedKind>()
+            .map(|ReportedKind(kind)| kind.clone());
         // The answer to HEAD has no body.
         self.is_whole = self.method == Method::HEAD;
-        response.map(|body| Body::new(Followed { body, entry: self }))
+        response.map(|body| Body::new(CountedBody { body, entry: self }))
     }
 
     fn line(&self) -> String {
         let Self {
             method, target, bytes, ..
         } = self;
-        let at = timestamp(self.at);
-        let status = shown(self.status);
+        let at = format_timestamp(self.at);
+        let status = value_or_dash(self.status);
         let ms = self.begun.elapsed().as_millis();
         let caller = match self.caller {
             Some(Caller::Token) => "token",
@@ -132,7 +135,7 @@ impl AccessRecord {
             Some(Caller::SameUser) => "same-user",
             None => "-",
         };
-        let peer = shown(self.peer);
+        let peer = value_or_dash(self.peer);
         let mut line =
             format!("{at} {method} {target} status={status} bytes={bytes} ms={ms} caller={caller} peer={peer}");
         if let Some(kind) = &self.problem {
@@ -160,12 +163,12 @@ impl Drop for AccessRecord {
 }
 
 /// A body that counts its bytes.
-struct Followed {
+struct CountedBody {
     body: Body,
     entry: AccessRecord,
 }
 
-impl HttpBody for Followed {
+impl HttpBody for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -189,7 +192,7 @@ impl HttpBody for Followed {
     }
 }
 
-impl Drop for Followed {
+impl Drop for CountedBody {
     fn drop(&mut self) {
         // A reader that knows that no frame is left does not poll for another.
         self.entry.is_whole |= self.body.is_end_stream();
@@ -197,17 +200,17 @@ impl Drop for Followed {
 }
 
 /// Formats a value, or `-` if there is none.
-fn shown(value: Option<impl ToString>) -> String {
+fn value_or_dash(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-fn timestamp(at: Timestamp) -> String {
+fn format_timestamp(at: Timestamp) -> String {
     at.to_rfc3339_opts(chrono::SecondsFormat::Millis, true)
 }
 
 /// The path, and the logged parts of the query.
-fn target(uri: &Uri) -> String {
-    let mut target = printable(uri.path(), LOGGED_TARGET_BYTES_MAX);
+fn redact_target(uri: &Uri) -> String {
+    let mut target = escape_unprintable(uri.path(), LOGGED_TARGET_BYTES_MAX);
     for (index, parameter) in uri.query().into_iter().flat_map(|query| query.split('&')).enumerate() {
         if target.len() >= LOGGED_TARGET_BYTES_MAX {
             break;
@@ -215,7 +218,7 @@ fn target(uri: &Uri) -> String {
         target.push(if index == 0 { '?' } else { '&' });
         let (name, value) = parameter.split_once('=').unwrap_or(("", parameter));
         target.push_str(&if SHOWN.contains(&name) {
-            format!("{name}={}", printable(value, NAME_BYTES_MAX))
+            format!("{name}={}", escape_unprintable(value, NAME_BYTES_MAX))
         } else {
             "*".to_owned()
         });
@@ -223,16 +226,16 @@ fn target(uri: &Uri) -> String {
     target
 }
 
-fn name(headers: &HeaderMap, name: &HeaderName) -> String {
+fn header_field(headers: &HeaderMap, name: &HeaderName) -> String {
     match headers.get(name) {
-        Some(value) => printable(&String::from_utf8_lossy(value.as_bytes()), NAME_BYTES_MAX),
+        Some(value) => escape_unprintable(&String::from_utf8_lossy(value.as_bytes()), NAME_BYTES_MAX),
         None => "-".to_owned(),
     }
 }
 
 /// Encodes everything but printable ASCII as `%` and digits, so that the text cannot end a line or a field, or
 /// control a terminal.
-fn printable(text: &str, bytes_max: usize) -> String {
+fn escape_unprintable(text: &str, bytes_max: usize) -> String {
     let mut shown = String::new();
     for byte in text.bytes() {
         if shown.len() >= bytes_max {
@@ -295,7 +298,7 @@ mod tests {
     #[tokio::test]
     async fn a_line_says_who_asked_what_and_what_came_of_it() {
         let (traffic, written) = logging();
-        let mut entry = traffic.begin(&request("GET", "/tasks?limit=3"), peer());
+        let mut entry = traffic.begin_record(&request("GET", "/tasks?limit=3"), peer());
         entry.is_by(Caller::SameUser);
         let response = entry.follow(Response::new(Body::from("12345")));
         assert_eq!(
@@ -306,7 +309,7 @@ mod tests {
         assert_eq!(traffic.silence(), Duration::ZERO, "it is under way");
         axum::body::to_bytes(response.into_body(), 10).await.expect("it ends");
         let pieces = futures_util::stream::iter(["abc", "de"].map(Ok::<_, std::convert::Infallible>));
-        let streamed = traffic.begin(&request("POST", "/stream"), peer());
+        let streamed = traffic.begin_record(&request("POST", "/stream"), peer());
         axum::body::to_bytes(
             streamed.follow(Response::new(Body::from_stream(pieces))).into_body(),
             10,
@@ -315,15 +318,15 @@ mod tests {
         .expect("it ends");
         drop(
             traffic
-                .begin(&request("HEAD", "/tasks"), None)
+                .begin_record(&request("HEAD", "/tasks"), None)
                 .follow(Response::new(Body::from("12345"))),
         );
-        let mut over_unix = traffic.begin(&request("GET", "/status"), Some(PeerAddress::Unix));
+        let mut over_unix = traffic.begin_record(&request("GET", "/status"), Some(PeerAddress::Unix));
         over_unix.is_by(Caller::Token);
         drop(over_unix.follow(Response::new(Body::empty())));
         drop(
             traffic
-                .begin(&request("DELETE", "/sessions/x"), peer())
+                .begin_record(&request("DELETE", "/sessions/x"), peer())
                 .follow(Response::new(Body::empty())),
         );
         insta::assert_snapshot!(written(), @r"
@@ -339,18 +342,18 @@ mod tests {
     async fn a_client_that_goes_away_and_one_that_is_refused_are_told_apart() {
         let (traffic, written) = logging();
         let endless = futures_util::stream::repeat(Ok::<_, std::convert::Infallible>("abc"));
-        let entry = traffic.begin(&request("GET", "/stream?session_id=a&key=b"), peer());
+        let entry = traffic.begin_record(&request("GET", "/stream?session_id=a&key=b"), peer());
         let mut body = entry
             .follow(Response::new(Body::from_stream(endless)))
             .into_body()
             .into_data_stream();
         body.next().await.expect("it is endless").expect("it cannot fail");
         drop(body);
-        drop(traffic.begin(&request("GET", "/never/answered"), peer()));
+        drop(traffic.begin_record(&request("GET", "/never/answered"), peer()));
         let mut refused = Response::new(Body::empty());
-        refused.extensions_mut().insert(Told(ErrorKind::HostNotAllowed));
+        refused.extensions_mut().insert(ReportedKind(ErrorKind::HostNotAllowed));
         *refused.status_mut() = axum::http::StatusCode::FORBIDDEN;
-        drop(traffic.begin(&request("GET", "/tasks"), peer()).follow(refused));
+        drop(traffic.begin_record(&request("GET", "/tasks"), peer()).follow(refused));
         traffic.no_request(at("127.0.0.1:6"), Some(431), &ErrorKind::HeadTooLarge);
         insta::assert_snapshot!(written(), @r"
         TIME GET /stream?session_id=a&* status=200 bytes=3 ms=N caller=- peer=127.0.0.1:5 cut
@@ -362,10 +365,10 @@ mod tests {
 
     #[test]
     fn an_address_forges_no_line_and_shows_no_secret() {
-        let shown = |uri: &str| target(&uri.parse().expect("an address"));
+        let shown = |uri: &str| redact_target(&uri.parse().expect("an address"));
         assert_eq!(shown("/a%0Ab%1b[2J"), "/a%0Ab%1b[2J", "what is encoded stays so");
         assert_eq!(shown("/caf\u{e9}\u{202e}"), "/caf%C3%A9%E2%80%AE");
-        assert_eq!(printable("a b\n\u{7f}\u{1b}[2J", 99), "a%20b%0A%7F%1B[2J");
+        assert_eq!(escape_unprintable("a b\n\u{7f}\u{1b}[2J", 99), "a%20b%0A%7F%1B[2J");
         assert_eq!(
             shown("/x?token=secret&secret&form=a%20b&repo_path=/home"),
             "/x?*&*&form=a%20b&*"

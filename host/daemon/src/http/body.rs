@@ -31,7 +31,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequest<S> for JsonBody<T> {
         if !is_json(request.headers()) {
             return Err(not_json().into());
         }
-        let bytes = bounded(request.into_body(), limits::BODY_BYTES_MAX).await?;
+        let bytes = read_bounded_body(request.into_body(), limits::BODY_BYTES_MAX).await?;
         Ok(Self(parse(&bytes)?))
     }
 }
@@ -123,9 +123,9 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Reads a body, up to the limits for time and size.
-pub(super) async fn bounded(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
+pub(super) async fn read_bounded_body(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
     let patience = limits::seconds(BODY_SECONDS_MAX);
-    let collected = tokio::time::timeout(patience, collect(body, bytes_max)).await;
+    let collected = tokio::time::timeout(patience, collect_body(body, bytes_max)).await;
     collected.unwrap_or_else(|_| {
         Err(Problem::new(
             ErrorKind::InvalidRequest,
@@ -134,7 +134,7 @@ pub(super) async fn bounded(body: Body, bytes_max: usize) -> Result<Vec<u8>, Pro
     })
 }
 
-async fn collect(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
+async fn collect_body(body: Body, bytes_max: usize) -> Result<Vec<u8>, Problem> {
     let (mut bytes, mut received) = (Vec::new(), 0);
     let mut stream = body.into_data_stream();
     while let Some(piece) = stream.next().await {

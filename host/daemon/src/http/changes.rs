@@ -7,8 +7,8 @@ use utoipa::IntoParams;
 
 use super::AppState;
 use super::body::{JsonBody, PathOf, QueryOf};
-use super::error::Answer;
-use super::openapi::{Refused, RefusedBody};
+use super::error::HandlerResult;
+use super::openapi::{RefusalResponses, RefusedBody};
 use tool_core::api::{
     ApplyRequest, ApplyResult, DiscardResult, ErrorBody, ErrorKind, Overrides, Problem, SessionDiff, UndoResult,
 };
@@ -60,7 +60,7 @@ struct ChangesPath {
     params(ChangesPath, ChangesQuery),
     responses(
         (status = 200, description = "The changes; none for a session that changed no file.", body = SessionDiff),
-        Refused,
+        RefusalResponses,
         (status = 404, description = "`not-found`: there is no such session. `nothing-changed`: with `latest`, no \
             session changed files there.", body = ErrorBody),
         (status = 409, description = "`nothing-to-apply`: the preview was discarded.", body = ErrorBody),
@@ -70,8 +70,8 @@ pub(super) async fn diff(
     State(state): State<AppState>,
     PathOf(id): PathOf,
     QueryOf(query): QueryOf<ChangesQuery>,
-) -> Answer<Json<SessionDiff>> {
-    let id = resolve(&state, id, query).await?;
+) -> HandlerResult<Json<SessionDiff>> {
+    let id = resolve_session(&state, id, query).await?;
     Ok(Json(state.sessions().diff(&id).await?))
 }
 
@@ -89,7 +89,7 @@ pub(super) async fn diff(
     params(ChangesPath, UndoQuery),
     responses(
         (status = 200, description = "What was taken back, and what was not.", body = UndoResult),
-        Refused,
+        RefusalResponses,
         (status = 404, description = "`not-found`: there is no such session. `nothing-changed`: with `latest`, no \
             session changed files there. `invalid-repository`: its repository is gone.", body = ErrorBody),
         (status = 409, description = "`session-running`: it has not ended. `nothing-to-undo`: it changed no file. \
@@ -102,9 +102,9 @@ pub(super) async fn undo(
     State(state): State<AppState>,
     PathOf(id): PathOf,
     QueryOf(query): QueryOf<UndoQuery>,
-) -> Answer<Json<UndoResult>> {
+) -> HandlerResult<Json<UndoResult>> {
     let repo_path = query.repo_path;
-    let id = resolve(&state, id, ChangesQuery { repo_path }).await?;
+    let id = resolve_session(&state, id, ChangesQuery { repo_path }).await?;
     let merges = query.merge.unwrap_or_default();
     let merges = merges.split(',').filter(|digest| !digest.is_empty()).map(str::to_owned);
     Ok(Json(state.sessions().undo(&id, merges.collect()).await?))
@@ -131,7 +131,7 @@ struct PreviewPath {
     request_body = ApplyRequest,
     responses(
         (status = 200, description = "The files that are in place now.", body = ApplyResult),
-        Refused, RefusedBody,
+        RefusalResponses, RefusedBody,
         (status = 404, description = "`not-found`: there is no such session. `nothing-changed`: with `latest`, no preview \
             has proposals there. `invalid-repository`: its repository is gone.", body = ErrorBody),
         (status = 409, description = "`session-running`: it has not ended, or another turn of its conversation runs. \
@@ -145,7 +145,7 @@ pub(super) async fn apply(
     PathOf(id): PathOf,
     QueryOf(query): QueryOf<ChangesQuery>,
     JsonBody(request): JsonBody<ApplyRequest>,
-) -> Answer<Json<ApplyResult>> {
+) -> HandlerResult<Json<ApplyResult>> {
     let id = resolve_preview(&state, id, query).await?;
     let settings = state.common(&state.environment(&Overrides::default()))?.policy;
     Ok(Json(state.sessions().apply(&id, request, settings).await?))
@@ -162,7 +162,7 @@ pub(super) async fn apply(
     params(PreviewPath, ChangesQuery),
     responses(
         (status = 200, description = "The proposals that are gone.", body = DiscardResult),
-        Refused,
+        RefusalResponses,
         (status = 404, description = "`not-found`: there is no such session. `nothing-changed`: with `latest`, no preview \
             has proposals there.", body = ErrorBody),
         (status = 409, description = "`session-running`: it has not ended, or another turn of its conversation runs. \
@@ -175,7 +175,7 @@ pub(super) async fn discard(
     State(state): State<AppState>,
     PathOf(id): PathOf,
     QueryOf(query): QueryOf<ChangesQuery>,
-) -> Answer<Json<DiscardResult>> {
+) -> HandlerResult<Json<DiscardResult>> {
     let id = resolve_preview(&state, id, query).await?;
     Ok(Json(state.sessions().discard(&id).await?))
 }
@@ -183,11 +183,11 @@ pub(super) async fn discard(
 async fn resolve_preview(state: &AppState, id: String, query: ChangesQuery) -> Result<String, Problem> {
     match (id.as_str(), &query.repo_path) {
         (LATEST, Some(repository)) => state.sessions().newest_preview(repository).await,
-        _ => resolve(state, id, query).await,
+        _ => resolve_session(state, id, query).await,
     }
 }
 
-async fn resolve(state: &AppState, id: String, query: ChangesQuery) -> Result<String, Problem> {
+async fn resolve_session(state: &AppState, id: String, query: ChangesQuery) -> Result<String, Problem> {
     match (id.as_str(), query.repo_path) {
         (LATEST, Some(repository)) => state.sessions().newest_change(&repository).await,
         (LATEST, None) => Err(Problem::new(

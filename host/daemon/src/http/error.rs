@@ -12,10 +12,10 @@ pub(super) struct ApiError(pub(super) Problem);
 
 /// Kind of the problem in a response, for the access log.
 #[derive(Debug, Clone)]
-pub(super) struct Told(pub(super) ErrorKind);
+pub(super) struct ReportedKind(pub(super) ErrorKind);
 
 /// Result of a handler.
-pub(super) type Answer<T> = Result<T, ApiError>;
+pub(super) type HandlerResult<T> = Result<T, ApiError>;
 
 impl From<Problem> for ApiError {
     fn from(problem: Problem) -> Self {
@@ -25,8 +25,8 @@ impl From<Problem> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let status = status(&self.0.kind);
-        let told = Told(self.0.kind.clone());
+        let status = http_status(&self.0.kind);
+        let told = ReportedKind(self.0.kind.clone());
         let mut response = (status, Json(ErrorBody { error: self.0 })).into_response();
         response.extensions_mut().insert(told);
         if status == StatusCode::UNAUTHORIZED {
@@ -37,6 +37,6 @@ impl IntoResponse for ApiError {
     }
 }
 
-fn status(kind: &ErrorKind) -> StatusCode {
+fn http_status(kind: &ErrorKind) -> StatusCode {
     StatusCode::from_u16(kind.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }

@@ -59,7 +59,7 @@ pub struct Peer {
     /// Answer that a test sets; otherwise the kernel is asked.
     in_our_namespaces: Option<bool>,
     streams: Arc<AtomicUsize>,
-    heads: Arc<Heads>,
+    heads: Arc<RequestCounts>,
 }
 
 /// Address of a peer for the access log.
@@ -81,7 +81,7 @@ impl fmt::Display for PeerAddress {
 
 /// Counters of a connection's requests, which distinguish a head from a body.
 #[derive(Debug, Default)]
-struct Heads {
+struct RequestCounts {
     /// Requests whose head has arrived.
     arrived: AtomicUsize,
     /// Requests without an answer yet. Bytes that arrive meanwhile belong to their bodies.
@@ -89,7 +89,7 @@ struct Heads {
 }
 
 impl Peer {
-    fn unknown(address: PeerAddress, ours: Option<SocketAddr>, stream: Option<Weak<PeerStream>>) -> Self {
+    fn without_owner(address: PeerAddress, ours: Option<SocketAddr>, stream: Option<Weak<PeerStream>>) -> Self {
         Self {
             address,
             ours,
@@ -108,7 +108,7 @@ impl Peer {
         Self {
             end: Arc::new(OnceLock::from(same_user.then_some(SocketOwner { uid, inode: 0 }))),
             in_our_namespaces: Some(same_user),
-            ..Self::unknown(PeerAddress::Tcp(address), None, None)
+            ..Self::without_owner(PeerAddress::Tcp(address), None, None)
         }
     }
 
@@ -161,10 +161,10 @@ impl Peer {
     }
 
     /// Counts a request as arrived, and as being answered until the guard is dropped.
-    pub(super) fn answering(&self) -> Answering {
+    pub(super) fn answering(&self) -> AnsweringGuard {
         self.heads.arrived.fetch_add(1, Ordering::Relaxed);
         self.heads.answering.fetch_add(1, Ordering::Relaxed);
-        Answering(Arc::clone(&self.heads))
+        AnsweringGuard(Arc::clone(&self.heads))
     }
 
     /// Allows the peer to be silent during a long answer, until the guard is dropped.
@@ -175,9 +175,9 @@ impl Peer {
 }
 
 /// Guard of [`Peer::answering`].
-pub(super) struct Answering(Arc<Heads>);
+pub(super) struct AnsweringGuard(Arc<RequestCounts>);
 
-impl Drop for Answering {
+impl Drop for AnsweringGuard {
     fn drop(&mut self) {
         self.0.answering.fetch_sub(1, Ordering::Relaxed);
     }
@@ -194,7 +194,7 @@ impl Drop for LongAnswer {
 
 /// Reason why this side closed a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Closed {
+pub(super) enum CloseReason {
     /// The peer sent nothing for too long, between requests or before the first.
     Silent,
     /// The head of a request was not complete in time.
@@ -205,7 +205,7 @@ pub(super) enum Closed {
     Strangers,
 }
 
-impl Closed {
+impl CloseReason {
     /// Status and kind for the access log; `None` for the normal end of a connection.
     pub(super) fn refusal(self) -> Option<(Option<u16>, ErrorKind)> {
         match self {
@@ -246,7 +246,7 @@ impl Closed {
     }
 }
 
-impl fmt::Display for Closed {
+impl fmt::Display for CloseReason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Silent => "nothing was said for too long",
@@ -257,7 +257,7 @@ impl fmt::Display for Closed {
     }
 }
 
-impl std::error::Error for Closed {}
+impl std::error::Error for CloseReason {}
 
 /// Sockets for a server.
 #[derive(Debug)]
@@ -306,7 +306,7 @@ impl Listener {
         let Some(tcp) = &self.sockets.tcp else {
             return std::future::pending().await;
         };
-        let permit = acquire(&self.tcp_connections).await;
+        let permit = acquire_permit(&self.tcp_connections).await;
         loop {
             match tcp.accept().await {
                 Ok((stream, address)) => {
@@ -322,7 +322,7 @@ impl Listener {
     }
 
     async fn accept_unix(&self) -> (PeerConnection, Peer) {
-        let permit = acquire(&self.unix_connections).await;
+        let permit = acquire_permit(&self.unix_connections).await;
         loop {
             match self.sockets.unix.accept().await {
                 Ok((stream, _)) => match stream.peer_cred() {
@@ -339,7 +339,7 @@ impl Listener {
     }
 }
 
-async fn acquire(permits: &Arc<Semaphore>) -> OwnedSemaphorePermit {
+async fn acquire_permit(permits: &Arc<Semaphore>) -> OwnedSemaphorePermit {
     let permit = Arc::clone(permits).acquire_owned().await;
     permit.expect("the semaphore is never closed")
 }
@@ -362,7 +362,7 @@ pub(super) struct PeerConnection {
     lookup: Option<Pin<Box<dyn Future<Output = Option<SocketOwner>> + Send>>>,
     peer: Peer,
     progress: Instant,
-    head: Option<Head>,
+    head: Option<PartialHead>,
     idle_max: Duration,
     head_max: Duration,
     stall_max: Duration,
@@ -374,7 +374,7 @@ pub(super) struct PeerConnection {
 
 /// The head of a request of which a part has arrived.
 #[derive(Debug, Clone, Copy)]
-struct Head {
+struct PartialHead {
     since: Instant,
     /// Number of heads that had arrived before it.
     number: usize,
@@ -388,7 +388,7 @@ impl PeerConnection {
         permit: OwnedSemaphorePermit,
     ) -> (Self, Peer) {
         let ours = stream.local_address();
-        let peer = Peer::unknown(PeerAddress::Tcp(address), ours, Some(Arc::downgrade(&stream)));
+        let peer = Peer::without_owner(PeerAddress::Tcp(address), ours, Some(Arc::downgrade(&stream)));
         let (owners, asked) = (Arc::clone(&listener.owners), Arc::clone(&stream));
         let lookup = async move {
             match ours {
@@ -404,7 +404,7 @@ impl PeerConnection {
     /// A connection over the Unix socket, which belongs to the owner.
     fn of_unix(stream: UnixStream, listener: &Listener, permit: OwnedSemaphorePermit) -> (Self, Peer) {
         let stream = Arc::new(PeerStream::Unix(stream));
-        let peer = Peer::unknown(PeerAddress::Unix, None, Some(Arc::downgrade(&stream)));
+        let peer = Peer::without_owner(PeerAddress::Unix, None, Some(Arc::downgrade(&stream)));
         let connection = Self::new(stream, &peer, Arc::clone(&listener.strangers), permit);
         (connection, peer)
     }
@@ -451,7 +451,7 @@ impl PeerConnection {
         let _ = self.peer.end.set(end);
         if end.is_none() {
             let Ok(permit) = Arc::clone(&self.strangers).try_acquire_owned() else {
-                return Poll::Ready(Err(self.close(Closed::Strangers)));
+                return Poll::Ready(Err(self.close(CloseReason::Strangers)));
             };
             self._stranger = Some(permit);
         }
@@ -459,7 +459,7 @@ impl PeerConnection {
     }
 
     /// Sends the reason, unless another answer is under way, and gives up.
-    fn close(&self, why: Closed) -> io::Error {
+    fn close(&self, why: CloseReason) -> io::Error {
         let answering = self.peer.heads.answering.load(Ordering::Relaxed) + self.peer.streams.load(Ordering::Relaxed);
         if let Some(answer) = why.answer().filter(|_| answering == 0) {
             // Best effort: a peer whose receive buffer is full does not get the answer.
@@ -493,10 +493,10 @@ impl PeerConnection {
             return Ok(());
         }
         match self.head_deadline() {
-            Some(deadline) if self.progress >= deadline => Err(self.close(Closed::LateHead)),
+            Some(deadline) if self.progress >= deadline => Err(self.close(CloseReason::LateHead)),
             Some(_) => Ok(()),
             None => {
-                self.head = Some(Head {
+                self.head = Some(PartialHead {
                     since: self.progress,
                     number: self.peer.heads.arrived.load(Ordering::Relaxed),
                 });
@@ -511,7 +511,7 @@ impl PeerConnection {
             return result;
         }
         ready!(self.waiting(context, self.progress + self.stall_max));
-        Poll::Ready(Err(self.close(Closed::SlowReader)))
+        Poll::Ready(Err(self.close(CloseReason::SlowReader)))
     }
 }
 
@@ -528,8 +528,8 @@ impl AsyncRead for PeerConnection {
         }
         let silence = this.silence_deadline();
         let (deadline, why) = match this.head_deadline() {
-            Some(head) if head <= silence => (head, Closed::LateHead),
-            _ => (silence, Closed::Silent),
+            Some(head) if head <= silence => (head, CloseReason::LateHead),
+            _ => (silence, CloseReason::Silent),
         };
         ready!(this.waiting(context, deadline));
         Poll::Ready(Err(this.close(why)))

@@ -18,12 +18,12 @@ use hyper_util::rt::TokioIo;
 use serde::Deserialize;
 
 use super::auth::Caller;
-use super::body::{JsonBody, QueryOf, bounded, no_query};
-use super::error::{Answer, ApiError};
+use super::body::{JsonBody, QueryOf, no_query, read_bounded_body};
+use super::error::{ApiError, HandlerResult};
 use super::sessions::MaybePeer;
-use super::{AppState, check_reach, narrow, visible_to_recipes};
+use super::{AppState, check_reach, restrict_to_reading, visible_to_recipes};
 use crate::limits;
-use crate::mcp::{Connecting, Operations, Reach};
+use crate::mcp::{ClientReach, Operations, PendingSession};
 use tool_config::PolicySettings;
 use tool_core::api::{ConnectRequest, ErrorKind, Overrides, PolicyRequest, Problem};
 
@@ -34,21 +34,21 @@ const PROTOCOL: &str = "tool-mcp";
 const ROOT: &str = "x-tool-root";
 
 /// Routes of the protocol. The OpenAPI description leaves them out, because the protocol defines their bodies.
-pub(super) fn routes() -> Router<AppState> {
+pub(super) fn mcp_routes() -> Router<AppState> {
     let methods = MethodFilter::GET.or(MethodFilter::POST).or(MethodFilter::DELETE);
-    Router::new().route("/mcp", on(methods, streamable)).route(
+    Router::new().route("/mcp", on(methods, serve_streamable)).route(
         "/mcp/connect",
-        post(connect).route_layer(axum::middleware::from_fn(no_query)),
+        post(upgrade_connection).route_layer(axum::middleware::from_fn(no_query)),
     )
 }
 
 /// Begins a session, and upgrades the connection to lines of the protocol.
-async fn connect(
+async fn upgrade_connection(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
     peer: MaybePeer,
     mut request: Request,
-) -> Answer<Response> {
+) -> HandlerResult<Response> {
     let upgrade = request.extensions_mut().remove::<OnUpgrade>();
     let asked = request.headers().get(header::UPGRADE).map(HeaderValue::as_bytes);
     let Some(upgrade) = upgrade.filter(|_| asked == Some(PROTOCOL.as_bytes())) else {
@@ -58,7 +58,7 @@ async fn connect(
             .into());
     };
     let JsonBody(request) = JsonBody::<ConnectRequest>::from_request(request, &()).await?;
-    let connecting = connecting(&state, caller, request)?;
+    let connecting = collect_session_parts(&state, caller, request)?;
     let line = connecting.line().await?;
     let id = HeaderValue::from_str(line.session()).expect("an identifier is hexadecimal");
     let mcp = Arc::clone(state.mcp());
@@ -82,10 +82,14 @@ async fn connect(
 }
 
 /// Collects the parts of a session from a request.
-fn connecting(state: &AppState, caller: Caller, mut request: ConnectRequest) -> Result<Arc<Connecting>, Problem> {
+fn collect_session_parts(
+    state: &AppState,
+    caller: Caller,
+    mut request: ConnectRequest,
+) -> Result<Arc<PendingSession>, Problem> {
     let widens = request.policy.widens() || !request.operations.is_empty();
     check_reach(state, caller, widens, &request.overrides)?;
-    narrow(caller, &mut request.policy);
+    restrict_to_reading(caller, &mut request.policy);
     let environment = state.environment(&request.overrides);
     let common = state.common(&environment)?;
     // Without a provider there is no key of a provider.
@@ -108,16 +112,16 @@ fn connecting(state: &AppState, caller: Caller, mut request: ConnectRequest) -> 
         request: request.policy.clone(),
         environment: environment.clone(),
     });
-    Ok(Arc::new(Connecting {
+    Ok(Arc::new(PendingSession {
         mcp: Arc::clone(state.mcp()),
         request,
         settings: common.policy,
         keys,
         environment,
         reach: match caller {
-            Caller::Token => Reach::Answers,
-            Caller::OwnNamespaces => Reach::Works,
-            Caller::SameUser => Reach::Reads,
+            Caller::Token => ClientReach::Answers,
+            Caller::OwnNamespaces => ClientReach::Works,
+            Caller::SameUser => ClientReach::Reads,
         },
         operations,
     }))
@@ -135,29 +139,29 @@ struct McpQuery {
 }
 
 /// The protocol's HTTP transport.
-async fn streamable(
+async fn serve_streamable(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
     QueryOf(query): QueryOf<McpQuery>,
     request: Request,
-) -> Answer<Response> {
+) -> HandlerResult<Response> {
     let request_of_root = ConnectRequest {
-        repo_path: root(query.root, request.headers())?,
+        repo_path: requested_root(query.root, request.headers())?,
         policy: PolicyRequest::default(),
         overrides: Overrides::default(),
         structured: query.structured,
         // A client cannot grant operations to itself. Over HTTP, only the configuration grants them.
         operations: Vec::new(),
     };
-    let connecting = connecting(&state, caller, request_of_root)?;
+    let connecting = collect_session_parts(&state, caller, request_of_root)?;
     let (parts, body) = request.into_parts();
     let body = Bytes::from(match parts.method {
-        Method::POST => bounded(body, limits::MCP_MESSAGE_BYTES_MAX).await?,
+        Method::POST => read_bounded_body(body, limits::MCP_MESSAGE_BYTES_MAX).await?,
         _ => Vec::new(),
     });
     let is_json = is_json(&parts.headers);
     let ends = parts.method == Method::DELETE;
-    let service = state.mcp().streamable(connecting);
+    let service = state.mcp().streamable_service(connecting);
     let mut answer = service
         .handle(Request::from_parts(parts, Body::from(body.clone())))
         .await;
@@ -167,7 +171,7 @@ async fn streamable(
     }
     // rmcp answers unreadable messages in plain text, and reports a missing session for a malformed handshake.
     let refusal = (is_json && answer.status().is_client_error())
-        .then(|| crate::mcp::refusal(&body))
+        .then(|| crate::mcp::refuse_bytes(&body))
         .flatten();
     Ok(match refusal {
         Some(refusal) => {
@@ -186,7 +190,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// The repository that a request names, in its header or its query.
-fn root(query: Option<String>, headers: &HeaderMap) -> Result<String, ApiError> {
+fn requested_root(query: Option<String>, headers: &HeaderMap) -> Result<String, ApiError> {
     let header = headers.get(ROOT).map(|root| root.to_str().map(str::to_owned));
     let named = match header {
         Some(Ok(root)) => Some(root),

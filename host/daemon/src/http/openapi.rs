@@ -50,7 +50,7 @@ impl RouteTable {
             schemas.push((name, schema));
             schemas.extend(used);
         }
-        schemas.push((MESSAGE.to_owned(), message()));
+        schemas.push((MESSAGE.to_owned(), sse_message_schema()));
         Self {
             router: Router::new(),
             paths: Paths::new(),
@@ -71,7 +71,7 @@ impl RouteTable {
         let (path, methods, mut operation) = (P::path(), P::methods(), P::operation());
         operation.tags = Some(P::tags().into_iter().map(str::to_owned).collect());
         let takes_query = operation.parameters.iter().flatten().any(is_query);
-        let mut route = on(filter(&methods), handler);
+        let mut route = on(method_filter(&methods), handler);
         if !takes_query {
             route = route.route_layer(from_fn(no_query));
         }
@@ -112,7 +112,7 @@ impl RouteTable {
 }
 
 /// The schema of an event with its framing; the field `data` holds the event itself.
-fn message() -> RefOr<Schema> {
+fn sse_message_schema() -> RefOr<Schema> {
     let text = || ObjectBuilder::new().schema_type(Type::String);
     let id = text().pattern(Some("^[0-9]+$")).description(Some(
         "Its number in the session, for `Last-Event-ID`; absent with `strict`.",
@@ -131,9 +131,9 @@ fn message() -> RefOr<Schema> {
         .into()
 }
 
-type Named = (String, RefOr<Schema>);
+type NamedSchema = (String, RefOr<Schema>);
 
-fn schemas_of<T: ToSchema + PartialSchema>() -> (String, RefOr<Schema>, Vec<Named>) {
+fn schemas_of<T: ToSchema + PartialSchema>() -> (String, RefOr<Schema>, Vec<NamedSchema>) {
     let mut used = Vec::new();
     T::schemas(&mut used);
     (T::name().into_owned(), T::schema(), used)
@@ -143,7 +143,7 @@ fn is_query(parameter: &RefOr<Parameter>) -> bool {
     matches!(parameter, RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query)
 }
 
-fn filter(methods: &[HttpMethod]) -> MethodFilter {
+fn method_filter(methods: &[HttpMethod]) -> MethodFilter {
     let filters = methods.iter().map(|method| match method {
         HttpMethod::Get => MethodFilter::GET,
         HttpMethod::Post => MethodFilter::POST,
@@ -157,7 +157,7 @@ fn filter(methods: &[HttpMethod]) -> MethodFilter {
     filters.reduce(MethodFilter::or).expect("a description names a method")
 }
 
-fn refusal(description: &str) -> RefOr<Response> {
+fn refusal_response(description: &str) -> RefOr<Response> {
     let content = Content::new(Some(Ref::from_schema_name(ErrorBody::name())));
     Response::builder()
         .description(description)
@@ -166,17 +166,17 @@ fn refusal(description: &str) -> RefOr<Response> {
         .into()
 }
 
-fn refusals(statuses: &[(&str, &str)]) -> BTreeMap<String, RefOr<Response>> {
-    let each = |&(status, description): &(&str, &str)| (status.to_owned(), refusal(description));
+fn refusal_responses(statuses: &[(&str, &str)]) -> BTreeMap<String, RefOr<Response>> {
+    let each = |&(status, description): &(&str, &str)| (status.to_owned(), refusal_response(description));
     statuses.iter().map(each).collect()
 }
 
 /// Refusals that every route may answer.
-pub(super) struct Refused;
+pub(super) struct RefusalResponses;
 
-impl IntoResponses for Refused {
+impl IntoResponses for RefusalResponses {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        refusals(&[
+        refusal_responses(&[
             (
                 "400",
                 "`invalid-request` and the like: the request makes no sense; the message names what is wrong with it.",
@@ -201,7 +201,7 @@ pub(super) struct RefusedBody;
 
 impl IntoResponses for RefusedBody {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        refusals(&[
+        refusal_responses(&[
             ("413", "`body-too-large`: more than 1 MiB."),
             ("415", "`unsupported-media-type`: the body is not said to be JSON."),
         ])
@@ -213,7 +213,7 @@ pub(super) struct RefusedRepository;
 
 impl IntoResponses for RefusedRepository {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        refusals(&[
+        refusal_responses(&[
             (
                 "404",
                 "`invalid-repository`: there is no directory at `repo_path` that can be read. `not-found`: there is no \
@@ -230,45 +230,45 @@ impl IntoResponses for RefusedRepository {
 }
 
 /// A stream of an existing session.
-pub(super) struct Followed;
+pub(super) struct FollowedStream;
 
-impl IntoResponses for Followed {
+impl IntoResponses for FollowedStream {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
-        [("200".to_owned(), events(Response::builder()).build().into())].into()
+        [("200".to_owned(), describe_events(Response::builder()).build().into())].into()
     }
 }
 
 /// A stream of a session that the request has started.
-pub(super) struct Started;
+pub(super) struct StartedStream;
 
-impl IntoResponses for Started {
+impl IntoResponses for StartedStream {
     fn responses() -> BTreeMap<String, RefOr<Response>> {
         let header = |description: &str| {
             let mut header = Header::new(ObjectBuilder::new().schema_type(Type::String));
             header.description = Some(description.to_owned());
             header
         };
-        let response = events(Response::builder())
+        let response = describe_events(Response::builder())
             .header("x-session-id", header("Identifier of the session."))
             .header(
                 "x-approval-secret",
                 header("One-time secret that answers this session's approvals; only its starter ever gets it."),
             )
-            .link("follow", link("stream"))
-            .link("cancel", link("cancel"));
+            .link("follow", operation_link("stream"))
+            .link("cancel", operation_link("cancel"));
         [("200".to_owned(), response.build().into())].into()
     }
 }
 
 /// Link from the header of a new stream to an operation.
-fn link(operation: &str) -> Link {
+fn operation_link(operation: &str) -> Link {
     Link::builder()
         .operation_id(operation)
         .parameter("session_id", "$response.header.x-session-id")
         .build()
 }
 
-fn events(response: utoipa::openapi::ResponseBuilder) -> utoipa::openapi::ResponseBuilder {
+fn describe_events(response: utoipa::openapi::ResponseBuilder) -> utoipa::openapi::ResponseBuilder {
     response
         .description(
             "Server-Sent Events until the session has ended; the schema is that of one event. Of each there is one \
@@ -290,7 +290,10 @@ mod tests {
     #[test]
     fn the_description_in_the_tree_is_the_one_that_is_served() {
         let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/http/openapi.json");
-        let (served, kept) = (super::super::description(), fs::read(&place).unwrap_or_default());
+        let (served, kept) = (
+            super::super::openapi_description(),
+            fs::read(&place).unwrap_or_default(),
+        );
         if kept != served {
             fs::write(&place, &served).expect("the source is writable");
             panic!(

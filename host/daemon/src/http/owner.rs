@@ -36,11 +36,13 @@ impl OwnerLookup {
     /// Creates a lookup that asks the kernel.
     pub(super) fn in_kernel() -> Self {
         let kernel = KernelLookup::default();
-        Self::with(move |peer, ours| kernel.find_owner(peer, ours))
+        Self::from_fn(move |peer, ours| kernel.find_owner(peer, ours))
     }
 
     /// Creates a lookup with the function `find`.
-    pub(super) fn with(find: impl Fn(SocketAddr, SocketAddr) -> Option<SocketOwner> + Send + Sync + 'static) -> Self {
+    pub(super) fn from_fn(
+        find: impl Fn(SocketAddr, SocketAddr) -> Option<SocketOwner> + Send + Sync + 'static,
+    ) -> Self {
         Self {
             find: Arc::new(find),
             permits: Semaphore::new(LOOKUPS_MAX),
@@ -215,7 +217,7 @@ mod tests {
     async fn the_owner_of_a_dead_connection_does_not_count() {
         let (stream, client, peer, ours) = connected().await;
         let client = Mutex::new(Some(client));
-        let lookup = OwnerLookup::with(move |_, _| {
+        let lookup = OwnerLookup::from_fn(move |_, _| {
             if let Some(client) = client.lock().expect("no panic").take() {
                 reset(client);
             }
@@ -234,7 +236,7 @@ mod tests {
     async fn a_dead_connection_costs_no_lookup() {
         let looked_up = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&looked_up);
-        let lookup = OwnerLookup::with(move |_, _| {
+        let lookup = OwnerLookup::from_fn(move |_, _| {
             count.fetch_add(1, Ordering::SeqCst);
             Some(own())
         });
@@ -250,7 +252,7 @@ mod tests {
     async fn concurrent_lookups_are_bounded() {
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let counted = (Arc::clone(&now), Arc::clone(&most));
-        let lookup = Arc::new(OwnerLookup::with(move |_, _| {
+        let lookup = Arc::new(OwnerLookup::from_fn(move |_, _| {
             let (now, most) = &counted;
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(20));

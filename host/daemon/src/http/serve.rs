@@ -16,8 +16,8 @@ use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
 use super::access::Traffic;
-use super::listener::{Closed, Listener, Peer, PeerConnection, ServerSockets};
-use super::{AppState, router};
+use super::listener::{CloseReason, Listener, Peer, PeerConnection, ServerSockets};
+use super::{AppState, build_router};
 use crate::limits;
 use tool_core::api::ErrorKind;
 
@@ -34,7 +34,7 @@ const HEADERS_MAX: usize = 100;
 /// # Errors
 ///
 /// A socket cannot be used.
-pub async fn serve(
+pub async fn serve_sockets(
     sockets: ServerSockets,
     state: AppState,
     stop: impl Future<Output = ()> + Send + 'static,
@@ -42,15 +42,15 @@ pub async fn serve(
     serve_connections(Listener::new(sockets), state, stop).await
 }
 
-/// Serves the connections of `listener`, and ends as [`serve`] does.
+/// Serves the connections of `listener`, and ends as [`serve_sockets`] does.
 pub(super) async fn serve_connections(
     listener: Listener,
     state: AppState,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
     let (sessions, mcp) = (Arc::clone(state.sessions()), Arc::clone(state.mcp()));
-    let served = Served {
-        router: router(state.clone()),
+    let served = ConnectionService {
+        router: build_router(state.clone()),
         traffic: Arc::clone(state.traffic()),
         closing: CancellationToken::new(),
     };
@@ -80,13 +80,13 @@ pub(super) async fn serve_connections(
 }
 
 #[derive(Clone)]
-struct Served {
+struct ConnectionService {
     router: Router,
     traffic: Arc<Traffic>,
     closing: CancellationToken,
 }
 
-impl Served {
+impl ConnectionService {
     /// Serves one connection to its end.
     async fn connection(self, connection: PeerConnection, peer: Peer) {
         let (router, address) = (self.router, peer.address());
@@ -113,7 +113,7 @@ impl Served {
                 serving.as_mut().await
             }
         };
-        if let Some((status, kind)) = ended.err().as_ref().and_then(refusal) {
+        if let Some((status, kind)) = ended.err().as_ref().and_then(refusal_status) {
             tracing::warn!(peer = %address, code = %kind, "a connection was closed");
             self.traffic.no_request(address, status, &kind);
         }
@@ -121,7 +121,7 @@ impl Served {
 }
 
 /// Status and kind for the access log, if this side ended a connection outside of any logged request.
-fn refusal(error: &hyper::Error) -> Option<(Option<u16>, ErrorKind)> {
+fn refusal_status(error: &hyper::Error) -> Option<(Option<u16>, ErrorKind)> {
     if error.is_parse_too_large() {
         return Some((Some(431), ErrorKind::HeadTooLarge));
     }
@@ -129,5 +129,5 @@ fn refusal(error: &hyper::Error) -> Option<(Option<u16>, ErrorKind)> {
         return Some((Some(400), ErrorKind::NotHttp));
     }
     let source = std::error::Error::source(error)?.downcast_ref::<io::Error>()?;
-    source.get_ref()?.downcast_ref::<Closed>()?.refusal()
+    source.get_ref()?.downcast_ref::<CloseReason>()?.refusal()
 }

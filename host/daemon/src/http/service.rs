@@ -10,8 +10,8 @@ use axum::response::{IntoResponse, Response};
 use super::AppState;
 use super::auth::Caller;
 use super::body::JsonBody;
-use super::error::Answer;
-use super::openapi::{Refused, RefusedBody, RefusedRepository};
+use super::error::HandlerResult;
+use super::openapi::{RefusalResponses, RefusedBody, RefusedRepository};
 use crate::limits;
 use tool_config::ProviderSummary;
 use tool_core::api::{
@@ -31,7 +31,7 @@ use tool_core::api::{
     request_body = ScanRequest,
     responses(
         (status = 200, description = "The counts.", body = ScanResult),
-        Refused, RefusedBody, RefusedRepository,
+        RefusalResponses, RefusedBody, RefusedRepository,
         (status = 404, description = "`invalid-repository`: there is no directory at `repo_path` that can be read. \
             `empty-repository`: it holds no files.", body = ErrorBody),
         (status = 504, description = "`scan-timeout`: the scan took longer than 60 s, as repositories of far more than \
@@ -41,7 +41,7 @@ use tool_core::api::{
 pub(super) async fn scan(
     State(state): State<AppState>,
     JsonBody(request): JsonBody<ScanRequest>,
-) -> Answer<Json<ScanResult>> {
+) -> HandlerResult<Json<ScanResult>> {
     let policy = state.common(&state.environment(&Overrides::default()))?.policy;
     Ok(Json(state.sessions().scan(request, policy).await?))
 }
@@ -57,7 +57,7 @@ pub(super) async fn scan(
     request_body = ContextRequest,
     responses(
         (status = 200, description = "The selection.", body = ContextResult),
-        Refused, RefusedBody, RefusedRepository,
+        RefusalResponses, RefusedBody, RefusedRepository,
         (status = 404, description = "`invalid-repository`: there is no directory at `repo_path` that can be read. \
             `empty-repository`: it holds no files. `file-not-found`: there is no such target.", body = ErrorBody),
     ),
@@ -65,7 +65,7 @@ pub(super) async fn scan(
 pub(super) async fn context(
     State(state): State<AppState>,
     JsonBody(request): JsonBody<ContextRequest>,
-) -> Answer<Json<ContextResult>> {
+) -> HandlerResult<Json<ContextResult>> {
     let environment = state.environment(&Overrides::default());
     let common = state.common(&environment)?;
     Ok(Json(
@@ -85,7 +85,7 @@ pub(super) async fn context(
     request_body = GraphRequest,
     responses(
         (status = 200, description = "The graph.", body = ModuleGraph),
-        Refused, RefusedBody, RefusedRepository,
+        RefusalResponses, RefusedBody, RefusedRepository,
         (status = 404, description = "`invalid-repository`: there is no directory at `repo_path` that can be read. \
             `empty-repository`: it holds no files. `file-not-found`: there is no such directory in it.", body = ErrorBody),
     ),
@@ -93,7 +93,7 @@ pub(super) async fn context(
 pub(super) async fn graph(
     State(state): State<AppState>,
     JsonBody(request): JsonBody<GraphRequest>,
-) -> Answer<Json<ModuleGraph>> {
+) -> HandlerResult<Json<ModuleGraph>> {
     let policy = state.common(&state.environment(&Overrides::default()))?.policy;
     Ok(Json(state.sessions().graph(request, policy).await?))
 }
@@ -110,7 +110,7 @@ pub(super) async fn graph(
     request_body = CallGraphRequest,
     responses(
         (status = 200, description = "The graph.", body = CallGraph),
-        Refused, RefusedBody, RefusedRepository,
+        RefusalResponses, RefusedBody, RefusedRepository,
         (status = 404, description = "`invalid-repository`: there is no directory at `repo_path` that can be read. \
             `empty-repository`: it holds no files. `file-not-found`: there is no such path, or no definition of the name \
             beneath it.", body = ErrorBody),
@@ -119,7 +119,7 @@ pub(super) async fn graph(
 pub(super) async fn call_graph(
     State(state): State<AppState>,
     JsonBody(request): JsonBody<CallGraphRequest>,
-) -> Answer<Json<CallGraph>> {
+) -> HandlerResult<Json<CallGraph>> {
     let policy = state.common(&state.environment(&Overrides::default()))?.policy;
     Ok(Json(state.sessions().call_graph(request, policy).await?))
 }
@@ -136,12 +136,12 @@ pub(super) async fn call_graph(
     tag = "service",
     responses(
         (status = 200, description = "The providers.", body = Models),
-        Refused,
+        RefusalResponses,
         (status = 503, description = "`config-missing`, `config-invalid` and the like: there is no valid configuration.",
             body = ErrorBody),
     ),
 )]
-pub(super) async fn models(State(state): State<AppState>) -> Answer<Json<Models>> {
+pub(super) async fn models(State(state): State<AppState>) -> HandlerResult<Json<Models>> {
     let environment = state.environment(&Overrides::default());
     let settings = state.settings(&environment)?;
     let options = tool_provider::Options {
@@ -174,7 +174,7 @@ pub(super) async fn models(State(state): State<AppState>) -> Answer<Json<Models>
     path = "/status",
     operation_id = "status",
     tag = "service",
-    responses((status = 200, description = "It runs.", body = BackendStatus), Refused),
+    responses((status = 200, description = "It runs.", body = BackendStatus), RefusalResponses),
 )]
 pub(super) async fn status(State(state): State<AppState>) -> Json<BackendStatus> {
     let settings = state.settings(&state.environment(&Overrides::default())).ok();
@@ -203,14 +203,14 @@ pub(super) async fn status(State(state): State<AppState>) -> Json<BackendStatus>
     tag = "service",
     responses(
         (status = 200, description = "It ends, or it goes on.", body = Stopping),
-        Refused,
+        RefusalResponses,
         (status = 415, description = "`unsupported-media-type`: a body that is not said to be JSON.", body = ErrorBody),
     ),
 )]
 pub(super) async fn stop_if_idle(
     State(state): State<AppState>,
     Extension(caller): Extension<Caller>,
-) -> Answer<Json<Stopping>> {
+) -> HandlerResult<Json<Stopping>> {
     if caller != Caller::Token {
         let problem = Problem::new(ErrorKind::Forbidden, "Only the holder of the token can end the backend");
         return Err(problem
@@ -241,8 +241,12 @@ pub(super) async fn stop_if_idle(
     path = "/openapi.json",
     operation_id = "openapi",
     tag = "service",
-    responses((status = 200, description = "OpenAPI 3.1.", body = Object), Refused),
+    responses((status = 200, description = "OpenAPI 3.1.", body = Object), RefusalResponses),
 )]
 pub(super) async fn description() -> Response {
-    ([(header::CONTENT_TYPE, "application/json")], super::description()).into_response()
+    (
+        [(header::CONTENT_TYPE, "application/json")],
+        super::openapi_description(),
+    )
+        .into_response()
 }

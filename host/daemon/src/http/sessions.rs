@@ -9,12 +9,12 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::auth::Caller;
 use super::body::{JsonBody, PathOf, QueryOf};
-use super::error::Answer;
-use super::gate::confined;
+use super::error::HandlerResult;
 use super::listener::Peer;
-use super::openapi::{Followed, Refused, RefusedBody, RefusedRepository, Started};
-use super::sse::{self, StreamForm, Style};
-use super::{AppState, check_reach, narrow, visible_to_recipes};
+use super::openapi::{FollowedStream, RefusalResponses, RefusedBody, RefusedRepository, StartedStream};
+use super::request_checks::confined_caller_problem;
+use super::sse::{self, StreamForm, StreamStyle};
+use super::{AppState, check_reach, restrict_to_reading, visible_to_recipes};
 use tool_core::api::{
     ApprovalAnswer, ErrorBody, ExecuteRequest, History, OpenApproval, Operation, Problem, SessionResult, SessionStart,
     TERMINAL_HEADER, Tasks, TurnRequest,
@@ -39,7 +39,7 @@ pub(super) type MaybePeer = Option<Extension<ConnectInfo<Peer>>>;
             ("result" = (operation_id = "results", parameters(("session_id" = "$response.body#/session_id")))),
             ("cancel" = (operation_id = "cancel", parameters(("session_id" = "$response.body#/session_id")))),
         )),
-        Refused, RefusedBody, RefusedRepository,
+        RefusalResponses, RefusedBody, RefusedRepository,
         (status = 409, description = "`provider-mismatch`: `provider` is not the enabled one.", body = ErrorBody),
     ),
 )]
@@ -48,18 +48,22 @@ pub(super) async fn execute(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     JsonBody(mut request): JsonBody<ExecuteRequest>,
-) -> Answer<Json<SessionStart>> {
+) -> HandlerResult<Json<SessionStart>> {
     request.is_of_program = !headers.contains_key(TERMINAL_HEADER);
-    Ok(Json(start(&state, caller, request).await?))
+    Ok(Json(start_operation(&state, caller, request).await?))
 }
 
-async fn start(state: &AppState, caller: Caller, mut request: ExecuteRequest) -> Result<SessionStart, Problem> {
+async fn start_operation(
+    state: &AppState,
+    caller: Caller,
+    mut request: ExecuteRequest,
+) -> Result<SessionStart, Problem> {
     let widens = request.interactive || !request.ask.is_empty() || request.policy.widens();
     check_reach(state, caller, widens, &request.overrides)?;
     if caller == Caller::SameUser && matches!(request.operation, Operation::Refactor | Operation::TestGen) {
-        return Err(confined(state));
+        return Err(confined_caller_problem(state));
     }
-    narrow(caller, &mut request.policy);
+    restrict_to_reading(caller, &mut request.policy);
     let environment = state.environment(&request.overrides);
     let settings = state.settings(&environment)?;
     state
@@ -86,7 +90,7 @@ async fn start(state: &AppState, caller: Caller, mut request: ExecuteRequest) ->
             ("result" = (operation_id = "results", parameters(("session_id" = "$response.body#/session_id")))),
             ("cancel" = (operation_id = "cancel", parameters(("session_id" = "$response.body#/session_id")))),
         )),
-        Refused, RefusedBody, RefusedRepository,
+        RefusalResponses, RefusedBody, RefusedRepository,
         (status = 409, description = "`session-running`: a turn of the conversation is running. `provider-mismatch`: \
             `provider` is not the enabled one. `provider-unconfirmed`: the conversation has been on `local` alone, another \
             provider is enabled, and `provider` does not name it. `not-continued`: a part of the conversation is missing, or \
@@ -99,7 +103,7 @@ pub(super) async fn continue_session(
     PathOf(id): PathOf,
     headers: HeaderMap,
     JsonBody(mut request): JsonBody<TurnRequest>,
-) -> Answer<Json<SessionStart>> {
+) -> HandlerResult<Json<SessionStart>> {
     request.is_of_program = !headers.contains_key(TERMINAL_HEADER);
     let widens = request.interactive || !request.ask.is_empty() || request.policy.widens();
     check_reach(&state, caller, widens, &request.overrides)?;
@@ -120,7 +124,7 @@ pub(super) struct StyleQuery {
     form: Option<StreamForm>,
     /// True for bare `data:` lines: no `id:` and no comments that keep the connection alive.
     #[serde(default)]
-    #[param(schema_with = Switch::names)]
+    #[param(schema_with = Switch::names_schema)]
     strict: Option<Switch>,
 }
 
@@ -136,7 +140,7 @@ pub(super) struct StreamQuery {
     form: Option<StreamForm>,
     /// True for bare `data:` lines: no `id:` and no comments that keep the connection alive.
     #[serde(default)]
-    #[param(schema_with = Switch::names)]
+    #[param(schema_with = Switch::names_schema)]
     strict: Option<Switch>,
 }
 
@@ -150,15 +154,15 @@ enum Switch {
 }
 
 impl Switch {
-    fn names() -> utoipa::openapi::schema::Object {
-        Self::described("`1` for bare `data:` lines: no `id:`, and no comments that keep the connection alive.")
+    fn names_schema() -> utoipa::openapi::schema::Object {
+        Self::described_schema("`1` for bare `data:` lines: no `id:`, and no comments that keep the connection alive.")
     }
 
     fn of_output() -> utoipa::openapi::schema::Object {
-        Self::described("`0` leaves `output` empty, if you have it from the stream.")
+        Self::described_schema("`0` leaves `output` empty, if you have it from the stream.")
     }
 
-    fn described(meaning: &str) -> utoipa::openapi::schema::Object {
+    fn described_schema(meaning: &str) -> utoipa::openapi::schema::Object {
         let names = utoipa::openapi::ObjectBuilder::new().schema_type(utoipa::openapi::Type::String);
         names
             .enum_values(Some(["1", "true", "0", "false"]))
@@ -167,8 +171,8 @@ impl Switch {
     }
 }
 
-fn style(form: Option<StreamForm>, default: StreamForm, strict: Option<Switch>) -> Style {
-    Style {
+fn stream_style(form: Option<StreamForm>, default: StreamForm, strict: Option<Switch>) -> StreamStyle {
+    StreamStyle {
         form: form.unwrap_or(default),
         strict: strict == Some(Switch::On),
     }
@@ -186,7 +190,7 @@ fn style(form: Option<StreamForm>, default: StreamForm, strict: Option<Switch>) 
     tag = "sessions",
     params(StreamQuery, LastEventId),
     responses(
-        Followed, Refused,
+        FollowedStream, RefusalResponses,
         (status = 204, description = "`Last-Event-ID` is that of the terminal event: nothing more will come."),
         (status = 404, description = "`not-found`: there is no such session.", body = ErrorBody),
     ),
@@ -196,9 +200,9 @@ pub(super) async fn stream_by_query(
     peer: MaybePeer,
     headers: HeaderMap,
     QueryOf(query): QueryOf<StreamQuery>,
-) -> Answer<Response> {
-    let style = style(query.form, StreamForm::Reference, query.strict);
-    follow(&state, &query.session_id, &headers, style, peer).await
+) -> HandlerResult<Response> {
+    let style = stream_style(query.form, StreamForm::Reference, query.strict);
+    follow_session(&state, &query.session_id, &headers, style, peer).await
 }
 
 /// Follow a session, in the architecture form
@@ -211,7 +215,7 @@ pub(super) async fn stream_by_query(
     tag = "sessions",
     params(SessionPath, StyleQuery, LastEventId),
     responses(
-        Followed, Refused,
+        FollowedStream, RefusalResponses,
         (status = 204, description = "`Last-Event-ID` is that of the terminal event: nothing more will come."),
         (status = 404, description = "`not-found`: there is no such session.", body = ErrorBody),
     ),
@@ -222,9 +226,9 @@ pub(super) async fn stream_by_path(
     headers: HeaderMap,
     PathOf(session_id): PathOf,
     QueryOf(query): QueryOf<StyleQuery>,
-) -> Answer<Response> {
-    let style = style(query.form, StreamForm::Architecture, query.strict);
-    follow(&state, &session_id, &headers, style, peer).await
+) -> HandlerResult<Response> {
+    let style = stream_style(query.form, StreamForm::Architecture, query.strict);
+    follow_session(&state, &session_id, &headers, style, peer).await
 }
 
 /// Start an operation and follow it
@@ -238,7 +242,7 @@ pub(super) async fn stream_by_path(
     params(StyleQuery),
     request_body = ExecuteRequest,
     responses(
-        Started, Refused, RefusedBody, RefusedRepository,
+        StartedStream, RefusalResponses, RefusedBody, RefusedRepository,
         (status = 409, description = "`provider-mismatch`: `provider` is not the enabled one.", body = ErrorBody),
     ),
 )]
@@ -249,10 +253,10 @@ pub(super) async fn execute_and_stream(
     QueryOf(query): QueryOf<StyleQuery>,
     headers: HeaderMap,
     JsonBody(mut request): JsonBody<ExecuteRequest>,
-) -> Answer<Response> {
+) -> HandlerResult<Response> {
     request.is_of_program = !headers.contains_key(TERMINAL_HEADER);
-    let session = start(&state, caller, request).await?;
-    let style = style(query.form, StreamForm::Reference, query.strict);
+    let session = start_operation(&state, caller, request).await?;
+    let style = stream_style(query.form, StreamForm::Reference, query.strict);
     started_stream(&state, &session, style, peer).await
 }
 
@@ -277,10 +281,10 @@ struct LastEventId {
 pub(super) async fn started_stream(
     state: &AppState,
     session: &SessionStart,
-    style: Style,
+    style: StreamStyle,
     peer: MaybePeer,
-) -> Answer<Response> {
-    let mut response = follow(state, &session.session_id, &HeaderMap::new(), style, peer).await?;
+) -> HandlerResult<Response> {
+    let mut response = follow_session(state, &session.session_id, &HeaderMap::new(), style, peer).await?;
     let value = |text: &str| HeaderValue::from_str(text).expect("ids and secrets are hexadecimal");
     let headers = response.headers_mut();
     headers.insert("x-session-id", value(&session.session_id));
@@ -288,14 +292,20 @@ pub(super) async fn started_stream(
     Ok(response)
 }
 
-async fn follow(state: &AppState, id: &str, headers: &HeaderMap, style: Style, peer: MaybePeer) -> Answer<Response> {
+async fn follow_session(
+    state: &AppState,
+    id: &str,
+    headers: &HeaderMap,
+    style: StreamStyle,
+    peer: MaybePeer,
+) -> HandlerResult<Response> {
     let after = sse::last_event_id(headers);
     let mut stream = state.sessions().events(id, after)?;
     // An EventSource reconnects after every end, and stops only at this status.
     if after > 0 && stream.is_spent().await {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    Ok(sse::response(stream, style, peer.map(|Extension(peer)| peer)))
+    Ok(sse::stream_response(stream, style, peer.map(|Extension(peer)| peer)))
 }
 
 /// List the recent tasks
@@ -308,7 +318,7 @@ async fn follow(state: &AppState, id: &str, headers: &HeaderMap, style: Style, p
     operation_id = "tasks",
     tag = "sessions",
     params(Filter),
-    responses((status = 200, description = "The tasks.", body = Tasks), Refused),
+    responses((status = 200, description = "The tasks.", body = Tasks), RefusalResponses),
 )]
 pub(super) async fn tasks(State(state): State<AppState>, QueryOf(filter): QueryOf<Filter>) -> Json<Tasks> {
     Json(Tasks {
@@ -326,7 +336,7 @@ pub(super) async fn tasks(State(state): State<AppState>, QueryOf(filter): QueryO
     operation_id = "history",
     tag = "sessions",
     params(Filter),
-    responses((status = 200, description = "The sessions.", body = History), Refused),
+    responses((status = 200, description = "The sessions.", body = History), RefusalResponses),
 )]
 pub(super) async fn history(State(state): State<AppState>, QueryOf(filter): QueryOf<Filter>) -> Json<History> {
     Json(state.sessions().history(&filter))
@@ -343,7 +353,7 @@ pub(super) async fn history(State(state): State<AppState>, QueryOf(filter): Quer
     params(SessionPath, ResultQuery),
     responses(
         (status = 200, description = "The result.", body = SessionResult),
-        Refused,
+        RefusalResponses,
         (status = 404, description = "`not-found`: there is no such session.", body = ErrorBody),
     ),
 )]
@@ -351,7 +361,7 @@ pub(super) async fn result(
     State(state): State<AppState>,
     PathOf(id): PathOf,
     QueryOf(query): QueryOf<ResultQuery>,
-) -> Answer<Json<SessionResult>> {
+) -> HandlerResult<Json<SessionResult>> {
     let sessions = state.sessions();
     let result = match query.output {
         Some(Switch::Off) => sessions.result_in_short(&id).await,
@@ -381,13 +391,13 @@ pub(super) struct ResultQuery {
     params(SessionPath),
     responses(
         (status = 202, description = "The session is being cancelled."),
-        Refused,
+        RefusalResponses,
         (status = 404, description = "`not-found`: there is no such session.", body = ErrorBody),
         (status = 409, description = "`session-ended`: it has ended already.", body = ErrorBody),
         (status = 415, description = "`unsupported-media-type`: a body that is not said to be JSON.", body = ErrorBody),
     ),
 )]
-pub(super) async fn cancel(State(state): State<AppState>, PathOf(id): PathOf) -> Answer<Response> {
+pub(super) async fn cancel(State(state): State<AppState>, PathOf(id): PathOf) -> HandlerResult<Response> {
     state.sessions().cancel(&id)?;
     Ok(StatusCode::ACCEPTED.into_response())
 }
@@ -404,12 +414,12 @@ pub(super) async fn cancel(State(state): State<AppState>, PathOf(id): PathOf) ->
     params(("id" = String, Path, description = "Identifier of the approval, as its event says.")),
     responses(
         (status = 200, description = "What is asked.", body = OpenApproval),
-        Refused,
+        RefusalResponses,
         (status = 404, description = "`not-found`: there is no such approval, or it is answered or expired.",
             body = ErrorBody),
     ),
 )]
-pub(super) async fn approval(State(state): State<AppState>, PathOf(id): PathOf) -> Answer<Json<OpenApproval>> {
+pub(super) async fn approval(State(state): State<AppState>, PathOf(id): PathOf) -> HandlerResult<Json<OpenApproval>> {
     Ok(Json(state.sessions().approval(&id)?))
 }
 
@@ -427,7 +437,7 @@ pub(super) async fn approval(State(state): State<AppState>, PathOf(id): PathOf) 
     request_body = ApprovalAnswer,
     responses(
         (status = 204, description = "The answer is taken."),
-        Refused, RefusedBody,
+        RefusalResponses, RefusedBody,
         (status = 404, description = "`not-found`: there is no such approval, or it is answered or expired.",
             body = ErrorBody),
     ),
@@ -436,7 +446,7 @@ pub(super) async fn answer(
     State(state): State<AppState>,
     PathOf(id): PathOf,
     JsonBody(answer): JsonBody<ApprovalAnswer>,
-) -> Answer<Response> {
+) -> HandlerResult<Response> {
     state.sessions().answer(&id, &answer)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }

@@ -7,12 +7,12 @@ use axum::response::Response;
 
 use super::auth::Caller;
 use super::body::{JsonBody, PathOf};
-use super::error::Answer;
-use super::gate::confined;
-use super::openapi::{Refused, RefusedBody, RefusedRepository, Started};
+use super::error::HandlerResult;
+use super::openapi::{RefusalResponses, RefusedBody, RefusedRepository, StartedStream};
+use super::request_checks::confined_caller_problem;
 use super::sessions::{MaybePeer, started_stream};
-use super::sse::{StreamForm, Style};
-use super::{AppState, check_reach, narrow, visible_to_recipes};
+use super::sse::{StreamForm, StreamStyle};
+use super::{AppState, check_reach, restrict_to_reading, visible_to_recipes};
 use tool_core::api::{ErrorKind, Problem, SkillCallRequest, Skills, TERMINAL_HEADER};
 
 /// List the skills
@@ -23,7 +23,7 @@ use tool_core::api::{ErrorKind, Problem, SkillCallRequest, Skills, TERMINAL_HEAD
     path = "/skills",
     operation_id = "skills",
     tag = "skills",
-    responses((status = 200, description = "The skills.", body = Skills), Refused),
+    responses((status = 200, description = "The skills.", body = Skills), RefusalResponses),
 )]
 pub(super) async fn list(State(state): State<AppState>) -> Json<Skills> {
     Json(Skills {
@@ -43,7 +43,7 @@ pub(super) async fn list(State(state): State<AppState>) -> Json<Skills> {
     tag = "skills",
     params(("name" = String, Path, description = "Name of the skill.", example = "read_file")),
     request_body = SkillCallRequest,
-    responses(Started, Refused, RefusedBody, RefusedRepository),
+    responses(StartedStream, RefusalResponses, RefusedBody, RefusedRepository),
 )]
 pub(super) async fn call(
     State(state): State<AppState>,
@@ -52,7 +52,7 @@ pub(super) async fn call(
     PathOf(name): PathOf,
     headers: HeaderMap,
     JsonBody(mut request): JsonBody<SkillCallRequest>,
-) -> Answer<Response> {
+) -> HandlerResult<Response> {
     request.is_of_program = !headers.contains_key(TERMINAL_HEADER);
     check_reach(
         &state,
@@ -68,16 +68,16 @@ pub(super) async fn call(
         .into());
     }
     if caller == Caller::SameUser && state.sessions().changes_something(&name, None) {
-        return Err(confined(&state).into());
+        return Err(confined_caller_problem(&state).into());
     }
-    narrow(caller, &mut request.policy);
+    restrict_to_reading(caller, &mut request.policy);
     let environment = state.environment(&request.overrides);
     let policy = state.common(&environment)?.policy;
     let session = state
         .sessions()
         .call_skill(&name, request, policy, visible_to_recipes(&environment))
         .await?;
-    let style = Style {
+    let style = StreamStyle {
         form: StreamForm::Reference,
         strict: false,
     };

@@ -30,17 +30,17 @@ pub(super) enum StreamForm {
 
 /// Format of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Style {
+pub(super) struct StreamStyle {
     pub(super) form: StreamForm,
     /// True for bare `data:` lines, without ids and comments.
     pub(super) strict: bool,
 }
 
 /// Encodes an event: its id unless strict, one `data:` line, and an empty line.
-pub(super) fn frame(style: Style, seq: u64, event: &Event, model: &str) -> String {
+pub(super) fn encode_event(style: StreamStyle, seq: u64, event: &Event, model: &str) -> String {
     let data = match style.form {
         StreamForm::Reference => serde_json::to_string(event),
-        StreamForm::Architecture => match architecture(event, model) {
+        StreamForm::Architecture => match architecture_event(event, model) {
             Some(event) => serde_json::to_string(&event),
             None => serde_json::to_string(event),
         },
@@ -55,7 +55,7 @@ pub(super) fn frame(style: Style, seq: u64, event: &Event, model: &str) -> Strin
 
 /// Converts an event to the architecture's form; `None` for events that this form does not have, which stay
 /// unchanged.
-fn architecture(event: &Event, model: &str) -> Option<ArchitectureEvent> {
+fn architecture_event(event: &Event, model: &str) -> Option<ArchitectureEvent> {
     let model = model.to_owned();
     match event {
         Event::Token { content } => Some(ArchitectureEvent::Output {
@@ -77,7 +77,11 @@ pub(super) fn last_event_id(headers: &HeaderMap) -> u64 {
 }
 
 /// Creates a response that follows a session to its end.
-pub(super) fn response(stream: SessionStream, style: Style, peer: Option<ConnectInfo<Peer>>) -> Response<Body> {
+pub(super) fn stream_response(
+    stream: SessionStream,
+    style: StreamStyle,
+    peer: Option<ConnectInfo<Peer>>,
+) -> Response<Body> {
     let mark = peer.map(|ConnectInfo(peer)| peer.long_answer());
     let model: Arc<str> = stream.model().into();
     // Events that were read and not sent yet. Texts are added only when their event is sent.
@@ -88,7 +92,9 @@ pub(super) fn response(stream: SessionStream, style: Style, peer: Option<Connect
         let piece = loop {
             if !waiting.is_empty() {
                 let events = stream.take_with_texts(&mut waiting).await;
-                let frames = events.iter().map(|(seq, event)| frame(style, *seq, event, &model));
+                let frames = events
+                    .iter()
+                    .map(|(seq, event)| encode_event(style, *seq, event, &model));
                 break frames.collect::<String>();
             }
             match tokio::time::timeout(patience, stream.next()).await {
@@ -131,10 +137,10 @@ mod tests {
             },
             Event::Complete { session_id: "s".into() },
         ];
-        let style = Style { form, strict };
+        let style = StreamStyle { form, strict };
         let numbered = events.iter().zip(4..);
         numbered
-            .map(|(event, seq)| frame(style, seq, event, "some-model"))
+            .map(|(event, seq)| encode_event(style, seq, event, "some-model"))
             .collect()
     }
 

@@ -64,7 +64,7 @@ impl PeerStream {
                 Self::Tcp(stream) => stream.try_read_buf(buffer),
                 Self::Unix(stream) => stream.try_read_buf(buffer),
             };
-            if let Some(read) = finished(read) {
+            if let Some(read) = none_if_blocked(read) {
                 return Poll::Ready(read.map(drop));
             }
         }
@@ -76,7 +76,7 @@ impl PeerStream {
                 Self::Tcp(stream) => stream.poll_write_ready(context),
                 Self::Unix(stream) => stream.poll_write_ready(context),
             })?;
-            if let Some(written) = finished(self.try_write(pieces)) {
+            if let Some(written) = none_if_blocked(self.try_write(pieces)) {
                 return Poll::Ready(written);
             }
         }
@@ -111,7 +111,7 @@ const HALF_CLOSED: PollFlags = PollFlags::RDHUP;
 const HALF_CLOSED: PollFlags = PollFlags::empty();
 
 /// Result of a call that does not block; `None` if the socket was not ready.
-fn finished<T>(result: io::Result<T>) -> Option<io::Result<T>> {
+fn none_if_blocked<T>(result: io::Result<T>) -> Option<io::Result<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
         result => Some(result),

@@ -87,7 +87,7 @@ impl Server {
         let world = SessionWorld::new(rounds);
         let config = format!("[providers.local]\nmodel = \"some-model\"\nenabled = true\n[server]\n{server}\n");
         fs::write(world.home().join("config.toml"), config).expect("it can be written");
-        let state = AppState::new(Parts {
+        let state = AppState::new(RouterParts {
             sessions: Arc::clone(&world.sessions),
             skills: SkillHost::new(&[], &world.home()).expect("there is an engine"),
             token: TOKEN.to_owned(),
@@ -100,7 +100,7 @@ impl Server {
         });
         Self {
             world,
-            router: router(state.clone()),
+            router: build_router(state.clone()),
             state,
         }
     }
@@ -544,9 +544,9 @@ async fn a_request_without_the_token_can_only_narrow() {
     assert_eq!(server.status(ask("POST", "/execute").json(preload).token()).await, 400);
 }
 
-fn clone_of(server: &Server) -> Parts {
+fn clone_of(server: &Server) -> RouterParts {
     let parts = &server.state.0;
-    Parts {
+    RouterParts {
         sessions: Arc::clone(&parts.sessions),
         skills: Arc::clone(&parts.skills),
         token: parts.token.clone(),
@@ -564,13 +564,13 @@ async fn a_connection_that_never_ends_does_not_hold_up_the_stop() {
     use tokio::io::AsyncWriteExt;
     let (sockets, address, _folder) = listener::tests::sockets("127.0.0.1:0").await.expect("a port is free");
     let server = Server::new(Vec::new());
-    let state = AppState::new(Parts {
+    let state = AppState::new(RouterParts {
         listening: address,
         ..clone_of(&server)
     });
     let stop = tokio_util::sync::CancellationToken::new();
     let stopped = stop.clone();
-    let serving = tokio::spawn(serve(sockets, state, async move { stopped.cancelled().await }));
+    let serving = tokio::spawn(serve_sockets(sockets, state, async move { stopped.cancelled().await }));
     let mut client = tokio::net::TcpStream::connect(address).await.expect("it listens");
     let head = format!(
         "POST /execute HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"

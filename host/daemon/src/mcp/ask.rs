@@ -30,20 +30,20 @@ pub(super) fn goes_with_result(context: &RequestContext<RoleServer>) -> bool {
 }
 
 /// Asks, and waits for the answer. Anything but a yes is a no.
-pub(super) async fn elicit(context: &RequestContext<RoleServer>, asking: &PendingQuestion) -> bool {
+pub(super) async fn elicit_approval(context: &RequestContext<RoleServer>, asking: &PendingQuestion) -> bool {
     let patience = std::time::Duration::from_secs(limits::APPROVAL_SECONDS_MAX.unsigned_abs());
     let answer = context
         .peer
-        .create_elicitation_with_timeout(form(asking), Some(patience));
+        .create_elicitation_with_timeout(approval_form(asking), Some(patience));
     answer.await.is_ok_and(|answer| is_yes(&answer))
 }
 
 /// Creates the result that asks.
-pub(super) fn required(asking: &PendingQuestion, state: &str) -> InputRequiredResult {
+pub(super) fn input_required(asking: &PendingQuestion, state: &str) -> InputRequiredResult {
     let mut requests = InputRequests::new();
     requests.insert(
         INPUT.to_owned(),
-        InputRequest::Elicitation(ElicitRequest::new(form(asking))),
+        InputRequest::Elicitation(ElicitRequest::new(approval_form(asking))),
     );
     InputRequiredResult::new(Some(requests), Some(state.to_owned()))
 }
@@ -60,7 +60,7 @@ fn is_yes(answer: &ElicitResult) -> bool {
     answer.action == ElicitationAction::Accept && field.and_then(serde_json::Value::as_bool) == Some(true)
 }
 
-fn form(asking: &PendingQuestion) -> ElicitRequestParams {
+fn approval_form(asking: &PendingQuestion) -> ElicitRequestParams {
     let schema = ElicitationSchema::builder()
         .required_bool_with(FIELD, |field| {
             field

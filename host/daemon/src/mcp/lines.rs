@@ -26,15 +26,15 @@ use crate::limits;
 const MCP_REQUESTS_OPEN_MAX: usize = 64;
 
 /// The transport for both directions.
-pub(super) struct Lines<R, W> {
+pub(super) struct LineTransport<R, W> {
     reader: BufReader<R>,
     line: Vec<u8>,
     /// True while the rest of a line is skipped that was refused for its length.
     skipping: bool,
     writer: Arc<tokio::sync::Mutex<W>>,
-    open: Arc<Mutex<Open>>,
+    open: Arc<Mutex<OpenConversation>>,
     /// Our own error message that waits for a permit to be written.
-    refusal: Option<Refusal>,
+    refusal: Option<RefusalMessage>,
     refusals: Arc<Semaphore>,
     /// Cancelled once there is nothing more to read.
     hung_up: CancellationToken,
@@ -42,7 +42,7 @@ pub(super) struct Lines<R, W> {
 
 /// State of the conversation.
 #[derive(Default)]
-struct Open {
+struct OpenConversation {
     /// Requests that are not answered yet.
     requests: HashSet<RequestId>,
     /// The `initialize` request among them.
@@ -56,15 +56,15 @@ struct Open {
 const REFUSALS_MAX: usize = 4;
 
 /// An error message of our own.
-type Refusal = Box<ServerJsonRpcMessage>;
+type RefusalMessage = Box<ServerJsonRpcMessage>;
 
-enum Read {
+enum ReadOutcome {
     Line,
     TooLong,
     Over,
 }
 
-impl<R, W> Lines<R, W>
+impl<R, W> LineTransport<R, W>
 where
     R: AsyncRead + Send + Unpin,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -83,14 +83,18 @@ where
     }
 
     /// Reads one line. Cancel safe: bytes that were read are kept.
-    async fn read(&mut self) -> Read {
+    async fn read(&mut self) -> ReadOutcome {
         loop {
             let Ok(available) = self.reader.fill_buf().await else {
-                return Read::Over;
+                return ReadOutcome::Over;
             };
             if available.is_empty() {
                 // The last line may lack a line feed.
-                return if self.line.is_empty() { Read::Over } else { Read::Line };
+                return if self.line.is_empty() {
+                    ReadOutcome::Over
+                } else {
+                    ReadOutcome::Line
+                };
             }
             let end = available.iter().position(|&byte| byte == b'\n');
             let taken = end.map_or(available.len(), |end| end + 1);
@@ -101,19 +105,19 @@ where
             self.reader.consume(taken);
             match (self.skipping, fits, end) {
                 (true, _, end) => self.skipping = end.is_none(),
-                (false, true, Some(_)) => return Read::Line,
+                (false, true, Some(_)) => return ReadOutcome::Line,
                 (false, true, None) => {}
                 (false, false, end) => {
                     self.skipping = end.is_none();
                     self.line = Vec::new();
-                    return Read::TooLong;
+                    return ReadOutcome::TooLong;
                 }
             }
         }
     }
 
     /// Parses the line that was read. Returns an error message for the client, or `None` for a line to be ignored.
-    fn message(&mut self) -> Option<Result<ClientJsonRpcMessage, Refusal>> {
+    fn message(&mut self) -> Option<Result<ClientJsonRpcMessage, RefusalMessage>> {
         let line = std::mem::take(&mut self.line);
         let parsed = parse(line.trim_ascii());
         // Long messages are rare, so the memory is not kept for the next.
@@ -131,12 +135,12 @@ where
     /// True for notifications and answers before the conversation has begun: they are unrequested, and their sender
     /// expects no reply.
     fn is_too_early(&self, message: &ClientJsonRpcMessage) -> bool {
-        !matches!(message, JsonRpcMessage::Request(_)) && !lock(&self.open).has_begun
+        !matches!(message, JsonRpcMessage::Request(_)) && !lock_open(&self.open).has_begun
     }
 
     /// Records a request as open, or removes one that the client cancels.
-    fn note(&self, message: &ClientJsonRpcMessage) -> Result<(), Refusal> {
-        let mut open = lock(&self.open);
+    fn note(&self, message: &ClientJsonRpcMessage) -> Result<(), RefusalMessage> {
+        let mut open = lock_open(&self.open);
         match message {
             JsonRpcMessage::Request(request) => {
                 let refuse = |error: ErrorData| {
@@ -169,7 +173,7 @@ where
     }
 }
 
-impl<R, W> Transport<RoleServer> for Lines<R, W>
+impl<R, W> Transport<RoleServer> for LineTransport<R, W>
 where
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
@@ -186,12 +190,12 @@ where
             };
             if matches!(&message, JsonRpcMessage::Response(_)) {
                 // Update the state before writing: a client may continue as soon as it has read the message.
-                let mut open = lock(&open);
+                let mut open = lock_open(&open);
                 open.has_begun |= open.hello.is_some() && open.hello == answered;
             }
-            let written = write(&writer, &message).await;
+            let written = write_message(&writer, &message).await;
             if let Some(id) = answered {
-                let mut open = lock(&open);
+                let mut open = lock_open(&open);
                 open.requests.remove(&id);
                 if open.hello.as_ref() == Some(&id) {
                     open.hello = None;
@@ -210,13 +214,13 @@ where
                 tokio::spawn(async move {
                     let _permit = permit;
                     // Reading notices a client that has gone.
-                    let _ = write(&writer, &refusal).await;
+                    let _ = write_message(&writer, &refusal).await;
                 });
             }
             let message = match self.read().await {
-                Read::Line => self.message(),
-                Read::TooLong => Some(Err(too_long())),
-                Read::Over => {
+                ReadOutcome::Line => self.message(),
+                ReadOutcome::TooLong => Some(Err(too_long())),
+                ReadOutcome::Over => {
                     self.hung_up.cancel();
                     // A client that has finished sending still gets its error messages, unless it does not read.
                     let patience = limits::milliseconds(limits::CONNECTIONS_DRAIN_MS);
@@ -238,11 +242,11 @@ where
     }
 }
 
-async fn write<W: AsyncWrite + Unpin>(
+async fn write_message<W: AsyncWrite + Unpin>(
     writer: &tokio::sync::Mutex<W>,
     message: &ServerJsonRpcMessage,
 ) -> io::Result<()> {
-    let mut line = encoded(message)?;
+    let mut line = encode_message(message)?;
     line.push(b'\n');
     let mut writer = writer.lock().await;
     writer.write_all(&line).await?;
@@ -250,7 +254,7 @@ async fn write<W: AsyncWrite + Unpin>(
 }
 
 /// Encodes a message. JSON-RPC requires the id `null` in an error about an unreadable message, which rmcp leaves out.
-pub(super) fn encoded(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
+pub(super) fn encode_message(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<u8>> {
     match message {
         JsonRpcMessage::Error(error) if error.id.is_none() => {
             serde_json::to_vec(&json!({"jsonrpc": "2.0", "id": null, "error": error.error}))
@@ -259,7 +263,7 @@ pub(super) fn encoded(message: &ServerJsonRpcMessage) -> serde_json::Result<Vec<
     }
 }
 
-impl Open {
+impl OpenConversation {
     /// Records the beginning of a conversation. Returns an error if something else must come first.
     fn begin(&mut self, request: &ClientRequest, id: &RequestId) -> Result<(), ErrorData> {
         match request {
@@ -309,7 +313,7 @@ pub(super) fn formless_initialize() -> ErrorData {
 }
 
 /// Parses a message. Returns an error message for an invalid line; `None` if the client expects no answer.
-pub(super) fn parse(line: &[u8]) -> Option<Result<ClientJsonRpcMessage, Refusal>> {
+pub(super) fn parse(line: &[u8]) -> Option<Result<ClientJsonRpcMessage, RefusalMessage>> {
     if line.is_empty() {
         return None;
     }
@@ -342,7 +346,7 @@ pub(super) fn parse(line: &[u8]) -> Option<Result<ClientJsonRpcMessage, Refusal>
 /// Only the revision 2025-03-26 had them, and its clients can work without.
 const BATCH: &str = "Lists of messages (batches) are not taken, in no revision: send each message by itself";
 
-fn too_long() -> Refusal {
+fn too_long() -> RefusalMessage {
     let size = limits::MCP_MESSAGE_BYTES_MAX / (1024 * 1024);
     let error = ErrorData::invalid_request(
         format!("A message is at most {size} MiB long; this one was not read"),
@@ -351,7 +355,7 @@ fn too_long() -> Refusal {
     Box::new(ServerJsonRpcMessage::error(error, None))
 }
 
-fn lock(open: &Mutex<Open>) -> std::sync::MutexGuard<'_, Open> {
+fn lock_open(open: &Mutex<OpenConversation>) -> std::sync::MutexGuard<'_, OpenConversation> {
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -362,11 +366,11 @@ mod tests {
 
     type Half = (ReadHalf<DuplexStream>, WriteHalf<DuplexStream>);
 
-    fn pair() -> (Lines<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>, Half) {
+    fn pair() -> (LineTransport<ReadHalf<DuplexStream>, WriteHalf<DuplexStream>>, Half) {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (reader, writer) = tokio::io::split(ours);
-        let lines = Lines::new(reader, writer, CancellationToken::new());
-        lock(&lines.open).has_begun = true;
+        let lines = LineTransport::new(reader, writer, CancellationToken::new());
+        lock_open(&lines.open).has_begun = true;
         (lines, tokio::io::split(theirs))
     }
 
@@ -409,7 +413,7 @@ mod tests {
     #[tokio::test]
     async fn what_comes_before_the_handshake_is_told_what_should_come_and_ends_nothing() {
         let (mut lines, (reader, mut writer)) = pair();
-        lock(&lines.open).has_begun = false;
+        lock_open(&lines.open).has_begun = false;
         let hello = |id: u64| {
             let info = json!({"name": "a test", "version": "1"});
             let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});

@@ -120,7 +120,7 @@ struct ExplainArguments {
 
 /// Runs an operation that the user has granted. Its answer counts as text from outside: others may have written parts
 /// of it.
-pub(super) async fn answer(
+pub(super) async fn answer_operation(
     operations: &Operations,
     operation: McpOperation,
     sessions: &Arc<Sessions>,
@@ -130,30 +130,30 @@ pub(super) async fn answer(
 ) -> Result<CallToolResult, ErrorData> {
     let _permit = match call::take_permit(line)? {
         Ok(permit) => permit,
-        Err(busy) => return Ok(tools::problem(&busy)),
+        Err(busy) => return Ok(tools::problem_result(&busy)),
     };
     if let Err(denied) = line.connection.check_may_read(operation.name()) {
-        return Ok(tools::problem(&denied));
+        return Ok(tools::problem_result(&denied));
     }
     let arguments = Value::Object(request.arguments.unwrap_or_default());
-    let mut progress = ProgressReporter::of(context);
+    let mut progress = ProgressReporter::for_request(context);
     let working = async {
         match operation {
             McpOperation::Context => select_files(operations, sessions, line, arguments).await,
-            McpOperation::Explain => explain(operations, sessions, line, arguments, &mut progress).await,
+            McpOperation::Explain => run_explain(operations, sessions, line, arguments, &mut progress).await,
         }
     };
     let result = tokio::select! {
         biased;
         // This future holds the only stream of its session, and the session ends with it.
-        () = context.ct.cancelled() => return Err(call::gone()),
-        () = line.connection.ended() => return Err(call::ended()),
+        () = context.ct.cancelled() => return Err(call::cancelled_error()),
+        () = line.connection.ended() => return Err(call::session_ended_error()),
         result = working => result,
     };
     line.connection
         .note_outside(&format!("an answer of `{}`", operation.name()))
         .await;
-    Ok(result.unwrap_or_else(|problem| tools::problem(&problem)))
+    Ok(result.unwrap_or_else(|problem| tools::problem_result(&problem)))
 }
 
 fn parse<T: DeserializeOwned>(operation: McpOperation, arguments: Value) -> Result<T, Problem> {
@@ -205,7 +205,7 @@ fn describe_selection(selected: &ContextResult) -> String {
     )
 }
 
-async fn explain(
+async fn run_explain(
     operations: &Operations,
     sessions: &Arc<Sessions>,
     line: &McpSession,
@@ -238,7 +238,7 @@ async fn explain(
         .start(request, settings, operations.environment.clone())
         .await?;
     let mut stream = sessions.events(&started.session_id, 0)?;
-    let mut heartbeat = call::heartbeat();
+    let mut heartbeat = call::heartbeat_interval();
     loop {
         tokio::select! {
             events = stream.next() => match events {

@@ -54,7 +54,7 @@ impl SessionText {
 }
 
 /// Lists the resources of the newest ended sessions in a repository.
-pub(super) fn list(sessions: &Sessions, connection: &Connection) -> Vec<Resource> {
+pub(super) fn list_resources(sessions: &Sessions, connection: &Connection) -> Vec<Resource> {
     let filter = Filter {
         repo_path: Some(connection.root().to_string_lossy().into_owned()),
         limit: Some(LISTED_SESSIONS_MAX),
@@ -89,7 +89,7 @@ fn describe_resource(entry: &HistoryEntry, text: SessionText) -> Resource {
 }
 
 /// Templates of the addresses.
-pub(super) fn templates() -> Vec<ResourceTemplate> {
+pub(super) fn resource_templates() -> Vec<ResourceTemplate> {
     let template = |text: SessionText| {
         ResourceTemplate::new(format!("{PREFIX}{{session_id}}/{}", text.name()), text.name())
             .with_description(text.description())
@@ -99,7 +99,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
 }
 
 /// Reads a resource. Its text counts as text from outside: programs may have printed parts of it.
-pub(super) async fn read(
+pub(super) async fn read_resource(
     sessions: &Arc<Sessions>,
     line: &McpSession,
     uri: &str,
@@ -117,7 +117,7 @@ pub(super) async fn read(
     line.connection
         .note_outside(&format!("the {} of a session", text.name()))
         .await;
-    let contents = ResourceContents::text(bounded(whole), uri).with_mime_type(text.mime_type());
+    let contents = ResourceContents::text(cut_resource(whole), uri).with_mime_type(text.mime_type());
     Ok(ReadResourceResult::new(vec![contents]))
 }
 
@@ -127,7 +127,7 @@ fn parse(uri: &str) -> Option<(&str, SessionText)> {
     Some((id, text))
 }
 
-fn bounded(mut text: String) -> String {
+fn cut_resource(mut text: String) -> String {
     if text.len() > RESOURCE_BYTES_MAX {
         let total = text.len();
         text.truncate(text.floor_char_boundary(RESOURCE_BYTES_MAX));
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_and_says_so() {
-        let text = bounded("é".repeat(RESOURCE_BYTES_MAX));
+        let text = cut_resource("é".repeat(RESOURCE_BYTES_MAX));
         assert!(text.len() < RESOURCE_BYTES_MAX + 200);
         assert!(text.contains("[cut here: the whole text has 524288 bytes"));
     }

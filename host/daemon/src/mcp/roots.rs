@@ -14,9 +14,9 @@ use tool_core::text::percent_decode;
 
 /// Cached result of the check against a client's roots.
 #[derive(Default)]
-pub(super) struct Roots(Mutex<Option<Arc<Result<(), Problem>>>>);
+pub(super) struct RootsCheck(Mutex<Option<Arc<Result<(), Problem>>>>);
 
-impl Roots {
+impl RootsCheck {
     /// Fails unless the repository is in one of the client's roots, if it has any. Asks once, during the first call:
     /// over HTTP, a question outside of a call has no stream.
     pub(super) async fn check(&self, line: &McpSession, context: &RequestContext<RoleServer>) -> Result<(), Problem> {
@@ -30,7 +30,7 @@ impl Roots {
             .is_none_or(|version| version < ProtocolVersion::V_2026_07_28);
         let has_roots = context.client_capabilities().is_some_and(|can| has_roots(&can));
         let checked = if can_be_asked && has_roots {
-            lies_in(line.connection.root(), &asked(line, context).await?)
+            lies_in(line.connection.root(), &ask_roots(line, context).await?)
         } else {
             Ok(())
         };
@@ -50,7 +50,7 @@ fn has_roots(capabilities: &rmcp::model::ClientCapabilities) -> bool {
 
 /// Asks for the client's roots, as URIs.
 #[expect(deprecated, reason = "roots are a part of every revision that clients speak so far")]
-async fn asked(line: &McpSession, context: &RequestContext<RoleServer>) -> Result<Vec<String>, Problem> {
+async fn ask_roots(line: &McpSession, context: &RequestContext<RoleServer>) -> Result<Vec<String>, Problem> {
     let patience = limits::seconds(limits::MCP_ROOTS_SECONDS_MAX);
     let answer = tokio::time::timeout(patience, context.peer.list_roots());
     match line.hung_up.run_until_cancelled(answer).await {
@@ -70,7 +70,7 @@ fn lies_in(repository: &Path, roots: &[String]) -> Result<(), Problem> {
     if roots.is_empty() {
         return Ok(());
     }
-    let places: Vec<PathBuf> = roots.iter().filter_map(|root| place(root)).collect();
+    let places: Vec<PathBuf> = roots.iter().filter_map(|root| path_of_uri(root)).collect();
     if places.iter().any(is_around) {
         return Ok(());
     }
@@ -88,7 +88,7 @@ fn lies_in(repository: &Path, roots: &[String]) -> Result<(), Problem> {
 const ROOTS_NAMED: usize = 5;
 
 /// The directory of a `file` URI.
-fn place(uri: &str) -> Option<PathBuf> {
+fn path_of_uri(uri: &str) -> Option<PathBuf> {
     let path = uri.strip_prefix("file://")?;
     let path = path.strip_prefix("localhost").unwrap_or(path);
     let path = path.starts_with('/').then_some(path)?;
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_root_is_a_file_uri() {
-        let is = |uri: &str| place(uri).map(|place| place.to_string_lossy().into_owned());
+        let is = |uri: &str| path_of_uri(uri).map(|place| place.to_string_lossy().into_owned());
         assert_eq!(is("file:///home/a%20b"), Some("/home/a b".to_owned()));
         assert_eq!(is("file://localhost/r"), Some("/r".to_owned()));
         for wrong in [

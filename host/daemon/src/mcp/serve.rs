@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::lines::Lines;
-use super::{McpSession, Operations, Server, locked};
+use super::lines::LineTransport;
+use super::{McpSession, Operations, Server, lock_unpoisoned};
 use crate::limits;
 use tool_config::PolicySettings;
 use tool_core::api::{ConnectRequest, ErrorKind, Problem};
@@ -27,7 +27,7 @@ use tool_skill::policy::GrantPlace;
 const MCP_IDLE_SECONDS_MAX: u64 = 30 * 60;
 
 /// All connections of a daemon.
-pub(crate) struct Mcp {
+pub(crate) struct McpConnections {
     sessions: Arc<Sessions>,
     places: Arc<Semaphore>,
     /// Sessions over HTTP. Their clients may have gone without a DELETE, so a new session evicts the one that was
@@ -35,19 +35,19 @@ pub(crate) struct Mcp {
     evictable: std::sync::Mutex<Vec<Weak<McpSession>>>,
     /// Connections over HTTP, for revisions with connections, by what their clients may do: a client cannot reach a
     /// connection with more rights.
-    http: HashMap<Reach, Arc<LocalSessionManager>>,
+    http: HashMap<ClientReach, Arc<LocalSessionManager>>,
     /// Sessions of clients without connections, by repository and client. Locked only for a lookup, never while a
     /// session opens.
-    shared: std::sync::Mutex<HashMap<Key, Seat>>,
+    shared: std::sync::Mutex<HashMap<SharedSessionKey, SharedSessionSlot>>,
     closing: CancellationToken,
 }
 
 /// Key of a shared session: real path of the directory, client, and what the client may do.
-type Key = (String, String, Reach);
+type SharedSessionKey = (String, String, ClientReach);
 
 /// What a client may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Reach {
+pub(crate) enum ClientReach {
     /// It may be confined, and may only call functions that read.
     Reads,
     /// It may cause all effects that the configuration allows.
@@ -58,21 +58,21 @@ pub(crate) enum Reach {
 
 /// Slot of a shared session. The request that opens the session holds the lock, so that only requests for the same
 /// session wait.
-type Seat = Arc<Mutex<Option<McpShared>>>;
+type SharedSessionSlot = Arc<Mutex<Option<McpShared>>>;
 
 struct McpShared {
     line: Arc<McpSession>,
     /// State of the repository's files at the start; a request with another state gets another session.
-    marks: Marks,
+    marks: FileMarks,
     settings: PolicySettings,
     keys: Vec<String>,
     used: Instant,
 }
 
 /// Parts of a session that is opened on first use.
-pub(crate) struct Connecting {
+pub(crate) struct PendingSession {
     /// Connections of the daemon, which hold the session.
-    pub(crate) mcp: Arc<Mcp>,
+    pub(crate) mcp: Arc<McpConnections>,
     /// Repository and granted effects.
     pub(crate) request: ConnectRequest,
     /// Policy from the user's configuration.
@@ -82,12 +82,12 @@ pub(crate) struct Connecting {
     /// Variables that recipes may see.
     pub(crate) environment: BTreeMap<String, String>,
     /// What the client may do.
-    pub(crate) reach: Reach,
+    pub(crate) reach: ClientReach,
     /// Operations that the user grants.
     pub(crate) operations: Arc<Operations>,
 }
 
-impl Connecting {
+impl PendingSession {
     /// Opens a session that ends with its client.
     pub(crate) async fn line(&self) -> Result<Arc<McpSession>, Problem> {
         self.own(CancellationToken::new(), GrantPlace::AgentEntry).await
@@ -97,7 +97,7 @@ impl Connecting {
     /// cancelled.
     pub(super) async fn evictable(&self, stop: CancellationToken) -> Result<Arc<McpSession>, Problem> {
         let line = self.own(stop, GrantPlace::Configuration).await?;
-        let mut evictable = locked(&self.mcp.evictable);
+        let mut evictable = lock_unpoisoned(&self.mcp.evictable);
         evictable.retain(|line| line.strong_count() > 0);
         evictable.push(Arc::downgrade(&line));
         Ok(line)
@@ -154,25 +154,25 @@ impl Connecting {
 
 /// Canonical path of a directory, so that all its names share a session, with its marks. A directory that cannot be
 /// examined keeps its name, and opening it reports the error.
-async fn looked_at(path: &str) -> (String, Marks) {
+async fn looked_at(path: &str) -> (String, FileMarks) {
     let named = path.to_owned();
     let looked = tokio::task::spawn_blocking(move || {
         let real = Path::new(&named).canonicalize().ok()?;
-        let marks = marks(&real);
+        let marks = file_marks(&real);
         Some((real.into_os_string().into_string().ok()?, marks))
     });
     looked
         .await
         .ok()
         .flatten()
-        .unwrap_or_else(|| (path.to_owned(), Marks::new()))
+        .unwrap_or_else(|| (path.to_owned(), FileMarks::new()))
 }
 
 /// Marks that change when a repository is recreated or its restrictions change: device, inode, and times of the last
 /// change.
-type Marks = Vec<Option<(u64, u64, i64, i64)>>;
+type FileMarks = Vec<Option<(u64, u64, i64, i64)>>;
 
-fn marks(root: &Path) -> Marks {
+fn file_marks(root: &Path) -> FileMarks {
     let file = |place: PathBuf| {
         let metadata = std::fs::metadata(place).ok()?;
         Some((metadata.dev(), metadata.ino(), metadata.ctime(), metadata.ctime_nsec()))
@@ -187,7 +187,7 @@ fn marks(root: &Path) -> Marks {
         .collect()
 }
 
-impl Mcp {
+impl McpConnections {
     pub(crate) fn new(sessions: Arc<Sessions>) -> Arc<Self> {
         let http = |reach| {
             let mut http = LocalSessionManager::default();
@@ -198,7 +198,9 @@ impl Mcp {
             sessions,
             places: Arc::new(Semaphore::new(limits::MCP_CONNECTIONS_MAX)),
             evictable: std::sync::Mutex::default(),
-            http: [Reach::Reads, Reach::Works, Reach::Answers].map(http).into(),
+            http: [ClientReach::Reads, ClientReach::Works, ClientReach::Answers]
+                .map(http)
+                .into(),
             shared: std::sync::Mutex::default(),
             closing: CancellationToken::new(),
         })
@@ -214,8 +216,11 @@ impl Mcp {
         if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
             return Some(place);
         }
-        let mut idle: Vec<Arc<McpSession>> = locked(&self.evictable).iter().filter_map(Weak::upgrade).collect();
-        idle.sort_by_cached_key(|line| *locked(&line.used));
+        let mut idle: Vec<Arc<McpSession>> = lock_unpoisoned(&self.evictable)
+            .iter()
+            .filter_map(Weak::upgrade)
+            .collect();
+        idle.sort_by_cached_key(|line| *lock_unpoisoned(&line.used));
         idle.iter().find_map(|line| {
             let place = line.evict()?;
             tracing::info!(session = line.session(), "an idle agent was evicted for a new one");
@@ -227,7 +232,7 @@ impl Mcp {
     pub(crate) async fn serve_lines<R, W>(
         self: &Arc<Self>,
         line: Arc<McpSession>,
-        connecting: &Connecting,
+        connecting: &PendingSession,
         reader: R,
         writer: W,
     ) where
@@ -237,7 +242,13 @@ impl Mcp {
         let server = Server::of_line(Arc::clone(&self.sessions), Arc::clone(&line), connecting);
         let stop = CancellationToken::new();
         let serving = async {
-            match serve_server_with_ct(server, Lines::new(reader, writer, line.hung_up.clone()), stop.clone()).await {
+            match serve_server_with_ct(
+                server,
+                LineTransport::new(reader, writer, line.hung_up.clone()),
+                stop.clone(),
+            )
+            .await
+            {
                 Ok(service) => drop(service.waiting().await),
                 Err(error) => tracing::info!(%error, "another agent did not begin"),
             }
@@ -251,9 +262,9 @@ impl Mcp {
     }
 
     /// Returns the service for one HTTP request. If the request names a connection, its server exists already.
-    pub(crate) fn streamable(
+    pub(crate) fn streamable_service(
         self: &Arc<Self>,
-        connecting: Arc<Connecting>,
+        connecting: Arc<PendingSession>,
     ) -> StreamableHttpService<Server, LocalSessionManager> {
         let sessions = Arc::clone(&self.sessions);
         let http = Arc::clone(&self.http[&connecting.reach]);
@@ -273,26 +284,26 @@ impl Mcp {
     }
 
     /// Returns the slot of the session for these requests, which may be empty.
-    fn seat(&self, key: &Key) -> Seat {
+    fn seat(&self, key: &SharedSessionKey) -> SharedSessionSlot {
         let mut seats = self.seats();
         // A session that could not be opened, or has ended, leaves an empty slot that no request holds.
         seats.retain(|_, seat| Arc::strong_count(seat) > 1 || seat.try_lock().is_ok_and(|shared| shared.is_some()));
         Arc::clone(seats.entry(key.clone()).or_default())
     }
 
-    fn seats(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Seat>> {
-        locked(&self.shared)
+    fn seats(&self) -> std::sync::MutexGuard<'_, HashMap<SharedSessionKey, SharedSessionSlot>> {
+        lock_unpoisoned(&self.shared)
     }
 
     /// Drops a shared session once no request has come for a while, or once it is evicted.
-    async fn forget_idle(self: Arc<Self>, key: Key, line: Weak<McpSession>, stop: CancellationToken) {
+    async fn forget_idle(self: Arc<Self>, key: SharedSessionKey, line: Weak<McpSession>, stop: CancellationToken) {
         let patience = limits::seconds(MCP_IDLE_SECONDS_MAX);
         let mut rest = patience;
         loop {
             let evicted = stop.run_until_cancelled(tokio::time::sleep(rest)).await.is_none();
             let seat = self.seat(&key);
             let mut shared = seat.lock().await;
-            let Some(known) = shared.as_ref().filter(|known| known.line.is(&line)) else {
+            let Some(known) = shared.as_ref().filter(|known| known.line.is_same_session(&line)) else {
                 return;
             };
             // A running call keeps its session alive.
@@ -327,13 +338,13 @@ mod tests {
     use tool_skill::{CallContext, CallReport, LockedSkills, OfferedTools, RawArguments, SkillScope};
 
     /// An engine that takes its time to say which skills there are.
-    struct Slow {
+    struct SlowEngine {
         engine: Arc<FakeEngine>,
         is_slow: AtomicBool,
         is_asked: AtomicBool,
     }
 
-    impl Engine for Slow {
+    impl Engine for SlowEngine {
         fn connect(
             &self,
             settings: &ProviderSettings,
@@ -370,18 +381,18 @@ mod tests {
         }
     }
 
-    fn connecting(home: &tempfile::TempDir) -> Arc<Connecting> {
+    fn connecting(home: &tempfile::TempDir) -> Arc<PendingSession> {
         connecting_with(home, FakeEngine::new(Vec::new()))
     }
 
     /// A place for sessions, and what makes one of them.
-    fn connecting_with(home: &tempfile::TempDir, engine: Arc<dyn Engine>) -> Arc<Connecting> {
+    fn connecting_with(home: &tempfile::TempDir, engine: Arc<dyn Engine>) -> Arc<PendingSession> {
         let root = home.path().join("repository");
         std::fs::create_dir(&root).expect("the folder is writable");
         let state = home.path().join("home");
         let sessions = open_sessions(&state, engine, None).expect("it can be opened");
-        Arc::new(Connecting {
-            mcp: Mcp::new(sessions),
+        Arc::new(PendingSession {
+            mcp: McpConnections::new(sessions),
             request: ConnectRequest {
                 repo_path: root.to_string_lossy().into_owned(),
                 policy: PolicyRequest::default(),
@@ -392,7 +403,7 @@ mod tests {
             settings: PolicySettings::default(),
             keys: Vec::new(),
             environment: BTreeMap::new(),
-            reach: Reach::Answers,
+            reach: ClientReach::Answers,
             operations: Arc::new(Operations {
                 granted: Vec::new(),
                 settings: Err(Problem::new(ErrorKind::ConfigMissing, "there is none")),
@@ -414,7 +425,7 @@ mod tests {
         assert_eq!(line.session(), again.session());
         let other = connecting.shared("another".to_owned()).await.expect("there is room");
         assert_ne!(line.session(), other.session());
-        let narrowed = Connecting {
+        let narrowed = PendingSession {
             mcp: Arc::clone(&connecting.mcp),
             request: connecting.request.clone(),
             settings: PolicySettings {
@@ -423,7 +434,7 @@ mod tests {
             },
             keys: Vec::new(),
             environment: BTreeMap::new(),
-            reach: Reach::Answers,
+            reach: ClientReach::Answers,
             operations: Arc::clone(&connecting.operations),
         };
         let fresh = narrowed.shared("a client".to_owned()).await.expect("there is room");
@@ -443,17 +454,17 @@ mod tests {
     }
 
     /// Copies `connecting` for another directory, perhaps with a frozen policy.
-    fn of(connecting: &Connecting, root: &Path, frozen: bool) -> Connecting {
+    fn of(connecting: &PendingSession, root: &Path, frozen: bool) -> PendingSession {
         let mut request = connecting.request.clone();
         request.repo_path = root.to_string_lossy().into_owned();
         request.policy.frozen = frozen;
-        Connecting {
+        PendingSession {
             mcp: Arc::clone(&connecting.mcp),
             request,
             settings: connecting.settings.clone(),
             keys: Vec::new(),
             environment: BTreeMap::new(),
-            reach: Reach::Answers,
+            reach: ClientReach::Answers,
             operations: Arc::clone(&connecting.operations),
         }
     }
@@ -500,7 +511,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn a_root_that_opens_slowly_keeps_no_other_waiting() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        let slow = Arc::new(Slow {
+        let slow = Arc::new(SlowEngine {
             engine: FakeEngine::new(Vec::new()),
             is_slow: AtomicBool::new(true),
             is_asked: AtomicBool::new(false),
@@ -511,7 +522,7 @@ mod tests {
         std::fs::create_dir(&root).expect("the folder is writable");
         std::fs::write(root.join("skills.lock"), "version = 1\n").expect("the folder is writable");
         let hanging = Arc::new(of(&connecting, &root, true));
-        let ask = |connecting: &Arc<Connecting>| {
+        let ask = |connecting: &Arc<PendingSession>| {
             let connecting = Arc::clone(connecting);
             tokio::spawn(async move { connecting.shared("a client".to_owned()).await })
         };

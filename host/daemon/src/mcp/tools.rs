@@ -8,12 +8,12 @@ use tool_core::api::{Effect, Media, Problem, SkillFunction};
 use tool_session::connection::CallAnswer;
 use tool_skill::{CallError, CallOutcome};
 
-/// Converts a function to a tool, with the schema of [`structured`] if results have that form; `None` if the schema
+/// Converts a function to a tool, with the schema of [`structured_outcome`] if results have that form; `None` if the schema
 /// of its arguments is not an object.
-pub(super) fn tool(function: &SkillFunction, is_structured: bool) -> Option<Tool> {
+pub(super) fn function_tool(function: &SkillFunction, is_structured: bool) -> Option<Tool> {
     let schema = function.parameters.as_object()?.clone();
-    let annotations = annotations(&function.effects);
-    let title = function.title.clone().unwrap_or_else(|| title(&function.name));
+    let annotations = tool_annotations(&function.effects);
+    let title = function.title.clone().unwrap_or_else(|| tool_title(&function.name));
     let tool = Tool::new(function.name.clone(), function.description.clone(), schema);
     let tool = tool.with_title(title).with_annotations(annotations);
     Some(if is_structured {
@@ -23,7 +23,7 @@ pub(super) fn tool(function: &SkillFunction, is_structured: bool) -> Option<Tool
     })
 }
 
-/// The schema of [`structured`], with the skill's schema of its details.
+/// The schema of [`structured_outcome`], with the skill's schema of its details.
 fn output_schema(details: Option<&Value>) -> JsonObject {
     // A reference starts at the root of its schema, so it would lead elsewhere as a part of another schema.
     let details = details.filter(|details| !details.to_string().contains("\"$ref\""));
@@ -47,7 +47,7 @@ fn output_schema(details: Option<&Value>) -> JsonObject {
 }
 
 /// Derives a tool's annotations from its effects.
-fn annotations(effects: &[Effect]) -> ToolAnnotations {
+fn tool_annotations(effects: &[Effect]) -> ToolAnnotations {
     let is_read_only = !effects.iter().any(|effect| effect.changes_something());
     ToolAnnotations::new()
         .read_only(is_read_only)
@@ -61,7 +61,7 @@ fn annotations(effects: &[Effect]) -> ToolAnnotations {
 }
 
 /// Formats a name for people: `read_file` becomes `Read file`.
-fn title(name: &str) -> String {
+fn tool_title(name: &str) -> String {
     let mut words = name.replace(['_', '-'], " ");
     if let Some(first) = words.get_mut(..1) {
         first.make_ascii_uppercase();
@@ -71,10 +71,10 @@ fn title(name: &str) -> String {
 
 /// Converts the end of a call. Text and structured form are each complete, because clients give a model either of
 /// them.
-pub(super) fn result(answer: CallAnswer) -> CallToolResult {
+pub(super) fn call_result(answer: CallAnswer) -> CallToolResult {
     let structured = match &answer.result {
-        Ok(outcome) => structured(&answer.text, outcome),
-        Err(error) => explained(&answer.text, error),
+        Ok(outcome) => structured_outcome(&answer.text, outcome),
+        Err(error) => structured_error(&answer.text, error),
     };
     let mut result = match &answer.result {
         Ok(outcome) => {
@@ -102,7 +102,7 @@ fn media_block(media: &Media) -> ContentBlock {
 }
 
 /// The answer for programs.
-fn structured(text: &str, outcome: &CallOutcome) -> Value {
+fn structured_outcome(text: &str, outcome: &CallOutcome) -> Value {
     json!({
         "text": text,
         "truncated": outcome.truncated,
@@ -114,7 +114,7 @@ fn structured(text: &str, outcome: &CallOutcome) -> Value {
 }
 
 /// A failure with its code, and the position of a mistake in the arguments.
-fn explained(text: &str, error: &CallError) -> Value {
+fn structured_error(text: &str, error: &CallError) -> Value {
     let mut fields = json!({"text": text, "code": error.verdict(), "message": error.to_string(), "hint": null});
     match error {
         CallError::Failure { hint, .. } => fields["hint"] = json!(hint),
@@ -131,7 +131,7 @@ fn explained(text: &str, error: &CallError) -> Value {
 }
 
 /// A refusal before anything ran.
-pub(super) fn problem(problem: &Problem) -> CallToolResult {
+pub(super) fn problem_result(problem: &Problem) -> CallToolResult {
     let text = match &problem.hint {
         Some(hint) => format!("{}\n{hint}", problem.message),
         None => problem.message.clone(),
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn annotations_follow_from_effects() {
         let of = |effects: &[&str]| {
-            let tool = tool(&function("read_file", effects), false).expect("it has a schema");
+            let tool = function_tool(&function("read_file", effects), false).expect("it has a schema");
             let hints = tool.annotations.expect("each has some");
             [hints.read_only_hint, hints.destructive_hint, hints.open_world_hint].map(|hint| hint == Some(true))
         };
@@ -184,16 +184,16 @@ mod tests {
 
     #[test]
     fn a_title_is_for_people() {
-        assert_eq!(title("read_file"), "Read file");
-        assert_eq!(title("a-b"), "A b");
-        assert_eq!((title(""), title("élan")), (String::new(), "élan".to_owned()));
+        assert_eq!(tool_title("read_file"), "Read file");
+        assert_eq!(tool_title("a-b"), "A b");
+        assert_eq!((tool_title(""), tool_title("élan")), (String::new(), "élan".to_owned()));
     }
 
     #[test]
     fn a_function_without_a_schema_is_no_tool() {
         let mut function = function("x", &[]);
         function.parameters = Value::Null;
-        assert!(tool(&function, false).is_none());
+        assert!(function_tool(&function, false).is_none());
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
             result: Err(error),
             receipt: None,
         };
-        let result = result(answer);
+        let result = call_result(answer);
         assert_eq!((result.is_error, &result.meta), (Some(true), &None));
         insta::assert_snapshot!(result.structured_content.expect("it is structured"), @r#"{"text":"Invalid arguments for `read_file` at `/path`: expected a string, got 7.","code":"invalid-arguments","message":"Invalid arguments for `read_file` at `/path`: expected a string, got 7.","hint":null,"pointer":"/path","expected":"a string","got":"7"}"#);
     }

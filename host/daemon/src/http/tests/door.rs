@@ -8,7 +8,7 @@ use crate::http::serve::serve_connections;
 
 /// Every route of the table at both prefixes, by method and path; a variable part of a path is an `x`.
 fn every_route() -> Vec<(&'static str, String)> {
-    let (_, document) = routes().finish();
+    let (_, document) = build_route_table().finish();
     let text = document.to_json().expect("a description has string keys only");
     let description: Value = serde_json::from_str(&text).expect("it is JSON");
     let mut every = Vec::new();
@@ -257,12 +257,12 @@ async fn a_changed_configuration_counts_from_the_next_request_and_a_broken_one_c
 #[tokio::test]
 async fn where_other_machines_may_ask_everybody_needs_the_token() {
     let server = Server::new(vec![]);
-    let state = AppState::new(Parts {
+    let state = AppState::new(RouterParts {
         listening: "0.0.0.0:8000".parse().expect("an address"),
         ..clone_of(&server)
     });
     let server = Server {
-        router: router(state.clone()),
+        router: build_router(state.clone()),
         state,
         ..server
     };
@@ -276,13 +276,13 @@ async fn over_a_socket_the_owner_needs_no_credential_and_stopping_ends_streams()
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (sockets, address, _folder) = sockets("127.0.0.1:0").await.expect("a port is free");
     let server = Server::new(vec![vec![Act::Say("x"), Act::Hang]]);
-    let state = AppState::new(Parts {
+    let state = AppState::new(RouterParts {
         listening: address,
         ..clone_of(&server)
     });
     let stop = tokio_util::sync::CancellationToken::new();
     let stopped = stop.clone();
-    let serving = tokio::spawn(serve(sockets, state, async move { stopped.cancelled().await }));
+    let serving = tokio::spawn(serve_sockets(sockets, state, async move { stopped.cancelled().await }));
     let body = server.execute("explain").to_string();
     let mut client = tokio::net::TcpStream::connect(address).await.expect("it listens");
     let request = format!(
@@ -352,7 +352,7 @@ impl SocketServer {
     async fn new(server: Server, owners: OwnerLookup) -> Self {
         let (sockets, address, folder) = sockets("127.0.0.1:0").await.expect("a port is free");
         let log = AccessLog::default();
-        let state = AppState::new(Parts {
+        let state = AppState::new(RouterParts {
             listening: address,
             traffic: Arc::new(Traffic::new(log.clone())),
             ..clone_of(&server)
@@ -438,7 +438,7 @@ async fn request_of_another_user_whose_port_the_owner_gets(credential: &str) -> 
     let (asked, mut lookups) = tokio::sync::mpsc::unbounded_channel();
     let (go_on, gate) = std::sync::mpsc::channel::<()>();
     let gate = std::sync::Mutex::new(gate);
-    let owners = OwnerLookup::with(move |peer, _| {
+    let owners = OwnerLookup::from_fn(move |peer, _| {
         let _ = asked.send(peer);
         gate.lock().expect("no panic").recv().expect("the test goes on");
         // By now the owner's client has the port. This answer is true for the port, and wrong for the dead socket.
@@ -500,7 +500,7 @@ async fn a_request_whose_connection_is_closed_is_not_dispatched() {
 async fn a_connection_over_unix_counts_as_one_with_the_token() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let server = Server::with(vec![], "auth = \"token\"");
-    let served = SocketServer::new(server, OwnerLookup::with(|_, _| None)).await;
+    let served = SocketServer::new(server, OwnerLookup::from_fn(|_, _| None)).await;
     let place = served.folder.path().join("backend.sock");
     let ask = async |head: &str| {
         let mut client = tokio::net::UnixStream::connect(&place).await.expect("it listens");
@@ -563,7 +563,7 @@ async fn answers_to_three_requests(served: &SocketServer, headers: &str) -> Stri
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn another_user_gets_one_answer_for_each_connection() {
-    let served = SocketServer::new(Server::new(vec![]), OwnerLookup::with(|_, _| None)).await;
+    let served = SocketServer::new(Server::new(vec![]), OwnerLookup::from_fn(|_, _| None)).await;
     let host = format!("host: {}\r\n", served.address);
     let token = format!("{host}authorization: Bearer {TOKEN}\r\n");
     let page = format!("{host}origin: http://evil.example\r\n");
@@ -578,7 +578,7 @@ async fn another_user_gets_one_answer_for_each_connection() {
         assert!(answers.starts_with(&format!("HTTP/1.1 {status} ")), "{answers}");
         assert_eq!(answers.contains("connection: close"), count == 1, "{answers}");
     }
-    let owners = OwnerLookup::with(|_, _| Some(own_end()));
+    let owners = OwnerLookup::from_fn(|_, _| Some(own_end()));
     let served = SocketServer::new(Server::with(vec![], "auth = \"token\""), owners).await;
     let host = format!("host: {}\r\n", served.address);
     let answers = answers_to_three_requests(&served, &host).await;

@@ -55,7 +55,7 @@ async fn every_route_is_described_and_every_description_has_a_route() {
 #[tokio::test]
 async fn a_panic_is_answered_as_a_bug() {
     let server = Server::new(vec![]);
-    let layer = axum::middleware::from_fn_with_state(server.state.clone(), gate::gate);
+    let layer = axum::middleware::from_fn_with_state(server.state.clone(), request_checks::check_request);
     let broken = || async { panic!("on purpose") as StatusCode };
     let router: Router = Router::new().route("/broken", axum::routing::get(broken)).layer(layer);
     let server = Server { router, ..server };

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::lock;
-use super::log::Level;
-use super::signals::{Asked, Signals};
-use super::state::{self, Record};
+use super::log::LogLevel;
+use super::signals::{SignalRequest, Signals};
+use super::state::{self, DaemonRecord};
 use crate::http::Traffic;
 use crate::limits;
 use tool_config::LiveConfig;
@@ -26,7 +26,7 @@ const JOB_IDLE_MINUTES: u32 = 10;
 
 /// Reason why a daemon ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum DaemonEnd {
     Signal(&'static str),
     /// Its lock is no longer the one in the home. After the user has removed the folder, no client can find this
     /// process any more to stop it.
@@ -37,12 +37,12 @@ pub(super) enum End {
     Replaced,
 }
 
-pub(super) struct Life {
+pub(super) struct DaemonWatch {
     pub(super) home: PathBuf,
     pub(super) lock_inode: Option<u64>,
-    pub(super) record: Record,
+    pub(super) record: DaemonRecord,
     pub(super) live: Arc<LiveConfig>,
-    pub(super) level: Level,
+    pub(super) level: LogLevel,
     pub(super) traffic: Arc<Traffic>,
     pub(super) sessions: Arc<Sessions>,
     /// Overrides the configured time.
@@ -50,7 +50,7 @@ pub(super) struct Life {
 }
 
 /// Inode of the held lock.
-pub(super) fn inode(lock: &File) -> Option<u64> {
+pub(super) fn lock_inode(lock: &File) -> Option<u64> {
     lock.metadata().ok().map(|metadata| metadata.ino())
 }
 
@@ -61,31 +61,31 @@ fn idle_minutes(configured: Option<NonZeroU32>, port: u16) -> Option<u32> {
     configured.map(NonZeroU32::get).or(of_a_job)
 }
 
-impl Life {
+impl DaemonWatch {
     /// Waits until the daemon has to end. Its record then says that it is stopping.
-    pub(super) async fn until_end(self, mut signals: Signals) -> End {
+    pub(super) async fn until_end(self, mut signals: Signals) -> DaemonEnd {
         let mut look = tokio::time::interval(self.look_time());
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let end = loop {
             tokio::select! {
                 asked = signals.next() => match asked {
-                    Asked::End(signal) => break End::Signal(signal),
-                    Asked::Reread => self.reread(),
+                    SignalRequest::End(signal) => break DaemonEnd::Signal(signal),
+                    SignalRequest::Reread => self.reread(),
                 },
-                () = self.sessions.closed() => break End::Replaced,
+                () = self.sessions.closed() => break DaemonEnd::Replaced,
                 _ = look.tick() => {
                     self.follow_configuration();
                     if self.is_home_gone() {
-                        break End::HomeGone;
+                        break DaemonEnd::HomeGone;
                     }
                     if self.is_idle() && self.leave().await {
-                        break End::Idle;
+                        break DaemonEnd::Idle;
                     }
                 }
             }
         };
         tracing::info!(why = ?end, "stopping");
-        if end != End::HomeGone {
+        if end != DaemonEnd::HomeGone {
             self.say_stopping(true);
         }
         end
@@ -109,7 +109,7 @@ impl Life {
 
     /// A home that cannot be examined for a while, for example on a network, is not gone.
     fn is_home_gone(&self) -> bool {
-        match fs::metadata(lock::path(&self.home)) {
+        match fs::metadata(lock::lock_path(&self.home)) {
             Ok(metadata) => self.lock_inode.is_some_and(|held| held != metadata.ino()),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         }
@@ -139,11 +139,11 @@ impl Life {
     }
 
     fn say_stopping(&self, stopping: bool) {
-        let record = Record {
+        let record = DaemonRecord {
             stopping,
             ..self.record.clone()
         };
-        if let Err(error) = state::publish(&self.home, &record) {
+        if let Err(error) = state::publish_record(&self.home, &record) {
             tracing::warn!(%error, "the state file could not be written");
         }
     }

@@ -25,11 +25,11 @@ use tool_core::api::{ErrorKind, Overrides, Problem};
 const EXPOSED: HeaderValue = HeaderValue::from_static("x-session-id, x-approval-secret, mcp-session-id");
 
 /// Middleware for every route.
-pub(super) async fn gate(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
+pub(super) async fn check_request(State(state): State<AppState>, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<ConnectInfo<Peer>>();
     let peer = peer.map(|ConnectInfo(peer)| peer.clone());
     let _answering = peer.as_ref().map(Peer::answering);
-    let mut entry = state.traffic().begin(&request, peer.as_ref().map(Peer::address));
+    let mut entry = state.traffic().begin_record(&request, peer.as_ref().map(Peer::address));
     let common = state.common_now();
     let door = AccessCheck {
         state: &state,
@@ -42,11 +42,15 @@ pub(super) async fn gate(State(state): State<AppState>, mut request: Request, ne
         Err(problem) => {
             let (method, path) = (request.method(), request.uri().path());
             tracing::warn!(%method, ?path, code = %problem.kind, "refused");
-            return entry.follow(finish(ApiError(problem).into_response(), None, keep_alive));
+            return entry.follow(finish_response(ApiError(problem).into_response(), None, keep_alive));
         }
     };
     if let Some(origin) = origin.as_ref().filter(|_| is_preflight(&request)) {
-        return entry.follow(finish(preflight(request.headers()), Some(origin), keep_alive));
+        return entry.follow(finish_response(
+            answer_preflight(request.headers()),
+            Some(origin),
+            keep_alive,
+        ));
     }
     let caller = match door.identify(&request) {
         Ok(caller) => door.look_closer(caller, request.method(), request.uri().path()).await,
@@ -62,11 +66,11 @@ pub(super) async fn gate(State(state): State<AppState>, mut request: Request, ne
         Ok(caller) => {
             entry.is_by(caller);
             request.extensions_mut().insert(caller);
-            answered(next.run(request)).await
+            catch_panics(next.run(request)).await
         }
         Err(problem) => ApiError(problem).into_response(),
     };
-    entry.follow(finish(response, origin.as_ref(), keep_alive))
+    entry.follow(finish_response(response, origin.as_ref(), keep_alive))
 }
 
 /// What happens to a connection after its answer.
@@ -89,7 +93,7 @@ fn check_form(request: &Request) -> Result<(), Problem> {
 }
 
 /// Runs the routes. A panic is a bug; the client gets an error instead of a broken connection.
-async fn answered(answer: impl Future<Output = Response>) -> Response {
+async fn catch_panics(answer: impl Future<Output = Response>) -> Response {
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("a request was not answered: its handler panicked");
         ApiError(Problem::new(
@@ -128,9 +132,9 @@ impl AccessCheck<'_> {
             );
             return Err(problem.with_hint(hint));
         }
-        let origin = single(headers, header::ORIGIN.as_str())?;
+        let origin = single_header(headers, header::ORIGIN.as_str())?;
         // Browsers that send no Origin still send `Sec-Fetch-Site`.
-        let site = single(headers, "sec-fetch-site")?.map(HeaderValue::as_bytes);
+        let site = single_header(headers, "sec-fetch-site")?.map(HeaderValue::as_bytes);
         if self.is_over_unix() {
             // No browser opens a Unix socket, so a proxy forwards the requests of a page.
             return match (origin, site) {
@@ -212,18 +216,18 @@ impl AccessCheck<'_> {
         }
         match self.peer {
             Some(peer) if peer.is_in_our_namespaces().await => Ok(Caller::OwnNamespaces),
-            _ if narrows(path) => Ok(caller),
-            _ => Err(confined(self.state)),
+            _ if is_narrowed_route(path) => Ok(caller),
+            _ => Err(confined_caller_problem(self.state)),
         }
     }
 
     /// Names of this server.
-    fn ours(&self) -> Ours {
+    fn ours(&self) -> ServerNames {
         let reached = self
             .peer
             .and_then(Peer::ours)
             .map(|address| address.ip().to_canonical());
-        Ours {
+        ServerNames {
             port: self.state.port(),
             address: reached.filter(|_| self.state.is_exposed()),
         }
@@ -239,8 +243,8 @@ fn only_reads(method: &Method, path: &str) -> bool {
     }
 }
 
-/// True for routes that restrict a caller that may be confined, see [`super::narrow`].
-fn narrows(path: &str) -> bool {
+/// True for routes that restrict a caller that may be confined, see [`super::restrict_to_reading`].
+fn is_narrowed_route(path: &str) -> bool {
     let path = without_prefix(path);
     matches!(path, "/execute" | "/stream" | "/mcp" | "/mcp/connect")
         || (path.starts_with("/skills/") && path.ends_with("/call"))
@@ -254,7 +258,7 @@ fn without_prefix(path: &str) -> &str {
 }
 
 /// The refusal of a request that does more than read, for a caller that may be confined.
-pub(super) fn confined(state: &AppState) -> Problem {
+pub(super) fn confined_caller_problem(state: &AppState) -> Problem {
     let message = "This request does more than read, and needs the token: the process that sent it is not known to be in \
         the backend's own mount, user and PID namespaces, and under no other seccomp or Landlock rules";
     Problem::new(ErrorKind::Unauthorized, message).with_hint(format!(
@@ -266,7 +270,7 @@ pub(super) fn confined(state: &AppState) -> Problem {
 /// Names of this server without configuration: loopback with its port and, if other machines can connect, the address
 /// of the connection. Other names prove nothing, because anyone can let a name lead to an address.
 #[derive(Debug, Clone, Copy)]
-struct Ours {
+struct ServerNames {
     port: u16,
     address: Option<IpAddr>,
 }
@@ -287,7 +291,7 @@ fn host_of(headers: &HeaderMap, uri: &Uri) -> Option<String> {
 }
 
 /// The only value of a header. Two values are refused, because browsers send one.
-fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a HeaderValue>, Problem> {
+fn single_header<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a HeaderValue>, Problem> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (value, None) => Ok(value),
@@ -299,7 +303,7 @@ fn single<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a HeaderVal
     }
 }
 
-impl Ours {
+impl ServerNames {
     /// True for one of our own names with our port, and for a configured name, with its port if it has one.
     fn is_host(self, host: &str, allowed: &[String]) -> bool {
         let (name, given) = split_port(host);
@@ -347,7 +351,7 @@ fn is_preflight(request: &Request) -> bool {
     request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-fn preflight(asked: &HeaderMap) -> Response {
+fn answer_preflight(asked: &HeaderMap) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
     let methods = HeaderValue::from_static("GET, POST, DELETE, OPTIONS");
@@ -363,7 +367,7 @@ fn preflight(asked: &HeaderMap) -> Response {
     response
 }
 
-fn finish(mut response: Response, origin: Option<&HeaderValue>, keep_alive: KeepAlive) -> Response {
+fn finish_response(mut response: Response, origin: Option<&HeaderValue>, keep_alive: KeepAlive) -> Response {
     let headers = response.headers_mut();
     if keep_alive == KeepAlive::No {
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -382,14 +386,14 @@ fn finish(mut response: Response, origin: Option<&HeaderValue>, keep_alive: Keep
 mod tests {
     use super::*;
 
-    const OURS: Ours = Ours {
+    const OURS: ServerNames = ServerNames {
         port: 8000,
         address: None,
     };
 
     #[test]
     fn the_address_that_was_reached_is_ours_where_other_machines_may_ask() {
-        let ours = Ours {
+        let ours = ServerNames {
             address: Some("192.0.2.7".parse().expect("an address")),
             ..OURS
         };
@@ -429,7 +433,7 @@ mod tests {
         ] {
             assert!(!is(host), "{host}");
         }
-        let ours = Ours { port: 80, ..OURS };
+        let ours = ServerNames { port: 80, ..OURS };
         assert!(ours.is_host("localhost", &[]));
     }
 
