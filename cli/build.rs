@@ -31,10 +31,10 @@ const OUTLINERS: [&str; 8] = [
 fn main() {
     println!("cargo::rerun-if-env-changed=TOOL_SKILLS_FOLDER");
     tell_version();
-    let out = PathBuf::from(variable("OUT_DIR"));
+    let out = PathBuf::from(read_variable("OUT_DIR"));
     let tables = skills_folder(&out).and_then(|folder| {
-        let hostile = table(&folder, vec![HOSTILE.to_owned()])?;
-        Ok([table(&folder, skills()?)?, hostile, outliners(&folder)?])
+        let hostile = skill_table(&folder, vec![HOSTILE.to_owned()])?;
+        Ok([skill_table(&folder, list_skills()?)?, hostile, outliner_table(&folder)?])
     });
     let [builtins, hostile, outliners] = tables.unwrap_or_else(|missing| {
         println!("cargo::error={missing}: run `scripts/build`, which builds the components first");
@@ -54,11 +54,11 @@ fn main() {
 /// would compile the program again.
 fn tell_version() {
     println!("cargo::rerun-if-env-changed=TOOL_COMMIT");
-    let commit = match variable("TOOL_COMMIT") {
+    let commit = match read_variable("TOOL_COMMIT") {
         none if none.is_empty() => "development build".to_owned(),
         commit => commit,
     };
-    let (version, target) = (variable("CARGO_PKG_VERSION"), variable("TARGET"));
+    let (version, target) = (read_variable("CARGO_PKG_VERSION"), read_variable("TARGET"));
     println!("cargo::rustc-env=TOOL_VERSION={version} ({commit}, {target})");
 }
 
@@ -66,13 +66,13 @@ fn tell_version() {
     clippy::disallowed_methods,
     reason = "a build script is told everything by its environment"
 )]
-fn variable(name: &str) -> String {
+fn read_variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
 /// `skills` in the target folder. OUT_DIR is in the folder of the profile, next to it.
 fn skills_folder(out: &Path) -> Result<PathBuf, String> {
-    match variable("TOOL_SKILLS_FOLDER") {
+    match read_variable("TOOL_SKILLS_FOLDER") {
         named if !named.is_empty() => Ok(PathBuf::from(named)),
         _ => out
             .ancestors()
@@ -83,8 +83,8 @@ fn skills_folder(out: &Path) -> Result<PathBuf, String> {
     }
 }
 
-fn skills() -> Result<Vec<String>, String> {
-    let sources = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../skills");
+fn list_skills() -> Result<Vec<String>, String> {
+    let sources = Path::new(&read_variable("CARGO_MANIFEST_DIR")).join("../skills");
     println!("cargo::rerun-if-changed={}", sources.display());
     let mut names: Vec<String> = std::fs::read_dir(&sources)
         .map_err(|error| format!("{} cannot be read ({error})", sources.display()))?
@@ -97,19 +97,19 @@ fn skills() -> Result<Vec<String>, String> {
     Ok(names)
 }
 
-fn table(folder: &Path, names: Vec<String>) -> Result<String, String> {
+fn skill_table(folder: &Path, names: Vec<String>) -> Result<String, String> {
     let mut table = String::from("&[\n");
     for name in names {
-        entry(&mut table, folder, &name)?;
+        write_entry(&mut table, folder, &name)?;
     }
     table.push(']');
     Ok(table)
 }
 
-fn outliners(folder: &Path) -> Result<String, String> {
+fn outliner_table(folder: &Path) -> Result<String, String> {
     let mut table = String::from("&[\n");
     for name in OUTLINERS {
-        let compiled = packed(folder, name, "compiled", OUTLINER_BASE)?;
+        let compiled = packed_file(folder, name, "compiled", OUTLINER_BASE)?;
         writeln!(
             table,
             "    tool_skill::EmbeddedOutliner {{ name: {name:?}, compiled: {compiled} }},"
@@ -121,7 +121,7 @@ fn outliners(folder: &Path) -> Result<String, String> {
 }
 
 /// A file that `scripts/build` made for a component.
-fn file(folder: &Path, name: &str, extension: &str) -> Result<PathBuf, String> {
+fn component_file(folder: &Path, name: &str, extension: &str) -> Result<PathBuf, String> {
     let path = folder.join(format!("{name}.{extension}"));
     println!("cargo::rerun-if-changed={}", path.display());
     if path.is_file() {
@@ -132,22 +132,22 @@ fn file(folder: &Path, name: &str, extension: &str) -> Result<PathBuf, String> {
 }
 
 /// A file that `scripts/build` packed: alone for `base` itself, and otherwise against `base`.
-fn packed(folder: &Path, name: &str, extension: &str, base: &str) -> Result<String, String> {
-    let bytes = file(folder, name, extension)?;
+fn packed_file(folder: &Path, name: &str, extension: &str, base: &str) -> Result<String, String> {
+    let bytes = component_file(folder, name, extension)?;
     if name == base {
         return Ok(format!(
-            "tool_skill::embedded::Packed::alone(include_bytes!({bytes:?}))"
+            "tool_skill::embedded::Packed::without_base(include_bytes!({bytes:?}))"
         ));
     }
-    let base = file(folder, base, extension)?;
+    let base = component_file(folder, base, extension)?;
     Ok(format!(
         "tool_skill::embedded::Packed {{ bytes: include_bytes!({bytes:?}), base: include_bytes!({base:?}) }}"
     ))
 }
 
-fn entry(table: &mut String, folder: &Path, name: &str) -> Result<(), String> {
-    let file = |extension: &str| file(folder, name, extension);
-    let packed = |extension: &str| packed(folder, name, extension, SKILL_BASE);
+fn write_entry(table: &mut String, folder: &Path, name: &str) -> Result<(), String> {
+    let file = |extension: &str| component_file(folder, name, extension);
+    let packed = |extension: &str| packed_file(folder, name, extension, SKILL_BASE);
     let (wasm, compiled) = (packed("wasm")?, packed("compiled")?);
     let (descriptor, digest) = (file("json")?, file("digest")?);
     write!(

@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use tool_core::api::Operation;
 
-pub(crate) use author::{Author, Language};
+pub(crate) use author::{Author, SkillLanguage};
 pub(crate) use batch::{BatchArguments, Shard};
 pub(crate) use ci::{CiArguments, CiHost, SessionFlags};
 pub(crate) use mcp::{Install, Mcp, McpClient, McpCommand};
@@ -24,7 +24,7 @@ pub(crate) use rollout::{Consent, Keys, Rollout, SecretCommand, StoreCommand};
 pub(crate) use session::{PolicyFlags, Provider, RunArguments, Steer, TestFlags, Wire};
 pub(crate) use setup::{Init, ModelsArguments, ModelsCommand};
 pub(crate) use skill::Skill;
-pub(crate) use test_commands::{Check, TestsArguments, TestsCommand};
+pub(crate) use test_commands::{CheckName, TestsArguments, TestsCommand};
 
 /// A repository-aware code assistant that keeps the model in a sandbox
 ///

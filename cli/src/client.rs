@@ -24,21 +24,21 @@ use tool_provider::sse::{Frame, Framer};
 
 use crate::actions::command_hint;
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Access to this user's daemon, running or not.
 #[derive(Debug, Clone)]
 pub(crate) struct Backend {
     pub(crate) home: PathBuf,
     pub(crate) environment: Environment,
-    output: Output,
+    output: CommandOutput,
     /// False if a daemon that is started here listens only on its Unix socket.
     has_port: bool,
 }
 
 impl Backend {
     /// The backend for this environment.
-    pub(crate) fn new(environment: Environment, output: Output) -> Result<Self, Error> {
+    pub(crate) fn new(environment: Environment, output: CommandOutput) -> Result<Self, Error> {
         let home = environment.tool_home()?;
         Ok(Self {
             home,
@@ -105,7 +105,7 @@ impl Backend {
         &self,
         path: &str,
         body: &impl Serialize,
-    ) -> Result<(Client, Events), Error> {
+    ) -> Result<(Client, ServerEvents), Error> {
         let patience = Instant::now() + START_TIME;
         loop {
             let mut client = self.connect_or_start().await?;
@@ -124,7 +124,7 @@ impl Backend {
         path: &str,
         protocol: &'static str,
         body: &impl Serialize,
-    ) -> Result<(Client, Carrier), Error> {
+    ) -> Result<(Client, UpgradedStream), Error> {
         let patience = Instant::now() + START_TIME;
         loop {
             let mut client = self.connect_or_start().await?;
@@ -247,8 +247,8 @@ impl Backend {
         let greeted = async {
             let (stream, daemon) = daemon::connect_to_daemon(&self.home, record)
                 .await
-                .map_err(unreachable)?;
-            let sender = open(stream).await?;
+                .map_err(explain_unreachable)?;
+            let sender = open_connection(stream).await?;
             let mut client = Client { sender, daemon };
             client.get::<BackendStatus>("/api/status").await?;
             Ok(client)
@@ -293,14 +293,14 @@ pub(crate) fn not_running() -> Problem {
 }
 
 /// Finds out why a connection broke off: the daemon has ended, or it is running and something else failed.
-async fn lost(daemon: &ReachedDaemon, error: &(dyn std::fmt::Display + Sync)) -> Error {
+async fn explain_lost_connection(daemon: &ReachedDaemon, error: &(dyn std::fmt::Display + Sync)) -> Error {
     for _ in 0..DYING_LOOKS {
         if daemon.connect().await.is_err() {
             return Error::NotRunning;
         }
         tokio::time::sleep(DYING_TIME / DYING_LOOKS).await;
     }
-    broken(error)
+    broken_connection(error)
 }
 
 /// A dying process closes its files one after the other, so its listener may outlive a connection by this time.
@@ -308,7 +308,7 @@ const DYING_TIME: Duration = Duration::from_millis(100);
 const DYING_LOOKS: u32 = 5;
 
 /// The problem of a daemon that cannot be reached.
-fn unreachable(error: ConnectError) -> Error {
+fn explain_unreachable(error: ConnectError) -> Error {
     let stranger =
         |hint: String| Problem::new(ErrorKind::Stranger, format!("{error}; nothing was sent to it")).with_hint(hint);
     match &error {
@@ -332,9 +332,9 @@ fn socket_gone(pid: u32) -> Problem {
     ))
 }
 
-type Sender = SendRequest<Full<Bytes>>;
+type RequestSender = SendRequest<Full<Bytes>>;
 
-async fn open(stream: UnixStream) -> Result<Sender, Error> {
+async fn open_connection(stream: UnixStream) -> Result<RequestSender, Error> {
     let (sender, connection) = http1::handshake(TokioIo::new(stream))
         .await
         .map_err(|_| Error::NotRunning)?;
@@ -342,7 +342,7 @@ async fn open(stream: UnixStream) -> Result<Sender, Error> {
     Ok(sender)
 }
 
-fn request(method: Method, path: &str, body: Option<Bytes>) -> Result<Request<Full<Bytes>>, Error> {
+fn build_request(method: Method, path: &str, body: Option<Bytes>) -> Result<Request<Full<Bytes>>, Error> {
     Request::builder()
         .method(method)
         .uri(path)
@@ -350,19 +350,19 @@ fn request(method: Method, path: &str, body: Option<Bytes>) -> Result<Request<Fu
         .header(tool_core::api::TERMINAL_HEADER, "1")
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(body.unwrap_or_default()))
-        .map_err(|error| broken(&error))
+        .map_err(|error| broken_connection(&error))
 }
 
 /// A connection that was upgraded to another protocol, for blocking reads and writes on threads.
 #[derive(Debug)]
-pub(crate) struct Carrier {
+pub(crate) struct UpgradedStream {
     pub(crate) stream: std::os::unix::net::UnixStream,
     /// Bytes of the stream that were received before the upgrade.
     pub(crate) received: Bytes,
 }
 
-impl Carrier {
-    fn of(upgraded: Upgraded) -> std::io::Result<Self> {
+impl UpgradedStream {
+    fn from_upgraded(upgraded: Upgraded) -> std::io::Result<Self> {
         let parts = upgraded.downcast::<TokioIo<UnixStream>>();
         let Parts { io, read_buf, .. } = parts.map_err(|_| std::io::Error::other("it is none of ours"))?;
         let stream = io.into_inner().into_std()?;
@@ -376,7 +376,7 @@ impl Carrier {
 
 #[derive(Debug)]
 pub(crate) struct Client {
-    sender: Sender,
+    sender: RequestSender,
     daemon: ReachedDaemon,
 }
 
@@ -400,9 +400,11 @@ impl Client {
     /// A second connection to the same daemon, for use while a stream is open on the first.
     pub(crate) async fn another(&self) -> Result<Self, Error> {
         let stream = tokio::time::timeout(GREETING_TIME, self.daemon.connect()).await;
-        let stream = stream.map_err(|error| broken(&error))?.map_err(unreachable)?;
+        let stream = stream
+            .map_err(|error| broken_connection(&error))?
+            .map_err(explain_unreachable)?;
         Ok(Self {
-            sender: open(stream).await?,
+            sender: open_connection(stream).await?,
             daemon: self.daemon.clone(),
         })
     }
@@ -415,24 +417,26 @@ impl Client {
     /// Stops the daemon if it is idle.
     async fn stop_if_idle(&mut self) -> Result<Stopping, Error> {
         let response = self.send(Method::POST, "/api/stop-if-idle", None).await?;
-        decode(response).await
+        decode_body(response).await
     }
 
     /// GET, answered in JSON.
     pub(crate) async fn get<T: DeserializeOwned>(&mut self, path: &str) -> Result<T, Error> {
         let response = self.send(Method::GET, path, None).await?;
-        decode(response).await
+        decode_body(response).await
     }
 
     /// POST in JSON, answered in JSON.
     pub(crate) async fn post<T: DeserializeOwned>(&mut self, path: &str, body: &impl Serialize) -> Result<T, Error> {
-        let response = self.send(Method::POST, path, Some(encode(body)?)).await?;
-        decode(response).await
+        let response = self.send(Method::POST, path, Some(encode_body(body)?)).await?;
+        decode_body(response).await
     }
 
     /// POST in JSON; the answer has no body.
     pub(crate) async fn post_unanswered(&mut self, path: &str, body: &impl Serialize) -> Result<(), Error> {
-        self.send(Method::POST, path, Some(encode(body)?)).await.map(|_| ())
+        self.send(Method::POST, path, Some(encode_body(body)?))
+            .await
+            .map(|_| ())
     }
 
     /// DELETE; the answer is not read.
@@ -441,28 +445,35 @@ impl Client {
     }
 
     /// GET of an event stream.
-    pub(crate) async fn events(&mut self, path: &str) -> Result<Events, Error> {
+    pub(crate) async fn events(&mut self, path: &str) -> Result<ServerEvents, Error> {
         let response = self.send(Method::GET, path, None).await?;
-        Ok(Events::new(self.daemon.clone(), response))
+        Ok(ServerEvents::new(self.daemon.clone(), response))
     }
 
     /// POST in JSON, answered by an event stream.
-    pub(crate) async fn post_events(&mut self, path: &str, body: &impl Serialize) -> Result<Events, Error> {
-        let response = self.send(Method::POST, path, Some(encode(body)?)).await?;
-        Ok(Events::new(self.daemon.clone(), response))
+    pub(crate) async fn post_events(&mut self, path: &str, body: &impl Serialize) -> Result<ServerEvents, Error> {
+        let response = self.send(Method::POST, path, Some(encode_body(body)?)).await?;
+        Ok(ServerEvents::new(self.daemon.clone(), response))
     }
 
     /// POST in JSON that upgrades the connection to another protocol.
-    async fn upgrade(&mut self, path: &str, protocol: &'static str, body: &impl Serialize) -> Result<Carrier, Error> {
-        let mut request = request(Method::POST, path, Some(encode(body)?))?;
+    async fn upgrade(
+        &mut self,
+        path: &str,
+        protocol: &'static str,
+        body: &impl Serialize,
+    ) -> Result<UpgradedStream, Error> {
+        let mut request = build_request(Method::POST, path, Some(encode_body(body)?))?;
         let headers = request.headers_mut();
         headers.insert(header::CONNECTION, header::HeaderValue::from_static("upgrade"));
         headers.insert(header::UPGRADE, header::HeaderValue::from_static(protocol));
         let response = self.exchange(request).await?;
         match response.status() {
             StatusCode::SWITCHING_PROTOCOLS => {
-                let upgraded = hyper::upgrade::on(response).await.map_err(|error| broken(&error))?;
-                Carrier::of(upgraded).map_err(|error| broken(&error))
+                let upgraded = hyper::upgrade::on(response)
+                    .await
+                    .map_err(|error| broken_connection(&error))?;
+                UpgradedStream::from_upgraded(upgraded).map_err(|error| broken_connection(&error))
             }
             _ => Err(problem_of(response).await),
         }
@@ -470,7 +481,7 @@ impl Client {
 
     /// Why an upgraded connection has ended: the daemon is gone, or else the caller's reason.
     pub(crate) async fn lost_or(&self, else_why: Problem) -> Error {
-        match lost(&self.daemon, &"").await {
+        match explain_lost_connection(&self.daemon, &"").await {
             Error::NotRunning => Error::NotRunning,
             _ => else_why.into(),
         }
@@ -478,7 +489,7 @@ impl Client {
 
     /// Sends a request. An answer with an error status is returned as a problem.
     async fn send(&mut self, method: Method, path: &str, body: Option<Bytes>) -> Result<Response<Incoming>, Error> {
-        let response = self.exchange(request(method, path, body)?).await?;
+        let response = self.exchange(build_request(method, path, body)?).await?;
         if response.status().is_success() {
             Ok(response)
         } else {
@@ -493,7 +504,7 @@ impl Client {
         };
         match answered.await {
             Ok(response) => Ok(response),
-            Err(error) => Err(lost(&self.daemon, &error).await),
+            Err(error) => Err(explain_lost_connection(&self.daemon, &error).await),
         }
     }
 }
@@ -503,33 +514,37 @@ pub(crate) fn percent_encoded(text: &str) -> String {
     tool_core::text::percent_encode(text, "-._~")
 }
 
-fn broken(error: &dyn std::fmt::Display) -> Error {
+fn broken_connection(error: &dyn std::fmt::Display) -> Error {
     Problem::new(ErrorKind::BackendDown, format!("Backend not responding: {error}"))
         .with_hint("see `tool service status`, and logs/backend.log in TOOL_HOME (without it ~/.tool)")
         .into()
 }
 
-fn encode(body: &impl Serialize) -> Result<Bytes, Error> {
+fn encode_body(body: &impl Serialize) -> Result<Bytes, Error> {
     serde_json::to_vec(body)
         .map(Bytes::from)
-        .map_err(|error| broken(&error))
+        .map_err(|error| broken_connection(&error))
 }
 
-async fn decode<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, Error> {
-    let body = response.into_body().collect().await.map_err(|error| broken(&error))?;
-    serde_json::from_slice(&body.to_bytes()).map_err(|error| broken(&error))
+async fn decode_body<T: DeserializeOwned>(response: Response<Incoming>) -> Result<T, Error> {
+    let body = response
+        .into_body()
+        .collect()
+        .await
+        .map_err(|error| broken_connection(&error))?;
+    serde_json::from_slice(&body.to_bytes()).map_err(|error| broken_connection(&error))
 }
 
 /// The problem that an error answer carries.
 async fn problem_of(response: Response<Incoming>) -> Error {
     let status: StatusCode = response.status();
-    match decode::<ErrorBody>(response).await {
+    match decode_body::<ErrorBody>(response).await {
         Ok(ErrorBody { mut error }) => {
             let command = error.action.as_ref().and_then(command_hint);
             error.hint = command.or(error.hint);
             error.into()
         }
-        Err(_) => broken(&format!("it answered {status}")),
+        Err(_) => broken_connection(&format!("it answered {status}")),
     }
 }
 
@@ -537,7 +552,7 @@ async fn problem_of(response: Response<Incoming>) -> Error {
 const END_TIME: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
-pub(crate) struct Events {
+pub(crate) struct ServerEvents {
     daemon: ReachedDaemon,
     body: Incoming,
     framer: Framer,
@@ -547,7 +562,7 @@ pub(crate) struct Events {
     session: Option<String>,
 }
 
-impl Events {
+impl ServerEvents {
     fn new(daemon: ReachedDaemon, response: Response<Incoming>) -> Self {
         let header = |name: &str| response.headers().get(name)?.to_str().ok().map(str::to_owned);
         Self {
@@ -573,7 +588,7 @@ impl Events {
 
     /// Error for a stream that ended without its terminal event.
     pub(crate) async fn ended_early(&self) -> Error {
-        lost(&self.daemon, &"the stream ended before the session did").await
+        explain_lost_connection(&self.daemon, &"the stream ended before the session did").await
     }
 
     pub(crate) fn session(&self) -> Option<&str> {
@@ -597,11 +612,11 @@ impl Events {
                     if let Some(data) = frame.data_ref() {
                         let mut frames = Vec::new();
                         let fed = self.framer.feed(data, &mut frames);
-                        fed.map_err(|error| broken(&error))?;
+                        fed.map_err(|error| broken_connection(&error))?;
                         self.frames = frames.into_iter();
                     }
                 }
-                Some(Err(error)) => return Err(lost(&self.daemon, &error).await),
+                Some(Err(error)) => return Err(explain_lost_connection(&self.daemon, &error).await),
                 None => return Ok(None),
             }
         }

@@ -9,7 +9,7 @@ mod context;
 pub(crate) mod dev;
 mod diff;
 mod doctor;
-mod ending;
+mod end_signals;
 mod follow;
 mod graph;
 mod history;
@@ -22,8 +22,8 @@ mod preview;
 pub(crate) mod reference;
 pub(crate) mod sandbox;
 pub(crate) mod service;
+mod session_tally;
 mod skill;
-mod tally;
 mod test_commands;
 mod turn;
 mod undo;
@@ -39,17 +39,17 @@ use tool_core::api::{self, BudgetRequest, Event, NoticeKind, PolicyRequest, Prov
 use crate::args::{Command, PolicyFlags, RunArguments, Steer};
 use crate::client::{Backend, Client};
 use crate::error::Error;
-use crate::output::{Output, Status, TICK};
+use crate::output::{CommandOutput, StatusLine, TICK};
 
 /// Backend, output and `--repo`, shared by all commands.
 #[derive(Debug)]
-pub(crate) struct Context {
+pub(crate) struct CommandContext {
     pub(crate) backend: Backend,
-    pub(crate) output: Output,
+    pub(crate) output: CommandOutput,
     pub(crate) repo: Option<PathBuf>,
 }
 
-impl Context {
+impl CommandContext {
     /// The repository root and the working directory, both absolute.
     fn places(&self) -> Result<(PathBuf, PathBuf), Error> {
         let here = std::env::current_dir().map_err(|error| {
@@ -60,7 +60,7 @@ impl Context {
         })?;
         let root = match &self.repo {
             Some(repo) => {
-                let root = std::path::absolute(repo).map_err(|error| Error::file("Repository", repo, &error))?;
+                let root = std::path::absolute(repo).map_err(|error| Error::on_file("Repository", repo, &error))?;
                 if !root.is_dir() {
                     return Err(Error::new(
                         ErrorKind::Usage,
@@ -75,15 +75,19 @@ impl Context {
     }
 }
 
-pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run_command(command: Command, context: &CommandContext) -> Result<ExitCode, Error> {
     match command {
-        Command::Init(init) => init::run(&init, context).await,
-        Command::Models(models) => models::run(models, context).await,
+        Command::Init(init) => init::run_init(&init, context).await,
+        Command::Models(models) => models::run_models(models, context).await,
         Command::Explain { targets, run } => {
-            operation::run(operation::TypedTask::explain(targets), &run, context).await
+            operation::run_operation(operation::TypedTask::explain(targets), &run, context).await
         }
-        Command::Ask { question, run } => operation::run(operation::TypedTask::ask(&question), &run, context).await,
-        Command::Architect { task, run } => operation::run(operation::TypedTask::architect(task), &run, context).await,
+        Command::Ask { question, run } => {
+            operation::run_operation(operation::TypedTask::ask(&question), &run, context).await
+        }
+        Command::Architect { task, run } => {
+            operation::run_operation(operation::TypedTask::architect(task), &run, context).await
+        }
         Command::Refactor {
             task,
             focus,
@@ -91,53 +95,53 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
             run,
         } => {
             let task = operation::TypedTask::refactor(task, focus).previewed(preview);
-            operation::run(task, &run, context).await
+            operation::run_operation(task, &run, context).await
         }
         Command::TestGen { file, preview, run } => {
-            operation::run(operation::TypedTask::test_gen(file).previewed(preview), &run, context).await
+            operation::run_operation(operation::TypedTask::test_gen(file).previewed(preview), &run, context).await
         }
         Command::Continue {
             words,
             operation,
             preview,
             run,
-        } => turn::run(&words, operation, preview, &run, context).await,
-        Command::Ci(arguments) => ci::run(arguments, context).await,
-        Command::Batch(arguments) => batch::run(arguments, context).await,
-        Command::Context(select) => context::run(select, context).await,
-        Command::Graph(arguments) => graph::run(arguments, context).await,
-        Command::Service(service) => service::run(&service, context).await,
-        Command::Skill(skill) => skill::run(skill, context).await,
-        Command::Mcp(mcp) => mcp::run(&mcp, context).await,
-        Command::History(history) => history::list(&history, context).await,
-        Command::Attach { session, json } => attach::attach(&session, json, context).await,
-        Command::Cancel { session } => attach::cancel(&session, context).await,
-        Command::Results { session, json } => history::result(&session, json, context).await,
-        Command::Diff { session, json } => diff::run(&session, json, context).await,
+        } => turn::run_turn(&words, operation, preview, &run, context).await,
+        Command::Ci(arguments) => ci::run_ci(arguments, context).await,
+        Command::Batch(arguments) => batch::run_batch(arguments, context).await,
+        Command::Context(select) => context::show_context(select, context).await,
+        Command::Graph(arguments) => graph::show_graph(arguments, context).await,
+        Command::Service(service) => service::run_service(&service, context).await,
+        Command::Skill(skill) => skill::run_skill_command(skill, context).await,
+        Command::Mcp(mcp) => mcp::run_mcp(&mcp, context).await,
+        Command::History(history) => history::list_sessions(&history, context).await,
+        Command::Attach { session, json } => attach::attach_session(&session, json, context).await,
+        Command::Cancel { session } => attach::cancel_session(&session, context).await,
+        Command::Results { session, json } => history::show_result(&session, json, context).await,
+        Command::Diff { session, json } => diff::show_diff(&session, json, context).await,
         Command::Undo {
             session,
             conversation,
             merge,
             json,
-        } => undo::run(&session, conversation, merge, json, context).await,
+        } => undo::undo_session(&session, conversation, merge, json, context).await,
         Command::Apply {
             words,
             partial,
             patch,
             json,
         } => {
-            let apply = preview::Apply {
+            let apply = preview::ApplyOptions {
                 words,
                 partial,
                 patch,
                 json,
             };
-            preview::apply(apply, context).await
+            preview::apply_preview(apply, context).await
         }
-        Command::Discard { session, json } => preview::discard(&session, json, context).await,
+        Command::Discard { session, json } => preview::discard_preview(&session, json, context).await,
         Command::Tests(tests) => test_commands::run(tests, context),
-        Command::Config { json } => config::run(json, context),
-        Command::Doctor { probe, json, .. } => doctor::run(probe, json, context).await,
+        Command::Config { json } => config::show_config(json, context),
+        Command::Doctor { probe, json, .. } => doctor::run_checks(probe, json, context).await,
         Command::Completions { .. }
         | Command::Man { .. }
         | Command::Reference
@@ -153,7 +157,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode,
 }
 
 /// The provider options that a session would get, such as a proxy.
-fn provider_options(context: &Context) -> tool_provider::Options {
+fn provider_options(context: &CommandContext) -> tool_provider::Options {
     let variables = context.backend.forwarded();
     tool_provider::Options {
         key_command: Some(tool_session::key_command(&variables)),
@@ -163,8 +167,8 @@ fn provider_options(context: &Context) -> tool_provider::Options {
 }
 
 /// Waits for an answer, and shows that on a terminal.
-async fn waiting<T>(what: String, answer: impl Future<Output = T>, output: Output) -> T {
-    let mut status = Status::new(output);
+async fn wait_for_answer<T>(what: String, answer: impl Future<Output = T>, output: CommandOutput) -> T {
+    let mut status = StatusLine::new(output);
     status.wait_for(what);
     let mut tick = tokio::time::interval(TICK);
     tokio::pin!(answer);
@@ -177,7 +181,7 @@ async fn waiting<T>(what: String, answer: impl Future<Output = T>, output: Outpu
 }
 
 /// The wire form of the policy flags.
-fn policy(flags: &PolicyFlags) -> PolicyRequest {
+fn policy_request(flags: &PolicyFlags) -> PolicyRequest {
     PolicyRequest {
         allow: flags.allow.clone(),
         deny: flags.deny.clone(),
@@ -199,10 +203,10 @@ fn asserted_provider(run: &RunArguments) -> Option<String> {
 
 /// True if a person can answer questions of the session.
 fn is_interactive(run: &RunArguments) -> bool {
-    Output::can_ask() && !run.json && !run.session.policy.frozen
+    CommandOutput::can_ask() && !run.json && !run.session.policy.frozen
 }
 
-fn budget(run: &RunArguments) -> BudgetRequest {
+fn budget_request(run: &RunArguments) -> BudgetRequest {
     BudgetRequest {
         max_steps: run.session.max_steps,
         max_tokens: run.session.max_tokens,
@@ -212,7 +216,7 @@ fn budget(run: &RunArguments) -> BudgetRequest {
 }
 
 /// The wire form of the selection flags.
-fn selection(flags: &Steer) -> SelectionRequest {
+fn selection_request(flags: &Steer) -> SelectionRequest {
     SelectionRequest {
         include: flags.include.clone(),
         exclude: flags.exclude.clone(),
@@ -231,7 +235,7 @@ fn path_text(path: &Path) -> Result<String, Error> {
 }
 
 /// A path that the user can open from here: relative if it is below the working directory.
-fn openable(path: &Path) -> PathBuf {
+fn openable_path(path: &Path) -> PathBuf {
     let here = std::env::current_dir().ok();
     let relative = here.and_then(|here| path.strip_prefix(here).map(Path::to_path_buf).ok());
     relative.unwrap_or_else(|| path.to_owned())
@@ -239,7 +243,7 @@ fn openable(path: &Path) -> PathBuf {
 
 /// Shows a notice. A notice with a code is an error that did not end the session, and is shown as an error, except for
 /// the notice about replaced keys.
-fn notice(event: &Event, output: Output) {
+fn show_notice(event: &Event, output: CommandOutput) {
     let Event::Notice { code, message, hint } = event else {
         return;
     };
@@ -255,7 +259,7 @@ fn notice(event: &Event, output: Output) {
 }
 
 /// Asks the user on the terminal and sends the answer. Anything but a yes counts as a no.
-async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -> Result<(), Error> {
+async fn ask_approval(event: &Event, secret: &str, client: &Client, output: CommandOutput) -> Result<(), Error> {
     let Event::Approval {
         id,
         title,
@@ -296,7 +300,7 @@ async fn approve(event: &Event, secret: &str, client: &Client, output: Output) -
 /// Cancels a session in the daemon and waits for its last event, so that lists and results know its end when this
 /// command exits. Returns true if that event came. A second Ctrl-C exits at once; if standard error is closed, nothing
 /// is printed.
-async fn cancel(client: &Client, session: &str, why: &Error, output: Output) -> bool {
+async fn cancel_on_error(client: &Client, session: &str, why: &Error, output: CommandOutput) -> bool {
     if matches!(why, Error::Interrupted) {
         output.progress("cancelling …");
     }
@@ -342,13 +346,13 @@ fn describe_call(name: &str, arguments: &serde_json::Value) -> String {
             serde_json::Value::String(text) => text.clone(),
             other => other.to_string(),
         };
-        line.push_str(&format!(" {key}={}", shorten(&value, 60)));
+        line.push_str(&format!(" {key}={}", shorten_line(&value, 60)));
     }
     line
 }
 
 /// The first line of a text, cut to a number of characters.
-fn shorten(text: &str, characters_max: usize) -> String {
+fn shorten_line(text: &str, characters_max: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
     let mut short: String = line.chars().take(characters_max).collect();
     if short.len() < text.len() {
@@ -358,7 +362,7 @@ fn shorten(text: &str, characters_max: usize) -> String {
 }
 
 /// A number of bytes for people.
-fn size(bytes: u64) -> String {
+fn format_size(bytes: u64) -> String {
     match bytes as f64 / 1e6 {
         megabytes if megabytes < 1000.0 => format!("{megabytes:.1} MB"),
         megabytes => format!("{:.1} GB", megabytes / 1000.0),
@@ -366,7 +370,7 @@ fn size(bytes: u64) -> String {
 }
 
 /// JSON for people and programs alike: indented, with a newline at the end.
-fn print_json(value: &impl serde::Serialize, output: Output) -> Result<ExitCode, Error> {
+fn print_json(value: &impl serde::Serialize, output: CommandOutput) -> Result<ExitCode, Error> {
     let text = serde_json::to_string_pretty(value).map_err(|error| {
         Error::new(
             ErrorKind::Output,

@@ -25,7 +25,7 @@ impl Error {
     }
 
     /// The error for a file of the user. A missing file counts as a misspelt name.
-    pub(crate) fn file(what: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
+    pub(crate) fn on_file(what: &str, path: &std::path::Path, error: &std::io::Error) -> Self {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::Usage,
             _ => ErrorKind::File,

@@ -20,9 +20,9 @@ use tool_sandbox::program_sandbox;
 use args::{CliArguments, Command};
 use client::Backend;
 use client::not_running;
-use commands::Context;
+use commands::CommandContext;
 use error::Error;
-use output::Output;
+use output::CommandOutput;
 
 /// musl's own allocator makes threads wait for each other.
 #[cfg(target_env = "musl")]
@@ -44,10 +44,10 @@ fn main() -> ExitCode {
     let environment = Environment::of_process();
     let arguments = match CliArguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => return usage::explain(&error, Output::new(false, false, &environment)),
+        Err(error) => return usage::print_clap_error(&error, CommandOutput::new(false, false, &environment)),
     };
-    let output = Output::new(arguments.quiet, arguments.verbose, &environment);
-    match run(arguments, environment, output) {
+    let output = CommandOutput::new(arguments.quiet, arguments.verbose, &environment);
+    match run_program(arguments, environment, output) {
         Ok(code) => code,
         Err(error) => {
             match &error {
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: CliArguments, environment: Environment, output: Output) -> Result<ExitCode, Error> {
+fn run_program(arguments: CliArguments, environment: Environment, output: CommandOutput) -> Result<ExitCode, Error> {
     program_sandbox::offer_helper();
     // These commands need no home and no configuration.
     match &arguments.command {
@@ -68,25 +68,25 @@ fn run(arguments: CliArguments, environment: Environment, output: Output) -> Res
         Command::Contain { inner, .. } => return Ok(program_sandbox::run_helper(*inner)),
         Command::Confine => return Ok(tool_skill::helper::run_helper()),
         Command::ConfineAttempts => return Ok(tool_proof::helpers::serve_attempts()),
-        Command::SandboxProbes(probes) => return commands::sandbox::probe(probes, output),
+        Command::SandboxProbes(probes) => return commands::sandbox::run_probes(probes, output),
         Command::Doctor {
             sandbox: true, json, ..
-        } => return commands::sandbox::doctor(*json, output),
-        Command::Completions { shell } => return commands::completions::run(*shell, output),
-        Command::Man { dir } => return commands::man::run(dir.as_deref(), output),
-        Command::Reference => return commands::reference::run(output),
-        Command::Dev(dev) => return commands::dev::run(dev, output),
+        } => return commands::sandbox::run_all_attempts(*json, output),
+        Command::Completions { shell } => return commands::completions::print_completions(*shell, output),
+        Command::Man { dir } => return commands::man::write_pages(dir.as_deref(), output),
+        Command::Reference => return commands::reference::print_reference(output),
+        Command::Dev(dev) => return commands::dev::run_helper(dev, output),
         _ => {}
     }
     let backend = Backend::new(environment, output)?;
     if let Command::Daemon { port } = arguments.command {
-        return commands::service::daemon(backend, port);
+        return commands::service::run_daemon(backend, port);
     }
     // These two commands report what is wrong with a home, and run no command of its configuration.
     if !matches!(arguments.command, Command::Doctor { .. } | Command::Config { .. }) {
         daemon::check_home(&backend.home)?;
     }
-    let context = Context {
+    let context = CommandContext {
         backend,
         output,
         repo: arguments.repo,
@@ -95,7 +95,7 @@ fn run(arguments: CliArguments, environment: Environment, output: Output) -> Res
         .enable_all()
         .build()
         .map_err(|error| Error::new(ErrorKind::Runtime, format!("The command could not be set up: {error}")))?;
-    let result = runtime.block_on(commands::run(arguments.command, &context));
+    let result = runtime.block_on(commands::run_command(arguments.command, &context));
     // A thread that waits for the next line of the terminal must not keep an interrupted command alive.
     runtime.shutdown_background();
     result

@@ -20,14 +20,14 @@ use tool_core::api::{ErrorKind, Problem};
 use crate::error::Error;
 
 pub(crate) use answer::AnswerWriter;
-pub(crate) use clean::clean;
+pub(crate) use clean::clean_output;
 pub(crate) use file::AnswerFile;
 pub(crate) use job_log::{Annotation, AnnotationLevel, without_commands};
 use markdown::{Markdown, Terminal};
-pub(crate) use status::{Status, TICK};
+pub(crate) use status::{StatusLine, TICK};
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Output {
+pub(crate) struct CommandOutput {
     quiet: bool,
     /// One line for each step, also on a terminal.
     verbose: bool,
@@ -46,7 +46,7 @@ const RUNNERS: [&str; 3] = ["GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION"];
 /// Columns of a terminal that does not report them.
 const COLUMNS: usize = 80;
 
-impl Output {
+impl CommandOutput {
     /// With `quiet`, standard error shows errors only. Colours are for terminals, unless the user disables them
     /// (`NO_COLOR`).
     pub(crate) fn new(quiet: bool, verbose: bool, environment: &Environment) -> Self {
@@ -60,7 +60,7 @@ impl Output {
             colour: wanted && moves,
             moves,
             terminal: shows.then(|| Terminal {
-                width: columns(),
+                width: terminal_columns(),
                 colour: wanted,
             }),
             is_job_log: RUNNERS.iter().any(|name| environment.get(name).is_some()),
@@ -79,7 +79,7 @@ impl Output {
 
     /// Lines for the log of a job, on standard output. No line is a command to a runner.
     pub(crate) fn job_log(self, text: &str) -> Result<(), Error> {
-        write_out(&without_commands(&clean(text)))
+        write_out(&without_commands(&clean_output(text)))
     }
 
     /// A workflow command of this program.
@@ -89,7 +89,7 @@ impl Output {
 
     /// Prints a piece of the answer at once.
     pub(crate) fn answer(self, text: &str) -> Result<(), Error> {
-        write_out(&clean(text))
+        write_out(&clean_output(text))
     }
 
     pub(crate) fn line(self, text: &str) -> Result<(), Error> {
@@ -121,7 +121,7 @@ impl Output {
         } else {
             (String::new(), "")
         };
-        let rest = clean(&format!("{name:15} {detail}"));
+        let rest = clean_output(&format!("{name:15} {detail}"));
         write_out(&format!("{before}{verdict:5}{after} {rest}\n"))
     }
 
@@ -142,7 +142,7 @@ impl Output {
     /// A line that the user should not miss, although nothing failed.
     pub(crate) fn notice(self, message: &str, hint: Option<&str>) {
         if !self.quiet {
-            self.error_line(&clean(&self.folded(&indented(message))));
+            self.error_line(&clean_output(&self.folded(&indent_lines(message))));
             hint.into_iter().for_each(|hint| self.hint(hint));
         }
     }
@@ -151,7 +151,7 @@ impl Output {
     pub(crate) fn ask(self, text: &str) {
         let mut stderr = io::stderr().lock();
         // Without standard error the user cannot be asked; the missing answer is a no.
-        let text = clean(&self.folded(text));
+        let text = clean_output(&self.folded(text));
         let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
     }
 
@@ -168,7 +168,7 @@ impl Output {
     }
 
     fn marked(self, label: &str, problem: &Problem) {
-        let message = self.folded(&indented(&clean(&problem.message)));
+        let message = self.folded(&indent_lines(&clean_output(&problem.message)));
         self.error_line(&format!("{label} {message}"));
         problem.hint.iter().for_each(|hint| self.hint(hint));
     }
@@ -183,20 +183,20 @@ impl Output {
 
     /// A line with the hint for the error above it.
     pub(crate) fn hint(self, hint: &str) {
-        self.error_line(&self.dim(&self.folded(&format!("hint: {}", indented(hint)))));
+        self.error_line(&self.dim(&self.folded(&format!("hint: {}", indent_lines(hint)))));
     }
 
     /// The text for standard error, wrapped if the terminal is narrow.
     fn folded(self, text: &str) -> String {
         if self.moves {
-            narrow::fold_lines(text, columns())
+            narrow::fold_lines(text, terminal_columns())
         } else {
             text.to_owned()
         }
     }
 
     fn dim(self, text: &str) -> String {
-        let text = clean(text);
+        let text = clean_output(text);
         if self.colour {
             format!("\x1b[2m{text}\x1b[0m")
         } else {
@@ -216,7 +216,7 @@ impl Output {
 }
 
 /// Indents all lines after the first, so that none of them looks like a separate message.
-fn indented(text: &str) -> String {
+fn indent_lines(text: &str) -> String {
     let mut lines = text.trim_end().split('\n');
     let first = lines.next().unwrap_or_default().to_owned();
     lines.fold(first, |text, line| match line {
@@ -226,7 +226,7 @@ fn indented(text: &str) -> String {
     })
 }
 
-fn columns() -> usize {
+fn terminal_columns() -> usize {
     let size = terminal_size::terminal_size();
     let told = size.map(|(terminal_size::Width(columns), _)| columns.into());
     told.filter(|columns| *columns > 0).unwrap_or(COLUMNS)
@@ -246,13 +246,13 @@ fn write_out(text: &str) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
-    use super::indented;
+    use super::indent_lines;
 
     #[test]
     fn no_further_line_of_a_message_stands_at_the_margin() {
-        assert_eq!(indented("one"), "one");
+        assert_eq!(indent_lines("one"), "one");
         assert_eq!(
-            indented("one\n[error] two\n  three\n\nfour\n"),
+            indent_lines("one\n[error] two\n  three\n\nfour\n"),
             "one\n  [error] two\n  three\n\n  four"
         );
     }

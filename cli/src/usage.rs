@@ -9,12 +9,12 @@ use tool_core::text::nearest_name;
 
 use crate::args::CliArguments;
 use crate::error::{Error, USAGE};
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Prints what clap has to say: help and version as they are, a mistake as an error.
-pub(crate) fn explain(error: &clap::Error, output: Output) -> ExitCode {
+pub(crate) fn print_clap_error(error: &clap::Error, output: CommandOutput) -> ExitCode {
     match error.kind() {
-        UsageKind::DisplayHelp | UsageKind::DisplayVersion => match print(error) {
+        UsageKind::DisplayHelp | UsageKind::DisplayVersion => match print_usage(error) {
             Ok(()) => ExitCode::SUCCESS,
             Err(closed) => closed.exit_code(),
         },
@@ -26,8 +26,8 @@ pub(crate) fn explain(error: &clap::Error, output: Output) -> ExitCode {
         _ => {
             let asked = std::env::args_os().skip(1);
             let asked: Vec<String> = asked.map(|argument| argument.to_string_lossy().into_owned()).collect();
-            let problem = problem(&error.render().to_string(), &command_of(&asked));
-            output.problem(&match hint_of_unknown(error).or_else(|| meant(&problem)) {
+            let problem = usage_problem(&error.render().to_string(), &command_of(&asked));
+            output.problem(&match hint_of_unknown(error).or_else(|| meant_command(&problem)) {
                 Some(hint) => problem.with_hint(hint),
                 None => problem,
             });
@@ -120,7 +120,7 @@ fn hint_of_unknown(error: &clap::Error) -> Option<String> {
 }
 
 /// The command that was meant, where clap names none: it does so everywhere but behind `help`.
-fn meant(problem: &Problem) -> Option<String> {
+fn meant_command(problem: &Problem) -> Option<String> {
     let unknown = problem
         .message
         .strip_prefix("unrecognized subcommand '")?
@@ -139,7 +139,7 @@ fn meant(problem: &Problem) -> Option<String> {
 }
 
 /// Prints a usage error or help. clap decides about colours.
-fn print(error: &clap::Error) -> Result<(), Error> {
+fn print_usage(error: &clap::Error) -> Result<(), Error> {
     error.print().map_err(|_| Error::OutputClosed)
 }
 
@@ -161,7 +161,7 @@ fn command_of(arguments: &[String]) -> String {
 }
 
 /// clap's message, tips and usage in our form; `command` is the one that was called.
-fn problem(text: &str, command: &str) -> Problem {
+fn usage_problem(text: &str, command: &str) -> Problem {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let paragraphs: Vec<&str> = text
         .split("\n\n")
@@ -203,7 +203,7 @@ mod tests {
     fn tips_and_usage_become_the_hint() {
         let text = "error: unexpected argument '--jsom' found\n\n  tip: a similar argument exists: '--json'\n\n\
                     Usage: tool explain --json <FILE_OR_DIRECTORY>\n\nFor more information, try '--help'.\n";
-        let problem = problem(text, "tool explain");
+        let problem = usage_problem(text, "tool explain");
         assert_eq!(problem.message, "unexpected argument '--jsom' found");
         assert_eq!(
             problem.hint.as_deref(),
@@ -217,7 +217,7 @@ mod tests {
                     information, try '--help'.\n";
         let hint = |arguments: &[&str]| {
             let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-            problem(text, &command_of(&arguments)).hint.unwrap_or_default()
+            usage_problem(text, &command_of(&arguments)).hint.unwrap_or_default()
         };
         assert_eq!(
             hint(&["-q", "explain", ".", "--max-steps", "x"]),

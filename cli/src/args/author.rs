@@ -16,7 +16,7 @@ Examples:
         name: String,
         /// Language of the skill
         #[arg(long, value_enum)]
-        lang: Language,
+        lang: SkillLanguage,
         /// Folder to create [default: the name]
         #[arg(long, value_name = "DIR")]
         dir: Option<PathBuf>,
@@ -59,7 +59,7 @@ Examples:
 
 /// A language that a skill can be begun in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Language {
+pub(crate) enum SkillLanguage {
     /// Rust, with the crate skill-sdk beside it
     Rust,
     /// Python, by componentize-py
@@ -68,7 +68,7 @@ pub(crate) enum Language {
     Js,
 }
 
-impl Language {
+impl SkillLanguage {
     /// Its name.
     pub(crate) fn name(self) -> &'static str {
         match self {

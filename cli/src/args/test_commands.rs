@@ -34,7 +34,7 @@ Examples:
     Set {
         /// Keep the command of this check, in place of that of the tests
         #[arg(long, value_enum, value_name = "CHECK")]
-        check: Option<Check>,
+        check: Option<CheckName>,
         /// Form of the results: exit, junit:GLOB, tap or json:RUNNER
         #[arg(long, value_name = "FORM", conflicts_with = "check")]
         results: Option<String>,
@@ -50,7 +50,7 @@ Examples:
     Unset {
         /// Forget the command of this check, in place of that of the tests
         #[arg(long, value_enum, value_name = "CHECK")]
-        check: Option<Check>,
+        check: Option<CheckName>,
     },
     /// Delete the build output that test runs have kept, of all repositories
     ///
@@ -63,14 +63,14 @@ Examples:
 
 /// A check beside the tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Check {
+pub(crate) enum CheckName {
     Format,
     Lint,
     Types,
     Build,
 }
 
-impl Check {
+impl CheckName {
     /// The purpose of a run; without a check that of the tests.
     pub(crate) fn purpose(check: Option<Self>) -> RunPurpose {
         match check {

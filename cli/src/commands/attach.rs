@@ -5,24 +5,24 @@ use std::process::ExitCode;
 
 use tool_core::api::{ErrorKind, Event, Problem, SessionResult, Status, TaskEntry, Tasks};
 
-use super::follow::{Follow, Waiting};
+use super::follow::{EventFollower, WaitState};
 use super::history::{report_place, with_beginning};
-use super::operation::{say_commands_after, show, with_way_back};
-use super::{Context, openable};
+use super::operation::{say_commands_after, show_event, with_way_back};
+use super::{CommandContext, openable_path};
 use crate::client::Client;
 use crate::error::Error;
 use crate::output::AnswerWriter;
 
 /// Follows a session from its first event to its end. The exit code is that of its operation.
-pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn attach_session(session: &str, json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
     let output = context.output;
     let mut client = context.backend.connect_running().await?;
-    let id = identified(session, &mut client, context).await?;
+    let id = identify_session(session, &mut client, context).await?;
     let path = format!("/api/stream/{id}?form=reference");
     let mut other = client.another().await?;
-    let mut events = Follow::new(
+    let mut events = EventFollower::new(
         other.events(&path).await?,
-        Waiting::operation("the model".to_owned(), output),
+        WaitState::for_operation("the model".to_owned(), output),
     )?;
     let mut answer = if json {
         AnswerWriter::unrendered()
@@ -50,7 +50,7 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
                 None,
             );
         } else {
-            show(&event, &mut answer, output)?;
+            show_event(&event, &mut answer, output)?;
         }
         if matches!(event, Event::Complete { .. } | Event::Error { .. }) {
             break event;
@@ -87,18 +87,18 @@ pub(super) async fn attach(session: &str, json: bool, context: &Context) -> Resu
     }
 }
 
-async fn say_report(result: &SessionResult, client: &mut Client, context: &Context) {
+async fn say_report(result: &SessionResult, client: &mut Client, context: &CommandContext) {
     // If the place is unknown, this line is omitted. The exit code does not depend on it.
     if let Ok(Some(place)) = report_place(result, client).await {
         context
             .output
-            .progress(&format!("report {}", openable(&place).display()));
+            .progress(&format!("report {}", openable_path(&place).display()));
     }
 }
 
-pub(super) async fn cancel(session: &str, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn cancel_session(session: &str, context: &CommandContext) -> Result<ExitCode, Error> {
     let mut client = context.backend.connect_running().await?;
-    let id = identified(session, &mut client, context).await?;
+    let id = identify_session(session, &mut client, context).await?;
     client.delete(&format!("/api/sessions/{id}")).await?;
     let hint = format!("`tool results {id}` shows what there is of the answer, `tool undo {id}` takes changes back");
     context.output.line(&format!("The session {id} is cancelled."))?;
@@ -106,18 +106,18 @@ pub(super) async fn cancel(session: &str, context: &Context) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-async fn identified(session: &str, client: &mut Client, context: &Context) -> Result<String, Error> {
+async fn identify_session(session: &str, client: &mut Client, context: &CommandContext) -> Result<String, Error> {
     match session {
-        "latest" => latest(client, context).await,
+        "latest" => latest_running(client, context).await,
         beginning => with_beginning(beginning, client).await,
     }
 }
 
 /// The newest running session of this repository.
-async fn latest(client: &mut Client, context: &Context) -> Result<String, Error> {
+async fn latest_running(client: &mut Client, context: &CommandContext) -> Result<String, Error> {
     let (root, _) = context.places()?;
     let root = root.canonicalize().unwrap_or(root);
-    let under_way = running(client).await?;
+    let under_way = running_sessions(client).await?;
     let newest = under_way.into_iter().find(|task| Path::new(&task.repository) == root);
     newest.map(|task| task.session_id).ok_or_else(|| {
         let message = format!("No session of the repository `{}` is under way", root.display());
@@ -127,7 +127,7 @@ async fn latest(client: &mut Client, context: &Context) -> Result<String, Error>
 }
 
 /// The running sessions, newest first.
-pub(super) async fn running(client: &mut Client) -> Result<Vec<TaskEntry>, Error> {
+pub(super) async fn running_sessions(client: &mut Client) -> Result<Vec<TaskEntry>, Error> {
     let tasks: Tasks = client.get("/api/tasks?status=running").await?;
     Ok(tasks
         .tasks

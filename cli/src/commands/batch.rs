@@ -4,12 +4,12 @@
 //! It does not schedule machines: `--shard I/N` picks every N-th repository of the list, and the user's own system
 //! starts the shards. Each shard has its own home, daemon and files.
 
+mod batch_items;
 mod budget;
 mod list;
 mod page;
 mod results;
 mod shard_home;
-mod work;
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -21,20 +21,20 @@ use tokio_util::sync::CancellationToken;
 use tool_core::api::{Dollars, ErrorKind, Problem, Status};
 use tool_core::text::clean_line;
 
-use super::Context;
-use super::ending::Ending;
+use super::CommandContext;
+use super::end_signals::EndSignals;
 use crate::args::{BatchArguments, TurnOperation};
 use crate::client::Backend;
 use crate::error::{Error, FAILED};
-use crate::output::Output;
+use crate::output::CommandOutput;
+use batch_items::{BatchSettings, ItemError, StartedItem, run_item};
 use budget::SharedBudget;
 use list::{BatchItem, DefaultWork, RepositorySource};
 use results::{BatchResult, ResultsFolder};
-use work::{BatchSettings, ItemError, StartedItem, run_item};
 
-pub(super) async fn run(arguments: BatchArguments, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn run_batch(arguments: BatchArguments, context: &CommandContext) -> Result<ExitCode, Error> {
     if arguments.summarize {
-        return summarize(&arguments.results, context.output);
+        return summarize_results(&arguments.results, context.output);
     }
     let items = shard_items(&arguments)?;
     // A wrong configuration should be reported before the first session.
@@ -45,7 +45,7 @@ pub(super) async fn run(arguments: BatchArguments, context: &Context) -> Result<
             .with_hint("leave out `--unsandboxed`, or `require_sandbox` in the configuration")
             .into());
     }
-    let folder = ResultsFolder::open(&arguments.results, arguments.shard, arguments.retry_failed)?;
+    let folder = ResultsFolder::open_shard(&arguments.results, arguments.shard, arguments.retry_failed)?;
     let ids: BTreeSet<String> = items.iter().map(|item| item.id.clone()).collect();
     let queue: VecDeque<BatchItem> = items.into_iter().filter(|item| !folder.is_done(&item.id)).collect();
     say_start(ids.len(), queue.len(), context.output);
@@ -58,7 +58,7 @@ pub(super) async fn run(arguments: BatchArguments, context: &Context) -> Result<
     let mut results = write_summary(&place, context.output)?;
     results.retain(|result| ids.contains(&result.id));
     if results.iter().any(BatchResult::has_changed_in_place) {
-        let home = shard_home::path(&context.backend.home, &place, arguments.shard);
+        let home = shard_home::shard_path(&context.backend.home, &place, arguments.shard);
         let undo = format!(
             "undo, in a repository: TOOL_HOME={} TOOL_BACKEND_PORT=0 tool undo",
             home.display()
@@ -98,11 +98,11 @@ fn shard_items(arguments: &BatchArguments) -> Result<Vec<BatchItem>, Error> {
     Ok(items)
 }
 
-fn say_start(all: usize, left: usize, output: Output) {
+fn say_start(all: usize, left: usize, output: CommandOutput) {
     let done = all - left;
     output.progress(&match done {
-        0 => page::counted(all),
-        _ => format!("{}, {done} with a result", page::counted(all)),
+        0 => page::count_repositories(all),
+        _ => format!("{}, {done} with a result", page::count_repositories(all)),
     });
 }
 
@@ -117,9 +117,9 @@ async fn run_queue(
     queue: VecDeque<BatchItem>,
     folder: ResultsFolder,
     arguments: &BatchArguments,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<BatchEnd, Error> {
-    let home = shard_home::prepare(&context.backend.home, folder.path(), arguments.shard)?;
+    let home = shard_home::prepare_home(&context.backend.home, folder.path(), arguments.shard)?;
     let backend = context.backend.in_home(home);
     // One start for all sessions.
     backend.connect_or_start().await?;
@@ -177,7 +177,7 @@ struct BatchRunner {
 
 impl BatchRunner {
     async fn run(mut self) -> Result<BatchEnd, Error> {
-        let mut ending = Ending::new()?;
+        let mut ending = EndSignals::new()?;
         loop {
             self.start_items()?;
             tokio::select! {
@@ -236,7 +236,10 @@ impl BatchRunner {
     }
 
     fn too_little_money(&self) -> Error {
-        let message = format!("--max-cost is used up; {} did not run", page::counted(self.queue.len()));
+        let message = format!(
+            "--max-cost is used up; {} did not run",
+            page::count_repositories(self.queue.len())
+        );
         let hint = "start the same command with a higher --max-cost to go on";
         Problem::new(ErrorKind::BudgetExhausted, message).with_hint(hint).into()
     }
@@ -284,7 +287,7 @@ impl BatchRunner {
     }
 
     fn say_end(&self, result: &BatchResult) {
-        let word = super::ci::summary::status(result.status);
+        let word = super::ci::summary::status_word(result.status);
         let why = match &result.error {
             Some(problem) => format!(": {}", clean_line(&problem.message)),
             None => String::new(),
@@ -305,16 +308,16 @@ fn was_too_expensive(result: &BatchResult) -> bool {
     result.error.as_ref().is_some_and(is_exhausted) && result.cost() == Some(Dollars::default())
 }
 
-fn summarize(results: &Path, output: Output) -> Result<ExitCode, Error> {
+fn summarize_results(results: &Path, output: CommandOutput) -> Result<ExitCode, Error> {
     write_summary(results, output)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the summaries of all shards, and returns their results.
-fn write_summary(folder: &Path, output: Output) -> Result<Vec<BatchResult>, Error> {
+fn write_summary(folder: &Path, output: CommandOutput) -> Result<Vec<BatchResult>, Error> {
     let results = results::read_results(folder)?;
-    results::write_whole(&folder.join("summary.md"), page::markdown(&results).as_bytes())?;
-    results::write_whole(&folder.join("summary.html"), page::page(&results).as_bytes())?;
+    results::write_whole(&folder.join("summary.md"), page::write_markdown(&results).as_bytes())?;
+    results::write_whole(&folder.join("summary.html"), page::write_page(&results).as_bytes())?;
     output.line(&page::totals_line(&results))?;
     output.progress(&format!("summary {}", folder.join("summary.html").display()));
     Ok(results)

@@ -1,6 +1,6 @@
 //! `tool ci`: one operation in a job of a CI system, with report files and annotations in the system's format.
 //!
-//! The exit code is that of the operation. All text of a model or a file goes to the log through [`Output::job_log`],
+//! The exit code is that of the operation. All text of a model or a file goes to the log through [`CommandOutput::job_log`],
 //! so that no line is a command to the runner.
 
 mod findings;
@@ -17,13 +17,13 @@ use tool_context::operation::proposals::PlacedProposal;
 use tool_core::api::{ErrorKind, Event, ExecuteRequest, Problem, SessionResult};
 use tool_session::{REPORT_TRANSCRIPT_BYTES_MAX, read_proposals};
 
-use super::follow::{Follow, Waiting};
+use super::follow::{EventFollower, WaitState};
 use super::operation::{self, TypedTask};
-use super::tally::SessionTally;
-use super::{Context, cancel, init};
+use super::session_tally::SessionTally;
+use super::{CommandContext, cancel_on_error, init};
 use crate::args::{CiArguments, CiHost, RunArguments, TurnOperation};
 use crate::error::Error;
-use crate::output::{Annotation, AnnotationLevel, AnswerWriter, Output};
+use crate::output::{Annotation, AnnotationLevel, AnswerWriter, CommandOutput};
 use pipeline::Pipeline;
 use report_folder::ReportFolder;
 
@@ -38,10 +38,10 @@ struct JobReport<'a> {
     distrust: Option<&'static str>,
 }
 
-pub(super) async fn run(arguments: CiArguments, context: &Context) -> Result<ExitCode, Error> {
-    let pipeline = Pipeline::detect(arguments.host, &context.backend.environment)?;
+pub(super) async fn run_ci(arguments: CiArguments, context: &CommandContext) -> Result<ExitCode, Error> {
+    let pipeline = Pipeline::detect_system(arguments.host, &context.backend.environment)?;
     check_home(context)?;
-    let context = Context {
+    let context = CommandContext {
         backend: context.backend.without_port(),
         output: context.output,
         repo: context.repo.clone(),
@@ -53,9 +53,9 @@ pub(super) async fn run(arguments: CiArguments, context: &Context) -> Result<Exi
     )?;
     let mut run = arguments.session.run_arguments(arguments.max_cost);
     if let Some(why) = pipeline.distrust {
-        distrust(&mut run, why, context.output)?;
+        narrow_session(&mut run, why, context.output)?;
     }
-    let ready = operation::prepare(task(&arguments), &run, &context).await?;
+    let ready = operation::prepare_task(build_task(&arguments), &run, &context).await?;
     let model = ready.model.clone();
     let request = ready.request(&run, &context)?;
     let root = PathBuf::from(&request.repo_path);
@@ -75,7 +75,7 @@ pub(super) async fn run(arguments: CiArguments, context: &Context) -> Result<Exi
         model: &model,
         distrust: pipeline.distrust,
     };
-    let job = Job {
+    let job = EndedJob {
         pipeline,
         reports,
         root,
@@ -90,7 +90,7 @@ pub(super) async fn run(arguments: CiArguments, context: &Context) -> Result<Exi
 
 /// Refuses a home within the checkout: a change could contain a configuration there, and with it a server that gets the
 /// key.
-fn check_home(context: &Context) -> Result<(), Error> {
+fn check_home(context: &CommandContext) -> Result<(), Error> {
     let (root, _) = context.places()?;
     let root = root.canonicalize().unwrap_or(root);
     let home = &context.backend.home;
@@ -106,7 +106,7 @@ fn check_home(context: &Context) -> Result<(), Error> {
     Ok(())
 }
 
-fn task(arguments: &CiArguments) -> TypedTask {
+fn build_task(arguments: &CiArguments) -> TypedTask {
     let text = arguments.words.join(" ");
     match arguments.operation {
         TurnOperation::Explain => TypedTask::explain(arguments.words.clone()),
@@ -117,7 +117,7 @@ fn task(arguments: &CiArguments) -> TypedTask {
 }
 
 /// Restricts a session on a stranger's change.
-fn distrust(run: &mut RunArguments, why: &str, output: Output) -> Result<(), Error> {
+fn narrow_session(run: &mut RunArguments, why: &str, output: CommandOutput) -> Result<(), Error> {
     if run.session.policy.unsandboxed {
         let message = format!("`--unsandboxed` would run a change that is not trusted: {why}");
         let hint = "leave the flag out; such a change runs in the full sandbox or not at all";
@@ -141,18 +141,18 @@ fn open_reports(root: &Path, folder: &Path) -> Result<ReportFolder, Error> {
 }
 
 /// Runs the session to its end and returns its result. An interruption cancels it.
-async fn run_session(request: &ExecuteRequest, model: &str, context: &Context) -> Result<SessionResult, Error> {
+async fn run_session(request: &ExecuteRequest, model: &str, context: &CommandContext) -> Result<SessionResult, Error> {
     let output = context.output;
     let (client, events) = context
         .backend
         .connect_and_stream("/api/stream?form=reference", request)
         .await?;
     let id = events.session().unwrap_or_default().to_owned();
-    let mut events = Follow::new(events, Waiting::operation(model.to_owned(), output))?;
-    match follow(&mut events, output).await {
+    let mut events = EventFollower::new(events, WaitState::for_operation(model.to_owned(), output))?;
+    match follow_session(&mut events, output).await {
         Ok(tally) => output.progress(&tally.line(&id)),
         Err(why @ (Error::Interrupted | Error::OutputClosed)) => {
-            cancel(&client, &id, &why, output).await;
+            cancel_on_error(&client, &id, &why, output).await;
             return Err(why);
         }
         Err(error) => return Err(error),
@@ -162,7 +162,7 @@ async fn run_session(request: &ExecuteRequest, model: &str, context: &Context) -
 }
 
 /// Shows each step until the last event; the answer comes from the result.
-async fn follow(events: &mut Follow, output: Output) -> Result<SessionTally, Error> {
+async fn follow_session(events: &mut EventFollower, output: CommandOutput) -> Result<SessionTally, Error> {
     let mut tally = SessionTally::default();
     let mut nothing = AnswerWriter::unrendered();
     while let Some(event) = events.next().await? {
@@ -170,14 +170,14 @@ async fn follow(events: &mut Follow, output: Output) -> Result<SessionTally, Err
         match event {
             Event::Token { .. } | Event::Approval { .. } => {}
             event if event.is_terminal() => return Ok(tally),
-            event => operation::show(&event, &mut nothing, output)?,
+            event => operation::show_event(&event, &mut nothing, output)?,
         }
     }
     Err(events.ended_early().await)
 }
 
 /// Stops the backend that the job has started, unless something else uses it now.
-async fn stop_backend(context: &Context) {
+async fn stop_backend(context: &CommandContext) {
     if let Ok(mut client) = context.backend.connect_running().await {
         // If the backend keeps running, it ends with the job's container. Only the result matters.
         let _ = context.backend.stop_if_idle(&mut client).await;
@@ -185,7 +185,7 @@ async fn stop_backend(context: &Context) {
 }
 
 /// The proposals of an architect's answer; other operations have none.
-fn findings_of(result: &SessionResult, root: &Path, context: &Context) -> Result<Vec<PlacedProposal>, Error> {
+fn findings_of(result: &SessionResult, root: &Path, context: &CommandContext) -> Result<Vec<PlacedProposal>, Error> {
     if !has_findings(result) {
         return Ok(Vec::new());
     }
@@ -197,17 +197,17 @@ fn has_findings(result: &SessionResult) -> bool {
     result.operation == tool_core::api::Operation::Architect
 }
 
-struct Job<'a> {
+struct EndedJob<'a> {
     pipeline: Pipeline,
     reports: ReportFolder,
     root: PathBuf,
-    context: &'a Context,
+    context: &'a CommandContext,
 }
 
-impl Job<'_> {
+impl EndedJob<'_> {
     /// Writes the reports, and reports to the CI system.
     fn publish(&self, report: &JobReport<'_>) -> Result<(), Error> {
-        let summary = summary::summary(report);
+        let summary = summary::write_job_summary(report);
         self.write_reports(report, &summary)?;
         self.context
             .output
@@ -231,7 +231,7 @@ impl Job<'_> {
         self.write_json("result.json", report.result)?;
         self.copy_session_report(report.result)?;
         if has_findings(report.result) {
-            self.write_json("findings.sarif", &findings::sarif(report.findings))?;
+            self.write_json("findings.sarif", &findings::write_sarif(report.findings))?;
         }
         if self.pipeline.host == CiHost::Gitlab {
             let report = findings::code_quality(report.findings, &self.pipeline, &self.root);
@@ -258,7 +258,7 @@ impl Job<'_> {
     }
 
     fn annotate(&self, report: &JobReport<'_>) -> Result<(), Error> {
-        for annotation in findings::annotations(report.findings, &self.pipeline, &self.root) {
+        for annotation in findings::make_annotations(report.findings, &self.pipeline, &self.root) {
             self.context.output.annotate(&annotation)?;
         }
         match &report.result.error {
@@ -282,7 +282,7 @@ impl Job<'_> {
             .create(true)
             .open(place)
             .and_then(|mut file| file.write_all(text.as_bytes()));
-        appended.map_err(|error| Error::file(variable, Path::new(place), &error))
+        appended.map_err(|error| Error::on_file(variable, Path::new(place), &error))
     }
 
     /// Outputs of the step. A random delimiter prevents a path with line breaks from becoming another output.
@@ -293,7 +293,7 @@ impl Job<'_> {
             String::new()
         };
         let outputs = [
-            ("status", summary::status(report.result.status).to_owned()),
+            ("status", summary::status_word(report.result.status).to_owned()),
             ("session", report.result.session_id.clone()),
             ("findings", report.findings.len().to_string()),
             ("changed-files", report.result.files_modified.len().to_string()),

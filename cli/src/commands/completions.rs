@@ -7,10 +7,10 @@ use clap_complete::Shell;
 
 use crate::args::CliArguments;
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Prints the completion script of a shell.
-pub(crate) fn run(shell: Shell, output: Output) -> Result<ExitCode, Error> {
+pub(crate) fn print_completions(shell: Shell, output: CommandOutput) -> Result<ExitCode, Error> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut CliArguments::command(), "tool", &mut script);
     output.answer(&String::from_utf8_lossy(&script))?;

@@ -9,13 +9,13 @@ use tool_config::{FileState, Inspection, Setting, ValueOrigin};
 use tool_repository::RepositoryRules;
 use tool_session::preflight::run_preflight;
 
-use super::skill::agreed::{Finding, IDENTITIES, LOCK};
-use super::{Context, print_json, skill};
+use super::skill::agreements::{AgreementFinding, IDENTITIES, LOCK};
+use super::{CommandContext, print_json, skill};
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Shows the configuration. The exit code says whether operations can start with it.
-pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
+pub(super) fn show_config(json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
     let mut inspection = tool_config::inspect_config(home, environment);
     inspection.settings.extend(of_the_command_line(context)?);
@@ -29,23 +29,23 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
         Some((_, Err(problem))) => inspection.problem = inspection.problem.or(Some(problem)),
         None => {}
     }
-    for (name, finding) in skill::agreed::look(&root, context) {
+    for (name, finding) in skill::agreements::check_agreements(&root, context) {
         match finding {
             // The accepted signers are listed among the settings.
-            Finding::Fine(_) if name == IDENTITIES => {}
-            Finding::Fine(detail) => inspection.settings.push(Setting::new(
+            AgreementFinding::Fine(_) if name == IDENTITIES => {}
+            AgreementFinding::Fine(detail) => inspection.settings.push(Setting::new(
                 "repository.skills",
                 detail,
                 ValueOrigin::File(root.join(LOCK)),
             )),
-            Finding::Odd(problem) => inspection.warnings.push(problem),
-            Finding::Wrong(problem) => inspection.problem = inspection.problem.or(Some(problem)),
+            AgreementFinding::Odd(problem) => inspection.warnings.push(problem),
+            AgreementFinding::Wrong(problem) => inspection.problem = inspection.problem.or(Some(problem)),
         }
     }
     if json {
         print_json(&inspection, context.output)?;
     } else {
-        print(&inspection, context.output)?;
+        print_inspection(&inspection, context.output)?;
     }
     Ok(match &inspection.problem {
         Some(problem) => ExitCode::from(problem.kind.exit_code()),
@@ -54,7 +54,7 @@ pub(super) fn run(json: bool, context: &Context) -> Result<ExitCode, Error> {
 }
 
 /// Settings that come from the flags and the working directory.
-fn of_the_command_line(context: &Context) -> Result<[Setting; 1], Error> {
+fn of_the_command_line(context: &CommandContext) -> Result<[Setting; 1], Error> {
     let (root, _) = context.places()?;
     let origin = match context.repo {
         Some(_) => ValueOrigin::Flag("--repo"),
@@ -80,14 +80,14 @@ fn of_the_repository(place: &Path, narrowing: &RepositoryRules) -> Vec<Setting> 
     settings
 }
 
-fn print(inspection: &Inspection, output: Output) -> Result<(), Error> {
+fn print_inspection(inspection: &Inspection, output: CommandOutput) -> Result<(), Error> {
     let state = match inspection.state {
         FileState::Missing => "  (missing)",
         FileState::Read => "",
         FileState::Broken => "  (broken: only what the environment and flags set is shown)",
     };
     output.line(&format!("{}{state}\n", inspection.file.display()))?;
-    for line in lines(&inspection.settings, output.columns()) {
+    for line in format_settings(&inspection.settings, output.columns()) {
         output.line(&line)?;
     }
     if !inspection.forwarded.is_empty() {
@@ -103,8 +103,8 @@ fn print(inspection: &Inspection, output: Output) -> Result<(), Error> {
 }
 
 /// Key, value and origin in columns, or on separate lines if the terminal is too narrow.
-fn lines(settings: &[Setting], columns: Option<usize>) -> Vec<String> {
-    let shown: Vec<(&str, String, String)> = settings.iter().map(shown).collect();
+fn format_settings(settings: &[Setting], columns: Option<usize>) -> Vec<String> {
+    let shown: Vec<(&str, String, String)> = settings.iter().map(format_setting).collect();
     let widest = |measure: fn(&(&str, String, String)) -> usize| shown.iter().map(measure).max().unwrap_or(0);
     let key_columns = widest(|(key, _, _)| key.chars().count());
     // A long value shifts only its own origin, not those of the other lines.
@@ -126,7 +126,7 @@ fn lines(settings: &[Setting], columns: Option<usize>) -> Vec<String> {
         .collect()
 }
 
-fn shown(setting: &Setting) -> (&str, String, String) {
+fn format_setting(setting: &Setting) -> (&str, String, String) {
     let value = match &setting.value {
         Value::Null => "not set".to_owned(),
         Value::String(text) => text.clone(),

@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use tool_core::api::ErrorKind;
 use tool_core::api::{ContextRequest, ContextResult, Problem, SelectedFile};
 
-use super::{Context, path_text, print_json, selection};
+use super::{CommandContext, path_text, print_json, selection_request};
 use crate::args::Select;
 use crate::error::Error;
 
 /// Requests the selection and prints it in one of the three forms.
-pub(super) async fn run(select: Select, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn show_context(select: Select, context: &CommandContext) -> Result<ExitCode, Error> {
     if select.task.as_ref().is_some_and(|task| task.trim().is_empty()) {
         let problem = Problem::new(ErrorKind::InvalidRequest, "`tool context` needs a task or a path");
         return Err(problem
@@ -33,7 +33,7 @@ pub(super) async fn run(select: Select, context: &Context) -> Result<ExitCode, E
         task: None,
         focus: select.focus,
         working_directory: Some(path_text(&here)?),
-        selection: selection(&select.steer),
+        selection: selection_request(&select.steer),
     };
     let mut client = context.backend.connect_or_start().await?;
     let result: ContextResult = client.post("/api/context", &request).await?;
@@ -44,26 +44,26 @@ pub(super) async fn run(select: Select, context: &Context) -> Result<ExitCode, E
         for file in &result.selected_files {
             context.output.line(&file.path)?;
         }
-        tell(&result, context);
+        print_notices(&result, context);
         return Ok(ExitCode::SUCCESS);
     }
-    context.output.answer(&table(&result))?;
-    tell(&result, context);
+    context.output.answer(&format_selection(&result))?;
+    print_notices(&result, context);
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints the notices of the selection to standard error.
-fn tell(result: &ContextResult, context: &Context) {
+fn print_notices(result: &ContextResult, context: &CommandContext) {
     for notice in &result.notices {
         context.output.notice(notice, None);
     }
 }
 
 /// The selection for people: each file with its score, its regions and its reasons, then the near misses.
-fn table(result: &ContextResult) -> String {
+fn format_selection(result: &ContextResult) -> String {
     let mut text = String::new();
     for file in &result.selected_files {
-        describe(file, &mut text);
+        describe_file(file, &mut text);
     }
     if !result.notes.is_empty() {
         let _ = writeln!(text, "notes: {}", result.notes.join(", "));
@@ -72,13 +72,13 @@ fn table(result: &ContextResult) -> String {
     if !result.near_misses.is_empty() {
         text.push_str("\nnearly chosen:\n");
         for file in &result.near_misses {
-            describe(file, &mut text);
+            describe_file(file, &mut text);
         }
     }
     text
 }
 
-fn describe(file: &SelectedFile, text: &mut String) {
+fn describe_file(file: &SelectedFile, text: &mut String) {
     let _ = write!(text, "{}", file.path);
     if !file.regions.is_empty() {
         let regions: Vec<String> = file.regions.iter().map(|(from, to)| format!("{from}-{to}")).collect();
@@ -138,7 +138,7 @@ mod tests {
             tokens: 1200,
             notices: Vec::new(),
         };
-        insta::assert_snapshot!(table(&result), @r"
+        insta::assert_snapshot!(format_selection(&result), @r"
         src/a.py:1-40,90-120
           score 1.25, some 900 tokens
           defines `retry`

@@ -12,19 +12,19 @@ use tool_model_server::{EXAMPLE, ModelServer, Script};
 #[cfg(target_os = "linux")]
 use tool_sandbox::program_sandbox::calls;
 
-use super::ending::Ending;
+use super::end_signals::EndSignals;
 use crate::args::Dev;
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
-pub(crate) fn run(dev: &Dev, output: Output) -> Result<ExitCode, Error> {
+pub(crate) fn run_helper(dev: &Dev, output: CommandOutput) -> Result<ExitCode, Error> {
     match dev {
         Dev::ModelServer {
             script: Some(script),
             port,
             log,
             ..
-        } => serve(read(script)?, *port, *log, output),
+        } => serve_script(read_script(script)?, *port, *log, output),
         Dev::ModelServer { script: None, .. } => {
             output.answer(EXAMPLE)?;
             Ok(ExitCode::SUCCESS)
@@ -36,7 +36,7 @@ pub(crate) fn run(dev: &Dev, output: Output) -> Result<ExitCode, Error> {
 
 /// Exits as the program does.
 #[cfg(target_os = "linux")]
-fn name_calls(command: &[String], output: Output) -> Result<ExitCode, Error> {
+fn name_calls(command: &[String], output: CommandOutput) -> Result<ExitCode, Error> {
     let (program, arguments) = command.split_first().unzip();
     let tell = |name: &str| output.notice(&format!("refused: {name}"), None);
     let status = calls::run_listing_calls(program.map_or("", String::as_str), arguments.unwrap_or_default(), tell);
@@ -45,7 +45,7 @@ fn name_calls(command: &[String], output: Output) -> Result<ExitCode, Error> {
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-fn read(place: &Path) -> Result<Script, Error> {
+fn read_script(place: &Path) -> Result<Script, Error> {
     let text = std::fs::read_to_string(place).map_err(|error| {
         Problem::new(
             ErrorKind::ConfigScript,
@@ -60,7 +60,7 @@ fn read(place: &Path) -> Result<Script, Error> {
     })
 }
 
-fn serve(script: Script, port: u16, log: bool, output: Output) -> Result<ExitCode, Error> {
+fn serve_script(script: Script, port: u16, log: bool, output: CommandOutput) -> Result<ExitCode, Error> {
     let model = script.models.first().map_or("scripted", String::as_str).to_owned();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let server = ModelServer::start_observed(address, script, move |request, told| {
@@ -75,10 +75,10 @@ fn serve(script: Script, port: u16, log: bool, output: Output) -> Result<ExitCod
         .map_err(|error| Error::new(ErrorKind::Runtime, format!("The command could not be set up: {error}")))?;
     runtime.block_on(async {
         // Before the address is printed: its reader may end this process at once.
-        let mut ending = Ending::new()?;
+        let mut ending = EndSignals::new()?;
         output.line(&server.root())?;
         output.progress(&format!("Serving the script until interrupted. {HOW}"));
-        for line in directions(&server.root(), &model) {
+        for line in setup_commands(&server.root(), &model) {
             output.progress(&line);
         }
         ending.asked().await;
@@ -89,7 +89,7 @@ fn serve(script: Script, port: u16, log: bool, output: Output) -> Result<ExitCod
 const HOW: &str = "To use it, one of:";
 
 /// Commands that configure `tool` for the server, one line for each wire. Any key works.
-fn directions(root: &str, model: &str) -> [String; 4] {
+fn setup_commands(root: &str, model: &str) -> [String; 4] {
     let hosted = |variable: &str, api: &str, path: &str| {
         format!(
             "  export {variable}=scripted; tool init --provider hosted --api {api} --model {model} --url {root}{path}"

@@ -6,13 +6,13 @@ use tool_core::api::ErrorKind;
 use tool_core::api::SessionDiff;
 
 use super::history::{connect_to_read, with_beginning};
-use super::{Context, path_text, print_json};
+use super::{CommandContext, path_text, print_json};
 use crate::client::{Client, percent_encoded};
 use crate::error::Error;
 
-pub(super) async fn run(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn show_diff(session: &str, json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
     let mut client = connect_to_read(context).await?;
-    let route = route("diff", session, &mut client, context).await?;
+    let route = session_route("diff", session, &mut client, context).await?;
     let diff: SessionDiff = match client.get(&route).await {
         Ok(diff) => diff,
         // An empty diff is not an error.
@@ -44,7 +44,12 @@ pub(super) async fn run(session: &str, json: bool, context: &Context) -> Result<
 }
 
 /// The route to a resource of a session. The backend resolves `latest` for this repository.
-pub(super) async fn route(what: &str, session: &str, client: &mut Client, context: &Context) -> Result<String, Error> {
+pub(super) async fn session_route(
+    what: &str,
+    session: &str,
+    client: &mut Client,
+    context: &CommandContext,
+) -> Result<String, Error> {
     if session != "latest" {
         let id = with_beginning(session, client).await?;
         return Ok(format!("/api/sessions/{id}/{what}"));

@@ -23,21 +23,21 @@ use tool_sandbox::toolchain;
 use tool_session::preflight::run_preflight;
 use tool_skill::SkillHost;
 
-use super::skill::agreed::Finding;
-use super::{Context, print_json, provider_options, size, skill, waiting};
+use super::skill::agreements::AgreementFinding;
+use super::{CommandContext, format_size, print_json, provider_options, skill, wait_for_answer};
 use crate::builtins::BUILTINS;
 use crate::error::{Error, FAILED, USAGE};
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Verdict {
+enum CheckStatus {
     Ok,
     Warn,
     Fail,
 }
 
-impl Verdict {
+impl CheckStatus {
     fn name(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -48,20 +48,20 @@ impl Verdict {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Check {
+struct CheckResult {
     name: &'static str,
-    status: Verdict,
+    status: CheckStatus,
     detail: String,
     /// The command or the step that fixes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     fix: Option<String>,
 }
 
-impl Check {
+impl CheckResult {
     fn ok(name: &'static str, detail: impl Into<String>) -> Self {
         Self {
             name,
-            status: Verdict::Ok,
+            status: CheckStatus::Ok,
             detail: detail.into(),
             fix: None,
         }
@@ -69,13 +69,13 @@ impl Check {
 
     fn warn(name: &'static str, detail: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
-            status: Verdict::Warn,
+            status: CheckStatus::Warn,
             fix: Some(fix.into()),
             ..Self::ok(name, detail)
         }
     }
 
-    fn of_problem(name: &'static str, status: Verdict, problem: Problem) -> Self {
+    fn of_problem(name: &'static str, status: CheckStatus, problem: Problem) -> Self {
         Self {
             name,
             status,
@@ -85,13 +85,13 @@ impl Check {
     }
 
     fn failed(name: &'static str, problem: Problem) -> Self {
-        Self::of_problem(name, Verdict::Fail, problem)
+        Self::of_problem(name, CheckStatus::Fail, problem)
     }
 }
 
 #[derive(Debug, Serialize)]
-struct Examination {
-    checks: Vec<Check>,
+struct DoctorReport {
+    checks: Vec<CheckResult>,
     /// Capabilities of the provider, with `--probe`.
     #[serde(skip_serializing_if = "Option::is_none")]
     probe: Option<ProbeReport>,
@@ -100,8 +100,8 @@ struct Examination {
 /// Name of the check of the home folder.
 const HOME: &str = "home";
 
-pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<ExitCode, Error> {
-    let mut checks = Checks {
+pub(super) async fn run_checks(probe: bool, json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
+    let mut checks = CheckList {
         list: Vec::new(),
         json,
         output: context.output,
@@ -115,64 +115,69 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
         .and_then(|()| tool_config::load_settings(&context.backend.home, &context.backend.environment));
     let settings = settings.and_then(|settings| found.configuration.clone().map_or(Ok(settings), Err));
     if home.is_ok() {
-        checks.add(configuration(&settings, context))?;
+        checks.add(check_configuration(&settings, context))?;
     }
     for warning in found.warnings {
-        checks.add(Check::of_problem("configuration", Verdict::Warn, warning))?;
+        checks.add(CheckResult::of_problem("configuration", CheckStatus::Warn, warning))?;
     }
     let root_file = found.root_file.map(|(place, narrowing)| root_file(&place, narrowing));
-    let agreed = skill::agreed::look(&root, context);
-    let is_understood = !agreed.iter().any(|(_, finding)| matches!(finding, Finding::Wrong(_)));
-    let is_configured =
-        is_understood && settings.is_ok() && !root_file.as_ref().is_some_and(|check| check.status == Verdict::Fail);
+    let agreed = skill::agreements::check_agreements(&root, context);
+    let is_understood = !agreed
+        .iter()
+        .any(|(_, finding)| matches!(finding, AgreementFinding::Wrong(_)));
+    let is_configured = is_understood
+        && settings.is_ok()
+        && !root_file
+            .as_ref()
+            .is_some_and(|check| check.status == CheckStatus::Fail);
     if let Some(check) = root_file {
         checks.add(check)?;
     }
     checks.add(home.map_or_else(
-        |problem| Check::failed(HOME, problem),
-        |()| files(&context.backend.home),
+        |problem| CheckResult::failed(HOME, problem),
+        |()| check_home_folder(&context.backend.home),
     ))?;
     let disks = [
         ("home disk", &*context.backend.home, Disk::Home),
         ("repository disk", &root, Disk::Repository),
     ];
     for (name, path, disk) in disks {
-        if let Some(check) = disk_space::read_free_space(existing(path))
+        if let Some(check) = disk_space::read_free_space(existing_ancestor(path))
             .ok()
             .map(|left| disk_check(name, disk, left))
         {
             checks.add(check)?;
         }
     }
-    checks.add(backend(context).await)?;
+    checks.add(check_backend(context).await)?;
     if let Ok(settings) = &settings {
-        checks.add(key(&settings.provider))?;
-        for check in models(&settings.provider, context).await {
+        checks.add(check_key(&settings.provider))?;
+        for check in check_models(&settings.provider, context).await {
             checks.add(check)?;
         }
     }
-    checks.add(skills(&context.backend.home))?;
+    checks.add(check_skills(&context.backend.home))?;
     for (name, finding) in agreed {
         checks.add(match finding {
-            Finding::Fine(detail) => Check::ok(name, detail),
-            Finding::Odd(problem) => Check::of_problem(name, Verdict::Warn, problem),
-            Finding::Wrong(problem) => Check::failed(name, problem),
+            AgreementFinding::Fine(detail) => CheckResult::ok(name, detail),
+            AgreementFinding::Odd(problem) => CheckResult::of_problem(name, CheckStatus::Warn, problem),
+            AgreementFinding::Wrong(problem) => CheckResult::failed(name, problem),
         })?;
     }
-    for check in surroundings(context, found.refused)? {
+    for check in check_surroundings(context, found.refused)? {
         checks.add(check)?;
     }
-    checks.add(program::check())?;
+    checks.add(program::check_program())?;
     let report = match &settings {
         Ok(settings) if probe => Some(checks.probe(&settings.provider, context).await?),
         _ => None,
     };
-    let failed = checks.list.iter().any(|check| check.status == Verdict::Fail)
+    let failed = checks.list.iter().any(|check| check.status == CheckStatus::Fail)
         || report
             .as_ref()
             .is_some_and(|report| report.checks.iter().any(|check| check.verdict == ProbeVerdict::Fails));
     if json {
-        let examination = Examination {
+        let examination = DoctorReport {
             checks: checks.list,
             probe: report,
         };
@@ -186,14 +191,14 @@ pub(super) async fn run(probe: bool, json: bool, context: &Context) -> Result<Ex
 }
 
 /// The results so far: printed one by one, or collected for JSON.
-struct Checks {
-    list: Vec<Check>,
+struct CheckList {
+    list: Vec<CheckResult>,
     json: bool,
-    output: Output,
+    output: CommandOutput,
 }
 
-impl Checks {
-    fn add(&mut self, check: Check) -> Result<(), Error> {
+impl CheckList {
+    fn add(&mut self, check: CheckResult) -> Result<(), Error> {
         if !self.json {
             self.output.verdict(check.status.name(), check.name, &check.detail)?;
             if let Some(fix) = &check.fix {
@@ -205,9 +210,9 @@ impl Checks {
     }
 
     /// Probes the capabilities of the provider. Takes seconds, or minutes if a model must be loaded first.
-    async fn probe(&self, settings: &ProviderSettings, context: &Context) -> Result<ProbeReport, Error> {
+    async fn probe(&self, settings: &ProviderSettings, context: &CommandContext) -> Result<ProbeReport, Error> {
         let what = format!("trying what {} can do", settings.model);
-        let report = waiting(
+        let report = wait_for_answer(
             what,
             tool_provider::probe_provider(settings, &provider_options(context)),
             self.output,
@@ -218,9 +223,9 @@ impl Checks {
         }
         for check in &report.checks {
             let (verdict, detail) = match check.verdict {
-                ProbeVerdict::Works => (Verdict::Ok, check.detail.clone()),
-                ProbeVerdict::WorkedAround => (Verdict::Ok, format!("worked around: {}", check.detail)),
-                ProbeVerdict::Fails => (Verdict::Fail, check.detail.clone()),
+                ProbeVerdict::Works => (CheckStatus::Ok, check.detail.clone()),
+                ProbeVerdict::WorkedAround => (CheckStatus::Ok, format!("worked around: {}", check.detail)),
+                ProbeVerdict::Fails => (CheckStatus::Fail, check.detail.clone()),
             };
             self.output.verdict(verdict.name(), check.name, &detail)?;
         }
@@ -228,27 +233,27 @@ impl Checks {
     }
 }
 
-fn configuration(settings: &Result<tool_config::Settings, Problem>, context: &Context) -> Check {
+fn check_configuration(settings: &Result<tool_config::Settings, Problem>, context: &CommandContext) -> CheckResult {
     const NAME: &str = "configuration";
     match settings {
-        Err(problem) => Check::failed(NAME, problem.clone()),
+        Err(problem) => CheckResult::failed(NAME, problem.clone()),
         Ok(settings) => match tool_config::check_exposure(&context.backend.home) {
-            Some(problem) => Check::of_problem(NAME, Verdict::Warn, problem),
+            Some(problem) => CheckResult::of_problem(NAME, CheckStatus::Warn, problem),
             None => {
                 let (name, model) = (settings.provider.name, &settings.provider.model);
                 let file = tool_config::config_path(&context.backend.home);
-                Check::ok(NAME, format!("provider {name}, model {model}, {}", file.display()))
+                CheckResult::ok(NAME, format!("provider {name}, model {model}, {}", file.display()))
             }
         },
     }
 }
 
 /// Checks the repository's own file and lists what it forbids.
-fn root_file(place: &Path, narrowing: Result<RepositoryRules, Problem>) -> Check {
+fn root_file(place: &Path, narrowing: Result<RepositoryRules, Problem>) -> CheckResult {
     const NAME: &str = "repository file";
     let narrowing = match narrowing {
         Ok(narrowing) => narrowing,
-        Err(problem) => return Check::failed(NAME, problem),
+        Err(problem) => return CheckResult::failed(NAME, problem),
     };
     let said = |(key, list): (&str, &[String])| {
         let verb = match key {
@@ -266,35 +271,35 @@ fn root_file(place: &Path, narrowing: Result<RepositoryRules, Problem>) -> Check
         words.push("calls itself untrusted".to_owned());
     }
     if words.is_empty() {
-        Check::ok(NAME, format!("{} forbids nothing", place.display()))
+        CheckResult::ok(NAME, format!("{} forbids nothing", place.display()))
     } else {
-        Check::ok(NAME, format!("{} {}", place.display(), words.join("; ")))
+        CheckResult::ok(NAME, format!("{} {}", place.display(), words.join("; ")))
     }
 }
 
 /// Checks that the home folder is writable. Its owner was checked before.
-fn files(home: &Path) -> Check {
+fn check_home_folder(home: &Path) -> CheckResult {
     let shown = home.display();
     let Ok(metadata) = std::fs::metadata(home) else {
-        return Check::warn(HOME, format!("`{shown}` does not exist yet"), "tool init");
+        return CheckResult::warn(HOME, format!("`{shown}` does not exist yet"), "tool init");
     };
     let mode = metadata.permissions().mode() & 0o777;
     if !metadata.is_dir() {
         let problem =
             Problem::new(ErrorKind::Home, format!("`{shown}` is not a folder")).with_hint("set TOOL_HOME to one");
-        return Check::failed(HOME, problem);
+        return CheckResult::failed(HOME, problem);
     }
     // `disk_check` reports a full disk.
-    if writable(home).is_err_and(|error| !disk::is_full(&error)) {
+    if try_write(home).is_err_and(|error| !disk::is_full(&error)) {
         let problem = Problem::new(ErrorKind::Home, format!("`{shown}` cannot be written (mode {mode:o})"))
             .with_hint(format!("chmod u+rwx '{shown}', or set TOOL_HOME to a folder of yours"));
-        return Check::failed(HOME, problem);
+        return CheckResult::failed(HOME, problem);
     }
-    Check::ok(HOME, format!("{shown} (mode {mode:o})"))
+    CheckResult::ok(HOME, format!("{shown} (mode {mode:o})"))
 }
 
 /// Tries to create a file in a folder: the mode does not tell everything, for example on a read-only file system.
-fn writable(folder: &Path) -> std::io::Result<()> {
+fn try_write(folder: &Path) -> std::io::Result<()> {
     let place = folder.join(format!(".doctor-{}", uuid::Uuid::new_v4().simple()));
     std::fs::OpenOptions::new().write(true).create_new(true).open(&place)?;
     // A file that could be created can be removed.
@@ -309,11 +314,11 @@ const ROOM_BYTES_GOOD: u64 = 64 * 1024 * 1024;
 const ROOM_FILES_GOOD: u64 = 1000;
 
 /// Checks that a disk has room for the program's files.
-fn disk_check(name: &'static str, disk: Disk, left: FreeSpace) -> Check {
+fn disk_check(name: &'static str, disk: Disk, left: FreeSpace) -> CheckResult {
     let files = left.files.unwrap_or(u64::MAX);
     let what = match left.files {
         Some(files) if files < ROOM_FILES_GOOD => format!("room for {files} more files"),
-        _ => format!("{} free", size(left.bytes)),
+        _ => format!("{} free", format_size(left.bytes)),
     };
     let fix = format!("make room on {disk}");
     if left.bytes < ROOM_BYTES_MIN || files == 0 {
@@ -322,28 +327,28 @@ fn disk_check(name: &'static str, disk: Disk, left: FreeSpace) -> Check {
             Disk::Home | Disk::Temporary => "no session can begin, and no change can be made",
         };
         let problem = Problem::new(ErrorKind::Disk, format!("full: {what}; {missed}")).with_hint(fix);
-        return Check::failed(name, problem);
+        return CheckResult::failed(name, problem);
     }
     if left.bytes < ROOM_BYTES_GOOD || files < ROOM_FILES_GOOD {
-        Check::warn(name, format!("nearly full: {what}"), fix)
+        CheckResult::warn(name, format!("nearly full: {what}"), fix)
     } else {
-        Check::ok(name, what)
+        CheckResult::ok(name, what)
     }
 }
 
-fn existing(path: &Path) -> &Path {
+fn existing_ancestor(path: &Path) -> &Path {
     path.ancestors().find(|above| above.exists()).unwrap_or(path)
 }
 
-async fn backend(context: &Context) -> Check {
+async fn check_backend(context: &CommandContext) -> CheckResult {
     const NAME: &str = "backend";
     let (backend, own) = (&context.backend, env!("CARGO_PKG_VERSION"));
     let wanted = match tool_config::backend_port(&backend.home, &backend.environment) {
         Ok(port) => port,
-        Err(problem) => return Check::failed(NAME, problem),
+        Err(problem) => return CheckResult::failed(NAME, problem),
     };
     if let Some(problem) = daemon::find_lost_daemon(&backend.home) {
-        return Check::failed(NAME, problem);
+        return CheckResult::failed(NAME, problem);
     }
     let Some(record) = daemon::find_daemon(&backend.home) else {
         let common = tool_config::load_common(&backend.home, &backend.environment);
@@ -358,14 +363,14 @@ async fn backend(context: &Context) -> Check {
             .await
     };
     match status.await {
-        Err(Error::Problem(problem)) => Check::failed(NAME, problem),
-        Err(_) => Check::warn(NAME, "it did not answer", "tool service restart"),
-        Ok(status) if status.version != own => Check::warn(
+        Err(Error::Problem(problem)) => CheckResult::failed(NAME, problem),
+        Err(_) => CheckResult::warn(NAME, "it did not answer", "tool service restart"),
+        Ok(status) if status.version != own => CheckResult::warn(
             NAME,
             format!("version {} runs on port {}, this is {own}", status.version, status.port),
             "tool service restart",
         ),
-        Ok(status) if wanted != 0 && status.port != 0 && wanted != status.port => Check::warn(
+        Ok(status) if wanted != 0 && status.port != 0 && wanted != status.port => CheckResult::warn(
             NAME,
             format!(
                 "it runs on port {}, and {wanted} is configured (`tool config` says where)",
@@ -373,7 +378,7 @@ async fn backend(context: &Context) -> Check {
             ),
             "tool service restart",
         ),
-        Ok(status) if super::service::is_exposed(&status) => Check::warn(
+        Ok(status) if super::service::is_exposed(&status) => CheckResult::warn(
             NAME,
             format!(
                 "running on port {} of {}, where other machines may reach it; nothing is encrypted",
@@ -383,17 +388,17 @@ async fn backend(context: &Context) -> Check {
         ),
         Ok(status) => {
             let place = super::service::port_in_words(&status);
-            Check::ok(NAME, format!("running on {place}, process {}", record.pid))
+            CheckResult::ok(NAME, format!("running on {place}, process {}", record.pid))
         }
     }
 }
 
 /// Checks that the daemon can bind its address when an operation starts it.
-fn not_running(name: &'static str, address: SocketAddr) -> Check {
+fn not_running(name: &'static str, address: SocketAddr) -> CheckResult {
     let port = address.port();
     match TcpListener::bind(address) {
-        Ok(_) => Check::ok(name, "not running; it starts with the first operation"),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Check::failed(
+        Ok(_) => CheckResult::ok(name, "not running; it starts with the first operation"),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => CheckResult::failed(
             name,
             Problem::new(
                 ErrorKind::PortInUse,
@@ -401,7 +406,7 @@ fn not_running(name: &'static str, address: SocketAddr) -> Check {
             )
             .with_hint(daemon::taken_hint(port)),
         ),
-        Err(error) => Check::failed(
+        Err(error) => CheckResult::failed(
             name,
             Problem::new(
                 ErrorKind::StartFailed,
@@ -412,7 +417,7 @@ fn not_running(name: &'static str, address: SocketAddr) -> Check {
     }
 }
 
-fn key(provider: &ProviderSettings) -> Check {
+fn check_key(provider: &ProviderSettings) -> CheckResult {
     let detail = match &provider.api_key {
         Some(key) => format!(
             "set, {} characters; `tool config` says from where",
@@ -421,36 +426,42 @@ fn key(provider: &ProviderSettings) -> Check {
         // Without the key that it needs, a provider's configuration does not load.
         None => format!("the provider `{}` needs none", provider.name),
     };
-    Check::ok("key", detail)
+    CheckResult::ok("key", detail)
 }
 
 /// Checks that the provider answers, and that it knows the model.
-async fn models(settings: &ProviderSettings, context: &Context) -> Vec<Check> {
+async fn check_models(settings: &ProviderSettings, context: &CommandContext) -> Vec<CheckResult> {
     if settings.api == ProviderApi::Analyst {
-        return vec![Check::ok("provider", "the embedded analyst: no network, no model")];
+        return vec![CheckResult::ok(
+            "provider",
+            "the embedded analyst: no network, no model",
+        )];
     }
     if !settings.quirks.has_model_list {
         let name = settings.display_name();
         let detail = format!("{name} has no list of models, so nothing was asked");
-        return vec![Check::warn("provider", detail, "tool doctor --probe")];
+        return vec![CheckResult::warn("provider", detail, "tool doctor --probe")];
     }
     let (what, options) = (
         format!("asking {} for its models", settings.display_name()),
         provider_options(context),
     );
-    let look = waiting(what, tool_provider::inspect_server(settings, &options), context.output).await;
+    let look = wait_for_answer(what, tool_provider::inspect_server(settings, &options), context.output).await;
     match look {
         Ok(look) => match &look.models {
-            Some(models) => vec![reached(settings, &look), known(&settings.model, models, settings)],
-            None => vec![reached(settings, &look), without_list(settings)],
+            Some(models) => vec![
+                check_reached(settings, &look),
+                check_model_known(&settings.model, models, settings),
+            ],
+            None => vec![check_reached(settings, &look), without_list(settings)],
         },
-        Err(problem) => vec![Check::failed("provider", problem)],
+        Err(problem) => vec![CheckResult::failed("provider", problem)],
     }
 }
 
-fn reached(settings: &ProviderSettings, look: &ServerReport) -> Check {
+fn check_reached(settings: &ProviderSettings, look: &ServerReport) -> CheckResult {
     let answers = format!("{} answers", settings.url);
-    Check::ok(
+    CheckResult::ok(
         "provider",
         if look.receiver_is_unknown {
             format!(
@@ -464,8 +475,8 @@ fn reached(settings: &ProviderSettings, look: &ServerReport) -> Check {
 }
 
 /// A server without a model list may still serve requests. A wrong `url` looks the same.
-fn without_list(settings: &ProviderSettings) -> Check {
-    Check::warn(
+fn without_list(settings: &ProviderSettings) -> CheckResult {
+    CheckResult::warn(
         "model",
         format!(
             "{} has no model list, so neither `url` nor the model `{}` could be checked",
@@ -475,20 +486,20 @@ fn without_list(settings: &ProviderSettings) -> Check {
     )
 }
 
-fn known(model: &str, models: &[String], settings: &ProviderSettings) -> Check {
+fn check_model_known(model: &str, models: &[String], settings: &ProviderSettings) -> CheckResult {
     const NAME: &str = "model";
     if models.iter().any(|other| other == model) {
-        return Check::ok(NAME, model);
+        return CheckResult::ok(NAME, model);
     }
     if models.is_empty() {
-        return Check::warn(
+        return CheckResult::warn(
             NAME,
             format!("the provider lists no models, so `{model}` could not be checked"),
             "tool doctor --probe",
         );
     }
     let some: Vec<&str> = models.iter().take(3).map(String::as_str).collect();
-    Check::warn(
+    CheckResult::warn(
         NAME,
         format!(
             "`{model}` is not among the {} models of the provider, for example {}",
@@ -499,16 +510,16 @@ fn known(model: &str, models: &[String], settings: &ProviderSettings) -> Check {
     )
 }
 
-fn skills(home: &Path) -> Check {
+fn check_skills(home: &Path) -> CheckResult {
     const NAME: &str = "skills";
     let entries = match SkillHost::new(BUILTINS, home) {
         Ok(skills) => skills.entries(),
-        Err(error) => return Check::failed(NAME, Problem::new(ErrorKind::Skill, error.to_string())),
+        Err(error) => return CheckResult::failed(NAME, Problem::new(ErrorKind::Skill, error.to_string())),
     };
     let ready = entries.iter().filter(|entry| entry.state == SkillState::Ready).count();
     match entries.iter().find(|entry| entry.state != SkillState::Ready) {
-        None => Check::ok(NAME, format!("{ready} ready")),
-        Some(waiting) => Check::warn(
+        None => CheckResult::ok(NAME, format!("{ready} ready")),
+        Some(waiting) => CheckResult::warn(
             NAME,
             match &waiting.reason {
                 Some(reason) => format!("{ready} ready; `{}` is {}: {reason}", waiting.name, waiting.state),
@@ -527,13 +538,13 @@ fn skills(home: &Path) -> Check {
 }
 
 /// The repository here, unless it is `refused`, and the programs that would run its tests.
-fn surroundings(context: &Context, refused: Option<Problem>) -> Result<Vec<Check>, Error> {
+fn check_surroundings(context: &CommandContext, refused: Option<Problem>) -> Result<Vec<CheckResult>, Error> {
     let (root, _) = context.places()?;
     let environment = context.backend.environment.forwarded();
     let repository = match (refused, root.join(".git").exists()) {
-        (Some(refused), _) => Check::failed("repository", refused),
-        (None, true) => Check::ok("repository", format!("{}, a git work tree", root.display())),
-        (None, false) => Check::warn(
+        (Some(refused), _) => CheckResult::failed("repository", refused),
+        (None, true) => CheckResult::ok("repository", format!("{}, a git work tree", root.display())),
+        (None, false) => CheckResult::warn(
             "repository",
             format!(
                 "{} is not in a git work tree: `git_diff` and `git_commit` do not work",
@@ -547,38 +558,38 @@ fn surroundings(context: &Context, refused: Option<Problem>) -> Result<Vec<Check
             let version = python
                 .version
                 .unwrap_or_else(|| "chosen by the project's tool".to_owned());
-            Check::ok("python", format!("{version} ({})", python.program.display()))
+            CheckResult::ok("python", format!("{version} ({})", python.program.display()))
         }
-        Err(missing) => Check::warn(
+        Err(missing) => CheckResult::warn(
             "python",
             format!("{missing}: tests of Python projects cannot run"),
             missing.hint,
         ),
     };
     let node = match toolchain::find_program("node", &root, &environment) {
-        Some(node) => Check::ok("node", format!("{} ({})", node.version, node.path.display())),
-        None => Check::warn(
+        Some(node) => CheckResult::ok("node", format!("{} ({})", node.version, node.path.display())),
+        None => CheckResult::warn(
             "node",
             "not found: tests of npm projects cannot run",
             "install Node.js, with npm",
         ),
     };
-    Ok(vec![repository, python, node, sandbox(), helpers()])
+    Ok(vec![repository, python, node, check_sandbox(), check_helpers()])
 }
 
 /// Checks the sandbox for test runs.
-fn sandbox() -> Check {
+fn check_sandbox() -> CheckResult {
     const NAME: &str = "sandbox";
     let available = program_sandbox::detect_sandbox();
     let refused = available.refused.join("; ");
     match available.sandbox {
-        Sandbox::Namespaces => Check::ok(NAME, "namespaces: tests run contained"),
-        Sandbox::Landlock => Check::warn(
+        Sandbox::Namespaces => CheckResult::ok(NAME, "namespaces: tests run contained"),
+        Sandbox::Landlock => CheckResult::warn(
             NAME,
             format!("landlock only, on a copy of the tree ({refused})"),
             "allow user namespaces on this machine, or in this container",
         ),
-        Sandbox::None => Check::warn(
+        Sandbox::None => CheckResult::warn(
             NAME,
             format!("none: tests would run with your own rights, and are asked for first ({refused})"),
             "use Linux 6.12 or newer, or allow user namespaces",
@@ -587,14 +598,14 @@ fn sandbox() -> Check {
 }
 
 /// Checks the confinement of the processes that read git repositories and compile components.
-fn helpers() -> Check {
+fn check_helpers() -> CheckResult {
     const NAME: &str = "helpers";
     match helper_process::detect_confinement().missing() {
-        None => Check::ok(
+        None => CheckResult::ok(
             NAME,
             "confined: git is read and components are compiled in processes of their own",
         ),
-        Some(missing) => Check::warn(
+        Some(missing) => CheckResult::warn(
             NAME,
             format!("reading git and compiling components is less confined than it could be: {missing}"),
             "use Linux 5.19 or newer with Landlock switched on",
@@ -613,11 +624,14 @@ mod tests {
 
     #[test]
     fn a_model_that_the_provider_does_not_list_is_a_warning() {
-        let check = known("m", &["a".into(), "b".into()], &settings());
-        assert_eq!(check.status, Verdict::Warn);
+        let check = check_model_known("m", &["a".into(), "b".into()], &settings());
+        assert_eq!(check.status, CheckStatus::Warn);
         assert_eq!(check.fix.as_deref(), Some("tool init --provider local --model MODEL"));
-        assert_eq!(known("m", &["m".into()], &settings()).status, Verdict::Ok);
-        assert_eq!(known("m", &[], &settings()).status, Verdict::Warn);
+        assert_eq!(
+            check_model_known("m", &["m".into()], &settings()).status,
+            CheckStatus::Ok
+        );
+        assert_eq!(check_model_known("m", &[], &settings()).status, CheckStatus::Warn);
     }
 
     #[test]
@@ -627,7 +641,7 @@ mod tests {
                 models: Some(Vec::new()),
                 receiver_is_unknown,
             };
-            reached(&settings(), &look).detail
+            check_reached(&settings(), &look).detail
         };
         assert_eq!(detail(false), "http://127.0.0.1:1234/v1 answers");
         assert_eq!(
@@ -666,8 +680,8 @@ mod tests {
     #[test]
     fn a_home_that_is_missing_is_a_warning() {
         let home = tempfile::tempdir().expect("a temporary folder");
-        assert_eq!(files(home.path()).status, Verdict::Ok);
+        assert_eq!(check_home_folder(home.path()).status, CheckStatus::Ok);
         let missing = home.path().join("missing");
-        assert_eq!(files(&missing).fix.as_deref(), Some("tool init"));
+        assert_eq!(check_home_folder(&missing).fix.as_deref(), Some("tool init"));
     }
 }

@@ -3,31 +3,31 @@
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tool_core::api::Event;
 
-use super::ending::Ending;
-use super::tally::SessionTally;
-use crate::client::Events;
+use super::end_signals::EndSignals;
+use super::session_tally::SessionTally;
+use crate::client::ServerEvents;
 use crate::error::Error;
-use crate::output::{Output, Status, TICK};
+use crate::output::{CommandOutput, StatusLine, TICK};
 
 /// An event stream at a terminal.
 #[derive(Debug)]
-pub(super) struct Follow {
-    events: Events,
-    waiting: Waiting,
+pub(super) struct EventFollower {
+    events: ServerEvents,
+    waiting: WaitState,
     /// A CI system ends a job by SIGTERM, which cancels the session as Ctrl-C does.
-    ending: Ending,
+    ending: EndSignals,
     tick: Interval,
 }
 
-impl Follow {
+impl EventFollower {
     /// Follows a stream.
-    pub(super) fn new(events: Events, waiting: Waiting) -> Result<Self, Error> {
+    pub(super) fn new(events: ServerEvents, waiting: WaitState) -> Result<Self, Error> {
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
             events,
             waiting,
-            ending: Ending::new()?,
+            ending: EndSignals::new()?,
             tick,
         })
     }
@@ -76,8 +76,8 @@ impl Follow {
 
 /// The current wait, derived from the events so far.
 #[derive(Debug)]
-pub(super) struct Waiting {
-    status: Status,
+pub(super) struct WaitState {
+    status: StatusLine,
     model: String,
     /// Skills under way.
     skills: Vec<String>,
@@ -86,18 +86,18 @@ pub(super) struct Waiting {
     what: String,
 }
 
-impl Waiting {
+impl WaitState {
     /// An operation with `model`. It begins by reading the repository.
-    pub(super) fn operation(model: String, output: Output) -> Self {
+    pub(super) fn for_operation(model: String, output: CommandOutput) -> Self {
         Self::new("scanning".to_owned(), model, output)
     }
 
-    pub(super) fn skill(name: &str, output: Output) -> Self {
+    pub(super) fn for_skill(name: &str, output: CommandOutput) -> Self {
         Self::new(name.to_owned(), String::new(), output)
     }
 
-    fn new(what: String, model: String, output: Output) -> Self {
-        let mut status = Status::new(output);
+    fn new(what: String, model: String, output: CommandOutput) -> Self {
+        let mut status = StatusLine::new(output);
         status.wait_for(what.as_str());
         Self {
             status,

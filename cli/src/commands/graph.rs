@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use serde::Serialize;
 use tool_core::api::{CallGraph, CallGraphRequest, GraphRequest, ModuleGraph};
 
-use super::{Context, path_text, print_json};
+use super::{CommandContext, path_text, print_json};
 use crate::args::{GraphArguments, GraphFormat};
 use crate::error::Error;
 
 /// Requests the graph and prints it in one of the three forms.
-pub(super) async fn run(arguments: GraphArguments, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn show_graph(arguments: GraphArguments, context: &CommandContext) -> Result<ExitCode, Error> {
     let (root, here) = context.places()?;
     let (repo_path, working_directory) = (path_text(&root)?, Some(path_text(&here)?));
     let format = if arguments.json {
@@ -31,7 +31,7 @@ pub(super) async fn run(arguments: GraphArguments, context: &Context) -> Result<
             let hint = "name a file or a directory: `tool graph --symbol NAME PATH`";
             let left_out = (graph.edges_left_out, hint);
             let forms = (graph.mermaid(), graph.dot());
-            print(context, format, &graph, forms, &graph.notices, left_out)
+            print_graph(context, format, &graph, forms, &graph.notices, left_out)
         }
         None => {
             let request = GraphRequest {
@@ -43,14 +43,14 @@ pub(super) async fn run(arguments: GraphArguments, context: &Context) -> Result<
             let graph: ModuleGraph = client.post("/api/graph", &request).await?;
             let left_out = (graph.edges_left_out, "draw a directory of it: `tool graph PATH`");
             let forms = (graph.mermaid(), graph.dot());
-            print(context, format, &graph, forms, &graph.notices, left_out)
+            print_graph(context, format, &graph, forms, &graph.notices, left_out)
         }
     }
 }
 
 /// Prints a graph, its notices, and the number of omitted edges with a hint.
-fn print(
-    context: &Context,
+fn print_graph(
+    context: &CommandContext,
     format: GraphFormat,
     graph: &impl Serialize,
     (mermaid, dot): (String, String),

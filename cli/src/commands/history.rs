@@ -9,26 +9,26 @@ use serde::Serialize;
 use tool_core::api::{Activity, ErrorKind, History, Problem, SessionResult, SessionUsage, Status, TaskEntry, Tasks};
 use tool_core::limits::HISTORY_ENTRIES_MAX;
 
-use super::{Context, openable, path_text, print_json};
+use super::{CommandContext, openable_path, path_text, print_json};
 use crate::args;
 use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED};
-use rows::Rows;
-pub(super) use rows::short;
+use rows::RowSettings;
+pub(super) use rows::short_id;
 
 /// Output of `--json`: the answer of GET /history, and the running sessions.
 #[derive(Serialize)]
-struct Listed {
+struct SessionList {
     #[serde(flatten)]
     history: History,
     running: Vec<TaskEntry>,
 }
 
 /// Lists sessions, the running ones first.
-pub(super) async fn list(filter: &args::History, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn list_sessions(filter: &args::History, context: &CommandContext) -> Result<ExitCode, Error> {
     let mut client = connect_to_read(context).await?;
-    let root = context.repo.as_deref().map(canonical).transpose()?;
-    let query = query(filter, root.as_deref())?;
+    let root = context.repo.as_deref().map(canonical_root).transpose()?;
+    let query = filter_query(filter, root.as_deref())?;
     let mut history: History = client.get(&format!("/api/history{query}")).await?;
     let running: Tasks = client.get(&format!("/api/tasks{query}")).await?;
     let mut running = running.tasks;
@@ -39,13 +39,13 @@ pub(super) async fn list(filter: &args::History, context: &Context) -> Result<Ex
         history.sessions.truncate(limit - running.len());
     }
     if filter.json {
-        return print_json(&Listed { history, running }, context.output);
+        return print_json(&SessionList { history, running }, context.output);
     }
     if history.sessions.is_empty() && running.is_empty() {
         say_empty(filter, context);
     }
     let here = context.places().ok().and_then(|(root, _)| root.canonicalize().ok());
-    let rows = Rows {
+    let rows = RowSettings {
         here: here.map(|root| root.to_string_lossy().into_owned()),
         columns: context.output.columns(),
         now: tool_core::api::current_time(),
@@ -62,7 +62,7 @@ pub(super) async fn list(filter: &args::History, context: &Context) -> Result<Ex
 }
 
 /// Connects to a backend to read from. If none can be started, the error tells the user where the answer is stored.
-pub(super) async fn connect_to_read(context: &Context) -> Result<Client, Error> {
+pub(super) async fn connect_to_read(context: &CommandContext) -> Result<Client, Error> {
     context.backend.connect_or_start().await.map_err(|error| match error {
         Error::Problem(problem) if problem.kind == ErrorKind::PortInUse => {
             let folder = context.backend.home.join("sessions");
@@ -77,7 +77,7 @@ pub(super) async fn connect_to_read(context: &Context) -> Result<Client, Error> 
     })
 }
 
-fn say_empty(filter: &args::History, context: &Context) {
+fn say_empty(filter: &args::History, context: &CommandContext) {
     let is_filtered = filter.model.is_some() || filter.operation.is_some() || filter.status.is_some();
     let (message, hint) = match (is_filtered, &context.repo) {
         (true, _) => ("No session matches.", "`tool history` without filters shows all"),
@@ -91,12 +91,12 @@ fn say_empty(filter: &args::History, context: &Context) {
 }
 
 /// The filters as query parameters. A limit that exceeds the length of a list means the whole list.
-fn query(filter: &args::History, root: Option<&Path>) -> Result<String, Error> {
+fn filter_query(filter: &args::History, root: Option<&Path>) -> Result<String, Error> {
     let limit = filter
         .limit
         .map(|limit| limit.min(HISTORY_ENTRIES_MAX as u32).to_string());
     let root = root.map(path_text).transpose()?;
-    Ok(parameters(&[
+    Ok(join_parameters(&[
         ("model", filter.model.as_deref()),
         ("operation", filter.operation.map(args::OperationName::name)),
         ("status", filter.status.map(args::StatusName::name)),
@@ -106,7 +106,7 @@ fn query(filter: &args::History, root: Option<&Path>) -> Result<String, Error> {
 }
 
 /// A query of the parameters that have a value.
-fn parameters(pairs: &[(&str, Option<&str>)]) -> String {
+fn join_parameters(pairs: &[(&str, Option<&str>)]) -> String {
     let mut query = String::new();
     for (name, value) in pairs {
         if let Some(value) = value {
@@ -117,16 +117,16 @@ fn parameters(pairs: &[(&str, Option<&str>)]) -> String {
     query
 }
 
-fn canonical(repo: &Path) -> Result<PathBuf, Error> {
+fn canonical_root(repo: &Path) -> Result<PathBuf, Error> {
     repo.canonicalize()
-        .map_err(|error| Error::file("Repository", repo, &error))
+        .map_err(|error| Error::on_file("Repository", repo, &error))
 }
 
 /// Shows one session's result. Its exit code tells how the session ended.
-pub(super) async fn result(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn show_result(session: &str, json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
     let mut client = connect_to_read(context).await?;
     let id = match session {
-        "latest" => latest(&mut client, context).await?,
+        "latest" => latest_ended(&mut client, context).await?,
         beginning => with_beginning(beginning, &mut client).await?,
     };
     let result: SessionResult = client.get(&format!("/api/results/{id}")).await?;
@@ -151,7 +151,7 @@ pub(super) async fn result(session: &str, json: bool, context: &Context) -> Resu
     if let Some(place) = report_place(&result, &mut client).await? {
         context
             .output
-            .progress(&format!("report {}", openable(&place).display()));
+            .progress(&format!("report {}", openable_path(&place).display()));
     }
     if let Some(problem) = &result.error {
         context.output.problem(problem);
@@ -179,10 +179,10 @@ fn exit_code(result: &SessionResult) -> ExitCode {
 }
 
 /// The newest ended session of this repository that has a result.
-pub(super) async fn latest(client: &mut Client, context: &Context) -> Result<String, Error> {
+pub(super) async fn latest_ended(client: &mut Client, context: &CommandContext) -> Result<String, Error> {
     let (root, _) = context.places()?;
     let root = root.canonicalize().unwrap_or(root);
-    let query = parameters(&[("repo_path", Some(&path_text(&root)?))]);
+    let query = join_parameters(&[("repo_path", Some(&path_text(&root)?))]);
     let history: History = client.get(&format!("/api/history{query}")).await?;
     history
         .sessions
@@ -279,7 +279,7 @@ mod tests {
             json: false,
         };
         assert_eq!(
-            query(&filter, Some(Path::new("/home/me/a b"))).expect("it is UTF-8"),
+            filter_query(&filter, Some(Path::new("/home/me/a b"))).expect("it is UTF-8"),
             "?model=vendor%2Fgr%C3%B6%C3%9Fe%20%26%20co&operation=test-gen&repo_path=%2Fhome%2Fme%2Fa%20b&limit=100"
         );
     }

@@ -10,14 +10,14 @@ use std::process::ExitCode;
 use tool_config::{Environment, PRESETS, Preset, ProviderChoice, Secret, WrittenConfig};
 use tool_core::api::{ErrorKind, Problem, ProviderName};
 
-use super::Context;
+use super::CommandContext;
 use super::models::server_named;
 use crate::args::{self, Wire};
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Writes or changes the configuration file.
-pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn run_init(arguments: &args::Init, context: &CommandContext) -> Result<ExitCode, Error> {
     let home = &context.backend.home;
     let is_there = tool_config::config_path(home).exists();
     let is_for_server = arguments.provider.is_some() || arguments.vendor.is_some() || arguments.offline;
@@ -25,8 +25,8 @@ pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<Exi
         let place = tool_config::write_port(home, port)?;
         return say_port(&place, port, context);
     }
-    if !is_for_server && Output::can_ask() {
-        wizard::run(context).await?;
+    if !is_for_server && CommandOutput::can_ask() {
+        wizard::run_wizard(context).await?;
         write_port(arguments, context)?;
         return Ok(wizard::say_next(context));
     }
@@ -47,7 +47,7 @@ pub(super) async fn run(arguments: &args::Init, context: &Context) -> Result<Exi
 }
 
 /// Writes a configuration for a job unless there is one: for the named vendor, else by the environment.
-pub(super) fn configure_job(vendor: Option<&str>, model: Option<&str>, context: &Context) -> Result<(), Error> {
+pub(super) fn configure_job(vendor: Option<&str>, model: Option<&str>, context: &CommandContext) -> Result<(), Error> {
     let home = &context.backend.home;
     if tool_config::config_path(home).exists() {
         return vendor.map_or(Ok(()), |vendor| check_vendor(vendor, context));
@@ -66,7 +66,7 @@ pub(super) fn configure_job(vendor: Option<&str>, model: Option<&str>, context: 
 }
 
 /// Refuses a vendor other than the configured one: the code would go to a server that the job does not name.
-fn check_vendor(vendor: &str, context: &Context) -> Result<(), Error> {
+fn check_vendor(vendor: &str, context: &CommandContext) -> Result<(), Error> {
     let servers = tool_config::list_servers(&context.backend.home, &context.backend.environment)?;
     let is_meant = |server: &tool_config::ConfiguredServer| {
         server.name == vendor || (vendor == "analyst" && server.url.as_deref() == Some(tool_config::ANALYST_URL))
@@ -84,11 +84,11 @@ fn check_vendor(vendor: &str, context: &Context) -> Result<(), Error> {
 }
 
 /// Asks the questions of a set-up, for a command that found no configuration.
-pub(super) async fn set_up(context: &Context) -> Result<(), Error> {
-    wizard::run(context).await
+pub(super) async fn set_up(context: &CommandContext) -> Result<(), Error> {
+    wizard::run_wizard(context).await
 }
 
-fn write_port(arguments: &args::Init, context: &Context) -> Result<(), Error> {
+fn write_port(arguments: &args::Init, context: &CommandContext) -> Result<(), Error> {
     if let Some(port) = arguments.port {
         tool_config::write_port(&context.backend.home, port)?;
     }
@@ -96,7 +96,7 @@ fn write_port(arguments: &args::Init, context: &Context) -> Result<(), Error> {
 }
 
 /// Configures a vendor by name. Fails without writing if the key or the model is missing.
-fn of_vendor(vendor: &str, arguments: &args::Init, context: &Context) -> Result<ProviderChoice, Error> {
+fn of_vendor(vendor: &str, arguments: &args::Init, context: &CommandContext) -> Result<ProviderChoice, Error> {
     if !tool_config::is_vendor_name(vendor) {
         let message = format!("`{vendor}` is no vendor; nothing was written");
         return Err(Problem::new(ErrorKind::Usage, message)
@@ -108,7 +108,7 @@ fn of_vendor(vendor: &str, arguments: &args::Init, context: &Context) -> Result<
     Ok(init)
 }
 
-fn say_written(written: &WrittenConfig, init: &ProviderChoice, context: &Context) -> Result<(), Error> {
+fn say_written(written: &WrittenConfig, init: &ProviderChoice, context: &CommandContext) -> Result<(), Error> {
     if !context.output.is_quiet() {
         let enabled = match &init.vendor {
             Some(vendor) => format!("the vendor `{vendor}`"),
@@ -133,7 +133,7 @@ fn say_written(written: &WrittenConfig, init: &ProviderChoice, context: &Context
 }
 
 /// URL for requests, by the current configuration, without secrets.
-fn url_in_force(init: &ProviderChoice, context: &Context) -> String {
+fn url_in_force(init: &ProviderChoice, context: &CommandContext) -> String {
     let key = match &init.vendor {
         Some(vendor) => format!("vendors.{vendor}.url"),
         None => format!("providers.{}.url", init.provider),
@@ -144,7 +144,7 @@ fn url_in_force(init: &ProviderChoice, context: &Context) -> String {
     url.unwrap_or_else(|| "its own address".to_owned())
 }
 
-fn say_port(place: &Path, port: u16, context: &Context) -> Result<ExitCode, Error> {
+fn say_port(place: &Path, port: u16, context: &CommandContext) -> Result<ExitCode, Error> {
     if !context.output.is_quiet() {
         context
             .output
@@ -216,7 +216,7 @@ fn is_url(text: &str) -> bool {
 const KEY_BYTES_MAX: u64 = 4096;
 
 /// The choice without a terminal: hosted if its key is set, else the embedded analyst.
-fn by_itself(context: &Context) -> ProviderChoice {
+fn by_itself(context: &CommandContext) -> ProviderChoice {
     let environment = &context.backend.environment;
     if environment.get("HOSTED_API_KEY").is_some() && environment.get("HOSTED_MODEL").is_some() {
         context

@@ -7,18 +7,18 @@ use clap::CommandFactory;
 
 use crate::args::CliArguments;
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 use tool_core::api::ErrorKind;
 
 /// Prints the page of `tool`, or writes one page for each command into a folder.
-pub(crate) fn run(folder: Option<&Path>, output: Output) -> Result<ExitCode, Error> {
+pub(crate) fn write_pages(folder: Option<&Path>, output: CommandOutput) -> Result<ExitCode, Error> {
     match folder {
-        None => print(output)?,
+        None => print_page(output)?,
         Some(folder) => {
             std::fs::create_dir_all(folder)
-                .map_err(|error| Error::file("Could not make the folder", folder, &error))?;
+                .map_err(|error| Error::on_file("Could not make the folder", folder, &error))?;
             clap_mangen::generate_to(CliArguments::command(), folder)
-                .map_err(|error| Error::file("Could not write manual pages into", folder, &error))?;
+                .map_err(|error| Error::on_file("Could not write manual pages into", folder, &error))?;
             output.progress(&format!(
                 "wrote tool.1 and a page for each command into {}",
                 folder.display()
@@ -28,7 +28,7 @@ pub(crate) fn run(folder: Option<&Path>, output: Output) -> Result<ExitCode, Err
     Ok(ExitCode::SUCCESS)
 }
 
-fn print(output: Output) -> Result<(), Error> {
+fn print_page(output: CommandOutput) -> Result<(), Error> {
     let mut page = Vec::new();
     clap_mangen::Man::new(CliArguments::command())
         .render(&mut page)

@@ -14,27 +14,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tool_core::api::{ConnectRequest, ErrorKind, Overrides, Problem};
 
-use super::{Context, path_text, policy};
+use super::{CommandContext, path_text, policy_request};
 use crate::args::{Mcp, McpCommand};
-use crate::client::{Carrier, Client};
+use crate::client::{Client, UpgradedStream};
 use crate::error::Error;
 
 /// Serves, or prints or writes the configuration of another agent.
-pub(super) async fn run(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn run_mcp(mcp: &Mcp, context: &CommandContext) -> Result<ExitCode, Error> {
     match &mcp.command {
         Some(McpCommand::Install(install)) => {
-            let root = root(install.root.as_deref(), context)?;
-            install::run(install, &root, context)
+            let root = find_root(install.root.as_deref(), context)?;
+            install::install_client(install, &root, context)
         }
-        None => serve(mcp, context).await,
+        None => serve_stdio(mcp, context).await,
     }
 }
 
-fn root(named: Option<&Path>, context: &Context) -> Result<PathBuf, Error> {
+fn find_root(named: Option<&Path>, context: &CommandContext) -> Result<PathBuf, Error> {
     let Some(named) = named else {
         return Ok(context.places()?.0);
     };
-    let root = std::path::absolute(named).map_err(|error| Error::file("Repository", named, &error))?;
+    let root = std::path::absolute(named).map_err(|error| Error::on_file("Repository", named, &error))?;
     if root.is_dir() {
         Ok(root)
     } else {
@@ -45,10 +45,10 @@ fn root(named: Option<&Path>, context: &Context) -> Result<PathBuf, Error> {
     }
 }
 
-async fn serve(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error> {
+async fn serve_stdio(mcp: &Mcp, context: &CommandContext) -> Result<ExitCode, Error> {
     let request = ConnectRequest {
-        repo_path: path_text(&root(mcp.root.as_deref(), context)?)?,
-        policy: policy(&mcp.policy),
+        repo_path: path_text(&find_root(mcp.root.as_deref(), context)?)?,
+        policy: policy_request(&mcp.policy),
         overrides: Overrides(context.backend.forwarded()),
         structured: mcp.structured,
         operations: mcp.operation.clone(),
@@ -57,20 +57,20 @@ async fn serve(mcp: &Mcp, context: &Context) -> Result<ExitCode, Error> {
         .backend
         .connect_and_upgrade("/api/mcp/connect", "tool-mcp", &request)
         .await?;
-    bridge(connection, &client).await
+    bridge_streams(connection, &client).await
 }
 
 /// Copies both ways until standard input ends, and then the remaining answers. Each direction has a thread: every
 /// message passes here twice, and an async runtime would wake one more thread each time.
-async fn bridge(connection: Carrier, client: &Client) -> Result<ExitCode, Error> {
-    let Carrier { stream, received } = connection;
+async fn bridge_streams(connection: UpgradedStream, client: &Client) -> Result<ExitCode, Error> {
+    let UpgradedStream { stream, received } = connection;
     let outgoing = stream
         .try_clone()
         .map_err(|error| Error::new(ErrorKind::Mcp, error.to_string()))?;
     let has_ended = Arc::new(AtomicBool::new(false));
     let input_ended = Arc::clone(&has_ended);
-    let sending = tokio::task::spawn_blocking(move || send(outgoing, &input_ended));
-    let mut receiving = tokio::task::spawn_blocking(move || receive(stream, &received));
+    let sending = tokio::task::spawn_blocking(move || copy_stdin(outgoing, &input_ended));
+    let mut receiving = tokio::task::spawn_blocking(move || copy_to_stdout(stream, &received));
     let received = tokio::select! {
         received = &mut receiving => received,
         _ = sending => receiving.await,
@@ -78,12 +78,12 @@ async fn bridge(connection: Carrier, client: &Client) -> Result<ExitCode, Error>
     match received {
         // Standard input has ended: this is a normal end.
         Ok(Ok(())) if has_ended.load(Ordering::SeqCst) => Ok(ExitCode::SUCCESS),
-        received => Err(ended(received.ok(), client).await),
+        received => Err(explain_end(received.ok(), client).await),
     }
 }
 
 /// Copies standard input to the daemon. If it fails, the other direction reports the reason.
-fn send(mut stream: UnixStream, has_ended: &AtomicBool) {
+fn copy_stdin(mut stream: UnixStream, has_ended: &AtomicBool) {
     let mut input = io::stdin().lock();
     while let Ok(read) = input.fill_buf() {
         let taken = read.len();
@@ -97,7 +97,7 @@ fn send(mut stream: UnixStream, has_ended: &AtomicBool) {
 }
 
 /// The daemon to standard output.
-fn receive(mut stream: UnixStream, received: &[u8]) -> io::Result<()> {
+fn copy_to_stdout(mut stream: UnixStream, received: &[u8]) -> io::Result<()> {
     let mut output = io::stdout().lock();
     output.write_all(received)?;
     let mut piece = vec![0; 64 * 1024];
@@ -114,7 +114,7 @@ fn receive(mut stream: UnixStream, received: &[u8]) -> io::Result<()> {
 }
 
 /// Error for a connection that the daemon ended.
-async fn ended(received: Option<io::Result<()>>, client: &Client) -> Error {
+async fn explain_end(received: Option<io::Result<()>>, client: &Client) -> Error {
     match received {
         Some(Err(error)) if error.kind() == io::ErrorKind::BrokenPipe => Error::OutputClosed,
         _ => {

@@ -7,15 +7,15 @@ use tool_config::{ConfiguredServer, Preset, ProviderChoice};
 use tool_core::api::{ErrorKind, Problem, ProviderName};
 use tool_provider::ListedModel;
 
-use super::{Context, print_json};
+use super::{CommandContext, print_json};
 use crate::args::{ModelsArguments, ModelsCommand};
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
-pub(super) async fn run(arguments: ModelsArguments, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn run_models(arguments: ModelsArguments, context: &CommandContext) -> Result<ExitCode, Error> {
     match arguments.command {
-        None => list(arguments.json, context).await,
-        Some(ModelsCommand::Use { vendor, model }) => switch(&vendor, model, context),
+        None => list_models(arguments.json, context).await,
+        Some(ModelsCommand::Use { vendor, model }) => switch_model(&vendor, model, context),
     }
 }
 
@@ -28,7 +28,7 @@ struct ModelsReport {
     problem: Option<Problem>,
 }
 
-async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
+async fn list_models(json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
     let servers = tool_config::list_servers(home, environment)?;
     let asked = match tool_config::load_settings(home, environment) {
@@ -36,7 +36,7 @@ async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
             let options = super::provider_options(context);
             let what = format!("asking {} for its models", settings.provider.display_name());
             let answer = tool_provider::describe_models(&settings.provider, &options);
-            super::waiting(what, answer, context.output).await
+            super::wait_for_answer(what, answer, context.output).await
         }
         Err(problem) => Err(problem),
     };
@@ -52,7 +52,7 @@ async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
     if json {
         print_json(&report, context.output)?;
     } else {
-        print(&report, context.output)?;
+        print_report(&report, context.output)?;
     }
     Ok(match &report.problem {
         Some(problem) => ExitCode::from(problem.kind.exit_code()),
@@ -60,7 +60,7 @@ async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
     })
 }
 
-fn print(report: &ModelsReport, output: Output) -> Result<(), Error> {
+fn print_report(report: &ModelsReport, output: CommandOutput) -> Result<(), Error> {
     let width = |text: fn(&ConfiguredServer) -> usize| report.servers.iter().map(text).max().unwrap_or(0);
     let names = width(|server| server.name.chars().count());
     let models = width(|server| model_of(server).chars().count()).min(40);
@@ -79,7 +79,7 @@ fn print(report: &ModelsReport, output: Output) -> Result<(), Error> {
             output.line("The enabled server lists no models.")?;
         }
         for model in models {
-            output.line(&described(model))?;
+            output.line(&describe_model(model))?;
         }
     }
     if let Some(problem) = &report.problem {
@@ -93,7 +93,7 @@ fn model_of(server: &ConfiguredServer) -> &str {
 }
 
 /// A model on one line: identifier, context size, price of a million tokens.
-pub(super) fn described(model: &ListedModel) -> String {
+pub(super) fn describe_model(model: &ListedModel) -> String {
     let mut line = model.id.clone();
     let mut more = Vec::new();
     if let Some(tokens) = model.context_tokens {
@@ -129,7 +129,7 @@ pub(super) fn server_named(name: &str) -> Result<ProviderChoice, Error> {
     Ok(init)
 }
 
-fn switch(name: &str, model: Option<String>, context: &Context) -> Result<ExitCode, Error> {
+fn switch_model(name: &str, model: Option<String>, context: &CommandContext) -> Result<ExitCode, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
     let init = ProviderChoice {
         model,

@@ -11,16 +11,16 @@ use tool_core::api::{ErrorKind, Event, ExecuteRequest, Operation, Problem, Sessi
 use tool_core::text::clean_line;
 use tool_session::preflight;
 
-use super::follow::{Follow, Waiting};
-use super::tally::SessionTally;
+use super::follow::{EventFollower, WaitState};
+use super::session_tally::SessionTally;
 use super::{
-    Context, approve, asserted_provider, budget, cancel, describe_call, is_interactive, notice, openable, path_text,
-    policy, selection,
+    CommandContext, ask_approval, asserted_provider, budget_request, cancel_on_error, describe_call, is_interactive,
+    openable_path, path_text, policy_request, selection_request, show_notice,
 };
 use crate::args::RunArguments;
-use crate::client::{Client, Events};
+use crate::client::{Client, ServerEvents};
 use crate::error::Error;
-use crate::output::{AnswerFile, AnswerWriter, Output};
+use crate::output::{AnswerFile, AnswerWriter, CommandOutput};
 
 /// An operation with its target and focus.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub(super) struct TypedTask {
 
 /// Subject of a request: a target, or a question.
 #[derive(Debug, Default)]
-struct Subject {
+struct RequestSubject {
     target: Option<String>,
     question: Option<String>,
 }
@@ -65,13 +65,13 @@ impl TypedTask {
     /// Decides the meaning of the text, as far as possible without reading the repository. A path that does not exist
     /// is a typing mistake: no session is started, and no model is asked. If the path exists, the session decides
     /// whether it may be read.
-    fn subject(&self, context: &Context) -> Result<Subject, Error> {
+    fn subject(&self, context: &CommandContext) -> Result<RequestSubject, Error> {
         let text = self.typed.join(" ");
         if self.is_question {
-            return Ok(Subject::question(text));
+            return Ok(RequestSubject::of_question(text));
         }
         if !matches!(self.operation, Operation::Explain | Operation::TestGen) {
-            return Ok(Subject::target(text));
+            return Ok(RequestSubject::of_target(text));
         }
         // An empty path usually comes from a variable without a value.
         if self.typed.iter().any(|typed| typed.trim().is_empty()) {
@@ -87,18 +87,18 @@ impl TypedTask {
         let root = root.canonicalize().unwrap_or(root);
         let is_path = |typed: &String| names_path(typed, &root, &here);
         let is_text = match self.typed.as_slice() {
-            [] => return Ok(Subject::target(".".to_owned())),
+            [] => return Ok(RequestSubject::of_target(".".to_owned())),
             [typed] => is_question(typed, &root, &here),
             // A question without its quotation marks.
             several => !several.iter().any(is_path),
         };
         if is_text && self.operation == Operation::Explain {
-            return Ok(Subject::question(text));
+            return Ok(RequestSubject::of_question(text));
         }
         for typed in &self.typed {
             check_place(self.operation, typed, &root, &here)?;
         }
-        Ok(Subject::target(self.typed.join("\n")))
+        Ok(RequestSubject::of_target(self.typed.join("\n")))
     }
 
     pub(super) fn explain(targets: Vec<String>) -> Self {
@@ -143,15 +143,15 @@ impl TypedTask {
     }
 }
 
-impl Subject {
-    fn target(text: String) -> Self {
+impl RequestSubject {
+    fn of_target(text: String) -> Self {
         Self {
             target: Some(text),
             question: None,
         }
     }
 
-    fn question(text: String) -> Self {
+    fn of_question(text: String) -> Self {
         Self {
             target: None,
             question: Some(text),
@@ -193,23 +193,27 @@ fn task_of(input: impl Read) -> Result<String, Error> {
 #[derive(Debug)]
 pub(super) struct ReadyTask {
     task: TypedTask,
-    subject: Subject,
+    subject: RequestSubject,
     pub(super) model: String,
 }
 
 impl ReadyTask {
-    pub(super) fn request(self, run: &RunArguments, context: &Context) -> Result<ExecuteRequest, Error> {
-        request(self.task, self.subject, run, context)
+    pub(super) fn request(self, run: &RunArguments, context: &CommandContext) -> Result<ExecuteRequest, Error> {
+        build_request(self.task, self.subject, run, context)
     }
 }
 
 /// Reports errors that can be found before a daemon is started or a model is paid.
-pub(super) async fn prepare(task: TypedTask, run: &RunArguments, context: &Context) -> Result<ReadyTask, Error> {
+pub(super) async fn prepare_task(
+    task: TypedTask,
+    run: &RunArguments,
+    context: &CommandContext,
+) -> Result<ReadyTask, Error> {
     let output = context.output;
     let task = task.read()?;
     let (home, environment) = (&context.backend.home, &context.backend.environment);
     let settings = match tool_config::load_settings(home, environment) {
-        Err(problem) if problem.kind == ErrorKind::ConfigMissing && Output::can_ask() && !run.json => {
+        Err(problem) if problem.kind == ErrorKind::ConfigMissing && CommandOutput::can_ask() && !run.json => {
             output.notice(&problem.message, Some("a few questions follow; Ctrl-C writes nothing"));
             super::init::set_up(context).await?;
             tool_config::load_settings(home, environment)?
@@ -230,9 +234,13 @@ pub(super) async fn prepare(task: TypedTask, run: &RunArguments, context: &Conte
     Ok(ReadyTask { task, subject, model })
 }
 
-pub(super) async fn run(task: TypedTask, run: &RunArguments, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn run_operation(
+    task: TypedTask,
+    run: &RunArguments,
+    context: &CommandContext,
+) -> Result<ExitCode, Error> {
     let output = context.output;
-    let ready = prepare(task, run, context).await?;
+    let ready = prepare_task(task, run, context).await?;
     let answer = match &run.output {
         Some(file) => AnswerWriter::into_file(answer_file(file, &ready.task, context)?),
         None => answer_writer(None, run.json, output)?,
@@ -243,7 +251,7 @@ pub(super) async fn run(task: TypedTask, run: &RunArguments, context: &Context) 
         .backend
         .connect_and_stream("/api/stream?form=reference", &request)
         .await?;
-    let session = Session {
+    let session = StartedSession {
         client,
         id: events.session().unwrap_or_default().to_owned(),
         secret: events.secret(),
@@ -254,22 +262,22 @@ pub(super) async fn run(task: TypedTask, run: &RunArguments, context: &Context) 
     };
     let root = Path::new(&request.repo_path);
     session
-        .run(events, Waiting::operation(model, output), run.detach, root)
+        .run(events, WaitState::for_operation(model, output), run.detach, root)
         .await
 }
 
 /// Writer of an answer: to a file, as JSON, or rendered.
-pub(super) fn answer_writer(file: Option<&Path>, json: bool, output: Output) -> Result<AnswerWriter, Error> {
+pub(super) fn answer_writer(file: Option<&Path>, json: bool, output: CommandOutput) -> Result<AnswerWriter, Error> {
     Ok(match file {
-        Some(file) => AnswerWriter::into_file(AnswerFile::prepare(file)?),
+        Some(file) => AnswerWriter::into_file(AnswerFile::check_writable(file)?),
         None if json => AnswerWriter::unrendered(),
         None => AnswerWriter::on_standard_output(output),
     })
 }
 
 /// The file of the answer. It must not replace a file that the operation reads.
-fn answer_file(file: &Path, task: &TypedTask, context: &Context) -> Result<AnswerFile, Error> {
-    let file = AnswerFile::prepare(file)?;
+fn answer_file(file: &Path, task: &TypedTask, context: &CommandContext) -> Result<AnswerFile, Error> {
+    let file = AnswerFile::check_writable(file)?;
     let (root, here) = context.places()?;
     // A target is relative to the working directory or to the root. A task is hardly a file name.
     for place in [here, root] {
@@ -280,7 +288,12 @@ fn answer_file(file: &Path, task: &TypedTask, context: &Context) -> Result<Answe
     Ok(file)
 }
 
-fn request(task: TypedTask, subject: Subject, run: &RunArguments, context: &Context) -> Result<ExecuteRequest, Error> {
+fn build_request(
+    task: TypedTask,
+    subject: RequestSubject,
+    run: &RunArguments,
+    context: &CommandContext,
+) -> Result<ExecuteRequest, Error> {
     let (root, here) = context.places()?;
     Ok(ExecuteRequest {
         operation: task.operation,
@@ -294,24 +307,24 @@ fn request(task: TypedTask, subject: Subject, run: &RunArguments, context: &Cont
         interactive: is_interactive(run),
         ask: Vec::new(),
         is_of_program: false,
-        policy: policy(&run.session.policy),
+        policy: policy_request(&run.session.policy),
         overrides: run.session.tests.overrides(context.backend.forwarded()),
         attached: !run.detach,
-        selection: selection(&run.session.steer),
-        budget: budget(run),
+        selection: selection_request(&run.session.steer),
+        budget: budget_request(run),
         verification: run.session.tests.verification(),
         preview: task.is_preview,
     })
 }
 
-pub(super) struct Session {
+pub(super) struct StartedSession {
     pub(super) client: Client,
     pub(super) id: String,
     /// Answers its approvals.
     pub(super) secret: String,
     pub(super) answer: AnswerWriter,
     pub(super) json: bool,
-    pub(super) output: Output,
+    pub(super) output: CommandOutput,
     pub(super) tally: SessionTally,
 }
 
@@ -332,12 +345,12 @@ struct SessionEnd {
     is_free: bool,
 }
 
-impl Session {
+impl StartedSession {
     /// Follows the session to its end. An interruption cancels it, unless it is detached.
     pub(super) async fn run(
         mut self,
-        events: Events,
-        waiting: Waiting,
+        events: ServerEvents,
+        waiting: WaitState,
         detach: bool,
         root: &Path,
     ) -> Result<ExitCode, Error> {
@@ -345,7 +358,7 @@ impl Session {
         let left = match &streamed {
             Err(Error::Interrupted | Error::OutputClosed) if detach => InterruptedSession::Running,
             Err(why @ (Error::Interrupted | Error::OutputClosed)) => {
-                if cancel(&self.client, &self.id, why, self.output).await {
+                if cancel_on_error(&self.client, &self.id, why, self.output).await {
                     InterruptedSession::Cancelled
                 } else {
                     InterruptedSession::Ending
@@ -369,8 +382,8 @@ impl Session {
         Err(error)
     }
 
-    async fn stream(&mut self, events: Events, waiting: Waiting) -> Result<SessionEnd, Error> {
-        let mut events = Follow::new(events, waiting)?;
+    async fn stream(&mut self, events: ServerEvents, waiting: WaitState) -> Result<SessionEnd, Error> {
+        let mut events = EventFollower::new(events, waiting)?;
         while let Some(event) = events.next().await? {
             self.tally.count(&event);
             if self.json {
@@ -400,9 +413,9 @@ impl Session {
     async fn show(&mut self, event: &Event) -> Result<(), Error> {
         if let Event::Approval { .. } = event {
             self.answer.pause()?;
-            return approve(event, &self.secret, &self.client, self.output).await;
+            return ask_approval(event, &self.secret, &self.client, self.output).await;
         }
-        show(event, &mut self.answer, self.output)
+        show_event(event, &mut self.answer, self.output)
     }
 
     /// Runs after the last event: prints where the report is and what failed, and writes the file if the operation is
@@ -422,7 +435,7 @@ impl Session {
             self.output.progress(&self.tally.line(&self.id));
         }
         if let Some(result) = result.as_ref().filter(|result| !result.report_path.is_empty()) {
-            let place = openable(&root.join(&result.report_path));
+            let place = openable_path(&root.join(&result.report_path));
             self.output.progress(&format!("report {}", place.display()));
         }
         match ended.problem {
@@ -503,7 +516,7 @@ impl Session {
 
 /// Prints the commands that show and undo the changes of a session, one on each line. Prints nothing if no file
 /// changed.
-pub(super) fn say_commands_after(result: &SessionResult, output: Output) {
+pub(super) fn say_commands_after(result: &SessionResult, output: CommandOutput) {
     let commands: &[(&str, &str)] = if !result.files_proposed.is_empty() {
         &[
             ("diff", "shows the changes"),
@@ -548,7 +561,7 @@ pub(super) fn with_way_back(mut problem: Problem, result: Option<&SessionResult>
 }
 
 /// Shows an event that requires no answer.
-pub(super) fn show(event: &Event, answer: &mut AnswerWriter, output: Output) -> Result<(), Error> {
+pub(super) fn show_event(event: &Event, answer: &mut AnswerWriter, output: CommandOutput) -> Result<(), Error> {
     match event {
         Event::Token { content } => answer.piece(content)?,
         Event::Selection { files } => {
@@ -568,7 +581,7 @@ pub(super) fn show(event: &Event, answer: &mut AnswerWriter, output: Output) -> 
         }
         Event::Notice { .. } => {
             answer.end_line()?;
-            notice(event, output);
+            show_notice(event, output);
         }
         _ => {}
     }

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use tool_core::api::{ApplyRequest, ApplyResult, DiscardResult, ErrorKind, Problem, SessionDiff};
 use tool_core::text::clean_line;
 
-use super::diff::route;
-use super::history::short;
-use super::{Context, path_text, print_json};
+use super::diff::session_route;
+use super::history::short_id;
+use super::{CommandContext, path_text, print_json};
 use crate::error::Error;
 
-pub(super) struct Apply {
+pub(super) struct ApplyOptions {
     /// A session, if the first word looks like one; then paths.
     pub(super) words: Vec<String>,
     pub(super) partial: bool,
@@ -21,14 +21,14 @@ pub(super) struct Apply {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Chosen {
+struct ChosenFiles {
     session: String,
     paths: Vec<String>,
 }
 
-impl Chosen {
+impl ChosenFiles {
     /// The first word is a session if it looks like an identifier; otherwise the session is `latest`.
-    fn of(words: Vec<String>) -> Self {
+    fn parse_words(words: Vec<String>) -> Self {
         let mut words = words.into_iter().peekable();
         let session = words.next_if(|word| super::turn::is_session(word));
         Self {
@@ -39,8 +39,8 @@ impl Chosen {
 }
 
 /// Applies the proposals of a preview, or writes them as a patch.
-pub(super) async fn apply(apply: Apply, context: &Context) -> Result<ExitCode, Error> {
-    let chosen = Chosen::of(apply.words);
+pub(super) async fn apply_preview(apply: ApplyOptions, context: &CommandContext) -> Result<ExitCode, Error> {
+    let chosen = ChosenFiles::parse_words(apply.words);
     let paths = from_root(&chosen.paths, context)?;
     let mut client = context.backend.connect_or_start().await?;
     if let Some(file) = &apply.patch {
@@ -48,7 +48,7 @@ pub(super) async fn apply(apply: Apply, context: &Context) -> Result<ExitCode, E
         let diff: SessionDiff = client.get(&route).await?;
         return write_patch(file, &diff, &paths, context);
     }
-    let route = route("apply", &chosen.session, &mut client, context).await?;
+    let route = session_route("apply", &chosen.session, &mut client, context).await?;
     let request = ApplyRequest {
         paths,
         partial: apply.partial,
@@ -69,15 +69,15 @@ pub(super) async fn apply(apply: Apply, context: &Context) -> Result<ExitCode, E
     }
     output.progress(&format!(
         "applied as the session {id}; `tool undo {id}` takes it back",
-        id = short(&applied.apply_session_id)
+        id = short_id(&applied.apply_session_id)
     ));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Drops the proposals of a preview and its conversation.
-pub(super) async fn discard(session: &str, json: bool, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn discard_preview(session: &str, json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
     let mut client = context.backend.connect_or_start().await?;
-    let route = route("discard", session, &mut client, context).await?;
+    let route = session_route("discard", session, &mut client, context).await?;
     let discarded: DiscardResult = client.post(&route, &serde_json::json!({})).await?;
     if json {
         return print_json(&discarded, context.output);
@@ -87,7 +87,7 @@ pub(super) async fn discard(session: &str, json: bool, context: &Context) -> Res
     }
     context.output.progress(&format!(
         "the preview {} is discarded; the repository is as it was",
-        short(&discarded.session_id)
+        short_id(&discarded.session_id)
     ));
     Ok(ExitCode::SUCCESS)
 }
@@ -98,13 +98,13 @@ async fn preview_route(
     what: &str,
     session: &str,
     client: &mut crate::client::Client,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<String, Error> {
     if session != "latest" {
-        return route(what, session, client, context).await;
+        return session_route(what, session, client, context).await;
     }
     let history: tool_core::api::History = client
-        .get(&format!("/api/history?repo_path={}", here(context)?))
+        .get(&format!("/api/history?repo_path={}", encoded_root(context)?))
         .await?;
     let newest = history.sessions.into_iter().find(|session| session.files_proposed > 0);
     let newest = newest.ok_or_else(|| {
@@ -117,14 +117,14 @@ async fn preview_route(
     Ok(format!("/api/sessions/{}/{what}", newest.id))
 }
 
-fn here(context: &Context) -> Result<String, Error> {
+fn encoded_root(context: &CommandContext) -> Result<String, Error> {
     let (root, _) = context.places()?;
     let root = root.canonicalize().unwrap_or(root);
     Ok(crate::client::percent_encoded(&path_text(&root)?))
 }
 
 /// Converts typed paths to paths relative to the root. A path that does not exist may be a new file.
-fn from_root(typed: &[String], context: &Context) -> Result<Vec<String>, Error> {
+fn from_root(typed: &[String], context: &CommandContext) -> Result<Vec<String>, Error> {
     let (root, here) = context.places()?;
     let canonical = |path: PathBuf| path.canonicalize().unwrap_or(path);
     let (root, here) = (canonical(root), canonical(here));
@@ -143,8 +143,8 @@ fn from_root(typed: &[String], context: &Context) -> Result<Vec<String>, Error> 
 }
 
 /// Writes the chosen files of a diff for `git apply`; `-` is standard output.
-fn write_patch(file: &Path, diff: &SessionDiff, paths: &[String], context: &Context) -> Result<ExitCode, Error> {
-    let patch = patch(diff, paths)?;
+fn write_patch(file: &Path, diff: &SessionDiff, paths: &[String], context: &CommandContext) -> Result<ExitCode, Error> {
+    let patch = build_patch(diff, paths)?;
     if file == Path::new("-") {
         context.output.line(patch.trim_end_matches('\n'))?;
         return Ok(ExitCode::SUCCESS);
@@ -154,14 +154,14 @@ fn write_patch(file: &Path, diff: &SessionDiff, paths: &[String], context: &Cont
         opened.write_all(patch.as_bytes())?;
         opened.sync_all()
     };
-    write().map_err(|error| Error::file("Patch", file, &error))?;
+    write().map_err(|error| Error::on_file("Patch", file, &error))?;
     let message = format!("wrote {}; `git apply {}` takes it", file.display(), file.display());
     context.output.progress(&message);
     Ok(ExitCode::SUCCESS)
 }
 
 /// The patch of the chosen files; of all files if none is named.
-fn patch(diff: &SessionDiff, paths: &[String]) -> Result<String, Error> {
+fn build_patch(diff: &SessionDiff, paths: &[String]) -> Result<String, Error> {
     let failed = |message: String| Problem::new(ErrorKind::InvalidRequest, message);
     if diff.truncated {
         return Err(failed("The diff is too long for a patch".to_owned())
@@ -181,7 +181,7 @@ fn patch(diff: &SessionDiff, paths: &[String]) -> Result<String, Error> {
         return Err(failed(message).with_hint("`tool diff` shows them").into());
     }
     let mut patch = String::new();
-    for (file, section) in diff.files.iter().zip(sections(&diff.diff)) {
+    for (file, section) in diff.files.iter().zip(split_diff(&diff.diff)) {
         if !paths.is_empty() && !paths.iter().any(|path| is_at(&file.path, path)) {
             continue;
         }
@@ -195,7 +195,7 @@ fn patch(diff: &SessionDiff, paths: &[String]) -> Result<String, Error> {
 }
 
 /// The parts of a diff, one for each file. Content lines begin with other characters.
-fn sections(diff: &str) -> Vec<&str> {
+fn split_diff(diff: &str) -> Vec<&str> {
     const HEADER: &str = "diff --git ";
     let mut starts: Vec<usize> = diff.match_indices(HEADER).map(|(at, _)| at).collect();
     starts.retain(|&at| at == 0 || diff.as_bytes()[at - 1] == b'\n');
@@ -220,11 +220,11 @@ mod tests {
             (&["latest", "a.py", "b"], "latest", &["a.py", "b"]),
             (&["01a1f88f", "a.py"], "01a1f88f", &["a.py"]),
         ] {
-            let expected = Chosen {
+            let expected = ChosenFiles {
                 session: session.to_owned(),
                 paths: words(paths),
             };
-            assert_eq!(Chosen::of(words(typed)), expected, "{typed:?}");
+            assert_eq!(ChosenFiles::parse_words(words(typed)), expected, "{typed:?}");
         }
     }
 
@@ -232,10 +232,10 @@ mod tests {
     fn a_diff_is_divided_by_its_files_and_not_by_their_contents() {
         let diff =
             "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-diff --git x\n+y diff --git \ndiff --git a/b b/b\n";
-        let parts = sections(diff);
+        let parts = split_diff(diff);
         assert_eq!(parts.len(), 2);
         assert_eq!(parts.concat(), diff);
         assert!(parts[1].starts_with("diff --git a/b"));
-        assert!(sections("").is_empty());
+        assert!(split_diff("").is_empty());
     }
 }

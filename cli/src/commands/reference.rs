@@ -6,18 +6,18 @@ use clap::{Command, CommandFactory};
 
 use crate::args::CliArguments;
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Prints the help of every command that is not hidden, in the order of `tool --help`.
-pub(crate) fn run(output: Output) -> Result<ExitCode, Error> {
+pub(crate) fn print_reference(output: CommandOutput) -> Result<ExitCode, Error> {
     let mut text = String::new();
-    describe(&CliArguments::command(), &["tool"], &mut text);
+    describe_command(&CliArguments::command(), &["tool"], &mut text);
     output.answer(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn describe(command: &Command, path: &[&str], text: &mut String) {
-    let help = help(path);
+fn describe_command(command: &Command, path: &[&str], text: &mut String) {
+    let help = help_text(path);
     let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
     text.push_str(&format!(
         "#### `{}`\n\n```text\n{}\n```\n\n",
@@ -26,12 +26,12 @@ fn describe(command: &Command, path: &[&str], text: &mut String) {
     ));
     for child in command.get_subcommands().filter(|child| !child.is_hide_set()) {
         let path: Vec<&str> = path.iter().copied().chain([child.get_name()]).collect();
-        describe(child, &path, text);
+        describe_command(child, &path, text);
     }
 }
 
 /// The `--help` text of a command, as in a pipe.
-fn help(path: &[&str]) -> String {
+fn help_text(path: &[&str]) -> String {
     let arguments = path.iter().copied().chain(["--help"]);
     match CliArguments::command()
         .term_width(COLUMNS)

@@ -15,15 +15,15 @@ use tool_proof::{ProbeResult, ProbeVerdict, attacks, helpers, installs, probes};
 use tool_sandbox::program_sandbox::{self, Sandbox};
 use unicode_width::UnicodeWidthStr;
 
-use super::ending::Ending;
+use super::end_signals::EndSignals;
 use super::print_json;
 use crate::args::Probes;
 use crate::builtins::HOSTILE;
 use crate::error::{Error, FAILED};
-use crate::output::{Output, Status, TICK};
+use crate::output::{CommandOutput, StatusLine, TICK};
 
 #[derive(Debug, Serialize)]
-struct Proof {
+struct ProofReport {
     /// Version of the kernel.
     kernel: String,
     /// Sandbox around runs.
@@ -40,23 +40,23 @@ struct Proof {
 }
 
 /// Runs every attempt, and prints a table or JSON. Fails if something escaped.
-pub(crate) fn doctor(json: bool, output: Output) -> Result<ExitCode, Error> {
+pub(crate) fn run_all_attempts(json: bool, output: CommandOutput) -> Result<ExitCode, Error> {
     check_room()?;
     let sandbox = program_sandbox::detect_sandbox().sandbox;
     let mut table = AttemptTable::new(json, sandbox, output);
-    make(
+    make_attempts(
         sandbox,
         |_| true,
         output,
-        |kind, result| table.add(kind, judged(result)),
+        |kind, result| table.add(kind, judge_result(result)),
     )?;
     let proof = table.proof();
     if json {
         print_json(&proof, output)?;
     } else {
-        summarise(&proof, output)?;
+        print_summary(&proof, output)?;
     }
-    Ok(exit(proof.failed))
+    Ok(exit_code(proof.failed))
 }
 
 /// Without a usable temporary folder, every attempt would fail for that reason and prove nothing.
@@ -71,7 +71,7 @@ fn check_room() -> Result<(), Error> {
 
 /// Only an escape is a hole. An attempt that ended in another unexpected way, for example for lack of space, proves
 /// nothing; the tests of this program still count it as a failure.
-fn judged(result: ProbeResult) -> ProbeResult {
+fn judge_result(result: ProbeResult) -> ProbeResult {
     if result.verdict != ProbeVerdict::Fail || result.got_out {
         return result;
     }
@@ -83,7 +83,7 @@ fn judged(result: ProbeResult) -> ProbeResult {
 }
 
 /// Runs single attempts by their names, and prints a list.
-pub(crate) fn probe(wanted: &Probes, output: Output) -> Result<ExitCode, Error> {
+pub(crate) fn run_probes(wanted: &Probes, output: CommandOutput) -> Result<ExitCode, Error> {
     let sandbox = if wanted.fallback {
         Sandbox::Landlock
     } else {
@@ -91,7 +91,7 @@ pub(crate) fn probe(wanted: &Probes, output: Output) -> Result<ExitCode, Error> 
     };
     let mut results = Vec::new();
     let is_wanted = |name: &str| wanted.names.is_empty() || wanted.names.iter().any(|wanted| wanted == name);
-    make(sandbox, is_wanted, output, |kind, result| {
+    make_attempts(sandbox, is_wanted, output, |kind, result| {
         // Attempts of skills do not depend on the sandbox of runs.
         if kind == AttemptKind::Escape || !wanted.fallback {
             results.push(result);
@@ -104,13 +104,13 @@ pub(crate) fn probe(wanted: &Probes, output: Output) -> Result<ExitCode, Error> 
         print_json(&results, output)?;
     } else {
         for result in &results {
-            row(result, output)?;
+            print_row(result, output)?;
         }
     }
-    Ok(exit(failed))
+    Ok(exit_code(failed))
 }
 
-fn exit(failed: usize) -> ExitCode {
+fn exit_code(failed: usize) -> ExitCode {
     match failed {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::from(FAILED),
@@ -129,10 +129,10 @@ enum AttemptKind {
 }
 
 /// Makes the chosen attempts on a separate thread, shows the progress, and stops when the user interrupts.
-fn make(
+fn make_attempts(
     sandbox: Sandbox,
     is_wanted: impl Fn(&str) -> bool + Sync,
-    output: Output,
+    output: CommandOutput,
     mut each: impl FnMut(AttemptKind, ProbeResult) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let cancel = CancellationToken::new();
@@ -164,17 +164,17 @@ fn make(
                 drop(sender.send((AttemptKind::Installation, result)))
             });
         });
-        let followed = runtime.block_on(follow(&mut receiver, &is_wanted, output, &mut each));
+        let followed = runtime.block_on(follow_attempts(&mut receiver, &is_wanted, output, &mut each));
         // The current attempt ends, and removes its folder, before this returns.
         cancel.cancel();
         followed
     })
 }
 
-async fn follow(
+async fn follow_attempts(
     results: &mut mpsc::UnboundedReceiver<(AttemptKind, ProbeResult)>,
     is_wanted: &impl Fn(&str) -> bool,
-    output: Output,
+    output: CommandOutput,
     each: &mut impl FnMut(AttemptKind, ProbeResult) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let names = attacks::ATTACKS.iter().map(|attack| attack.name);
@@ -182,8 +182,8 @@ async fn follow(
     let names = names.chain(helpers::ATTEMPTS.iter().map(|attempt| attempt.name));
     let names = names.chain(installs::ATTEMPTS.iter().map(|attempt| attempt.name));
     let all = names.filter(|name| is_wanted(name)).count();
-    let mut ending = Ending::new()?;
-    let mut status = Status::new(output);
+    let mut ending = EndSignals::new()?;
+    let mut status = StatusLine::new(output);
     let mut tick = tokio::time::interval(TICK);
     let mut made = 0;
     status.wait_for(format!("trying to get out, 1 of {all}"));
@@ -205,7 +205,7 @@ async fn follow(
 /// The results so far: printed one by one, or collected for JSON.
 struct AttemptTable {
     json: bool,
-    output: Output,
+    output: CommandOutput,
     sandbox: Sandbox,
     attacks: Vec<ProbeResult>,
     escapes: Vec<ProbeResult>,
@@ -214,7 +214,7 @@ struct AttemptTable {
 }
 
 impl AttemptTable {
-    fn new(json: bool, sandbox: Sandbox, output: Output) -> Self {
+    fn new(json: bool, sandbox: Sandbox, output: CommandOutput) -> Self {
         Self {
             json,
             output,
@@ -246,19 +246,19 @@ impl AttemptTable {
             if list.is_empty() {
                 self.output.line(&heading)?;
             }
-            row(&result, self.output)?;
+            print_row(&result, self.output)?;
         }
         list.push(result);
         Ok(())
     }
 
-    fn proof(self) -> Proof {
+    fn proof(self) -> ProofReport {
         let count = |verdict| {
             let all = self.attacks.iter().chain(&self.escapes).chain(&self.helpers);
             let all = all.chain(&self.installations);
             all.filter(|result| result.verdict == verdict).count()
         };
-        Proof {
+        ProofReport {
             kernel: program_sandbox::describe_kernel(),
             sandbox: self.sandbox.name(),
             held: count(ProbeVerdict::Pass),
@@ -272,7 +272,7 @@ impl AttemptTable {
     }
 }
 
-fn summarise(proof: &Proof, output: Output) -> Result<(), Error> {
+fn print_summary(proof: &ProofReport, output: CommandOutput) -> Result<(), Error> {
     let text = format!(
         "\n{} held, {} failed, {} not available; kernel {}, sandbox {}",
         proof.held, proof.failed, proof.not_available, proof.kernel, proof.sandbox
@@ -294,7 +294,7 @@ const VERDICT_COLUMNS: usize = 6;
 /// On a narrower terminal a row takes two lines.
 const COLUMNS_WIDE: usize = 76;
 
-fn row(result: &ProbeResult, output: Output) -> Result<(), Error> {
+fn print_row(result: &ProbeResult, output: CommandOutput) -> Result<(), Error> {
     let verdict = match result.verdict {
         ProbeVerdict::Pass => "pass",
         ProbeVerdict::Fail => "FAIL",

@@ -8,17 +8,17 @@ use host::daemon::{self, Announcement};
 use tool_config::ServerSettings;
 use tool_core::api::{BackendStatus, ErrorKind, Problem};
 
-use super::{Context, print_json};
+use super::{CommandContext, print_json};
 use crate::args::Service;
 use crate::builtins::{BUILTINS, OUTLINERS};
 use crate::client::{Backend, not_running, under_way};
 use crate::error::{BACKEND, Error};
 
-pub(crate) async fn run(service: &Service, context: &Context) -> Result<ExitCode, Error> {
+pub(crate) async fn run_service(service: &Service, context: &CommandContext) -> Result<ExitCode, Error> {
     match service {
-        Service::Start => start(context).await,
+        Service::Start => start_daemon(context).await,
         Service::Stop => {
-            if !stop(context).await? {
+            if !stop_daemon(context).await? {
                 context.output.progress("The backend is not running.");
             }
             Ok(ExitCode::SUCCESS)
@@ -26,15 +26,15 @@ pub(crate) async fn run(service: &Service, context: &Context) -> Result<ExitCode
         Service::Restart => {
             // A port that is in use should be reported before anything stops.
             check_port(context)?;
-            stop(context).await?;
-            start(context).await
+            stop_daemon(context).await?;
+            start_daemon(context).await
         }
-        Service::Status { json } => status(*json, context).await,
+        Service::Status { json } => show_status(*json, context).await,
     }
 }
 
 /// Tries the port of the next backend, unless the running one holds it.
-fn check_port(context: &Context) -> Result<(), Error> {
+fn check_port(context: &CommandContext) -> Result<(), Error> {
     let backend = &context.backend;
     let port = tool_config::backend_port(&backend.home, &backend.environment)?;
     let address = tool_config::load_common(&backend.home, &backend.environment)
@@ -53,7 +53,7 @@ fn check_port(context: &Context) -> Result<(), Error> {
     }
 }
 
-async fn start(context: &Context) -> Result<ExitCode, Error> {
+async fn start_daemon(context: &CommandContext) -> Result<ExitCode, Error> {
     let before = context.backend.running()?.map(|record| record.pid);
     let status: BackendStatus = context.backend.connect_or_start().await?.get("/api/status").await?;
     let what = if before == Some(status.pid) {
@@ -80,7 +80,7 @@ async fn start(context: &Context) -> Result<ExitCode, Error> {
 }
 
 /// Stops the daemon; false if none was running. Only the process behind the connection is signalled.
-async fn stop(context: &Context) -> Result<bool, Error> {
+async fn stop_daemon(context: &CommandContext) -> Result<bool, Error> {
     if context.backend.running()?.is_none() {
         return daemon::find_lost_daemon(&context.backend.home).map_or(Ok(false), |problem| Err(problem.into()));
     }
@@ -97,7 +97,7 @@ async fn stop(context: &Context) -> Result<bool, Error> {
     Ok(true)
 }
 
-async fn status(json: bool, context: &Context) -> Result<ExitCode, Error> {
+async fn show_status(json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
     let running = context.backend.running()?;
     if let Some(problem) = daemon::find_lost_daemon(&context.backend.home) {
         return Err(problem.into());
@@ -146,7 +146,7 @@ pub(super) fn is_exposed(status: &BackendStatus) -> bool {
 }
 
 /// The daemon mode: runs until it is stopped. The starting process reads its announcement on standard output.
-pub(crate) fn daemon(backend: Backend, port: Option<u16>) -> Result<ExitCode, Error> {
+pub(crate) fn run_daemon(backend: Backend, port: Option<u16>) -> Result<ExitCode, Error> {
     daemon::detach_process();
     let options = daemon::DaemonOptions {
         home: backend.home,
@@ -155,11 +155,11 @@ pub(crate) fn daemon(backend: Backend, port: Option<u16>) -> Result<ExitCode, Er
         builtins: BUILTINS,
         outliners: OUTLINERS,
     };
-    let result = daemon::run_daemon(options, announce);
+    let result = daemon::run_daemon(options, print_announcement);
     match result {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(problem) => {
-            announce(&Announcement::Failed(problem.clone()));
+            print_announcement(&Announcement::Failed(problem.clone()));
             Err(problem.into())
         }
     }
@@ -167,7 +167,7 @@ pub(crate) fn daemon(backend: Backend, port: Option<u16>) -> Result<ExitCode, Er
 
 /// Prints the line that the starting process waits for. That process may have given up by now, which is not a reason to
 /// end.
-fn announce(announcement: &Announcement) {
+fn print_announcement(announcement: &Announcement) {
     if let Ok(line) = serde_json::to_string(announcement) {
         let _ = writeln!(std::io::stdout(), "{line}");
     }

@@ -1,7 +1,7 @@
 //! `tool skill`: list, call and manage skills.
 
 mod add;
-pub(super) mod agreed;
+pub(super) mod agreements;
 mod audit;
 mod build;
 mod inspect;
@@ -27,13 +27,16 @@ use tool_core::api::{
 use tool_skill::{HostServices, Limits, Outliners, SkillHost, SkillHostError};
 use unicode_width::UnicodeWidthStr;
 
-use super::follow::{Follow, Waiting};
-use super::{Context, approve, cancel, notice, path_text, policy, print_json, read_yes, shorten};
+use super::follow::{EventFollower, WaitState};
+use super::{
+    CommandContext, ask_approval, cancel_on_error, path_text, policy_request, print_json, read_yes, shorten_line,
+    show_notice,
+};
 use crate::args::{Author, Keys, PolicyFlags, Rollout, Skill};
 use crate::builtins::{BUILTINS, OUTLINERS};
 use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED};
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Columns of a description: at most so many on a terminal, and always so many elsewhere.
 const WORDS_WIDTH_MAX: usize = 100;
@@ -66,9 +69,9 @@ fn in_its_words(description: &str, columns: Option<usize>) -> String {
     marked.join("\n")
 }
 
-pub(super) async fn run(skill: Skill, context: &Context) -> Result<ExitCode, Error> {
+pub(super) async fn run_skill_command(skill: Skill, context: &CommandContext) -> Result<ExitCode, Error> {
     match skill {
-        Skill::List { json } => list(json, context).await,
+        Skill::List { json } => list_skills(json, context).await,
         Skill::Call {
             name,
             arguments,
@@ -78,63 +81,63 @@ pub(super) async fn run(skill: Skill, context: &Context) -> Result<ExitCode, Err
             policy,
         } => {
             let form = AnswerForm { receipt, json, log };
-            call(&name, &arguments, form, &policy, context).await
+            call_skill(&name, &arguments, form, &policy, context).await
         }
-        Skill::Rollout(rollout) => self::rollout(rollout, context).await,
-        Skill::Inspect { component, json } => inspect::run(&component, json, context),
-        Skill::Author(author) => self::author(author, context).await,
+        Skill::Rollout(rollout) => self::run_rollout_command(rollout, context).await,
+        Skill::Inspect { component, json } => inspect::inspect_skill(&component, json, context),
+        Skill::Author(author) => self::run_author_command(author, context).await,
     }
 }
 
 /// Runs the commands for authors of skills.
-async fn author(command: Author, context: &Context) -> Result<ExitCode, Error> {
+async fn run_author_command(command: Author, context: &CommandContext) -> Result<ExitCode, Error> {
     match command {
-        Author::New { name, lang, dir } => new::run(&name, lang, dir.as_deref(), context),
-        Author::Build { folder } => build::run(&folder, context).await,
+        Author::New { name, lang, dir } => new::create_project(&name, lang, dir.as_deref(), context),
+        Author::Build { folder } => build::build_skill(&folder, context).await,
         Author::Test { folder, allow, json } => test::run(&folder, &allow, json, context),
     }
 }
 
 /// Runs the commands that install skills, agree on them and distribute them.
-async fn rollout(command: Rollout, context: &Context) -> Result<ExitCode, Error> {
+async fn run_rollout_command(command: Rollout, context: &CommandContext) -> Result<ExitCode, Error> {
     match command {
-        Rollout::Add { source, consent } => add::add(&source, &consent, context).await,
-        Rollout::Trust { name, consent } => add::trust(&name, &consent, context),
+        Rollout::Add { source, consent } => add::add_skills(&source, &consent, context).await,
+        Rollout::Trust { name, consent } => add::trust_skill(&name, &consent, context),
         Rollout::Update {
             name: Some(name),
             from,
             consent,
             ..
-        } => update::one(&name, from.as_deref(), &consent, context).await,
-        Rollout::Update { consent, .. } => update::all(&consent, context).await,
+        } => update::update_one(&name, from.as_deref(), &consent, context).await,
+        Rollout::Update { consent, .. } => update::update_all(&consent, context).await,
         Rollout::Remove { name } => {
-            registry(context)?.remove(&name).map_err(refused)?;
+            open_registry(context)?.remove(&name).map_err(explain_refusal)?;
             context.output.line(&format!("Removed {name}."))?;
             Ok(ExitCode::SUCCESS)
         }
-        Rollout::Disable { name } => add::disable(&name, true, context),
-        Rollout::Enable { name } => add::disable(&name, false, context),
-        Rollout::Lock { names, all, dir } => lock::lock(&names, all, dir.as_deref(), context),
-        Rollout::Sync { dir, frozen: true, .. } => lock::frozen(dir.as_deref(), context),
+        Rollout::Disable { name } => add::switch_skill(&name, true, context),
+        Rollout::Enable { name } => add::switch_skill(&name, false, context),
+        Rollout::Lock { names, all, dir } => lock::lock_skills(&names, all, dir.as_deref(), context),
+        Rollout::Sync { dir, frozen: true, .. } => lock::check_frozen(dir.as_deref(), context),
         Rollout::Sync {
             dir, narrow, consent, ..
-        } => lock::sync(dir.as_deref(), narrow, &consent, context).await,
-        Rollout::Audit { name, cases, json } => audit::run(&name, cases.as_deref(), json, context),
-        Rollout::Push { component, place } => push::push(&component, &place, context).await,
+        } => lock::sync_skills(dir.as_deref(), narrow, &consent, context).await,
+        Rollout::Audit { name, cases, json } => audit::audit_skill(&name, cases.as_deref(), json, context),
+        Rollout::Push { component, place } => push::push_component(&component, &place, context).await,
         Rollout::Keys(Keys::New { out }) => sign::new_keys(&out, context),
-        Rollout::Secret(command) => secret::secret(command, context),
-        Rollout::Store(command) => secret::store(command, context),
-        Rollout::Sign { component, key } => sign::sign(&component, &key, context),
+        Rollout::Secret(command) => secret::run_secret_command(command, context),
+        Rollout::Store(command) => secret::run_store_command(command, context),
+        Rollout::Sign { component, key } => sign::sign_component(&component, &key, context),
     }
 }
 
 /// The skills of this home, in this process: managing them needs no daemon, and a running daemon notices the change.
-fn registry(context: &Context) -> Result<Arc<SkillHost>, Error> {
-    SkillHost::new(BUILTINS, &context.backend.home).map_err(refused)
+fn open_registry(context: &CommandContext) -> Result<Arc<SkillHost>, Error> {
+    SkillHost::new(BUILTINS, &context.backend.home).map_err(explain_refusal)
 }
 
 /// A registry whose skills may request symbols, as in a backend. They can reach no server.
-fn registry_with_symbols(context: &Context) -> Result<Arc<SkillHost>, Error> {
+fn registry_with_symbols(context: &CommandContext) -> Result<Arc<SkillHost>, Error> {
     let surroundings = HostServices {
         symbols: Some(Arc::new(SandboxedSymbols {
             parser: Arc::new(SandboxedParser(Outliners::new(OUTLINERS))),
@@ -142,10 +145,11 @@ fn registry_with_symbols(context: &Context) -> Result<Arc<SkillHost>, Error> {
         })),
         ..HostServices::default()
     };
-    SkillHost::with_connections(BUILTINS, &context.backend.home, Limits::default(), surroundings).map_err(refused)
+    SkillHost::with_connections(BUILTINS, &context.backend.home, Limits::default(), surroundings)
+        .map_err(explain_refusal)
 }
 
-fn refused(error: impl std::error::Error + 'static) -> Error {
+fn explain_refusal(error: impl std::error::Error + 'static) -> Error {
     // A missing path is the user's mistake.
     let is_unknown = matches!(
         (&error as &(dyn std::error::Error + 'static)).downcast_ref(),
@@ -173,7 +177,7 @@ fn is_missing(error: &(dyn std::error::Error + 'static)) -> bool {
     })
 }
 
-async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
+async fn list_skills(json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
     let skills: Skills = context.backend.connect_or_start().await?.get("/api/skills").await?;
     if json {
         return print_json(&skills, context.output);
@@ -181,11 +185,11 @@ async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
     let width = skills.skills.iter().map(|skill| skill.name.len()).max().unwrap_or(0);
     let narrow = context.output.columns().is_some_and(|columns| columns < ROW_COLUMNS);
     for skill in &skills.skills {
-        context.output.line(&row(skill, width, narrow))?;
+        context.output.line(&format_row(skill, width, narrow))?;
         let columns = context.output.columns().unwrap_or(WORDS_WIDTH_MAX).min(WORDS_WIDTH_MAX);
         context.output.line(&format!(
             "  {}",
-            sentence(&skill.description, columns.saturating_sub(4))
+            first_sentence(&skill.description, columns.saturating_sub(4))
         ))?;
         for function in function_rows(skill) {
             context.output.line(&function)?;
@@ -197,7 +201,7 @@ async fn list(json: bool, context: &Context) -> Result<ExitCode, Error> {
 /// Columns of a line of the list. On narrower terminals a skill takes two lines.
 const ROW_COLUMNS: usize = 90;
 
-fn row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
+fn format_row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
     let state = match (&skill.reason, skill.state) {
         (_, SkillState::Ready) => String::new(),
         (Some(reason), state) => format!("  {state}: {reason}"),
@@ -222,10 +226,10 @@ fn row(skill: &SkillEntry, width: usize, narrow: bool) -> String {
 }
 
 /// The first sentence of a description, on one line.
-fn sentence(description: &str, characters_max: usize) -> String {
+fn first_sentence(description: &str, characters_max: usize) -> String {
     let line = description.split_whitespace().collect::<Vec<_>>().join(" ");
     let first = line.split_once(". ").map_or(line.as_str(), |(first, _)| first);
-    shorten(first.trim_end_matches('.'), characters_max)
+    shorten_line(first.trim_end_matches('.'), characters_max)
 }
 
 /// Lines about the functions of a skill; empty if its only function has the name of the skill.
@@ -252,20 +256,20 @@ struct AnswerForm {
     log: bool,
 }
 
-async fn call(
+async fn call_skill(
     name: &str,
     arguments: &[String],
     form: AnswerForm,
     flags: &PolicyFlags,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<ExitCode, Error> {
     let (root, _) = context.places()?;
     let mut request = SkillCallRequest {
         arguments: arguments_of(arguments)?,
         repo_path: path_text(&root)?,
-        interactive: Output::can_ask() && !flags.frozen,
+        interactive: CommandOutput::can_ask() && !flags.frozen,
         is_of_program: false,
-        policy: policy(flags),
+        policy: policy_request(flags),
         overrides: Overrides(context.backend.forwarded()),
     };
     match call_once(name, &request, form, context).await? {
@@ -275,7 +279,7 @@ async fn call(
             } else {
                 Vec::new()
             };
-            if missing.is_empty() || !agrees(name, &missing, context.output).await {
+            if missing.is_empty() || !ask_agreement(name, &missing, context.output).await {
                 context.output.problem(&problem);
                 return Ok(ExitCode::from(problem.kind.exit_code()));
             }
@@ -302,22 +306,22 @@ async fn call_once(
     name: &str,
     request: &SkillCallRequest,
     form: AnswerForm,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<CallEnd, Error> {
     let mut client = context.backend.connect_or_start().await?;
     let events = client
         .post_events(&format!("/api/skills/{}/call", percent_encoded(name)), request)
         .await?;
-    let mut events = Follow::new(events, Waiting::skill(name, context.output))?;
-    let followed = follow(&mut events, form, &client, context).await;
+    let mut events = EventFollower::new(events, WaitState::for_skill(name, context.output))?;
+    let followed = follow_call(&mut events, form, &client, context).await;
     if let (Err(why @ (Error::Interrupted | Error::OutputClosed)), Some(session)) = (&followed, events.session()) {
-        cancel(&client, session, why, context.output).await;
+        cancel_on_error(&client, session, why, context.output).await;
     }
     followed
 }
 
 /// Effects that a function needs, that change or run something, and that the request does not allow.
-async fn missing_grants(name: &str, policy: &PolicyRequest, context: &Context) -> Result<Vec<String>, Error> {
+async fn missing_grants(name: &str, policy: &PolicyRequest, context: &CommandContext) -> Result<Vec<String>, Error> {
     let skills: Skills = context.backend.connect_or_start().await?.get("/api/skills").await?;
     let functions = skills.skills.iter().flat_map(|skill| &skill.functions);
     let effects = functions
@@ -333,7 +337,7 @@ async fn missing_grants(name: &str, policy: &PolicyRequest, context: &Context) -
 }
 
 /// Asks on the terminal for the effects that a call lacks.
-async fn agrees(name: &str, missing: &[String], output: Output) -> bool {
+async fn ask_agreement(name: &str, missing: &[String], output: CommandOutput) -> bool {
     output.ask(&format!(
         "`{name}` needs {}. Allow it for this call? [y/N] ",
         missing.join(" and ")
@@ -342,12 +346,17 @@ async fn agrees(name: &str, missing: &[String], output: Output) -> bool {
 }
 
 /// Shows a call's events. The last one decides the exit code.
-async fn follow(events: &mut Follow, form: AnswerForm, client: &Client, context: &Context) -> Result<CallEnd, Error> {
+async fn follow_call(
+    events: &mut EventFollower,
+    form: AnswerForm,
+    client: &Client,
+    context: &CommandContext,
+) -> Result<CallEnd, Error> {
     let mut have_tests_failed = false;
     while let Some(event) = events.next().await? {
         match &event {
-            Event::Approval { .. } => approve(&event, &events.secret(), client, context.output).await?,
-            Event::Notice { .. } => notice(&event, context.output),
+            Event::Approval { .. } => ask_approval(&event, &events.secret(), client, context.output).await?,
+            Event::Notice { .. } => show_notice(&event, context.output),
             Event::Live { line } if form.log => context.output.progress(line),
             Event::Outcome { receipt: of, .. } => {
                 // For a model, failing tests are an answer; a script sees the exit code.
@@ -427,7 +436,7 @@ fn read_arguments(text: &str) -> Result<Value, Error> {
     })
 }
 
-fn print_outcome(event: &Event, form: AnswerForm, output: Output) -> Result<(), Error> {
+fn print_outcome(event: &Event, form: AnswerForm, output: CommandOutput) -> Result<(), Error> {
     let Event::Outcome {
         text,
         truncated,

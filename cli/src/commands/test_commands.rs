@@ -10,18 +10,18 @@ use tool_repository::path::normalise_inside;
 use tool_session::plan_tests;
 use tool_skill::{PlannedRun, clean_build_caches, read_form};
 
-use super::{Context, print_json, size};
-use crate::args::{Check, TestsArguments, TestsCommand};
+use super::{CommandContext, format_size, print_json};
+use crate::args::{CheckName, TestsArguments, TestsCommand};
 use crate::error::Error;
 
 /// Packages of a monorepo that are listed one by one.
 const PARTS_MAX: usize = 20;
 
-pub(super) fn run(arguments: TestsArguments, context: &Context) -> Result<ExitCode, Error> {
+pub(super) fn run(arguments: TestsArguments, context: &CommandContext) -> Result<ExitCode, Error> {
     let (root, here) = context.places()?;
     let root = root
         .canonicalize()
-        .map_err(|error| Error::file("Repository", &root, &error))?;
+        .map_err(|error| Error::on_file("Repository", &root, &error))?;
     match arguments.command {
         None => {
             let path = arguments
@@ -43,7 +43,7 @@ pub(super) fn run(arguments: TestsArguments, context: &Context) -> Result<ExitCo
 fn path_in(root: &Path, path: &Path) -> Result<String, Error> {
     let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let inside = real.to_str().and_then(|text| normalise_inside(root, text));
-    normalise_inside
+    inside
         .map(|path| if path.is_empty() { ".".to_owned() } else { path })
         .ok_or_else(|| {
             let message = format!("`{}` is not in the repository `{}`", path.display(), root.display());
@@ -51,7 +51,7 @@ fn path_in(root: &Path, path: &Path) -> Result<String, Error> {
         })
 }
 
-fn list(root: &Path, path: Option<&str>, json: bool, context: &Context) -> Result<ExitCode, Error> {
+fn list(root: &Path, path: Option<&str>, json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
     let mut planned = plan_tests(&context.backend.home, &context.backend.environment, root, path)?;
     if json {
         return print_json(&planned, context.output);
@@ -74,7 +74,7 @@ fn list(root: &Path, path: Option<&str>, json: bool, context: &Context) -> Resul
         let message = format!("{more} more folders have tests that run for paths in them");
         context.output.notice(&message, Some(hint));
     }
-    if !planned.iter().any(|run| run.purpose == Check::purpose(None)) {
+    if !planned.iter().any(|run| run.purpose == CheckName::purpose(None)) {
         let hint = "`tool tests set -- COMMAND` names the command that runs them";
         context.output.notice("no sign of tests was found", Some(hint));
     }
@@ -98,20 +98,20 @@ fn line(run: &PlannedRun) -> String {
 
 fn set(
     root: &Path,
-    check: Option<Check>,
+    check: Option<CheckName>,
     results: Option<String>,
     words: Vec<String>,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<ExitCode, Error> {
     if let Some(form) = &results {
         read_form(form).map_err(|message| Error::new(ErrorKind::Usage, message))?;
     }
-    tool_config::set_user_command(&context.backend.home, root, Check::purpose(check), words, results)?;
+    tool_config::set_user_command(&context.backend.home, root, CheckName::purpose(check), words, results)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn unset(root: &Path, check: Option<Check>, context: &Context) -> Result<ExitCode, Error> {
-    let was_set = tool_config::unset_user_command(&context.backend.home, root, Check::purpose(check))?;
+fn unset(root: &Path, check: Option<CheckName>, context: &CommandContext) -> Result<ExitCode, Error> {
+    let was_set = tool_config::unset_user_command(&context.backend.home, root, CheckName::purpose(check))?;
     if !was_set {
         context
             .output
@@ -120,9 +120,9 @@ fn unset(root: &Path, check: Option<Check>, context: &Context) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-fn clean(json: bool, context: &Context) -> Result<ExitCode, Error> {
+fn clean(json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
     let cleaned = clean_build_caches(&context.backend.home)
-        .map_err(|error| Error::file("The build cache", &context.backend.home.join("cache/builds"), &error))?;
+        .map_err(|error| Error::on_file("The build cache", &context.backend.home.join("cache/builds"), &error))?;
     if json {
         return print_json(&cleaned, context.output);
     }
@@ -132,6 +132,6 @@ fn clean(json: bool, context: &Context) -> Result<ExitCode, Error> {
     };
     context
         .output
-        .line(&format!("freed {} of build output{stays}", size(cleaned.bytes)))?;
+        .line(&format!("freed {} of build output{stays}", format_size(cleaned.bytes)))?;
     Ok(ExitCode::SUCCESS)
 }

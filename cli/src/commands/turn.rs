@@ -5,15 +5,18 @@ use std::process::ExitCode;
 
 use tool_core::api::{ErrorKind, Operation, Problem, SessionStart, Tasks, TurnRequest};
 
-use super::follow::Waiting;
-use super::history::{latest, with_beginning};
-use super::operation::{Session, answer_writer, text_of};
-use super::tally::SessionTally;
-use super::{Context, asserted_provider, budget, is_interactive, path_text, policy, read_yes, selection};
+use super::follow::WaitState;
+use super::history::{latest_ended, with_beginning};
+use super::operation::{StartedSession, answer_writer, text_of};
+use super::session_tally::SessionTally;
+use super::{
+    CommandContext, asserted_provider, budget_request, is_interactive, path_text, policy_request, read_yes,
+    selection_request,
+};
 use crate::args::{RunArguments, TurnOperation};
 use crate::client::Client;
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Fewest characters of a word that can name a session: identifiers share their beginning, and words of a text are
 /// short.
@@ -21,15 +24,15 @@ const SESSION_CHARACTERS_MIN: usize = 6;
 
 /// The text of a turn, and the session that it continues.
 #[derive(Debug, PartialEq, Eq)]
-struct Typed {
+struct TypedTurn {
     /// Absent for the newest session of this repository.
     session: Option<String>,
     text: String,
 }
 
-impl Typed {
+impl TypedTurn {
     /// The first of several words is a session if it looks like an identifier.
-    fn of(words: &[String]) -> Self {
+    fn parse_words(words: &[String]) -> Self {
         match words {
             [first, rest @ ..] if !rest.is_empty() && is_session(first) => Self {
                 session: Some(first.clone()).filter(|session| session != "latest"),
@@ -53,22 +56,22 @@ pub(super) fn is_session(word: &str) -> bool {
 }
 
 /// Runs the next turn to its end.
-pub(super) async fn run(
+pub(super) async fn run_turn(
     words: &[String],
     operation: Option<TurnOperation>,
     is_preview: bool,
     run: &RunArguments,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<ExitCode, Error> {
     let output = context.output;
-    let typed = Typed::of(words);
+    let typed = TypedTurn::parse_words(words);
     let message = text_of(&typed.text)?;
     let settings = tool_config::load_settings(&context.backend.home, &context.backend.environment)?;
     let answer = answer_writer(run.output.as_deref(), run.json, output)?;
     let mut client = context.backend.connect_or_start().await?;
     let id = match &typed.session {
         Some(session) => with_beginning(session, &mut client).await?,
-        None => latest(&mut client, context).await?,
+        None => latest_ended(&mut client, context).await?,
     };
     let (_, here) = context.places()?;
     let mut request = TurnRequest {
@@ -80,20 +83,20 @@ pub(super) async fn run(
         interactive: is_interactive(run),
         ask: Vec::new(),
         is_of_program: false,
-        policy: policy(&run.session.policy),
+        policy: policy_request(&run.session.policy),
         overrides: run.session.tests.overrides(context.backend.forwarded()),
         attached: !run.detach,
-        selection: selection(&run.session.steer),
-        budget: budget(run),
+        selection: selection_request(&run.session.steer),
+        budget: budget_request(run),
         verification: run.session.tests.verification(),
         preview: is_preview,
     };
     let route = format!("/api/sessions/{id}/turns");
     let started: SessionStart = match client.post(&route, &request).await {
         Err(Error::Problem(problem))
-            if problem.kind == ErrorKind::ProviderUnconfirmed && Output::can_ask() && !run.json =>
+            if problem.kind == ErrorKind::ProviderUnconfirmed && CommandOutput::can_ask() && !run.json =>
         {
-            if !agrees(&problem, output).await {
+            if !ask_provider_change(&problem, output).await {
                 return Err(Problem::new(ErrorKind::Declined, "Nothing was sent").into());
             }
             request.provider = Some(settings.provider.name.name().to_owned());
@@ -105,7 +108,7 @@ pub(super) async fn run(
     let path = format!("/api/stream/{}?form=reference", started.session_id);
     let events = client.another().await?.events(&path).await?;
     let model = run.session.model.clone().unwrap_or(settings.provider.model);
-    let session = Session {
+    let session = StartedSession {
         client,
         id: started.session_id,
         secret: started.approval_secret,
@@ -115,12 +118,12 @@ pub(super) async fn run(
         tally: SessionTally::default(),
     };
     session
-        .run(events, Waiting::operation(model, output), run.detach, &root)
+        .run(events, WaitState::for_operation(model, output), run.detach, &root)
         .await
 }
 
 /// Asks on the terminal whether the conversation may be sent to another provider.
-async fn agrees(problem: &Problem, output: Output) -> bool {
+async fn ask_provider_change(problem: &Problem, output: CommandOutput) -> bool {
     output.ask(&format!("{}.\nGo on? [y/N] ", problem.message));
     tokio::task::spawn_blocking(read_yes).await.unwrap_or(false)
 }
@@ -136,8 +139,8 @@ async fn repository_of(id: &str, client: &mut Client) -> Result<PathBuf, Error> 
 mod tests {
     use super::*;
 
-    fn typed(words: &[&str]) -> Typed {
-        Typed::of(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    fn typed(words: &[&str]) -> TypedTurn {
+        TypedTurn::parse_words(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
@@ -150,7 +153,7 @@ mod tests {
             (&["decade", "of", "code"], None, "decade of code"),
             (&["01a1f88f"], None, "01a1f88f"),
         ] {
-            let expected = Typed {
+            let expected = TypedTurn {
                 session: session.map(str::to_owned),
                 text: text.to_owned(),
             };

@@ -6,26 +6,26 @@ use std::process::ExitCode;
 use tool_core::api::{BACK, ChangedFile, ErrorKind, History, HistoryEntry, Problem, SessionDiff, UndoResult};
 use tool_core::text::clean_line;
 
-use super::diff::route;
-use super::history::{short, with_beginning};
-use super::{Context, print_json, read_yes};
+use super::diff::session_route;
+use super::history::{short_id, with_beginning};
+use super::{CommandContext, print_json, read_yes};
 use crate::client::{Client, percent_encoded};
 use crate::error::{Error, FAILED};
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 const MERGES_MAX: usize = 50;
 
 /// Reverts the changes of a session, or of all turns of its conversation. Exit code 1 if a file was left as it is.
-pub(super) async fn run(
+pub(super) async fn undo_session(
     session: &str,
     whole_conversation: bool,
     merges: bool,
     json: bool,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<ExitCode, Error> {
     let mut client = context.backend.connect_or_start().await?;
     let id = match session {
-        "latest" => newest(json, &mut client, context).await?,
+        "latest" => newest_changed(json, &mut client, context).await?,
         named => with_beginning(named, &mut client).await?,
     };
     let turns = if whole_conversation {
@@ -63,7 +63,7 @@ pub(super) async fn run(
         undone if json => print_json(&undone, context.output).map(|_| code),
         undone => undone
             .iter()
-            .try_for_each(|undone| show(undone, context.output))
+            .try_for_each(|undone| print_undone(undone, context.output))
             .map(|()| code),
     }
 }
@@ -77,7 +77,12 @@ async fn take_back(turn: &str, agreed: &[String], client: &mut Client) -> Result
 }
 
 /// Shows what merges with later edits would do. Asks on a terminal, unless the user gave `--merge`.
-async fn agrees_to_merge(undone: &UndoResult, is_wanted: bool, json: bool, output: Output) -> Result<bool, Error> {
+async fn agrees_to_merge(
+    undone: &UndoResult,
+    is_wanted: bool,
+    json: bool,
+    output: CommandOutput,
+) -> Result<bool, Error> {
     if json {
         return Ok(is_wanted);
     }
@@ -92,7 +97,7 @@ async fn agrees_to_merge(undone: &UndoResult, is_wanted: bool, json: bool, outpu
     for merge in merges {
         output.diff(merge)?;
     }
-    if is_wanted || !Output::can_ask() {
+    if is_wanted || !CommandOutput::can_ask() {
         return Ok(is_wanted);
     }
     output.ask("Do that? [y/N] ");
@@ -124,19 +129,19 @@ async fn changed_turns(id: &str, client: &mut Client) -> Result<Vec<String>, Err
 
 /// The session that an undo without a name reverts; the command prints it first. If the newest session with changes is
 /// undone already, an earlier one is reverted only after a yes on a terminal.
-async fn newest(json: bool, client: &mut Client, context: &Context) -> Result<String, Error> {
+async fn newest_changed(json: bool, client: &mut Client, context: &CommandContext) -> Result<String, Error> {
     let output = context.output;
     let diff: SessionDiff = {
-        let route = route("diff", "latest", client, context).await?;
+        let route = session_route("diff", "latest", client, context).await?;
         client.get(&route).await?
     };
-    let what = describe(&diff);
+    let what = describe_changes(&diff);
     if !is_older(&diff, client).await? {
         output.progress(&format!("takes back {what}"));
         return Ok(diff.session_id);
     }
     let message = format!("The changes of the newest session are undone already; the newest one that is not is {what}");
-    if json || !Output::can_ask() {
+    if json || !CommandOutput::can_ask() {
         let hint = format!("`tool undo {}` takes that one back", diff.session_id);
         return Err(Problem::new(ErrorKind::Usage, message).with_hint(hint).into());
     }
@@ -163,7 +168,7 @@ async fn is_older(chosen: &SessionDiff, client: &mut Client) -> Result<bool, Err
 }
 
 /// The session and its files in a few words.
-fn describe(diff: &SessionDiff) -> String {
+fn describe_changes(diff: &SessionDiff) -> String {
     // After a partial undo, the reverted files are not reverted again.
     let files: Vec<&ChangedFile> = diff
         .files
@@ -177,10 +182,13 @@ fn describe(diff: &SessionDiff) -> String {
         [file] => format!("`{}`", clean_line(&file.path)),
         files => format!("{} files", files.len()),
     };
-    format!("the session {}: {files} (+{added} -{removed})", short(&diff.session_id))
+    format!(
+        "the session {}: {files} (+{added} -{removed})",
+        short_id(&diff.session_id)
+    )
 }
 
-fn show(undone: &UndoResult, output: Output) -> Result<(), Error> {
+fn print_undone(undone: &UndoResult, output: CommandOutput) -> Result<(), Error> {
     let root = Path::new(&undone.repository);
     for path in &undone.restored {
         // A file that the session had created is removed again.
@@ -253,8 +261,16 @@ mod tests {
             preview: false,
             files: vec![file("a.py", None), file("b.py", Some("it has been changed since"))],
         };
-        assert!(describe(&diff).ends_with(": 2 files (+4 -2)"), "{}", describe(&diff));
+        assert!(
+            describe_changes(&diff).ends_with(": 2 files (+4 -2)"),
+            "{}",
+            describe_changes(&diff)
+        );
         diff.files[0].since = Some(BACK.to_owned());
-        assert!(describe(&diff).ends_with(": `b.py` (+2 -1)"), "{}", describe(&diff));
+        assert!(
+            describe_changes(&diff).ends_with(": `b.py` (+2 -1)"),
+            "{}",
+            describe_changes(&diff)
+        );
     }
 }

@@ -2,16 +2,16 @@
 
 use std::io::IsTerminal;
 
-use super::{AnswerFile, Markdown, Output, write_out};
+use super::{AnswerFile, CommandOutput, Markdown, write_out};
 use crate::error::Error;
 
 #[derive(Debug)]
 pub(crate) struct AnswerWriter {
-    sink: Sink,
+    sink: AnswerSink,
 }
 
 #[derive(Debug)]
-enum Sink {
+enum AnswerSink {
     Terminal(Box<Markdown>),
     Pipe {
         /// True if the written part ends within a line. Progress must not be printed on that line.
@@ -35,10 +35,10 @@ fn is_one_file() -> bool {
 
 impl AnswerWriter {
     /// To standard output, rendered if that is a terminal.
-    pub(crate) fn on_standard_output(output: Output) -> Self {
+    pub(crate) fn on_standard_output(output: CommandOutput) -> Self {
         let sink = match output.terminal {
-            Some(terminal) => Sink::Terminal(Box::new(Markdown::new(terminal))),
-            None => Sink::Pipe {
+            Some(terminal) => AnswerSink::Terminal(Box::new(Markdown::new(terminal))),
+            None => AnswerSink::Pipe {
                 open_line: false,
                 is_shared: std::io::stdout().is_terminal() || is_one_file(),
             },
@@ -49,7 +49,7 @@ impl AnswerWriter {
     /// To standard output without rendering, for programs.
     pub(crate) fn unrendered() -> Self {
         Self {
-            sink: Sink::Pipe {
+            sink: AnswerSink::Pipe {
                 open_line: false,
                 is_shared: false,
             },
@@ -58,20 +58,22 @@ impl AnswerWriter {
 
     /// Into a file, which is created at the end.
     pub(crate) fn into_file(file: AnswerFile) -> Self {
-        Self { sink: Sink::File(file) }
+        Self {
+            sink: AnswerSink::File(file),
+        }
     }
 
     pub(crate) fn piece(&mut self, text: &str) -> Result<(), Error> {
         match &mut self.sink {
-            Sink::Terminal(markdown) => write_out(&markdown.push(text)),
-            Sink::Pipe { open_line, .. } => {
-                let text = super::clean(text);
+            AnswerSink::Terminal(markdown) => write_out(&markdown.push(text)),
+            AnswerSink::Pipe { open_line, .. } => {
+                let text = super::clean_output(text);
                 if let Some(last) = text.chars().next_back() {
                     *open_line = last != '\n';
                 }
                 write_out(&text)
             }
-            Sink::File(file) => {
+            AnswerSink::File(file) => {
                 file.push(text);
                 Ok(())
             }
@@ -82,37 +84,37 @@ impl AnswerWriter {
     pub(crate) fn pause(&mut self) -> Result<(), Error> {
         match &mut self.sink {
             // A tool call ends the current paragraph.
-            Sink::Terminal(markdown) => write_out(&markdown.push("\n\n")),
-            Sink::Pipe { .. } | Sink::File(_) => self.end_line(),
+            AnswerSink::Terminal(markdown) => write_out(&markdown.push("\n\n")),
+            AnswerSink::Pipe { .. } | AnswerSink::File(_) => self.end_line(),
         }
     }
 
     /// Ends the line, because the next line is not part of the answer.
     pub(crate) fn end_line(&mut self) -> Result<(), Error> {
         match &mut self.sink {
-            Sink::Pipe {
+            AnswerSink::Pipe {
                 open_line: open_line @ true,
                 is_shared: true,
             } => {
                 *open_line = false;
                 write_out("\n")
             }
-            Sink::Pipe { .. } | Sink::Terminal(_) | Sink::File(_) => Ok(()),
+            AnswerSink::Pipe { .. } | AnswerSink::Terminal(_) | AnswerSink::File(_) => Ok(()),
         }
     }
 
     /// Ends the text, which may be incomplete.
     pub(crate) fn end(&mut self) -> Result<(), Error> {
         match &mut self.sink {
-            Sink::Terminal(markdown) => write_out(&markdown.finish()),
-            Sink::Pipe { open_line, .. } => {
+            AnswerSink::Terminal(markdown) => write_out(&markdown.finish()),
+            AnswerSink::Pipe { open_line, .. } => {
                 if std::mem::take(open_line) {
                     write_out("\n")
                 } else {
                     Ok(())
                 }
             }
-            Sink::File(_) => Ok(()),
+            AnswerSink::File(_) => Ok(()),
         }
     }
 
@@ -120,19 +122,19 @@ impl AnswerWriter {
     pub(crate) fn complete(mut self) -> Result<(), Error> {
         self.end()?;
         match self.sink {
-            Sink::File(file) => file.write().map_err(|error| match error {
+            AnswerSink::File(file) => file.write().map_err(|error| match error {
                 Error::Problem(problem) => problem.with_hint("`tool results` shows the answer").into(),
                 error => error,
             }),
-            Sink::Terminal(_) | Sink::Pipe { .. } => Ok(()),
+            AnswerSink::Terminal(_) | AnswerSink::Pipe { .. } => Ok(()),
         }
     }
 
     /// The file that will not be created, if the answer was to go into one.
     pub(crate) fn unwritten(&self) -> Option<&std::path::Path> {
         match &self.sink {
-            Sink::File(file) => Some(file.path()),
-            Sink::Terminal(_) | Sink::Pipe { .. } => None,
+            AnswerSink::File(file) => Some(file.path()),
+            AnswerSink::Terminal(_) | AnswerSink::Pipe { .. } => None,
         }
     }
 }

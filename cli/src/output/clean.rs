@@ -3,7 +3,7 @@
 use tool_core::text::is_reordering;
 
 /// Removes control characters but newline and tab, and the marks that reorder text.
-pub(crate) fn clean(text: &str) -> String {
+pub(crate) fn clean_output(text: &str) -> String {
     text.chars().filter(|&character| is_shown(character)).collect()
 }
 
@@ -16,12 +16,12 @@ fn is_shown(character: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::clean;
+    use super::clean_output;
 
     #[test]
     fn what_could_steer_a_terminal_is_removed() {
-        assert_eq!(clean("a\x1b[2Jb\u{9b}31mc\r\x07\td\ne"), "a[2Jb31mc\td\ne");
-        assert_eq!(clean("user\u{202e}txt.exe\u{2066}"), "usertxt.exe");
-        assert_eq!(clean("grüße 漢字 🦀"), "grüße 漢字 🦀");
+        assert_eq!(clean_output("a\x1b[2Jb\u{9b}31mc\r\x07\td\ne"), "a[2Jb31mc\td\ne");
+        assert_eq!(clean_output("user\u{202e}txt.exe\u{2066}"), "usertxt.exe");
+        assert_eq!(clean_output("grüße 漢字 🦀"), "grüße 漢字 🦀");
     }
 }

@@ -4,21 +4,21 @@ use std::io::{self, Write};
 
 use tool_core::text::reveal_invisible;
 
-use super::{Output, write_out};
+use super::{CommandOutput, write_out};
 use crate::error::Error;
 
-impl Output {
+impl CommandOutput {
     pub(crate) fn diff(self, diff: &str) -> Result<(), Error> {
         let coloured = self.terminal.is_some_and(|terminal| terminal.colour);
-        write_out(&shown(diff, coloured))
+        write_out(&render_diff(diff, coloured))
     }
 }
 
-impl Output {
+impl CommandOutput {
     /// The subject of a question: a diff in colours, anything else unchanged.
     pub(crate) fn ask_about(self, detail: &str) {
         let is_diff = detail.starts_with("diff --git ");
-        let text = shown(detail, is_diff && self.colour);
+        let text = render_diff(detail, is_diff && self.colour);
         // Without standard error the user cannot be asked; the missing answer is a no.
         let _ = writeln!(io::stderr().lock(), "\n{text}");
     }
@@ -27,7 +27,7 @@ impl Output {
 /// The diff with visible names in place of characters that could control a terminal, reorder text or be invisible. A
 /// carriage return at the end of a line is kept: it belongs to the file, the diff would not apply without it, and it
 /// moves nothing.
-fn shown(diff: &str, coloured: bool) -> String {
+fn render_diff(diff: &str, coloured: bool) -> String {
     let mut text = String::with_capacity(diff.len());
     let mut in_header = true;
     for line in diff.split_inclusive('\n') {
@@ -41,7 +41,7 @@ fn shown(diff: &str, coloured: bool) -> String {
             _ if body.starts_with("@@ ") => false,
             _ => in_header,
         };
-        match colour(body, in_header).filter(|_| coloured) {
+        match line_colour(body, in_header).filter(|_| coloured) {
             Some(colour) => text.push_str(&format!("\x1b[{colour}m{}\x1b[0m{end}", reveal_invisible(body))),
             None => text.extend([&reveal_invisible(body), end]),
         }
@@ -49,7 +49,7 @@ fn shown(diff: &str, coloured: bool) -> String {
     text
 }
 
-fn colour(line: &str, in_header: bool) -> Option<&'static str> {
+fn line_colour(line: &str, in_header: bool) -> Option<&'static str> {
     match line.chars().next()? {
         _ if in_header => Some("1"),
         '@' => Some("36"),
@@ -71,13 +71,13 @@ mod tests {
         let named = DIFF
             .replace('\x1b', "<U+001B>")
             .replace("\u{202e}\u{200b}", "<U+202E><U+200B>");
-        assert_eq!(shown(DIFF, false), named);
+        assert_eq!(render_diff(DIFF, false), named);
     }
 
     #[test]
     fn a_terminal_gets_colours() {
         assert_eq!(
-            shown(DIFF, true),
+            render_diff(DIFF, true),
             "\x1b[1mdiff --git a/x b/x\x1b[0m\n\x1b[1m--- a/x\x1b[0m\n\x1b[1m+++ b/x\x1b[0m\n\
              \x1b[36m@@ -1,2 +1,2 @@\x1b[0m\n same<U+001B>[2J\r\n\x1b[31m--- old\x1b[0m\r\n\x1b[32m+new<U+202E><U+200B>\x1b[0m\n"
         );

@@ -42,7 +42,7 @@ struct OutputFingerprint {
 }
 
 impl OutputFingerprint {
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         Self {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -53,15 +53,15 @@ impl OutputFingerprint {
     }
 
     /// The fingerprint of a regular file; `None` if there is none.
-    fn at(place: &Path) -> Option<Self> {
+    fn read_file(place: &Path) -> Option<Self> {
         let metadata = fs::metadata(place).ok()?;
-        metadata.is_file().then(|| Self::of(&metadata))
+        metadata.is_file().then(|| Self::from_metadata(&metadata))
     }
 }
 
 impl AnswerFile {
     /// Makes sure, before anything starts, that the file can be written.
-    pub(crate) fn prepare(named: &Path) -> Result<Self, Error> {
+    pub(crate) fn check_writable(named: &Path) -> Result<Self, Error> {
         let cannot = |error: io::Error| {
             Error::new(
                 ErrorKind::Usage,
@@ -69,7 +69,7 @@ impl AnswerFile {
             )
         };
         let refused = |message: String, hint: &str| Err(Problem::new(ErrorKind::Usage, message).with_hint(hint).into());
-        let place = resolved(named).map_err(cannot)?;
+        let place = resolve_links(named).map_err(cannot)?;
         if place.is_dir() {
             let message = format!("`{}` is a directory", named.display());
             return refused(message, "name a file in it");
@@ -81,7 +81,7 @@ impl AnswerFile {
         }
         let mut file = Self {
             named: named.to_owned(),
-            seen: OutputFingerprint::at(&place),
+            seen: OutputFingerprint::read_file(&place),
             place,
             in_place: false,
             content: String::new(),
@@ -105,7 +105,7 @@ impl AnswerFile {
             let seen = self.seen.as_ref();
             seen.is_some_and(|seen| (seen.device, seen.inode) == (target.device, target.inode))
         };
-        if !OutputFingerprint::at(target).is_some_and(same) {
+        if !OutputFingerprint::read_file(target).is_some_and(same) {
             return Ok(());
         }
         let message = format!(
@@ -118,7 +118,7 @@ impl AnswerFile {
     }
 
     pub(crate) fn push(&mut self, text: &str) {
-        self.content.push_str(&super::clean(text));
+        self.content.push_str(&super::clean_output(text));
     }
 
     /// The file as the user named it.
@@ -131,7 +131,7 @@ impl AnswerFile {
             self.content.push('\n');
         }
         let special = self.is_special();
-        if !special && OutputFingerprint::at(&self.place) != self.seen {
+        if !special && OutputFingerprint::read_file(&self.place) != self.seen {
             // The operation itself may have written the file.
             let message = format!(
                 "`{}` was changed while the operation ran, and is left as it is",
@@ -208,7 +208,7 @@ impl AnswerFile {
 }
 
 /// Resolves a path, also through links to a file that does not exist yet.
-fn resolved(named: &Path) -> io::Result<PathBuf> {
+fn resolve_links(named: &Path) -> io::Result<PathBuf> {
     if let Ok(place) = named.canonicalize() {
         return Ok(place);
     }
@@ -253,7 +253,7 @@ mod tests {
         let place = folder.path().join("A.md");
         fs::write(&place, "old").expect("writable");
         fs::set_permissions(&place, fs::Permissions::from_mode(0o640)).expect("it is ours");
-        let mut file = AnswerFile::prepare(&place).expect("it can be written");
+        let mut file = AnswerFile::check_writable(&place).expect("it can be written");
         file.push("new\x1b[2J");
         assert_eq!(fs::read_to_string(&place).expect("it is there"), "old");
         assert_eq!(names(folder.path()), ["A.md"], "nothing lies about meanwhile");
@@ -269,12 +269,12 @@ mod tests {
         let (target, link) = (folder.path().join("target"), folder.path().join("link"));
         fs::write(&target, "old").expect("writable");
         std::os::unix::fs::symlink(&target, &link).expect("it can be linked");
-        let mut file = AnswerFile::prepare(&link).expect("it can be written");
+        let mut file = AnswerFile::check_writable(&link).expect("it can be written");
         file.push("new\n");
         file.write().expect("it can be written");
         assert!(link.is_symlink());
         assert_eq!(fs::read_to_string(&target).expect("it is there"), "new\n");
-        let mut null = AnswerFile::prepare(Path::new("/dev/null")).expect("it can be written");
+        let mut null = AnswerFile::check_writable(Path::new("/dev/null")).expect("it can be written");
         null.push("x");
         null.write().expect("it can be written");
         assert!(!fs::metadata("/dev/null").expect("it is there").is_file());
@@ -285,7 +285,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let place = folder.path().join("a.py");
         let write = |meanwhile: &dyn Fn(&Path)| {
-            let mut file = AnswerFile::prepare(&place).expect("it can be written");
+            let mut file = AnswerFile::check_writable(&place).expect("it can be written");
             file.push("answer");
             meanwhile(&place);
             match file.write() {
@@ -314,7 +314,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let place = folder.path().join("A.md");
         fs::write(&place, "old").expect("writable");
-        let file = AnswerFile::prepare(&place).expect("it can be written");
+        let file = AnswerFile::check_writable(&place).expect("it can be written");
         let other = folder.path().join("other");
         fs::write(&other, "x").expect("writable");
         file.check_is_not(&other).expect("it is another file");
@@ -327,7 +327,7 @@ mod tests {
             );
         }
         fs::set_permissions(&place, fs::Permissions::from_mode(0o444)).expect("it is ours");
-        let Err(Error::Problem(problem)) = AnswerFile::prepare(&place) else {
+        let Err(Error::Problem(problem)) = AnswerFile::check_writable(&place) else {
             panic!("it is read-only");
         };
         assert!(problem.message.ends_with("A.md` is read-only"), "{problem}");
@@ -338,7 +338,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = |name: &str| folder.path().join(name);
         let write = |name: &str, content: &str| {
-            let mut file = AnswerFile::prepare(&at(name)).expect("it can be written");
+            let mut file = AnswerFile::check_writable(&at(name)).expect("it can be written");
             file.push(content);
             file.write().expect("it can be written");
         };
@@ -351,13 +351,13 @@ mod tests {
         write("other", "n\n");
         assert_eq!(fs::read_to_string(at("target")).expect("it is there"), "n\n");
         std::os::unix::fs::symlink("circle", at("circle")).expect("it can be linked");
-        assert!(AnswerFile::prepare(&at("circle")).is_err());
+        assert!(AnswerFile::check_writable(&at("circle")).is_err());
     }
 
     #[test]
     fn what_cannot_be_written_is_said_at_once() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let message = |place: &Path| match AnswerFile::prepare(place) {
+        let message = |place: &Path| match AnswerFile::check_writable(place) {
             Err(Error::Problem(problem)) => problem.message.replace(&folder.path().display().to_string(), "F"),
             other => panic!("{other:?}"),
         };

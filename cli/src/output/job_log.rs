@@ -77,24 +77,24 @@ impl fmt::Display for Annotation {
             write!(
                 formatter,
                 "file={},line={first},endLine={last},",
-                Escaped::property(path)
+                EscapedText::property(path)
             )?;
         }
         write!(
             formatter,
             "title={}::{}",
-            Escaped::property(&self.title),
-            Escaped::message(&self.message)
+            EscapedText::property(&self.title),
+            EscapedText::message(&self.message)
         )
     }
 }
 
-struct Escaped<'t> {
+struct EscapedText<'t> {
     text: &'t str,
     is_property: bool,
 }
 
-impl<'t> Escaped<'t> {
+impl<'t> EscapedText<'t> {
     fn property(text: &'t str) -> Self {
         Self {
             text,
@@ -110,9 +110,9 @@ impl<'t> Escaped<'t> {
     }
 }
 
-impl fmt::Display for Escaped<'_> {
+impl fmt::Display for EscapedText<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for character in super::clean(self.text).chars() {
+        for character in super::clean_output(self.text).chars() {
             match character {
                 '%' => formatter.write_str("%25")?,
                 '\r' => formatter.write_str("%0D")?,

@@ -41,7 +41,7 @@ struct ListItem {
 
 /// A block at the top level; an item of a list at the top level counts as one.
 #[derive(Debug)]
-struct Top {
+struct TopBlock {
     start: usize,
     kind: BlockEnd,
 }
@@ -72,7 +72,7 @@ impl Markdown {
     /// Takes a piece of text and gives what can be written by now: whole lines.
     pub(crate) fn push(&mut self, text: &str) -> String {
         let mut out = String::new();
-        for piece in super::clean(text).split_inclusive('\n') {
+        for piece in super::clean_output(text).split_inclusive('\n') {
             self.line.push_str(piece);
             if piece.ends_with('\n') {
                 self.end_line(&mut out);
@@ -88,7 +88,7 @@ impl Markdown {
             self.end_line(&mut out);
         }
         let pending = std::mem::take(&mut self.pending);
-        self.write_to(&pending, pending.len(), &tops(&pending), &mut out);
+        self.write_to(&pending, pending.len(), &split_blocks(&pending), &mut out);
         out
     }
 
@@ -101,13 +101,13 @@ impl Markdown {
             return;
         }
         self.parsed_bytes = self.pending.len();
-        let tops = tops(&self.pending);
+        let tops = split_blocks(&self.pending);
         let whole = match tops.last() {
             None => return,
-            Some(Top {
+            Some(TopBlock {
                 kind: BlockEnd::Line, ..
             }) => self.pending.len(),
-            Some(Top {
+            Some(TopBlock {
                 kind: BlockEnd::UntilBlank,
                 ..
             }) if is_blank => self.pending.len(),
@@ -122,7 +122,7 @@ impl Markdown {
     }
 
     /// Renders the blocks of `source` before the byte `end`.
-    fn write_to(&mut self, source: &str, end: usize, tops: &[Top], out: &mut String) {
+    fn write_to(&mut self, source: &str, end: usize, tops: &[TopBlock], out: &mut String) {
         for (at, top) in tops.iter().enumerate().filter(|(_, top)| top.start < end) {
             // Text before the first block, and between two, is a definition of a link: it goes with its
             // neighbour, so that nothing is lost.
@@ -140,7 +140,7 @@ impl Markdown {
         if self.last.is_some_and(|last| !close(last)) {
             out.push('\n');
         }
-        render::block(source, self.terminal, out);
+        render::render_block(source, self.terminal, out);
         self.last = Some(ListItem {
             is_item,
             ended_blank: source.ends_with("\n\n") || source.trim_end_matches(' ').ends_with("\n\n"),
@@ -154,7 +154,7 @@ fn parse(source: &str) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
 }
 
 /// The blocks at the top level. Each begins at the beginning of a line.
-fn tops(source: &str) -> Vec<Top> {
+fn split_blocks(source: &str) -> Vec<TopBlock> {
     let mut tops = Vec::new();
     let (mut depth, mut in_list) = (0_u32, false);
     let line_start = |at: usize| source[..at].rfind('\n').map_or(0, |newline| newline + 1);
@@ -167,7 +167,7 @@ fn tops(source: &str) -> Vec<Top> {
             Event::Start(_) if depth == 0 => Some(BlockEnd::UntilNext),
             _ => None,
         };
-        tops.extend(kind.map(|kind| Top {
+        tops.extend(kind.map(|kind| TopBlock {
             start: line_start(range.start),
             kind,
         }));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tool_core::text::clean_line;
 use unicode_width::UnicodeWidthChar;
 
-use super::{Output, columns};
+use super::{CommandOutput, terminal_columns};
 
 /// Interval between updates of the line.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
@@ -17,7 +17,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(250);
 const PATIENCE: Duration = Duration::from_millis(400);
 
 #[derive(Debug)]
-pub(crate) struct Status {
+pub(crate) struct StatusLine {
     /// True if standard error is a terminal and the user wants progress.
     shown: bool,
     colour: bool,
@@ -27,8 +27,8 @@ pub(crate) struct Status {
     drawn: bool,
 }
 
-impl Status {
-    pub(crate) fn new(output: Output) -> Self {
+impl StatusLine {
+    pub(crate) fn new(output: CommandOutput) -> Self {
         Self {
             shown: output.moves && !output.quiet,
             colour: output.colour,
@@ -60,7 +60,10 @@ impl Status {
         if !self.shown || self.what.is_empty() || waited < PATIENCE {
             return;
         }
-        let line = fit(&text(&self.what, &self.detail, waited), columns().saturating_sub(1));
+        let line = fit_line(
+            &status_text(&self.what, &self.detail, waited),
+            terminal_columns().saturating_sub(1),
+        );
         let line = if self.colour {
             format!("\x1b[2m{line}\x1b[0m")
         } else {
@@ -84,14 +87,14 @@ impl Status {
     }
 }
 
-impl Drop for Status {
+impl Drop for StatusLine {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
 /// `waiting for MODEL … 12 s  the newest line`
-fn text(what: &str, detail: &str, waited: Duration) -> String {
+fn status_text(what: &str, detail: &str, waited: Duration) -> String {
     let mut line = format!("{} …", clean_line(what));
     if waited.as_secs() > 0 {
         line.push_str(&format!(" {} s", waited.as_secs()));
@@ -103,7 +106,7 @@ fn text(what: &str, detail: &str, waited: Duration) -> String {
 }
 
 /// As much of a line as fits.
-fn fit(line: &str, columns: usize) -> String {
+fn fit_line(line: &str, columns: usize) -> String {
     let mut taken = 0;
     let fits = |character: &char| {
         taken += character.width().unwrap_or(0);
@@ -120,19 +123,19 @@ mod tests {
     fn it_says_what_and_how_long() {
         let seconds = Duration::from_secs;
         assert_eq!(
-            text("waiting for some-model", "", seconds(12)),
+            status_text("waiting for some-model", "", seconds(12)),
             "waiting for some-model … 12 s"
         );
-        assert_eq!(text("scanning", "", Duration::from_millis(600)), "scanning …");
+        assert_eq!(status_text("scanning", "", Duration::from_millis(600)), "scanning …");
         assert_eq!(
-            text("run_tests", "  tests/a.py\x1b[2K .\tok ", seconds(5)),
+            status_text("run_tests", "  tests/a.py\x1b[2K .\tok ", seconds(5)),
             "run_tests … 5 s  tests/a.py . ok"
         );
     }
 
     #[test]
     fn it_keeps_within_the_line() {
-        assert_eq!(fit("waiting for 漢字", 14), "waiting for 漢");
-        assert_eq!(fit("waiting", 3), "wai");
+        assert_eq!(fit_line("waiting for 漢字", 14), "waiting for 漢");
+        assert_eq!(fit_line("waiting", 3), "wai");
     }
 }

@@ -55,10 +55,10 @@ struct JsonLine {
 
 /// Reads the list. Relative paths are relative to its folder.
 pub(super) fn read_list(path: &Path, work: &DefaultWork) -> Result<Vec<BatchItem>, Error> {
-    let unreadable = |error| Error::file("List", path, &error);
+    let unreadable = |error| Error::on_file("List", path, &error);
     let size = std::fs::metadata(path).map_err(unreadable)?.len();
     if size > LIST_BYTES_MAX {
-        return Err(usage(format!("`{}` is larger than 16 MiB", path.display()), None));
+        return Err(usage_error(format!("`{}` is larger than 16 MiB", path.display()), None));
     }
     let text = std::fs::read_to_string(path).map_err(unreadable)?;
     let path = std::path::absolute(path).map_err(unreadable)?;
@@ -76,30 +76,33 @@ fn parse_list(text: &str, folder: &Path, work: &DefaultWork) -> Result<Vec<Batch
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        let mut item =
-            parse_line(line, folder, work).map_err(|why| usage(format!("Line {number} of the list: {why}"), None))?;
+        let mut item = parse_line(line, folder, work)
+            .map_err(|why| usage_error(format!("Line {number} of the list: {why}"), None))?;
         let next = positions.len();
         item.position = *positions.entry(item.source.clone()).or_insert(next);
         let work = (item.position, item.operation, item.task.clone());
         if let Some(earlier) = lines_by_work.insert(work, number) {
             let hint = "leave one of them out, or give them different tasks";
-            return Err(usage(
+            return Err(usage_error(
                 format!("Line {number} of the list repeats line {earlier}"),
                 Some(hint),
             ));
         }
         if items.len() == ITEMS_MAX {
-            return Err(usage(format!("The list has more than {ITEMS_MAX} repositories"), None));
+            return Err(usage_error(
+                format!("The list has more than {ITEMS_MAX} repositories"),
+                None,
+            ));
         }
         items.push(item);
     }
     if items.is_empty() {
-        return Err(usage("The list names no repository".to_owned(), None));
+        return Err(usage_error("The list names no repository".to_owned(), None));
     }
     Ok(items)
 }
 
-fn usage(message: String, hint: Option<&str>) -> Error {
+fn usage_error(message: String, hint: Option<&str>) -> Error {
     let problem = Problem::new(ErrorKind::Usage, message);
     match hint {
         Some(hint) => problem.with_hint(hint).into(),

@@ -3,8 +3,8 @@
 use tool_core::api::{Dollars, Problem, Status};
 
 use super::results::BatchResult;
-use crate::commands::ci::summary::{cell, status};
-use crate::output::clean;
+use crate::commands::ci::summary::{escape_cell, status_word};
+use crate::output::clean_output;
 
 /// Bytes of an answer that the page shows. The results have all of it.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -23,7 +23,7 @@ struct BatchTotals {
 }
 
 impl BatchTotals {
-    fn of(results: &[BatchResult]) -> Self {
+    fn add_results(results: &[BatchResult]) -> Self {
         let mut totals = Self {
             complete: 0,
             failed: 0,
@@ -38,7 +38,7 @@ impl BatchTotals {
                 totals.failed += 1;
             }
             totals.changed += usize::from(!result.files_modified.is_empty());
-            totals.tokens += tokens(result);
+            totals.tokens += count_tokens(result);
             totals.cost_nanos += result.cost().map_or(0, Dollars::nanos);
         }
         totals
@@ -48,7 +48,7 @@ impl BatchTotals {
     fn line(&self) -> String {
         format!(
             "{}: {} complete, {} failed, {} changed, {} tokens, {}",
-            counted(self.complete + self.failed),
+            count_repositories(self.complete + self.failed),
             self.complete,
             self.failed,
             self.changed,
@@ -59,14 +59,14 @@ impl BatchTotals {
 }
 
 /// `1 repository` or `200 repositories`.
-pub(super) fn counted(repositories: usize) -> String {
+pub(super) fn count_repositories(repositories: usize) -> String {
     match repositories {
         1 => "1 repository".to_owned(),
         _ => format!("{repositories} repositories"),
     }
 }
 
-fn tokens(result: &BatchResult) -> u64 {
+fn count_tokens(result: &BatchResult) -> u64 {
     let usage = result.usage.as_ref();
     usage.map_or(0, |usage| usage.input_tokens + usage.output_tokens)
 }
@@ -77,35 +77,35 @@ fn cost_text(result: &BatchResult) -> String {
 
 /// The last line of a batch on the terminal.
 pub(super) fn totals_line(results: &[BatchResult]) -> String {
-    BatchTotals::of(results).line()
+    BatchTotals::add_results(results).line()
 }
 
-pub(super) fn markdown(results: &[BatchResult]) -> String {
-    let mut text = format!("# Batch\n\n{}\n\n", BatchTotals::of(results).line());
+pub(super) fn write_markdown(results: &[BatchResult]) -> String {
+    let mut text = format!("# Batch\n\n{}\n\n", BatchTotals::add_results(results).line());
     text.push_str("| repository | operation | result | files | tokens | cost | seconds | error |\n");
     text.push_str("|---|---|---|---:|---:|---:|---:|---|\n");
     for result in results {
         text.push_str(&format!(
             "| {} | {} | {} | {} | {} | {} | {:.1} | {} |\n",
-            cell(&result.repository),
+            escape_cell(&result.repository),
             result.operation,
-            status(result.status),
+            status_word(result.status),
             result.files_modified.len(),
-            tokens(result),
+            count_tokens(result),
             cost_text(result),
             result.seconds,
-            cell(message(result.error.as_ref())),
+            escape_cell(problem_message(result.error.as_ref())),
         ));
     }
     text
 }
 
-fn message(problem: Option<&Problem>) -> &str {
+fn problem_message(problem: Option<&Problem>) -> &str {
     problem.map_or("", |problem| problem.message.as_str())
 }
 
 /// `summary.html`: no script runs in it, and nothing is loaded.
-pub(super) fn page(results: &[BatchResult]) -> String {
+pub(super) fn write_page(results: &[BatchResult]) -> String {
     let mut text = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
@@ -113,50 +113,50 @@ pub(super) fn page(results: &[BatchResult]) -> String {
          <body>\n<h1>Batch</h1>\n<p>{}</p>\n<table>\n<tr><th>repository</th><th>operation</th><th>result</th>\
          <th class=\"number\">files</th><th class=\"number\">tokens</th><th class=\"number\">cost</th>\
          <th class=\"number\">seconds</th></tr>\n",
-        BatchTotals::of(results).line()
+        BatchTotals::add_results(results).line()
     );
     for result in results {
         text.push_str(&format!(
             "<tr><td><a href=\"#{}\">{}</a></td><td>{}</td><td class=\"{status}\">{status}</td><td class=\"number\">{}</td>\
              <td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{:.1}</td></tr>\n",
-            escaped(&result.id),
-            escaped(&result.repository),
+            escape_html(&result.id),
+            escape_html(&result.repository),
             result.operation,
             result.files_modified.len(),
-            tokens(result),
+            count_tokens(result),
             cost_text(result),
             result.seconds,
-            status = status(result.status),
+            status = status_word(result.status),
         ));
     }
     text.push_str("</table>\n");
     for result in results {
-        text.push_str(&section(result));
+        text.push_str(&write_section(result));
     }
     text.push_str("</body>\n</html>\n");
     text
 }
 
-fn section(result: &BatchResult) -> String {
+fn write_section(result: &BatchResult) -> String {
     let mut text = format!(
         "<details id=\"{}\">\n<summary>{}</summary>\n",
-        escaped(&result.id),
-        escaped(&result.repository)
+        escape_html(&result.id),
+        escape_html(&result.repository)
     );
     if let Some(problem) = &result.error {
-        text.push_str(&format!("<p class=\"failed\">{}</p>\n", escaped(&problem.message)));
+        text.push_str(&format!("<p class=\"failed\">{}</p>\n", escape_html(&problem.message)));
     }
     for part in [Some(&result.output), result.diff.as_ref()].into_iter().flatten() {
         let shown = &part[..part.floor_char_boundary(ANSWER_BYTES_MAX)];
-        text.push_str(&format!("<pre>{}</pre>\n", escaped(shown)));
+        text.push_str(&format!("<pre>{}</pre>\n", escape_html(shown)));
     }
     text.push_str("</details>\n");
     text
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
-    for character in clean(text).chars() {
+    for character in clean_output(text).chars() {
         match character {
             '&' => safe.push_str("&amp;"),
             '<' => safe.push_str("&lt;"),
@@ -171,12 +171,12 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::escaped;
+    use super::escape_html;
 
     #[test]
     fn text_stays_text_in_a_page() {
         assert_eq!(
-            escaped("<script>a & 'b' \"c\"</script>\u{1b}"),
+            escape_html("<script>a & 'b' \"c\"</script>\u{1b}"),
             "&lt;script&gt;a &amp; &#39;b&#39; &quot;c&quot;&lt;/script&gt;"
         );
     }

@@ -94,8 +94,8 @@ pub(super) struct ResultsFolder {
 
 impl ResultsFolder {
     /// Opens the folder for one shard, or creates it. With `retry_failed`, failures of this shard are removed.
-    pub(super) fn open(path: &Path, shard: Shard, retry_failed: bool) -> Result<Self, Error> {
-        let path = std::path::absolute(path).map_err(|error| Error::file("Results", path, &error))?;
+    pub(super) fn open_shard(path: &Path, shard: Shard, retry_failed: bool) -> Result<Self, Error> {
+        let path = std::path::absolute(path).map_err(|error| Error::on_file("Results", path, &error))?;
         let name = format!("{}.jsonl", shard.name());
         let place = |folder: &str| path.join(folder).join(&name);
         let is_new = !path.exists();
@@ -105,7 +105,7 @@ impl ResultsFolder {
             format!("reports/{}", shard.name()),
         ] {
             let folder = path.join(folder);
-            fs::create_dir_all(&folder).map_err(|error| Error::file("Results", &folder, &error))?;
+            fs::create_dir_all(&folder).map_err(|error| Error::on_file("Results", &folder, &error))?;
         }
         // The folder may be in a repository of the list, so a `.gitignore` hides it from git and from a scan. A folder
         // that existed before may be the repository itself, and keeps its own file.
@@ -118,12 +118,12 @@ impl ResultsFolder {
             let hint = "wait for its end, or choose another folder with --results";
             return Err(Problem::new(ErrorKind::Usage, message).with_hint(hint).into());
         }
-        repair(&place(RESULTS))?;
-        repair(&place("attempts"))?;
+        repair_last_line(&place(RESULTS))?;
+        repair_last_line(&place("attempts"))?;
         if retry_failed {
             keep_complete(&place(RESULTS))?;
         }
-        let spent = spent(&read_lines(&place("attempts"))?)
+        let spent = sum_spent(&read_lines(&place("attempts"))?)
             .nanos()
             .saturating_add(spent_otherwise(&path.join("attempts"), shard)?);
         let done = read_results(&path)?.into_iter().map(|result| result.id).collect();
@@ -158,18 +158,18 @@ impl ResultsFolder {
     /// Records that a session is about to begin.
     pub(super) fn start(&mut self, id: &str, bound: Option<Dollars>) -> Result<(), Error> {
         let id = id.to_owned();
-        append(&mut self.attempts, &AttemptLine::Started { id, bound })
+        append_line(&mut self.attempts, &AttemptLine::Started { id, bound })
     }
 
     /// Records the cost of an attempt without a result.
     pub(super) fn end(&mut self, id: &str, cost: Option<Dollars>) -> Result<(), Error> {
         let id = id.to_owned();
-        append(&mut self.attempts, &AttemptLine::Ended { id, cost })
+        append_line(&mut self.attempts, &AttemptLine::Ended { id, cost })
     }
 
     /// Adds a result, durably.
     pub(super) fn add(&mut self, result: &BatchResult) -> Result<(), Error> {
-        append(&mut self.results, result)?;
+        append_line(&mut self.results, result)?;
         self.done.insert(result.id.clone());
         self.end(&result.id, result.cost())
     }
@@ -186,7 +186,7 @@ pub(super) fn read_results(folder: &Path) -> Result<Vec<BatchResult>, Error> {
 
 /// The files of all shards in a folder, by their names.
 fn files_of_lines(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let entries = fs::read_dir(folder).map_err(|error| Error::file("Results", folder, &error))?;
+    let entries = fs::read_dir(folder).map_err(|error| Error::on_file("Results", folder, &error))?;
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
     files.sort();
@@ -194,7 +194,7 @@ fn files_of_lines(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 /// Money of the attempts: the cost of those that ended, and the bound of those that did not.
-fn spent(lines: &[AttemptLine]) -> Dollars {
+fn sum_spent(lines: &[AttemptLine]) -> Dollars {
     let mut open: BTreeMap<&str, u64> = BTreeMap::new();
     let mut nanos: u64 = 0;
     for line in lines {
@@ -219,7 +219,7 @@ fn spent_otherwise(attempts: &Path, shard: Shard) -> Result<u64, Error> {
         let name = file.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
         let count = name.split_once("-of-").and_then(|(_, count)| count.parse().ok());
         if count.is_some_and(|count: usize| count != shard.count()) {
-            nanos = nanos.saturating_add(spent(&read_lines(&file)?).nanos());
+            nanos = nanos.saturating_add(sum_spent(&read_lines(&file)?).nanos());
         }
     }
     Ok(nanos / shard.count() as u64)
@@ -227,10 +227,10 @@ fn spent_otherwise(attempts: &Path, shard: Shard) -> Result<u64, Error> {
 
 fn open_lines(path: &Path) -> Result<File, Error> {
     let opened = OpenOptions::new().read(true).append(true).create(true).open(path);
-    opened.map_err(|error| Error::file("Results", path, &error))
+    opened.map_err(|error| Error::on_file("Results", path, &error))
 }
 
-fn append(file: &mut File, line: &impl Serialize) -> Result<(), Error> {
+fn append_line(file: &mut File, line: &impl Serialize) -> Result<(), Error> {
     let failed = |error: &dyn std::fmt::Display| {
         Error::new(
             ErrorKind::File,
@@ -245,7 +245,7 @@ fn append(file: &mut File, line: &impl Serialize) -> Result<(), Error> {
 }
 
 /// Removes an incomplete last line, which a crash leaves behind.
-fn repair(path: &Path) -> Result<(), Error> {
+fn repair_last_line(path: &Path) -> Result<(), Error> {
     let cut = || {
         let mut file = OpenOptions::new()
             .read(true)
@@ -261,7 +261,7 @@ fn repair(path: &Path) -> Result<(), Error> {
         }
         Ok(())
     };
-    cut().map_err(|error| Error::file("Results", path, &error))
+    cut().map_err(|error| Error::on_file("Results", path, &error))
 }
 
 /// Removes the failures from a file of results, in one step.
@@ -283,12 +283,12 @@ pub(super) fn write_whole(path: &Path, content: &[u8]) -> Result<(), Error> {
         // The error of the write matters, not that of the removal.
         let _ = fs::remove_file(&temporary);
     }
-    written.map_err(|error| Error::file("Results", path, &error))
+    written.map_err(|error| Error::on_file("Results", path, &error))
 }
 
 /// The lines of a file. A last line that another process is still writing is left out.
 fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Error> {
-    let text = fs::read_to_string(path).map_err(|error| Error::file("Results", path, &error))?;
+    let text = fs::read_to_string(path).map_err(|error| Error::on_file("Results", path, &error))?;
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     let lines = whole.lines().enumerate();
     let parsed = lines.map(|(index, line)| {
@@ -332,9 +332,9 @@ mod tests {
     #[test]
     fn a_torn_line_is_cut_and_its_repository_runs_again() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut results = ResultsFolder::open(folder.path(), shard(), false).expect("it opens");
+        let mut results = ResultsFolder::open_shard(folder.path(), shard(), false).expect("it opens");
         assert!(
-            ResultsFolder::open(folder.path(), shard(), false).is_err(),
+            ResultsFolder::open_shard(folder.path(), shard(), false).is_err(),
             "the shard runs already"
         );
         results.add(&result("a", Status::Complete)).expect("it is written");
@@ -344,13 +344,13 @@ mod tests {
         let mut text = fs::read_to_string(&place).expect("it is there");
         text.push_str("{\"id\": \"c\", \"repo");
         fs::write(&place, &text).expect("it can be written");
-        let mut results = ResultsFolder::open(folder.path(), shard(), false).expect("it opens");
+        let mut results = ResultsFolder::open_shard(folder.path(), shard(), false).expect("it opens");
         assert_eq!(["a", "b", "c"].map(|id| results.is_done(id)), [true, true, false]);
         results.add(&result("c", Status::Complete)).expect("it is written");
         drop(results);
-        let results = ResultsFolder::open(folder.path(), shard(), true).expect("it opens");
+        let results = ResultsFolder::open_shard(folder.path(), shard(), true).expect("it opens");
         assert_eq!(["a", "b", "c"].map(|id| results.is_done(id)), [true, false, true]);
-        let other = ResultsFolder::open(folder.path(), "2/3".parse().expect("a shard"), false).expect("it opens");
+        let other = ResultsFolder::open_shard(folder.path(), "2/3".parse().expect("a shard"), false).expect("it opens");
         assert!(other.is_done("a"), "results of all shards count");
     }
 
@@ -359,10 +359,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let ignored = |path: &Path| fs::read_to_string(path.join(".gitignore")).unwrap_or_default();
         fs::write(folder.path().join(".gitignore"), "target\n").expect("the folder is writable");
-        drop(ResultsFolder::open(folder.path(), shard(), false).expect("it opens"));
+        drop(ResultsFolder::open_shard(folder.path(), shard(), false).expect("it opens"));
         assert_eq!(ignored(folder.path()), "target\n");
         let new = folder.path().join("new");
-        drop(ResultsFolder::open(&new, shard(), false).expect("it opens"));
+        drop(ResultsFolder::open_shard(&new, shard(), false).expect("it opens"));
         assert_eq!(ignored(&new), "*\n");
     }
 
@@ -371,7 +371,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let open = |shard: &str| {
             let shard = shard.parse().expect("a shard");
-            ResultsFolder::open(folder.path(), shard, false).expect("it opens")
+            ResultsFolder::open_shard(folder.path(), shard, false).expect("it opens")
         };
         let mut whole = open("1/1");
         whole.start("a", Some(Dollars::from_nanos(900))).expect("it is written");
@@ -399,6 +399,6 @@ mod tests {
             started("c", None),
             ended("c", None),
         ];
-        assert_eq!(spent(&lines), Dollars::from_nanos(38 * 10_000_000));
+        assert_eq!(sum_spent(&lines), Dollars::from_nanos(38 * 10_000_000));
     }
 }

@@ -17,23 +17,23 @@ use crate::error::Error;
 /// Files and folders of the user's home that a shard uses.
 const SHARED: [&str; 4] = ["config.toml", "tests.toml", "skills", "secrets.json"];
 
-pub(super) fn path(user_home: &Path, results: &Path, shard: Shard) -> PathBuf {
+pub(super) fn shard_path(user_home: &Path, results: &Path, shard: Shard) -> PathBuf {
     let name = sha256_hex(results.as_os_str().as_encoded_bytes());
     user_home
         .join("batch")
         .join(format!("{}-{}", &name[..16], shard.name()))
 }
 
-pub(super) fn prepare(user_home: &Path, results: &Path, shard: Shard) -> Result<PathBuf, Error> {
-    let home = path(user_home, results, shard);
-    make(user_home, &home).map_err(|error| {
+pub(super) fn prepare_home(user_home: &Path, results: &Path, shard: Shard) -> Result<PathBuf, Error> {
+    let home = shard_path(user_home, results, shard);
+    make_home(user_home, &home).map_err(|error| {
         let message = format!("`{}` cannot be used for this batch: {error}", home.display());
         Problem::new(ErrorKind::Home, message).with_hint(tool_config::SET_HOME)
     })?;
     Ok(home)
 }
 
-fn make(user_home: &Path, home: &Path) -> io::Result<()> {
+fn make_home(user_home: &Path, home: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(home)?;
     for name in SHARED {
         let (target, link) = (user_home.join(name), home.join(name));
@@ -59,7 +59,7 @@ mod tests {
         fs::write(user.path().join("config.toml"), "# mine\n").expect("the folder is writable");
         let home = |shard: &str| {
             let shard = shard.parse().expect("a shard");
-            prepare(user.path(), Path::new("/results"), shard).expect("it can be made")
+            prepare_home(user.path(), Path::new("/results"), shard).expect("it can be made")
         };
         let (first, second) = (home("1/2"), home("2/2"));
         assert_ne!(first, second);

@@ -10,7 +10,7 @@ use tool_core::digest;
 
 use super::pipeline::Pipeline;
 use crate::client::percent_encoded;
-use crate::output::{Annotation, AnnotationLevel, clean};
+use crate::output::{Annotation, AnnotationLevel, clean_output};
 
 /// Characters of a finding's text that a report quotes. The answer has all of it.
 const TEXT_CHARS_MAX: usize = 1_000;
@@ -22,7 +22,7 @@ const ANNOTATIONS_MAX: usize = 10;
 const RULE: &str = "architecture/proposal";
 
 /// Findings as a SARIF 2.1.0 log. One result for each proposal, with its places.
-pub(super) fn sarif(findings: &[PlacedProposal]) -> Value {
+pub(super) fn write_sarif(findings: &[PlacedProposal]) -> Value {
     let results: Vec<Value> = findings.iter().map(sarif_result).collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -51,10 +51,10 @@ fn sarif_result(finding: &PlacedProposal) -> Value {
         "ruleId": RULE,
         "ruleIndex": 0,
         "level": "warning",
-        "message": {"text": literal_text(&message(finding))},
+        "message": {"text": literal_text(&finding_message(finding))},
         "locations": &locations[..1],
         "relatedLocations": &locations[1..],
-        "partialFingerprints": {"proposal/v1": fingerprint(finding, &finding.places[0])},
+        "partialFingerprints": {"proposal/v1": fingerprint_finding(finding, &finding.places[0])},
     })
 }
 
@@ -92,9 +92,9 @@ pub(super) fn code_quality(findings: &[PlacedProposal], pipeline: &Pipeline, roo
     let entries = findings.iter().map(|finding| {
         let place = &finding.places[0];
         json!({
-            "description": message(finding),
+            "description": finding_message(finding),
             "check_name": RULE,
-            "fingerprint": fingerprint(finding, place),
+            "fingerprint": fingerprint_finding(finding, place),
             "severity": "minor",
             "location": {
                 "path": pipeline.workspace_path(root, &place.path),
@@ -106,33 +106,33 @@ pub(super) fn code_quality(findings: &[PlacedProposal], pipeline: &Pipeline, roo
 }
 
 /// Findings as annotations of lines, at most as many as GitHub shows.
-pub(super) fn annotations(findings: &[PlacedProposal], pipeline: &Pipeline, root: &Path) -> Vec<Annotation> {
+pub(super) fn make_annotations(findings: &[PlacedProposal], pipeline: &Pipeline, root: &Path) -> Vec<Annotation> {
     let annotation = |finding: &PlacedProposal| {
         let place = &finding.places[0];
         Annotation {
             level: AnnotationLevel::Warning,
-            title: title(finding),
-            message: shortened(&finding.text),
+            title: finding_title(finding),
+            message: shorten_text(&finding.text),
             place: Some((pipeline.workspace_path(root, &place.path), place.first, place.last)),
         }
     };
     findings.iter().take(ANNOTATIONS_MAX).map(annotation).collect()
 }
 
-fn title(finding: &PlacedProposal) -> String {
+fn finding_title(finding: &PlacedProposal) -> String {
     match finding.title.as_str() {
         "" => format!("Proposal {}", finding.number),
-        title => clean(title),
+        title => clean_output(title),
     }
 }
 
-fn message(finding: &PlacedProposal) -> String {
-    format!("{}\n\n{}", title(finding), shortened(&finding.text))
+fn finding_message(finding: &PlacedProposal) -> String {
+    format!("{}\n\n{}", finding_title(finding), shorten_text(&finding.text))
 }
 
 /// The beginning of a text, without control characters.
-fn shortened(text: &str) -> String {
-    let cleaned = clean(text);
+fn shorten_text(text: &str) -> String {
+    let cleaned = clean_output(text);
     match cleaned.char_indices().nth(TEXT_CHARS_MAX) {
         Some((end, _)) => format!("{} …", cleaned[..end].trim_end()),
         None if cleaned.is_empty() => "See the summary of the job.".to_owned(),
@@ -141,7 +141,7 @@ fn shortened(text: &str) -> String {
 }
 
 /// Identity of a finding across runs: its title and file. Line numbers and text change with every run.
-fn fingerprint(finding: &PlacedProposal, place: &ProposalPlace) -> String {
+fn fingerprint_finding(finding: &PlacedProposal, place: &ProposalPlace) -> String {
     digest::sha256_hex(format!("{RULE}\0{}\0{}", finding.title, place.path).as_bytes())
 }
 
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_long_text_is_cut_and_an_empty_one_says_where_to_look() {
-        assert_eq!(shortened(&"é".repeat(1_001)), format!("{} …", "é".repeat(1_000)));
-        assert_eq!(shortened("\u{1b}"), "See the summary of the job.");
+        assert_eq!(shorten_text(&"é".repeat(1_001)), format!("{} …", "é".repeat(1_000)));
+        assert_eq!(shorten_text("\u{1b}"), "See the summary of the job.");
     }
 }

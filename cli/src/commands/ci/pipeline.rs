@@ -26,7 +26,7 @@ pub(super) struct Pipeline {
 
 impl Pipeline {
     /// Detects the system and its event. Refuses an event that gives a stranger's change the rights of the project.
-    pub(super) fn detect(chosen: Option<CiHost>, environment: &Environment) -> Result<Self, Error> {
+    pub(super) fn detect_system(chosen: Option<CiHost>, environment: &Environment) -> Result<Self, Error> {
         let host = chosen.unwrap_or_else(|| detect_host(environment));
         // `--host` only chooses the reports: the variables of every system decide whether a change is trusted.
         let distrust = github_distrust(environment)?
@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn distrust(variables: &[(&str, &str)]) -> Option<&'static str> {
-        let pipeline = Pipeline::detect(None, &environment(variables));
+        let pipeline = Pipeline::detect_system(None, &environment(variables));
         pipeline.expect("the event is allowed").distrust
     }
 
@@ -393,15 +393,15 @@ mod tests {
     #[test]
     fn an_event_that_gives_strangers_secrets_is_refused() {
         let variables = [("GITHUB_ACTIONS", "true"), ("GITHUB_EVENT_NAME", "pull_request_target")];
-        assert!(Pipeline::detect(None, &environment(&variables)).is_err());
-        assert!(Pipeline::detect(Some(CiHost::Other), &environment(&variables)).is_err());
+        assert!(Pipeline::detect_system(None, &environment(&variables)).is_err());
+        assert!(Pipeline::detect_system(Some(CiHost::Other), &environment(&variables)).is_err());
     }
 
     #[test]
     fn the_choice_of_reports_trusts_no_change() {
         let variables = [("GITHUB_ACTIONS", "true"), ("GITHUB_EVENT_NAME", "issues")];
         for host in [CiHost::Other, CiHost::Gitlab, CiHost::Github] {
-            let pipeline = Pipeline::detect(Some(host), &environment(&variables)).expect("the event is allowed");
+            let pipeline = Pipeline::detect_system(Some(host), &environment(&variables)).expect("the event is allowed");
             assert_eq!((pipeline.host, pipeline.distrust), (host, Some(OF_ANYBODY)));
         }
     }

@@ -6,7 +6,7 @@
 use tool_core::api::{Problem, SessionResult, Status};
 
 use super::JobReport;
-use crate::output::{clean, without_commands};
+use crate::output::{clean_output, without_commands};
 
 /// Largest answer of a summary. GitHub refuses a summary above 1 MiB.
 const ANSWER_BYTES_MAX: usize = 512 * 1024;
@@ -18,21 +18,21 @@ const LOADING: [&str; 19] = [
     "embed", "link", "base", "meta", "body", "style", "script",
 ];
 
-pub(super) fn summary(report: &JobReport<'_>) -> String {
+pub(super) fn write_job_summary(report: &JobReport<'_>) -> String {
     let result = report.result;
-    let mut text = format!("## tool {}: {}\n\n", result.operation, status(result.status));
-    text.push_str(&table(report));
+    let mut text = format!("## tool {}: {}\n\n", result.operation, status_word(result.status));
+    text.push_str(&write_table(report));
     if let Some(problem) = &result.error {
         text.push_str(&problem_lines(problem));
     }
-    text.push_str(&files(result));
+    text.push_str(&write_files(result));
     text.push_str(&harmless_markdown(&result.output, ANSWER_BYTES_MAX));
     text.push('\n');
     text
 }
 
 /// The word for the status of a session.
-pub(crate) fn status(status: Status) -> &'static str {
+pub(crate) fn status_word(status: Status) -> &'static str {
     match status {
         Status::Running => "running",
         Status::Complete => "complete",
@@ -41,8 +41,8 @@ pub(crate) fn status(status: Status) -> &'static str {
     }
 }
 
-fn table(report: &JobReport<'_>) -> String {
-    let mut rows = vec![("model", cell(report.model))];
+fn write_table(report: &JobReport<'_>) -> String {
+    let mut rows = vec![("model", escape_cell(report.model))];
     if let Some(usage) = &report.result.usage {
         rows.push(("tokens", (usage.input_tokens + usage.output_tokens).to_string()));
         if let Some(cost) = usage.cost {
@@ -62,17 +62,17 @@ fn table(report: &JobReport<'_>) -> String {
 }
 
 fn problem_lines(problem: &Problem) -> String {
-    let mut text = format!("**{}**\n\n", cell(&problem.message));
+    let mut text = format!("**{}**\n\n", escape_cell(&problem.message));
     if let Some(hint) = &problem.hint {
-        text.push_str(&format!("Hint: {}\n\n", cell(hint)));
+        text.push_str(&format!("Hint: {}\n\n", escape_cell(hint)));
     }
     text
 }
 
-fn files(result: &SessionResult) -> String {
+fn write_files(result: &SessionResult) -> String {
     let mut text = String::new();
     for file in result.files_modified.iter().take(FILES_MAX) {
-        text.push_str(&format!("- changed: {}\n", cell(file)));
+        text.push_str(&format!("- changed: {}\n", escape_cell(file)));
     }
     let more = result.files_modified.len().saturating_sub(FILES_MAX);
     if more > 0 {
@@ -82,9 +82,9 @@ fn files(result: &SessionResult) -> String {
 }
 
 /// Escapes text for one line of Markdown.
-pub(crate) fn cell(text: &str) -> String {
+pub(crate) fn escape_cell(text: &str) -> String {
     let mut plain = String::new();
-    for character in clean(text).chars() {
+    for character in clean_output(text).chars() {
         match character {
             '\n' | '\t' => plain.push(' '),
             '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '<' | '>' | '#' | '|' | '!' | '&' | '~' | '$' | '@' => {
@@ -99,7 +99,7 @@ pub(crate) fn cell(text: &str) -> String {
 
 /// A model's Markdown, shortened, in which nothing loads by itself and no line is a command to a runner.
 pub(crate) fn harmless_markdown(markdown: &str, bytes_max: usize) -> String {
-    let mut text = without_commands(&without_loading(&clean(markdown)));
+    let mut text = without_commands(&without_loading(&clean_output(markdown)));
     let end = text.floor_char_boundary(bytes_max);
     if end < text.len() {
         text.truncate(end);
@@ -119,7 +119,7 @@ fn without_loading(text: &str) -> String {
         let sign = &after[..1];
         match sign {
             "!" if after[1..].starts_with('[') => safe.push_str("! "),
-            "<" if loads(&after[1..]) => safe.push_str("&lt;"),
+            "<" if loads_something(&after[1..]) => safe.push_str("&lt;"),
             _ => safe.push_str(sign),
         }
         rest = &after[1..];
@@ -129,7 +129,7 @@ fn without_loading(text: &str) -> String {
 }
 
 /// True if the text after `<` begins an element that loads something, a comment or a declaration.
-fn loads(text: &str) -> bool {
+fn loads_something(text: &str) -> bool {
     if text.starts_with(['!', '?']) {
         return true;
     }
@@ -160,6 +160,6 @@ mod tests {
 
     #[test]
     fn a_cell_is_one_line_of_plain_text() {
-        assert_eq!(cell("a|b\n`c` <d> ![e]"), r"a\|b \`c\` \<d\> \!\[e\]");
+        assert_eq!(escape_cell("a|b\n`c` <d> ![e]"), r"a\|b \`c\` \<d\> \!\[e\]");
     }
 }

@@ -4,19 +4,19 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Check;
+use super::CheckResult;
 
 /// Name in the Python and npm registries.
 const PACKAGE: &str = "tool-assistant";
 
-pub(super) fn check() -> Check {
+pub(super) fn check_program() -> CheckResult {
     let version = env!("TOOL_VERSION");
     let program = std::env::current_exe().unwrap_or_default();
     let detail = match update_command(&program, &files_of) {
         Some(command) => format!("{version}; update it with `{command}`"),
         None => format!("{version}; to update it, install the next release the same way"),
     };
-    Check::ok("program", detail)
+    CheckResult::ok("program", detail)
 }
 
 /// Paths in a folder; empty if it cannot be read.

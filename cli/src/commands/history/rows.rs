@@ -3,7 +3,7 @@
 use tool_core::api::{HistoryEntry, Status, TaskEntry, Timestamp};
 use tool_core::text::clean_line;
 
-use super::super::shorten;
+use super::super::shorten_line;
 
 /// Characters at the end of an identifier that tell sessions apart: the beginning is the time, which identifiers share.
 const SHORT_CHARACTERS: usize = 8;
@@ -15,12 +15,12 @@ const COLUMNS: usize = 160;
 const COLUMNS_MIN: usize = 80;
 
 /// The end of an identifier, which is enough to name a session.
-pub(in crate::commands) fn short(id: &str) -> &str {
+pub(in crate::commands) fn short_id(id: &str) -> &str {
     let start = id.len().saturating_sub(SHORT_CHARACTERS);
     id.get(start..).unwrap_or(id)
 }
 
-pub(super) struct Rows {
+pub(super) struct RowSettings {
     /// The repository of the working directory, which comes first.
     pub(super) here: Option<String>,
     /// Columns of the terminal, if there is one.
@@ -40,10 +40,10 @@ struct ListedSession<'a> {
     state: String,
 }
 
-impl Rows {
+impl RowSettings {
     /// The lines for entries that are sorted newest first.
     pub(super) fn lines(&self, history: &[HistoryEntry], running: &[TaskEntry]) -> Vec<String> {
-        let ended = history.iter().rev().map(ended);
+        let ended = history.iter().rev().map(ended_session);
         let sessions: Vec<ListedSession> = ended.chain(running.iter().rev().map(under_way)).collect();
         let mut repositories: Vec<&str> = Vec::new();
         let newest_first = sessions.iter().rev().map(|session| session.repository);
@@ -73,7 +73,11 @@ impl Rows {
     fn row(&self, session: &ListedSession<'_>) -> Vec<String> {
         let columns = self.columns.unwrap_or(COLUMNS);
         let turn = if session.turn > 1 { "  ↳ " } else { "  " };
-        let head = format!("{turn}{}  {:>10}", short(session.id), ago(session.started, self.now));
+        let head = format!(
+            "{turn}{}  {:>10}",
+            short_id(session.id),
+            format_age(session.started, self.now)
+        );
         let state = format!("{}{}", if session.state.is_empty() { "" } else { "  " }, session.state);
         if columns < COLUMNS_MIN {
             let about = match session.state.as_str() {
@@ -83,12 +87,12 @@ impl Rows {
             let head = format!("{head}  {}", session.operation);
             return vec![
                 head,
-                format!("    {}", shorten(&about, columns.saturating_sub(6).max(10))),
+                format!("    {}", shorten_line(&about, columns.saturating_sub(6).max(10))),
             ];
         }
         let head = format!("{head}  {:9}", session.operation);
         let room = columns.saturating_sub(head.chars().count() + state.chars().count() + 3);
-        vec![format!("{head}  {}{state}", shorten(session.target, room.max(10)))]
+        vec![format!("{head}  {}{state}", shorten_line(session.target, room.max(10)))]
     }
 }
 
@@ -108,7 +112,7 @@ fn by_conversation<'s, 'a>(sessions: Vec<&'s ListedSession<'a>>) -> Vec<&'s List
     ordered.into_iter().map(|(_, at)| sessions[at]).collect()
 }
 
-fn ended(entry: &HistoryEntry) -> ListedSession<'_> {
+fn ended_session(entry: &HistoryEntry) -> ListedSession<'_> {
     let files = match (entry.files_modified, entry.files_proposed) {
         (0, 0) => None,
         (0, 1) => Some("1 file proposed".to_owned()),
@@ -159,7 +163,7 @@ fn under_way(task: &TaskEntry) -> ListedSession<'_> {
 }
 
 /// `12 s ago`, `3 min ago`, `5 h ago`, `2 d ago`, and a date for sessions older than a month.
-pub(super) fn ago(then: Timestamp, now: Timestamp) -> String {
+pub(super) fn format_age(then: Timestamp, now: Timestamp) -> String {
     let seconds = now.signed_duration_since(then).num_seconds().max(0);
     match seconds {
         0..60 => format!("{seconds} s ago"),
@@ -211,7 +215,7 @@ mod tests {
             entry("3", 30, "/here", "another", "3", 1),
             entry("2", 20, "/here", "a question", "2", 1),
         ];
-        let rows = |columns| Rows {
+        let rows = |columns| RowSettings {
             here: Some("/here".to_owned()),
             columns: Some(columns),
             now: at(3_600),
@@ -233,7 +237,7 @@ mod tests {
 
     #[test]
     fn times_are_relative_for_a_month() {
-        let ago = |seconds| ago(at(0), at(seconds));
+        let ago = |seconds| format_age(at(0), at(seconds));
         let written = [-5, 59, 60, 7_300, 90_000, 4_000_000].map(ago);
         assert_eq!(
             written,

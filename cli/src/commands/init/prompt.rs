@@ -6,7 +6,7 @@ use rustix::termios::{self, LocalModes, OptionalActions, Termios};
 use tool_core::api::ErrorKind;
 
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Longest answer. Keys and identifiers are far shorter.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024;
@@ -20,7 +20,7 @@ const END: u8 = 0x04;
 const CLEAR: u8 = 0x15;
 const BACKSPACE: [u8; 2] = [0x08, 0x7f];
 
-pub(super) fn ask(question: &str, output: Output) -> Result<String, Error> {
+pub(super) fn ask_line(question: &str, output: CommandOutput) -> Result<String, Error> {
     output.ask(question);
     let mut line = String::new();
     let read = std::io::stdin().lock().take(ANSWER_BYTES_MAX).read_line(&mut line);
@@ -31,9 +31,9 @@ pub(super) fn ask(question: &str, output: Output) -> Result<String, Error> {
 }
 
 /// Asks until a line is not empty.
-pub(super) fn require(question: &str, output: Output) -> Result<String, Error> {
+pub(super) fn ask_nonempty_line(question: &str, output: CommandOutput) -> Result<String, Error> {
     loop {
-        let text = ask(question, output)?;
+        let text = ask_line(question, output)?;
         if !text.is_empty() {
             return Ok(text);
         }
@@ -42,7 +42,7 @@ pub(super) fn require(question: &str, output: Output) -> Result<String, Error> {
 }
 
 /// Asks for a key without echoing it, even if the command is interrupted.
-pub(super) fn ask_key(question: &str, output: Output) -> Result<String, Error> {
+pub(super) fn ask_key(question: &str, output: CommandOutput) -> Result<String, Error> {
     // Echo is off before the question: the first characters of a key must neither be shown nor lost.
     let silent = SilentTerminal::enter();
     output.ask(question);

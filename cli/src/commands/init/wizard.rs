@@ -6,9 +6,9 @@ use tool_config::{PRESETS, Preset, ProviderChoice, ProviderSettings, Secret};
 use tool_core::api::{ErrorKind, Problem, ProviderName};
 use tool_provider::ListedModel;
 
-use super::super::models::{described, server_named};
-use super::super::{Context, is_yes, provider_options, waiting};
-use super::prompt::{ask, ask_key, require};
+use super::super::models::{describe_model, server_named};
+use super::super::{CommandContext, is_yes, provider_options, wait_for_answer};
+use super::prompt::{ask_key, ask_line, ask_nonempty_line};
 use crate::error::Error;
 
 /// Models that are shown before the user types a part of a name.
@@ -18,45 +18,45 @@ const MODELS_SHOWN: usize = 10;
 const KEY_TRIES_MAX: usize = 3;
 
 /// Asks, tests the answers, and writes the file.
-pub(super) async fn run(context: &Context) -> Result<(), Error> {
-    let findings = Findings::look(context).await;
+pub(super) async fn run_wizard(context: &CommandContext) -> Result<(), Error> {
+    let findings = FoundVendors::find_vendors(context).await;
     let mut init = choose_vendor(&findings, context)?;
     if init == ProviderChoice::offline() {
-        return finish(&init, context);
+        return write_config(&init, context);
     }
     ask_missing_parts(&mut init, context)?;
-    let models = connect(&mut init, context).await?;
+    let models = connect_server(&mut init, context).await?;
     init.model = Some(choose_model(&models, context)?);
     try_model(&init, context).await?;
     offer_larger_context(&mut init, context).await?;
-    finish(&init, context)
+    write_config(&init, context)
 }
 
 /// A usable vendor, and how it was found.
-struct Found {
+struct FoundVendor {
     preset: &'static Preset,
     sign: String,
 }
 
 /// Vendors that were found in the environment and on this machine.
-struct Findings(Vec<Found>);
+struct FoundVendors(Vec<FoundVendor>);
 
-impl Findings {
+impl FoundVendors {
     /// Looks for keys in the environment and for servers on the usual ports, which are asked without a key.
-    async fn look(context: &Context) -> Self {
+    async fn find_vendors(context: &CommandContext) -> Self {
         let environment = &context.backend.environment;
         let all = PRESETS.iter().filter_map(|preset| Preset::find_by_name(preset.name));
         let with_key = all.clone().filter_map(|preset| {
             let variable = preset
                 .variables()
                 .find(|variable| environment.get(variable).is_some())?;
-            Some(Found {
+            Some(FoundVendor {
                 preset,
                 sign: format!("key in {variable}"),
             })
         });
         // The key of a local server does not show whether the server runs.
-        let mut found: Vec<Found> = with_key.filter(|found| found.preset.needs_key).collect();
+        let mut found: Vec<FoundVendor> = with_key.filter(|found| found.preset.needs_key).collect();
         let own = context.backend.running().ok().flatten().map(|record| record.port);
         for preset in all.filter(|preset| !preset.needs_key) {
             let port = port_of(preset.url);
@@ -70,7 +70,7 @@ impl Findings {
                     1 => format!("runs on port {port}, 1 model"),
                     count => format!("runs on port {port}, {count} models"),
                 };
-                found.push(Found { preset, sign });
+                found.push(FoundVendor { preset, sign });
             }
         }
         Self(found)
@@ -82,7 +82,7 @@ fn port_of(url: &str) -> Option<u16> {
     authority.rsplit_once(':')?.1.parse().ok()
 }
 
-fn choose_vendor(findings: &Findings, context: &Context) -> Result<ProviderChoice, Error> {
+fn choose_vendor(findings: &FoundVendors, context: &CommandContext) -> Result<ProviderChoice, Error> {
     let output = context.output;
     let found = |name: &str| findings.0.iter().any(|found| found.preset.name == name);
     let mut choices: Vec<(&str, String)> = findings
@@ -103,7 +103,7 @@ fn choose_vendor(findings: &Findings, context: &Context) -> Result<ProviderChoic
     }
     output.ask(&question);
     loop {
-        let answer = ask(&format!("Number or name [{}]: ", choices[0].0), output)?;
+        let answer = ask_line(&format!("Number or name [{}]: ", choices[0].0), output)?;
         let chosen = match answer.parse::<usize>() {
             _ if answer.is_empty() => Some(choices[0].0),
             Ok(number) => number
@@ -123,7 +123,7 @@ fn choose_vendor(findings: &Findings, context: &Context) -> Result<ProviderChoic
 }
 
 /// Asks for settings that the vendor's URL needs and the file lacks.
-fn ask_missing_parts(init: &mut ProviderChoice, context: &Context) -> Result<(), Error> {
+fn ask_missing_parts(init: &mut ProviderChoice, context: &CommandContext) -> Result<(), Error> {
     let Some(preset) = init.vendor.as_deref().and_then(Preset::find_by_name) else {
         return Ok(());
     };
@@ -132,7 +132,7 @@ fn ask_missing_parts(init: &mut ProviderChoice, context: &Context) -> Result<(),
         let inspection = tool_config::inspect_config(&context.backend.home, &context.backend.environment);
         let is_set = inspection.settings.iter().any(|setting| setting.key == key);
         if !is_set {
-            let value = require(&format!("{}, {part}: ", preset.title), context.output)?;
+            let value = ask_nonempty_line(&format!("{}, {part}: ", preset.title), context.output)?;
             init.url_parts.insert(part, value);
         }
     }
@@ -140,7 +140,7 @@ fn ask_missing_parts(init: &mut ProviderChoice, context: &Context) -> Result<(),
 }
 
 /// The settings after the choice so far, with a placeholder for the model.
-fn preview(init: &ProviderChoice, context: &Context) -> Result<ProviderSettings, Problem> {
+fn preview_settings(init: &ProviderChoice, context: &CommandContext) -> Result<ProviderSettings, Problem> {
     let with_model = ProviderChoice {
         model: init.model.clone().or_else(|| Some("none-yet".to_owned())),
         ..init.clone()
@@ -149,10 +149,10 @@ fn preview(init: &ProviderChoice, context: &Context) -> Result<ProviderSettings,
 }
 
 /// Asks for the key if it is missing or the server refuses it, and fetches the server's models.
-async fn connect(init: &mut ProviderChoice, context: &Context) -> Result<Vec<ListedModel>, Error> {
+async fn connect_server(init: &mut ProviderChoice, context: &CommandContext) -> Result<Vec<ListedModel>, Error> {
     let output = context.output;
     for _ in 0..KEY_TRIES_MAX {
-        let settings = match preview(init, context) {
+        let settings = match preview_settings(init, context) {
             Ok(settings) => settings,
             Err(problem) if problem.kind == ErrorKind::ConfigKeyMissing => {
                 ask_for_key(init, context)?;
@@ -162,7 +162,7 @@ async fn connect(init: &mut ProviderChoice, context: &Context) -> Result<Vec<Lis
         };
         let what = format!("asking {} for its models", settings.display_name());
         let options = provider_options(context);
-        match waiting(what, tool_provider::describe_models(&settings, &options), output).await {
+        match wait_for_answer(what, tool_provider::describe_models(&settings, &options), output).await {
             Ok(models) => return Ok(models),
             Err(problem) if problem.kind == ErrorKind::AuthenticationFailed => {
                 output.problem(&problem);
@@ -180,7 +180,7 @@ async fn connect(init: &mut ProviderChoice, context: &Context) -> Result<Vec<Lis
         }
     }
     // The last key was not tried yet; the next request decides.
-    preview(init, context)?;
+    preview_settings(init, context)?;
     Ok(Vec::new())
 }
 
@@ -191,7 +191,7 @@ fn is_unreachable(problem: &Problem) -> bool {
     )
 }
 
-fn ask_for_key(init: &mut ProviderChoice, context: &Context) -> Result<(), Error> {
+fn ask_for_key(init: &mut ProviderChoice, context: &CommandContext) -> Result<(), Error> {
     let place = tool_config::config_path(&context.backend.home);
     let question = format!(
         "API key (not shown; kept in {}, readable by you alone): ",
@@ -208,15 +208,15 @@ fn ask_for_key(init: &mut ProviderChoice, context: &Context) -> Result<(), Error
     Ok(())
 }
 
-fn choose_model(models: &[ListedModel], context: &Context) -> Result<String, Error> {
+fn choose_model(models: &[ListedModel], context: &CommandContext) -> Result<String, Error> {
     let output = context.output;
     let Some(first) = models.first() else {
-        return require("Model: ", output);
+        return ask_nonempty_line("Model: ", output);
     };
     let mut shown: Vec<&ListedModel> = models.iter().take(MODELS_SHOWN).collect();
     show_models(&shown, models.len(), context);
     loop {
-        let answer = ask(&format!("Number, name or part of a name [{}]: ", first.id), output)?;
+        let answer = ask_line(&format!("Number, name or part of a name [{}]: ", first.id), output)?;
         if answer.is_empty() {
             return Ok(first.id.clone());
         }
@@ -242,10 +242,10 @@ fn choose_model(models: &[ListedModel], context: &Context) -> Result<String, Err
     }
 }
 
-fn show_models(shown: &[&ListedModel], count: usize, context: &Context) {
+fn show_models(shown: &[&ListedModel], count: usize, context: &CommandContext) {
     let mut list = "Which model?\n".to_owned();
     for (number, model) in (1..).zip(shown) {
-        list.push_str(&format!("  {number:2}  {}\n", described(model)));
+        list.push_str(&format!("  {number:2}  {}\n", describe_model(model)));
     }
     if count > shown.len() {
         list.push_str(&format!("      and {} more\n", count - shown.len()));
@@ -254,18 +254,18 @@ fn show_models(shown: &[&ListedModel], count: usize, context: &Context) {
 }
 
 /// Sends one tiny request. If it fails, the user may keep the settings.
-async fn try_model(init: &ProviderChoice, context: &Context) -> Result<(), Error> {
-    let settings = preview(init, context)?;
+async fn try_model(init: &ProviderChoice, context: &CommandContext) -> Result<(), Error> {
+    let settings = preview_settings(init, context)?;
     let options = provider_options(context);
     let what = format!("sending one tiny request to {}", settings.model);
-    match waiting(what, tool_provider::try_out(&settings, &options), context.output).await {
+    match wait_for_answer(what, tool_provider::try_out(&settings, &options), context.output).await {
         Ok(()) => {
             context.output.progress(&format!("{} answers.", settings.model));
             Ok(())
         }
         Err(problem) => {
             context.output.problem(&problem);
-            let answer = ask("Write these settings anyway? [y/N] ", context.output)?;
+            let answer = ask_line("Write these settings anyway? [y/N] ", context.output)?;
             if is_yes(&answer) {
                 Ok(())
             } else {
@@ -276,8 +276,8 @@ async fn try_model(init: &ProviderChoice, context: &Context) -> Result<(), Error
 }
 
 /// Prints the context size of a local model, and offers to create a model with a larger one if the server can.
-async fn offer_larger_context(init: &mut ProviderChoice, context: &Context) -> Result<(), Error> {
-    let (mut settings, options) = (preview(init, context)?, provider_options(context));
+async fn offer_larger_context(init: &mut ProviderChoice, context: &CommandContext) -> Result<(), Error> {
+    let (mut settings, options) = (preview_settings(init, context)?, provider_options(context));
     if settings.name != ProviderName::Local {
         return Ok(());
     }
@@ -293,10 +293,10 @@ async fn offer_larger_context(init: &mut ProviderChoice, context: &Context) -> R
             format!("Create {name} from it, with {tokens} tokens? It shares the weights and needs more memory.")
         };
         let question = format!("{model} has a context of {tokens} tokens here. {offer} [y/N] ");
-        if is_yes(&ask(&question, context.output)?) {
+        if is_yes(&ask_line(&question, context.output)?) {
             tool_provider::create_larger_model(&settings, &options, &larger).await?;
             init.model = Some(larger.name);
-            settings = preview(init, context)?;
+            settings = preview_settings(init, context)?;
             let Some(changed) = find_context(&settings, context).await else {
                 return Ok(());
             };
@@ -311,19 +311,19 @@ async fn offer_larger_context(init: &mut ProviderChoice, context: &Context) -> R
 }
 
 /// Requests the context size of the configured model. The server loads the model to answer.
-async fn find_context(settings: &ProviderSettings, context: &Context) -> Option<u64> {
+async fn find_context(settings: &ProviderSettings, context: &CommandContext) -> Option<u64> {
     let provider = tool_provider::connect_with(settings, &provider_options(context)).ok()?;
     let what = format!("asking for the context of {}", settings.model);
-    waiting(what, provider.context_tokens(), context.output).await
+    wait_for_answer(what, provider.context_tokens(), context.output).await
 }
 
-fn finish(init: &ProviderChoice, context: &Context) -> Result<(), Error> {
+fn write_config(init: &ProviderChoice, context: &CommandContext) -> Result<(), Error> {
     let written = tool_config::write_initial(&context.backend.home, init)?;
     super::say_written(&written, init, context)
 }
 
 /// Prints a next command for a user who has just set up.
-pub(super) fn say_next(context: &Context) -> ExitCode {
+pub(super) fn say_next(context: &CommandContext) -> ExitCode {
     if !context.output.is_quiet() {
         context.output.progress("Next: tool explain .");
     }

@@ -13,7 +13,7 @@ use tool_repository::changes::{FileChange, FileState};
 use tool_repository::diff::FileDiff;
 
 use crate::args::{Install, McpClient};
-use crate::commands::{Context, path_text};
+use crate::commands::{CommandContext, path_text};
 use crate::error::Error;
 use crate::output::AnswerFile;
 
@@ -31,10 +31,10 @@ struct ClientEntry {
 }
 
 /// Prints the configuration of a client, or writes it into its file.
-pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<ExitCode, Error> {
+pub(super) fn install_client(install: &Install, root: &Path, context: &CommandContext) -> Result<ExitCode, Error> {
     // The client reads the path later, from any directory.
-    let root = &std::fs::canonicalize(root).map_err(|error| Error::file("Repository", root, &error))?;
-    let mut form = form(install, root, context)?;
+    let root = &std::fs::canonicalize(root).map_err(|error| Error::on_file("Repository", root, &error))?;
+    let mut form = client_entry(install, root, context)?;
     let output = context.output;
     if install.name.is_none() {
         let wanted = form.name.clone();
@@ -58,15 +58,15 @@ pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<E
     if form.is_shared {
         check_no_link(place, root)?;
     }
-    let before = read(place)?;
+    let before = read_client_file(place)?;
     let text = String::from_utf8(before.clone().unwrap_or_default()).map_err(|_| form.unreadable("it is not UTF-8"))?;
     let after = form.merged(&text, install.yes)?;
     if after == text {
         output.progress(&format!("{} has it already", place.display()));
         return Ok(ExitCode::SUCCESS);
     }
-    output.ask(&difference(place, before, &after));
-    write(place, &after)?;
+    output.ask(&diff_file(place, before, &after));
+    replace_file(place, &after)?;
     output.progress(&format!("written to {}", place.display()));
     if form.is_shared {
         let message = format!(
@@ -82,7 +82,7 @@ pub(super) fn run(install: &Install, root: &Path, context: &Context) -> Result<E
 }
 
 /// Current content of a client's file; `None` if it does not exist.
-fn read(place: &Path) -> Result<Option<Vec<u8>>, Error> {
+fn read_client_file(place: &Path) -> Result<Option<Vec<u8>>, Error> {
     match std::fs::metadata(place) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Ok(metadata) if !metadata.is_file() => {
@@ -93,7 +93,7 @@ fn read(place: &Path) -> Result<Option<Vec<u8>>, Error> {
         }
         _ => {}
     }
-    let content = std::fs::read(place).map_err(|error| Error::file("Configuration", place, &error))?;
+    let content = std::fs::read(place).map_err(|error| Error::on_file("Configuration", place, &error))?;
     Ok(Some(content))
 }
 
@@ -137,7 +137,7 @@ const NAME_BYTES_MAX: usize = 40;
 /// Largest number that distinguishes repositories with the same name.
 const NUMBERS_MAX: usize = 100;
 
-fn form(install: &Install, root: &Path, context: &Context) -> Result<ClientEntry, Error> {
+fn client_entry(install: &Install, root: &Path, context: &CommandContext) -> Result<ClientEntry, Error> {
     let program =
         std::env::current_exe().map_err(|error| Error::new(ErrorKind::Usage, format!("Where am I? {error}")))?;
     let mut arguments = vec!["mcp".to_owned(), "--root".to_owned(), path_text(root)?];
@@ -206,7 +206,7 @@ impl ClientEntry {
             .place
             .as_ref()
             .filter(|_| !self.is_shared)
-            .and_then(|place| read(place).ok()?);
+            .and_then(|place| read_client_file(place).ok()?);
         let Some(text) = text.and_then(|text| String::from_utf8(text).ok()) else {
             return false;
         };
@@ -274,7 +274,7 @@ impl ClientEntry {
             Some(_) if !replaces => return Err(self.taken()),
             _ => servers.insert(self.name.clone(), self.entry.clone()),
         };
-        Ok(indented(&document, text))
+        Ok(format_json(&document, text))
     }
 
     fn in_toml(&self, text: &str, replaces: bool) -> Result<String, Error> {
@@ -291,7 +291,7 @@ impl ClientEntry {
         match servers.get(&self.name) {
             Some(there) if json_of(there) == self.entry => return Ok(text.to_owned()),
             Some(_) if !replaces => return Err(self.taken()),
-            _ => servers.insert(&self.name, Item::Table(table(&self.entry))),
+            _ => servers.insert(&self.name, Item::Table(toml_table(&self.entry))),
         };
         Ok(document.to_string())
     }
@@ -325,7 +325,7 @@ fn root_of(entry: &Value) -> Option<&Path> {
 }
 
 /// JSON with the indentation of the file.
-fn indented(document: &Value, before: &str) -> String {
+fn format_json(document: &Value, before: &str) -> String {
     let indent: String = before
         .lines()
         .skip(1)
@@ -340,12 +340,12 @@ fn indented(document: &Value, before: &str) -> String {
     String::from_utf8(written).expect("JSON is UTF-8") + "\n"
 }
 
-fn table(entry: &Value) -> Table {
+fn toml_table(entry: &Value) -> Table {
     let mut table = Table::new();
     for (name, field) in entry.as_object().into_iter().flatten() {
         let item = match field {
             Value::Array(texts) => value(texts.iter().filter_map(Value::as_str).collect::<Array>()),
-            Value::Object(_) => Item::Table(self::table(field)),
+            Value::Object(_) => Item::Table(self::toml_table(field)),
             field => value(field.as_str().unwrap_or_default()),
         };
         table.insert(name, item);
@@ -367,7 +367,7 @@ fn json_of(item: &Item) -> Value {
     Value::String(item.as_str().map_or_else(|| item.to_string(), str::to_owned))
 }
 
-fn difference(place: &Path, before: Option<Vec<u8>>, after: &str) -> String {
+fn diff_file(place: &Path, before: Option<Vec<u8>>, after: &str) -> String {
     let state = |content: Vec<u8>| FileState { content, mode: 0o644 };
     let change = FileChange {
         path: place.to_string_lossy().trim_start_matches('/').to_owned(),
@@ -378,11 +378,11 @@ fn difference(place: &Path, before: Option<Vec<u8>>, after: &str) -> String {
 }
 
 /// Writes the file, whole or not at all.
-fn write(place: &Path, text: &str) -> Result<(), Error> {
+fn replace_file(place: &Path, text: &str) -> Result<(), Error> {
     if let Some(folder) = place.parent() {
-        std::fs::create_dir_all(folder).map_err(|error| Error::file("Folder", folder, &error))?;
+        std::fs::create_dir_all(folder).map_err(|error| Error::on_file("Folder", folder, &error))?;
     }
-    let mut file = AnswerFile::prepare(place)?;
+    let mut file = AnswerFile::check_writable(place)?;
     file.push(text);
     file.write()
 }
@@ -391,7 +391,7 @@ fn write(place: &Path, text: &str) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    fn form(is_toml: bool) -> ClientEntry {
+    fn client_entry(is_toml: bool) -> ClientEntry {
         ClientEntry {
             is_shared: false,
             place: Some("/home/me/file".into()),
@@ -412,14 +412,14 @@ mod tests {
     #[test]
     fn what_is_in_a_json_file_stays_there_in_its_order_and_its_indentation() {
         let before = "{\n\t\"theme\": \"dark\",\n\t\"mcpServers\": {\n\t\t\"other\": {\n\t\t\t\"command\": \"x\"\n\t\t}\n\t}\n}\n";
-        let after = form(false).merged(before, false).expect("it can be read");
+        let after = client_entry(false).merged(before, false).expect("it can be read");
         assert_eq!(
             after,
             "{\n\t\"theme\": \"dark\",\n\t\"mcpServers\": {\n\t\t\"other\": {\n\t\t\t\"command\": \"x\"\n\t\t},\n\t\t\"tool\": {\n\t\t\t\
              \"command\": \"/bin/tool\",\n\t\t\t\"args\": [\n\t\t\t\t\"mcp\",\n\t\t\t\t\"--root\",\n\t\t\t\t\"/r\"\n\t\t\t]\n\t\t}\n\t}\n}\n"
         );
         assert_eq!(
-            form(false).merged(&after, false).expect("it is there"),
+            client_entry(false).merged(&after, false).expect("it is there"),
             after,
             "nothing is done twice"
         );
@@ -428,18 +428,18 @@ mod tests {
     #[test]
     fn comments_of_toml_are_kept_and_those_of_json_make_it_unwritable() {
         let before = "# mine\nmodel = \"m\" # the best\n\n[mcp_servers.other] # theirs\ncommand = \"x\"\n";
-        let after = form(true).merged(before, false).expect("it can be read");
+        let after = client_entry(true).merged(before, false).expect("it can be read");
         assert_eq!(
             after,
             format!("{before}\n[mcp_servers.tool]\ncommand = \"/bin/tool\"\nargs = [\"mcp\", \"--root\", \"/r\"]\n")
         );
-        assert_eq!(form(true).merged(&after, false).expect("it is there"), after);
-        let refused = said(form(false).merged("{\n  // mine\n  \"a\": 1\n}\n", true));
+        assert_eq!(client_entry(true).merged(&after, false).expect("it is there"), after);
+        let refused = said(client_entry(false).merged("{\n  // mine\n  \"a\": 1\n}\n", true));
         assert!(
             refused.starts_with("`/home/me/file` is not changed: it is not JSON, or it has comments"),
             "{refused}"
         );
-        assert!(said(form(true).merged("a = = 1", true)).contains("it is no TOML"));
+        assert!(said(client_entry(true).merged("a = = 1", true)).contains("it is no TOML"));
     }
 
     #[test]
@@ -447,20 +447,20 @@ mod tests {
         let json = "{\"mcpServers\": {\"tool\": {\"command\": \"x\"}}}";
         let toml = "[mcp_servers.tool]\ncommand = \"x\"\n";
         for (is_toml, text) in [(false, json), (true, toml)] {
-            let refused = said(form(is_toml).merged(text, false));
+            let refused = said(client_entry(is_toml).merged(text, false));
             assert!(
                 refused.starts_with("`/home/me/file` has another `tool` in `mcp"),
                 "{refused}"
             );
-            let after = form(is_toml).merged(text, true).expect("it is replaced");
+            let after = client_entry(is_toml).merged(text, true).expect("it is replaced");
             assert!(after.contains("/bin/tool") && !after.contains("\"x\""), "{after}");
         }
         assert_eq!(
-            said(form(false).merged("[]", true)),
+            said(client_entry(false).merged("[]", true)),
             "`/home/me/file` is not changed: it is no object"
         );
         assert_eq!(
-            said(form(false).merged("{\"mcpServers\": 7}", true)),
+            said(client_entry(false).merged("{\"mcpServers\": 7}", true)),
             "`/home/me/file` is not changed: its `mcpServers` is no object"
         );
     }
@@ -474,7 +474,7 @@ mod tests {
             std::fs::write(&place, text).expect("the folder is writable");
             let mut form = ClientEntry {
                 place: Some(place.clone()),
-                ..form(is_toml)
+                ..client_entry(is_toml)
             };
             form.take_free_name(Path::new("/r"));
             form.name
@@ -495,12 +495,12 @@ mod tests {
 
     #[test]
     fn what_is_printed_is_a_whole_file() {
-        insta::assert_snapshot!(form(true).printed(), @r#"
+        insta::assert_snapshot!(client_entry(true).printed(), @r#"
         [mcp_servers.tool]
         command = "/bin/tool"
         args = ["mcp", "--root", "/r"]
         "#);
-        let printed: Value = serde_json::from_str(&form(false).printed()).expect("it is JSON");
+        let printed: Value = serde_json::from_str(&client_entry(false).printed()).expect("it is JSON");
         assert_eq!(printed["mcpServers"]["tool"]["args"][2], "/r");
     }
 }

@@ -6,17 +6,17 @@ use std::process::ExitCode;
 use tool_core::api::{ErrorKind, Problem};
 use tool_registry::oci::RegistryReference;
 
-use super::offer::Offer;
-use super::{path_text, refused, registry};
+use super::offer::ComponentOffer;
+use super::{explain_refusal, open_registry, path_text};
 use crate::args::Consent;
-use crate::commands::Context;
+use crate::commands::CommandContext;
 use crate::error::Error;
 
 /// For a component, or each of a folder: shows what it requests, asks, and pins it.
-pub(super) async fn add(source: &str, consent: &Consent, context: &Context) -> Result<ExitCode, Error> {
-    let registry = registry(context)?;
-    for source in sources(source)? {
-        let offer = Offer::of(&source, &registry, consent, context).await?;
+pub(super) async fn add_skills(source: &str, consent: &Consent, context: &CommandContext) -> Result<ExitCode, Error> {
+    let registry = open_registry(context)?;
+    for source in list_sources(source)? {
+        let offer = ComponentOffer::look_up(&source, &registry, consent, context).await?;
         let entry = offer.settle(&registry, consent, context)?;
         context
             .output
@@ -26,12 +26,12 @@ pub(super) async fn add(source: &str, consent: &Consent, context: &Context) -> R
 }
 
 /// The sources to add: the components of a folder, or the source itself.
-fn sources(source: &str) -> Result<Vec<String>, Error> {
+fn list_sources(source: &str) -> Result<Vec<String>, Error> {
     let folder = Path::new(source);
     if RegistryReference::is_meant(source) || !folder.is_dir() {
         return Ok(vec![source.to_owned()]);
     }
-    let entries = std::fs::read_dir(folder).map_err(|error| Error::file("Folder", folder, &error))?;
+    let entries = std::fs::read_dir(folder).map_err(|error| Error::on_file("Folder", folder, &error))?;
     let paths = entries.flatten().map(|entry| entry.path());
     let mut components: Vec<PathBuf> = paths
         .filter(|path| path.extension().is_some_and(|extension| extension == "wasm") && path.is_file())
@@ -47,9 +47,9 @@ fn sources(source: &str) -> Result<Vec<String>, Error> {
 }
 
 /// Pins a component that is in the team's folder.
-pub(super) fn trust(name: &str, consent: &Consent, context: &Context) -> Result<ExitCode, Error> {
-    let registry = registry(context)?;
-    let offer = Offer::of_installed(name, None, &registry, consent, context)?;
+pub(super) fn trust_skill(name: &str, consent: &Consent, context: &CommandContext) -> Result<ExitCode, Error> {
+    let registry = open_registry(context)?;
+    let offer = ComponentOffer::of_installed(name, None, &registry, consent, context)?;
     let entry = offer.settle(&registry, consent, context)?;
     context
         .output
@@ -58,8 +58,10 @@ pub(super) fn trust(name: &str, consent: &Consent, context: &Context) -> Result<
 }
 
 /// Disables a skill, or enables it again.
-pub(super) fn disable(name: &str, is_disabled: bool, context: &Context) -> Result<ExitCode, Error> {
-    registry(context)?.disable(name, is_disabled).map_err(refused)?;
+pub(super) fn switch_skill(name: &str, is_disabled: bool, context: &CommandContext) -> Result<ExitCode, Error> {
+    open_registry(context)?
+        .disable(name, is_disabled)
+        .map_err(explain_refusal)?;
     let done = if is_disabled { "Disabled" } else { "Enabled" };
     context.output.line(&format!("{done} {name}."))?;
     Ok(ExitCode::SUCCESS)

@@ -16,19 +16,19 @@ use tool_skill::policy::{EffectCause, Policy};
 use tool_skill::{CallContext, RawArguments};
 
 use super::{print_json, registry_with_symbols};
-use crate::commands::{Context, shorten};
+use crate::commands::{CommandContext, shorten_line};
 use crate::error::{Error, FAILED};
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Calls to repeat, and their root.
-struct Calls {
+struct RecordedCalls {
     root: PathBuf,
     /// Label and arguments of each call.
     made: Vec<(String, Value)>,
 }
 
 #[derive(Debug, Serialize)]
-struct Failed {
+struct FailedCall {
     call: String,
     verdict: String,
     message: String,
@@ -36,14 +36,19 @@ struct Failed {
 
 /// Output of the audit, also as JSON.
 #[derive(Debug, Serialize)]
-struct Shown {
+struct AuditReport {
     #[serde(flatten)]
     audit: Audit,
-    failures: Vec<Failed>,
+    failures: Vec<FailedCall>,
 }
 
 /// Repeats the calls and compares the needed effects with the granted ones.
-pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Context) -> Result<ExitCode, Error> {
+pub(super) fn audit_skill(
+    name: &str,
+    cases: Option<&Path>,
+    json: bool,
+    context: &CommandContext,
+) -> Result<ExitCode, Error> {
     let registry = registry_with_symbols(context)?;
     let Some(granted) = registry.effects(name, None) else {
         return Err(
@@ -59,24 +64,24 @@ pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Contex
     let recorder = Arc::new(Recorder::default());
     let context_of_calls = Arc::new(CallContext {
         recorder: Some(Arc::clone(&recorder)),
-        ..CallContext::unattended(repository(&calls.root, context)?, policy()?)
+        ..CallContext::unattended(open_repository(&calls.root, context)?, audit_policy()?)
     });
     let mut failures = Vec::new();
     for (call, arguments) in calls.made {
         let report = registry.call(&context_of_calls, name, RawArguments::Value(&arguments));
         recorder.ended(&report);
-        failures.extend(report.result.err().map(|error| Failed {
+        failures.extend(report.result.err().map(|error| FailedCall {
             call,
             verdict: error.verdict().to_owned(),
             message: error.to_string(),
         }));
     }
     let audit = recorder.audit(name, &granted);
-    let shown = Shown { audit, failures };
+    let shown = AuditReport { audit, failures };
     if json {
         print_json(&shown, context.output)?;
     } else {
-        show(&shown, context.output)?;
+        print_report(&shown, context.output)?;
     }
     // If all calls fail, the audit proves nothing.
     Ok(if shown.audit.calls == shown.audit.failed {
@@ -86,7 +91,7 @@ pub(super) fn run(name: &str, cases: Option<&Path>, json: bool, context: &Contex
     })
 }
 
-fn of_repository(name: &str, context: &Context) -> Result<Calls, Error> {
+fn of_repository(name: &str, context: &CommandContext) -> Result<RecordedCalls, Error> {
     let (root, _) = context.places()?;
     let recent = recent_calls(&context.backend.home, &root, name);
     if recent.left_out > 0 {
@@ -104,22 +109,22 @@ fn of_repository(name: &str, context: &Context) -> Result<Calls, Error> {
         .with_hint("call it first, or name a folder with cases: --cases DIR")
         .into());
     }
-    Ok(Calls {
+    Ok(RecordedCalls {
         root,
-        made: recent.calls.into_iter().map(named).collect(),
+        made: recent.calls.into_iter().map(label_call).collect(),
     })
 }
 
 /// Labels a call without a name by its arguments.
-fn named(arguments: Value) -> (String, Value) {
-    (shorten(&arguments.to_string(), CALL_CHARACTERS), arguments)
+fn label_call(arguments: Value) -> (String, Value) {
+    (shorten_line(&arguments.to_string(), CALL_CHARACTERS), arguments)
 }
 
 /// Characters of the arguments in a label.
 const CALL_CHARACTERS: usize = 60;
 
 /// The test cases of the skill's author, on the folder `fixture` next to them.
-fn of_cases(folder: &Path, function: &str) -> Result<Calls, Error> {
+fn of_cases(folder: &Path, function: &str) -> Result<RecordedCalls, Error> {
     let unreadable = |error| super::test::unreadable(folder, error);
     let cases = cases::read_cases(folder).map_err(unreadable)?;
     let Some(fixture) = cases::fixture_in(folder).map_err(unreadable)? else {
@@ -128,8 +133,8 @@ fn of_cases(folder: &Path, function: &str) -> Result<Calls, Error> {
             .with_hint("the calls are made on it; make it, if it is to be empty")
             .into());
     };
-    Ok(Calls {
-        root: std::path::absolute(&fixture).map_err(|error| Error::file("Fixture", &fixture, &error))?,
+    Ok(RecordedCalls {
+        root: std::path::absolute(&fixture).map_err(|error| Error::on_file("Fixture", &fixture, &error))?,
         made: cases
             .into_iter()
             .filter(|case| case.function.as_deref().is_none_or(|called| called == function))
@@ -139,7 +144,7 @@ fn of_cases(folder: &Path, function: &str) -> Result<Calls, Error> {
 }
 
 /// The repository, with the same rules as in a session.
-fn repository(root: &Path, context: &Context) -> Result<Arc<Repository>, Error> {
+fn open_repository(root: &Path, context: &CommandContext) -> Result<Arc<Repository>, Error> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
     let policy = tool_config::load_common(home, environment)?.policy;
     Repository::open(root, &tool_session::repository_options(&policy, home))
@@ -147,7 +152,7 @@ fn repository(root: &Path, context: &Context) -> Result<Arc<Repository>, Error> 
 }
 
 /// Proposals are allowed, because they are dropped. Effects that run or commit something are not.
-fn policy() -> Result<Policy, Error> {
+fn audit_policy() -> Result<Policy, Error> {
     let names = |effects: &[Effect]| effects.iter().map(Effect::to_string).collect();
     let request = PolicyRequest {
         allow: names(&[Effect::WriteRepository]),
@@ -157,9 +162,9 @@ fn policy() -> Result<Policy, Error> {
     Policy::new(EffectCause::SkillCall, &request).map_err(Error::Problem)
 }
 
-fn show(shown: &Shown, output: Output) -> Result<(), Error> {
+fn print_report(shown: &AuditReport, output: CommandOutput) -> Result<(), Error> {
     let audit = &shown.audit;
-    let effects = |effects: &[Effect]| list(&effects.iter().map(Effect::to_string).collect::<Vec<_>>());
+    let effects = |effects: &[Effect]| join_names(&effects.iter().map(Effect::to_string).collect::<Vec<_>>());
     let calls = if audit.calls == 1 { "call" } else { "calls" };
     let failed = match audit.failed {
         0 => String::new(),
@@ -170,9 +175,9 @@ fn show(shown: &Shown, output: Output) -> Result<(), Error> {
         format!("{}: {} {calls}{failed}", audit.skill, audit.calls),
         format!("  used         {}", effects(&audit.used)),
         format!("  superfluous  {}", effects(&audit.superfluous)),
-        format!("  read         {}", list(&audit.read)),
-        format!("  listed       {}", list(&audit.listed)),
-        format!("  proposed     {}", list(&audit.staged)),
+        format!("  read         {}", join_names(&audit.read)),
+        format!("  listed       {}", join_names(&audit.listed)),
+        format!("  proposed     {}", join_names(&audit.staged)),
         format!(
             "  at most      {} ms of {} ms, {} of {} KiB memory, {} KiB read, {} of {} KiB answered",
             peak.wall_us.div_ceil(1000),
@@ -186,7 +191,7 @@ fn show(shown: &Shown, output: Output) -> Result<(), Error> {
     ];
     output.line(&lines.join("\n"))?;
     for failed in &shown.failures {
-        let message = shorten(&failed.message, MESSAGE_CHARACTERS);
+        let message = shorten_line(&failed.message, MESSAGE_CHARACTERS);
         output.line(&format!(
             "  failed       {} ({}): {message}",
             failed.call, failed.verdict
@@ -205,7 +210,7 @@ fn show(shown: &Shown, output: Output) -> Result<(), Error> {
 /// Characters of a failure's message that are shown.
 const MESSAGE_CHARACTERS: usize = 200;
 
-fn list(names: &[String]) -> String {
+fn join_names(names: &[String]) -> String {
     if names.is_empty() {
         "-".to_owned()
     } else {

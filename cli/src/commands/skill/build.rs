@@ -16,11 +16,11 @@ use tool_sandbox::build::{find_program, run_builder};
 use tool_sandbox::{CommandSpec, RunEnd, RunOutput};
 use tool_skill::{Inspection, SkillHost, SkillHostError};
 
-use super::{Context, refused, registry};
-use crate::args::Language;
-use crate::commands::ending::Ending;
+use super::{CommandContext, explain_refusal, open_registry};
+use crate::args::SkillLanguage;
+use crate::commands::end_signals::EndSignals;
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Compilation target of a component in Rust.
 const TARGET: &str = "wasm32-wasip2";
@@ -29,30 +29,30 @@ const TARGET: &str = "wasm32-wasip2";
 const UNNAMED: &str = ".building.wasm";
 
 /// The file that identifies a language.
-const MARKS: [(&str, Language); 3] = [
-    ("Cargo.toml", Language::Rust),
-    ("app.py", Language::Python),
-    ("skill.js", Language::Js),
+const MARKS: [(&str, SkillLanguage); 3] = [
+    ("Cargo.toml", SkillLanguage::Rust),
+    ("app.py", SkillLanguage::Python),
+    ("skill.js", SkillLanguage::Js),
 ];
 
-pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Error> {
-    let folder = fs::canonicalize(folder).map_err(|error| Error::file("Skill", folder, &error))?;
-    let language = language(&folder)?;
+pub(super) async fn build_skill(folder: &Path, context: &CommandContext) -> Result<ExitCode, Error> {
+    let folder = fs::canonicalize(folder).map_err(|error| Error::on_file("Skill", folder, &error))?;
+    let language = detect_language(&folder)?;
     // Before anything starts, so that a signal is handled at any time until the build is done.
-    let mut ending = Ending::new()?;
+    let mut ending = EndSignals::new()?;
     let cancel = CancellationToken::new();
-    let builder = Builder {
+    let builder = SkillBuilder {
         environment: context.backend.environment.variables().clone(),
         home: context.backend.home.clone(),
         folder: folder.clone(),
         cancel: cancel.clone(),
         output: context.output,
     };
-    let registry = registry(context)?;
+    let registry = open_registry(context)?;
     let work = tokio::task::spawn_blocking(move || {
         let component = builder.build(language)?;
         builder.say("looking at the component");
-        inspect(&registry, &component, &builder.cancel)
+        inspect_component(&registry, &component, &builder.cancel)
     });
     tokio::pin!(work);
     let built = tokio::select! {
@@ -71,11 +71,11 @@ pub(super) async fn run(folder: &Path, context: &Context) -> Result<ExitCode, Er
             }
             Err(Error::Interrupted)
         }
-        Some(Ok(built)) => built.and_then(|inspection| name(&folder, &inspection)),
+        Some(Ok(built)) => built.and_then(|inspection| name_component(&folder, &inspection)),
         Some(Err(error)) => Err(Error::new(ErrorKind::Build, format!("The build ended early: {error}"))),
     };
     remove_unnamed(&folder);
-    say(&named?, context)?;
+    print_built(&named?, context)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -85,8 +85,8 @@ fn remove_unnamed(folder: &Path) {
 }
 
 /// The language of the sources in a folder.
-fn language(folder: &Path) -> Result<Language, Error> {
-    let found: Vec<&(&str, Language)> = MARKS.iter().filter(|(mark, _)| folder.join(mark).is_file()).collect();
+fn detect_language(folder: &Path) -> Result<SkillLanguage, Error> {
+    let found: Vec<&(&str, SkillLanguage)> = MARKS.iter().filter(|(mark, _)| folder.join(mark).is_file()).collect();
     let known = MARKS
         .map(|(mark, language)| format!("{mark} ({})", language.name()))
         .join(", ");
@@ -109,7 +109,7 @@ fn language(folder: &Path) -> Result<Language, Error> {
 }
 
 /// Reads the descriptor of the component.
-fn inspect(registry: &SkillHost, component: &Path, cancel: &CancellationToken) -> Result<Inspection, Error> {
+fn inspect_component(registry: &SkillHost, component: &Path, cancel: &CancellationToken) -> Result<Inspection, Error> {
     registry
         .inspect_until(component, cancel)
         .map_err(|error| match (cancel.is_cancelled(), error) {
@@ -118,56 +118,56 @@ fn inspect(registry: &SkillHost, component: &Path, cancel: &CancellationToken) -
                 ErrorKind::Skill,
                 format!("The component was built and is refused: {reason}"),
             ),
-            (false, error) => refused(error),
+            (false, error) => explain_refusal(error),
         })
 }
 
 /// Gives the component its name.
-fn name(folder: &Path, inspection: &Inspection) -> Result<Inspection, Error> {
+fn name_component(folder: &Path, inspection: &Inspection) -> Result<Inspection, Error> {
     let path = folder.join(format!("{}.wasm", inspection.name));
-    fs::rename(&inspection.path, &path).map_err(|error| Error::file("Component", &path, &error))?;
+    fs::rename(&inspection.path, &path).map_err(|error| Error::on_file("Component", &path, &error))?;
     Ok(Inspection {
         path,
         ..inspection.clone()
     })
 }
 
-fn say(built: &Inspection, context: &Context) -> Result<(), Error> {
+fn print_built(built: &Inspection, context: &CommandContext) -> Result<(), Error> {
     context.output.line(&format!(
         "Built {} {}: {}\n  size    {} bytes\n  digest  {}",
         built.name,
         built.version,
-        super::super::openable(&built.path).display(),
+        super::super::openable_path(&built.path).display(),
         built.size,
         built.digest
     ))
 }
 
 /// Environment, folders, cancellation and output of a build.
-struct Builder {
+struct SkillBuilder {
     environment: std::collections::BTreeMap<String, String>,
     home: PathBuf,
     folder: PathBuf,
     cancel: CancellationToken,
-    output: Output,
+    output: CommandOutput,
 }
 
-impl Builder {
+impl SkillBuilder {
     /// Builds, and returns the unnamed component.
-    fn build(&self, language: Language) -> Result<PathBuf, Error> {
+    fn build(&self, language: SkillLanguage) -> Result<PathBuf, Error> {
         let target = self.folder.join(UNNAMED);
         match language {
-            Language::Rust => {
+            SkillLanguage::Rust => {
                 let artefact = self.rust()?;
-                fs::copy(&artefact, &target).map_err(|error| Error::file("Component", &artefact, &error))?;
+                fs::copy(&artefact, &target).map_err(|error| Error::on_file("Component", &artefact, &error))?;
             }
-            Language::Python => {
+            SkillLanguage::Python => {
                 let program = toolchain::PYTHON.ready(self)?;
                 let arguments = ["-q", "-d", "wit", "-w", "project", "componentize", "app", "-o", UNNAMED];
                 self.say("building with componentize-py");
                 self.run(&program, &arguments)?;
             }
-            Language::Js => {
+            SkillLanguage::Js => {
                 let program = toolchain::JAVASCRIPT.ready(self)?;
                 let arguments = [
                     "skill.js",
@@ -193,7 +193,7 @@ impl Builder {
         let cargo = self.program("cargo", "install Rust: https://rustup.rs")?;
         self.check_target()?;
         let metadata = self.quiet(&cargo, &["metadata", "--no-deps", "--format-version", "1"])?;
-        let artefact = artefact(&self.folder, &metadata.output)?;
+        let artefact = find_artefact(&self.folder, &metadata.output)?;
         self.say("building with cargo");
         self.run(&cargo, &["build", "--release", "--lib", "--target", TARGET])?;
         if artefact.is_file() {
@@ -277,7 +277,7 @@ impl Builder {
 }
 
 /// The library that cargo will build, by its metadata for the package in this folder.
-fn artefact(folder: &Path, metadata: &str) -> Result<PathBuf, Error> {
+fn find_artefact(folder: &Path, metadata: &str) -> Result<PathBuf, Error> {
     // Warnings may precede the JSON.
     let text = metadata.lines().find(|line| line.starts_with('{')).unwrap_or_default();
     let metadata: Value = serde_json::from_str(text).unwrap_or_default();
@@ -325,20 +325,20 @@ mod tests {
    {"name": "tool", "crate_types": ["bin"]}, {"name": "to-do", "crate_types": ["cdylib", "rlib"]}]}],
  "target_directory": "/there/target"}"#;
         let metadata = metadata.replace("\n ", " ").replace("   {", "{");
-        let path = artefact(Path::new("/here"), &metadata).expect("it is there");
+        let path = find_artefact(Path::new("/here"), &metadata).expect("it is there");
         assert_eq!(path, Path::new("/there/target/wasm32-wasip2/release/to_do.wasm"));
-        assert!(artefact(Path::new("/nowhere"), &metadata).is_err());
-        assert!(artefact(Path::new("/here"), "error: no manifest").is_err());
+        assert!(find_artefact(Path::new("/nowhere"), &metadata).is_err());
+        assert!(find_artefact(Path::new("/here"), "error: no manifest").is_err());
     }
 
     #[test]
     fn a_folder_has_one_language() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        assert!(language(folder.path()).is_err());
+        assert!(detect_language(folder.path()).is_err());
         fs::write(folder.path().join("app.py"), "").expect("it is writable");
-        assert_eq!(language(folder.path()).ok(), Some(Language::Python));
+        assert_eq!(detect_language(folder.path()).ok(), Some(SkillLanguage::Python));
         fs::write(folder.path().join("skill.js"), "").expect("it is writable");
-        assert!(language(folder.path()).is_err());
+        assert!(detect_language(folder.path()).is_err());
     }
 
     #[test]

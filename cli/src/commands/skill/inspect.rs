@@ -8,13 +8,13 @@ use serde_json::Value;
 use tool_core::api::{Effect, ErrorKind, Problem, SkillEntry, SkillOrigin};
 use tool_skill::{Inspection, Interfaces, SkillHostError, read_interfaces};
 
-use super::{Context, in_its_words, print_json, refused, registry};
+use super::{CommandContext, explain_refusal, in_its_words, open_registry, print_json};
 use crate::builtins::BUILTINS;
 use crate::error::{Error, FAILED};
 
 /// Output for a component that the host accepts.
 #[derive(Debug, Serialize)]
-struct Shown<About> {
+struct AcceptedComponent<About> {
     #[serde(flatten)]
     about: About,
     #[serde(flatten)]
@@ -23,7 +23,7 @@ struct Shown<About> {
 
 /// Output for a built-in skill: its entry in the list, and its size.
 #[derive(Debug, Serialize)]
-struct BuiltIn {
+struct BuiltInComponent {
     #[serde(flatten)]
     entry: SkillEntry,
     size: usize,
@@ -31,7 +31,7 @@ struct BuiltIn {
 
 /// Output for a component that the host refuses.
 #[derive(Debug, Serialize)]
-struct Refused<'a> {
+struct RefusedComponent<'a> {
     path: &'a Path,
     size: usize,
     digest: String,
@@ -41,17 +41,21 @@ struct Refused<'a> {
 }
 
 /// Inspects a file, or a known skill. An argument that looks like a path is a file.
-pub(super) fn run(component: &Path, json: bool, context: &Context) -> Result<ExitCode, Error> {
+pub(super) fn inspect_skill(component: &Path, json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
     let is_path = component.components().count() > 1 || component.extension().is_some() || component.is_file();
     let Some(name) = component.to_str().filter(|_| !is_path) else {
-        return file(component, json, context);
+        return inspect_file(component, json, context);
     };
-    let registry = registry(context)?;
+    let registry = open_registry(context)?;
     let entry = registry.entries().into_iter().find(|entry| entry.name == name);
     match entry {
         Some(entry) if entry.origin == SkillOrigin::Builtin => built_in(entry, json, context),
         // For a component that is not trusted yet, the component itself is asked.
-        Some(_) => accepted(registry.inspect_installed(name, None).map_err(refused)?, json, context),
+        Some(_) => print_accepted(
+            registry.inspect_installed(name, None).map_err(explain_refusal)?,
+            json,
+            context,
+        ),
         None => Err(Problem::new(
             ErrorKind::NotFound,
             format!("There is neither a file nor a skill named `{name}`"),
@@ -61,23 +65,23 @@ pub(super) fn run(component: &Path, json: bool, context: &Context) -> Result<Exi
     }
 }
 
-fn file(path: &Path, json: bool, context: &Context) -> Result<ExitCode, Error> {
-    match registry(context)?.inspect(path) {
-        Ok(inspection) => accepted(inspection, json, context),
+fn inspect_file(path: &Path, json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
+    match open_registry(context)?.inspect(path) {
+        Ok(inspection) => print_accepted(inspection, json, context),
         Err(SkillHostError::Refused { path, reason }) => not_accepted(&path, reason, json, context),
-        Err(error) => Err(refused(error)),
+        Err(error) => Err(explain_refusal(error)),
     }
 }
 
-fn built_in(entry: SkillEntry, json: bool, context: &Context) -> Result<ExitCode, Error> {
+fn built_in(entry: SkillEntry, json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
     let known = BUILTINS.iter().find(|known| known.name == entry.name);
     let wasm = known.map_or(Ok(Vec::new()), |known| known.wasm.unpack());
     let wasm = wasm.map_err(|error| {
         let text = format!("The built-in skill `{}` cannot be read: {error}", entry.name);
         Problem::new(ErrorKind::Internal, text)
     })?;
-    let shown = Shown {
-        about: BuiltIn {
+    let shown = AcceptedComponent {
+        about: BuiltInComponent {
             size: wasm.len(),
             entry,
         },
@@ -87,9 +91,9 @@ fn built_in(entry: SkillEntry, json: bool, context: &Context) -> Result<ExitCode
         return print_json(&shown, context.output);
     }
     let entry = &shown.about.entry;
-    head(&entry.name, &entry.version, &entry.description, context)?;
-    line("origin", entry.origin.name(), context)?;
-    line("effects", &listed(&entry.effects), context)?;
+    print_head(&entry.name, &entry.version, &entry.description, context)?;
+    print_line("origin", entry.origin.name(), context)?;
+    print_line("effects", &join_effects(&entry.effects), context)?;
     what_was_read(&shown.interfaces, &entry.digest, shown.about.size, context)?;
     for function in &entry.functions {
         let head = (function.name.as_str(), function.description.as_str());
@@ -98,9 +102,9 @@ fn built_in(entry: SkillEntry, json: bool, context: &Context) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-fn accepted(inspection: Inspection, json: bool, context: &Context) -> Result<ExitCode, Error> {
-    let wasm = read(&inspection.path)?;
-    let shown = Shown {
+fn print_accepted(inspection: Inspection, json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
+    let wasm = read_component(&inspection.path)?;
+    let shown = AcceptedComponent {
         interfaces: read_interfaces(&wasm),
         about: inspection,
     };
@@ -108,9 +112,9 @@ fn accepted(inspection: Inspection, json: bool, context: &Context) -> Result<Exi
         return print_json(&shown, context.output);
     }
     let about = &shown.about;
-    head(&about.name, &about.version, &about.description, context)?;
-    line("file", &about.path.display().to_string(), context)?;
-    line("effects", &listed(&about.effects), context)?;
+    print_head(&about.name, &about.version, &about.description, context)?;
+    print_line("file", &about.path.display().to_string(), context)?;
+    print_line("effects", &join_effects(&about.effects), context)?;
     what_was_read(&shown.interfaces, &about.digest, wasm.len(), context)?;
     for function in &about.functions {
         let head = (function.name.as_str(), function.description.as_str());
@@ -120,9 +124,9 @@ fn accepted(inspection: Inspection, json: bool, context: &Context) -> Result<Exi
 }
 
 /// Shows the readable parts of a refused component, and the reason.
-fn not_accepted(path: &Path, reason: String, json: bool, context: &Context) -> Result<ExitCode, Error> {
-    let wasm = read(path)?;
-    let shown = Refused {
+fn not_accepted(path: &Path, reason: String, json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
+    let wasm = read_component(path)?;
+    let shown = RefusedComponent {
         path,
         size: wasm.len(),
         digest: tool_core::digest::sha256_hex(&wasm),
@@ -132,7 +136,7 @@ fn not_accepted(path: &Path, reason: String, json: bool, context: &Context) -> R
     if json {
         print_json(&shown, context.output)?;
     } else {
-        line("file", &path.display().to_string(), context)?;
+        print_line("file", &path.display().to_string(), context)?;
         what_was_read(&shown.interfaces, &shown.digest, shown.size, context)?;
     }
     context.output.problem(&Problem::new(
@@ -143,28 +147,28 @@ fn not_accepted(path: &Path, reason: String, json: bool, context: &Context) -> R
 }
 
 /// Reads the file. The host has checked that it is a file of acceptable size.
-fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    std::fs::read(path).map_err(|error| Error::file("Component", path, &error))
+fn read_component(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|error| Error::on_file("Component", path, &error))
 }
 
-fn head(name: &str, version: &str, description: &str, context: &Context) -> Result<(), Error> {
+fn print_head(name: &str, version: &str, description: &str, context: &CommandContext) -> Result<(), Error> {
     context.output.line(&format!("{name} {version}"))?;
     context
         .output
         .line(&in_its_words(description, context.output.columns()))
 }
 
-fn line(name: &str, value: &str, context: &Context) -> Result<(), Error> {
+fn print_line(name: &str, value: &str, context: &CommandContext) -> Result<(), Error> {
     context.output.line(&format!("  {name:8} {value}"))
 }
 
-fn what_was_read(read: &Interfaces, digest: &str, size: usize, context: &Context) -> Result<(), Error> {
-    line("world", &or_none(read.worlds.join(", ")), context)?;
-    line("digest", digest, context)?;
-    line("size", &format!("{size} bytes"), context)?;
+fn what_was_read(read: &Interfaces, digest: &str, size: usize, context: &CommandContext) -> Result<(), Error> {
+    print_line("world", &or_none(read.worlds.join(", ")), context)?;
+    print_line("digest", digest, context)?;
+    print_line("size", &format!("{size} bytes"), context)?;
     for (name, interfaces) in [("imports", &read.imports), ("exports", &read.exports)] {
         let all = interfaces.join("\n           ");
-        line(name, if all.is_empty() { "none" } else { &all }, context)?;
+        print_line(name, if all.is_empty() { "none" } else { &all }, context)?;
     }
     Ok(())
 }
@@ -173,18 +177,18 @@ fn show_function(
     (name, description): (&str, &str),
     effects: &[Effect],
     schema: &Value,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<(), Error> {
-    line("function", name, context)?;
+    print_line("function", name, context)?;
     context
         .output
         .line(&in_its_words(description, context.output.columns()))?;
-    line("effects", &listed(effects), context)?;
+    print_line("effects", &join_effects(effects), context)?;
     let text = serde_json::to_string_pretty(schema).unwrap_or_default();
-    line("schema", &text.replace('\n', "\n           "), context)
+    print_line("schema", &text.replace('\n', "\n           "), context)
 }
 
-fn listed(effects: &[Effect]) -> String {
+fn join_effects(effects: &[Effect]) -> String {
     or_none(Effect::join_names(effects))
 }
 

@@ -8,17 +8,22 @@ use tool_registry::oci::RegistryReference;
 use tool_skill::lock::{self, LockDifference, LockError, LockedSkill, SkillLock};
 use tool_skill::{LockChoice, SkillHost};
 
-use super::offer::{self, Offer};
-use super::{path_text, refused, registry};
+use super::offer::{self, ComponentOffer};
+use super::{explain_refusal, open_registry, path_text};
 use crate::args::Consent;
-use crate::commands::{Context, read_yes};
+use crate::commands::{CommandContext, read_yes};
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
-pub(super) fn lock(names: &[String], all: bool, dir: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
-    let folder = folder(dir, context)?;
-    let registry = registry(context)?;
-    let known = SkillLock::read(&folder).map_err(|error| wrong(&error))?;
+pub(super) fn lock_skills(
+    names: &[String],
+    all: bool,
+    dir: Option<&Path>,
+    context: &CommandContext,
+) -> Result<ExitCode, Error> {
+    let folder = lock_folder(dir, context)?;
+    let registry = open_registry(context)?;
+    let known = SkillLock::read(&folder).map_err(|error| invalid_lock(&error))?;
     let choice = match (names, all) {
         (_, true) => LockChoice::All,
         ([], false) if known.is_none() => return Err(nothing_chosen(&registry)),
@@ -32,14 +37,14 @@ pub(super) fn lock(names: &[String], all: bool, dir: Option<&Path>, context: &Co
             choice,
             tool_registry::oci::pin_source,
         )
-        .map_err(refused)?;
+        .map_err(explain_refusal)?;
     for (name, reason) in left_out {
         context
             .output
             .notice(&format!("`{name}` is not locked as it is now: {reason}"), None);
     }
-    let path = lock.write(&folder).map_err(|error| wrong(&error))?;
-    let (count, are) = counted(&lock);
+    let path = lock.write(&folder).map_err(|error| invalid_lock(&error))?;
+    let (count, are) = count_skills(&lock);
     context
         .output
         .line(&format!("{count} {are} locked in {}.", path.display()))?;
@@ -63,10 +68,10 @@ fn nothing_chosen(registry: &SkillHost) -> Error {
 }
 
 /// Prints the differences, and changes nothing.
-pub(super) fn frozen(dir: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
-    let folder = folder(dir, context)?;
-    let lock = read(&folder)?;
-    let differences = registry(context)?.differences(&lock, &folder);
+pub(super) fn check_frozen(dir: Option<&Path>, context: &CommandContext) -> Result<ExitCode, Error> {
+    let folder = lock_folder(dir, context)?;
+    let lock = read_lock(&folder)?;
+    let differences = open_registry(context)?.differences(&lock, &folder);
     if differences.is_empty() {
         as_locked(&lock, context)
     } else {
@@ -76,22 +81,22 @@ pub(super) fn frozen(dir: Option<&Path>, context: &Context) -> Result<ExitCode, 
 
 /// Makes the installed skills match the lock file, one by one; asks if the user must agree. `narrow` also withdraws
 /// granted effects that the file does not list.
-pub(super) async fn sync(
+pub(super) async fn sync_skills(
     dir: Option<&Path>,
     narrow: bool,
     consent: &Consent,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<ExitCode, Error> {
-    let folder = folder(dir, context)?;
-    let lock = read(&folder)?;
-    let registry = registry(context)?;
+    let folder = lock_folder(dir, context)?;
+    let lock = read_lock(&folder)?;
+    let registry = open_registry(context)?;
     fetch_signatures(&lock, &folder, &registry, consent, context).await?;
     let differences = registry.differences(&lock, &folder);
     let mut keeping = Vec::new();
     for (name, locked) in lock.skills() {
         let mut of_it = differences.iter().filter(|difference| difference.name() == name);
         // Effects granted to another digest do not count.
-        let pinned = registry.pinned_version(name, &locked.digest).map_err(refused)?;
+        let pinned = registry.pinned_version(name, &locked.digest).map_err(explain_refusal)?;
         let granted = pinned.as_ref().map_or(&[][..], |pinned| &pinned.effects);
         let beyond: Vec<Effect> = granted
             .iter()
@@ -107,7 +112,7 @@ pub(super) async fn sync(
         }
         let kept = if takes { Vec::new() } else { beyond };
         let within = locked.effects.iter().copied().chain(kept).collect();
-        mend(name, locked, within, &folder, &registry, consent, context).await?;
+        install_locked(name, locked, within, &folder, &registry, consent, context).await?;
     }
     let mut left = registry.differences(&lock, &folder);
     // The user was told, and lets a skill keep effects that this repository's file withholds here.
@@ -124,13 +129,13 @@ pub(super) async fn sync(
 
 /// True if a skill loses its effects beyond the file. It loses them in every repository, so the user must agree; in
 /// this repository the file narrows them anyway.
-fn is_narrowed(name: &str, beyond: &[Effect], narrow: bool, consent: &Consent, output: Output) -> bool {
+fn is_narrowed(name: &str, beyond: &[Effect], narrow: bool, consent: &Consent, output: CommandOutput) -> bool {
     let effects = Effect::join_names(beyond);
     if narrow {
         output.notice(&format!("`{name}` loses {effects}, in every repository."), None);
         return true;
     }
-    if consent.yes || !Output::can_ask() {
+    if consent.yes || !CommandOutput::can_ask() {
         let message = format!("`{name}` keeps {effects} for your other repositories; here the file narrows it.");
         output.notice(&message, Some("`--narrow` takes it in every repository"));
         return false;
@@ -141,14 +146,14 @@ fn is_narrowed(name: &str, beyond: &[Effect], narrow: bool, consent: &Consent, o
     read_yes()
 }
 
-fn as_locked(lock: &SkillLock, context: &Context) -> Result<ExitCode, Error> {
-    let (count, are) = counted(lock);
+fn as_locked(lock: &SkillLock, context: &CommandContext) -> Result<ExitCode, Error> {
+    let (count, are) = count_skills(lock);
     context.output.line(&format!("{count} {are} as locked."))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Number of skills in a file, with the verb that matches it.
-pub(super) fn counted(lock: &SkillLock) -> (String, &'static str) {
+pub(super) fn count_skills(lock: &SkillLock) -> (String, &'static str) {
     match lock.skills().len() {
         1 => ("1 skill".to_owned(), "is"),
         count => (format!("{count} skills"), "are"),
@@ -156,23 +161,23 @@ pub(super) fn counted(lock: &SkillLock) -> (String, &'static str) {
 }
 
 /// Installs one locked skill from its source, if its digest is the locked one.
-async fn mend(
+async fn install_locked(
     name: &str,
     locked: &LockedSkill,
     within: Vec<Effect>,
     folder: &Path,
     registry: &SkillHost,
     consent: &Consent,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<(), Error> {
     let is_there = registry
         .inspect_installed(name, Some(&locked.digest))
         .is_ok_and(|installed| installed.digest == locked.digest);
     let offer = if is_there {
-        Offer::of_installed(name, Some(&locked.digest), registry, consent, context)?
+        ComponentOffer::of_installed(name, Some(&locked.digest), registry, consent, context)?
     } else {
-        let source = source(name, locked, folder, consent, context)?;
-        Offer::of(&source, registry, consent, context).await?
+        let source = find_source(name, locked, folder, consent, context)?;
+        ComponentOffer::look_up(&source, registry, consent, context).await?
     };
     let found = &offer.inspection;
     if found.digest != locked.digest || found.name != name {
@@ -197,7 +202,7 @@ async fn fetch_signatures(
     folder: &Path,
     registry: &SkillHost,
     consent: &Consent,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<(), Error> {
     for entry in registry.entries_in(Some(lock)) {
         let locked = lock.skills().get(&entry.name);
@@ -207,7 +212,7 @@ async fn fetch_signatures(
         if !locked.source.as_deref().is_some_and(RegistryReference::is_meant) {
             continue;
         }
-        let source = source(&entry.name, locked, folder, consent, context)?;
+        let source = find_source(&entry.name, locked, folder, consent, context)?;
         if offer::fetch_signature(&entry, &source, registry, context).await? {
             context
                 .output
@@ -218,12 +223,12 @@ async fn fetch_signatures(
 }
 
 /// Source of a locked skill. A repository's file may name any registry, so the user confirms a registry first.
-fn source(
+fn find_source(
     name: &str,
     locked: &LockedSkill,
     folder: &Path,
     consent: &Consent,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<String, Error> {
     let not_there = |what: String| {
         let hint = format!(
@@ -243,7 +248,7 @@ fn source(
         if consent.yes {
             return Ok(source.clone());
         }
-        if !Output::can_ask() {
+        if !CommandOutput::can_ask() {
             return Err(refusal(
                 "there is no terminal to ask on: add --yes after reading skills.lock",
             ));
@@ -267,28 +272,28 @@ fn source(
     }
 }
 
-fn folder(dir: Option<&Path>, context: &Context) -> Result<PathBuf, Error> {
+fn lock_folder(dir: Option<&Path>, context: &CommandContext) -> Result<PathBuf, Error> {
     match dir {
         Some(dir) if !dir.is_dir() => Err(Error::new(
             ErrorKind::Usage,
             format!("Not a directory: {}", dir.display()),
         )),
-        Some(dir) => std::path::absolute(dir).map_err(|error| Error::file("Folder", dir, &error)),
+        Some(dir) => std::path::absolute(dir).map_err(|error| Error::on_file("Folder", dir, &error)),
         None => Ok(context.places()?.0),
     }
 }
 
-fn read(folder: &Path) -> Result<SkillLock, Error> {
+fn read_lock(folder: &Path) -> Result<SkillLock, Error> {
     let none = || {
         let message = format!("There is no `{}` in {}", lock::NAME, folder.display());
         Problem::new(ErrorKind::ConfigLock, message).with_hint("`tool skill lock NAME…` writes one")
     };
-    let lock = SkillLock::read(folder).map_err(|error| wrong(&error))?;
+    let lock = SkillLock::read(folder).map_err(|error| invalid_lock(&error))?;
     lock.ok_or_else(|| none().into())
 }
 
 /// The problem of an invalid file.
-pub(super) fn wrong(error: &LockError) -> Problem {
+pub(super) fn invalid_lock(error: &LockError) -> Problem {
     let problem = Problem::new(ErrorKind::ConfigLock, error.to_string());
     match std::error::Error::source(error) {
         Some(source) => problem.with_hint(source.to_string()),

@@ -12,14 +12,14 @@ use std::process::ExitCode;
 
 use tool_core::api::{ErrorKind, Problem};
 
-use super::{Context, registry};
-use crate::args::Language;
+use super::{CommandContext, open_registry};
+use crate::args::SkillLanguage;
 use crate::error::Error;
 
 const CONTRACT: &str = include_str!("../../../../wit/skill.wit");
 
 /// A file of a project and its content, with placeholders such as `{{name}}`.
-type File = (&'static str, &'static str);
+type ProjectFile = (&'static str, &'static str);
 
 macro_rules! template {
     ($path:literal) => {
@@ -46,7 +46,7 @@ macro_rules! wasi {
 }
 
 /// Packages that the worlds of the contract import.
-const WASI: [File; 14] = [
+const WASI: [ProjectFile; 14] = [
     wasi!("cli/cli.wit"),
     wasi!("clocks/clocks.wit"),
     wasi!("config/store.wit"),
@@ -63,7 +63,7 @@ const WASI: [File; 14] = [
     wasi!("sockets/sockets.wit"),
 ];
 
-const COMMON: [File; 7] = [
+const COMMON: [ProjectFile; 7] = [
     ("README.md", template!("README.md")),
     (".gitignore", "/{{name}}.wasm\n/target/\n__pycache__/\nnode_modules/\n"),
     ("cases.toml", template!("cases.toml")),
@@ -73,7 +73,7 @@ const COMMON: [File; 7] = [
     ("fixture/src/app.py", template!("fixture/src/app.py")),
 ];
 
-const RUST: [File; 4] = [
+const RUST: [ProjectFile; 4] = [
     ("Cargo.toml", template!("rust/Cargo.toml")),
     ("src/lib.rs", template!("rust/src/lib.rs")),
     ("sdk/Cargo.toml", template!("rust/sdk.toml")),
@@ -81,7 +81,7 @@ const RUST: [File; 4] = [
 ];
 
 /// The crate that a skill in Rust is written against, as it is here.
-const SDK: [File; 13] = [
+const SDK: [ProjectFile; 13] = [
     sdk!("component.rs"),
     sdk!("exchange.rs"),
     sdk!("files.rs"),
@@ -97,14 +97,14 @@ const SDK: [File; 13] = [
     sdk!("text.rs"),
 ];
 
-const PYTHON: [File; 4] = [
+const PYTHON: [ProjectFile; 4] = [
     ("app.py", template!("python/app.py")),
     ("fetch.py", template!("python/fetch.py")),
     ("wit/world.wit", template!("python/world.wit")),
     ("wit/deps/skill/skill.wit", CONTRACT),
 ];
 
-const JS: [File; 8] = [
+const JS: [ProjectFile; 8] = [
     ("skill.js", template!("js/skill.js")),
     ("answers.js", template!("js/answers.js")),
     ("fetch.js", template!("js/fetch.js")),
@@ -176,25 +176,30 @@ const NO_CRATES: [&str; 57] = [
     "where",
 ];
 
-pub(super) fn run(name: &str, language: Language, folder: Option<&Path>, context: &Context) -> Result<ExitCode, Error> {
-    registry(context)?
+pub(super) fn create_project(
+    name: &str,
+    language: SkillLanguage,
+    folder: Option<&Path>,
+    context: &CommandContext,
+) -> Result<ExitCode, Error> {
+    open_registry(context)?
         .check_new_name(name)
         .map_err(|reason| Error::new(ErrorKind::Usage, format!("`{name}` {reason}")))?;
-    if language == Language::Rust && NO_CRATES.contains(&name) {
+    if language == SkillLanguage::Rust && NO_CRATES.contains(&name) {
         let message = format!("`{name}` is a name that no crate can have, or that one of its dependencies has");
         return Err(Problem::new(ErrorKind::Usage, message)
             .with_hint(format!("take another one, such as `{name}_it`"))
             .into());
     }
     let folder = folder.map_or_else(|| PathBuf::from(name), Path::to_path_buf);
-    make(&folder, &files(name, language))?;
-    say(name, language, &folder, context)?;
+    make_folder(&folder, &project_files(name, language))?;
+    print_next_steps(name, language, &folder, context)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Creates a folder with these files. It must not exist, so that nothing is overwritten.
-fn make(folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
-    let failed = |error: io::Error| Error::file("Skill", folder, &error);
+fn make_folder(folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
+    let failed = |error: io::Error| Error::on_file("Skill", folder, &error);
     if let Some(parent) = folder.parent() {
         fs::create_dir_all(parent).map_err(failed)?;
     }
@@ -218,16 +223,16 @@ fn make(folder: &Path, files: &[(String, String)]) -> Result<(), Error> {
     })
 }
 
-fn files(name: &str, language: Language) -> Vec<(String, String)> {
-    let (own, source, contract): (&[File], _, _) = match language {
-        Language::Rust => (&RUST, "src/lib.rs", "wit/skill.wit"),
-        Language::Python => (&PYTHON, "app.py", "wit/deps/skill/skill.wit"),
-        Language::Js => (&JS, "skill.js", "wit/deps/skill/skill.wit"),
+fn project_files(name: &str, language: SkillLanguage) -> Vec<(String, String)> {
+    let (own, source, contract): (&[ProjectFile], _, _) = match language {
+        SkillLanguage::Rust => (&RUST, "src/lib.rs", "wit/skill.wit"),
+        SkillLanguage::Python => (&PYTHON, "app.py", "wit/deps/skill/skill.wit"),
+        SkillLanguage::Js => (&JS, "skill.js", "wit/deps/skill/skill.wit"),
     };
     // In Rust, the contract is the package itself.
     let package = match language {
-        Language::Rust => "",
-        Language::Python | Language::Js => "\"tool:skill\" = { path = \"wit/deps/skill\" }\n",
+        SkillLanguage::Rust => "",
+        SkillLanguage::Python | SkillLanguage::Js => "\"tool:skill\" = { path = \"wit/deps/skill\" }\n",
     };
     let filled = |text: &str| {
         text.replace("{{name}}", name)
@@ -243,7 +248,7 @@ fn files(name: &str, language: Language) -> Vec<(String, String)> {
         .map(|(path, text)| ((*path).to_owned(), filled(text)))
         .collect();
     files.extend(WASI.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())));
-    if language == Language::Rust {
+    if language == SkillLanguage::Rust {
         files.extend(
             SDK.iter()
                 .map(|(path, text)| ((*path).to_owned(), with_contract(path, text))),
@@ -276,7 +281,7 @@ fn type_name(name: &str) -> String {
     format!("{parts}Skill")
 }
 
-fn say(name: &str, language: Language, folder: &Path, context: &Context) -> Result<(), Error> {
+fn print_next_steps(name: &str, language: SkillLanguage, folder: &Path, context: &CommandContext) -> Result<(), Error> {
     let folder = folder.display();
     context
         .output
@@ -292,8 +297,8 @@ mod tests {
 
     #[test]
     fn no_project_has_an_unfilled_place_or_a_path_of_the_workspace() {
-        for language in [Language::Rust, Language::Python, Language::Js] {
-            for (path, text) in files("todo_list", language) {
+        for language in [SkillLanguage::Rust, SkillLanguage::Python, SkillLanguage::Js] {
+            for (path, text) in project_files("todo_list", language) {
                 assert!(!text.contains("{{n") && !text.contains("{{t"), "{path}: {text}");
                 assert!(!text.contains("../../wit"), "{path}");
             }
@@ -320,14 +325,14 @@ mod tests {
         let home = tempfile::tempdir().expect("a temporary folder");
         let folder = home.path().join("deep/todo");
         let file = [("a/b.txt".to_owned(), "new".to_owned())];
-        make(&folder, &file).expect("it is new");
+        make_folder(&folder, &file).expect("it is new");
         fs::write(folder.join("a/b.txt"), "mine").expect("it is writable");
-        assert!(make(&folder, &file).is_err());
+        assert!(make_folder(&folder, &file).is_err());
         assert_eq!(fs::read_to_string(folder.join("a/b.txt")).expect("it is there"), "mine");
         // A file in the place of a folder: what was begun goes again.
         let clash = [("a".to_owned(), String::new()), ("a/b".to_owned(), String::new())];
         let other = home.path().join("other");
-        assert!(make(&other, &clash).is_err());
+        assert!(make_folder(&other, &clash).is_err());
         assert!(!other.exists());
     }
 }

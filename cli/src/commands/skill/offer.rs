@@ -13,16 +13,16 @@ use tool_registry::oci::{self, RegistryReference};
 use tool_skill::signature::{Identities, Signature, SignatureError};
 use tool_skill::{ComponentOrigin, FunctionDescriptor, Inspection, PinTerms, PulledCopy, SkillHost, VersionChange};
 
-use super::{in_its_words, refused};
+use super::{explain_refusal, in_its_words};
 use crate::args::Consent;
-use crate::commands::{Context, read_yes};
+use crate::commands::{CommandContext, read_yes};
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
-pub(super) struct Offer {
+pub(super) struct ComponentOffer {
     pub(super) inspection: Inspection,
     origin: Option<ComponentOrigin>,
-    signer: Signer,
+    signer: ComponentSigner,
     /// It gets at most these.
     within: Option<Vec<Effect>>,
     /// True if a repository's lock file requests it.
@@ -32,20 +32,20 @@ pub(super) struct Offer {
     _held: Option<PulledCopy>,
 }
 
-enum Signer {
+enum ComponentSigner {
     None,
     /// No valid signature, with the reason.
     Unknown(String),
     Known(String),
 }
 
-impl Offer {
+impl ComponentOffer {
     /// Inspects a file, or a component in a registry.
-    pub(super) async fn of(
+    pub(super) async fn look_up(
         source: &str,
         registry: &SkillHost,
         consent: &Consent,
-        context: &Context,
+        context: &CommandContext,
     ) -> Result<Self, Error> {
         if RegistryReference::is_meant(source) {
             Self::of_place(source, registry, consent, context).await
@@ -54,9 +54,9 @@ impl Offer {
         }
     }
 
-    fn of_file(file: &Path, registry: &SkillHost, consent: &Consent, context: &Context) -> Result<Self, Error> {
-        let inspection = registry.inspect(file).map_err(refused)?;
-        let absolute = std::path::absolute(file).map_err(|error| Error::file("Component", file, &error))?;
+    fn of_file(file: &Path, registry: &SkillHost, consent: &Consent, context: &CommandContext) -> Result<Self, Error> {
+        let inspection = registry.inspect(file).map_err(explain_refusal)?;
+        let absolute = std::path::absolute(file).map_err(|error| Error::on_file("Component", file, &error))?;
         let from = super::path_text(&absolute)?;
         Ok(Self {
             origin: Some(ComponentOrigin { from, manifest: None }),
@@ -70,27 +70,31 @@ impl Offer {
         digest: Option<&str>,
         registry: &SkillHost,
         consent: &Consent,
-        context: &Context,
+        context: &CommandContext,
     ) -> Result<Self, Error> {
-        let inspection = registry.inspect_installed(name, digest).map_err(refused)?;
+        let inspection = registry.inspect_installed(name, digest).map_err(explain_refusal)?;
         Ok(Self {
             is_installed: true,
             ..Self::with_signature_beside(inspection, consent, context)?
         })
     }
 
-    fn with_signature_beside(inspection: Inspection, consent: &Consent, context: &Context) -> Result<Self, Error> {
-        let wanted = Wanted::new(consent, context)?;
+    fn with_signature_beside(
+        inspection: Inspection,
+        consent: &Consent,
+        context: &CommandContext,
+    ) -> Result<Self, Error> {
+        let wanted = SignaturePolicy::new(consent, context)?;
         let signatures = match Signature::read_beside(&inspection.path) {
             Ok(signature) => signature.into_iter().collect(),
-            Err(error) if wanted.looks() => return Err(refused(error)),
+            Err(error) if wanted.looks() => return Err(explain_refusal(error)),
             Err(_) => Vec::new(),
         };
-        Self::signed(inspection, &signatures, &wanted)
+        Self::check_signer(inspection, &signatures, &wanted)
     }
 
     /// An offer without an origin, with its signer.
-    fn signed(inspection: Inspection, signatures: &[Signature], wanted: &Wanted) -> Result<Self, Error> {
+    fn check_signer(inspection: Inspection, signatures: &[Signature], wanted: &SignaturePolicy) -> Result<Self, Error> {
         Ok(Self {
             signer: wanted.signer(&inspection, signatures)?,
             inspection,
@@ -102,27 +106,34 @@ impl Offer {
         })
     }
 
-    async fn of_place(source: &str, registry: &SkillHost, consent: &Consent, context: &Context) -> Result<Self, Error> {
+    async fn of_place(
+        source: &str,
+        registry: &SkillHost,
+        consent: &Consent,
+        context: &CommandContext,
+    ) -> Result<Self, Error> {
         let place: RegistryReference = source
             .parse()
             .map_err(|error: oci::PlaceError| Error::new(ErrorKind::Usage, error.to_string()))?;
         context.output.progress(&format!("pulling {place}"));
         let environment = &context.backend.environment;
-        let pulled = oci::pull_component(&place, environment).await.map_err(refused)?;
-        let held = registry.hold(&pulled.component).map_err(refused)?;
+        let pulled = oci::pull_component(&place, environment)
+            .await
+            .map_err(explain_refusal)?;
+        let held = registry.hold(&pulled.component).map_err(explain_refusal)?;
         let inspection = registry
             .inspect(held.path())
             .map_err(|error| of_place(&place, &error))?;
-        let wanted = Wanted::new(consent, context)?;
+        let wanted = SignaturePolicy::new(consent, context)?;
         let signatures = if wanted.looks() {
             let found = oci::pull_signatures(&place, &inspection.digest, environment).await;
-            found.map_err(refused)?
+            found.map_err(explain_refusal)?
         } else {
             Vec::new()
         };
         // The valid signature is stored with the component, so that it can be checked again.
         if let Some(signature) = wanted.counting(&inspection.name, &inspection.digest, &signatures) {
-            signature.write_beside(held.path()).map_err(refused)?;
+            signature.write_beside(held.path()).map_err(explain_refusal)?;
         }
         Ok(Self {
             origin: Some(ComponentOrigin {
@@ -130,7 +141,7 @@ impl Offer {
                 manifest: Some(pulled.manifest),
             }),
             _held: Some(held),
-            ..Self::signed(inspection, &signatures, &wanted)?
+            ..Self::check_signer(inspection, &signatures, &wanted)?
         })
     }
 
@@ -154,9 +165,9 @@ impl Offer {
         self,
         registry: &SkillHost,
         consent: &Consent,
-        context: &Context,
+        context: &CommandContext,
     ) -> Result<SkillEntry, Error> {
-        let mut change = registry.change(&self.inspection).map_err(refused)?;
+        let mut change = registry.change(&self.inspection).map_err(explain_refusal)?;
         if let (Some(change), Some(within)) = (&mut change, &self.within) {
             change.grown.retain(|effect| within.contains(effect));
         }
@@ -183,11 +194,11 @@ impl Offer {
         if is_blind && entry.is_ok() {
             self.show_granted(terms.within.as_deref().unwrap_or_default(), context.output);
         }
-        entry.map_err(refused)
+        entry.map_err(explain_refusal)
     }
 
     /// Prints what `--yes` has granted, and how to grant the rest.
-    fn show_granted(&self, granted: &[Effect], output: Output) {
+    fn show_granted(&self, granted: &[Effect], output: CommandOutput) {
         let (given, withheld): (Vec<Effect>, Vec<Effect>) = self
             .inspection
             .effects
@@ -207,7 +218,7 @@ impl Offer {
         output.ask(&text);
     }
 
-    fn show(&self, change: Option<&VersionChange>, output: Output) {
+    fn show(&self, change: Option<&VersionChange>, output: CommandOutput) {
         let shown = &self.inspection;
         let mut lines = vec![
             format!("{} {}", shown.name, shown.version),
@@ -227,9 +238,9 @@ impl Offer {
             lines.push(format!("  from     {}{manifest}", origin.from));
         }
         match &self.signer {
-            Signer::Known(identity) => lines.push(format!("  signed   by {identity}")),
-            Signer::Unknown(why) => lines.push(format!("  signed   {why}")),
-            Signer::None => {}
+            ComponentSigner::Known(identity) => lines.push(format!("  signed   by {identity}")),
+            ComponentSigner::Unknown(why) => lines.push(format!("  signed   {why}")),
+            ComponentSigner::None => {}
         }
         if let Some(change) = change {
             lines.extend(self.differences(change));
@@ -303,7 +314,12 @@ impl Offer {
     }
 
     /// Asks about new effects. Returns those that the user has agreed to.
-    fn confirm(&self, change: Option<&VersionChange>, consent: &Consent, output: Output) -> Result<Vec<Effect>, Error> {
+    fn confirm(
+        &self,
+        change: Option<&VersionChange>,
+        consent: &Consent,
+        output: CommandOutput,
+    ) -> Result<Vec<Effect>, Error> {
         let named: Vec<Effect> = consent
             .allow_effects
             .iter()
@@ -317,7 +333,7 @@ impl Offer {
         }
         let refusal =
             |hint: String| Error::from(Problem::new(ErrorKind::Declined, "Nothing was pinned").with_hint(hint));
-        if !Output::can_ask() {
+        if !CommandOutput::can_ask() {
             return Err(refusal(if open.is_empty() {
                 "there is no terminal to ask on: add --yes after reading the above".to_owned()
             } else {
@@ -349,20 +365,20 @@ pub(super) async fn fetch_signature(
     entry: &SkillEntry,
     source: &str,
     registry: &SkillHost,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<bool, Error> {
     let place: RegistryReference = source
         .parse()
         .map_err(|error: oci::PlaceError| Error::new(ErrorKind::Usage, error.to_string()))?;
-    let wanted = Wanted::of_configuration(context)?;
+    let wanted = SignaturePolicy::of_configuration(context)?;
     let found = oci::pull_signatures(&place, &entry.digest, &context.backend.environment).await;
-    let found = found.map_err(refused)?;
+    let found = found.map_err(explain_refusal)?;
     let Some(signature) = wanted.counting(&entry.name, &entry.digest, &found) else {
         return Ok(false);
     };
     registry
         .write_signature(&entry.name, &entry.digest, signature)
-        .map_err(refused)?;
+        .map_err(explain_refusal)?;
     Ok(true)
 }
 
@@ -377,13 +393,13 @@ fn of_place(place: &RegistryReference, error: &tool_skill::SkillHostError) -> Er
 }
 
 /// Whether a signature is required, and whose signatures are valid.
-struct Wanted {
+struct SignaturePolicy {
     is_required: bool,
     identities: Identities,
 }
 
-impl Wanted {
-    fn new(consent: &Consent, context: &Context) -> Result<Self, Error> {
+impl SignaturePolicy {
+    fn new(consent: &Consent, context: &CommandContext) -> Result<Self, Error> {
         let wanted = Self::of_configuration(context)?;
         Ok(Self {
             is_required: wanted.is_required || consent.require_signature,
@@ -391,7 +407,7 @@ impl Wanted {
         })
     }
 
-    fn of_configuration(context: &Context) -> Result<Self, Error> {
+    fn of_configuration(context: &CommandContext) -> Result<Self, Error> {
         let SkillsSettings {
             require_signature,
             identities,
@@ -399,7 +415,8 @@ impl Wanted {
         } = tool_config::load_common(&context.backend.home, &context.backend.environment)?.skills;
         Ok(Self {
             is_required: require_signature,
-            identities: Identities::read_keys(&identities, &context.backend.home).map_err(|error| unusable(&error))?,
+            identities: Identities::read_keys(&identities, &context.backend.home)
+                .map_err(|error| invalid_identity(&error))?,
         })
     }
 
@@ -418,22 +435,22 @@ impl Wanted {
     }
 
     /// Finds the signer of a component. Without a required signature, an unknown signer is accepted.
-    fn signer(&self, inspection: &Inspection, signatures: &[Signature]) -> Result<Signer, Error> {
+    fn signer(&self, inspection: &Inspection, signatures: &[Signature]) -> Result<ComponentSigner, Error> {
         let checked = self.identities.check(&inspection.name, &inspection.digest, signatures);
         match checked {
-            Ok(identity) => Ok(Signer::Known(identity)),
+            Ok(identity) => Ok(ComponentSigner::Known(identity)),
             Err(error) if self.is_required => Err(Problem::new(ErrorKind::Signature, error.to_string())
                 .with_hint("nothing was pinned; `tool skill sign` signs, and [skills.identities] of config.toml says whose signature counts")
                 .into()),
-            Err(_) if signatures.is_empty() => Ok(Signer::None),
-            Err(error @ SignatureError::OtherDigest { .. }) => Ok(Signer::Unknown(error.to_string())),
-            Err(_) => Ok(Signer::Unknown(format!("by {}", super::UNKNOWN_SIGNER))),
+            Err(_) if signatures.is_empty() => Ok(ComponentSigner::None),
+            Err(error @ SignatureError::OtherDigest { .. }) => Ok(ComponentSigner::Unknown(error.to_string())),
+            Err(_) => Ok(ComponentSigner::Unknown(format!("by {}", super::UNKNOWN_SIGNER))),
         }
     }
 }
 
 /// The problem of an invalid identity.
-pub(super) fn unusable(error: &SignatureError) -> Problem {
+pub(super) fn invalid_identity(error: &SignatureError) -> Problem {
     let hint = "mend `[skills.identities]` of config.toml";
     let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!("{cause}; "));
     Problem::new(ErrorKind::ConfigInvalid, error.to_string()).with_hint(format!("{cause}{hint}"))

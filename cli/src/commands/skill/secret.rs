@@ -9,28 +9,28 @@ use tool_core::api::{ErrorKind, HostName, Problem, SecretName};
 use tool_skill::BoundSecret;
 use tool_skill::secrets::{SecretError, StoredSecrets, check_secret};
 
-use super::{refused, registry};
+use super::{explain_refusal, open_registry};
 use crate::args::{SecretCommand, StoreCommand};
-use crate::commands::Context;
+use crate::commands::CommandContext;
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// More than a secret may have, so that a longer one is noticed.
 const INPUT_BYTES_MAX: u64 = 64 * 1024;
 
 /// Runs a subcommand of `tool skill secret`.
-pub(super) fn secret(command: SecretCommand, context: &Context) -> Result<ExitCode, Error> {
+pub(super) fn run_secret_command(command: SecretCommand, context: &CommandContext) -> Result<ExitCode, Error> {
     let home = &context.backend.home;
-    let mut stored = StoredSecrets::read(home).map_err(refused)?;
+    let mut stored = StoredSecrets::read(home).map_err(explain_refusal)?;
     match command {
         SecretCommand::Set { name, host, header } => {
             let name: SecretName = parse("name of a secret", &name)?;
             let host: HostName = parse("host", &host)?;
             let value = read_hidden(&name, context.output)?;
-            check_secret(&value).map_err(unusable)?;
+            check_secret(&value).map_err(secret_error)?;
             let bound = BoundSecret { host, header, value };
-            stored.set(name, bound).map_err(unusable)?;
-            stored.write(home).map_err(refused)?;
+            stored.set(name, bound).map_err(secret_error)?;
+            stored.write(home).map_err(explain_refusal)?;
             context.output.line(&format!("Set {name} for {host}."))?;
         }
         SecretCommand::List => {
@@ -44,7 +44,7 @@ pub(super) fn secret(command: SecretCommand, context: &Context) -> Result<ExitCo
                 let problem = Problem::new(ErrorKind::Usage, format!("There is no secret named `{name}`"));
                 return Err(problem.with_hint("`tool skill secret list` lists them").into());
             }
-            stored.write(home).map_err(refused)?;
+            stored.write(home).map_err(explain_refusal)?;
             context.output.line(&format!("Removed {name}."))?;
         }
     }
@@ -52,13 +52,13 @@ pub(super) fn secret(command: SecretCommand, context: &Context) -> Result<ExitCo
 }
 
 /// Runs a subcommand of `tool skill store`.
-pub(super) fn store(command: StoreCommand, context: &Context) -> Result<ExitCode, Error> {
+pub(super) fn run_store_command(command: StoreCommand, context: &CommandContext) -> Result<ExitCode, Error> {
     let StoreCommand::Clear { name, all } = command;
     let root = if all { None } else { Some(context.places()?.0) };
     let root = root.map(|root| root.canonicalize().unwrap_or(root));
-    let had_values = registry(context)?
+    let had_values = open_registry(context)?
         .clear_store(&name, root.as_deref())
-        .map_err(refused)?;
+        .map_err(explain_refusal)?;
     context.output.line(&if had_values {
         format!("Cleared the store of {name}.")
     } else {
@@ -72,12 +72,12 @@ fn parse<T: std::str::FromStr<Err = tool_core::api::ArgumentError>>(what: &str, 
         .map_err(|error| Error::new(ErrorKind::Usage, format!("`{text}` is no {what}: {error}")))
 }
 
-fn unusable(error: SecretError) -> Error {
+fn secret_error(error: SecretError) -> Error {
     Error::new(ErrorKind::Usage, format!("Nothing was set: {error}"))
 }
 
 /// Reads a value without echo from a terminal, or else from standard input.
-fn read_hidden(name: &SecretName, output: Output) -> Result<String, Error> {
+fn read_hidden(name: &SecretName, output: CommandOutput) -> Result<String, Error> {
     let unreadable =
         |error: std::io::Error| Error::new(ErrorKind::Usage, format!("Standard input could not be read: {error}"));
     let stdin = std::io::stdin();

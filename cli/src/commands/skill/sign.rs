@@ -7,19 +7,19 @@ use tool_core::api::{ErrorKind, Problem};
 use tool_skill::signature::{PrivateKey, Signature, SignatureError, write_keys};
 
 use super::push::file_of;
-use super::{refused, registry};
-use crate::commands::Context;
+use super::{explain_refusal, open_registry};
+use crate::commands::CommandContext;
 use crate::error::Error;
 
-pub(super) fn new_keys(stem: &Path, context: &Context) -> Result<ExitCode, Error> {
+pub(super) fn new_keys(stem: &Path, context: &CommandContext) -> Result<ExitCode, Error> {
     let (private, public) = write_keys(stem).map_err(|error| match &error {
         SignatureError::KeyExists { .. } => Problem::new(ErrorKind::Usage, error.to_string())
             .with_hint("give the new pair another name: --out NAME")
             .into(),
-        _ => refused(error),
+        _ => explain_refusal(error),
     })?;
     // A relative path in config.toml is relative to another folder.
-    let place = std::fs::canonicalize(&public).map_err(|error| Error::file("Key", &public, &error))?;
+    let place = std::fs::canonicalize(&public).map_err(|error| Error::on_file("Key", &public, &error))?;
     context.output.line(&format!(
         "Wrote {}, the private key: it signs, has no password, and only you can read it. Keep it out of commits.\n\
          Wrote {}, the public key. A user who trusts it puts this into config.toml:\n\n  \
@@ -31,14 +31,14 @@ pub(super) fn new_keys(stem: &Path, context: &Context) -> Result<ExitCode, Error
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn sign(component: &Path, key: &Path, context: &Context) -> Result<ExitCode, Error> {
-    let registry = registry(context)?;
+pub(super) fn sign_component(component: &Path, key: &Path, context: &CommandContext) -> Result<ExitCode, Error> {
+    let registry = open_registry(context)?;
     let file = file_of(component, &registry)?;
-    let key = PrivateKey::read(key).map_err(refused)?;
-    let inspection = registry.inspect(&file).map_err(refused)?;
+    let key = PrivateKey::read(key).map_err(explain_refusal)?;
+    let inspection = registry.inspect(&file).map_err(explain_refusal)?;
     let place = Signature::sign_digest(&inspection.digest, &key)
         .write_beside(&file)
-        .map_err(refused)?;
+        .map_err(explain_refusal)?;
     context.output.line(&format!(
         "Signed {} {} with the digest {}: {}",
         inspection.name,

@@ -10,12 +10,12 @@ use tool_core::api::{ErrorKind, Problem, Receipt};
 use tool_skill::Inspection;
 use tool_skill::cases::{self, CaseResult};
 
-use super::{Context, print_json, refused, registry_with_symbols};
+use super::{CommandContext, explain_refusal, print_json, registry_with_symbols};
 use crate::error::{Error, FAILED};
 
 /// Results of all cases, as JSON.
 #[derive(Debug, Serialize)]
-struct Tested<'a> {
+struct CaseReport<'a> {
     skill: &'a Inspection,
     passed: usize,
     failed: usize,
@@ -23,7 +23,7 @@ struct Tested<'a> {
 }
 
 /// Runs the cases. Installs nothing, and needs no backend.
-pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context) -> Result<ExitCode, Error> {
+pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &CommandContext) -> Result<ExitCode, Error> {
     if !folder.is_dir() {
         return Err(Error::new(
             ErrorKind::Usage,
@@ -53,7 +53,7 @@ pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context
             .notice(&message, Some("`tool skill build` makes it anew"));
     }
     let registry = registry_with_symbols(context)?;
-    let trial = registry.trial(&component).map_err(refused)?;
+    let trial = registry.trial(&component).map_err(explain_refusal)?;
     for case in &cases {
         case.function_of(trial.inspection())
             .map_err(|error| unreadable(folder, error))?;
@@ -61,7 +61,7 @@ pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context
     let width = cases.iter().map(|case| case.name.chars().count()).max().unwrap_or(0);
     let mut results = Vec::new();
     for case in cases {
-        let result = case.run(&registry, &trial, folder, &granted).map_err(refused)?;
+        let result = case.run(&registry, &trial, folder, &granted).map_err(explain_refusal)?;
         if !json {
             show(&result, width, context)?;
         }
@@ -71,7 +71,7 @@ pub(super) fn run(folder: &Path, allow: &[String], json: bool, context: &Context
     let passed = results.len() - failed;
     if json {
         let skill = trial.inspection();
-        let tested = Tested {
+        let tested = CaseReport {
             skill,
             passed,
             failed,
@@ -109,7 +109,7 @@ pub(super) fn unreadable(folder: &Path, error: cases::CasesError) -> Error {
 }
 
 fn component(folder: &Path) -> Result<PathBuf, Error> {
-    let entries = std::fs::read_dir(folder).map_err(|error| Error::file("Skill", folder, &error))?;
+    let entries = std::fs::read_dir(folder).map_err(|error| Error::on_file("Skill", folder, &error))?;
     // A component whose name begins with a dot is still being built.
     let is_component = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -165,7 +165,7 @@ fn is_older(component: &Path, folder: &Path) -> bool {
 }
 
 /// One line, and below it the differences and the skill's messages.
-fn show(result: &CaseResult, width: usize, context: &Context) -> Result<(), Error> {
+fn show(result: &CaseResult, width: usize, context: &CommandContext) -> Result<(), Error> {
     let mark = if result.passed { "ok  " } else { "FAIL" };
     let cost = result.receipt.as_ref().map_or_else(|| "nothing ran".to_owned(), cost);
     context

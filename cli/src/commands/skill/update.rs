@@ -5,21 +5,21 @@ use std::process::ExitCode;
 use tool_core::api::{ErrorKind, Problem};
 use tool_skill::{PinnedSkill, SkillHost};
 
-use super::offer::Offer;
-use super::{refused, registry};
+use super::offer::ComponentOffer;
+use super::{explain_refusal, open_registry};
 use crate::args::Consent;
-use crate::commands::Context;
+use crate::commands::CommandContext;
 use crate::error::{Error, FAILED};
 
 /// Updates one skill, possibly from another source than before.
-pub(super) async fn one(
+pub(super) async fn update_one(
     name: &str,
     from: Option<&str>,
     consent: &Consent,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<ExitCode, Error> {
-    let registry = registry(context)?;
-    let Some(pinned) = registry.pinned().map_err(refused)?.remove(name) else {
+    let registry = open_registry(context)?;
+    let Some(pinned) = registry.pinned().map_err(explain_refusal)?.remove(name) else {
         return Err(
             Problem::new(ErrorKind::NotFound, format!("There is no pinned skill named `{name}`"))
                 .with_hint("`tool skill list` shows the skills, `tool skill add` adds one")
@@ -34,22 +34,22 @@ pub(super) async fn one(
                 .into(),
         );
     };
-    update(&pinned, &source, &registry, consent, context).await?;
+    install_update(&pinned, &source, &registry, consent, context).await?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Updates every skill with a known source. A failure does not stop the others.
-pub(super) async fn all(consent: &Consent, context: &Context) -> Result<ExitCode, Error> {
-    let registry = registry(context)?;
+pub(super) async fn update_all(consent: &Consent, context: &CommandContext) -> Result<ExitCode, Error> {
+    let registry = open_registry(context)?;
     let mut has_failed = false;
-    for (name, pinned) in registry.pinned().map_err(refused)? {
+    for (name, pinned) in registry.pinned().map_err(explain_refusal)? {
         let Some(origin) = &pinned.origin else {
             context
                 .output
                 .notice(&format!("The source of `{name}` is not known."), None);
             continue;
         };
-        match update(&pinned, &origin.from, &registry, consent, context).await {
+        match install_update(&pinned, &origin.from, &registry, consent, context).await {
             Err(Error::Problem(problem)) => {
                 has_failed = true;
                 let message = format!("{name}: {}", problem.message);
@@ -65,15 +65,15 @@ pub(super) async fn all(consent: &Consent, context: &Context) -> Result<ExitCode
     })
 }
 
-async fn update(
+async fn install_update(
     pinned: &PinnedSkill,
     source: &str,
     registry: &SkillHost,
     consent: &Consent,
-    context: &Context,
+    context: &CommandContext,
 ) -> Result<(), Error> {
     let name = &pinned.name;
-    let offer = Offer::of(source, registry, consent, context).await?;
+    let offer = ComponentOffer::look_up(source, registry, consent, context).await?;
     if offer.inspection.name != *name {
         let message = format!("`{source}` holds `{}`, not `{name}`", offer.inspection.name);
         return Err(Error::new(ErrorKind::Skill, message));

@@ -10,7 +10,7 @@ pub(crate) struct Terminal {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Style {
+pub(super) struct TextStyle {
     pub(super) bold: bool,
     pub(super) italic: bool,
     pub(super) code: bool,
@@ -21,16 +21,16 @@ pub(super) struct Style {
 
 /// A piece of text in one style.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct StyledText {
     pub(super) text: String,
-    pub(super) style: Style,
+    pub(super) style: TextStyle,
 }
 
 /// A line, without its newline.
-pub(super) type Line = Vec<Span>;
+pub(super) type StyledLine = Vec<StyledText>;
 
-impl Span {
-    pub(super) fn new(text: impl Into<String>, style: Style) -> Self {
+impl StyledText {
+    pub(super) fn new(text: impl Into<String>, style: TextStyle) -> Self {
         Self {
             text: text.into(),
             style,
@@ -38,34 +38,42 @@ impl Span {
     }
 
     pub(super) fn plain(text: impl Into<String>) -> Self {
-        Self::new(text, Style::default())
+        Self::new(text, TextStyle::default())
     }
 }
 
 /// Columns that spans take.
-pub(super) fn width(spans: &[Span]) -> usize {
+pub(super) fn span_width(spans: &[StyledText]) -> usize {
     spans.iter().map(|span| span.text.width()).sum()
 }
 
-pub(super) fn longest_word(spans: &[Span]) -> usize {
-    words(spans).iter().flatten().map(|word| width(word)).max().unwrap_or(0)
+pub(super) fn longest_word(spans: &[StyledText]) -> usize {
+    split_words(spans)
+        .iter()
+        .flatten()
+        .map(|word| span_width(word))
+        .max()
+        .unwrap_or(0)
 }
 
 /// Breaks spans into lines of at most `columns`, at white space. A longer word gets its own line.
-pub(super) fn wrap(spans: &[Span], columns: usize) -> Vec<Line> {
+pub(super) fn wrap_spans(spans: &[StyledText], columns: usize) -> Vec<StyledLine> {
     let mut lines = Vec::new();
-    for paragraph in words(spans) {
-        let mut line = Line::new();
+    for paragraph in split_words(spans) {
+        let mut line = StyledLine::new();
         let mut taken = 0;
         for word in paragraph {
-            let needed = width(&word);
+            let needed = span_width(&word);
             if taken > 0 && taken + 1 + needed > columns {
                 lines.push(std::mem::take(&mut line));
                 taken = 0;
             } else if taken > 0 {
-                let style = |span: Option<&Span>| span.map(|span| span.style).unwrap_or_default();
+                let style = |span: Option<&StyledText>| span.map(|span| span.style).unwrap_or_default();
                 let (before, after) = (style(line.last()), style(word.first()));
-                line.push(Span::new(" ", if before == after { before } else { Style::default() }));
+                line.push(StyledText::new(
+                    " ",
+                    if before == after { before } else { TextStyle::default() },
+                ));
                 taken += 1;
             }
             line.extend(word);
@@ -77,9 +85,9 @@ pub(super) fn wrap(spans: &[Span], columns: usize) -> Vec<Line> {
 }
 
 /// The words between hard line breaks; a word may change its style within.
-fn words(spans: &[Span]) -> Vec<Vec<Line>> {
+fn split_words(spans: &[StyledText]) -> Vec<Vec<StyledLine>> {
     let mut paragraphs = vec![Vec::new()];
-    let mut word = Line::new();
+    let mut word = StyledLine::new();
     for span in spans {
         let mut text = String::new();
         for character in span.text.chars() {
@@ -88,7 +96,7 @@ fn words(spans: &[Span]) -> Vec<Vec<Line>> {
                 continue;
             }
             if !text.is_empty() {
-                word.push(Span::new(std::mem::take(&mut text), span.style));
+                word.push(StyledText::new(std::mem::take(&mut text), span.style));
             }
             let paragraph = paragraphs.last_mut().expect("there is always one");
             if !word.is_empty() {
@@ -99,7 +107,7 @@ fn words(spans: &[Span]) -> Vec<Vec<Line>> {
             }
         }
         if !text.is_empty() {
-            word.push(Span::new(text, span.style));
+            word.push(StyledText::new(text, span.style));
         }
     }
     if !word.is_empty() {
@@ -114,10 +122,10 @@ fn is_break(character: char) -> bool {
 }
 
 /// A line as the terminal gets it, without spaces at its end.
-pub(super) fn write(line: &Line, colour: bool, out: &mut String) {
+pub(super) fn write_line(line: &StyledLine, colour: bool, out: &mut String) {
     let mut written = String::new();
     for spans in line.chunk_by(|one, other| one.style == other.style) {
-        let codes = codes(spans[0].style);
+        let codes = style_codes(spans[0].style);
         let text: String = spans.iter().map(|span| span.text.as_str()).collect();
         if !colour || codes.is_empty() || text.trim().is_empty() {
             written.push_str(&text);
@@ -129,7 +137,7 @@ pub(super) fn write(line: &Line, colour: bool, out: &mut String) {
     out.push('\n');
 }
 
-fn codes(style: Style) -> String {
+fn style_codes(style: TextStyle) -> String {
     let codes = [
         (style.bold, "1"),
         (style.dim, "2"),

@@ -10,7 +10,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Builder;
+use super::SkillBuilder;
 use crate::error::Error;
 
 macro_rules! pins {
@@ -22,7 +22,7 @@ macro_rules! pins {
     };
 }
 
-pub(super) struct Maker {
+pub(super) struct ComponentCompiler {
     name: &'static str,
     /// The one version.
     version: &'static str,
@@ -33,10 +33,10 @@ pub(super) struct Maker {
     /// The files that pin the installation: the last one names every package and its digest.
     pins: &'static [(&'static str, &'static str)],
     /// Installs it into a new folder that contains the pin files.
-    install: fn(&Builder, &Path) -> Result<(), Error>,
+    install: fn(&SkillBuilder, &Path) -> Result<(), Error>,
 }
 
-pub(super) const PYTHON: Maker = Maker {
+pub(super) const PYTHON: ComponentCompiler = ComponentCompiler {
     name: "componentize-py",
     version: "0.25.1",
     size: "50 MB, by pip",
@@ -51,7 +51,7 @@ pub(super) const PYTHON: Maker = Maker {
     },
 };
 
-pub(super) const JAVASCRIPT: Maker = Maker {
+pub(super) const JAVASCRIPT: ComponentCompiler = ComponentCompiler {
     name: "componentize-js",
     version: "0.23.0",
     size: "250 MB, by npm",
@@ -65,9 +65,9 @@ pub(super) const JAVASCRIPT: Maker = Maker {
     },
 };
 
-impl Maker {
+impl ComponentCompiler {
     /// The program; installs it if it is missing.
-    pub(super) fn ready(&self, builder: &Builder) -> Result<PathBuf, Error> {
+    pub(super) fn ready(&self, builder: &SkillBuilder) -> Result<PathBuf, Error> {
         if let Some(program) = tool_sandbox::build::find_program(self.name, &builder.environment)
             && self.is_right(builder, &program)
         {
@@ -75,7 +75,7 @@ impl Maker {
         }
         let toolchains = builder.home.join("toolchains");
         let folder = toolchains.join(format!("{}-{}", self.name, self.version));
-        let failed = |error: std::io::Error| Error::file("Toolchain", &folder, &error);
+        let failed = |error: std::io::Error| Error::on_file("Toolchain", &folder, &error);
         let mut private = DirBuilder::new();
         private
             .recursive(true)
@@ -109,7 +109,7 @@ impl Maker {
     }
 
     /// True if a program on the `PATH` has the version.
-    fn is_right(&self, builder: &Builder, program: &Path) -> bool {
+    fn is_right(&self, builder: &SkillBuilder, program: &Path) -> bool {
         let said = builder.quiet(program, &["--version"]);
         said.is_ok_and(|said| said.output.split_whitespace().any(|word| word == self.version))
     }
@@ -118,7 +118,7 @@ impl Maker {
 /// Interval at which a build that waits for another build's installation checks for its own cancellation.
 const WAIT: Duration = Duration::from_millis(100);
 
-impl Builder {
+impl SkillBuilder {
     /// Waits until no other build installs, or until this build is cancelled.
     fn wait_for(&self, lock: &File) -> std::io::Result<()> {
         loop {

@@ -18,11 +18,11 @@ const DEPENDENCIES: [&str; 8] = [
 ];
 
 pub(super) fn of_project(name: &str) -> String {
-    let packages = packages(WORKSPACE);
-    let mut wanted: Vec<&Package<'_>> = Vec::new();
+    let packages = parse_packages(WORKSPACE);
+    let mut wanted: Vec<&LockedPackage<'_>> = Vec::new();
     let mut open: Vec<String> = DEPENDENCIES.map(str::to_owned).into();
     while let Some(next) = open.pop() {
-        let Some(package) = packages.get(&next).or_else(|| newest(&packages, &next)) else {
+        let Some(package) = packages.get(&next).or_else(|| newest_package(&packages, &next)) else {
             continue;
         };
         if !wanted.iter().any(|known| known.text == package.text) {
@@ -44,14 +44,14 @@ pub(super) fn of_project(name: &str) -> String {
     )
 }
 
-struct Package<'a> {
+struct LockedPackage<'a> {
     text: &'a str,
     /// Its dependencies: `NAME`, or `NAME VERSION` if there are several versions.
     dependencies: Vec<&'a str>,
 }
 
 /// The packages by `NAME VERSION`.
-fn packages(lock: &str) -> BTreeMap<String, Package<'_>> {
+fn parse_packages(lock: &str) -> BTreeMap<String, LockedPackage<'_>> {
     let mut packages = BTreeMap::new();
     for text in lock.split("\n[[package]]\n").skip(1) {
         let value = |key: &str| {
@@ -65,7 +65,7 @@ fn packages(lock: &str) -> BTreeMap<String, Package<'_>> {
         let quoted = text
             .lines()
             .filter_map(|line| line.strip_prefix(" \"")?.strip_suffix("\","));
-        let package = Package {
+        let package = LockedPackage {
             text,
             dependencies: quoted.collect(),
         };
@@ -75,7 +75,10 @@ fn packages(lock: &str) -> BTreeMap<String, Package<'_>> {
 }
 
 /// The last package with a name. The dependencies of `skill-sdk` need the newest of several versions.
-fn newest<'p, 'a>(packages: &'p BTreeMap<String, Package<'a>>, name: &str) -> Option<&'p Package<'a>> {
+fn newest_package<'p, 'a>(
+    packages: &'p BTreeMap<String, LockedPackage<'a>>,
+    name: &str,
+) -> Option<&'p LockedPackage<'a>> {
     let of_name = packages.range(format!("{name} ")..).take_while(|(key, _)| {
         let rest = key.strip_prefix(name).and_then(|rest| rest.strip_prefix(' '));
         rest.is_some()
@@ -97,10 +100,12 @@ mod tests {
             assert!(!lock.contains(&format!("\nname = \"{name}\"\n")), "{name}");
         }
         // Every dependency that is named is there.
-        let packages = packages(&lock);
+        let packages = parse_packages(&lock);
         for package in packages.values() {
             for dependency in &package.dependencies {
-                let known = packages.get(*dependency).or_else(|| newest(&packages, dependency));
+                let known = packages
+                    .get(*dependency)
+                    .or_else(|| newest_package(&packages, dependency));
                 assert!(known.is_some(), "{dependency}");
             }
         }

@@ -9,13 +9,13 @@ use tool_core::api::ErrorKind;
 
 /// SIGINT, SIGTERM and, unless `nohup` has turned it off, SIGHUP.
 #[derive(Debug)]
-pub(super) struct Ending {
+pub(super) struct EndSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Option<Signal>,
 }
 
-impl Ending {
+impl EndSignals {
     /// Listens from now on. Must be called within a runtime.
     pub(super) fn new() -> Result<Self, Error> {
         let listen = |kind| {

@@ -14,16 +14,16 @@ use tool_sandbox::program_sandbox::{self, Sandbox};
 use super::list::{BatchItem, RepositorySource};
 use super::results::BatchResult;
 use crate::args::SessionFlags;
-use crate::client::{Backend, Client, Events};
-use crate::commands::{budget, cancel, path_text, policy, selection};
+use crate::client::{Backend, Client, ServerEvents};
+use crate::commands::{budget_request, cancel_on_error, path_text, policy_request, selection_request};
 use crate::error::Error;
-use crate::output::Output;
+use crate::output::CommandOutput;
 
 /// Everything that the sessions of a batch share.
 #[derive(Debug)]
 pub(super) struct BatchSettings {
     pub(super) backend: Backend,
-    pub(super) output: Output,
+    pub(super) output: CommandOutput,
     pub(super) session: SessionFlags,
     /// Working directory of the sessions.
     pub(super) reports: PathBuf,
@@ -125,16 +125,16 @@ impl BatchSettings {
             .await?;
         let id = events.session().unwrap_or_default().to_owned();
         let problem = tokio::select! {
-            problem = follow(&mut events) => problem?,
+            problem = follow_session(&mut events) => problem?,
             () = self.cancel.cancelled() => {
-                cancel(&client, &id, &Error::OutputClosed, self.output).await;
+                cancel_on_error(&client, &id, &Error::OutputClosed, self.output).await;
                 return Err(ItemError::Cancelled);
             }
         };
         if let Some(problem) = problem.filter(|problem| stops_batch(&problem.kind)) {
             return Err(ItemError::Batch(problem.into()));
         }
-        Ok(collect(&client, &id).await?)
+        Ok(collect_result(&client, &id).await?)
     }
 
     /// The folder of the repository, or of the clone of a URL.
@@ -172,7 +172,7 @@ impl BatchSettings {
                 Err(ItemError::Batch(Error::new(ErrorKind::Unavailable, error.to_string())))
             }
             Ok(Err(error @ CloneError::NoSandbox { .. })) => Err(ItemError::Batch(
-                Problem::new(ErrorKind::SandboxUnavailable, capitalised(&error))
+                Problem::new(ErrorKind::SandboxUnavailable, capitalize_error(&error))
                     .with_hint(format!("{NAMESPACES}, or {UNSANDBOXED}"))
                     .into(),
             )),
@@ -200,9 +200,9 @@ impl BatchSettings {
     async fn request(&self, started: &StartedItem, root: &Path) -> Result<ExecuteRequest, ItemError> {
         let root = root
             .canonicalize()
-            .map_err(|error| Error::file("Repository", root, &error))?;
+            .map_err(|error| Error::on_file("Repository", root, &error))?;
         let run = self.session.run_arguments(started.bound);
-        let mut policy = policy(&run.session.policy);
+        let mut policy = policy_request(&run.session.policy);
         if matches!(started.item.source, RepositorySource::Url(_)) {
             narrow_for_clone(&mut policy).await;
         } else {
@@ -229,8 +229,8 @@ impl BatchSettings {
             overrides: run.session.tests.overrides(self.backend.forwarded()),
             // If the batch is killed, its sessions are cancelled and spend nothing more.
             attached: true,
-            selection: selection(&run.session.steer),
-            budget: budget(&run),
+            selection: selection_request(&run.session.steer),
+            budget: budget_request(&run),
             verification: run.session.tests.verification(),
             preview: false,
         })
@@ -245,7 +245,7 @@ const NAMESPACES: &str = "allow user namespaces (on Ubuntu by `sysctl -w kernel.
 const UNSANDBOXED: &str = "add `--unsandboxed` so that your own git fetches, with your rights; or clone it yourself and \
     name its folder";
 
-fn capitalised(error: &CloneError) -> String {
+fn capitalize_error(error: &CloneError) -> String {
     let text = error.to_string();
     let mut letters = text.chars();
     letters
@@ -267,7 +267,7 @@ async fn narrow_for_clone(policy: &mut PolicyRequest) {
 }
 
 /// Waits for the last event; an error event is the session's problem.
-async fn follow(events: &mut Events) -> Result<Option<Problem>, Error> {
+async fn follow_session(events: &mut ServerEvents) -> Result<Option<Problem>, Error> {
     while let Some(event) = events.next().await? {
         match event {
             api::Event::Complete { .. } => return Ok(None),
@@ -284,7 +284,7 @@ async fn follow(events: &mut Events) -> Result<Option<Problem>, Error> {
 }
 
 /// The result, and the diff of the changes.
-async fn collect(client: &Client, id: &str) -> Result<(SessionResult, Option<String>), Error> {
+async fn collect_result(client: &Client, id: &str) -> Result<(SessionResult, Option<String>), Error> {
     let mut client = client.another().await?;
     let result: SessionResult = client.get(&format!("/api/results/{id}")).await?;
     if result.files_modified.is_empty() {

@@ -9,12 +9,12 @@ use tool_skill::SkillHost;
 use tool_skill::lock::{self, SkillLock};
 use tool_skill::signature::{Identities, Signature, SignatureError};
 
-use super::lock::{counted, wrong};
-use super::offer::unusable;
-use super::registry;
-use crate::commands::Context;
+use super::lock::{count_skills, invalid_lock};
+use super::offer::invalid_identity;
+use super::open_registry;
+use crate::commands::CommandContext;
 
-pub(in crate::commands) enum Finding {
+pub(in crate::commands) enum AgreementFinding {
     /// It holds; in words.
     Fine(String),
     /// It does not hold. Only a user who requires it is stopped.
@@ -28,32 +28,35 @@ pub(in crate::commands) const LOCK: &str = lock::NAME;
 pub(in crate::commands) const IDENTITIES: &str = "identities";
 
 /// Checks both, with the skills of this home.
-pub(in crate::commands) fn look(root: &Path, context: &Context) -> Vec<(&'static str, Finding)> {
+pub(in crate::commands) fn check_agreements(
+    root: &Path,
+    context: &CommandContext,
+) -> Vec<(&'static str, AgreementFinding)> {
     // The check of the skills themselves reports this error.
-    let Ok(registry) = registry(context) else {
+    let Ok(registry) = open_registry(context) else {
         return Vec::new();
     };
-    let locked = locked(root, &registry).into_iter().map(|finding| (LOCK, finding));
-    let signed = signed(&registry, context)
+    let locked = check_lock(root, &registry).into_iter().map(|finding| (LOCK, finding));
+    let signed = check_identities(&registry, context)
         .into_iter()
         .map(|finding| (IDENTITIES, finding));
     locked.chain(signed).collect()
 }
 
-fn locked(root: &Path, registry: &SkillHost) -> Vec<Finding> {
+fn check_lock(root: &Path, registry: &SkillHost) -> Vec<AgreementFinding> {
     let lock = match SkillLock::read(root) {
         Ok(None) => return Vec::new(),
         Ok(Some(lock)) => lock,
-        Err(error) => return vec![Finding::Wrong(wrong(&error))],
+        Err(error) => return vec![AgreementFinding::Wrong(invalid_lock(&error))],
     };
     let differences = registry.differences(&lock, root);
     if differences.is_empty() {
-        let (count, are) = counted(&lock);
-        return vec![Finding::Fine(format!("{count} {are} as locked"))];
+        let (count, are) = count_skills(&lock);
+        return vec![AgreementFinding::Fine(format!("{count} {are} as locked"))];
     }
     let odd = differences.iter().map(|difference| {
         let problem = Problem::new(ErrorKind::ConfigDrift, difference.to_string());
-        Finding::Odd(match difference.remedy() {
+        AgreementFinding::Odd(match difference.remedy() {
             Some(remedy) => problem.with_hint(remedy),
             None => problem.with_hint("`tool skill lock` locks what is there"),
         })
@@ -61,7 +64,7 @@ fn locked(root: &Path, registry: &SkillHost) -> Vec<Finding> {
     odd.collect()
 }
 
-fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
+fn check_identities(registry: &SkillHost, context: &CommandContext) -> Vec<AgreementFinding> {
     let (home, environment) = (&context.backend.home, &context.backend.environment);
     // The check of the configuration reports this error.
     let Ok(common) = tool_config::load_common(home, environment) else {
@@ -77,12 +80,12 @@ fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
     }
     let identities = match Identities::read_keys(&configured, home) {
         Ok(identities) => identities,
-        Err(error) => return vec![Finding::Wrong(unusable(&error))],
+        Err(error) => return vec![AgreementFinding::Wrong(invalid_identity(&error))],
     };
     if identities.is_empty() {
         let message = "a signature is required, and no identity is configured: no skill can be added";
         let hint = "name who may sign in [skills.identities] of config.toml";
-        return vec![Finding::Odd(
+        return vec![AgreementFinding::Odd(
             Problem::new(ErrorKind::Signature, message).with_hint(hint),
         )];
     }
@@ -98,7 +101,7 @@ fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
         match checked.and_then(|signatures| identities.check(name, &pinned.digest, &signatures)) {
             Ok(_) => known += 1,
             Err(SignatureError::Missing { .. }) if !require_signature => {}
-            Err(error) => odd.push(Finding::Odd(
+            Err(error) => odd.push(AgreementFinding::Odd(
                 Problem::new(ErrorKind::Signature, error.to_string()).with_hint(match error {
                     SignatureError::Missing { .. } => format!("`tool skill sign {name} --key FILE` signs it"),
                     _ => "name its signer in [skills.identities] of config.toml".to_owned(),
@@ -112,5 +115,5 @@ fn signed(registry: &SkillHost, context: &Context) -> Vec<Finding> {
         names.join(", "),
         pinned.len()
     );
-    std::iter::once(Finding::Fine(fine)).chain(odd).collect()
+    std::iter::once(AgreementFinding::Fine(fine)).chain(odd).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tool_core::api::{Event, TestDetails, TestStatus};
 
-use super::history::short;
+use super::history::short_id;
 
 #[derive(Debug, Default)]
 pub(super) struct SessionTally {
@@ -89,9 +89,9 @@ impl SessionTally {
             1 => Some(format!("1 file {verb} (+{added} -{removed})")),
             count => Some(format!("{count} files {verb} (+{added} -{removed})")),
         };
-        let tokens = (self.tokens > 0).then(|| format!("{} tokens", grouped(self.tokens)));
+        let tokens = (self.tokens > 0).then(|| format!("{} tokens", group_thousands(self.tokens)));
         let cost = self.cost.map(|cost| format!("${cost:.4}"));
-        let session = Some(format!("session {}", short(id)));
+        let session = Some(format!("session {}", short_id(id)));
         let parts = [changed, self.tests(), tokens, cost, session];
         parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
@@ -115,7 +115,7 @@ impl SessionTally {
 }
 
 /// A number with a comma between thousands.
-fn grouped(number: u64) -> String {
+fn group_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -215,7 +215,7 @@ mod tests {
             "1 file changed (+10 -3), 12 tests passed, 14,210 tokens, $0.0123, session 9c41d0b7"
         );
         assert_eq!(
-            (grouped(999), grouped(1_000), grouped(1_234_567)),
+            (group_thousands(999), group_thousands(1_000), group_thousands(1_234_567)),
             ("999".into(), "1,000".into(), "1,234,567".into())
         );
     }
