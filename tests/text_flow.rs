@@ -110,7 +110,11 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         "serde's errors",
         &["unknown field `"],
     ),
-    ("host/sandbox/src/contain/plan.rs", "names of directories", &["home"]),
+    (
+        "host/sandbox/src/program_sandbox/visible_paths.rs",
+        "names of directories",
+        &["home"],
+    ),
     (
         "host/skill/src/imports/packages.rs",
         "output of pip and npm",
