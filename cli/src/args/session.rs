@@ -96,6 +96,12 @@ pub(crate) struct TestFlags {
     /// refactor: fail unless tests have verified the change
     #[arg(long)]
     pub(crate) require_verified: bool,
+    /// refactor, test-gen: run no tests; they then verify nothing
+    #[arg(long, conflicts_with = "require_verified")]
+    pub(crate) no_tests: bool,
+    /// refactor: run no checks, such as linters
+    #[arg(long)]
+    pub(crate) no_checks: bool,
 }
 
 impl TestFlags {

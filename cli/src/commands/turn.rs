@@ -89,6 +89,8 @@ pub(super) async fn run_turn(
         selection: selection_request(&run.session.steer),
         budget: budget_request(run),
         verification: run.session.tests.verification(),
+        no_tests: run.session.tests.no_tests,
+        no_checks: run.session.tests.no_checks,
         preview: is_preview,
     };
     let route = format!("/api/sessions/{id}/turns");

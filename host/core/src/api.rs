@@ -365,6 +365,14 @@ pub struct ExecuteRequest {
     /// refactor: rule for a change that no test has verified.
     #[serde(default, skip_serializing_if = "VerificationRule::is_default")]
     pub verification: VerificationRule,
+    /// refactor, test-gen: the service itself runs no tests. Not together with `"verification": "required"`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub no_tests: bool,
+    /// refactor: the service itself runs no checks, such as linters.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub no_checks: bool,
     /// True works on a private layer. The repository does not change; skills and test runs see the edits, and POST /sessions/{session_id}/apply puts them in place.
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
@@ -436,6 +444,14 @@ pub struct TurnRequest {
     /// refactor: rule for a change that no test has verified.
     #[serde(default, skip_serializing_if = "VerificationRule::is_default")]
     pub verification: VerificationRule,
+    /// refactor, test-gen: the service itself runs no tests. Not together with `"verification": "required"`.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub no_tests: bool,
+    /// refactor: the service itself runs no checks, such as linters.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub no_checks: bool,
     /// True works on a private layer. A turn after a preview is a preview in any case, with the
     /// proposals so far, until they are applied or discarded.
     #[serde(default, skip_serializing_if = "is_false")]

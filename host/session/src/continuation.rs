@@ -165,6 +165,8 @@ fn execute_request(request: TurnRequest, last: &SessionSummary, precedent: Optio
         selection: request.selection,
         budget: request.budget,
         verification: request.verification,
+        no_tests: request.no_tests,
+        no_checks: request.no_checks,
         preview: request.preview,
         is_of_program: request.is_of_program,
     }

@@ -45,6 +45,8 @@ impl SessionWorld {
             budget: Default::default(),
             selection: Default::default(),
             verification: Default::default(),
+            no_tests: false,
+            no_checks: false,
             preview: false,
         }
     }

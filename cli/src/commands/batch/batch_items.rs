@@ -232,6 +232,8 @@ impl BatchSettings {
             selection: selection_request(&run.session.steer),
             budget: budget_request(&run),
             verification: run.session.tests.verification(),
+            no_tests: run.session.tests.no_tests,
+            no_checks: run.session.tests.no_checks,
             preview: false,
         })
     }

@@ -231,6 +231,8 @@ async fn run_explain(
         selection: SelectionRequest::default(),
         budget: BudgetRequest::default(),
         verification: VerificationRule::default(),
+        no_tests: false,
+        no_checks: false,
         preview: false,
     };
     let settings = operations.settings.clone()?;

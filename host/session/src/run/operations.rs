@@ -158,6 +158,11 @@ impl OperationRun<'_> {
         max_cost.map(|(max, price)| CostBound { price, max })
     }
 
+    /// Name of an option for the client of the session: a flag, or a field of the request.
+    pub(super) fn option_name(&self, flag: &'static str, field: &'static str) -> &'static str {
+        if self.task.request.is_of_program { field } else { flag }
+    }
+
     /// Counts the tokens of the first request. Fails if it is too long, before tests or checks run for it.
     pub(super) async fn measure_first_request(
         &self,

@@ -2,7 +2,7 @@
 
 use super::*;
 use tool_core::api::BudgetRequest;
-use tool_core::api::ErrorKind;
+use tool_core::api::{ErrorKind, VerificationRule};
 
 fn write(path: &str, content: &str) -> Act {
     Act::Call("write_file", json!({"path": path, "content": content}))
@@ -257,4 +257,25 @@ async fn tests_that_the_host_runs_have_a_bounded_time() {
         })
         .collect();
     assert_eq!(times, [limits::SUITE_SECONDS_MAX; 2]);
+}
+
+#[tokio::test]
+async fn a_request_without_tests_and_checks_runs_none_and_its_outcome_says_so() {
+    let edited = |path| world(PASSED, vec![vec![write(path, "x = 2\n")], vec![Act::Say("Done.")]]);
+    let world = edited("src/main.py");
+    let mut request = refactor(&world);
+    (request.no_tests, request.no_checks) = (true, true);
+    let (result, events) = world.run(request.clone()).await;
+    assert_eq!((result.status, runs(&events)), (Status::Complete, 0));
+    let said = "- Tests: left out by --no-tests\n- Checks: left out by --no-checks\n- Not verified: the tests were left out \
+                by --no-tests\n";
+    assert!(result.output.ends_with(said), "{}", result.output);
+    request.verification = VerificationRule::Required;
+    assert_eq!(world.refused(request).await.kind, ErrorKind::InvalidRequest);
+    let world = edited("test_main.py");
+    let mut request = test_gen(&world);
+    request.no_tests = true;
+    let (problem, output) = ended(&world, request).await;
+    assert_eq!(problem, "");
+    assert!(output.ends_with("- New tests: left out by --no-tests\n"), "{output}");
 }

@@ -31,6 +31,8 @@ pub(crate) const NONE: &str = "not run: no sign of tests was found";
 /// Outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SuiteRun {
+    /// The request asked for no tests. Holds the flag or the field that did.
+    LeftOut(&'static str),
     /// The policy does not allow the run without a question.
     NotAllowed,
     /// The user refused.
@@ -95,6 +97,9 @@ impl TestSuiteResults {
 
 /// Runs all tests, or those at `paths`.
 pub(crate) async fn run_suite(op: &OperationRun<'_>, paths: &[String]) -> SuiteRun {
+    if op.task.request.no_tests {
+        return SuiteRun::LeftOut(op.option_name("--no-tests", "`no_tests`"));
+    }
     // The host does not ask the user. Tests that need an approval run when the model asks.
     if op.job.plan.policy.decide(Effect::RunProcess, false) != Decision::Allow {
         return if op.runnable_purposes().await.contains(&RunPurpose::Tests) {
@@ -188,7 +193,9 @@ pub(crate) fn describe_regression(before: &SuiteRun, after: &SuiteRun) -> Option
         SuiteRun::Ran(after) => return Some(format!("the tests do not run any more ({})", after.verdict)),
         SuiteRun::Impossible { message, .. } => return Some(format!("the tests do not run any more ({message})")),
         SuiteRun::None => return Some("the tests are not found any more".to_owned()),
-        SuiteRun::NotAllowed | SuiteRun::Refused | SuiteRun::Stopped | SuiteRun::Busy(_) => return None,
+        SuiteRun::LeftOut(_) | SuiteRun::NotAllowed | SuiteRun::Refused | SuiteRun::Stopped | SuiteRun::Busy(_) => {
+            return None;
+        }
     };
     let fresh: Vec<&String> = after.failing.difference(&before.failing).collect();
     if let Some(first) = fresh.first() {
@@ -240,6 +247,7 @@ impl SuiteRun {
     /// The run in one line, after `Tests before the change: `.
     pub(crate) fn line(&self) -> String {
         match self {
+            Self::LeftOut(option) => format!("left out by {option}"),
             Self::NotAllowed => "not run, because `run-process` is not allowed here".to_owned(),
             Self::Refused => "not run, because you did not agree to it".to_owned(),
             Self::None => NONE.to_owned(),

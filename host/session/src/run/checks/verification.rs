@@ -14,6 +14,8 @@ pub(crate) enum Verification {
     Tests(Vec<RunPurpose>),
     /// There are no tests, and these checks are as clean as before.
     Checks(Vec<RunPurpose>),
+    /// The request asked for no tests. Holds the flag or the field that did.
+    LeftOut(&'static str),
     /// There was nothing to run.
     Nothing(&'static str),
     /// Something could have been run, and did not run completely.
@@ -35,7 +37,8 @@ impl Verification {
         }
         match after {
             None => Self::Missing(format!("the tests take more than {} s", limits::SUITE_SECONDS_MAX)),
-            Some(SuiteRun::None) if !checks.clean.is_empty() => Self::Checks(checks.clean),
+            Some(SuiteRun::None | SuiteRun::LeftOut(_)) if !checks.clean.is_empty() => Self::Checks(checks.clean),
+            Some(&SuiteRun::LeftOut(option)) => Self::LeftOut(option),
             Some(SuiteRun::None) => match checks.not_run {
                 Some(why) => Self::Missing(why),
                 None => Self::Nothing("no sign of tests was found"),
@@ -86,6 +89,7 @@ impl Verification {
                 "- Verified by the checks {}; no tests ran\n",
                 project_checks::check_names(checks)
             ),
+            Self::LeftOut(option) => format!("- Not verified: the tests were left out by {option}\n"),
             Self::Nothing(why) => format!("- Not verified: nothing to run ({why})\n"),
             Self::Missing(why) => format!("- Not verified: {why}\n"),
         }
@@ -93,7 +97,7 @@ impl Verification {
 
     pub(crate) fn problem(&self, rule: VerificationRule) -> Option<Problem> {
         let why = match (self, rule) {
-            (Self::Tests(_) | Self::Checks(_), _) | (_, VerificationRule::Optional) => return None,
+            (Self::Tests(_) | Self::Checks(_) | Self::LeftOut(_), _) | (_, VerificationRule::Optional) => return None,
             (Self::Nothing(_), VerificationRule::WherePossible) => return None,
             (Self::Nothing(why), VerificationRule::Required) => (*why).to_owned(),
             (Self::Missing(why), _) => why.clone(),

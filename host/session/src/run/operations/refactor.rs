@@ -43,7 +43,9 @@ impl RefactorReview {
         let run = suite::run_suite(op, &[]).await;
         let facts = describe_first_run(&run, op.task.mark);
         self.before = Some(run);
-        self.checks_before = project_checks::run_before(op).await;
+        if !op.task.request.no_checks {
+            self.checks_before = project_checks::run_before(op).await;
+        }
         facts + &project_checks::describe_checks(&self.checks_before)
     }
 
@@ -74,6 +76,10 @@ impl RefactorReview {
         let broken = project_checks::broken_checks(&self.checks_before, &checks_after);
         text.push('\n');
         text.push_str(&compare_runs(before, after.as_ref(), worse.as_deref()));
+        if op.task.request.no_checks {
+            let option = op.option_name("--no-checks", "`no_checks`");
+            text.push_str(&format!("- Checks: left out by {option}\n"));
+        }
         text.push_str(&project_checks::compare_checks(&self.checks_before, &checks_after));
         let problem = match (worse, after) {
             (Some(worse), _) => Some(Problem::new(
@@ -127,10 +133,15 @@ fn not_run(before: &SuiteRun, why: &str) -> Option<Problem> {
     })
 }
 
+/// Tells the model that the user wants no tests.
+const NO_TESTS: &str = "\n# Tests\n\nThe user has asked for no tests: do not run them.\n";
+
 /// The text about the first run for the model.
 fn describe_first_run(run: &SuiteRun, mark: LabelMark) -> String {
-    let SuiteRun::Ran(results) = run else {
-        return String::new();
+    let results = match run {
+        SuiteRun::Ran(results) => results,
+        SuiteRun::LeftOut(_) => return NO_TESTS.to_owned(),
+        _ => return String::new(),
     };
     let text = tool_journal::journal::cut_text(&results.text, limits::SUITE_TOLD_BYTES_MAX);
     let result = ToolResult {

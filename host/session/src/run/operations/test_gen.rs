@@ -143,7 +143,7 @@ fn not_run(run: &SuiteRun, remedy: &str) -> Option<Problem> {
             "the runner does not say that it ran any",
             hint(),
         ),
-        SuiteRun::Ran(_) | SuiteRun::Stopped => return None,
+        SuiteRun::Ran(_) | SuiteRun::Stopped | SuiteRun::LeftOut(_) => return None,
     };
     let message = format!("test-gen is incomplete: the new tests were not run: {why}");
     Some(Problem::new(kind, message).with_hint(hint))
