@@ -99,17 +99,14 @@ impl SessionTally {
     /// The result of the last test run.
     fn tests(&self) -> Option<String> {
         let run = &self.tests.as_ref()?.run;
-        let word = match run.status {
-            TestStatus::Passed => "passed",
-            TestStatus::NothingRan => return Some("no tests ran".to_owned()),
-            TestStatus::Failed | TestStatus::TimedOut => "failed",
-        };
-        Some(match run.counts {
-            Some(counts) if run.status == TestStatus::Passed => format!("{} tests passed", counts.passed),
-            Some(counts) if counts.failed + counts.errors > 0 => {
+        Some(match (run.status, run.counts) {
+            (TestStatus::NothingRan, _) => "no tests ran".to_owned(),
+            (TestStatus::Passed, Some(counts)) => format!("{} tests passed", counts.passed),
+            (TestStatus::Passed, None) => "the test command exited with 0".to_owned(),
+            (_, Some(counts)) if counts.failed + counts.errors > 0 => {
                 format!("{} tests failed", counts.failed + counts.errors)
             }
-            _ => format!("tests {word}"),
+            _ => "tests failed".to_owned(),
         })
     }
 }

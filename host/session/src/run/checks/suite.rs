@@ -72,6 +72,8 @@ pub(crate) struct TestSuiteResults {
     pub(crate) set_aside: u64,
     /// True for pytest, which always counts its tests.
     pub(crate) is_pytest: bool,
+    /// True for the user's own command.
+    pub(crate) is_own: bool,
     /// Tests and files that broke before a test could fail.
     pub(crate) broken: u64,
     /// Suites that could not run, each with the reason.
@@ -173,6 +175,7 @@ fn read_results(report: &CallReport, outcome: &CallOutcome) -> Option<TestSuiteR
         failed: count(TestCounts::failures),
         set_aside: count(|counts| counts.skipped + counts.todo + counts.xfailed + counts.deselected).unwrap_or(0),
         is_pytest: run.runner == "pytest",
+        is_own: run.runner == "own",
         broken: count(|counts| counts.errors).unwrap_or(0),
         not_run: run.not_run.clone(),
         failing: failing.iter().map(|name| clean_line(name)).collect(),

@@ -10,8 +10,10 @@ use tool_repository::file_role;
 /// Evidence that a change keeps the program working.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verification {
-    /// The tests ran to their end and did not get worse. These checks are clean as well.
+    /// Tests were counted and passed, and did not get worse. These checks are clean as well.
     Tests(Vec<RunPurpose>),
+    /// The runner exited with 0 and did not count its tests. These checks are clean.
+    Uncounted { is_own: bool, checks: Vec<RunPurpose> },
     /// There are no tests, and these checks are as clean as before.
     Checks(Vec<RunPurpose>),
     /// The request asked for no tests. Holds the flag or the field that did.
@@ -73,9 +75,17 @@ impl Verification {
         }
         if !results.has_passed && results.failing.is_empty() {
             // Without names, the failures cannot be compared with those from before.
-            return Self::Missing(format!("the run named no failing test ({})", results.verdict));
+            let who = if results.is_own { "your test command" } else { "the run" };
+            return Self::Missing(format!("{who} named no failing test ({})", results.verdict));
         }
-        Self::Tests(checks.clean)
+        match results.passed {
+            Some(0) => Self::Missing(format!("no test passed ({})", results.verdict)),
+            Some(_) => Self::Tests(checks.clean),
+            None => Self::Uncounted {
+                is_own: results.is_own,
+                checks: checks.clean,
+            },
+        }
     }
 
     pub(crate) fn line(&self) -> String {
@@ -85,6 +95,21 @@ impl Verification {
                 "- Verified by tests and by the checks {}\n",
                 project_checks::check_names(checks)
             ),
+            Self::Uncounted { is_own, checks } => {
+                let who = if *is_own {
+                    "your test command"
+                } else {
+                    "the test runner"
+                };
+                let said = format!("{who} exited with 0, and no test was counted");
+                match checks.as_slice() {
+                    [] => format!("- Not verified by tests: {said}\n"),
+                    _ => format!(
+                        "- Verified by the checks {}; {said}\n",
+                        project_checks::check_names(checks)
+                    ),
+                }
+            }
             Self::Checks(checks) => format!(
                 "- Verified by the checks {}; no tests ran\n",
                 project_checks::check_names(checks)
@@ -98,7 +123,11 @@ impl Verification {
     pub(crate) fn problem(&self, rule: VerificationRule) -> Option<Problem> {
         let why = match (self, rule) {
             (Self::Tests(_) | Self::Checks(_) | Self::LeftOut(_), _) | (_, VerificationRule::Optional) => return None,
-            (Self::Nothing(_), VerificationRule::WherePossible) => return None,
+            (Self::Nothing(_) | Self::Uncounted { .. }, VerificationRule::WherePossible) => return None,
+            (Self::Uncounted { is_own, checks }, VerificationRule::Required) if *is_own || !checks.is_empty() => {
+                return None;
+            }
+            (Self::Uncounted { .. }, VerificationRule::Required) => "the test runner counted no test".to_owned(),
             (Self::Nothing(why), VerificationRule::Required) => (*why).to_owned(),
             (Self::Missing(why), _) => why.clone(),
         };
@@ -151,6 +180,17 @@ mod tests {
             line(&nameless),
             "- Not verified: the run named no failing test (FAILED: 1 failed, 4 passed in 1.0 s)\n"
         );
+        let uncounted = |is_own| {
+            let mut run = ran(TestRunner::Npm, 0, "all is well", &[]);
+            if let SuiteRun::Ran(results) = &mut run {
+                results.is_own = is_own;
+            }
+            let is_required = problem(&run, VerificationRule::Required).is_some();
+            (line(&run), problem(&run, VerificationRule::WherePossible), is_required)
+        };
+        let said = |who| format!("- Not verified by tests: {who} exited with 0, and no test was counted\n");
+        assert_eq!(uncounted(false), (said("the test runner"), None, true));
+        assert_eq!(uncounted(true), (said("your test command"), None, false));
         let none = pytest(5, "no tests ran in 0.1s", &[]);
         let mut partly = pytest(0, "5 passed in 1.0s", &[]);
         if let SuiteRun::Ran(results) = &mut partly {
