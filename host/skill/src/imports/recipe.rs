@@ -387,8 +387,7 @@ pub(super) fn python_in(context: &CallContext, directory: &Path) -> Result<Pytho
 /// Finds the user's `npm`.
 pub(super) fn find_npm(context: &CallContext) -> Result<PathBuf, Failure> {
     find_program(context, "npm").ok_or_else(|| {
-        Failure::unavailable("npm was not found on the PATH.")
-            .with_hint("the user has to install Node.js, which brings npm")
+        Failure::unavailable("npm was not found on the PATH.").with_hint("install Node.js, which brings npm")
     })
 }
 

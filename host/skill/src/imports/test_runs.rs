@@ -593,8 +593,7 @@ fn unambiguous_path(data: &TestRecipe, path: &str) -> String {
 }
 
 fn missing_program(name: &str, data: &TestRecipe) -> Failure {
-    Failure::unavailable(format!("{name} was not found on the PATH."))
-        .with_hint(format!("the user has to {}", data.install))
+    Failure::unavailable(format!("{name} was not found on the PATH.")).with_hint(data.install.clone())
 }
 
 /// The question about a run, in one line.

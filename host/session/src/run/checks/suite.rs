@@ -13,7 +13,9 @@ use crate::limits;
 use crate::run::operations::OperationRun;
 use crate::run::tools::hint_of;
 use tool_core::api::{Effect, ErrorKind, RunPurpose, TestCounts, TestDetails, TestStatus};
-use tool_core::text::clean_line;
+use tool_core::text::{clean_line, quote_names};
+use tool_journal::journal::cut_text;
+use tool_journal::report::write_fenced;
 use tool_provider::TextOrigin;
 use tool_skill::policy::Decision;
 use tool_skill::{CallError, CallOutcome, CallReport};
@@ -86,7 +88,35 @@ pub(crate) struct TestSuiteResults {
     pub(crate) foreign: Vec<String>,
 }
 
+/// Last lines of a failing run in an answer; `run_tests` shows more.
+const LAST_LINES_MAX: usize = 10;
+/// Limit for these lines in bytes.
+const LAST_LINES_BYTES_MAX: usize = 2 << 10;
+/// Limit for the failing tests that are named in an answer.
+const FAILING_NAMED_MAX: usize = 10;
+
 impl TestSuiteResults {
+    /// The failing tests and the last lines of the run, for the user; empty if the run passed.
+    pub(crate) fn describe_failure(&self) -> String {
+        if self.has_passed {
+            return String::new();
+        }
+        let mut text = String::new();
+        if !self.failing.is_empty() {
+            let names = quote_names(self.failing.iter().map(String::as_str), FAILING_NAMED_MAX);
+            text.push_str(&format!("- Failing: {names}\n"));
+        }
+        // The first line is the verdict.
+        let lines: Vec<&str> = self.text.lines().skip(1).collect();
+        let last = lines[lines.len().saturating_sub(LAST_LINES_MAX)..].join("\n");
+        if !last.trim().is_empty() {
+            text.push_str("- Last lines of the run:\n\n");
+            write_fenced(&mut text, "text", &cut_text(&last, LAST_LINES_BYTES_MAX));
+            text.push('\n');
+        }
+        text
+    }
+
     /// Origin of the text, for its label.
     pub(crate) fn origin(&self) -> TextOrigin {
         if self.foreign.is_empty() {
@@ -194,7 +224,10 @@ pub(crate) fn describe_regression(before: &SuiteRun, after: &SuiteRun) -> Option
     let after = match after {
         SuiteRun::Ran(after) if after.has_run => after,
         SuiteRun::Ran(after) => return Some(format!("the tests do not run any more ({})", after.verdict)),
-        SuiteRun::Impossible { message, .. } => return Some(format!("the tests do not run any more ({message})")),
+        SuiteRun::Impossible { message, .. } => {
+            let why = message.trim_end_matches('.');
+            return Some(format!("the tests do not run any more ({why})"));
+        }
         SuiteRun::None => return Some("the tests are not found any more".to_owned()),
         SuiteRun::LeftOut(_) | SuiteRun::NotAllowed | SuiteRun::Refused | SuiteRun::Stopped | SuiteRun::Busy(_) => {
             return None;
@@ -256,7 +289,7 @@ impl SuiteRun {
             Self::None => NONE.to_owned(),
             Self::Stopped => "not run to their end: the session ended before".to_owned(),
             Self::Impossible { message, hint, .. } => match hint {
-                Some(hint) => format!("not run: {message}; {hint}"),
+                Some(hint) => format!("not run: {}; {hint}", message.trim_end_matches('.')),
                 None => format!("not run: {message}"),
             },
             Self::Busy(message) => format!("not run: {message}"),
@@ -293,6 +326,14 @@ mod tests {
         assert_eq!((results.set_aside, results.is_pytest), (1, true));
         let failing: Vec<_> = results.failing.iter().map(String::as_str).collect();
         assert_eq!(failing, names);
+        insta::assert_snapshot!(results.describe_failure(), @r"
+        - Failing: `tests/test_a.py::test_b[x in y]`, `tests/test_c.py`
+        - Last lines of the run:
+
+        ```text
+        2 failed, 1 error, 3 passed, 1 xfailed in 1.2s
+        ```
+        ");
     }
 
     #[test]
@@ -335,7 +376,7 @@ mod tests {
         let passed = pytest(0, "5 passed in 1.0s", &[]);
         let impossible = SuiteRun::Impossible {
             kind: ErrorKind::Unavailable,
-            message: "No module named pytest".into(),
+            message: "No module named pytest.".into(),
             hint: Some("install it".into()),
         };
         assert_eq!(impossible.line(), "not run: No module named pytest; install it");

@@ -76,6 +76,9 @@ impl RefactorReview {
         let broken = project_checks::broken_checks(&self.checks_before, &checks_after);
         text.push('\n');
         text.push_str(&compare_runs(before, after.as_ref(), worse.as_deref()));
+        if let SuiteRun::Ran(last) = after.as_ref().unwrap_or(before) {
+            text.push_str(&last.describe_failure());
+        }
         if op.task.request.no_checks {
             let option = op.option_name("--no-checks", "`no_checks`");
             text.push_str(&format!("- Checks: left out by {option}\n"));

@@ -39,7 +39,7 @@ pub(super) fn check_available(data: &TestRecipe, ended: &EndedRecipe, read: &Tes
     match missing_command(data, output).filter(|_| has_failed && !has_run) {
         Some(command) => Err(
             Failure::unavailable(format!("{} lacks packages, and a run has no network.", data.name))
-                .with_hint(format!("the user has to run, outside of the sandbox: {command}")),
+                .with_hint(format!("run this in the repository, outside of the sandbox: {command}")),
         ),
         None => Ok(()),
     }

@@ -490,6 +490,6 @@ fn missing_packages_end_with_the_command_that_fetches_them() {
     assert_eq!(failure.message, "cargo lacks packages, and a run has no network.");
     assert_eq!(
         failure.hint.as_deref(),
-        Some("the user has to run, outside of the sandbox: cargo fetch")
+        Some("run this in the repository, outside of the sandbox: cargo fetch")
     );
 }
