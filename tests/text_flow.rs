@@ -116,6 +116,11 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         &["home"],
     ),
     (
+        "host/skill/src/imports/test_runs/hints.rs",
+        "Python's message",
+        &[": No module named pytest"],
+    ),
+    (
         "host/skill/src/imports/packages.rs",
         "output of pip and npm",
         &[": No module named pip", "EACCES: permission denied"],
