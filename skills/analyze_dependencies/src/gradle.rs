@@ -1,7 +1,12 @@
 //! Parses `build.gradle`, `build.gradle.kts` and their version catalog. It finds the blocks called `dependencies` by
 //! their braces, and evaluates nothing.
 
+use std::collections::BTreeSet;
+
+use crate::calls::leading_string;
+use crate::maven::MANAGED;
 use crate::model::{Dependency, Ecosystem, Manifest};
+use crate::properties::Properties;
 use crate::toml_file::{TomlFile, TomlItem};
 
 /// Prefix of an accessor of a catalog.
@@ -41,6 +46,12 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
         manifest
             .dependencies
             .extend(parse_statement(&line[start..], &blocks, at + 1));
+    }
+    let variables = Properties::read_assignments(text);
+    for dependency in &mut manifest.dependencies {
+        let version = variables.expand(&dependency.constraint, "$", "");
+        let version = variables.expand(version, "${", "}").to_owned();
+        dependency.constraint = version;
     }
     manifest
 }
@@ -99,6 +110,9 @@ fn group_of(configuration: &str, is_in_test: bool) -> Option<&'static str> {
         "classpath",
     ];
     let lower = configuration.to_ascii_lowercase();
+    if lower == "developmentonly" {
+        return Some("dev");
+    }
     let is_of = |configurations: &[&str]| configurations.iter().any(|end| lower.ends_with(end));
     match (is_of(&BUILD), is_of(&NEEDED)) {
         (false, false) => None,
@@ -106,13 +120,6 @@ fn group_of(configuration: &str, is_in_test: bool) -> Option<&'static str> {
         (true, _) => Some("build"),
         (false, true) => Some("runtime"),
     }
-}
-
-/// The string literal at the beginning of a text.
-fn leading_string(text: &str) -> Option<&str> {
-    let quote = text.chars().next().filter(|first| matches!(first, '"' | '\''))?;
-    let (inside, _) = text[1..].split_once(quote)?;
-    (!inside.is_empty()).then_some(inside)
 }
 
 /// Parses `libs.versions.toml`. The note of a library is the accessor that builds use for it.
@@ -178,4 +185,37 @@ pub(crate) fn resolve_catalog(manifests: &mut [Manifest]) {
             }
         }
     }
+}
+
+/// Leaves out of a `pom.xml` what a build of Gradle beside it declares in the same way: some projects have both, and
+/// each is complete.
+pub(crate) fn merge_maven(manifests: &mut [Manifest]) {
+    for at in 0..manifests.len() {
+        if !manifests[at].path.ends_with("pom.xml") {
+            continue;
+        }
+        let is_beside = |other: &&Manifest| other.kind == "Gradle" && other.directory() == manifests[at].directory();
+        let Some(gradle) = manifests.iter().find(is_beside) else {
+            continue;
+        };
+        let declared: BTreeSet<(String, String, String)> = gradle.dependencies.iter().map(find_coordinate).collect();
+        let path = gradle.path.clone();
+        let pom = &mut manifests[at];
+        let before = pom.dependencies.len();
+        pom.dependencies
+            .retain(|dependency| !declared.contains(&find_coordinate(dependency)));
+        let repeated = before - pom.dependencies.len();
+        pom.repeats = (repeated > 0).then_some((path, repeated));
+    }
+}
+
+/// Module, version and group of a dependency. Where a platform decides the version, it is empty.
+fn find_coordinate(dependency: &Dependency) -> (String, String, String) {
+    let resolved = dependency.constraint.split_once(' ');
+    let (name, version) = match resolved.filter(|_| dependency.name.starts_with(CATALOG)) {
+        Some(resolved) => resolved,
+        None => (dependency.name.as_str(), dependency.constraint.as_str()),
+    };
+    let version = if matches!(version, "*" | MANAGED) { "" } else { version };
+    (name.to_owned(), version.to_owned(), dependency.group.clone())
 }

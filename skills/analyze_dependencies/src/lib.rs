@@ -4,20 +4,33 @@
 //! Nothing is executed or resolved, and nothing is guessed. A manifest that does not parse is reported with the
 //! position of the mistake, and the others are read all the same.
 
+mod calls;
 mod cargo;
+mod cmake;
 mod composer;
+mod conan;
+mod dotnet;
 mod go_mod;
 mod gradle;
+mod helm;
 mod locks;
 mod maven;
 mod mix;
 mod model;
 mod package_json;
+mod properties;
+mod pubspec;
 mod pyproject;
 mod requirement;
 mod ruby;
+mod sbt;
 mod setup;
+mod swift;
+mod terraform;
 mod toml_file;
+mod vcpkg;
+mod xml;
+mod yaml_lines;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,30 +58,52 @@ const CONFLICTS_MAX: usize = 50;
 /// Limit for a line of an answer in bytes.
 const LINE_BYTES_MAX: usize = 500;
 
-/// Globs for manifests. Requirements files have many names.
-const MANIFEST_GLOBS: [&str; 17] = [
-    "package.json",
-    "pyproject.toml",
-    "*requirements*.txt",
-    "**/requirements/*.txt",
-    "setup.cfg",
-    "setup.py",
-    "Pipfile",
-    "Cargo.toml",
-    "go.mod",
-    "Gemfile",
-    "*.gemspec",
-    "build.gradle",
-    "build.gradle.kts",
-    "libs.versions.toml",
-    "pom.xml",
-    "composer.json",
-    "mix.exs",
+/// Names of manifests, and their parsers. An asterisk at the beginning stands for the rest of the name.
+const FORMATS: [(&str, ManifestParser); 33] = [
+    ("package.json", package_json::parse),
+    ("pyproject.toml", pyproject::parse),
+    ("setup.cfg", setup::parse_cfg),
+    ("setup.py", setup::parse_py),
+    ("Pipfile", pyproject::parse_pipfile),
+    ("Cargo.toml", cargo::parse),
+    ("go.mod", go_mod::parse),
+    ("Gemfile", ruby::parse_gemfile),
+    ("*.gemspec", ruby::parse_gemspec),
+    ("build.gradle", gradle::parse),
+    ("build.gradle.kts", gradle::parse),
+    ("libs.versions.toml", gradle::parse_catalog),
+    ("pom.xml", maven::parse),
+    ("build.sbt", sbt::parse),
+    ("plugins.sbt", sbt::parse),
+    ("composer.json", composer::parse),
+    ("mix.exs", mix::parse),
+    ("*.csproj", dotnet::parse),
+    ("*.fsproj", dotnet::parse),
+    ("*.vbproj", dotnet::parse),
+    ("Directory.Packages.props", dotnet::parse),
+    ("Directory.Build.props", dotnet::parse),
+    ("packages.config", dotnet::parse),
+    ("Package.swift", swift::parse),
+    ("pubspec.yaml", pubspec::parse),
+    ("conanfile.txt", conan::parse_txt),
+    ("conanfile.py", conan::parse_py),
+    ("vcpkg.json", vcpkg::parse),
+    ("Chart.yaml", helm::parse),
+    (CMAKE, cmake::parse),
+    (TERRAFORM, terraform::parse),
+    // Requirements files have many names.
+    ("*requirements*.txt", requirement::parse_file),
+    ("**/requirements/*.txt", requirement::parse_file),
 ];
 
+/// Files that most directories of such a project have, with or without dependencies.
+const CMAKE: &str = "CMakeLists.txt";
+const TERRAFORM: &str = "*.tf";
+
 /// Names of manifests for messages.
-const MANIFEST_NAMES: &str = "package.json, pyproject.toml, requirements*.txt, setup.cfg, setup.py, Pipfile, Cargo.toml, \
-    go.mod, Gemfile, *.gemspec, build.gradle, build.gradle.kts, libs.versions.toml, pom.xml, composer.json and mix.exs";
+fn list_formats() -> String {
+    FORMATS.map(|(name, _)| name).join(", ")
+}
 
 #[derive(Deserialize)]
 struct AnalyzeDependenciesArguments {
@@ -83,11 +118,11 @@ impl Handler for AnalyzeDependencies {
         Descriptor {
             name: "analyze_dependencies",
             version: "1.0.0",
-            description: "Lists the repository's dependencies, from package.json, pyproject.toml, requirements files, \
-                setup.cfg, setup.py, Pipfile, Cargo.toml, go.mod, Gemfile, gemspecs, build.gradle(.kts), \
-                libs.versions.toml, pom.xml, composer.json and mix.exs in all directories: constraint, group, place, and \
-                the locked version if a lock file has it. Points out dependencies with different constraints, and \
-                manifests that do not parse.",
+            description: "Lists the repository's dependencies, from the manifests of Python, npm, Cargo, Go, Ruby, \
+                Composer, Mix, Maven, Gradle (with its catalog), sbt, .NET (projects, Directory.Packages.props, \
+                packages.config), Swift, Dart, CMake, Conan, vcpkg, Helm charts and Terraform in all directories: \
+                constraint, group, place, and the locked version if a lock file has it. Points out dependencies with \
+                different constraints, and manifests that do not parse.",
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -123,15 +158,18 @@ impl Handler for AnalyzeDependencies {
         };
         let found = DependencyFiles::list_files(host, &under)?;
         let mut manifests: Vec<Manifest> = found.manifests.iter().map(|file| read_manifest(host, file)).collect();
-        // Most setup.cfg files configure linters, and Gradle builds that only contain others declare nothing.
+        // Such files often configure other things, or only contain other builds.
         manifests.retain(|manifest| {
-            !(manifest.path.ends_with("setup.cfg") || manifest.kind == "Gradle")
-                || manifest.name.is_some()
+            !(manifest.path.ends_with("setup.cfg") && manifest.name.is_none()
+                || manifest.path.ends_with("Directory.Build.props")
+                || ["Gradle", "CMake", "Terraform", "sbt"].contains(&manifest.kind.as_str()))
                 || !manifest.dependencies.is_empty()
                 || !manifest.problems.is_empty()
         });
         cargo::resolve_workspace(&mut manifests);
         gradle::resolve_catalog(&mut manifests);
+        gradle::merge_maven(&mut manifests);
+        dotnet::resolve_central(&mut manifests);
         locks::apply_locks(&mut manifests, &read_locks(host, &found.locks));
         let lines = render_manifests(&manifests, &under, found.left_out);
         Ok(render_page(&lines, from))
@@ -157,17 +195,21 @@ impl DependencyFiles {
                 after: None,
             })
         };
-        let mut manifests = list(under, MANIFEST_GLOBS.map(str::to_owned).to_vec())?;
+        let mut manifests = list(under, FORMATS.map(|(glob, _)| glob.to_owned()).to_vec())?;
         manifests.retain(|file| file.kind == EntryKind::File && find_parser(&file.path).is_some());
         if metadata.is_file() && manifests.is_empty() {
             return Err(
                 Failure::invalid(format!("`{under}` is not a manifest that this skill reads"))
-                    .with_hint(format!("give a directory, or a manifest; it reads {MANIFEST_NAMES}")),
+                    .with_hint(format!("give a directory, or a manifest; it reads {}", list_formats())),
             );
         }
         // The root matters most, and deep manifests often belong to tests.
         manifests.sort_by_key(|file| (file.path.matches('/').count(), file.path.clone()));
         let left_out = manifests.len().saturating_sub(MANIFESTS_MAX);
+        if left_out > 0 {
+            // Scripts that rarely declare something must not displace the manifests.
+            manifests.sort_by_key(|file| file.path.ends_with(CMAKE) || file.path.ends_with(&TERRAFORM[1..]));
+        }
         manifests.truncate(MANIFESTS_MAX);
         // A lock file above the directory counts as well.
         let mut locks = list("", locks::NAMES.map(|(name, _, _)| name.to_owned()).to_vec())?;
@@ -191,26 +233,16 @@ type ManifestParser = fn(&str, &str) -> Manifest;
 /// Chooses the parser of a file by its name.
 fn find_parser(path: &str) -> Option<ManifestParser> {
     let name = path.rsplit('/').next().unwrap_or(path);
-    Some(match name {
-        "package.json" => package_json::parse,
-        "pyproject.toml" => pyproject::parse,
-        "Pipfile" => pyproject::parse_pipfile,
-        "setup.cfg" => setup::parse_cfg,
-        "setup.py" => setup::parse_py,
-        "Cargo.toml" => cargo::parse,
-        "go.mod" => go_mod::parse,
-        "Gemfile" => ruby::parse_gemfile,
-        "pom.xml" => maven::parse,
-        "composer.json" => composer::parse,
-        "mix.exs" => mix::parse,
-        "build.gradle" | "build.gradle.kts" => gradle::parse,
-        "libs.versions.toml" => gradle::parse_catalog,
-        name if name.ends_with(".gemspec") => ruby::parse_gemspec,
-        name if name.ends_with(".txt") && (name.contains("requirements") || path.contains("requirements/")) => {
-            requirement::parse_file
-        }
-        _ => return None,
-    })
+    let is_of = |format: &str| match format.strip_prefix('*') {
+        Some(end) => name.ends_with(end),
+        None => name == format,
+    };
+    let known = FORMATS
+        .iter()
+        .find(|(format, _)| is_of(format))
+        .map(|(_, parse)| *parse);
+    let is_requirements = name.ends_with(".txt") && (name.contains("requirements") || path.contains("requirements/"));
+    known.or(is_requirements.then_some(requirement::parse_file as ManifestParser))
 }
 
 fn read_manifest(host: &dyn Host, file: &Entry) -> Manifest {
@@ -265,7 +297,7 @@ fn render_manifests(manifests: &[Manifest], under: &str, left_out: usize) -> Vec
         format!(" in {under}")
     };
     if manifests.is_empty() {
-        return vec![format!("No manifest found{place}: looked for {MANIFEST_NAMES}.")];
+        return vec![format!("No manifest found{place}: looked for {}.", list_formats())];
     }
     let count: usize = manifests.iter().map(|manifest| manifest.dependencies.len()).sum();
     let broken = manifests
@@ -332,7 +364,12 @@ fn manifest_lines(lines: &mut Vec<String>, manifest: &Manifest) {
         }
         lines.push(line);
     }
-    if manifest.dependencies.is_empty() && manifest.problems.is_empty() {
+    if let Some((other, count)) = &manifest.repeats {
+        lines.push(format!(
+            "  {} as in {other}",
+            counted(*count as u64, "dependency", "dependencies")
+        ));
+    } else if manifest.dependencies.is_empty() && manifest.problems.is_empty() {
         lines.push("  no dependencies declared".to_owned());
     }
 }
@@ -343,9 +380,15 @@ fn find_conflicts(manifests: &[Manifest]) -> Vec<String> {
     let mut declared: BTreeMap<(Ecosystem, String), Vec<(String, String)>> = BTreeMap::new();
     for manifest in manifests {
         for dependency in &manifest.dependencies {
-            let follows_parent = dependency.constraint == maven::MANAGED;
-            if dependency.group == "peer" || dependency.constraint.starts_with(cargo::FROM_WORKSPACE) || follows_parent
-            {
+            // A member may leave out the version that another manifest decides.
+            let constraint = dependency.constraint.as_str();
+            let follows_parent = match manifest.ecosystem {
+                Ecosystem::Java => constraint == maven::MANAGED,
+                Ecosystem::DotNet => constraint == dotnet::CENTRAL,
+                Ecosystem::Cpp | Ecosystem::Terraform => constraint == "*",
+                _ => constraint.starts_with(cargo::FROM_WORKSPACE),
+            };
+            if dependency.group == "peer" || follows_parent {
                 continue;
             }
             let bare = dependency.name.split('[').next().unwrap_or(&dependency.name);

@@ -11,6 +11,13 @@ pub(crate) enum Ecosystem {
     Java,
     Php,
     Elixir,
+    DotNet,
+    /// C and C++: packages of CMake, Conan and vcpkg.
+    Cpp,
+    Helm,
+    Terraform,
+    Swift,
+    Dart,
 }
 
 #[derive(Debug, Clone)]
@@ -24,6 +31,8 @@ pub(crate) struct Manifest {
     /// Other lines: the language's version, included files, locks.
     pub(crate) facts: Vec<String>,
     pub(crate) dependencies: Vec<Dependency>,
+    /// A manifest that declares other dependencies of this one in the same way, and their number.
+    pub(crate) repeats: Option<(String, usize)>,
     /// Problems with their lines; line 0 for the file as a whole.
     pub(crate) problems: Vec<(usize, String)>,
 }
@@ -49,7 +58,7 @@ impl Dependency {
     pub(crate) fn new(name: &str, constraint: &str, group: &str, line: usize) -> Self {
         let constraint = without_credentials(&constraint.split_whitespace().collect::<Vec<_>>().join(" "));
         Self {
-            name: name.to_owned(),
+            name: without_credentials(name),
             constraint: if constraint.is_empty() {
                 "*".to_owned()
             } else {
@@ -95,6 +104,7 @@ impl Manifest {
             version: None,
             facts: Vec::new(),
             dependencies: Vec::new(),
+            repeats: None,
             problems: Vec::new(),
         }
     }
@@ -149,8 +159,8 @@ pub(crate) fn normal_name(ecosystem: Ecosystem, name: &str) -> String {
             normal
         }
         Ecosystem::Rust => name.replace('_', "-"),
-        Ecosystem::Php => name.to_lowercase(),
-        Ecosystem::Npm | Ecosystem::Go | Ecosystem::Ruby | Ecosystem::Java | Ecosystem::Elixir => name.to_owned(),
+        Ecosystem::Php | Ecosystem::DotNet => name.to_lowercase(),
+        _ => name.to_owned(),
     }
 }
 

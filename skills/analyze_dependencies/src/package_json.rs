@@ -145,6 +145,31 @@ fn key_lines(text: &str) -> HashMap<(String, Option<String>), usize> {
     lines
 }
 
+/// Lines of the strings in a valid JSON text after this one, each where it comes first.
+pub(crate) fn string_lines(text: &str, after: &str) -> HashMap<String, usize> {
+    let text = without_mark(text);
+    let bytes = text.as_bytes();
+    let mut lines = HashMap::new();
+    let (mut at, mut line, mut is_after) = (0, 1, false);
+    while at < bytes.len() {
+        line += usize::from(bytes[at] == b'\n');
+        let end = if bytes[at] == b'"' {
+            string_end(bytes, at)
+        } else {
+            at + 1
+        };
+        if end > at + 1 {
+            let string: String = serde_json::from_str(&text[at..end]).unwrap_or_default();
+            is_after |= string == after;
+            if is_after {
+                lines.entry(string).or_insert(line);
+            }
+        }
+        at = end;
+    }
+    lines
+}
+
 /// Offset after the closing quote of the string that begins at `at`.
 fn string_end(bytes: &[u8], at: usize) -> usize {
     let mut end = at + 1;

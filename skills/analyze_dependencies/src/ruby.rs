@@ -93,7 +93,7 @@ fn option_text<'t>(options: &'t str, key: &str) -> Option<&'t str> {
 
 /// The group of the first symbols in a text. Development and test count as one.
 fn group_of(text: &str) -> Option<String> {
-    let symbol = text.split_once(':')?.1;
+    let (_, symbol) = text.split_once("%i[").or_else(|| text.split_once(':'))?;
     let name: String = symbol
         .chars()
         .take_while(|c| c.is_alphanumeric() || *c == '_')

@@ -473,7 +473,7 @@ fn gems_are_read_with_their_groups_and_sources() {
     let gemfile = "source 'https://example.org'\ngemspec\ngem 'yard' # docs\ngem \"tilt\", \"~> #{old}\"\n\
                    group :production do\n  gem 'pg', '>= 1'\nend\nif old\n  gem 'erubi', path: '../erubi'\nend\n\
                    gem 'rubocop', '~> 1.3', require: false, group: :lint\n";
-    let application = "gem 'rails', '~> 8'\ngroup :development, :test do\n  gem 'debug'\nend\n";
+    let application = "gem 'rails', '~> 8'\ngroup %i[development test] do\n  gem 'debug'\nend\n";
     let files = [
         ("shop.gemspec", gemspec),
         ("Gemfile", gemfile),
@@ -655,5 +655,239 @@ fn mix_exs_has_the_tuples_of_its_function() {
 
     declared with different constraints:
       plug: ~> 1.14 (mix.exs:14), ~> 1.0 (short/mix.exs:1)
+    ");
+}
+
+#[test]
+fn projects_of_dotnet_take_central_versions() {
+    let central = "<Project>\n  <PropertyGroup>\n    <AspNetVersion>8.0.2</AspNetVersion>\n  </PropertyGroup>\n  <ItemGroup>\n    \
+                   <PackageVersion Include=\"MediatR\" Version=\"12.0.1\" />\n    \
+                   <PackageVersion Include=\"Microsoft.AspNetCore.Mvc\" Version=\"$(AspNetVersion)\" />\n  </ItemGroup>\n</Project>\n";
+    let web = "\u{feff}<Project Sdk=\"Microsoft.NET.Sdk.Web\">\r\n  <PropertyGroup>\r\n    <TargetFramework>net8.0</TargetFramework>\r\n  \
+               </PropertyGroup>\r\n  <ItemGroup>\r\n    <PackageReference Include=\"mediatr\" />\r\n    \
+               <PackageReference Include=\"Serilog\"><Version>3.1</Version></PackageReference>\r\n    \
+               <PackageReference Include=\"Analyzers\" Version=\"1.0\">\r\n      <PrivateAssets>all</PrivateAssets>\r\n    </PackageReference>\r\n    \
+               <PackageReference Include=\"Unknown\" />\r\n    \
+               <ProjectReference Include=\"..\\ApplicationCore\\ApplicationCore.csproj\" />\r\n  </ItemGroup>\r\n</Project>\r\n";
+    let tests = "<Project Sdk=\"Microsoft.NET.Sdk\"><ItemGroup>\n<PackageReference Include=\"Microsoft.NET.Test.Sdk\" Version=\"17\" />\n\
+                 <PackageReference Include=\"MediatR\" VersionOverride=\"11.0\" />\n</ItemGroup></Project>\n";
+    let old = "<?xml version=\"1.0\"?>\n<packages>\n  <package id=\"jQuery\" version=\"3.7\" targetFramework=\"net48\" />\n</packages>\n";
+    let nested = "<a>".repeat(100_000);
+    let files = [
+        ("Directory.Packages.props", central),
+        (
+            "Directory.Build.props",
+            "<Project><PropertyGroup><Nullable>enable</Nullable></PropertyGroup></Project>",
+        ),
+        ("src/Web/Web.csproj", web),
+        ("tests/Unit/Unit.fsproj", tests),
+        ("old/packages.config", old),
+        (
+            "odd/Odd.vbproj",
+            "<Project>\n<ItemGroup>\n<PackageReference Include=\"A\" Version=\"1\"/>\n</Project>",
+        ),
+        ("deep/Deep.csproj", nested.as_str()),
+    ];
+    insta::assert_snapshot!(text(&files), @r"
+    6 manifests and 11 dependencies; 2 manifests with problems
+
+    Directory.Packages.props (.NET)
+      MediatR 12.0.1 [central] Directory.Packages.props:6
+      Microsoft.AspNetCore.Mvc 8.0.2 [central] Directory.Packages.props:7
+
+    deep/Deep.csproj (.NET)
+      problem: deep/Deep.csproj:1: elements are nested too deeply
+
+    odd/Odd.vbproj (.NET)
+      problem: odd/Odd.vbproj:4: ill-formed document: expected `</ItemGroup>`, but `</Project>` was found
+      A 1 [runtime] odd/Odd.vbproj:3
+
+    old/packages.config (.NET)
+      jQuery 3.7 [runtime] old/packages.config:3
+
+    src/Web/Web.csproj (.NET)
+      SDK: Microsoft.NET.Sdk.Web
+      target framework: net8.0
+      mediatr 12.0.1 [runtime] src/Web/Web.csproj:6 (version: Directory.Packages.props:6)
+      Serilog 3.1 [runtime] src/Web/Web.csproj:7
+      Analyzers 1.0 [dev] src/Web/Web.csproj:8-10
+      Unknown central [runtime] src/Web/Web.csproj:11
+      ApplicationCore project [runtime] src/Web/Web.csproj:12
+
+    tests/Unit/Unit.fsproj (.NET)
+      SDK: Microsoft.NET.Sdk
+      Microsoft.NET.Test.Sdk 17 [test] tests/Unit/Unit.fsproj:2
+      MediatR 11.0 [test] tests/Unit/Unit.fsproj:3
+
+    declared with different constraints:
+      mediatr: 12.0.1 (Directory.Packages.props:6), 12.0.1 (src/Web/Web.csproj:6), 11.0 (tests/Unit/Unit.fsproj:3)
+    ");
+}
+
+#[test]
+fn packages_of_c_and_cpp_are_read() {
+    let cmake = "cmake_minimum_required(VERSION 3.20)\nproject(shop VERSION 1.2 LANGUAGES CXX)\n# find_package(Old)\n\
+                 find_package(Qt6 6.2 REQUIRED COMPONENTS Core Widgets)\nFind_Package( ZLIB )\nfind_package(${made})\n\
+                 include(FetchContent)\nFetchContent_Declare(\n  fmt\n  GIT_REPOSITORY https://user:secret@example.org/fmt.git # here\n  \
+                 GIT_TAG 10.1.0\n)\nfind_package(Open\n";
+    let txt = "[requires]\nzlib/1.3.1\nfmt/[>=10 <11]@shop/stable # why\nnothing\n\n[tool_requires]\ncmake/3.27\n[options]\na/b:c=True\n";
+    let py = "class Shop(ConanFile):\n    name = \"shop\"\n    version = '2.0'\n    requires = \"zlib/1.3.1\", \"boost/1.83.0\"\n    \
+              tool_requires = [\n        \"cmake/3.27\",  # build\n    ]\n\n    def requirements(self):\n        \
+              self.requires(\"spdlog/1.12.0\", force=True)\n        self.test_requires('gtest/1.14')\n        self.requires(made)\n";
+    let vcpkg = "{\n  \"name\": \"fmt-user\",\n  \"version-string\": \"1\",\n  \"dependencies\": [\n    \"fmt\",\n    \
+                 {\"name\": \"curl\", \"version>=\": \"8.0\", \"platform\": \"!windows\"},\n    {\"name\": \"tool\", \"host\": true},\n    3\n  ],\n  \
+                 \"features\": {\"tests\": {\"dependencies\": [\n    \"catch2\"]}},\n  \
+                 \"overrides\": [{\"name\": \"fmt\", \"version\": \"10.0\"}]\n}\n";
+    let files = [
+        ("CMakeLists.txt", cmake),
+        ("empty/CMakeLists.txt", "add_library(a a.c)\n"),
+        ("conanfile.txt", txt),
+        ("py/conanfile.py", py),
+        ("vcpkg.json", vcpkg),
+        ("odd/vcpkg.json", "{"),
+    ];
+    insta::assert_snapshot!(text(&files), @r"
+    5 manifests and 15 dependencies; 2 manifests with problems
+
+    CMakeLists.txt (CMake)
+      project: shop 1.2
+      Qt6 6.2 [runtime] CMakeLists.txt:4 (components Core, Widgets)
+      ZLIB * [optional] CMakeLists.txt:5
+      fmt @ https://…@example.org/fmt.git [build] CMakeLists.txt:8-12 (tag 10.1.0)
+
+    conanfile.txt (Conan)
+      zlib 1.3.1 [runtime] conanfile.txt:2
+      fmt >=10 <11 [runtime] conanfile.txt:3
+      cmake 3.27 [build] conanfile.txt:7
+
+    vcpkg.json (vcpkg)
+      project: fmt-user 1
+      problem: vcpkg.json:1: a dependency without a name
+      fmt 10.0 [runtime] vcpkg.json:5
+      curl >=8.0 [runtime] vcpkg.json:6 (only: !windows)
+      tool * [build] vcpkg.json:7
+      catch2 * [feature:tests] vcpkg.json:11
+
+    odd/vcpkg.json (vcpkg)
+      problem: odd/vcpkg.json:1: column 1: EOF while parsing an object
+
+    py/conanfile.py (Conan)
+      project: shop 2.0
+      zlib 1.3.1 [runtime] py/conanfile.py:4
+      boost 1.83.0 [runtime] py/conanfile.py:4
+      cmake 3.27 [build] py/conanfile.py:6
+      spdlog 1.12.0 [runtime] py/conanfile.py:10
+      gtest 1.14 [test] py/conanfile.py:11
+
+    declared with different constraints:
+      fmt: @ https://…@example.org/fmt.git (CMakeLists.txt:8-12), >=10 <11 (conanfile.txt:3), 10.0 (vcpkg.json:5)
+    ");
+}
+
+#[test]
+fn charts_terraform_and_packages_of_swift_dart_and_scala_are_read() {
+    let chart = "apiVersion: v2\nname: shop\nversion: 0.1.0\nappVersion: \"1.16\"\ndescription: |\n  dependencies:\n    - name: none\n\
+                 dependencies:\n- name: postgresql\n  version: \"~12.1\" # pinned\n  repository: https://user:secret@example.org/charts\n  \
+                 condition: postgresql.enabled\n- version: 1\n- repository: \"oci://example.org\"\n  name: redis\n";
+    let terraform = "terraform {\n  required_version = \">= 1.5\"\n  required_providers {\n    aws = {\n      source  = \"hashicorp/aws\"\n      \
+                     version = \"~> 5.0\"\n    }\n    random = { source = \"hashicorp/random\", version = \"3.6\" } # ü\n    null = \"~> 2\"\n  }\n}\n\
+                     module \"vpc\" {\n  source  = \"terraform-aws-modules/vpc/aws\"\n  version = \"5.1.0\" // pinned\n}\nmodule \"cart\" {\n  \
+                     source = \"./modules/cart\"\n  text = <<-EOT\n    module \"x\" { source = \"no\" }}}\n  EOT\n}\n";
+    let swift = "// .package(url: \"no\")\nlet package = Package(name: \"Shop\", dependencies: [\n  \
+                 .package(url: \"https://example.org/apple/swift-nio.git\", from: \"2.0.0\"),\n  \
+                 .package(url: \"https://example.org/a/vapor\", .upToNextMinor(from: \"4.0.0\")),\n  \
+                 .package(\n    url: \"https://example.org/a/b\",\n    \"1.0.0\"..<\"2.0.0\"\n  ),\n  .package(path: \"../Cart\"),\n])\n";
+    let dart = "name: shop\nversion: 1.0.0+1\nenvironment:\n  sdk: '>=3.0.0 <4.0.0'\ndependencies:\n  flutter:\n    sdk: flutter\n  \
+                http: ^1.1.0\n  cart:\n    git:\n      url: https://example.org/cart.git\n      path: sub\ndev_dependencies:\n  lints: any\n";
+    let scala = "name := \"shop\"\nThisBuild / scalaVersion := \"3.3.1\"\nval catsVersion = \"2.10.0\"\nlibraryDependencies ++= Seq(\n  \
+                 \"org.typelevel\" %% \"cats-core\" % catsVersion,\n  \"org.scalatest\" %% \"scalatest\" % \"3.2\" % Test,\n  \
+                 // \"no\" % \"no\" % \"1\"\n  \"a\" % \"b\" % \"1\", \"c\" % \"d\" % \"2\" % \"provided\"\n)\n";
+    let deep = "a {\n".repeat(1000);
+    let files = [
+        ("chart/Chart.yaml", chart),
+        ("main.tf", terraform),
+        ("empty.tf", "variable \"a\" {}\n"),
+        ("deep/main.tf", deep.as_str()),
+        ("Package.swift", swift),
+        ("pubspec.yaml", dart),
+        ("build.sbt", scala),
+        (
+            "project/plugins.sbt",
+            "addSbtPlugin(\"org.scalameta\" % \"sbt-scalafmt\" % \"2.5\")\n",
+        ),
+    ];
+    insta::assert_snapshot!(text(&files), @r"
+    7 manifests and 20 dependencies; 1 manifest with problems
+
+    Package.swift (Swift package)
+      swift-nio ^2.0.0 [runtime] Package.swift:3
+      vapor ~4.0.0 [runtime] Package.swift:4
+      b >=1.0.0, <2.0.0 [runtime] Package.swift:5-8
+      Cart @ path ../Cart [runtime] Package.swift:9
+
+    build.sbt (sbt)
+      project: shop
+      Scala version: 3.3.1
+      org.typelevel:cats-core 2.10.0 [runtime] build.sbt:5
+      org.scalatest:scalatest 3.2 [test] build.sbt:6
+      a:b 1 [runtime] build.sbt:8
+      c:d 2 [build] build.sbt:8
+
+    main.tf (Terraform)
+      requires Terraform: >= 1.5
+      hashicorp/aws ~> 5.0 [provider] main.tf:4-7
+      hashicorp/random 3.6 [provider] main.tf:8
+      null ~> 2 [provider] main.tf:9
+      terraform-aws-modules/vpc/aws 5.1.0 [module] main.tf:12-15
+      ./modules/cart * [module] main.tf:16-21
+
+    pubspec.yaml (Dart)
+      project: shop 1.0.0+1
+      requires sdk: >=3.0.0 <4.0.0
+      flutter @ sdk flutter [runtime] pubspec.yaml:6-7
+      http ^1.1.0 [runtime] pubspec.yaml:8
+      cart @ url https://example.org/cart.git [runtime] pubspec.yaml:9-12
+      lints any [dev] pubspec.yaml:14
+
+    chart/Chart.yaml (Helm chart)
+      project: shop 0.1.0
+      version of the application: 1.16
+      postgresql ~12.1 [optional] chart/Chart.yaml:9-12 (from https://…@example.org/charts)
+      redis * [runtime] chart/Chart.yaml:14-15 (from oci://example.org)
+
+    deep/main.tf (Terraform)
+      problem: deep/main.tf:33: blocks are nested too deeply; what follows is not read
+
+    project/plugins.sbt (sbt)
+      org.scalameta:sbt-scalafmt 2.5 [build] project/plugins.sbt:1
+    ");
+}
+
+#[test]
+fn what_maven_and_gradle_both_say_is_listed_once() {
+    let maven = "<project>\n<properties>\n<bootstrap.version>5.3.8</bootstrap.version>\n</properties>\n<dependencies>\n\
+                 <dependency><groupId>org.example</groupId><artifactId>web</artifactId></dependency>\n\
+                 <dependency><groupId>org.example</groupId><artifactId>bootstrap</artifactId><version>${bootstrap.version}</version></dependency>\n\
+                 <dependency><groupId>org.example</groupId><artifactId>other</artifactId><version>1</version></dependency>\n\
+                 </dependencies>\n</project>\n";
+    let gradle = "ext.bootstrapVersion = \"5.3.8\"\ndependencies {\n  implementation 'org.example:web'\n  \
+                  runtimeOnly \"org.example:bootstrap:${bootstrapVersion}\"\n  developmentOnly 'org.example:tools'\n}\n";
+    let files = [("pom.xml", maven), ("build.gradle", gradle), ("sub/pom.xml", maven)];
+    insta::assert_snapshot!(text(&files), @r"
+    3 manifests and 7 dependencies
+
+    build.gradle (Gradle)
+      org.example:web * [runtime] build.gradle:3
+      org.example:bootstrap 5.3.8 [runtime] build.gradle:4
+      org.example:tools * [dev] build.gradle:5
+
+    pom.xml (Maven)
+      org.example:other 1 [runtime] pom.xml:8
+      2 dependencies as in build.gradle
+
+    sub/pom.xml (Maven)
+      org.example:web managed [runtime] sub/pom.xml:6
+      org.example:bootstrap 5.3.8 [runtime] sub/pom.xml:7
+      org.example:other 1 [runtime] sub/pom.xml:8
     ");
 }
