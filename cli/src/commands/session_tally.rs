@@ -101,14 +101,18 @@ impl SessionTally {
         let run = &self.tests.as_ref()?.run;
         Some(match (run.status, run.counts) {
             (TestStatus::NothingRan, _) => "no tests ran".to_owned(),
-            (TestStatus::Passed, Some(counts)) => format!("{} tests passed", counts.passed),
+            (TestStatus::Passed, Some(counts)) => format!("{} passed", count_tests(counts.passed)),
             (TestStatus::Passed, None) => "the test command exited with 0".to_owned(),
             (_, Some(counts)) if counts.failed + counts.errors > 0 => {
-                format!("{} tests failed", counts.failed + counts.errors)
+                format!("{} failed", count_tests(counts.failed + counts.errors))
             }
             _ => "tests failed".to_owned(),
         })
     }
+}
+
+fn count_tests(count: u64) -> String {
+    format!("{count} test{}", if count == 1 { "" } else { "s" })
 }
 
 /// A number with a comma between thousands.

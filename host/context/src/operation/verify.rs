@@ -374,6 +374,11 @@ impl CheckedCitations {
         self.distinct().iter().filter(|(_, verdict)| verdict.is_place()).count()
     }
 
+    /// True if a citation is wrong.
+    pub fn has_fault(&self) -> bool {
+        self.citations.iter().any(|(_, verdict)| verdict.fault().is_some())
+    }
+
     /// Number of citations.
     pub fn total(&self) -> usize {
         self.distinct().len()

@@ -140,10 +140,11 @@ impl Closing {
 }
 
 impl DraftAnswer<'_> {
-    /// The last line about citations. Empty for an answer that was interrupted before its first citation.
-    pub(super) fn remark(&self, checked: &CheckedCitations) -> String {
+    /// The last line about citations. Empty for an answer that was interrupted before its first citation, and for one of
+    /// the analyst without a wrong citation: it cites what it has read.
+    pub(super) fn remark(&self, checked: &CheckedCitations, is_analyst: bool) -> String {
         let is_whole = matches!(self.turn.end, Ok(TurnEnd::Complete));
-        if is_whole || checked.total() > 0 {
+        if checked.has_fault() || !is_analyst && (is_whole || checked.total() > 0) {
             checked.line()
         } else {
             String::new()

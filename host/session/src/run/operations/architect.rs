@@ -46,8 +46,7 @@ impl Architect {
         }
         // The analyst proposes only what it has counted, and says itself if it has found nothing.
         if op.task.is_analyst() && self.proposals.is_empty() {
-            let line = (checked.total() > 0).then(|| answer.remark(&checked));
-            return Next::End(Closing::saying(line.unwrap_or_default()));
+            return Next::End(Closing::saying(answer.remark(&checked, true)));
         }
         if !self.proposals.has_placed() && !is_elsewhere {
             let withdrawn = !self.proposals.is_empty() && unplaced.is_empty();
@@ -62,7 +61,7 @@ impl Architect {
             );
             op.job.recorder.notice(why, Some(hint));
         }
-        let lines = [answer.remark(&checked), self.proposals.line()];
+        let lines = [answer.remark(&checked, op.task.is_analyst()), self.proposals.line()];
         Next::End(Closing::saying(lines.join(" ").trim().to_owned()))
     }
 }
