@@ -30,12 +30,12 @@ pub(crate) struct Markdown {
     pending: String,
     /// Length of `pending` when it was last parsed.
     parsed_bytes: usize,
-    last: Option<ListItem>,
+    last: Option<LastBlock>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct ListItem {
-    is_item: bool,
+struct LastBlock {
+    kind: BlockEnd,
     ended_blank: bool,
 }
 
@@ -50,6 +50,8 @@ struct TopBlock {
 enum BlockEnd {
     /// Over at the end of its line.
     Line,
+    /// The same, and close to the item of a list that follows.
+    Heading,
     /// Over at the next blank line.
     UntilBlank,
     /// Over when something else begins.
@@ -105,7 +107,8 @@ impl Markdown {
         let whole = match tops.last() {
             None => return,
             Some(TopBlock {
-                kind: BlockEnd::Line, ..
+                kind: BlockEnd::Line | BlockEnd::Heading,
+                ..
             }) => self.pending.len(),
             Some(TopBlock {
                 kind: BlockEnd::UntilBlank,
@@ -128,21 +131,25 @@ impl Markdown {
             // neighbour, so that nothing is lost.
             let start = if at == 0 { 0 } else { top.start };
             let next = tops.get(at + 1).map_or(end, |next| next.start);
-            self.write_block(&source[start..next], top.kind == BlockEnd::Item, out);
+            self.write_block(&source[start..next], top.kind, out);
         }
         if tops.is_empty() && !source[..end].trim().is_empty() {
-            self.write_block(&source[..end], false, out);
+            self.write_block(&source[..end], BlockEnd::UntilNext, out);
         }
     }
 
-    fn write_block(&mut self, source: &str, is_item: bool, out: &mut String) {
-        let close = |last: ListItem| last.is_item && is_item && !last.ended_blank;
-        if self.last.is_some_and(|last| !close(last)) {
+    fn write_block(&mut self, source: &str, kind: BlockEnd, out: &mut String) {
+        let is_close = |last: LastBlock| match last.kind {
+            BlockEnd::Item => kind == BlockEnd::Item && !last.ended_blank,
+            BlockEnd::Heading => kind == BlockEnd::Item,
+            _ => false,
+        };
+        if self.last.is_some_and(|last| !is_close(last)) {
             out.push('\n');
         }
         render::render_block(source, self.terminal, out);
-        self.last = Some(ListItem {
-            is_item,
+        self.last = Some(LastBlock {
+            kind,
             ended_blank: source.ends_with("\n\n") || source.trim_end_matches(' ').ends_with("\n\n"),
         });
     }
@@ -162,7 +169,8 @@ fn split_blocks(source: &str) -> Vec<TopBlock> {
         let kind = match &event {
             Event::Start(Tag::List(_)) if depth == 0 => None,
             Event::Start(Tag::Item) if depth == 1 && in_list => Some(BlockEnd::Item),
-            Event::Start(Tag::Heading { .. }) | Event::Rule if depth == 0 => Some(BlockEnd::Line),
+            Event::Start(Tag::Heading { .. }) if depth == 0 => Some(BlockEnd::Heading),
+            Event::Rule if depth == 0 => Some(BlockEnd::Line),
             Event::Start(Tag::Paragraph | Tag::Table(_)) if depth == 0 => Some(BlockEnd::UntilBlank),
             Event::Start(_) if depth == 0 => Some(BlockEnd::UntilNext),
             _ => None,

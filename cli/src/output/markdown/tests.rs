@@ -80,7 +80,6 @@ fn at_80_columns() {
     src/main.py:12. A second line of the same paragraph.
 
     ## Setext heading
-
     • first item, long enough that it has to be wrapped when the terminal is a
       narrow one
     • second with `code`
@@ -129,7 +128,6 @@ fn at_40_columns() {
     same paragraph.
 
     ## Setext heading
-
     • first item, long enough that it has to
       be wrapped when the terminal is a
       narrow one
