@@ -466,13 +466,10 @@ fn is_generated(name: &str) -> bool {
         "_pb2.py",
         "_pb2.pyi",
         "_pb2_grpc.py",
-        ".pb.go",
-        ".pb.cc",
-        ".pb.h",
-        ".g.dart",
+        "_pb.js",
+        "_pb.ts",
+        ".freezed.dart",
         ".designer.cs",
-        ".generated.ts",
-        ".generated.js",
         "_generated.go",
         "_gen.go",
         ".lock",
@@ -484,6 +481,8 @@ fn is_generated(name: &str) -> bool {
         "-min.js",
     ];
     SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+        // `client.gen.ts`, `cart.pb.gw.go`, `Cart.generated.cs`
+        || [".gen.", ".pb.", ".generated.", ".g."].iter().any(|part| name.contains(part))
         || name == "npm-shrinkwrap.json"
         || name.starts_with("zz_generated")
 }
