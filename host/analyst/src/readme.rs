@@ -11,9 +11,11 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use regex::{Captures, Regex};
 
 use crate::evidence::{FileLine, SourceQuote};
-use crate::text::cut_text;
+use crate::text::{cut_text, first_sentence};
 
 const PURPOSE_CHARACTERS_MAX: usize = 400;
+/// A further sentence is left out if it makes the purpose longer.
+const SENTENCES_BYTES_MAX: usize = 250;
 /// Paragraphs that are searched for the purpose.
 const PARAGRAPHS_MAX: usize = 8;
 /// Longest heading, in characters, that is a name and not a sentence.
@@ -24,6 +26,8 @@ const TITLE_CHARACTERS_MAX: usize = 50;
 pub(super) struct Readme {
     pub(super) title: Option<SourceQuote>,
     pub(super) purpose: Option<SourceQuote>,
+    /// The first heading with its tagline, for a project that says no more about itself.
+    pub(super) heading: Option<SourceQuote>,
 }
 
 /// True for a README in any form.
@@ -61,13 +65,17 @@ impl Readme {
                 .iter()
                 .any(|name| normalize_name(text).contains(&normalize_name(name)))
         };
+        let heading = title
+            .clone()
+            .filter(|heading| !heading.text.is_empty() && !is_aside(&heading.text));
         let title = title.map(|title| SourceQuote {
             text: without_tagline(&title.text).to_owned(),
             ..title
         });
         let title = title.filter(|title| is_name(&title.text) && (!is_aside(&title.text) || resembles(&title.text)));
         let names = names.iter().chain(title.as_ref().map(|title| &title.text));
-        let names: Vec<String> = names.map(|name| regex::escape(name)).collect();
+        let own = r"(this|our) (repo(sitory)?|project|package|library|app(lication)?|web ?site|tool|template|service)";
+        let names: Vec<String> = names.map(|name| regex::escape(name)).chain([own.to_owned()]).collect();
         let verbs = "is|are|was|provides|offers|allows|helps|lets|makes|implements|gives|turns|contains|adds|brings";
         let introduces = Regex::new(&format!(
             r"(?i)^\W*(the )?({})\W{{0,3}}(\s*\([^)]*\)|\s+v?\d[\d.]*)?\s+({verbs})\b",
@@ -77,7 +85,7 @@ impl Readme {
         let denies = Regex::new(r"^\s*(not|no longer)\b").expect("the expression is a constant");
         let is_introduction = |paragraph: &&ReadmeParagraph| {
             let text = paragraph.words.text.as_str();
-            let verb = introduces.find(text).filter(|_| !names.is_empty());
+            let verb = introduces.find(text);
             verb.is_some_and(|verb| !denies.is_match(&text[verb.end()..]))
                 || paragraph.is_leading && is_description(text)
         };
@@ -92,12 +100,30 @@ impl Readme {
         let purpose = purpose.map(|words| {
             let text = without_lead_in(&words.text).trim_end_matches(':');
             SourceQuote {
-                text: cut_text(text, PURPOSE_CHARACTERS_MAX),
+                text: cut_text(first_sentences(text), PURPOSE_CHARACTERS_MAX),
                 ..words.clone()
             }
         });
-        Self { title, purpose }
+        Self {
+            title,
+            purpose,
+            heading,
+        }
     }
+}
+
+/// The sentences at the beginning of a paragraph that fit into a few lines; at least one.
+fn first_sentences(text: &str) -> &str {
+    let mut end = first_sentence(text).len();
+    while end < text.len() {
+        let rest = &text[end..];
+        let next = end + rest.len() - rest.trim_start().len() + first_sentence(rest.trim_start()).len();
+        if next > SENTENCES_BYTES_MAX {
+            break;
+        }
+        end = next;
+    }
+    &text[..end]
 }
 
 /// Removes the end of a paragraph that only leads to a list or an example: its last sentence, if it has several, or ",
@@ -135,9 +161,13 @@ pub(super) fn is_remark(text: &str) -> bool {
         let note = "please note|note that|this is the readme|this readme|you are reading";
         let label = "(note|important|warning|attention):";
         let licence = "(dual-)?licen[sc]ed under|copyright\\b|\\(c\\) \\d|\u{a9}";
-        let call = "(please )?(sponsor|donate)\\b|become a (sponsor|backer)";
-        Regex::new(&format!(r"(?i)^[^\w\u{{a9}}(]*({note}|{label}|{licence}|{call})"))
-            .expect("the expression is a constant")
+        let call = "(please )?(sponsor|donate)\\b|(please )?star (us|this|the)\\b|become a (sponsor|backer)|(join|follow) (us|our)\\b";
+        let help = "if you (have|need|want|like|are|would|find)\\b|for (more|further|full) (information|details)\\b";
+        let other = "(read( this)?|also available) in\\b|other languages|disclaimer\\b";
+        let boilerplate =
+            "this is an? .*bootstrapped with|this project was (generated|bootstrapped|created) (with|by|using)";
+        let kinds = [note, label, licence, call, help, other, boilerplate].join("|");
+        Regex::new(&format!(r"(?i)^[^\w\u{{a9}}(]*({kinds})")).expect("the expression is a constant")
     });
     REMARK.is_match(text)
 }
@@ -230,7 +260,7 @@ fn read_markdown(lines: &[FileLine], names: &[String]) -> Readme {
     let (mut title, mut paragraphs, mut is_leading) = (None, Vec::new(), true);
     let (mut in_html, mut welcome, mut is_about) = (None, None, false);
     let mut reader = MarkdownReader::default();
-    for (event, range) in Parser::new_ext(&source, Options::ENABLE_TABLES).into_offset_iter() {
+    for (event, range) in Parser::new_ext(&source, Options::ENABLE_TABLES | Options::ENABLE_GFM).into_offset_iter() {
         match reader.step(event, range) {
             Some(MarkdownBlock::Heading(block, level)) => {
                 let is_title = title.is_none() && level == HeadingLevel::H1 && !block.text.is_empty();
@@ -244,6 +274,16 @@ fn read_markdown(lines: &[FileLine], names: &[String]) -> Readme {
                 let welcomed = block.text.strip_prefix("Welcome to ").filter(|rest| rest.contains(','));
                 welcome = welcome.or_else(|| welcomed.map(|rest| quoted(rest, &block)));
             }
+            // The motto between a logo and badges.
+            Some(MarkdownBlock::Html(block))
+                if is_leading && paragraphs.is_empty() && block.is_prose(true) && is_description(&block.text) =>
+            {
+                paragraphs.push(ReadmeParagraph {
+                    words: quoted(&block.text, &block),
+                    is_leading,
+                    is_about,
+                });
+            }
             Some(MarkdownBlock::Html(block)) if in_html.is_none() && is_leading && block.is_prose(true) => {
                 in_html = Some(quoted(&block.text, &block));
             }
@@ -256,7 +296,9 @@ fn read_markdown(lines: &[FileLine], names: &[String]) -> Readme {
                     is_about,
                 });
             }
-            Some(MarkdownBlock::Paragraph(block)) if !reader.is_aside && block.is_prose(is_leading) => {
+            Some(MarkdownBlock::Paragraph(block))
+                if !reader.is_aside && block.is_prose(is_leading) && !is_remark(&block.text) =>
+            {
                 paragraphs.push(ReadmeParagraph {
                     words: quoted(block.text.trim(), &block),
                     is_leading,
@@ -279,7 +321,7 @@ fn is_name(text: &str) -> bool {
 
 /// True for a heading whose section does not describe the purpose.
 fn is_aside(heading: &str) -> bool {
-    const ASIDES: [&str; 25] = [
+    const ASIDES: [&str; 30] = [
         "announc",
         "what's new",
         "release",
@@ -305,6 +347,11 @@ fn is_aside(heading: &str) -> bool {
         "example",
         "status",
         "download",
+        "disclaimer",
+        "prerequisite",
+        "feedback",
+        "community",
+        "warning",
     ];
     let heading = heading.to_ascii_lowercase();
     let heading = heading.trim_start_matches(|c: char| !c.is_alphanumeric());
@@ -352,14 +399,17 @@ impl MarkdownReader {
             Event::End(TagEnd::Paragraph) if self.nested == 0 => {
                 return Some(MarkdownBlock::Paragraph(std::mem::take(&mut self.block).trimmed()));
             }
-            Event::End(TagEnd::Paragraph) if self.nested == 1 && self.quotations == 1 => {
+            Event::End(TagEnd::Paragraph | TagEnd::Heading(_)) if self.nested == 1 && self.quotations == 1 => {
                 return Some(MarkdownBlock::Quotation(std::mem::take(&mut self.block).trimmed()));
             }
-            Event::Start(Tag::BlockQuote(_)) => {
+            // A box such as `[!NOTE]` is no motto, and neither are the paragraphs in it.
+            Event::Start(Tag::BlockQuote(Some(_))) => self.nested += 2,
+            Event::End(TagEnd::BlockQuote(Some(_))) => self.nested -= 2,
+            Event::Start(Tag::BlockQuote(None)) => {
                 self.nested += 1;
                 self.quotations += 1;
             }
-            Event::End(TagEnd::BlockQuote(_)) => {
+            Event::End(TagEnd::BlockQuote(None)) => {
                 self.nested -= 1;
                 self.quotations -= 1;
             }
@@ -636,6 +686,24 @@ mod tests {
         assert_eq!(
             told("README.md", welcome).1,
             Some(("Shop, the list of carts!".to_owned(), 3))
+        );
+    }
+
+    #[test]
+    fn boxes_offers_of_help_and_boilerplate_are_no_purpose() {
+        let text = "# Shop\n\n> [!NOTE]\n>\n> Shop now includes the option to use carts.\n\n\
+                    If you have questions, join us in the chat of the shop.\n\n\
+                    > ### Carts and prices that follow the rules of shops\n\n\
+                    This is a Next.js project bootstrapped with `create-next-app`.\n";
+        let expected = "Carts and prices that follow the rules of shops".to_owned();
+        assert_eq!(told("README.md", text).1, Some((expected, 9)));
+        let text = "# Shop\n\nThis repository contains the carts of a shop.\n";
+        let expected = "This repository contains the carts of a shop.".to_owned();
+        assert_eq!(told("README.md", text).1, Some((expected, 3)));
+        let readme = Readme::parse_readme("README.md", &number_lines("# Shop Sample Application\n\n## Run\n"), &[]);
+        assert_eq!(
+            readme.heading.map(|heading| heading.text),
+            Some("Shop Sample Application".to_owned())
         );
     }
 
