@@ -103,6 +103,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   tool explain                            the whole repository
+  tool explain . --full                   the same, with all sections
   tool explain src/server.py src/routes   several files and directories
   tool explain src/server.py:10-40        some lines
   tool explain Blueprint.route            a definition, by its name
@@ -114,6 +115,9 @@ Examples:
         /// (`PATH:10-40`); the name of a definition; or a question
         #[arg(value_name = "FILE_OR_DIRECTORY")]
         targets: Vec<String>,
+        /// Without a model: all sections of an overview, as `--output` writes them
+        #[arg(long)]
+        full: bool,
         #[command(flatten)]
         run: RunArguments,
     },

@@ -79,8 +79,8 @@ pub(crate) async fn run_command(command: Command, context: &CommandContext) -> R
     match command {
         Command::Init(init) => init::run_init(&init, context).await,
         Command::Models(models) => models::run_models(models, context).await,
-        Command::Explain { targets, run } => {
-            operation::run_operation(operation::TypedTask::explain(targets), &run, context).await
+        Command::Explain { targets, full, run } => {
+            operation::run_operation(operation::TypedTask::explain(targets, full), &run, context).await
         }
         Command::Ask { question, run } => {
             operation::run_operation(operation::TypedTask::ask(&question), &run, context).await

@@ -109,7 +109,7 @@ fn check_home(context: &CommandContext) -> Result<(), Error> {
 fn build_task(arguments: &CiArguments) -> TypedTask {
     let text = arguments.words.join(" ");
     match arguments.operation {
-        TurnOperation::Explain => TypedTask::explain(arguments.words.clone()),
+        TurnOperation::Explain => TypedTask::explain(arguments.words.clone(), true),
         TurnOperation::Architect => TypedTask::architect(text),
         TurnOperation::Refactor => TypedTask::refactor(text, arguments.focus.clone()),
         TurnOperation::TestGen => TypedTask::test_gen(text),

@@ -33,6 +33,8 @@ pub(super) struct TypedTask {
     is_question: bool,
     /// True if the changes go to a private layer.
     is_preview: bool,
+    /// True if the overview has all its sections.
+    is_full: bool,
 }
 
 /// Subject of a request: a target, or a question.
@@ -101,8 +103,11 @@ impl TypedTask {
         Ok(RequestSubject::of_target(self.typed.join("\n")))
     }
 
-    pub(super) fn explain(targets: Vec<String>) -> Self {
-        Self::new(Operation::Explain, targets)
+    pub(super) fn explain(targets: Vec<String>, is_full: bool) -> Self {
+        Self {
+            is_full,
+            ..Self::new(Operation::Explain, targets)
+        }
     }
 
     pub(super) fn ask(words: &[String]) -> Self {
@@ -139,6 +144,7 @@ impl TypedTask {
             focus: None,
             is_question: false,
             is_preview: false,
+            is_full: false,
         }
     }
 }
@@ -316,6 +322,8 @@ fn build_request(
         no_tests: run.session.tests.no_tests,
         no_checks: run.session.tests.no_checks,
         preview: task.is_preview,
+        // A file has room for everything.
+        full: task.is_full || run.output.is_some(),
     })
 }
 
@@ -615,7 +623,10 @@ mod tests {
 
     #[test]
     fn a_path_cannot_be_a_dash() {
-        for task in [TypedTask::explain(vec!["-".into()]), TypedTask::test_gen("-".into())] {
+        for task in [
+            TypedTask::explain(vec!["-".into()], false),
+            TypedTask::test_gen("-".into()),
+        ] {
             let Err(Error::Problem(problem)) = task.read() else {
                 panic!("`-` is no path");
             };

@@ -137,6 +137,9 @@ pub struct TargetFacts {
     /// Commands of the command line that the sources declare.
     #[serde(default)]
     pub commands: Vec<DeclaredEndpoint>,
+    /// True for an overview with all its sections, false for a page of it.
+    #[serde(default)]
+    pub is_full: bool,
 }
 
 /// A definition in a file, by its syntax tree.

@@ -377,6 +377,10 @@ pub struct ExecuteRequest {
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub preview: bool,
+    /// explain without a model: true writes all sections of an overview, with all their rows, false a page of it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    #[schema(default = false)]
+    pub full: bool,
     /// True where a program other than the command line sent it: its hints name fields of requests in place of flags. The
     /// server sets it.
     #[serde(skip)]

@@ -168,6 +168,7 @@ fn execute_request(request: TurnRequest, last: &SessionSummary, precedent: Optio
         no_tests: request.no_tests,
         no_checks: request.no_checks,
         preview: request.preview,
+        full: false,
         is_of_program: request.is_of_program,
     }
 }

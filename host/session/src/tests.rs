@@ -48,6 +48,7 @@ impl SessionWorld {
             no_tests: false,
             no_checks: false,
             preview: false,
+            full: false,
         }
     }
 

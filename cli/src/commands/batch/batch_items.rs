@@ -235,6 +235,7 @@ impl BatchSettings {
             no_tests: run.session.tests.no_tests,
             no_checks: run.session.tests.no_checks,
             preview: false,
+            full: true,
         })
     }
 }

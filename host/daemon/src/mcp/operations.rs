@@ -234,6 +234,7 @@ async fn run_explain(
         no_tests: false,
         no_checks: false,
         preview: false,
+        full: false,
     };
     let settings = operations.settings.clone()?;
     let started = sessions

@@ -287,6 +287,7 @@ fn add_facts(
     repository: &Arc<Repository>,
     indexes: &Arc<Indexes>,
     filter: &tool_context::SelectionFilter,
+    is_full: bool,
     cancel: &CancellationToken,
 ) -> String {
     let directory = match target {
@@ -350,6 +351,7 @@ fn add_facts(
             commits: changes.commits,
             files: changes.files,
         }),
+        is_full,
         ..TargetFacts::default()
     };
     tool_analyst::add_facts(message, &facts)
@@ -464,7 +466,7 @@ async fn prepare_context(
         redactor: Arc::clone(&job.plan.redactor),
         budget_tokens: form.packet_tokens(context_tokens, TokenRate::CODE),
     };
-    let is_analyst = task.is_analyst();
+    let (is_analyst, is_full) = (task.is_analyst(), task.request.full);
     let (past, mark) = (task.past.clone(), task.mark);
     let is_task_foreign = job.plan.policy.is_task_untrusted();
     let build = move |selecting: CheckedSelection| {
@@ -488,9 +490,15 @@ async fn prepare_context(
         );
         let indexes = &selecting.indexes;
         let message = match operation {
-            Operation::Explain if is_analyst => {
-                add_facts(&message, &target, &repository, indexes, &selecting.filter, &cancel)
-            }
+            Operation::Explain if is_analyst => add_facts(
+                &message,
+                &target,
+                &repository,
+                indexes,
+                &selecting.filter,
+                is_full,
+                &cancel,
+            ),
             Operation::Architect if is_analyst => {
                 add_circular_imports(&message, &target, &repository, indexes, &cancel)
             }
