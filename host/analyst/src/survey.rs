@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde_json::json;
 
 use super::evidence::{
-    AnalystTask, Dependency, Evidence, ListedFile, parse_dependencies, parse_hits, parse_listed_files, size_text,
+    AnalystTask, Dependency, Evidence, ListedFile, parse_dependencies, parse_hits, parse_listed_files,
 };
 use super::tool_call;
 use tool_provider::ToolCall;
@@ -133,12 +133,6 @@ pub(super) struct CountRow {
     pub(super) bytes: f64,
 }
 
-impl CountRow {
-    pub(super) fn size(&self) -> String {
-        size_text(self.bytes)
-    }
-}
-
 impl Survey {
     /// Parses the survey from the answers.
     pub(super) fn read_answers(evidence: &Evidence<'_>) -> Self {
@@ -225,8 +219,9 @@ impl Survey {
     /// have more migrations than sources.
     pub(super) fn main_language(&self) -> Option<&'static str> {
         let mut sums: BTreeMap<&'static str, f64> = BTreeMap::new();
-        let has_own = self.sources().any(|file| !is_beside_project(&file.path));
-        for file in self.sources().filter(|file| !has_own || !is_beside_project(&file.path)) {
+        let is_aside = |path: &str| is_beside_project(path) || is_served_script(path);
+        let has_own = self.sources().any(|file| !is_aside(&file.path));
+        for file in self.sources().filter(|file| !has_own || !is_aside(&file.path)) {
             if let Some(language) = self.language(&file.path) {
                 *sums.entry(language).or_default() += file.bytes;
             }
@@ -256,7 +251,7 @@ impl Survey {
     }
 
     /// Direct children of a directory that contain sources; directories end in `/`.
-    fn parts(&self, directory: &str) -> Vec<CountRow> {
+    pub(super) fn parts(&self, directory: &str) -> Vec<CountRow> {
         let sources = self.sources().filter(|file| !is_build_file(&file.path));
         sum_rows(sources.filter_map(|file| {
             let rest = strip_directory(&file.path, directory)?;
@@ -315,8 +310,15 @@ pub(super) fn is_aside_manifest(path: &str) -> bool {
     matches!(detect_role(&code), Role::Test | Role::Example | Role::Vendored) || is_beside_project(path)
 }
 
+/// True for a script in a folder that a server hands out, and for a bundle.
+pub(super) fn is_served_script(path: &str) -> bool {
+    let is_web = matches!(path.rsplit_once('.'), Some((_, "js" | "mjs" | "cjs" | "css" | "ts")));
+    let is_served = |folder: &str| matches!(folder, "static" | "staticfiles" | "public" | "wwwroot" | "dist");
+    is_web && parent_directory(path).split('/').any(is_served)
+}
+
 /// True for programs that only configure tools.
-fn is_build_file(path: &str) -> bool {
+pub(super) fn is_build_file(path: &str) -> bool {
     const NAMES: [&str; 18] = [
         "gradlew",
         "gradlew.bat",

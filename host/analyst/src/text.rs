@@ -55,11 +55,6 @@ pub(super) fn escape_prose(text: &str) -> String {
     escaped
 }
 
-/// Escapes Markdown for a cell of a table.
-pub(super) fn in_table(markdown: &str) -> String {
-    markdown.replace('|', "\\|")
-}
-
 /// Position of a character that would begin a heading, a quotation, a list, a table or a rule.
 fn block_mark(text: &str) -> Option<usize> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();

@@ -9,7 +9,7 @@ use crate::evidence::{Evidence, SearchHit, parse_hits};
 use crate::file_doc::plain_doc;
 use crate::manifest::ReadFile;
 use crate::readme::is_readme;
-use crate::survey::{Survey, is_beside_project, strip_directory};
+use crate::survey::{Survey, is_beside_project, is_served_script, strip_directory};
 use crate::text::{cite_lines, cut_text, escape_paragraph, quote_code};
 use tool_repository::file_role::{detect_language, file_name, file_stem, parent_directory};
 
@@ -33,6 +33,8 @@ const IMPORT_POINTS_MAX: u32 = 4;
 const MODULE_DEFINITIONS_MAX: usize = 3;
 /// Characters of a symbol's documentation.
 const WORDS_CHARACTERS_MAX: usize = 240;
+/// Lines at the beginning of a file that may say that it is generated.
+const GENERATED_HEAD_LINES: usize = 10;
 /// Symbols that are explained.
 pub(super) const EXPLAINED_MAX: usize = 3;
 
@@ -94,6 +96,31 @@ pub(super) struct SymbolCandidate {
     rank: i32,
 }
 
+/// True for a migration, a template of pages, and a script or style that a server hands out: other code says what the
+/// project is built around.
+pub(super) fn is_made_by_tool(path: &str) -> bool {
+    const TEMPLATES: [&str; 7] = [".erb", ".blade.php", ".cshtml", ".phtml", ".j2", ".ejs", ".hbs"];
+    TEMPLATES.iter().any(|end| path.ends_with(end)) || is_migration(path) || is_served_script(path)
+}
+
+/// True for a numbered file in a folder of migrations. Those of a library that offers migrations have names.
+fn is_migration(path: &str) -> bool {
+    let folders = parent_directory(path).to_ascii_lowercase();
+    let is_folder = |folder: &str| folder.contains("migration") || matches!(folder, "migrate" | "versions");
+    let stem = file_stem(path);
+    let digits = stem
+        .trim_start_matches(['V', 'm', 'M'])
+        .bytes()
+        .take_while(u8::is_ascii_digit)
+        .count();
+    let is_hash = stem
+        .split('_')
+        .next()
+        .is_some_and(|first| first.len() == 12 && first.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let is_numbered = digits >= 3 || is_hash || stem.ends_with("ModelSnapshot");
+    is_numbered && folders.split('/').any(is_folder) || matches!(path, "db/schema.rb" | "db/structure.sql")
+}
+
 /// The definitions whose uses are counted: the best ones.
 pub(super) fn best_candidates(definitions: &[SymbolCandidate]) -> &[SymbolCandidate] {
     &definitions[..definitions.len().min(CANDIDATES_MAX)]
@@ -152,12 +179,22 @@ pub(super) fn rank_definitions(
         *mentions.entry(found.as_str().to_owned()).or_default() += 1;
     }
     let imports = find_importers(evidence, &word);
+    let generated: BTreeSet<String> = evidence
+        .of("generated")
+        .flat_map(|answer| parse_hits(answer.text()))
+        .filter(|hit| hit.number <= GENERATED_HEAD_LINES)
+        .map(|hit| hit.path)
+        .collect();
     let hidden = hidden_modules(evidence);
     let mut found: Vec<SymbolCandidate> = hits
         .into_iter()
         .filter_map(|hit| {
             let name = reader.defined_name(&hit.text)?;
-            if judge.is_namespace(&hit, &name) || name.starts_with("Mix.") || hidden.contains(&hit.place()) {
+            if generated.contains(&hit.path)
+                || judge.is_namespace(&hit, &name)
+                || name.starts_with("Mix.")
+                || hidden.contains(&hit.place())
+            {
                 return None;
             }
             let methods = methods.get(&name).copied().unwrap_or_default();
@@ -502,7 +539,11 @@ pub(super) fn central_section(evidence: &Evidence<'_>, definitions: &[SymbolCand
     let mut text = "## Central symbols\n\n".to_owned();
     for symbol in &symbols {
         let SymbolCandidate { hit, name, .. } = symbol.candidate;
-        let _ = writeln!(text, "- `{name}` — {} ({})", symbol.uses.summary, hit.place());
+        let uses = match symbol.uses.elsewhere() {
+            1 => "1 use".to_owned(),
+            count => format!("{count} uses"),
+        };
+        let _ = writeln!(text, "- `{name}` — {uses} ({})", hit.place());
     }
     // A friend or a constructor of a type may have the same name.
     let is_about = |answer: &str| symbols.iter().any(|symbol| is_about(answer, &symbol.candidate.hit));
@@ -522,7 +563,6 @@ struct ReferenceCount {
     in_code: u64,
     /// Without those that may belong to another symbol.
     sure: u64,
-    summary: String,
 }
 
 impl ReferenceCount {
@@ -530,7 +570,6 @@ impl ReferenceCount {
         let symbol = format!(" to `{name}` in ");
         let line = text.lines().find(|line| line.contains(&symbol))?;
         let (count, rest) = line.split_once(' ')?;
-        let what = if count == "1" { "reference" } else { "references" };
         let places = rest.rsplit_once(" in ").map_or(rest, |(_, places)| places);
         let places = places.split_once(". ").map_or(places, |(before, _)| before);
         let places = places.trim_end_matches('.');
@@ -546,8 +585,17 @@ impl ReferenceCount {
             definitions: of_kind(" definition") + of_kind(" definitions"),
             in_code: all.saturating_sub(of_kind(" text")),
             sure: all.saturating_sub(of_kind(" possible")),
-            summary: format!("{count} {what} in {places}"),
         })
+    }
+
+    /// The uses without the definitions; those in code where there are any.
+    fn elsewhere(&self) -> u64 {
+        let counted = if self.in_code > self.definitions {
+            self.in_code
+        } else {
+            self.all
+        };
+        counted.saturating_sub(self.definitions)
     }
 }
 
@@ -580,7 +628,11 @@ fn is_about(answer: &str, hit: &SearchHit) -> bool {
 /// Summarises an explain_function answer: signature, first words, and calls within the repository.
 pub(super) fn summarize_answer(text: &str) -> String {
     let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
-    let cited_lines = |place: &str| place.rsplit_once(':').map(|(path, lines)| cite_lines(path, &lines));
+    let cited_lines = |place: &str| {
+        let (path, lines) = place.rsplit_once(':')?;
+        let line = lines.split_once('-').filter(|(first, last)| first == last);
+        Some(cite_lines(path, &line.map_or(lines, |(first, _)| first)))
+    };
     let (Some(signature), Some(file)) = (field("signature:"), field("file:").and_then(cited_lines)) else {
         return String::new();
     };
@@ -637,6 +689,28 @@ mod tests {
         let answer = "function: Test\nfile: a.h:3-9\n";
         assert!(is_about(answer, &hit(4)) && !is_about(answer, &hit(12)));
         assert!(!is_about("file: b.h:3-9\n", &hit(4)) && !is_about("no such function", &hit(4)));
+    }
+
+    #[test]
+    fn numbered_migrations_templates_and_served_scripts_are_not_central() {
+        for path in [
+            "shop/migrations/0001_initial.py",
+            "db/migrate/20120703184957_create_carts.rb",
+            "alembic/versions/1a31ce608336_add_carts.py",
+            "src/Data/Migrations/AppModelSnapshot.cs",
+            "app/views/carts/show.html.erb",
+            "app/static/js/jquery.js",
+        ] {
+            assert!(is_made_by_tool(path), "{path}");
+        }
+        for path in [
+            "django/db/migrations/executor.py",
+            "src/versions/2fast.py",
+            "src/static.js",
+            "src/migrate.go",
+        ] {
+            assert!(!is_made_by_tool(path), "{path}");
+        }
     }
 
     #[test]

@@ -14,10 +14,7 @@ pub(super) fn routes_section(brief: &AnalystTask, survey: &Survey) -> String {
     if routes.is_empty() {
         return String::new();
     }
-    let mut text =
-        "## HTTP routes\n\nAs they are declared; what a mount or an inclusion elsewhere puts before them is \
-                    not added.\n\n"
-            .to_owned();
+    let mut text = "## HTTP routes\n\n".to_owned();
     write_list(&mut text, &routes, |route| {
         let methods = match route.methods.as_str() {
             "" => String::new(),

@@ -63,7 +63,7 @@ pub(super) fn next(brief: &AnalystTask, evidence: &Evidence<'_>) -> AnalystStep 
         Some(parsed) => rank_definitions(definition_heads(&brief.target, parsed, evidence), evidence, &[], None),
         None => collect_definitions(evidence, &[], None),
     };
-    if let Some(calls) = symbol_calls(evidence, &definitions) {
+    if let Some(calls) = symbol_calls(evidence, &definitions, true) {
         return AnalystStep::Calls(calls);
     }
     AnalystStep::Text(write_overview(brief, evidence, &definitions))

@@ -3,23 +3,33 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::central::{SymbolCandidate, central_section, definitions_of};
+use super::central::{SymbolCandidate, central_section, central_symbols, definitions_of};
 use super::endpoints::{commands_section, routes_section};
-use super::entry_points::{public_header, purpose_in, starts_section};
+use super::entry_points::{entry_points, public_header, purpose_in, starts_section};
 use super::interface::{interface_section, root_file};
-use super::{ROWS_MAX, content_paths, heads_of, search_patterns, speaking_files};
+use super::module_map::{heads_of, map_parts};
+use super::{ROWS_MAX, content_paths, search_patterns, speaking_files};
 use crate::NO_MODEL;
 use crate::commands::{project_commands, stating_documents};
-use crate::evidence::{AnalystTask, Dependency, Evidence, SourceQuote, parse_hits, size_text};
+use crate::evidence::{AnalystTask, Dependency, Evidence, SearchHit, SourceQuote, parse_hits, size_text};
 use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
 use crate::readme::{Readme, is_readme, is_remark};
-use crate::survey::{Survey, is_aside_manifest};
-use crate::text::{cut_text, escape_paragraph, escape_prose, in_table, quote_code};
+use crate::survey::{Survey, is_aside_manifest, is_beside_project};
+use crate::text::{cut_text, escape_paragraph, escape_prose, first_sentence, quote_code};
 use tool_core::api::ModuleGraph;
 use tool_repository::file_role::{file_stem, parent_directory};
 use tool_repository::path::join_path;
 
+/// Lines of an overview of one page, without its title.
+const PAGE_LINES: usize = 38;
+/// Commands of one purpose on a page.
+const COMMANDS_MAX: usize = 2;
+/// Files that a reader should look at first.
+const READING_MAX: usize = 3;
+const PATTERNS_MAX: usize = 4;
+/// Longest words about a module, in characters.
+const PURPOSE_CHARACTERS_MAX: usize = 120;
 /// Edges of a diagram, which is read as text.
 const PICTURE_EDGES_MAX: usize = 30;
 const AUTHORS_MAX: usize = 3;
@@ -51,35 +61,145 @@ pub(super) fn write_overview(
         .filter(|file| is_readme(&file.path))
         .map(|file| (*file, Readme::parse_readme(&file.path, &file.lines, &names)))
         .collect();
-    let mut text = format!(
-        "# {}\n\n> {NO_MODEL}\n\n",
-        project_title(brief, survey, &speaking, &readmes)
-    );
-    for section in [
-        what_it_is(brief, survey, files, &speaking, &readmes),
-        write_commands(brief, survey, files),
-        starts_section(brief, survey, files, evidence),
-        central_section(evidence, definitions),
-        interface_section(brief, survey, evidence, files, definitions),
-        routes_section(brief, survey),
-        commands_section(brief, survey),
-        write_map(brief, survey, files, definitions),
-        draw_mermaid("Imports between modules", &brief.facts.modules),
-        draw_mermaid("Imports between packages", &brief.facts.packages),
-        write_contents(brief, survey, files),
-        often_changed(brief, evidence),
-        write_tests(survey),
-        write_dependencies(brief, survey),
-        key_patterns(survey, evidence),
-        write_sizes(brief, survey),
-        left_out(survey),
-    ] {
-        if !section.is_empty() {
-            text.push_str(&section);
-            text.push('\n');
+    let title = project_title(brief, survey, &speaking, &readmes);
+    let what = what_it_is(brief, survey, files, &speaking, &readmes);
+    let commands = write_commands(brief, survey, files);
+    let starts = starts_section(brief, survey, files, evidence);
+    let map = write_map(brief, survey, files, definitions);
+    let routes = routes_section(brief, survey);
+    let subcommands = commands_section(brief, survey);
+    let central = central_section(evidence, definitions);
+    let patterns = key_patterns(survey, evidence);
+    let contents = write_contents(brief, survey, files);
+    let reading = reading_order(brief, survey, evidence, definitions);
+    let text: String = if brief.facts.is_full {
+        let sections = [
+            what,
+            commands,
+            starts,
+            map,
+            routes,
+            subcommands,
+            central,
+            patterns,
+            interface_section(brief, survey, evidence, files, definitions),
+            draw_mermaid("Imports between modules", &brief.facts.modules),
+            draw_mermaid("Imports between packages", &brief.facts.packages),
+            contents,
+            often_changed(brief, evidence),
+            write_tests(survey),
+            write_dependencies(brief, survey),
+            write_sizes(survey),
+            reading,
+            LEFT_OUT.to_owned(),
+        ];
+        let sections = sections.into_iter().filter(|section| !section.is_empty());
+        sections.map(|section| section + "\n").collect()
+    } else {
+        fit_page(vec![
+            (what, ROWS_MAX),
+            (commands, 8),
+            (starts, 4),
+            (map, 4),
+            (contents, 8),
+            (routes, 4),
+            (subcommands, 4),
+            (central, 7),
+            (patterns, 1),
+            (reading, 1),
+            (rest_of_overview(brief), 1),
+        ])
+    };
+    format!("# {title}\n\n> {NO_MODEL}\n\n{text}")
+}
+
+/// Joins sections, and cuts the longest lists until all fit on a page. Each comes with the rows that stay in any case.
+fn fit_page(sections: Vec<(String, usize)>) -> String {
+    let sections: Vec<(String, usize)> = sections.into_iter().filter(|(text, _)| !text.is_empty()).collect();
+    let mut shown: Vec<usize> = sections.iter().map(|(text, _)| list_rows(text).count()).collect();
+    loop {
+        let cut = sections.iter().zip(&shown);
+        let page: String = cut.map(|((text, _), rows)| cut_rows(text, *rows) + "\n").collect();
+        // A terminal shows a list right below its heading.
+        let lines: Vec<&str> = page.lines().collect();
+        let below_headings = lines
+            .windows(2)
+            .filter(|pair| pair[0].starts_with('#') && pair[1].is_empty());
+        let count = lines.len() - below_headings.count();
+        let may_shrink = |at: &usize| shown[*at] > sections[*at].1;
+        let longest = (0..shown.len()).filter(may_shrink).max_by_key(|at| shown[*at]);
+        match longest {
+            Some(longest) if count > PAGE_LINES => shown[longest] -= 1,
+            _ => return page,
+        }
+    }
+}
+
+fn list_rows(section: &str) -> impl Iterator<Item = &str> {
+    section.lines().filter(|line| line.starts_with("- "))
+}
+
+/// A section with at most these rows of its list, and the number of those that are left out.
+fn cut_rows(section: &str, rows_max: usize) -> String {
+    let entries = |row: &str| {
+        let more = row.strip_prefix("- … and ").and_then(|more| more.split(' ').next());
+        more.and_then(|count| count.parse().ok()).unwrap_or(1_usize)
+    };
+    let left_out: usize = list_rows(section).skip(rows_max).map(entries).sum();
+    if left_out < 2 {
+        return section.to_owned();
+    }
+    let (mut text, mut rows) = (String::new(), 0);
+    for line in section.lines() {
+        rows += usize::from(line.starts_with("- "));
+        if rows <= rows_max || line.is_empty() {
+            let _ = writeln!(text, "{line}");
+        } else if rows == rows_max + 1 && line.starts_with("- ") {
+            let _ = writeln!(text, "- … and {left_out} more");
         }
     }
     text
+}
+
+/// Names the files that show most of the project: a document about its architecture, where it starts, and the homes of
+/// its central symbols.
+fn reading_order(
+    brief: &AnalystTask,
+    survey: &Survey,
+    evidence: &Evidence<'_>,
+    definitions: &[SymbolCandidate],
+) -> String {
+    const DOCUMENTS: [&str; 4] = [
+        "ARCHITECTURE.md",
+        "docs/ARCHITECTURE.md",
+        "docs/architecture.md",
+        "DESIGN.md",
+    ];
+    let documents = DOCUMENTS.iter().map(|name| join_path(&brief.target, name));
+    let document = documents.into_iter().find(|path| survey.has(path));
+    let start = entry_points(brief, survey).into_iter().next();
+    let central = central_symbols(evidence, definitions);
+    let homes = central.iter().map(|symbol| symbol.candidate.hit.path.clone());
+    let mut paths: Vec<String> = Vec::new();
+    for path in document.into_iter().chain(start).chain(homes) {
+        if !paths.contains(&path) && paths.len() < READING_MAX {
+            paths.push(path);
+        }
+    }
+    match paths.as_slice() {
+        [] | [_] => String::new(),
+        paths => {
+            let paths: Vec<String> = paths.iter().map(|path| quote_code(path)).collect();
+            format!("Start reading at {}.\n", paths.join(", then "))
+        }
+    }
+}
+
+/// Says how to get the sections that are not on the page.
+fn rest_of_overview(brief: &AnalystTask) -> String {
+    let target = if brief.target.is_empty() { "." } else { &brief.target };
+    let command = quote_code(&format!("tool explain {target} --full"));
+    format!("{command} adds the public interface, imports, history, tests, dependencies and sizes.\n")
 }
 
 /// Manifests and READMEs, those of the main language first: a library in another language may have a `package.json` for
@@ -146,7 +266,13 @@ fn what_it_is(
     }
     if purpose.is_none() && described.is_none() {
         let faces = root_file(brief, survey).into_iter().chain(public_header(brief, survey));
-        if let Some((words, place)) = faces.into_iter().find_map(|path| purpose_in(&path, files)) {
+        let stated = faces.into_iter().find_map(|path| purpose_in(&path, files));
+        let heading = || {
+            let mut readmes = readmes.iter();
+            let (file, heading) = readmes.find_map(|(file, readme)| Some((file, readme.heading.as_ref()?)))?;
+            Some((escape_paragraph(&heading.text), heading.place(&file.path)))
+        };
+        if let Some((words, place)) = stated.or_else(heading) {
             let _ = writeln!(text, "{words} ({place})\n");
         }
     }
@@ -167,17 +293,20 @@ fn what_it_is(
             survey.totals
         ),
     };
+    if !survey.complete {
+        text.push_str("There are more files than were listed; counts are of those that were.\n");
+    }
     text
 }
 
-fn write_sizes(brief: &AnalystTask, survey: &Survey) -> String {
+fn write_sizes(survey: &Survey) -> String {
     let languages = survey.languages();
     if languages.is_empty() {
         return String::new();
     }
     let mut text = "## Languages and sizes\n\n| Language | Files | Size |\n|---|---:|---:|\n".to_owned();
     for row in languages.iter().take(8) {
-        let _ = writeln!(text, "| {} | {} | {} |", row.name, row.files, row.size());
+        let _ = writeln!(text, "| {} | {} | {} |", row.name, row.files, size_text(row.bytes));
     }
     let mut sources: Vec<_> = survey.sources().collect();
     sources.sort_by(|a, b| b.bytes.total_cmp(&a.bytes));
@@ -188,14 +317,6 @@ fn write_sizes(brief: &AnalystTask, survey: &Survey) -> String {
             .map(|file| format!("{} ({})", quote_code(&file.path), size_text(file.bytes)))
             .collect();
         let _ = writeln!(text, "\nLargest sources: {}.", largest.join(", "));
-    }
-    if !survey.complete {
-        let place = if brief.target.is_empty() {
-            "repository"
-        } else {
-            "directory"
-        };
-        let _ = writeln!(text, "\nThe {place} holds more files than were counted here.");
     }
     text
 }
@@ -247,7 +368,13 @@ fn write_commands(brief: &AnalystTask, survey: &Survey, files: &[ReadFile]) -> S
         return String::new();
     }
     let mut text = "## Build, run and test\n\n".to_owned();
+    let mut of_purpose = BTreeMap::new();
     for command in &commands {
+        let count: &mut usize = of_purpose.entry(command.purpose).or_default();
+        *count += 1;
+        if *count > COMMANDS_MAX && !brief.facts.is_full {
+            continue;
+        }
         let script = match command.script.as_str() {
             "" => String::new(),
             words => format!(": {}", quote_code(words)),
@@ -264,29 +391,24 @@ fn write_commands(brief: &AnalystTask, survey: &Survey, files: &[ReadFile]) -> S
 }
 
 fn write_map(brief: &AnalystTask, survey: &Survey, files: &[ReadFile], definitions: &[SymbolCandidate]) -> String {
-    let (directory, parts) = survey.modules(&brief.target);
+    let (directory, parts) = map_parts(survey, &brief.target);
     if parts.is_empty() {
         return String::new();
     }
     let place = if directory.is_empty() { "." } else { &directory };
-    let mut text = format!(
-        "## Module map of {}\n\n| Module | Sources | Size | Purpose |\n|---|---:|---:|---|\n",
-        quote_code(place)
-    );
+    let mut text = format!("## Module map of {}\n\n", quote_code(place));
     for part in parts.iter().take(ROWS_MAX) {
         let words = words_of_module(&directory, &part.name, survey, files)
-            .unwrap_or_else(|| names_of_module(&directory, &part.name, definitions));
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} |",
-            in_table(&quote_code(&part.name)),
-            part.files,
-            part.size(),
-            in_table(&words)
-        );
+            .or_else(|| names_of_module(&directory, &part.name, definitions));
+        let name = quote_code(&part.name);
+        let _ = match (words, part.files) {
+            (Some(words), _) => writeln!(text, "- {name}: {words}"),
+            (None, 1) => writeln!(text, "- {name}"),
+            (None, count) => writeln!(text, "- {name}: {count} sources"),
+        };
     }
     if parts.len() > ROWS_MAX {
-        let _ = writeln!(text, "\n… and {} more.", parts.len() - ROWS_MAX);
+        let _ = writeln!(text, "- … and {} more", parts.len() - ROWS_MAX);
     }
     text
 }
@@ -362,30 +484,34 @@ fn count_authors<'t>(log: impl Iterator<Item = &'t str>) -> Vec<(&'t str, usize)
     authors
 }
 
-/// The purpose of a module, from its manifest or its main file, with the citation.
+/// The purpose of a module, from its manifest, its README or its main file, with the citation.
 fn words_of_module(directory: &str, part: &str, survey: &Survey, files: &[ReadFile]) -> Option<String> {
     heads_of(directory, part, survey).iter().find_map(|path| {
         let file = files.iter().find(|file| file.path == *path)?;
-        let words = file.description().or_else(|| file_purpose(path, &file.lines))?;
+        let words = if is_readme(path) {
+            let purpose = Readme::parse_readme(path, &file.lines, &[]).purpose?;
+            SourceQuote {
+                text: first_sentence(&purpose.text).to_owned(),
+                ..purpose
+            }
+        } else {
+            file.description().or_else(|| file_purpose(path, &file.lines))?
+        };
         // The package comment in Go describes all files of the package.
         let is_of_package = words.text.starts_with("Package ") && !part.ends_with('/');
-        (!is_of_package && !is_remark(&words.text))
-            .then(|| format!("{} ({})", escape_prose(&words.text), words.place(&file.path)))
+        let shown = escape_prose(&cut_text(&words.text, PURPOSE_CHARACTERS_MAX));
+        (!is_of_package && !is_remark(&words.text)).then(|| format!("{shown} ({})", words.place(&file.path)))
     })
 }
 
 /// The names that a module defines, each with its place; for a module that states no purpose.
-fn names_of_module(directory: &str, part: &str, definitions: &[SymbolCandidate]) -> String {
+fn names_of_module(directory: &str, part: &str, definitions: &[SymbolCandidate]) -> Option<String> {
     let module = join_path(directory, part.trim_end_matches('/'));
     let named: Vec<String> = definitions_of(definitions, &module, part.ends_with('/'))
         .into_iter()
         .map(|candidate| format!("`{}` ({})", candidate.name, candidate.hit.place()))
         .collect();
-    if named.is_empty() {
-        String::new()
-    } else {
-        format!("defines {}", named.join(", "))
-    }
+    (!named.is_empty()).then(|| format!("defines {}", named.join(", ")))
 }
 
 fn write_dependencies(brief: &AnalystTask, survey: &Survey) -> String {
@@ -447,26 +573,22 @@ fn write_dependencies(brief: &AnalystTask, survey: &Survey) -> String {
     format!("## Dependencies\n\n{text}")
 }
 
+/// One line of what the code is built with, each with its first place in the project's own sources.
 fn key_patterns(survey: &Survey, evidence: &Evidence<'_>) -> String {
-    let mut text = "## Key patterns\n\n".to_owned();
-    let mut found = false;
+    let mut found = Vec::new();
     for (number, (what, _)) in search_patterns(survey).iter().enumerate() {
-        let answer = evidence.of("pattern").find(|answer| answer.is_number(number + 1));
-        let Some((answer, first)) =
-            answer.and_then(|answer| Some((answer, parse_hits(answer.text()).into_iter().next()?)))
-        else {
-            continue;
-        };
-        let totals = answer
-            .text()
-            .lines()
-            .rev()
-            .find(|line| line.contains(" in ") && line.contains("match"));
-        let totals = totals.map_or("found", |line| line.split(';').next().unwrap_or(line));
-        let _ = writeln!(text, "- {what}: {totals}, the first at {}", first.place());
-        found = true;
+        let answers = evidence.of("pattern").filter(|answer| answer.is_number(number + 1));
+        let hits = answers.flat_map(|answer| parse_hits(answer.text()));
+        let own = |hit: &SearchHit| survey.is_source(&hit.path) && (survey.is_aside || !is_beside_project(&hit.path));
+        if let Some(first) = hits.into_iter().find(own) {
+            found.push(format!("{what} ({})", first.place()));
+        }
     }
-    if found { text } else { String::new() }
+    found.truncate(PATTERNS_MAX);
+    if found.is_empty() {
+        return String::new();
+    }
+    format!("Key patterns: {}.\n", found.join(", "))
 }
 
 fn write_tests(survey: &Survey) -> String {
@@ -485,10 +607,7 @@ fn write_tests(survey: &Survey) -> String {
         (is_fixture, std::cmp::Reverse(in_folder), !is_test, &file.path)
     });
     let Some(first) = first else {
-        return match survey.main_language() {
-            Some(_) => "## Tests\n\nNo file was recognised as a test by its name.\n".to_owned(),
-            None => String::new(),
-        };
+        return String::new();
     };
     let mut text = "## Tests\n\n".to_owned();
     let _ = match tests.len() {
@@ -498,17 +617,10 @@ fn write_tests(survey: &Survey) -> String {
     text
 }
 
-fn left_out(survey: &Survey) -> String {
-    let mut text = "## What this overview does not say\n\n".to_owned();
-    text.push_str(
-        "Purposes and trade-offs that stand in no manifest, comment or README: for those a language model has to \
-         read the code. Ignored files, dependency and build directories and secrets were not looked at.\n",
-    );
-    if !survey.complete {
-        text.push_str("The file list was cut; counts are of the files that were listed.\n");
-    }
-    text
-}
+/// The limits of every overview.
+const LEFT_OUT: &str = "## What this overview does not say\n\nPurposes and trade-offs that stand in no manifest, comment or \
+                        README: for those a language model has to read the code. Ignored files, dependency and build \
+                        directories and secrets were not looked at.\n";
 
 #[cfg(test)]
 mod tests {
