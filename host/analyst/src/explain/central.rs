@@ -540,6 +540,7 @@ pub(super) fn central_section(evidence: &Evidence<'_>, definitions: &[SymbolCand
     for symbol in &symbols {
         let SymbolCandidate { hit, name, .. } = symbol.candidate;
         let uses = match symbol.uses.elsewhere() {
+            0 => "no use found".to_owned(),
             1 => "1 use".to_owned(),
             count => format!("{count} uses"),
         };
