@@ -44,14 +44,14 @@ pub struct InheritedName {
     pub inherited_by: String,
 }
 
-struct QualifiedName<'a> {
+pub(crate) struct QualifiedName<'a> {
     /// The part before the last one.
     owner: Option<&'a str>,
-    member: &'a str,
+    pub(crate) member: &'a str,
 }
 
 impl<'a> QualifiedName<'a> {
-    fn parse(name: &'a str) -> Self {
+    pub(crate) fn parse(name: &'a str) -> Self {
         let mut parts = name.rsplit(['.', ':', '#']).filter(|part| !part.is_empty());
         let member = parts.next().unwrap_or(name).trim_end_matches("()");
         Self {
@@ -62,10 +62,10 @@ impl<'a> QualifiedName<'a> {
 }
 
 /// Definitions in one file that match a name.
-struct DefinedLines {
-    lines: Vec<(u32, u32)>,
+pub(crate) struct DefinedLines {
+    pub(crate) lines: Vec<(u32, u32)>,
     /// True if each of them is inside its owner, or no owner is given.
-    is_enclosed: bool,
+    pub(crate) is_enclosed: bool,
 }
 
 /// Finds the definitions of a name. Blocks.
@@ -173,7 +173,7 @@ fn find_inherited(tree: &SelectionTree<'_>, name: &QualifiedName<'_>) -> Option<
     enclosed.or_else(|| Some((loose?, false)))
 }
 
-fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -> Option<DefinedLines> {
+pub(crate) fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -> Option<DefinedLines> {
     let ProfileLookup::Found(profile) = tree.source.profile(tree.paths[at]) else {
         return None;
     };
@@ -210,7 +210,7 @@ fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -
 }
 
 /// Order of files that define the same name.
-fn order_of_role(role: Role) -> u8 {
+pub(crate) fn order_of_role(role: Role) -> u8 {
     match role {
         Role::Source => 0,
         Role::Documentation | Role::Configuration | Role::Other | Role::Changelog => 1,

@@ -24,6 +24,7 @@ use super::words::{each_identifier, hash, is_function_word, split_identifier, st
 pub use tool_core::digest::CommitId;
 use tool_repository::Repository;
 
+pub(crate) use recent::{RECENT_COMMITS, count_commits_of};
 pub use recent::{RecentChanges, recent_changes};
 pub(super) use refresh::{HISTORY_WALK_TIME, HistoryCell, ReadingPermit, RefreshOutcome};
 pub(super) use signals::{FileHistory, HistorySignals};

@@ -41,6 +41,7 @@ mod selection_filter;
 pub mod symbols;
 mod target;
 mod task_areas;
+mod task_subjects;
 mod vault;
 mod weights;
 mod word_hits;
@@ -82,6 +83,7 @@ pub use rank::FEATURE_NAMES;
 pub use selection_filter::SelectionFilter;
 pub use symbols::{NoParser, SyntaxParser};
 pub use target::{SymbolPlace, Target};
+pub use task_subjects::find_task_subjects;
 pub use weights::{FEATURE_COUNT, WEIGHTS_WITH_HISTORY, WEIGHTS_WITHOUT_HISTORY};
 use word_hits::WordHits;
 

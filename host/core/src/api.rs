@@ -20,6 +20,7 @@ mod graph;
 mod provider_name;
 mod run_purpose;
 mod schema;
+mod subject;
 
 pub use action::Action;
 pub use calls::{CallEdge, CallGraph, CallGraphRequest, CallNode, CallRole};
@@ -40,6 +41,7 @@ pub use provider_name::ProviderName;
 pub use run_purpose::{RunPurpose, UnknownCheck};
 pub use schema::{FORWARDED, PATTERN_CHARS_MAX, TEST_COMMAND, TEST_RESULTS};
 pub use skill_details::{TestCounts, TestDetails, TestRun, TestRunner, TestStatus};
+pub use subject::{FoundPlace, FoundPlaces, TaskSubject};
 
 /// A point in time, written as ISO 8601 in UTC.
 pub type Timestamp = DateTime<Utc>;

@@ -12,7 +12,7 @@ use tool_repository::{FileList, Repository};
 
 /// Newest commits that are counted. The first reading finds so many in a short time, so all answers about one commit
 /// are equal.
-const RECENT_COMMITS: usize = 200;
+pub(crate) const RECENT_COMMITS: usize = 200;
 
 /// Fewest commits of a file that the result names. Fewer are chance.
 const COMMITS_MIN: u64 = 3;
@@ -77,4 +77,15 @@ fn count_changes(
         commits: newest.len() as u64,
         files,
     }
+}
+
+/// The newest commits, and how many of them changed a file that is meant.
+pub(crate) fn count_commits_of(history: &History, is_meant: impl Fn(&str) -> bool) -> (u64, u64) {
+    let present = history.present_names();
+    let newest = &present[..present.len().min(RECENT_COMMITS)];
+    let changing = newest.iter().filter(|files| {
+        let mut files = files.iter();
+        files.any(|path| is_meant(&history.paths[*path as usize]))
+    });
+    (newest.len() as u64, changing.count() as u64)
 }
