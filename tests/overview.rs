@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::support::{Home, citations, fixture, folder};
+use crate::support::{Home, citations, fixture, folder, holds};
 
 #[test]
 fn explain_writes_an_overview_whose_every_citation_exists() {
@@ -307,44 +307,34 @@ fn a_path_is_relative_to_the_working_directory_first() {
 }
 
 #[test]
-fn architect_lists_measured_findings() {
+fn architect_measures_what_the_task_names() {
     let (home, repository) = (Home::offline(), fixture("click-8.1.8"));
-    let finished = home
-        .run(repository.path(), &["architect", "make the parser replaceable"])
-        .expect(0);
-    assert!(finished.stdout.contains("## 1. "), "{}", finished.stdout);
-    assert!(!citations(&finished.stdout).is_empty(), "{}", finished.stdout);
-    for (path, _) in citations(&finished.stdout) {
-        assert!(repository.path().join(&path).exists(), "{path} is cited");
+    let answer = |task: &str| home.run(repository.path(), &["architect", task]).expect(0).stdout;
+    let parser = answer("make the parser replaceable");
+    assert!(parser.contains("\n## `src/click/parser.py`\n"), "{parser}");
+    let class = answer("split the Context class, it is a god object");
+    assert!(class.contains("- Defined: `Context` (src/click/core.py:"), "{class}");
+    assert_eq!(class.matches("\n## ").count(), 1, "{class}");
+    for answer in [parser, class] {
+        assert!(!citations(&answer).is_empty(), "{answer}");
+        for (path, _) in citations(&answer) {
+            assert!(repository.path().join(&path).exists(), "{path} is cited");
+        }
     }
 }
 
 #[test]
-fn an_architect_that_finds_nothing_says_so_and_what_it_looked_at() {
+fn architect_refuses_a_task_that_names_no_part_of_the_repository() {
     let home = Home::offline();
-    for (files, looked_at) in [
-        (
-            &[("a.py", "def a():\n    return 1\n"), ("test_a.py", "from a import a\n")][..],
-            "The task has no word that tells one file from another.\n\nNothing was found in 1 source, 1 test file and 0 \
-             declared dependencies; the largest source is a.py:1 (22 B). These were searched for:\n\n- Large files: \
-             none\n- Sources without a test file of their name: none\n",
-        ),
-        (
-            &[("notes.txt", "nothing\n")],
-            "Nothing was found in 0 sources, 0 test files and 0 declared dependencies. These were searched for:\n",
-        ),
-    ] {
-        let repository = folder(files);
-        let finished = home.run(repository.path(), &["architect", "make it better"]).expect(0);
-        assert!(finished.stdout.contains(looked_at), "{}", finished.stdout);
-        assert!(
-            finished
-                .stdout
-                .contains("- Marked as unfinished by its authors: none\n")
-        );
-        for (what, said) in [("--model", &finished.stderr), ("No citations", &finished.stdout)] {
-            assert!(!said.contains(what), "{finished:?}");
-        }
+    let repository = folder(&[
+        ("a.py", "class A:\n    def a(self):\n        return 1\n"),
+        ("test_a.py", "from a import A\n"),
+    ]);
+    for task in ["make it better", "split the class into smaller functions and types"] {
+        let refused = home.run(repository.path(), &["architect", task]).expect(1);
+        assert_eq!(refused.stdout, "");
+        let why = "[error] No word of the task names a definition, a file or a folder of this repository";
+        assert!(refused.stderr.contains(why), "{}", refused.stderr);
     }
 }
 
@@ -365,12 +355,6 @@ fn a_name_that_cannot_be_shown_is_said_to_be_the_reason_that_nothing_was_read() 
         assert!(finished.stdout.contains(&why), "{target:?}: {}", finished.stdout);
         assert!(!finished.stdout.contains("empty or binary"), "{}", finished.stdout);
     }
-    let finished = home.run(repository.path(), &["architect", "g`h"]).expect(0);
-    assert!(
-        finished.stdout.contains("Nothing was looked at: its name holds"),
-        "{}",
-        finished.stdout
-    );
     let empty = folder(&[("empty.py", "")]);
     let finished = home.run(empty.path(), &["explain", "empty.py"]).expect(0);
     assert!(finished.stdout.contains("it is empty or binary"), "{}", finished.stdout);
@@ -840,81 +824,34 @@ fn an_overview_lists_the_routes_and_commands_that_sources_declare() {
 }
 
 #[test]
-fn architect_finds_files_that_import_each_other_in_any_language() {
+fn architect_shows_who_uses_a_definition_and_its_tests() {
     let home = Home::offline();
     let repository = folder(&[
-        ("a.js", "import { b } from './b.js';\nexport const a = b;\n"),
-        ("b.js", "import { a } from './a.js';\nexport const b = a;\n"),
-        ("a.test.js", "import './a.js';\n"),
-        ("b.test.js", "import './b.js';\n"),
+        ("shop/__init__.py", ""),
+        (
+            "shop/cart.py",
+            "from .prices import parse_prices\n\n\nclass Cart:\n    def total(self):\n        return parse_prices()\n",
+        ),
+        ("shop/prices.py", "def parse_prices():\n    return 1\n"),
+        ("shop/app.py", "from shop.cart import Cart\n\nCart().total()\n"),
+        ("tests/test_cart.py", "from shop.cart import Cart\n\nassert Cart\n"),
     ]);
-    for target in ["make the modules independent", "b.js"] {
-        let finished = home.run(repository.path(), &["architect", target]).expect(0);
-        let expected = "## 1. Files that import each other\n\n1 circle of imports. Every import counts, also those \
-                        inside functions and tests, and those for types only.\n\n- Where: a.js:1 and b.js:1\n";
-        assert!(finished.stdout.contains(expected), "{}", finished.stdout);
-    }
-}
-
-#[test]
-fn architect_puts_findings_in_the_files_of_the_task_first() {
-    let home = Home::offline();
-    let filler = "x = 1\n".repeat(200);
-    let (orders, parser) = (
-        format!("# TODO: later\n{filler}"),
-        format!("def parse_prices():\n    pass\n{filler}"),
+    let answer = |task: &str| home.run(repository.path(), &["architect", task]).expect(0).stdout;
+    holds(
+        &answer("split the Cart class"),
+        &[
+            "## `Cart`\n\n- Defined: `Cart` (shop/cart.py:4-6), 3 lines\n",
+            "- Holds: 1 definition, the longest first: `total` (shop/cart.py:5-6)\n",
+            "- Used by: 1 source: shop/app.py:1",
+            "- Tests: 1 file: tests/test_cart.py:1",
+            "shop/prices.py:1",
+        ],
     );
-    let repository = folder(&[
-        ("orders.py", &orders),
-        ("parser.py", &parser),
-        ("test_orders.py", "import orders\n"),
-    ]);
-    let answer = |task: &str| {
-        let finished = home.run(repository.path(), &["architect", task]).expect(0);
-        let (_, answer) = finished
-            .stdout
-            .split_once("for a model.\n\n")
-            .expect("the note ends so");
-        let kept = |line: &&str| {
-            !["- What", "- Cost", "- How"]
-                .iter()
-                .any(|start| line.starts_with(start))
-        };
-        let lines: Vec<&str> = answer.lines().take_while(|line| *line != "---").filter(kept).collect();
-        lines.join("\n")
-    };
-    insta::assert_snapshot!(answer("parse prices lazily"), @r"
-    The task concerns these files, by its words:
-
-    - `parse_prices` (parser.py:1)
-
-    One finding lies in one of them; it comes first.
-
-    ## 1. Sources without a test file of their name
-
-    1 of 2 sources has none.
-
-    - Where: parser.py:1
-
-    ## 2. Marked as unfinished by its authors
-
-    1 place.
-
-    - Where: orders.py:1
-    ");
-    insta::assert_snapshot!(answer("make it better"), @r"
-    The task has no word that tells one file from another, so the findings below are not sorted by it.
-
-    ## 1. Sources without a test file of their name
-
-    1 of 2 sources has none.
-
-    - Where: parser.py:1
-
-    ## 2. Marked as unfinished by its authors
-
-    1 place.
-
-    - Where: orders.py:1
-    ");
+    holds(
+        &answer("parse prices lazily"),
+        &[
+            "## `parse_prices`\n\n- Defined: `parse_prices` (shop/prices.py:1-2)",
+            "- Used by: 1 source: shop/cart.py:1",
+        ],
+    );
 }

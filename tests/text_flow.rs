@@ -22,7 +22,6 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
             "unrecognized subcommand '",
         ],
     ),
-    ("host/analyst/src/architect.rs", "manifests", &["@ path"]),
     (
         "host/analyst/src/evidence.rs",
         "the conversation, which the analyst reads as a model does; names of dependency groups",

@@ -69,6 +69,22 @@ fn gitlab_gets_a_code_quality_report_and_sarif_is_valid() {
 }
 
 #[test]
+fn the_analyst_measures_and_has_no_findings() {
+    let (home, repository) = (Home::empty(), folder(SHOP));
+    let finished = run_ci(
+        &home,
+        repository.path(),
+        &[],
+        &["ci", "architect", "split shop/prices.py"],
+    )
+    .expect(0);
+    holds(&finished.stdout, &["## `shop/prices.py`"]);
+    let text = std::fs::read(repository.path().join("tool-ci/findings.sarif")).expect("it is there");
+    let sarif: Value = serde_json::from_slice(&text).expect("it is JSON");
+    assert_eq!(sarif["runs"][0]["results"], serde_json::json!([]));
+}
+
+#[test]
 fn a_job_without_configuration_takes_it_from_the_environment() {
     let home = Home::empty();
     let repository = folder(SHOP);

@@ -14,7 +14,6 @@ mod file_doc;
 mod manifest;
 mod readme;
 mod survey;
-mod task_focus;
 mod text;
 
 use std::sync::Arc;
@@ -25,7 +24,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use tool_config::{ANALYST_URL, ProviderApi, ProviderSettings};
-use tool_core::api::{CallGraph, ErrorKind, ModuleGraph, Operation, Problem};
+use tool_core::api::{CallGraph, ErrorKind, ModuleGraph, Operation, Problem, TaskSubject};
 use tool_provider::{
     EventStream, ModelRequest, Options, Provider, ProviderError, ProviderEvent, StopReason, ToolCall, Usage,
 };
@@ -128,9 +127,9 @@ pub struct TargetFacts {
     /// has no parser.
     #[serde(default)]
     pub definitions: Option<Vec<FileDefinition>>,
-    /// Files of the target that import each other; absent if unknown.
+    /// The parts of the repository that a task names.
     #[serde(default)]
-    pub circular_imports: Option<Vec<ImportCircle>>,
+    pub subjects: Vec<TaskSubject>,
     /// HTTP routes that the sources declare.
     #[serde(default)]
     pub routes: Vec<DeclaredEndpoint>,
@@ -191,15 +190,6 @@ pub struct TargetSymbol {
     pub places: Vec<(String, u32)>,
 }
 
-/// Files that each import the next, and the last one the first.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ImportCircle {
-    /// The first files with the lines of their imports, from 1.
-    pub steps: Vec<(String, u32)>,
-    /// All files.
-    pub files: usize,
-}
-
 /// A route or a command with its place.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeclaredEndpoint {
@@ -238,6 +228,14 @@ pub fn refuse_several_targets() -> Problem {
     needs_a_model_for("it explains one target at a time")
 }
 
+/// Refuses a task that names no part of the repository.
+fn refuse_task() -> Problem {
+    let message = "No word of the task names a definition, a file or a folder of this repository, and the embedded \
+                   analyst uses no language model that could understand it";
+    let hint = format!("name a definition, a file or a folder in the task, or {ENABLE}");
+    Problem::new(ErrorKind::OperationFailed, message).with_hint(hint)
+}
+
 fn needs_a_model(operation: &str) -> Problem {
     needs_a_model_for(&format!("`{operation}` needs one"))
 }
@@ -252,7 +250,7 @@ fn write_reply(request: ModelRequest<'_>) -> Result<AnalystStep, Problem> {
     let evidence = Evidence::pair_answers(request.messages);
     match brief.operation.as_str() {
         "explain" => Ok(explain::next(&brief, &evidence)),
-        "architect" => Ok(architect::next(&brief, &evidence)),
+        "architect" => architect::answer_task(&brief),
         other => Err(needs_a_model(other)),
     }
 }

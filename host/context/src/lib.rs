@@ -14,7 +14,6 @@
 mod base_classes;
 mod calls;
 mod codec;
-mod cycles;
 mod definitions;
 mod endpoints;
 mod exact;
@@ -68,7 +67,6 @@ use tool_core::redaction::Redactor;
 use tool_repository::{FileEntry, FileList, Repository, ScanError, bulk, file_role, is_beyond_scan};
 
 pub use calls::draw_calls;
-pub use cycles::{ImportCircle, find_import_circles};
 pub use definitions::{InheritedName, SymbolSearch, find_symbol};
 pub use endpoints::{Endpoint, Endpoints, find_endpoints};
 pub use history::{HistoryReader, NoHistory, RecentChanges, recent_changes};

@@ -17,7 +17,6 @@ pub(crate) use manifest::{Manifest, PackageEcosystem};
 pub use packages::Packages;
 pub use parser::{NoParser, SyntaxParser};
 pub use resolve::Resolver;
-pub(crate) use resolve::rust_directory;
 pub use tree::{ByteSpan, ImportSite, NamedSymbol, SymbolForm, SyntaxOutline};
 
 use lines::{

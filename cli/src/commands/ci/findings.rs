@@ -34,7 +34,7 @@ pub(super) fn write_sarif(findings: &[PlacedProposal]) -> Value {
                 "rules": [{
                     "id": RULE,
                     "shortDescription": {"text": "A proposal for the architecture of this repository"},
-                    "fullDescription": {"text": "A language model, or the embedded analyst, proposes a change. The cited lines exist; the proposal itself is an opinion."},
+                    "fullDescription": {"text": "A language model proposes a change. The cited lines exist; the proposal itself is an opinion."},
                     "defaultConfiguration": {"level": "warning"},
                 }],
             }},

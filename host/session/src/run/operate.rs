@@ -21,7 +21,7 @@ use crate::limits;
 use crate::plan::OperationTask;
 use crate::run_blocking;
 use crate::selection::CheckedSelection;
-use tool_analyst::{DeclaredEndpoint, FileDefinition, ImportCircle, RecentChanges, TargetFacts, TargetSymbol};
+use tool_analyst::{DeclaredEndpoint, FileDefinition, RecentChanges, TargetFacts, TargetSymbol};
 use tool_config::TokenPrice;
 use tool_context::operation;
 use tool_context::symbols::SymbolForm;
@@ -388,28 +388,26 @@ fn innermost_definition(definitions: &[FileDefinition]) -> Option<&FileDefinitio
     inner.all(|other| first.holds(other)).then_some(first)
 }
 
-/// Adds the circular imports of the target to the analyst's request.
-fn add_circular_imports(
+/// Adds what was measured about the parts of the repository that a task names to the analyst's request.
+fn add_subjects(
     message: &str,
     target: &Target,
+    selecting: &CheckedSelection,
     repository: &Arc<Repository>,
-    indexes: &Arc<Indexes>,
     cancel: &CancellationToken,
-) -> String {
-    let path = match target {
-        Target::Directory(path) | Target::File(path) => path,
-        _ => "",
+) -> Result<String, Problem> {
+    let place = match target {
+        Target::Directory(path) | Target::File(path) | Target::TaskIn { path, .. } => Some(path.as_str()),
+        _ => None,
     };
-    let circle = |circle: tool_context::ImportCircle| ImportCircle {
-        steps: circle.steps,
-        files: circle.files,
-    };
-    let circles = tool_context::find_import_circles(repository, indexes, path, cancel);
+    let words = [target.task(), selecting.focus.as_deref()];
+    let words = words.into_iter().flatten().collect::<Vec<_>>().join("\n");
+    let (indexes, filter) = (&selecting.indexes, &selecting.filter);
     let facts = TargetFacts {
-        circular_imports: circles.ok().map(|circles| circles.into_iter().map(circle).collect()),
+        subjects: tool_context::find_task_subjects(repository, indexes, &words, place, filter, cancel)?,
         ..TargetFacts::default()
     };
-    tool_analyst::add_facts(message, &facts)
+    Ok(tool_analyst::add_facts(message, &facts))
 }
 
 fn declared_endpoint(found: tool_context::Endpoint) -> DeclaredEndpoint {
@@ -499,9 +497,7 @@ async fn prepare_context(
                 is_full,
                 &cancel,
             ),
-            Operation::Architect if is_analyst => {
-                add_circular_imports(&message, &target, &repository, indexes, &cancel)
-            }
+            Operation::Architect if is_analyst => add_subjects(&message, &target, &selecting, &repository, &cancel)?,
             _ => message,
         };
         let inherited = past.as_ref().map_or_else(InheritedState::default, |past| {
