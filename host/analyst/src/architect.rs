@@ -81,7 +81,7 @@ fn write_subject(subject: &TaskSubject, title: &str) -> String {
     item(
         "Used by",
         match subject.users.count {
-            0 => "no source of which an import or a use of the name was recognised".to_owned(),
+            0 => "no source was recognised by an import or a use of its name".to_owned(),
             _ => prefix(&subject.users, &users),
         },
     );
@@ -89,7 +89,7 @@ fn write_subject(subject: &TaskSubject, title: &str) -> String {
     item(
         "Tests",
         match subject.tests.count {
-            0 => "none that uses it or has its name".to_owned(),
+            0 => "none was recognised by an import, a use or its name".to_owned(),
             _ => prefix(&subject.tests, &tests),
         },
     );
@@ -198,15 +198,15 @@ mod tests {
         - Defined: `Cart` (shop/cart.py:3-42), 40 lines
         - Holds: 1 definition, the longest first: `total` (shop/cart.py:5-14)
         - Used by: 9 sources: shop/app.py:2 (3 uses), … and 8 more
-        - Tests: none that uses it or has its name
+        - Tests: none was recognised by an import, a use or its name
         - Imports: 1 file of this repository: shop/prices.py:1
         - Changed: in 14 of the newest 200 commits
 
         ## `shop/`
 
         - Size: 2 sources, the largest first: shop/cart.py:1 (2.0 kB), … and 1 more
-        - Used by: no source of which an import or a use of the name was recognised
-        - Tests: none that uses it or has its name
+        - Used by: no source was recognised by an import or a use of its name
+        - Tests: none was recognised by an import, a use or its name
 
         To weigh the trade-offs, a model has to read this: `tool init`.
         ");

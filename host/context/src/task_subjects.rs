@@ -198,12 +198,13 @@ impl SubjectCandidate {
     /// The candidate if its name has enough of the task's words.
     fn rated(mut self, name: &str, path: &str, words: &TaskWords) -> Option<Self> {
         let (covered, share) = words.cover(name);
-        let is_type = name.starts_with(char::is_uppercase);
+        let is_type = name.starts_with(char::is_uppercase) && name.contains(char::is_lowercase);
         let (weight, share_min) = match &self.form {
             SubjectForm::Definition(..) if is_type => (1.2, 0.5),
             SubjectForm::Folder => (1.1, 0.5),
             SubjectForm::File => (1.0, 0.5),
-            SubjectForm::Definition(..) => (0.8, 0.6),
+            // A function with a word of the task in its name is often only about it.
+            SubjectForm::Definition(..) => (if share < 1.0 { 0.5 } else { 0.8 }, 0.6),
             SubjectForm::Package(_) => (0.9, 0.5),
         };
         if covered.is_empty() || share < share_min {

@@ -28,7 +28,7 @@ pub struct TaskSubject {
 /// The first of some places, and the number of all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundPlaces {
-    /// At most eight.
+    /// At most five.
     pub first: Vec<FoundPlace>,
     /// All places.
     pub count: u64,
@@ -48,7 +48,7 @@ pub struct FoundPlace {
 }
 
 impl FoundPlaces {
-    const FIRST_MAX: usize = 8;
+    const FIRST_MAX: usize = 5;
 
     /// Keeps the first of these places.
     pub fn of(mut places: Vec<FoundPlace>) -> Self {
