@@ -10,6 +10,9 @@ use crate::xml::{XmlElement, read_elements};
 /// Constraint of a package whose version `Directory.Packages.props` decides.
 pub(crate) const CENTRAL: &str = "central";
 
+/// Group of what the program needs when it runs.
+const RUNTIME: &str = "runtime";
+
 /// Group of the versions in `Directory.Packages.props`.
 const CENTRAL_GROUP: &str = "central";
 
@@ -44,10 +47,10 @@ pub(crate) fn parse(path: &str, text: &str) -> Manifest {
     let is_test = manifest
         .dependencies
         .iter()
-        .any(|one| one.name == "Microsoft.NET.Test.Sdk" && one.group == "runtime");
+        .any(|one| one.name == "Microsoft.NET.Test.Sdk" && one.group == RUNTIME);
     for dependency in &mut manifest.dependencies {
         dependency.constraint = properties.expand(&dependency.constraint, "$(", ")").to_owned();
-        if is_test && dependency.group == "runtime" {
+        if is_test && dependency.group == RUNTIME {
             dependency.group = "test".to_owned();
         }
     }
@@ -61,7 +64,7 @@ fn parse_item(element: &XmlElement<'_>, fields: &BTreeMap<String, String>) -> Op
     let version = value("VersionOverride").or_else(|| value("Version"));
     let (name, version, group) = match element.names().1 {
         "PackageReference" => {
-            let group = if is_private { "dev" } else { "runtime" };
+            let group = if is_private { "dev" } else { RUNTIME };
             (element.attribute("Include")?, version.unwrap_or(CENTRAL), group)
         }
         "PackageVersion" => (element.attribute("Include")?, version?, CENTRAL_GROUP),
@@ -69,15 +72,11 @@ fn parse_item(element: &XmlElement<'_>, fields: &BTreeMap<String, String>) -> Op
         "GlobalPackageReference" => (element.attribute("Include")?, version?, "dev"),
         "ProjectReference" => {
             let file = element.attribute("Include")?.rsplit(['/', '\\']).next()?;
-            (
-                file.rsplit_once('.').map_or(file, |(stem, _)| stem),
-                "project",
-                "runtime",
-            )
+            (file.rsplit_once('.').map_or(file, |(stem, _)| stem), "project", RUNTIME)
         }
         "package" => {
             let is_dev = element.attribute("developmentDependency") == Some("true");
-            let group = if is_dev { "dev" } else { "runtime" };
+            let group = if is_dev { "dev" } else { RUNTIME };
             (
                 element.attribute("id")?,
                 element.attribute("version").unwrap_or_default(),
