@@ -12,8 +12,9 @@ use test_results::ResultFormat;
 use tool_core::api::RunPurpose;
 
 /// The data files, in the order of preference within a family.
-const FILES: [(&str, &str); 21] = [
+const FILES: [(&str, &str); 22] = [
     ("pytest", include_str!("recipes/pytest.toml")),
+    ("django", include_str!("recipes/django.toml")),
     ("unittest", include_str!("recipes/unittest.toml")),
     ("tox", include_str!("recipes/tox.toml")),
     ("nox", include_str!("recipes/nox.toml")),

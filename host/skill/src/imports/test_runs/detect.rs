@@ -219,15 +219,18 @@ impl SuiteFinder<'_> {
             .to_owned()
     }
 
-    /// The suites of a folder: the first fitting recipe of each family, or the recipes that replace all others.
+    /// The suites of a folder: the first fitting recipe of each family, or the recipes that replace all others. A guess
+    /// from the names of files makes room for a later recipe with a better sign.
     fn suites_in(&self, directory: &str, last: bool) -> Vec<FoundSuite> {
         let mut suites: Vec<FoundSuite> = Vec::new();
         for recipe in recipes::all_recipes() {
-            let is_taken = suites.iter().any(|suite| suite.recipe.family == recipe.family);
-            if is_taken || recipe.last != last || !self.is_eligible(recipe) {
+            let first = suites.iter().find(|suite| suite.recipe.family == recipe.family);
+            let (is_taken, is_guessed) = (first.is_some(), first.is_some_and(|suite| suite.is_guess));
+            if (is_taken && !is_guessed) || recipe.last != last || !self.is_eligible(recipe) {
                 continue;
             }
-            if let Some(sign) = self.fits(recipe, directory) {
+            if let Some(sign) = self.fits(recipe, directory).filter(|sign| !is_taken || !sign.is_guess) {
+                suites.retain(|suite| suite.recipe.family != recipe.family);
                 suites.push(FoundSuite {
                     recipe,
                     directory: directory.to_owned(),

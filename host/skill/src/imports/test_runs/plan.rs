@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::OWN;
 use super::detect::{self, FoundSuite, SuiteFinder};
 use super::own_command::OwnCommand;
+use super::tools;
 use crate::CallContext;
 use crate::recipes::Interpreter;
 use tool_boundary::{Failure, FailureKind};
@@ -120,7 +121,10 @@ fn planned_run(repository: &Repository, environment: &BTreeMap<String, String>, 
         .into_iter()
         .any(|name| environment::is_executable(&folder.join(name)));
     let is_chosen_later = matches!(data.interpreter, Interpreter::Python | Interpreter::PythonTool);
-    let is_there = || !environment::find_programs_outside(environment, &data.program, repository.root()).is_empty();
+    let is_there = || {
+        !environment::find_programs_outside(environment, &data.program, repository.root()).is_empty()
+            || tools::find_stand_in(environment, repository.root(), &folder, data).is_some()
+    };
     let is_missing = !has_own && !is_chosen_later && !is_there();
     PlannedRun {
         purpose: data.purpose,

@@ -9,9 +9,26 @@ use std::path::{Path, PathBuf};
 use super::settings;
 use crate::CallContext;
 use crate::imports::recipe;
-use crate::recipes::{self, TestRecipe, ToolHome};
+use crate::recipes::{self, Interpreter, TestRecipe, ToolHome};
 use tool_core::api::RunPurpose;
+use tool_sandbox::environment;
 use tool_sandbox::program_sandbox::{LayeredFolder, ToolAccess};
+
+/// npm in place of a package manager that is missing: the script starts the installed runner by either.
+pub(super) fn find_stand_in(
+    environment: &BTreeMap<String, String>,
+    root: &Path,
+    folder: &Path,
+    data: &TestRecipe,
+) -> Option<&'static TestRecipe> {
+    let is_there = |name: &str| !environment::find_programs_outside(environment, name, root).is_empty();
+    if data.interpreter != Interpreter::Script || is_there(&data.program) {
+        return None;
+    }
+    let mut folders = folder.ancestors().take_while(|above| above.starts_with(root));
+    let has_packages = folders.any(|above| above.join("node_modules/.bin").is_dir());
+    recipes::find_recipe("npm").filter(|npm| has_packages && is_there(&npm.program))
+}
 
 /// The places that a recipe needs for its program.
 pub(super) fn tool_access(context: &CallContext, data: &TestRecipe, program: &Path) -> ToolAccess {

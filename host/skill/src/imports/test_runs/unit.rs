@@ -493,3 +493,35 @@ fn missing_packages_end_with_the_command_that_fetches_them() {
         Some("run this in the repository, outside of the sandbox: cargo fetch")
     );
 }
+
+#[test]
+fn npm_runs_the_script_of_a_package_manager_that_is_missing() {
+    let project = Project::new();
+    project.tool("npm", "echo \"npm $*\"");
+    project.write("package.json", r#"{"scripts": {"test": "jest"}}"#);
+    project.write("yarn.lock", "");
+    let wanted = request("yarn", &[], None);
+    assert_eq!(
+        said(run(&project.context(ALLOWED), &wanted)),
+        "unavailable: yarn was not found on the PATH."
+    );
+    project.write("node_modules/.bin/jest", "");
+    let suites = super::run_tests(&project.context(ALLOWED), &wanted).expect("npm is there");
+    let results = suites[0].outcome.as_ref().expect("it ran");
+    assert_eq!(results.report.output, "npm test\n");
+    assert_eq!(results.notes[0], "note: yarn was not found, so npm ran the script");
+}
+
+#[test]
+fn django_runs_its_own_tests_where_no_pytest_is_configured() {
+    let project = Project::new();
+    project.environment(".venv", "3.12.1", "echo \"$*\"");
+    project.write(
+        "manage.py",
+        "    from django.core.management import execute_from_command_line\n",
+    );
+    project.write("cart/test_cart.py", "");
+    insta::assert_snapshot!(found(&project, &[]), @"django in `` (from django.core.management import execute_from_command_line in manage.py): manage.py test --noinput");
+    project.write("pytest.ini", "[pytest]\n");
+    assert!(found(&project, &[]).starts_with("pytest "));
+}
