@@ -44,11 +44,6 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         &[r#"extern \"C\""#, "pub use "],
     ),
     (
-        "host/analyst/src/commands.rs",
-        "names and text of the scripts of npm and targets of make",
-        &["build", "no test specified", "usage"],
-    ),
-    (
         "host/analyst/src/file_doc.rs",
         "pragmas in source code",
         &["// +build", "use strict"],
@@ -92,6 +87,12 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         "git's form of a diff",
         &["diff --git "],
     ),
+    (
+        "host/project/src/commands.rs",
+        "names and text of the scripts of npm and targets of make, commands in data files",
+        &["no test specified", "usage", "./gradlew ", "./mvnw "],
+    ),
+    ("host/project/src/kinds.rs", "a container file", &["EXPOSE "]),
     (
         "host/provider/src/classify.rs",
         "answers of servers",

@@ -93,13 +93,6 @@ impl ReadFile {
         line_of_key(&self.lines, key)
     }
 
-    /// The line of a script of `package.json` or `composer.json`: earlier objects may have the same key.
-    pub(super) fn line_of_script(&self, name: &str) -> usize {
-        let scripts = self.line_of_key("scripts");
-        let at = self.lines.iter().position(|line| line.number == scripts);
-        line_of_key(&self.lines[at.unwrap_or_default()..], name)
-    }
-
     /// The settings below one of these headings of a TOML or INI file.
     pub(super) fn in_table(&self, headings: &[&str]) -> Vec<&FileLine> {
         let mut is_inside = false;

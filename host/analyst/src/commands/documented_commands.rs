@@ -7,7 +7,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{CommandPurpose, ProjectCommand, evidence_of, is_plain_path};
+use tool_project::Purpose;
+
+use super::{ProjectCommand, evidence_of, is_plain_path};
 use crate::evidence::FileLine;
 use crate::manifest::ReadFile;
 use crate::readme::is_readme;
@@ -48,20 +50,47 @@ static TESTS: LazyLock<Regex> = LazyLock::new(|| {
 
 static BUILDS: LazyLock<Regex> = LazyLock::new(|| {
     whole_command_regex(&[
-        r"(npm|pnpm|yarn|bun) (install|ci|i)( --?[\w-]+)*",
         r"(npm|pnpm|yarn|bun)( run)? (build|compile)\b.*",
-        r"(python3? -m |uv )?pip3? install (-e |--editable |-r |\.).*",
-        r"python3? setup\.py (install|develop|build)",
-        r"uv sync\b.*|poetry install\b.*",
+        r"python3? setup\.py build",
         r"make( all| build)?",
+        r"docker(-| )compose build\b.*|docker build\b.*",
         r"cmake (\.|-[BS]|--build).*",
         r"\./configure\b.*",
         r"cargo build\b.*",
         r"go build\b.*",
         r"(\./)?mvnw? (.* )?(package|install)\b.*",
         r"(\./)?gradlew? (.* )?(build|assemble|publishToMavenLocal)\b.*",
-        r"bundle install|composer install|mix (deps\.get|compile)",
-        r"(?P<script>(\./)?([\w-]+/)*(install|build|bootstrap|setup)(\.sh)?)",
+        r"mix compile|dotnet build\b.*",
+        r"(?P<script>(\./)?([\w-]+/)*build(\.sh)?)",
+    ])
+});
+
+static INSTALLS: LazyLock<Regex> = LazyLock::new(|| {
+    whole_command_regex(&[
+        r"(npm|pnpm|yarn|bun) (install|ci|i)( --?[\w-]+)*",
+        r"(python3? -m |uv )?pip3? install (-e |--editable |-r |\.).*",
+        r"python3? setup\.py (install|develop)",
+        r"uv sync\b.*|poetry install\b.*|pipenv install\b.*|conda env create\b.*",
+        r"bundle install|(bin/)?bundle|composer install|mix (deps\.get|setup|ecto\.setup)",
+        r"go mod (download|tidy)|dotnet restore\b.*|ansible-galaxy (collection )?install -r .*|terraform init|make (install|deps|setup)",
+        r"(?P<script>(\./)?([\w-]+/)*(install|bootstrap|setup)(\.sh)?)",
+    ])
+});
+
+static RUNS: LazyLock<Regex> = LazyLock::new(|| {
+    whole_command_regex(&[
+        r"docker(-| )compose (-f \S+ )?(up|watch)\b.*",
+        r"((uv|poetry|pipenv) run )?(python3? )?(\./)?manage\.py runserver\b.*",
+        r"((uv|poetry|pipenv) run )?(flask (--\S+ \S+ )*run|uvicorn|gunicorn|fastapi (dev|run)|streamlit run|jupyter (lab|notebook))\b.*",
+        r"((uv|poetry|pipenv) run )?python3? (-m [\w.]+|[\w./-]+\.py)( --?[\w-]+)*",
+        r"(npm|pnpm|yarn|bun)( run)? (start|dev|serve|develop)\b.*|npm run start:dev|npx nx serve\b.*",
+        r"node [\w./-]+",
+        r"(bundle exec )?(bin/)?rails (s|server)\b.*|(\./)?bin/dev|bundle exec (rackup|ruby \S+)|foreman start.*",
+        r"php artisan serve\b.*|symfony (server:start|serve)\b.*|(\./)?(vendor/bin/)?sail up\b.*|php -S .*",
+        r"(\./)?mvnw? .*(spring-boot:run|quarkus:dev)\b.*|(\./)?gradlew? .*(bootRun|quarkusDev|:?run)\b.*|java -jar \S+",
+        r"dotnet (run|watch)\b.*|go run \S+.*|cargo run\b.*|cargo tauri dev|mix phx\.server|iex -S mix phx\.server",
+        r"ansible-playbook .*|terraform apply\b.*|helm install .*",
+        r"make (run|dev|start|serve|up)",
     ])
 });
 
@@ -96,19 +125,21 @@ pub(crate) fn command_documents(target: &str, survey: &Survey) -> Vec<String> {
 
 /// The first command of a purpose in some documents.
 pub(super) fn stated_command(
-    purpose: CommandPurpose,
+    purpose: Purpose,
     target: &str,
     survey: &Survey,
     documents: &[&ReadFile],
 ) -> Option<ProjectCommand> {
     let pattern = match purpose {
-        CommandPurpose::Build => &BUILDS,
-        CommandPurpose::Test => &TESTS,
-        CommandPurpose::Run | CommandPurpose::Lint => return None,
+        Purpose::Install => &INSTALLS,
+        Purpose::Build => &BUILDS,
+        Purpose::Run => &RUNS,
+        Purpose::Test => &TESTS,
+        Purpose::Lint => return None,
     };
     let command = |words: &str| {
         let found = pattern.captures(words)?;
-        match found.name("script").or_else(|| found.name("program")) {
+        match ["script", "program"].iter().find_map(|name| found.name(name)) {
             Some(script) => place_script(words, script.as_str(), target, survey),
             None => Some(words.to_owned()),
         }
@@ -121,7 +152,7 @@ pub(super) fn stated_command(
             .map(|found| (found, line.clone()))
     };
     documents.iter().find_map(|file| {
-        let ((command, words), line) = developer_lines(file).into_iter().find_map(in_line)?;
+        let ((command, words), line) = developer_lines(file, purpose).into_iter().find_map(in_line)?;
         // The command may be composed of words of the line.
         let evidence = if words == command {
             String::new()
@@ -139,11 +170,22 @@ pub(super) fn stated_command(
     })
 }
 
-/// The lines for people who work on the project: in a README, those below headings about building and testing.
-fn developer_lines(file: &ReadFile) -> Vec<&FileLine> {
+/// The lines for people who work on the project: in a README, those below headings about building and testing, or about
+/// running it.
+fn developer_lines(file: &ReadFile, purpose: Purpose) -> Vec<&FileLine> {
     static TOPIC: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?i)\b(build|test|develop|contribut|compil|hacking|from source)").expect("a constant")
     });
+    static START: LazyLock<Regex> = LazyLock::new(|| {
+        let words =
+            r"(?i)\b(run|start|launch|quick|getting|install|set ?up|local|develop|deploy|usage|use|how to|docker)";
+        Regex::new(words).expect("a constant")
+    });
+    let topics: &Regex = if matches!(purpose, Purpose::Install | Purpose::Run) {
+        &START
+    } else {
+        &TOPIC
+    };
     if !is_readme(&file.path) {
         return file.lines.iter().collect();
     }
@@ -157,7 +199,7 @@ fn developer_lines(file: &ReadFile) -> Vec<&FileLine> {
         let level = text.len() - text.trim_start_matches(['#', '=']).len();
         if level > 0 && text[level..].starts_with(' ') && !is_code {
             topic = topic.filter(|topic| level > *topic);
-            topic = topic.or_else(|| TOPIC.is_match(text).then_some(level));
+            topic = topic.or_else(|| topics.is_match(text).then_some(level));
         } else if topic.is_some() {
             lines.push(line);
         }
@@ -218,7 +260,7 @@ mod tests {
             lines: number_lines(text),
         };
         let survey = Survey::of_paths(files);
-        [CommandPurpose::Build, CommandPurpose::Test].map(|purpose| {
+        [Purpose::Install, Purpose::Test].map(|purpose| {
             let found = stated_command(purpose, "", &survey, &[&file])?;
             Some(format!("{}:{}", found.command, found.line?))
         })
@@ -255,7 +297,10 @@ mod tests {
                 "# Shop\n## Use\n```sh\nnpm i\n# test\n```\n## Building\n### Linux\n```\nnpm ci\n```\n## Use\nmake\n",
             ),
         };
-        let lines: Vec<usize> = developer_lines(&file).iter().map(|line| line.number).collect();
+        let lines: Vec<usize> = developer_lines(&file, Purpose::Build)
+            .iter()
+            .map(|line| line.number)
+            .collect();
         assert_eq!(lines, [9, 10, 11]);
     }
 

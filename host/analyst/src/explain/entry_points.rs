@@ -7,11 +7,13 @@ use std::fmt::Write;
 
 use super::central::exports_names;
 use super::speaking_files;
+use crate::commands::{cite_evidence, project_facts};
 use crate::evidence::{AnalystTask, Evidence, FileLine, ListedFile, SearchHit, parse_hits};
 use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
 use crate::survey::{Survey, is_beside_project, is_test_helper, strip_directory};
 use crate::text::{cite_lines, escape_prose, quote_code};
+use tool_project::ProgramStart;
 use tool_repository::file_role::{
     Role, detect_role, entry_point_by_path, file_name, file_stem, is_code, is_test, parent_directory,
 };
@@ -28,26 +30,36 @@ pub(super) fn starts_section(
     files: &[ReadFile],
     evidence: &Evidence<'_>,
 ) -> String {
-    let programs = find_programs(brief, survey, files, evidence);
+    let known = project_facts(&brief.target, survey, files).starts;
+    let mut programs = find_programs(brief, survey, files, evidence);
+    programs.retain(|hit| !known.iter().any(|start| start.place.path == hit.path));
     let (aside, own): (Vec<&SearchHit>, Vec<&SearchHit>) =
         programs.iter().partition(|hit| is_tool_of_authors(&hit.path));
-    let mut starts = quote_declared_starts(brief, survey, files);
+    let shown = |start: &ProgramStart| {
+        let path = quote_code(&start.place.path);
+        match start.place.line {
+            Some(_) => format!("{}: {path} ({})", start.what, cite_evidence(&start.place)),
+            None => format!("{}: {path}", start.what),
+        }
+    };
+    let mut starts: Vec<String> = known.iter().map(shown).collect();
+    starts.extend(quote_declared_starts(brief, survey, files));
     starts.extend(find_headers(brief, survey, files, evidence));
     starts.extend(program_lines(&own, files));
     starts.extend(go_package(brief, survey, files, evidence));
-    starts.extend(by_path(brief, survey, files, &programs));
+    // A path alone is the weakest evidence.
+    if known.is_empty() {
+        starts.extend(by_path(brief, survey, files, &programs));
+    }
     let library = named_library(brief, survey);
     starts.extend(library.map(|path| format!("library {} ({})", quote_code(&path), cite_lines(&path, &1))));
     starts.extend(program_lines(&aside, files));
+    if starts.is_empty() {
+        return String::new();
+    }
     let mut text = "## Entry points\n\n".to_owned();
     for start in &starts {
         let _ = writeln!(text, "- {start}");
-    }
-    if starts.is_empty() {
-        if survey.main_language().is_none() {
-            return String::new();
-        }
-        text.push_str("No start of a program was found, so it is probably used as a library.\n");
     }
     text
 }
@@ -101,12 +113,12 @@ fn is_program(path: &str) -> bool {
         && !file_name(path).to_ascii_lowercase().contains("benchmark")
 }
 
-/// True below a folder of samples, of a tool's files (`.mvn`), or, in C, of checks that configure a build.
+/// True below a folder of samples at the root, of a tool's files (`.mvn`), or, in C, of checks that configure a build.
 fn is_in_sample(path: &str) -> bool {
     let is_c = matches!(path.rsplit_once('.'), Some((_, "c" | "cc" | "cpp" | "cxx")));
-    parent_directory(path).split('/').any(|folder| {
+    parent_directory(path).split('/').enumerate().any(|(depth, folder)| {
         folder.starts_with('.')
-            || matches!(folder, "sample" | "samples" | "demo" | "demos")
+            || depth == 0 && matches!(folder, "sample" | "samples" | "demo" | "demos")
             || is_c && matches!(folder, "cmake" | "config" | "m4" | "benchmark" | "benchmarks")
     })
 }

@@ -10,7 +10,7 @@ use super::interface::{interface_section, root_file};
 use super::module_map::{heads_of, map_parts};
 use super::{ROWS_MAX, content_paths, search_patterns, speaking_files};
 use crate::NO_MODEL;
-use crate::commands::{project_commands, stating_documents};
+use crate::commands::{project_commands, project_lines, stating_documents};
 use crate::evidence::{AnalystTask, Dependency, Evidence, SearchHit, SourceQuote, parse_hits, size_text};
 use crate::file_doc::file_purpose;
 use crate::manifest::ReadFile;
@@ -275,6 +275,10 @@ fn what_it_is(
         if let Some((words, place)) = stated.or_else(heading) {
             let _ = writeln!(text, "{words} ({place})\n");
         }
+    }
+    let lines = project_lines(brief, survey, files);
+    if !lines.is_empty() {
+        let _ = writeln!(text, "{lines}");
     }
     let what = if brief.target.is_empty() {
         "The repository"
