@@ -89,10 +89,9 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
     ),
     (
         "host/project/src/commands.rs",
-        "names and text of the scripts of npm and targets of make, commands in data files",
-        &["no test specified", "usage", "./gradlew ", "./mvnw "],
+        "names and text of the scripts of npm and targets of make",
+        &["build", "no test specified", "usage"],
     ),
-    ("host/project/src/kinds.rs", "a container file", &["EXPOSE "]),
     (
         "host/provider/src/classify.rs",
         "answers of servers",

@@ -85,7 +85,7 @@ fn evidence_of(found: &[FoundRule<'_>], kind: ProjectKind) -> Vec<UsedFramework>
 /// True if the root is made of more than a file of services, which many applications have.
 fn is_described_by_deployment(found: &[FoundRule<'_>]) -> bool {
     found.iter().any(|found| {
-        found.package == 0 && kind_of(found) == Some(ProjectKind::Infrastructure) && found.rule.name != "Docker Compose"
+        found.package == 0 && kind_of(found) == Some(ProjectKind::Infrastructure) && !found.rule.is_beside_code
     })
 }
 

@@ -53,6 +53,9 @@ pub(crate) struct FrameworkRule {
     /// True if its proof shows the kind. Else only a start does: a library may depend on a framework.
     #[serde(default)]
     pub(crate) kind_by_proof: bool,
+    /// True if many projects of other kinds have it beside their code.
+    #[serde(default)]
+    pub(crate) is_beside_code: bool,
     /// Files that prove it.
     #[serde(default)]
     pub(crate) proof: Vec<FileRule>,
