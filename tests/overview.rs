@@ -706,7 +706,7 @@ fn an_explained_symbol_is_shown_and_drawn_with_its_callers_and_callees() {
 #[test]
 fn an_overview_draws_the_imports_between_modules() {
     let (home, repository) = (Home::offline(), folder(&SHOP));
-    let finished = home.run(repository.path(), &["explain", "."]).expect(0);
+    let finished = home.run(repository.path(), &["explain", ".", "--full"]).expect(0);
     let (_, picture) = finished
         .stdout
         .split_once("## Imports between modules\n\n```mermaid\n")
@@ -782,7 +782,7 @@ fn an_overview_lists_the_routes_and_commands_that_sources_declare() {
             "from flask import Flask\n\napp = Flask(__name__)\n\n\n@app.route('/test')\ndef test():\n    pass\n",
         ),
     ]);
-    let finished = home.run(repository.path(), &["explain", "."]).expect(0);
+    let finished = home.run(repository.path(), &["explain", ".", "--full"]).expect(0);
     let section = |name: &str| {
         let (_, section) = finished
             .stdout
@@ -791,8 +791,6 @@ fn an_overview_lists_the_routes_and_commands_that_sources_declare() {
         section.split("\n\n## ").next().unwrap_or(section).to_owned()
     };
     insta::assert_snapshot!(section("HTTP routes"), @r"
-    As they are declared; what a mount or an inclusion elsewhere puts before them is not added.
-
     - GET `/hello` (app.rb:4)
     - GET `/v1/carts` → `carts` (cmd/main.go:17)
     - POST `/pay` → `pay` (cmd/main.go:19)
@@ -818,7 +816,7 @@ fn an_overview_lists_the_routes_and_commands_that_sources_declare() {
     let wrong: Vec<&str> = finished.stderr.lines().filter(|line| line.contains("wrong")).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
     let plain = folder(&[("a.py", "def f():\n    pass\n")]);
-    let finished = home.run(plain.path(), &["explain", "."]).expect(0);
+    let finished = home.run(plain.path(), &["explain", ".", "--full"]).expect(0);
     assert!(!finished.stdout.contains("## HTTP routes"), "{}", finished.stdout);
     assert!(!finished.stdout.contains("## Commands"), "{}", finished.stdout);
 }
