@@ -1,15 +1,17 @@
 //! Finds the definitions of a name that a user typed, with the index.
 //!
 //! A name may be qualified, as in `Blueprint.route` or `Store::open`: the last part is searched inside the definition
-//! of the part before it. If no definition encloses it (methods of Go are next to their type), the files that define
-//! both count. A member that its owner does not define is searched in the base classes. Tests, examples and generated
-//! files come last.
+//! of the part before it. If the lines of no definition enclose it (a method of Go or in an `impl` of Rust may lie in
+//! another file than its type), syntax trees tell the owner. A member that its owner does not define is searched in the
+//! base classes, then in the files that define both names. Tests, examples and generated files come last.
 
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::base_classes::{ClassPlace, files_defining, search_bases};
+use crate::lookup::{SoughtName, SymbolReader};
+use crate::symbols::SyntaxDetails;
 use crate::target::SymbolPlace;
 use crate::{ContextError, Indexes, ProfileLookup, SelectionTree, read_tree};
 use tool_core::text::nearest_name;
@@ -18,6 +20,9 @@ use tool_repository::file_role::{self, Role};
 
 /// Places of one name that a request includes.
 const PLACES_MAX: usize = 6;
+
+/// Files with a member that are parsed for its owner.
+const OWNED_FILES_MAX: usize = 200;
 
 /// Names of paths and definitions that are compared with an unknown name.
 const NAMES_COMPARED_MAX: usize = 200_000;
@@ -44,23 +49,6 @@ pub struct InheritedName {
     pub inherited_by: String,
 }
 
-pub(crate) struct QualifiedName<'a> {
-    /// The part before the last one.
-    owner: Option<&'a str>,
-    pub(crate) member: &'a str,
-}
-
-impl<'a> QualifiedName<'a> {
-    pub(crate) fn parse(name: &'a str) -> Self {
-        let mut parts = name.rsplit(['.', ':', '#']).filter(|part| !part.is_empty());
-        let member = parts.next().unwrap_or(name).trim_end_matches("()");
-        Self {
-            owner: parts.next(),
-            member,
-        }
-    }
-}
-
 /// Definitions in one file that match a name.
 pub(crate) struct DefinedLines {
     pub(crate) lines: Vec<(u32, u32)>,
@@ -79,11 +67,22 @@ pub fn find_symbol(
     typed: &str,
     cancel: &CancellationToken,
 ) -> Result<SymbolSearch, ContextError> {
-    read_tree(repository, indexes, cancel, |tree, _| Ok(search_symbol(tree, typed)))
+    let reader = SymbolReader {
+        repository,
+        parser: indexes.parser(),
+        indexes: None,
+        cancel,
+    };
+    read_tree(repository, indexes, cancel, |tree, _| {
+        Ok(search_symbol(tree, &|path| reader.read(path, Some("")).ok(), typed))
+    })
 }
 
-fn search_symbol(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
-    let name = QualifiedName::parse(typed);
+/// Reads a file with its definitions.
+type FileParser<'a> = &'a dyn Fn(&str) -> Option<(String, SyntaxDetails)>;
+
+fn search_symbol(tree: &SelectionTree<'_>, parse: FileParser<'_>, typed: &str) -> SymbolSearch {
+    let name = SoughtName::parse(typed);
     let files: Vec<usize> = (0..tree.paths.len())
         .filter(|at| file_role::is_code(tree.paths[*at]))
         .collect();
@@ -99,6 +98,17 @@ fn search_symbol(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
     found.sort_by_key(|(is_loose, order, at, _)| (*is_loose, *order, tree.paths[*at].matches('/').count(), *at));
     // Loose matches are a guess, used only if there is no exact match.
     let is_loose = found.first().is_none_or(|first| first.0);
+    let owned = if is_loose {
+        find_owned(tree, &files, parse, &name)
+    } else {
+        Vec::new()
+    };
+    if !owned.is_empty() {
+        return SymbolSearch {
+            places: owned,
+            ..SymbolSearch::default()
+        };
+    }
     let inherited = is_loose.then(|| find_inherited(tree, &name)).flatten();
     if let Some((inherited, is_enclosed)) = inherited
         && (is_enclosed || found.is_empty())
@@ -122,7 +132,7 @@ fn search_symbol(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
             ..SymbolSearch::default()
         };
     }
-    let alike_definition = find_definition_alike(tree, name.member);
+    let alike_definition = find_definition_alike(tree, name.last);
     let path = find_path_alike(tree, typed).map(|path| format!("`{path}`"));
     SymbolSearch {
         places,
@@ -132,9 +142,46 @@ fn search_symbol(tree: &SelectionTree<'_>, typed: &str) -> SymbolSearch {
     }
 }
 
+/// Finds a member by the owner that the syntax tree of its file tells.
+fn find_owned(
+    tree: &SelectionTree<'_>,
+    files: &[usize],
+    parse: FileParser<'_>,
+    name: &SoughtName<'_>,
+) -> Vec<SymbolPlace> {
+    if name.owner.is_none() {
+        return Vec::new();
+    }
+    let member = SoughtName { owner: None, ..*name };
+    let holds_member = tree.each(files, |at| find_in_file(tree, at, &member).map(drop));
+    let holders = files.iter().zip(holds_member).filter(|(_, holds)| holds.is_some());
+    let mut holders: Vec<usize> = holders.map(|(at, _)| *at).collect();
+    holders.sort_by_key(|at| (order_of_role(tree.layout.roles[*at]), *at));
+    let mut places = Vec::new();
+    for at in holders.into_iter().take(OWNED_FILES_MAX) {
+        if tree.is_over() || places.len() >= PLACES_MAX {
+            break;
+        }
+        let Some((text, details)) = parse(tree.paths[at]) else {
+            continue;
+        };
+        let owned = details
+            .symbols
+            .iter()
+            .filter(|symbol| name.is_defined_by(symbol, &text));
+        places.extend(owned.map(|symbol| SymbolPlace {
+            path: tree.paths[at].to_owned(),
+            first: symbol.named.line,
+            last: symbol.named.end_line,
+        }));
+    }
+    places.truncate(PLACES_MAX);
+    places
+}
+
 /// Searches for a member in the base classes of its owner. The flag is true if the member is inside a base class, and
 /// not only in the same file.
-fn find_inherited(tree: &SelectionTree<'_>, name: &QualifiedName<'_>) -> Option<(SymbolSearch, bool)> {
+fn find_inherited(tree: &SelectionTree<'_>, name: &SoughtName<'_>) -> Option<(SymbolSearch, bool)> {
     let owner = name.owner?;
     let mut classes = files_defining(tree, owner);
     classes.sort_by_key(|at| order_of_role(tree.layout.roles[*at]));
@@ -144,9 +191,9 @@ fn find_inherited(tree: &SelectionTree<'_>, name: &QualifiedName<'_>) -> Option<
     };
     let mut loose = None;
     let enclosed = search_bases(tree, classes.into_iter().map(class).collect(), |base| {
-        let sought = QualifiedName {
+        let sought = SoughtName {
             owner: Some(&base.name),
-            member: name.member,
+            last: name.last,
         };
         let found = find_in_file(tree, base.at, &sought)?;
         let place = |(first, last)| SymbolPlace {
@@ -158,7 +205,7 @@ fn find_inherited(tree: &SelectionTree<'_>, name: &QualifiedName<'_>) -> Option<
         let search = SymbolSearch {
             places: found.lines.into_iter().map(place).take(PLACES_MAX).collect(),
             inherited: Some(InheritedName {
-                name: format!("{}.{}", base.name, name.member),
+                name: format!("{}.{}", base.name, name.last),
                 inherited_by: owner.to_owned(),
             }),
             ..SymbolSearch::default()
@@ -173,13 +220,13 @@ fn find_inherited(tree: &SelectionTree<'_>, name: &QualifiedName<'_>) -> Option<
     enclosed.or_else(|| Some((loose?, false)))
 }
 
-pub(crate) fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &QualifiedName<'_>) -> Option<DefinedLines> {
+pub(crate) fn find_in_file(tree: &SelectionTree<'_>, at: usize, name: &SoughtName<'_>) -> Option<DefinedLines> {
     let ProfileLookup::Found(profile) = tree.source.profile(tree.paths[at]) else {
         return None;
     };
     let (mut members, mut owners) = (Vec::new(), Vec::new());
     profile.each_definition(|defined, lines| {
-        if defined == name.member {
+        if defined == name.last {
             members.push(lines);
         }
         if name.owner == Some(defined) {
@@ -263,9 +310,10 @@ fn find_definition_alike(tree: &SelectionTree<'_>, member: &str) -> Option<Strin
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::symbols::{ByteSpan, DetailedSymbol, NamedSymbol, SymbolForm};
     use tool_repository::FileEntry;
 
-    const FILES: [(&str, &str); 9] = [
+    const FILES: [(&str, &str); 10] = [
         (
             "app.py",
             "class Flask:\n    def route(self):\n        pass\n\n\ndef run():\n    pass\n",
@@ -275,6 +323,10 @@ mod tests {
         (
             "lib/command.go",
             "package lib\n\ntype Command struct{}\n\nfunc (c *Command) Execute() {}\n",
+        ),
+        (
+            "lib/walk.go",
+            "package lib\n\nfunc (c *Command) Walk() {}\nfunc (o *Other) Walk() {}\n",
         ),
         ("shop/base/__init__.py", "from .shelf import Shelf\n"),
         ("shop/base/list.py", "class Cart:\n    def total(self):\n        pass\n"),
@@ -289,6 +341,36 @@ mod tests {
         ),
         ("tests/test_app.py", "class Flask:\n    pass\n"),
     ];
+
+    /// Reads the methods of Go, with their receivers.
+    fn parse(path: &str) -> Option<(String, SyntaxDetails)> {
+        let text = FILES.iter().find(|file| file.0 == path && path.ends_with(".go"))?.1;
+        let span = |part: &str| {
+            let start = part.as_ptr() as usize - text.as_ptr() as usize;
+            ByteSpan {
+                start: start as u32,
+                end: (start + part.len()) as u32,
+            }
+        };
+        let symbols = (1..).zip(text.lines()).filter_map(|(line, head)| {
+            let (receiver, rest) = head.strip_prefix("func (")?.split_once(") ")?;
+            Some(DetailedSymbol {
+                named: NamedSymbol {
+                    name: span(rest.split_once('(')?.0),
+                    form: SymbolForm::Method,
+                    line,
+                    end_line: line,
+                    depth: 0,
+                },
+                first_line: line,
+                comment_line: None,
+                signature: span(head),
+                containers: vec![span(receiver.split_once('*')?.1)],
+            })
+        });
+        let (symbols, uses) = (symbols.collect(), Vec::new());
+        Some((text.to_owned(), SyntaxDetails { symbols, uses }))
+    }
 
     fn found(typed: &str) -> String {
         let read = |path: &str| {
@@ -306,7 +388,7 @@ mod tests {
             })
             .collect();
         let cancel = CancellationToken::new();
-        let found = search_symbol(&SelectionTree::new(entries.iter(), &read, &cancel), typed);
+        let found = search_symbol(&SelectionTree::new(entries.iter(), &read, &cancel), &parse, typed);
         let places: Vec<String> = found.places.iter().map(ToString::to_string).collect();
         let inherited = found
             .inherited
@@ -332,6 +414,8 @@ mod tests {
     fn a_qualified_name_means_the_one_inside_of_its_owner() {
         assert_eq!(found("cart.route"), "cart.py:5 | ");
         assert_eq!(found("Command.Execute"), "lib/command.go:5 | ");
+        assert_eq!(found("Command#Walk"), "lib/walk.go:3 | ");
+        assert_eq!(found("Other.Walk"), "lib/walk.go:4 | ");
     }
 
     #[test]

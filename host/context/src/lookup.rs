@@ -123,15 +123,16 @@ pub fn outline_file(
     reader.outline(path)
 }
 
+/// A name as typed: `run`, `Type.method`, `Type::method`, `Type#method`.
 #[derive(Debug, Clone, Copy)]
-struct SoughtName<'a> {
+pub(crate) struct SoughtName<'a> {
     /// `Type` of `Type.method`.
-    owner: Option<&'a str>,
-    last: &'a str,
+    pub(crate) owner: Option<&'a str>,
+    pub(crate) last: &'a str,
 }
 
 impl<'a> SoughtName<'a> {
-    fn parse(name: &'a str) -> Self {
+    pub(crate) fn parse(name: &'a str) -> Self {
         let name = name.strip_suffix("()").unwrap_or(name);
         let mut parts = name.rsplit(['.', ':', '#', '\\']).filter(|part| !part.is_empty());
         let last = parts.next().unwrap_or(name);
@@ -141,7 +142,7 @@ impl<'a> SoughtName<'a> {
         }
     }
 
-    fn is_defined_by(&self, symbol: &DetailedSymbol, text: &str) -> bool {
+    pub(crate) fn is_defined_by(&self, symbol: &DetailedSymbol, text: &str) -> bool {
         let is_inside = |owner: &str| {
             let container = symbol.container(text);
             container.rsplit(['.', ':', '\\']).next() == Some(owner)

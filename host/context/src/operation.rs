@@ -20,7 +20,7 @@ use crate::{Packet, Target};
 use tool_core::api::{ErrorKind, Operation, Problem};
 use tool_core::limits::FILE_READ_BYTES_MAX;
 use tool_core::text::{nearest_name, visible_name};
-use tool_repository::{EntryKind, OpenError, Repository, file_role};
+use tool_repository::{EntryKind, OpenError, Options, Repository, file_role};
 
 pub use prompts::{correction_message, system_prompt};
 
@@ -220,7 +220,9 @@ fn is_name(typed: &str) -> bool {
         part.chars()
             .all(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | '-' | '?' | '!'))
     };
-    let is_path = bare.starts_with('-') || split_lines(bare).is_some() || file_role::detect_language(bare).is_some();
+    // Without an ending, as in `Justfile`, it may be a type as well as a file.
+    let is_file = bare.contains('.') && file_role::detect_language(bare).is_some();
+    let is_path = bare.starts_with('-') || split_lines(bare).is_some() || is_file;
     !is_path && bare.split(['.', ':', '#']).all(is_part) && bare.chars().any(char::is_alphabetic)
 }
 
@@ -258,9 +260,14 @@ pub fn check_place(operation: Operation, typed: &str, root: &Path, working_direc
             return Ok(());
         }
         let missing = target_missing(typed, &inside);
-        return Err(match inside.iter().find_map(|path| nearest_sibling(root, path)) {
-            Some(near) => missing.with_hint(format!("did you mean `{near}`?")),
-            None => missing,
+        let mut near = inside.first().map_or_else(Vec::new, |_| find_namesakes(root, path));
+        if near.is_empty() {
+            near.extend(inside.iter().find_map(|path| nearest_sibling(root, path)));
+        }
+        return Err(if near.is_empty() {
+            missing
+        } else {
+            missing.with_hint(format!("did you mean {}?", near.join(" or ")))
         });
     };
     if operation != Operation::TestGen {
@@ -274,6 +281,19 @@ pub fn check_place(operation: Operation, typed: &str, root: &Path, working_direc
     source_file(place, typed).map(|_| ())
 }
 
+/// Files in other folders that a hint names for a missing one.
+const NAMESAKES_MAX: usize = 3;
+
+/// Files whose paths end as typed: `src/app.js` for `app.js`.
+fn find_namesakes(root: &Path, typed: &str) -> Vec<String> {
+    let repository = Repository::open(root, &Options::default()).ok();
+    let names = repository.and_then(|repository| repository.names(&CancellationToken::new()).ok());
+    let end = format!("/{}", typed.trim_start_matches("./"));
+    let files = names.iter().flat_map(|names| &names.list().files);
+    let same = files.filter(|file| file.path.ends_with(&end)).take(NAMESAKES_MAX);
+    same.map(|file| format!("`{}`", visible_name(&file.path))).collect()
+}
+
 /// Names of a folder that are compared with a mistyped one.
 const SIBLINGS_MAX: usize = 10_000;
 
@@ -285,9 +305,9 @@ fn nearest_sibling(root: &Path, missing: &str) -> Option<String> {
         .filter_map(|entry| entry.file_name().into_string().ok())
         .collect();
     let near = nearest_name(file_role::file_name(missing), names.iter().map(String::as_str))?;
-    Some(visible_name(
-        &root.join(folder).join(near).strip_prefix(root).ok()?.to_string_lossy(),
-    ))
+    let path = root.join(folder).join(near);
+    let path = path.strip_prefix(root).ok()?.to_string_lossy();
+    Some(format!("`{}`", visible_name(&path)))
 }
 
 /// Paths from the root that a typed path can mean.

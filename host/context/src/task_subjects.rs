@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::definitions::{QualifiedName, find_in_file, order_of_role};
+use crate::definitions::{find_in_file, order_of_role};
 use crate::history::{RECENT_COMMITS, count_commits_of};
-use crate::lookup::{FoundDefinition, ReferenceForm, SymbolReader};
+use crate::lookup::{FoundDefinition, ReferenceForm, SoughtName, SymbolReader};
 use crate::modules::file_imports;
 use crate::symbols::{ParsedImport, SymbolForm};
 use crate::words::{has_inner_capital, is_common, is_function_word, join_words, split_identifier, stem_word};
@@ -279,7 +279,7 @@ fn named_paths(tree: &SelectionTree<'_>, words: &TaskWords, place: Option<&str>)
 
 /// The best definition of each name as written.
 fn named_definitions(tree: &SelectionTree<'_>, words: &TaskWords, paths: &[SubjectCandidate]) -> Vec<SubjectCandidate> {
-    let names: Vec<QualifiedName<'_>> = words.names.iter().map(|name| QualifiedName::parse(name)).collect();
+    let names: Vec<SoughtName<'_>> = words.names.iter().map(|name| SoughtName::parse(name)).collect();
     let files = listed_files(tree, |at| file_role::is_code(tree.paths[at]));
     let matches = tree.each(&files, |at| {
         let found: Vec<_> = names.iter().map(|name| find_in_file(tree, at, name)).collect();
@@ -305,7 +305,7 @@ fn named_definitions(tree: &SelectionTree<'_>, words: &TaskWords, paths: &[Subje
         let Some(&(_, at, lines)) = places.first() else {
             continue;
         };
-        let member = QualifiedName::parse(name).member.to_owned();
+        let member = SoughtName::parse(name).last.to_owned();
         let is_known = |one: &SubjectCandidate| {
             one.at == at && matches!(&one.form, SubjectForm::Definition(_, known) if *known == lines)
         };

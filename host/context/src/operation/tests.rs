@@ -3,7 +3,6 @@ use std::sync::Arc;
 
 use super::*;
 use tool_core::api::ErrorKind;
-use tool_repository::Options;
 
 /// A repository with a few files, and a symbolic link to it.
 fn repository() -> (tempfile::TempDir, PathBuf, Arc<Repository>) {
@@ -188,6 +187,7 @@ fn a_place_is_refused_before_a_session_only_if_it_can_be_nothing_else() {
         "Cart",
         "Cart.total",
         "run()",
+        "Justfile",
         "where is the total computed?",
     ] {
         assert_eq!(check(Operation::Explain, typed), Ok(()), "{typed}");
@@ -199,6 +199,8 @@ fn a_place_is_refused_before_a_session_only_if_it_can_be_nothing_else() {
     assert!(check(Operation::TestGen, "Cart").is_err());
     let problem = check_place(Operation::Explain, "src/ap.py", &root, &root).expect_err("it is not there");
     assert_eq!(problem.hint.as_deref(), Some("did you mean `src/app.py`?"));
+    let problem = check_place(Operation::Explain, "index.md", &root, &root).expect_err("it lies elsewhere");
+    assert_eq!(problem.hint.as_deref(), Some("did you mean `docs/index.md`?"));
     assert!(is_question("why is app.py slow", &root, &root) && !is_question("app.py", &root, &root));
 }
 
