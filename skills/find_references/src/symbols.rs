@@ -1,7 +1,8 @@
 //! References in languages other than Python, from the host's symbols.
 //!
 //! The host matches by syntax, without types. For a dotted name, the text directly before a use decides:
-//! `Store::run`, or `self.run` in `Store`, is the symbol; any other use is `possible`.
+//! `Store::run`, or `self.run` in `Store`, is the symbol; any other use is `possible`. So is a bare name in a module of
+//! JavaScript or TypeScript that neither defines nor imports it: it is a global or a local variable.
 
 use skill_sdk::{Host, SymbolQuery, SymbolReference};
 
@@ -28,10 +29,16 @@ pub(crate) fn search_tree(
     for &at in held {
         let query = &queries[at];
         let mut file = tallies[at].file(query, path, source);
-        for one in found.iter().filter(|one| one.name == query.symbol.last()) {
+        let named: Vec<&SymbolReference> = found.iter().filter(|one| one.name == query.symbol.last()).collect();
+        let is_bound =
+            !is_script_module(path, source) || named.iter().any(|one| binds_name(one, lines.line(source, one.line)));
+        for one in named {
             let Some(at) = lines.find(source, one) else { continue };
-            if let Some(kind) = judge_reference(&query.symbol, path, one, lines.line(source, one.line)) {
-                file.push(FoundMatch::at(kind, at));
+            let line = lines.line(source, one.line);
+            match judge_reference(&query.symbol, path, one, line) {
+                Some(kind) if is_bound || !is_bare(one, line) => file.push(FoundMatch::at(kind, at)),
+                Some(_) => file.push(FoundMatch::at(MatchKind::Possible, at)),
+                None => {}
             }
         }
         file.close();
@@ -61,6 +68,29 @@ fn all_references(host: &dyn Host, path: &str) -> Option<Vec<SymbolReference>> {
     });
     let used = host.uses(path, 1, u32::MAX).ok()?;
     Some(defined.chain(used).collect())
+}
+
+/// True for a file of JavaScript or TypeScript that imports or exports, so that it shares no names with other files.
+fn is_script_module(path: &str, source: &[u8]) -> bool {
+    const ENDINGS: [&str; 11] = [
+        "js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "vue", "svelte", "astro",
+    ];
+    let has = |word: &str| memchr::memmem::find(source, word.as_bytes()).is_some();
+    path.rsplit_once('.')
+        .is_some_and(|(_, ending)| ENDINGS.contains(&ending))
+        && ["require(", "exports", "import ", "export "].into_iter().any(has)
+}
+
+/// True for a definition, an import, and a pattern that takes a member: `const { run } = store`.
+fn binds_name(one: &SymbolReference, line: &[u8]) -> bool {
+    matches!(one.kind.as_str(), "definition" | "import")
+        || one.kind == "name" && memchr::memmem::find(line, b"} =").is_some()
+}
+
+/// True for a use that is no member of anything.
+fn is_bare(one: &SymbolReference, line: &[u8]) -> bool {
+    let is_member = |at| line[..at].trim_ascii_end().ends_with(b".");
+    matches!(one.kind.as_str(), "call" | "type" | "name") && !memchr::memmem::find_iter(line, &one.name).any(is_member)
 }
 
 /// Kind of a reference; `None` if it is certainly another symbol of the same name.

@@ -275,7 +275,8 @@ impl SearchTally {
         if self.counts[MatchKind::Possible as usize] > 0 {
             let _ = writeln!(
                 text,
-                "possible: `{}` of an object or a star import; the syntax does not show whether it is this one.",
+                "possible: the syntax does not show whether it is this `{}`: it belongs to an object, or the file does not \
+                 import it by name.",
                 request.symbol.last()
             );
         }

@@ -171,7 +171,64 @@ fn other_languages_are_read_by_the_hosts_symbols() {
 
         3 references to `lib.run` in 1 file: 1 definition, 2 possible. Searched: 0 Python files, 1 other file.
         Listed: definition only.
-        possible: `run` of an object or a star import; the syntax does not show whether it is this one.
+        possible: the syntax does not show whether it is this `run`: it belongs to an object, or the file does not import it by name.
+        ");
+}
+
+#[test]
+fn a_bare_name_is_possible_in_a_module_that_neither_defines_nor_imports_it() {
+    let files = [
+        (
+            "lib/hooks.js",
+            "function before(next) {\n  next();\n}\nmodule.exports = { before };\n",
+        ),
+        ("lib/use.js", "const { before } = require('./hooks');\nbefore(1);\n"),
+        ("page.js", "before(2);\n"),
+        (
+            "test/a.js",
+            "const hooks = require('../lib/hooks');\nbefore(3);\nhooks.before(4);\n",
+        ),
+        (
+            "test/b.js",
+            "const hooks = require('../lib/hooks');\nconst { before } = hooks;\nbefore(5);\n",
+        ),
+    ];
+    let reference = |(path, kind, line): (&str, &str, u32)| SymbolReference {
+        path: path.to_owned(),
+        name: "before".to_owned(),
+        kind: kind.to_owned(),
+        line,
+        container: String::new(),
+    };
+    let mut host = FakeHost::new(&files);
+    let references = [
+        ("lib/hooks.js", "definition", 1),
+        ("lib/hooks.js", "name", 4),
+        ("lib/use.js", "import", 1),
+        ("lib/use.js", "call", 2),
+        ("page.js", "call", 1),
+        ("test/a.js", "call", 2),
+        ("test/a.js", "call", 3),
+        ("test/b.js", "name", 2),
+        ("test/b.js", "call", 3),
+    ];
+    host.symbols = Some(FakeSymbols {
+        definitions: Vec::new(),
+        references: references.map(reference).into(),
+    });
+    insta::assert_snapshot!(text(&host, json!({"symbol": "before"})), @r"
+        lib/hooks.js:1: definition: function before(next) {
+        lib/use.js:2: call: before(1);
+        page.js:1: call: before(2);
+        test/a.js:3: call: hooks.before(4);
+        test/b.js:3: call: before(5);
+        lib/use.js:1: import: const { before } = require('./hooks');
+        lib/hooks.js:4: name: module.exports = { before };
+        test/b.js:2: name: const { before } = hooks;
+        test/a.js:2: possible: before(3);
+
+        9 references to `before` in 5 files: 1 definition, 4 calls, 1 import, 2 names, 1 possible. Searched: 0 Python files, 5 other files.
+        possible: the syntax does not show whether it is this `before`: it belongs to an object, or the file does not import it by name.
         ");
 }
 
@@ -189,7 +246,7 @@ fn a_function_of_a_module_is_told_from_others_of_its_name() {
         pkg/app.py:8: possible: job.run()
 
         9 references to `store.run` in 2 files: 1 definition, 3 calls, 2 imports, 1 attribute, 1 name, 1 possible. Searched: 3 Python files, 1 other file.
-        possible: `run` of an object or a star import; the syntax does not show whether it is this one.
+        possible: the syntax does not show whether it is this `run`: it belongs to an object, or the file does not import it by name.
         "#);
 }
 
@@ -202,7 +259,7 @@ fn a_method_is_told_from_others_of_its_name() {
         pkg/app.py:8: possible: job.run()
 
         4 references to `Store.run` in 2 files: 1 definition, 2 calls, 1 possible. Searched: 3 Python files, 1 other file.
-        possible: `run` of an object or a star import; the syntax does not show whether it is this one.
+        possible: the syntax does not show whether it is this `run`: it belongs to an object, or the file does not import it by name.
         ");
 }
 

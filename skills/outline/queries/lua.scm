@@ -9,7 +9,8 @@
 (function_declaration name: (method_index_expression table: (identifier) @name)) @owner
 (field name: (identifier) @name value: (function_definition)) @definition.function
 (variable_declaration (assignment_statement (variable_list name: (identifier) @name) (expression_list value: (function_definition)))) @definition.function
-; `local split = utils.split` takes a name from a module, as an import does elsewhere.
+; `local utils = require("utils")` is an import, and `local split = utils.split` takes a name from a module.
+(variable_declaration (assignment_statement (variable_list name: (identifier) @name) (expression_list value: (function_call name: (identifier) @function))) (#any-of? @function "require")) @reference.import
 (variable_declaration (assignment_statement (variable_list name: (identifier) @name) (expression_list value: (dot_index_expression)))) @reference.import
 (variable_declaration (assignment_statement (variable_list name: (identifier) @name))) @definition.value
 (variable_declaration (variable_list name: (identifier) @name)) @definition.value

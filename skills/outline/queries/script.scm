@@ -17,6 +17,19 @@
 (variable_declarator name: (identifier) @name value: (function_expression)) @definition.function
 (variable_declarator name: (identifier) @name value: (generator_function)) @definition.function
 (variable_declarator name: (identifier) @name value: (class)) @definition.type
+; A variable that holds a module, or a part of one, imports it.
+(variable_declarator name: (identifier) @name value: (call_expression function: (identifier) @function) (#any-of? @function "require")) @reference.import
+(variable_declarator name: (identifier) @name value: (member_expression object: (call_expression function: (identifier) @function)) (#any-of? @function "require")) @reference.import
+(variable_declarator name: (identifier) @name value: (await_expression (call_expression function: (import)))) @reference.import
+(variable_declarator name: (object_pattern (shorthand_property_identifier_pattern) @name) value: (call_expression function: (identifier) @function) (#any-of? @function "require")) @reference.import
+(variable_declarator name: (object_pattern (shorthand_property_identifier_pattern) @name) value: (member_expression object: (call_expression function: (identifier) @function)) (#any-of? @function "require")) @reference.import
+(variable_declarator name: (object_pattern (shorthand_property_identifier_pattern) @name) value: (await_expression (call_expression function: (import)))) @reference.import
+(variable_declarator name: (object_pattern (pair_pattern key: (property_identifier) @name)) value: (call_expression function: (identifier) @function) (#any-of? @function "require")) @reference.import
+(variable_declarator name: (object_pattern (pair_pattern key: (property_identifier) @name)) value: (member_expression object: (call_expression function: (identifier) @function)) (#any-of? @function "require")) @reference.import
+(variable_declarator name: (object_pattern (pair_pattern key: (property_identifier) @name)) value: (await_expression (call_expression function: (import)))) @reference.import
+(variable_declarator name: (object_pattern (pair_pattern value: (identifier) @name)) value: (call_expression function: (identifier) @function) (#any-of? @function "require")) @reference.import
+(variable_declarator name: (object_pattern (pair_pattern value: (identifier) @name)) value: (member_expression object: (call_expression function: (identifier) @function)) (#any-of? @function "require")) @reference.import
+(variable_declarator name: (object_pattern (pair_pattern value: (identifier) @name)) value: (await_expression (call_expression function: (import)))) @reference.import
 (variable_declarator name: (identifier) @name) @definition.value
 (pair key: (property_identifier) @name value: (arrow_function)) @definition.function
 (pair key: (property_identifier) @name value: (function_expression)) @definition.function

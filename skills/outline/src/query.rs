@@ -253,6 +253,15 @@ fn capture_of(name: &str) -> Option<PatternEffect> {
     })
 }
 
+/// Gives captured siblings, at any depth, the texts that a predicate allows them.
+fn set_texts(siblings: &mut [SiblingMatch], allowed: &[(String, Vec<String>)]) {
+    for one in siblings {
+        let texts = allowed.iter().find(|(name, _)| Some(name) == one.capture.as_ref());
+        one.texts = texts.map(|(_, texts)| texts.clone()).unwrap_or_default();
+        set_texts(&mut one.beside, allowed);
+    }
+}
+
 /// Nodes from the name upwards, texts of the name, and capture of the outermost node.
 type ParsedPattern = (Vec<PatternStep>, Vec<String>, String);
 
@@ -294,13 +303,7 @@ impl<'a> PatternReader<'a> {
             .find(|(name, _)| name == "name")
             .map(|(_, texts)| texts.clone());
         for step in node.below.iter_mut().chain([&mut node.step]) {
-            for beside in &mut step.beside {
-                let told = node
-                    .texts
-                    .iter()
-                    .find(|(name, _)| Some(name) == beside.capture.as_ref());
-                beside.texts = told.map(|(_, texts)| texts.clone()).unwrap_or_default();
-            }
+            set_texts(&mut step.beside, &node.texts);
         }
         let mut steps = node.below;
         steps.push(node.step);

@@ -147,7 +147,9 @@ impl OutlineWalk<'_> {
     ) -> Option<DefinitionKind> {
         let is_one = match define.when {
             DefinitionCondition::Always => true,
-            DefinitionCondition::OutsideFunctions => above.around != EnclosingNode::Function,
+            DefinitionCondition::OutsideFunctions => {
+                above.around != EnclosingNode::Function && !holds_module(node, self.source)
+            }
             DefinitionCondition::HasBody => node.child_by_field_name("body").is_some(),
             DefinitionCondition::FunctionValue => node.child_by_field_name("value").is_some_and(is_function_value),
             DefinitionCondition::Exported => is_exported(node, self.source),
@@ -250,6 +252,24 @@ fn is_exported(node: Node<'_>, source: &[u8]) -> bool {
         .map_or(&b""[..], |object| &source[object.byte_range()]);
     let takes = object == b"exports" || object == b"module.exports" || object.ends_with(b".prototype");
     takes || object != b"module" && node.child_by_field_name("right").is_some_and(is_function_value)
+}
+
+/// True for a variable that imports: `a = require("b")`, `a = require("b").c`, `a = await import("b")`.
+fn holds_module(variable: Node<'_>, source: &[u8]) -> bool {
+    let mut value = variable.child_by_field_name("value");
+    while let Some(node) = value {
+        value = match node.kind() {
+            "member_expression" => node.child_by_field_name("object"),
+            "await_expression" => node.named_child(0),
+            "call_expression" => {
+                let function = node.child_by_field_name("function");
+                return function
+                    .is_some_and(|function| matches!(&source[function.byte_range()], b"require" | b"import"));
+            }
+            _ => None,
+        };
+    }
+    false
 }
 
 /// True for `module.exports = …`, whose value other files use under its own name.

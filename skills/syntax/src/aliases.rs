@@ -120,6 +120,12 @@ pub fn original_name<'a>(path: &str, line: &'a str, alias: &str) -> Option<&'a s
         {
             return trailing_name(named.trim_end());
         }
+        // A pattern has the member first: `const { original: alias } = value`.
+        if after.contains("} =") {
+            return before
+                .strip_suffix(':')
+                .and_then(|member| trailing_name(member.trim_end()));
+        }
         // Skip the parameters of a type.
         let is_type = ["type", "using", "typealias"].iter().any(|word| before.ends_with(word));
         let after = match after.strip_prefix('<').and_then(|rest| rest.split_once("> =")) {
@@ -216,6 +222,8 @@ mod tests {
                 Some("createRouter"),
             ),
             ("a.js", "exports.b = lib.a;", "b", Some("a")),
+            ("a.js", "const { a: b } = require('./a');", "b", Some("a")),
+            ("a.js", "const { a: b } = require('./a');", "a", None),
             ("a.js", "exports.b = a();", "b", None),
             ("a.py", "from .models import User as Person", "Person", Some("User")),
             ("a.py", "import numpy as np", "np", Some("numpy")),

@@ -144,7 +144,9 @@ pub(super) fn script_definition(trimmed: &str, indent: usize) -> Option<&str> {
     }
     for word in ["const", "let", "var"] {
         if let Some(rest) = strip_word(text, word) {
-            return (indent == 0).then(|| leading_identifier(rest)).flatten();
+            let value = rest.split_once('=').map_or("", |(_, value)| value.trim_start());
+            let is_import = value.starts_with("require(") || value.starts_with("await import(");
+            return (indent == 0 && !is_import).then(|| leading_identifier(rest)).flatten();
         }
     }
     if let Some(rest) = text

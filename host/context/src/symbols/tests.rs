@@ -42,7 +42,7 @@ fn javascript_and_typescript() {
                 \x20 get size() {\n}\nexport const handler = async () => {};\nexports.run = run;\nFoo.prototype.bar = function () {};\n\
                 export interface Options {}\nconst p = import('./lazy');\n";
     insta::assert_snapshot!(shown("a.ts", text), @r#"
-    7:x 8:App 9:load 13:size 15:handler 16:run 17:bar 18:Options 19:p
+    8:App 9:load 13:size 15:handler 16:run 17:bar 18:Options 19:p
     Path("react")
     Path("./side")
     Path("./many")

@@ -129,8 +129,6 @@ const table = { create(context) {}, check: (node) => lazy(node), plain: 1 };
 function* walk({ left, right: other }) { for (const item of left) yield item.value; }
 "#;
     insta::assert_snapshot!(told("a.jsx", text), @r#"
-    3-3 Value lazy
-    3-3 Value other
     4-7 Type View
     5-5   Value #secret
     6-6   Method render

@@ -103,6 +103,25 @@ const walk = (x) => new Tree(x);
 }
 
 #[test]
+fn a_variable_that_holds_a_module_is_an_import() {
+    let text = r#"const ApiError = require("../ApiError");
+const { Token, User: Person } = require("../models");
+var pick = require("lodash").pick, debug = require("debug")("app");
+const { load } = await import("./load.js");
+app.use = function use(handler) { return new ApiError(Token, Person, pick); };
+"#;
+    insta::assert_snapshot!(told("a.js", text), @r"
+        3-3 Value  debug: debug = require("debug")("app")
+        5-5 Function  use: app.use = function use(handler) { return new ApiError(Token, Person, pick); }
+        Call: 1:require 2:require 3:require 3:require 5:ApiError
+        Import: 1:ApiError 2:Token 2:User 2:Person 3:pick 4:load
+        Attribute: 3:pick
+        Type: 
+        Name: 5:app 5:use 5:handler 5:Token 5:Person 5:pick
+        ");
+}
+
+#[test]
 fn what_a_module_exports_has_its_own_name() {
     let text = r#"module.exports = class Cart extends Base {
     add(item) { this.push(item); }

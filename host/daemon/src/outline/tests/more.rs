@@ -272,6 +272,7 @@ local function helper() M.open("x") end
 M.close = function() helper() end
 local f = function() end
 M.limit = 1
+local text = require("lib.text")
 return M
 "#;
     insta::assert_snapshot!(told("a.lua", text), @r"
@@ -282,8 +283,8 @@ return M
         6-6 Method M close: M.close = function() helper() end
         7-7 Function  f: local f = function() end
         8-8 Value M limit: M.limit = 1
-        Call: 3:load 4:count 5:open 6:helper
-        Import: 
+        Call: 3:load 4:count 5:open 6:helper 9:require
+        Import: 9:text
         Attribute: 4:rows
         Type: 
         Name: 3:M 3:path 3:path 4:M 4:self 5:M 6:M 8:M 9:M
