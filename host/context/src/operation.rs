@@ -220,8 +220,9 @@ fn is_name(typed: &str) -> bool {
         part.chars()
             .all(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | '-' | '?' | '!'))
     };
-    // Without an ending, as in `Justfile`, it may be a type as well as a file.
-    let is_file = bare.contains('.') && file_role::detect_language(bare).is_some();
+    // `Justfile`, `Context.JSON` and `res.json` may be definitions as well as files.
+    let is_code = bare.contains('.') && file_role::is_code(bare);
+    let is_file = is_code && !bare.ends_with(|sign: char| sign.is_ascii_uppercase());
     let is_path = bare.starts_with('-') || split_lines(bare).is_some() || is_file;
     !is_path && bare.split(['.', ':', '#']).all(is_part) && bare.chars().any(char::is_alphabetic)
 }

@@ -180,6 +180,8 @@ fn an_unknown_name_is_not_found_and_its_neighbour_is_named() {
 #[test]
 fn a_place_is_refused_before_a_session_only_if_it_can_be_nothing_else() {
     let (_folder, root, _repository) = repository();
+    std::fs::create_dir(root.join("lib")).expect("the folder is ours");
+    std::fs::write(root.join("lib/work.py"), "").expect("the folder is ours");
     let check = |operation, typed| check_place(operation, typed, &root, &root).map_err(|problem| problem.message);
     for typed in [
         "app.py:3",
@@ -188,6 +190,8 @@ fn a_place_is_refused_before_a_session_only_if_it_can_be_nothing_else() {
         "Cart.total",
         "run()",
         "Justfile",
+        "Context.JSON",
+        "Router.R",
         "where is the total computed?",
     ] {
         assert_eq!(check(Operation::Explain, typed), Ok(()), "{typed}");
@@ -199,8 +203,8 @@ fn a_place_is_refused_before_a_session_only_if_it_can_be_nothing_else() {
     assert!(check(Operation::TestGen, "Cart").is_err());
     let problem = check_place(Operation::Explain, "src/ap.py", &root, &root).expect_err("it is not there");
     assert_eq!(problem.hint.as_deref(), Some("did you mean `src/app.py`?"));
-    let problem = check_place(Operation::Explain, "index.md", &root, &root).expect_err("it lies elsewhere");
-    assert_eq!(problem.hint.as_deref(), Some("did you mean `docs/index.md`?"));
+    let problem = check_place(Operation::Explain, "work.py", &root, &root).expect_err("it lies elsewhere");
+    assert_eq!(problem.hint.as_deref(), Some("did you mean `lib/work.py`?"));
     assert!(is_question("why is app.py slow", &root, &root) && !is_question("app.py", &root, &root));
 }
 
