@@ -54,7 +54,8 @@ fn references_in_file(host: &dyn Host, symbol: &SearchedSymbol, path: &str) -> O
         after: None,
     };
     let found = host.references(&query).ok()?.items;
-    (!found.iter().any(|one| one.kind == "text")).then_some(found)
+    // Of a file without a tree, the host knows only words; of a component with a template, both.
+    (found.is_empty() || found.iter().any(|one| one.kind != "text")).then_some(found)
 }
 
 /// The references to all symbols of a file, in two requests instead of one for each symbol.
@@ -81,10 +82,15 @@ fn is_script_module(path: &str, source: &[u8]) -> bool {
         && ["require(", "exports", "import ", "export "].into_iter().any(has)
 }
 
-/// True for a definition, an import, and a pattern that takes a member: `const { run } = store`.
+/// True for a definition, an import, the name of a function in an expression, and a pattern that takes a member:
+/// `const { run } = store`.
 fn binds_name(one: &SymbolReference, line: &[u8]) -> bool {
-    matches!(one.kind.as_str(), "definition" | "import")
-        || one.kind == "name" && memchr::memmem::find(line, b"} =").is_some()
+    let holds = |text: &str| memchr::memmem::find(line, text.as_bytes()).is_some();
+    match one.kind.as_str() {
+        "definition" | "import" => true,
+        "name" => holds("} =") || holds(&format!("function {}", one.name)),
+        _ => false,
+    }
 }
 
 /// True for a use that is no member of anything.

@@ -110,7 +110,7 @@ var pick = require("lodash").pick, debug = require("debug")("app");
 const { load } = await import("./load.js");
 app.use = function use(handler) { return new ApiError(Token, Person, pick); };
 "#;
-    insta::assert_snapshot!(told("a.js", text), @r"
+    insta::assert_snapshot!(told("a.js", text), @r#"
         3-3 Value  debug: debug = require("debug")("app")
         5-5 Function  use: app.use = function use(handler) { return new ApiError(Token, Person, pick); }
         Call: 1:require 2:require 3:require 3:require 5:ApiError
@@ -118,7 +118,7 @@ app.use = function use(handler) { return new ApiError(Token, Person, pick); };
         Attribute: 3:pick
         Type: 
         Name: 5:app 5:use 5:handler 5:Token 5:Person 5:pick
-        ");
+        "#);
 }
 
 #[test]
