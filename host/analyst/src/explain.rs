@@ -368,7 +368,9 @@ fn search_patterns(survey: &Survey) -> &'static [(&'static str, &'static str)] {
 pub(super) fn globs_of(language: Option<&str>) -> &'static [&'static str] {
     match language {
         Some("Python") => &["*.py", "*.pyi"],
-        Some("JavaScript" | "TypeScript") => &["*.js", "*.mjs", "*.cjs", "*.jsx", "*.ts", "*.tsx", "*.mts"],
+        Some("JavaScript" | "TypeScript" | "Vue" | "Svelte" | "Astro") => &[
+            "*.js", "*.mjs", "*.cjs", "*.jsx", "*.ts", "*.tsx", "*.mts", "*.vue", "*.svelte", "*.astro",
+        ],
         Some("Rust") => &["*.rs"],
         Some("Go") => &["*.go"],
         Some("Java" | "Kotlin" | "C#") => &["*.java", "*.kt", "*.cs"],

@@ -10,7 +10,7 @@ use memchr::memmem::Finder;
 use tokio_util::sync::CancellationToken;
 
 use crate::index::SEARCHED_FILE_BYTES_MAX;
-use crate::symbols::{DetailedSymbol, SymbolForm, SymbolUse, SyntaxDetails, SyntaxParser, UseForm};
+use crate::symbols::{DetailedSymbol, SymbolForm, SymbolUse, SyntaxDetails, SyntaxParser, UseForm, embedded_source};
 use crate::text_of;
 use crate::{FileVerdict, Indexes, PatternKind, SearchPattern};
 use tool_core::limits::{FILE_READ_BYTES_MAX, RANKED_FILE_BYTES_MAX};
@@ -210,7 +210,10 @@ impl SymbolReader<'_> {
             let Some(text) = text_of(content) else { return false };
             let details = has_tree.then(|| self.parser.details(path, &text, Some(sought.last)));
             match details.flatten() {
-                Some(details) => add_references(path, &details, &text, &sought, found),
+                Some(details) => {
+                    add_references(path, &details, &text, &sought, found);
+                    found.extend(find_markup_lines(path, &text, sought.last));
+                }
                 None => found.extend(find_word_lines(path, &text, sought.last)),
             }
             has_tree
@@ -452,9 +455,28 @@ fn find_word_lines(path: &str, text: &str, word: &str) -> Vec<FoundReference> {
     found.collect()
 }
 
+/// Lines that hold a word around the scripts of a file, such as in a template.
+fn find_markup_lines(path: &str, text: &str, word: &str) -> Vec<FoundReference> {
+    let Some((_, script)) = embedded_source(path, text) else {
+        return Vec::new();
+    };
+    let is_script: Vec<bool> = script.lines().map(|line| !line.trim().is_empty()).collect();
+    let mut lines = find_word_lines(path, text, word);
+    lines.retain(|one| !is_script[one.line as usize - 1]);
+    lines
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_template_is_searched_by_word() {
+        let text = "<script>\nlet total = 1;\n</script>\n<p>{{ total }}</p>\n";
+        let lines = find_markup_lines("a.vue", text, "total");
+        assert_eq!(lines.iter().map(|one| one.line).collect::<Vec<_>>(), [4]);
+        assert_eq!(find_markup_lines("a.js", text, "total"), []);
+    }
 
     #[test]
     fn a_name_is_looked_for_as_a_whole() {

@@ -425,7 +425,9 @@ impl PreparedFile {
                 line: definition.line as usize,
                 outer: definition.outer,
             };
-            symbols::read_symbols(syntax, &text, |definition| entries.push(entry(definition)), |_| {});
+            let embedded = symbols::embedded_source(&self.path, &text);
+            let source = embedded.as_ref().map_or(text.as_str(), |(_, source)| source.as_str());
+            symbols::read_symbols(syntax, source, |definition| entries.push(entry(definition)), |_| {});
         } else if matches!(file_role::detect_language(&self.path), Some("Markdown")) {
             let headings = self.lines.iter().enumerate().filter(|(_, line)| line.starts_with('#'));
             entries.extend(headings.map(|(at, _)| ShownLine {

@@ -246,7 +246,9 @@ impl ProfileSymbols {
             symbols.define(definition.name, definition.line - line, 0);
             line = definition.line;
         };
-        symbols::read_symbols(syntax, text, define, |import| put_value(&mut imports, &import));
+        let embedded = symbols::embedded_source(path, text);
+        let source = embedded.as_ref().map_or(text, |(_, source)| source.as_str());
+        symbols::read_symbols(syntax, source, define, |import| put_value(&mut imports, &import));
         symbols.imports = imports;
         symbols
     }

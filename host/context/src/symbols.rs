@@ -5,6 +5,7 @@
 //! language. Syntax trees come from the sandbox (`outline`), and `tree` checks them.
 
 mod details;
+mod embedded;
 mod lines;
 mod manifest;
 mod packages;
@@ -13,6 +14,7 @@ mod resolve;
 mod tree;
 
 pub use details::{DetailedSymbol, SymbolUse, SyntaxDetails, UseForm};
+pub use embedded::embedded_source;
 pub(crate) use manifest::{Manifest, PackageEcosystem};
 pub use packages::Packages;
 pub use parser::{NoParser, SyntaxParser};
@@ -53,7 +55,9 @@ impl Syntax {
         let (_, extension) = file_name(path).rsplit_once('.')?;
         match extension {
             "py" | "pyi" | "pyx" | "pyw" => Some(Self::Python),
-            "js" | "mjs" | "cjs" | "jsx" | "ts" | "tsx" | "mts" | "cts" | "vue" | "svelte" => Some(Self::Script),
+            "js" | "mjs" | "cjs" | "jsx" | "ts" | "tsx" | "mts" | "cts" | "vue" | "svelte" | "astro" => {
+                Some(Self::Script)
+            }
             "rs" => Some(Self::Rust),
             "go" => Some(Self::Go),
             "java" | "kt" => Some(Self::Java),

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tool_context::symbols::{
     ByteSpan, DetailedSymbol, ImportSite, NamedSymbol, SymbolForm, SymbolUse, Syntax, SyntaxDetails, SyntaxOutline,
-    UseForm,
+    UseForm, embedded_source,
 };
 use tool_context::{FoundDefinition, FoundReference, Indexes, LookupError, ReferenceForm, SymbolReader, SyntaxParser};
 use tool_repository::{OpenError, ScanError};
@@ -24,7 +24,9 @@ pub struct SandboxedParser(pub Arc<Outliners>);
 
 impl SyntaxParser for SandboxedParser {
     fn reads(&self, path: &str) -> bool {
-        self.0.reads(path)
+        // The language of a script follows from the file, which one component reads.
+        self.0
+            .reads(embedded_source(path, "").map_or(path, |(script, _)| script))
     }
 
     fn wall(&self) -> Duration {
@@ -32,14 +34,22 @@ impl SyntaxParser for SandboxedParser {
     }
 
     fn outline_within(&self, path: &str, text: &str, wall: Duration) -> Option<SyntaxOutline> {
+        let embedded = embedded_source(path, text);
+        let (path, source) = embedded
+            .as_ref()
+            .map_or((path, text), |(path, source)| (*path, source.as_str()));
         let syntax = convert_language(Language::from_path(path)?);
-        let answer = self.0.read(path, text, wall)?;
+        let answer = self.0.read(path, source, wall)?;
         let definitions = answer.definitions.iter().map(convert_named);
         SyntaxOutline::check_answer(syntax, definitions, answer.imports.iter().map(convert_import), text)
     }
 
     fn details(&self, path: &str, text: &str, name: Option<&str>) -> Option<SyntaxDetails> {
-        let answer = self.0.read_details(path, text, name)?;
+        let embedded = embedded_source(path, text);
+        let (path, source) = embedded
+            .as_ref()
+            .map_or((path, text), |(path, source)| (*path, source.as_str()));
+        let answer = self.0.read_details(path, source, name)?;
         SyntaxDetails::check_answer(
             answer.definitions.iter().map(convert_details),
             answer.uses.iter().map(convert_use),

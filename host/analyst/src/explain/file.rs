@@ -136,7 +136,7 @@ fn import_pattern(path: &str, name: &str) -> Option<String> {
         "Python" => format!(
             r"^\s*(from\s+\S*\b{name}(\.\S+)?\s+import\b|from\s+\S+\s+import\b.*\b{name}\b|import\s+([\w.]+,\s*)*([\w.]+\.)?{name}\b(\.\w+)*(\s+as\s+\w+)?\s*(,|;|#|$))"
         ),
-        "JavaScript" | "TypeScript" => {
+        "JavaScript" | "TypeScript" | "Vue" | "Svelte" | "Astro" => {
             format!(r#"(\brequire\(|\bimport\(|\bfrom\b|^\s*import)\s*["'][^"']*\b{name}\b[^"']*["']"#)
         }
         "Rust" => format!(r"^\s*(pub(\([^)]*\))?\s+)?(use\s+[\w:{{}},\s*]*\b{name}\b|mod\s+{name}\s*;)"),
@@ -149,7 +149,7 @@ fn import_pattern(path: &str, name: &str) -> Option<String> {
 
 /// True if an import line of another file resolves to this file, as far as the line alone tells.
 fn leads_to(hit: &SearchHit, path: &str) -> bool {
-    if !matches!(detect_language(path), Some("JavaScript" | "TypeScript")) {
+    if !globs_of(detect_language(path)).contains(&"*.js") {
         return true;
     }
     let quoted = hit.text.split(['"', '\'']).skip(1).step_by(2);
@@ -222,6 +222,12 @@ fn write_overview(brief: &AnalystTask, evidence: &Evidence<'_>, definitions: &[S
         Some(definitions) => parsed_outline(path, definitions),
         None => write_outline(evidence),
     });
+    if let Some(language @ ("Vue" | "Svelte" | "Astro")) = detect_language(path) {
+        let _ = writeln!(
+            text,
+            "\nOnly its script is read: templates of {language} are searched as text."
+        );
+    }
     text.push_str("\n## What it imports\n\n");
     text.push_str(&write_imports(path, extent, &read));
     text.push_str("\n## Who uses it\n\n");
@@ -594,6 +600,18 @@ mod tests {
         };
         for (from, text, to, expected) in [
             ("index.js", "require('./lib/command.js')", "lib/command.js", true),
+            (
+                "src/router.ts",
+                "() => import('./pages/Settings.vue')",
+                "src/pages/Settings.vue",
+                true,
+            ),
+            (
+                "src/router.ts",
+                "import('./Settings.vue')",
+                "src/pages/Settings.vue",
+                false,
+            ),
             ("lib/a.js", "require('./command')", "lib/command.js", true),
             ("test/a.js", "require('../lib/command')", "lib/command.js", true),
             ("test/a.js", "require('./command')", "lib/command.js", false),

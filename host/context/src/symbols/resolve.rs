@@ -129,7 +129,7 @@ impl Resolver {
 
     fn script(&self, from: &str, specifier: &str) -> Option<u32> {
         const EXTENSIONS: &[&str] = &[
-            "ts", "tsx", "js", "jsx", "mjs", "cjs", "mts", "cts", "d.ts", "vue", "svelte",
+            "ts", "tsx", "js", "jsx", "mjs", "cjs", "mts", "cts", "d.ts", "vue", "svelte", "astro",
         ];
         let with_extension = |base: &str| EXTENSIONS.iter().find_map(|end| self.at(&format!("{base}.{end}")));
         if !specifier.starts_with('.') {

@@ -313,9 +313,26 @@ public class Store<T extends Row> extends Base implements Reader {
 }
 
 #[test]
+fn scripts_of_components_are_read() {
+    let vue = "<template>\n  <Cart :total=\"total\" />\n</template>\n<script setup lang=\"ts\">\nimport Cart from './Cart.vue'\n\
+               const total: number = 1\nconst later = () => import('./Later.vue')\n</script>\n<style>\np { a: b }\n</style>\n";
+    insta::assert_snapshot!(told("src/App.vue", vue), @r#"
+    6-6 Value total
+    7-7 Value later
+    import Path("./Cart.vue")
+    import Path("./Later.vue")
+    "#);
+    let astro = "---\nimport Card from '../Card.astro';\nexport function total() {}\n---\n<Card />\n";
+    insta::assert_snapshot!(told("src/pages/index.astro", astro), @r#"
+    3-3 Function total
+    import Path("../Card.astro")
+    "#);
+}
+
+#[test]
 fn other_languages_and_dialects_are_left_to_text() {
     let outliners = embedded();
-    for path in ["a.pyx", "a.vue", "a.swift", "Makefile", "py"] {
+    for path in ["a.pyx", "a.pug", "a.swift", "Makefile", "py"] {
         assert!(
             !outliners.reads(path) && outliners.outline(path, "def a(): pass\n").is_none(),
             "{path}"
