@@ -287,7 +287,7 @@ return M
         Import: 9:text
         Attribute: 4:rows
         Type: 
-        Name: 3:M 3:path 3:path 4:M 4:self 5:M 6:M 8:M 9:M
+        Name: 3:M 3:path 3:path 4:M 4:self 5:M 6:M 8:M 10:M
         ");
 }
 
