@@ -40,10 +40,14 @@ pub(super) fn map_parts(survey: &Survey, target: &str) -> (String, Vec<CountRow>
         let Some(at) = parts.iter().position(holds_most) else {
             break;
         };
-        let opened = parts.remove(at);
-        let folder = join_path(&directory, opened.name.trim_end_matches('/'));
-        parts.extend(survey.parts(&folder).into_iter().map(|part| CountRow {
-            name: format!("{}{}", opened.name, part.name),
+        let inside = survey.parts(&join_path(&directory, parts[at].name.trim_end_matches('/')));
+        // A long list of files says less than their folder.
+        if inside.len() > ROWS_MAX {
+            break;
+        }
+        let opened = parts.remove(at).name;
+        parts.extend(inside.into_iter().map(|part| CountRow {
+            name: format!("{opened}{}", part.name),
             ..part
         }));
     }
