@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tool_model_server::{Round, ScriptedCall, ScriptedStatus, ServerStep};
 
 use crate::providers::scripted;
-use crate::support::{Finished, Home, fixture};
+use crate::support::{Finished, Home, citations, fixture};
 
 fn read(path: &str) -> Round {
     Round::calls([ScriptedCall::new("read_file", json!({"path": path, "limit": 3}))])
@@ -65,15 +65,9 @@ fn the_analysts_answers_are_checked_and_hold() {
         &["architect", "make the parser replaceable"],
     ] {
         let finished = home.run(repository.path(), arguments).expect(0);
-        let closing = closing(&finished);
-        let (holding, rest) = closing.split_once(" citations hold, ").expect("it counts");
-        let (unchecked, end) = rest.split_once(' ').expect("it counts");
-        assert_eq!(end, "not checked.", "{closing}");
-        let count = |digits: &str| digits.parse::<u32>().expect("it is a number");
-        assert!(
-            count(holding) >= 2 && count(holding) + count(unchecked) >= 5,
-            "{closing}"
-        );
+        // The host has a last word about the analyst's citations only if one is wrong.
+        assert!(!finished.stdout.contains("\n\n---\n\n"), "{}", finished.stdout);
+        assert!(citations(&finished.stdout).len() >= 5, "{}", finished.stdout);
     }
 }
 
