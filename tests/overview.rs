@@ -241,7 +241,7 @@ fn an_overview_of_a_program_is_no_overview_of_a_library() {
     let shown = finished.stdout;
     for present in [
         "its sources are mainly C.",
-        "- build: `./autogen.sh && ./configure && make` (`bin_PROGRAMS = mux`, Makefile.am:2)\n",
+        "- build: `./autogen.sh && ./configure && make` (`autogen.sh`)\n",
         "- program `mux.c` (mux.c:4)\n",
         "1 test file, `regress/list.sh`.",
     ] {
