@@ -69,6 +69,33 @@ fn evidence_of(line: &str) -> String {
         .to_owned()
 }
 
+fn line_text<'f>(files: &[&'f ReadFile], path: &str, line: usize) -> Option<&'f str> {
+    let file = files.iter().find(|file| file.path == path)?;
+    let found = file.lines.iter().find(|read| read.number == line)?;
+    Some(&found.text)
+}
+
+fn says_script(line: &str, script: &str) -> bool {
+    !script.is_empty() && line.contains(script)
+}
+
+/// The part of a line that shows a fact to a reader, without the tags of XML. `None` for a line that only opens a
+/// section, such as `plugins {` and `<project>`: its file is the evidence.
+fn telling_part(line: &str) -> Option<String> {
+    let line = line.trim();
+    let text = match line.strip_prefix('<').and_then(|tag| tag.split_once('>')) {
+        Some((_, rest)) => rest.split_once('<').map_or(rest, |(text, _)| text).trim(),
+        None if line.starts_with('<') => "",
+        None => line,
+    };
+    let is_heading = text.strip_suffix(['{', '(']).is_some_and(|name| {
+        name.trim_matches(['"', ' ', ':', '='])
+            .chars()
+            .all(char::is_alphanumeric)
+    });
+    (text.chars().filter(|char| char.is_alphanumeric()).count() > 2 && !is_heading).then(|| evidence_of(text))
+}
+
 /// The paths of a target by package, without those of tests, examples and tools of the authors.
 fn project_tree<'s>(target: &'s str, survey: &'s Survey) -> ProjectTree<'s> {
     let paths: Vec<&str> = survey.files.iter().map(|file| file.path.as_str()).collect();
@@ -153,13 +180,22 @@ pub(super) fn project_commands(
     documents: &[&ReadFile],
 ) -> Vec<ProjectCommand> {
     let facts = project_facts(target, survey, files.iter().copied());
-    let shown = |command: tool_project::ProjectCommand| ProjectCommand {
-        purpose: command.purpose,
-        command: command.command,
-        script: command.script,
-        path: command.place.path,
-        line: command.place.line,
-        evidence: String::new(),
+    let shown = |command: tool_project::ProjectCommand| {
+        let place = command.place;
+        let line = place.line.and_then(|line| line_text(files, &place.path, line));
+        let evidence = match line {
+            Some(line) if line.contains(&command.command) || says_script(line, &command.script) => Some(String::new()),
+            Some(line) => telling_part(line),
+            None => None,
+        };
+        ProjectCommand {
+            purpose: command.purpose,
+            command: command.command,
+            script: command.script,
+            path: place.path,
+            line: place.line.filter(|_| evidence.is_some()),
+            evidence: evidence.unwrap_or_default(),
+        }
     };
     let mut commands: Vec<ProjectCommand> = facts.commands.into_iter().map(shown).collect();
     let stating = command_documents(target, survey);
@@ -258,10 +294,33 @@ mod tests {
         ];
         let files = [("projects/build.gradle.kts", "plugins {\n")];
         let expected = [
-            "build cd projects && ./gradlew build: projects/build.gradle.kts:1",
-            "test cd projects && ./gradlew test: projects/build.gradle.kts:1",
+            "build cd projects && ./gradlew build: `projects/build.gradle.kts`",
+            "test cd projects && ./gradlew test: `projects/build.gradle.kts`",
         ];
         assert_eq!(commands_of(&files, &beside), expected);
+    }
+
+    #[test]
+    fn evidence_is_what_a_line_says_and_no_opening_of_a_section() {
+        let parts = [
+            "<artifactId>spring-boot-maven-plugin</artifactId>",
+            "<project xmlns=\"http://maven.apache.org/POM/4.0.0\"",
+            "plugins {",
+            "\"require\": {",
+            "require (",
+            "[tool.pytest.ini_options]",
+            "test:",
+        ];
+        let expected = [
+            Some("spring-boot-maven-plugin"),
+            None,
+            None,
+            None,
+            None,
+            Some("[tool.pytest.ini_options]"),
+            Some("test:"),
+        ];
+        assert_eq!(parts.map(telling_part).each_ref().map(Option::as_deref), expected);
     }
 
     #[test]
@@ -276,9 +335,9 @@ mod tests {
         ];
         let expected = [
             "install make deps: README.md:4",
-            "build go build ./...: go.mod:1",
+            "build go build ./...: `module shop`, go.mod:1",
             "run docker compose up -d: README.md:5",
-            "test go test ./...: go.mod:1",
+            "test go test ./...: `module shop`, go.mod:1",
         ];
         assert_eq!(commands_of(&files, &[]), expected);
     }
