@@ -48,14 +48,6 @@ const VERSIONS: [(&str, &str, &str); 20] = [
     ),
 ];
 
-/// True for a small file that names a version.
-pub(crate) fn is_version_file(name: &str) -> bool {
-    matches!(
-        name,
-        ".python-version" | ".nvmrc" | ".node-version" | "rust-toolchain.toml" | ".ruby-version" | "global.json"
-    )
-}
-
 /// The toolchains of the packages, those of the target first.
 pub(crate) fn find_toolchains(tree: &ProjectTree<'_>, files: &[ProjectFile]) -> Vec<NeededToolchain> {
     static PATTERNS: LazyLock<Vec<Regex>> = LazyLock::new(|| {

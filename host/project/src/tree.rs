@@ -95,6 +95,14 @@ fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
+/// True for a small file that names a version.
+fn is_version_file(name: &str) -> bool {
+    matches!(
+        name,
+        ".python-version" | ".nvmrc" | ".node-version" | "rust-toolchain.toml" | ".ruby-version" | "global.json"
+    )
+}
+
 fn name_of(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
 }
@@ -257,7 +265,7 @@ impl<'a> ProjectTree<'a> {
             manifest_group(name_of(path)).is_some()
                 || path.ends_with("libs.versions.toml")
                 || path.contains("requirements/") && path.ends_with(".txt")
-                || crate::toolchains::is_version_file(name_of(path))
+                || is_version_file(name_of(path))
                 || name_of(path).starts_with("Dockerfile")
                 || matches!(
                     name_of(path),
