@@ -367,7 +367,7 @@ pub struct ExecuteRequest {
     /// refactor: rule for a change that no test has verified.
     #[serde(default, skip_serializing_if = "VerificationRule::is_default")]
     pub verification: VerificationRule,
-    /// refactor, test-gen: the service itself runs no tests. Not together with `"verification": "required"`.
+    /// refactor, test-gen: the service itself runs no tests. With `"verification": "required"` the session ends as not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub no_tests: bool,
@@ -450,7 +450,7 @@ pub struct TurnRequest {
     /// refactor: rule for a change that no test has verified.
     #[serde(default, skip_serializing_if = "VerificationRule::is_default")]
     pub verification: VerificationRule,
-    /// refactor, test-gen: the service itself runs no tests. Not together with `"verification": "required"`.
+    /// refactor, test-gen: the service itself runs no tests. With `"verification": "required"` the session ends as not verified.
     #[serde(default, skip_serializing_if = "is_false")]
     #[schema(default = false)]
     pub no_tests: bool,

@@ -13,9 +13,7 @@ use crate::limits;
 use tool_config::{PolicySettings, ReportsPlace, Settings};
 use tool_core::api::Grant;
 use tool_core::api::ProviderName;
-use tool_core::api::{
-    Action, BudgetRequest, ErrorKind, ExecuteRequest, Operation, PolicyRequest, Problem, VerificationRule,
-};
+use tool_core::api::{Action, BudgetRequest, ErrorKind, ExecuteRequest, Operation, PolicyRequest, Problem};
 use tool_journal::journal::StartRecord;
 use tool_repository::{Repository, RepositoryError, RepositoryRules};
 use tool_sandbox::program_sandbox;
@@ -88,15 +86,6 @@ pub(super) fn check_budget(budget: &BudgetRequest) -> Result<(), Problem> {
         .with_hint("leave it out for the usual bound")),
         None => Ok(()),
     }
-}
-
-/// Refuses a request that wants the tests as evidence and does not let them run.
-pub(super) fn check_verification(request: &ExecuteRequest) -> Result<(), Problem> {
-    if request.no_tests && request.verification == VerificationRule::Required {
-        let message = "`no_tests` is true and `verification` is `required`: without tests nothing is verified";
-        return Err(Problem::new(ErrorKind::InvalidRequest, message).with_hint("leave out one of the two"));
-    }
-    Ok(())
 }
 
 /// The target as tasks and reports show it.

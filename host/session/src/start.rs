@@ -11,8 +11,8 @@ use super::engine::KeyObserver;
 use super::plan::{OperationTask, SessionPlan, SessionTask};
 use super::preview::{self, InheritedLayer};
 use super::request::{
-    PolicyCase, Prepared, check_budget, check_provider, check_target, check_verification, open_repository, own_keys,
-    read_lock, reports_directory, shown_target, working_directory,
+    PolicyCase, Prepared, check_budget, check_provider, check_target, open_repository, own_keys, read_lock,
+    reports_directory, shown_target, working_directory,
 };
 use super::running::SessionPermit;
 use super::{Sessions, denies_history, run_blocking, selection};
@@ -68,7 +68,6 @@ impl Sessions {
         check_provider(request.provider.as_deref(), settings.provider.name)?;
         check_target(&request)?;
         check_budget(&request.budget)?;
-        check_verification(&request)?;
         if settings.provider.api == ProviderApi::Analyst {
             tool_analyst::check_operation(request.operation, request.model.as_deref())?;
         }

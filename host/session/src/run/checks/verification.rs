@@ -122,13 +122,16 @@ impl Verification {
 
     pub(crate) fn problem(&self, rule: VerificationRule) -> Option<Problem> {
         let why = match (self, rule) {
-            (Self::Tests(_) | Self::Checks(_) | Self::LeftOut(_), _) | (_, VerificationRule::Optional) => return None,
-            (Self::Nothing(_) | Self::Uncounted { .. }, VerificationRule::WherePossible) => return None,
+            (Self::Tests(_) | Self::Checks(_), _) | (_, VerificationRule::Optional) => return None,
+            (Self::Nothing(_) | Self::Uncounted { .. } | Self::LeftOut(_), VerificationRule::WherePossible) => {
+                return None;
+            }
             (Self::Uncounted { is_own, checks }, VerificationRule::Required) if *is_own || !checks.is_empty() => {
                 return None;
             }
             (Self::Uncounted { .. }, VerificationRule::Required) => "the test runner counted no test".to_owned(),
             (Self::Nothing(why), VerificationRule::Required) => (*why).to_owned(),
+            (Self::LeftOut(option), VerificationRule::Required) => format!("the tests were left out by {option}"),
             (Self::Missing(why), _) => why.clone(),
         };
         let hint = "run the tests yourself";
