@@ -115,6 +115,13 @@ const FOREIGN: &[(&str, &str, &[&str])] = &[
         &["home"],
     ),
     (
+        "host/analyst/src/explain/overview.rs",
+        "the line that closes a list of the same page",
+        &["- … and "],
+    ),
+    ("host/context/src/symbols/lines.rs", "JavaScript", &["await import("]),
+    ("skills/syntax/src/aliases.rs", "JavaScript", &["} ="]),
+    (
         "host/skill/src/imports/test_runs/hints.rs",
         "Python's message",
         &[": No module named pytest"],
