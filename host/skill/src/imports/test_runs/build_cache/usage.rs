@@ -14,6 +14,9 @@ const DEPTH_MAX: usize = 64;
 /// Divisor for the part of a disk that kept build output leaves free.
 const DISK_PART_FREE: u64 = 20;
 
+/// Limit for that part, in bytes: a twentieth of a large disk is more than anything else there waits for.
+const DISK_FREE_BYTES_MAX: u64 = 2 << 30;
+
 /// Disk usage of a folder.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Usage {
@@ -73,14 +76,15 @@ pub(super) fn clamp_times(folder: &Path) -> Result<(), Errno> {
     })
 }
 
-/// True if less than a twentieth of the disk, or of its inodes, is free.
+/// True if less than a twentieth of the disk and less than 2 GiB, or less than a twentieth of its inodes, is free.
 pub(super) fn is_disk_full(folder: &Path) -> bool {
     let Ok(disk) = rustix::fs::statvfs(folder) else {
         return true;
     };
     // Some file systems have no fixed number of inodes, and report 0.
     let lacks_files = disk.f_files > 0 && disk.f_favail < disk.f_files / DISK_PART_FREE;
-    disk.f_bavail < disk.f_blocks / DISK_PART_FREE || lacks_files
+    let part_free = (disk.f_blocks / DISK_PART_FREE).min(DISK_FREE_BYTES_MAX / disk.f_frsize.max(1));
+    disk.f_bavail < part_free || lacks_files
 }
 
 /// Visits every entry beneath a folder.
