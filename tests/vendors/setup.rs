@@ -265,7 +265,7 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
     skill analyze_dependencies
     skill read_file path=README.md limit=600
     skill read_file path=pyproject.toml limit=600
-    skill read_file path=app.py limit=80
+    skill read_file path=app.py limit=600
     skill search_code pattern=^(async\s+)?(class|def)\s+(?P<name>[A-Za-z]\w*) globs=["/app.py"] limit=1000 case=sensitive
     skill search_code pattern=^\s*from\s+\S+\s+import\s+\w path= globs=["*.py","*.pyi"] limit=1000 case=sensitive
     skill search_code pattern=(?i)code generated .*do not edit|@generated\b|auto-?generate… path= globs=["*.py","*.pyi"] limit=1000 case=sensitive
@@ -285,11 +285,13 @@ fn the_first_command_sets_up_the_analyst_and_goes_on() {
 
     Counts crates. (README.md:3)
 
+    Kind: not recognised
+
     The repository holds 3 files, 0 directories, 121 B, and its sources are mainly Python.
 
     ## Build, run and test
 
-    - build: `python -m pip install .` (`[project]`, pyproject.toml:1)
+    - install: `python -m pip install .` (`[project]`, pyproject.toml:1)
 
     ## Entry points
 
