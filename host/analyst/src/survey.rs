@@ -75,21 +75,8 @@ fn find_nameless_files(evidence: &Evidence<'_>) -> Vec<String> {
 
 /// Language of a script, by its interpreter line.
 fn language_of_interpreter(line: &str) -> Option<&'static str> {
-    let mut words = line.trim_start_matches("#!").split_whitespace().map(file_name);
-    let program = words.find(|word| *word != "env" && !word.starts_with('-') && !word.contains('='))?;
-    match program.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.') {
-        "sh" | "bash" | "dash" | "ksh" | "zsh" => Some("Shell"),
-        "python" | "pypy" => Some("Python"),
-        "node" | "nodejs" => Some("JavaScript"),
-        "ruby" => Some("Ruby"),
-        "perl" => Some("Perl"),
-        "php" => Some("PHP"),
-        "awk" | "gawk" => Some("Awk"),
-        "lua" => Some("Lua"),
-        "Rscript" => Some("R"),
-        "fish" => Some("Fish"),
-        _ => None,
-    }
+    let extension = file_role::script_extension(line)?;
+    file_role::detect_language(&format!("script.{extension}"))
 }
 
 /// A glob that matches only this path.

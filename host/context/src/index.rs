@@ -52,6 +52,7 @@ pub(crate) use index_view::IndexView;
 use listing::CheckedList;
 use postings::{Postings, PostingsKind};
 use store::{DiskVersion, IndexStore};
+use tool_repository::file_role::{detect_language, file_name, is_nameless};
 use tool_repository::{FileList, Repository, RepositoryKey};
 
 pub use bounds::{
@@ -277,9 +278,12 @@ fn yield_to_others() {
 
 /// The digest of a file. It covers the extension too, because a profile depends on the language.
 fn digest_file(path: &str, content: &[u8]) -> ContentDigest {
-    let extension = tool_repository::file_role::file_name(path)
-        .rsplit_once('.')
-        .map_or("", |(_, extension)| extension);
+    let extension = match file_name(path).rsplit_once('.') {
+        Some((_, extension)) => extension,
+        // The same text is read where the name is known, and may say nothing where it is not.
+        None if is_nameless(path) => "?",
+        None => detect_language(path).unwrap_or(""),
+    };
     let mut digest = Sha256::new();
     digest.update(extension.as_bytes());
     digest.update([0]);

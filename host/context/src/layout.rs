@@ -38,11 +38,15 @@ impl TreeLayout {
         for (path, role) in paths.iter().zip(&mut roles) {
             if *role != Role::Vendored && generated.holds(path) {
                 *role = Role::Generated;
+            } else if *role == Role::Other && file_role::is_nameless(path) {
+                // Its text decides whether it is a script. Without a profile it is in no selection.
+                *role = file_role::detect_script_role(path);
             }
         }
         let source = |(path, role): (&&str, &Role)| *role == Role::Source && file_role::is_code(path);
         let written = |(path, role): (&&str, &Role)| {
-            matches!(role, Role::Source | Role::Test | Role::Example) && file_role::is_written(path)
+            matches!(role, Role::Source | Role::Test | Role::Example)
+                && (file_role::is_written(path) || file_role::is_nameless(path))
         };
         Self {
             sources: paths.iter().zip(&roles).map(source).collect(),

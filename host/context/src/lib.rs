@@ -493,7 +493,7 @@ trait FileSource: Sync {
     /// Returns the profile of a file, without its text.
     fn profile(&self, path: &str) -> ProfileLookup {
         let text = self.read(path).and_then(text_of);
-        ProfileLookup::from(text.map(|text| Profile::from_text(path, &text)))
+        ProfileLookup::from(text.and_then(|text| Profile::of_file(path, &text)))
     }
 
     /// Returns the profile of a file. `_at` is its probable index in the source's list.

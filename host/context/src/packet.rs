@@ -420,13 +420,16 @@ impl PreparedFile {
         let mut entries = Vec::new();
         let text = self.lines.join("\n");
         // The path is an attribute by now; escaping does not touch its extension.
-        if let Some(syntax) = Syntax::from_path(&self.path) {
+        let embedded = symbols::embedded_source(&self.path, &text);
+        let (path, source) = match &embedded {
+            Some((path, source)) => (path.as_str(), source.as_str()),
+            None => (self.path.as_str(), text.as_str()),
+        };
+        if let Some(syntax) = Syntax::from_path(path) {
             let entry = |definition: symbols::ParsedDefinition<'_>| ShownLine {
                 line: definition.line as usize,
                 outer: definition.outer,
             };
-            let embedded = symbols::embedded_source(&self.path, &text);
-            let source = embedded.as_ref().map_or(text.as_str(), |(_, source)| source.as_str());
             symbols::read_symbols(syntax, source, |definition| entries.push(entry(definition)), |_| {});
         } else if matches!(file_role::detect_language(&self.path), Some("Markdown")) {
             let headings = self.lines.iter().enumerate().filter(|(_, line)| line.starts_with('#'));

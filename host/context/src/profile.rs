@@ -17,6 +17,7 @@ use zstd::bulk::{Compressor, Decompressor};
 
 use super::codec::{RecordReader, compute_checksum, put_bytes, put_value};
 use crate::symbols::{self, ParsedImport, SymbolForm, Syntax, SyntaxOutline};
+use tool_repository::file_role::{is_nameless, script_extension};
 use words::StoredWords;
 pub(crate) use words::{BLOCK_LINES, LINE_BYTES_MAX};
 
@@ -81,6 +82,13 @@ impl<'a> ProfileSections<'a> {
 }
 
 impl Profile {
+    /// The profile of a text; `None` for a file that nothing says to be code or prose: no extension, no known name, no
+    /// interpreter and no mode of an editor.
+    pub(crate) fn of_file(path: &str, text: &str) -> Option<Self> {
+        let is_known = !is_nameless(path) || script_extension(text).is_some();
+        is_known.then(|| Self::from_text(path, text))
+    }
+
     pub(crate) fn from_text(path: &str, text: &str) -> Self {
         let symbols = ProfileSymbols::of_text(path, text);
         let mut bytes = vec![0; HEADER_BYTES];
@@ -239,6 +247,11 @@ struct ProfileSymbols {
 impl ProfileSymbols {
     fn of_text(path: &str, text: &str) -> Self {
         let (mut symbols, mut imports, mut line) = (Self::default(), Vec::new(), 0);
+        let embedded = symbols::embedded_source(path, text);
+        let (path, source) = match &embedded {
+            Some((path, source)) => (path.as_str(), source.as_str()),
+            None => (path, text),
+        };
         let Some(syntax) = Syntax::from_path(path) else {
             return symbols;
         };
@@ -246,8 +259,6 @@ impl ProfileSymbols {
             symbols.define(definition.name, definition.line - line, 0);
             line = definition.line;
         };
-        let embedded = symbols::embedded_source(path, text);
-        let source = embedded.as_ref().map_or(text, |(_, source)| source.as_str());
         symbols::read_symbols(syntax, source, define, |import| put_value(&mut imports, &import));
         symbols.imports = imports;
         symbols

@@ -403,7 +403,7 @@ const COMMIT_DIGITS: usize = 10;
 /// True for markup, styles and build recipes.
 fn holds_no_code(path: &str) -> bool {
     // Most sources have a syntax, which is found sooner.
-    Syntax::from_path(path).is_none() && !file_role::is_code(path)
+    Syntax::from_path(path).is_none() && !file_role::is_code(path) && !file_role::is_nameless(path)
 }
 
 fn measure_alone(

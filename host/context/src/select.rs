@@ -389,8 +389,15 @@ impl<'t, 'a> SelectionDraft<'t, 'a> {
             .filter(|at| self.tree.sizes[*at] > 0)
             .map(|at| {
                 let path = self.tree.paths[at];
+                let is_other = file_role::is_nameless(path)
+                    && !matches!(self.tree.source.profile_near(path, at), ProfileLookup::Found(_));
+                let role = if is_other {
+                    Role::Other
+                } else {
+                    self.tree.layout.roles[at]
+                };
                 (
-                    order_in_a_target(self.tree.layout.roles[at]),
+                    order_in_a_target(role),
                     path_distance(directory, path),
                     std::cmp::Reverse(self.tree.sizes[at]),
                     at,

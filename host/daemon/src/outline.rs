@@ -13,6 +13,7 @@ use tool_context::symbols::{
     UseForm, embedded_source,
 };
 use tool_context::{FoundDefinition, FoundReference, Indexes, LookupError, ReferenceForm, SymbolReader, SyntaxParser};
+use tool_repository::file_role::is_nameless;
 use tool_repository::{OpenError, ScanError};
 use tool_skill::bindings::tool::skill::symbols as wit;
 use tool_skill::outline::{self, Language, Outliners};
@@ -25,8 +26,11 @@ pub struct SandboxedParser(pub Arc<Outliners>);
 impl SyntaxParser for SandboxedParser {
     fn reads(&self, path: &str) -> bool {
         // The language of a script follows from the file, which one component reads.
-        self.0
-            .reads(embedded_source(path, "").map_or(path, |(script, _)| script))
+        let embedded = embedded_source(path, "");
+        is_nameless(path)
+            || self
+                .0
+                .reads(embedded.as_ref().map_or(path, |(script, _)| script.as_str()))
     }
 
     fn wall(&self) -> Duration {
@@ -37,7 +41,7 @@ impl SyntaxParser for SandboxedParser {
         let embedded = embedded_source(path, text);
         let (path, source) = embedded
             .as_ref()
-            .map_or((path, text), |(path, source)| (*path, source.as_str()));
+            .map_or((path, text), |(path, source)| (path.as_str(), source.as_str()));
         let syntax = convert_language(Language::from_path(path)?);
         let answer = self.0.read(path, source, wall)?;
         let definitions = answer.definitions.iter().map(convert_named);
@@ -48,7 +52,7 @@ impl SyntaxParser for SandboxedParser {
         let embedded = embedded_source(path, text);
         let (path, source) = embedded
             .as_ref()
-            .map_or((path, text), |(path, source)| (*path, source.as_str()));
+            .map_or((path, text), |(path, source)| (path.as_str(), source.as_str()));
         let answer = self.0.read_details(path, source, name)?;
         SyntaxDetails::check_answer(
             answer.definitions.iter().map(convert_details),

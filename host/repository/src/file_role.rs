@@ -1,6 +1,7 @@
 //! The language of a file, and its role in the repository: source, test, example, documentation and so on.
 //!
-//! Both follow from the path alone, so a scan reads no file.
+//! Both follow from the path alone, so a scan reads no file. A name without an extension says nothing: the first lines
+//! of such a file do, where it is read.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::OnceLock;
@@ -257,6 +258,129 @@ fn by_extension() -> &'static HashMap<&'static str, (&'static str, LanguageClass
     })
 }
 
+/// Programs that run scripts, with an extension of their language.
+const INTERPRETERS: &[(&str, &str)] = &[
+    ("ash", "sh"),
+    ("awk", "awk"),
+    ("bash", "sh"),
+    ("bun", "ts"),
+    ("crystal", "cr"),
+    ("dash", "sh"),
+    ("deno", "ts"),
+    ("elixir", "exs"),
+    ("escript", "erl"),
+    ("fish", "fish"),
+    ("gawk", "awk"),
+    ("groovy", "groovy"),
+    ("guile", "scm"),
+    ("jruby", "rb"),
+    ("julia", "jl"),
+    ("ksh", "sh"),
+    ("lua", "lua"),
+    ("luajit", "lua"),
+    ("make", "mk"),
+    ("mawk", "awk"),
+    ("mksh", "sh"),
+    ("node", "js"),
+    ("nodejs", "js"),
+    ("perl", "pl"),
+    ("php", "php"),
+    ("pwsh", "ps1"),
+    ("pypy", "py"),
+    ("python", "py"),
+    ("racket", "rkt"),
+    ("rscript", "r"),
+    ("ruby", "rb"),
+    ("runhaskell", "hs"),
+    ("rust-script", "rs"),
+    ("scala", "scala"),
+    ("sh", "sh"),
+    ("swift", "swift"),
+    ("tclsh", "tcl"),
+    ("ts-node", "ts"),
+    ("tsx", "ts"),
+    ("uv", "py"),
+    ("wish", "tcl"),
+    ("zsh", "sh"),
+];
+
+/// Lines at the beginning of a file that may hold a mode line of an editor.
+const MODE_LINES: usize = 5;
+
+/// True for a file whose name says nothing of its language, so that its text decides.
+pub fn is_nameless(path: &str) -> bool {
+    let name = file_name(path);
+    !name.contains('.') && detect_role(name) == Role::Other
+}
+
+/// The role of a script without an extension, by its path.
+pub fn detect_script_role(path: &str) -> Role {
+    role_of_class(
+        DirectoryRole::from_directory(parent_directory(path)),
+        path,
+        Some(LanguageClass::Programming),
+    )
+}
+
+/// An extension of the language of a file without one: by its known name, or by the interpreter or the mode line of an
+/// editor in its text.
+pub fn implied_extension(path: &str, text: &str) -> Option<&'static str> {
+    if file_name(path).contains('.') {
+        return None;
+    }
+    match detect_language(path) {
+        Some(language) => extension_of(language),
+        None if is_nameless(path) => script_extension(text),
+        None => None,
+    }
+}
+
+fn extension_of(language: &str) -> Option<&'static str> {
+    let row = LANGUAGES.iter().find(|row| row.0.eq_ignore_ascii_case(language));
+    row.and_then(|row| row.2.first().copied())
+}
+
+/// An extension of the language of a script, by its first lines.
+pub fn script_extension(text: &str) -> Option<&'static str> {
+    let mut lines = text.lines().take(MODE_LINES);
+    let first = lines.next()?;
+    let by_interpreter = first.strip_prefix("#!").and_then(interpreter_extension);
+    by_interpreter.or_else(|| std::iter::once(first).chain(lines).find_map(mode_extension))
+}
+
+/// `/usr/bin/env -S NAME=value python3.12 -u`: the program is the first word that is no flag and no variable.
+fn interpreter_extension(line: &str) -> Option<&'static str> {
+    let mut words = line.split_whitespace().map(file_name);
+    let program = words.find(|word| *word != "env" && !word.starts_with('-') && !word.contains('='))?;
+    let program = program.trim_end_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | '-'));
+    let known = INTERPRETERS.iter().find(|(name, _)| name.eq_ignore_ascii_case(program));
+    known.map(|(_, extension)| *extension)
+}
+
+/// The mode of Emacs (`-*- mode: ruby -*-`, `-*- ruby -*-`) or Vim (`vim: set ft=ruby:`) in a line.
+fn mode_extension(line: &str) -> Option<&'static str> {
+    let emacs = || {
+        let inner = line.split_once("-*-")?.1.split_once("-*-")?.0;
+        let mode = inner.split(';').find_map(|part| match part.split_once(':') {
+            Some((key, mode)) => key.trim().eq_ignore_ascii_case("mode").then_some(mode),
+            None => Some(part),
+        });
+        mode.map(str::trim)
+    };
+    let vim = || {
+        let options = ["vim:", "vi:", "ex:"]
+            .iter()
+            .find_map(|editor| line.split_once(editor))?
+            .1;
+        let mut options = options.split([' ', ':', '\t']);
+        options.find_map(|option| option.strip_prefix("ft=").or_else(|| option.strip_prefix("filetype=")))
+    };
+    let mode = emacs().or_else(vim)?;
+    let by_program = INTERPRETERS.iter().find(|(name, _)| name.eq_ignore_ascii_case(mode));
+    let by_program = by_program.map(|(_, extension)| *extension);
+    by_program.or_else(|| extension_of(mode))
+}
+
 /// The last part of a path.
 pub fn file_name(path: &str) -> &str {
     path.rsplit_once('/').map_or(path, |(_, name)| name)
@@ -421,8 +545,11 @@ fn mark_build_output(paths: &[&str], roles: &mut [Role]) {
 }
 
 fn role_below(above: DirectoryRole, path: &str) -> Role {
+    role_of_class(above, path, find_row(path).map(|(_, class)| class))
+}
+
+fn role_of_class(above: DirectoryRole, path: &str, class: Option<LanguageClass>) -> Role {
     let lower = file_name(path).to_ascii_lowercase();
-    let class = find_row(path).map(|(_, class)| class);
     if above.is_vendored {
         return Role::Vendored;
     }
@@ -695,6 +822,10 @@ mod tests {
         }
         assert!(LANGUAGES.is_sorted_by_key(|row| row.0));
         assert!(NAMES.is_sorted_by_key(|row| row.0));
+        assert!(INTERPRETERS.is_sorted_by_key(|row| row.0));
+        for (program, extension) in INTERPRETERS {
+            assert!(by_extension().contains_key(extension), "{program}");
+        }
     }
 
     #[test]
@@ -702,6 +833,60 @@ mod tests {
         let of = |folder: &str| detect_role(&format!("{folder}/src/main/java/com/example/demo/Shop.java"));
         assert_eq!((of("app"), of("examples/app")), (Role::Source, Role::Example));
         assert_eq!(detect_role("app/src/jvmTest/kotlin/com/shop/Cart.kt"), Role::Test);
+    }
+
+    #[test]
+    fn a_file_without_an_extension_is_known_by_its_first_lines() {
+        let of = |text| script_extension(text).unwrap_or("-");
+        assert_eq!(of("#!/bin/sh\n"), "sh");
+        assert_eq!(of("#! /usr/bin/env bash\nset -e\n"), "sh");
+        assert_eq!(of("#!/usr/bin/env -S PYTHONUTF8=1 python3.12 -u\n"), "py");
+        assert_eq!(of("#!/usr/bin/env -S uv run --script\n"), "py");
+        assert_eq!(of("#!/usr/bin/perl -w\r\n"), "pl");
+        assert_eq!(of("#!/opt/lua5.4\n"), "lua");
+        assert_eq!(of("# -*- mode: ruby -*-\n"), "rb");
+        assert_eq!(of("# -*- coding: utf-8; mode: python -*-\n"), "py");
+        assert_eq!(of("; -*- scheme -*-\n"), "scm");
+        assert_eq!(of("# Setup\n# vim: set sw=2 ft=zsh:\n"), "sh");
+        assert_eq!(of("# vi: filetype=javascript\n"), "js");
+        for unknown in [
+            "",
+            "\n",
+            "#!",
+            "#!/usr/bin/env\n",
+            "#!/opt/own\n",
+            "python3\n",
+            "ft=ruby\n",
+            "-*- x",
+        ] {
+            assert_eq!(of(unknown), "-", "{unknown:?}");
+        }
+    }
+
+    #[test]
+    fn the_text_decides_only_where_the_name_says_nothing() {
+        for path in ["bin/rails", "plugins/git/internal-functions", "a.b/run"] {
+            assert!(is_nameless(path), "{path}");
+            assert_eq!(detect_role(path), Role::Other, "{path}");
+        }
+        for path in [
+            "README",
+            "LICENSE",
+            "Makefile",
+            "Rakefile",
+            "a.py",
+            "AUTHORS",
+            "CHANGELOG",
+            ".profile",
+        ] {
+            assert!(!is_nameless(path), "{path}");
+        }
+        assert_eq!(implied_extension("Rakefile", "#!/bin/sh\n"), Some("rb"));
+        assert_eq!(implied_extension("bin/run", "#!/bin/sh\n"), Some("sh"));
+        assert_eq!(implied_extension("bin/run.py", "#!/bin/sh\n"), None);
+        assert_eq!(detect_script_role("bin/rails"), Role::Source);
+        assert_eq!(detect_script_role("tests/bin/fake"), Role::Test);
+        assert_eq!(detect_script_role("vendor/bin/run"), detect_role("vendor/bin/run.sh"));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tool_repository::{FileEntry, FileIdentity};
 
 /// First bytes of a catalogue. Raise the number when the format changes, or when a text gets another profile than
 /// before: stored profiles are not computed again.
-pub(super) const FORMAT: &[u8; 16] = b"tool index 0012\n";
+pub(super) const FORMAT: &[u8; 16] = b"tool index 0013\n";
 
 /// State of a file when it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

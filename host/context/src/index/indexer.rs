@@ -103,7 +103,7 @@ impl FileIndexer {
         let known = place.and_then(|place| Some((place, catalogue.profile(place)?)));
         let (place, profile) = match known {
             Some((place, profile)) => (Some(place), profile),
-            None => (None, text_of(content).map(|text| self.make_profile(at, &text))),
+            None => (None, text_of(content).and_then(|text| self.make_profile(at, &text))),
         };
         if let Some(read) = read.filter(|read| self.layout.is_kept(at, read.size)) {
             let place_or_size = place.unwrap_or_else(|| RecordExtent::without_place(profile.as_ref()));

@@ -37,22 +37,22 @@ impl FileIndexer {
     }
 
     /// The profile of a text that was just read.
-    pub(super) fn make_profile(&self, at: usize, text: &str) -> Profile {
+    pub(super) fn make_profile(&self, at: usize, text: &str) -> Option<Profile> {
         let path = &self.files.list.files[at].path;
-        let profile = Profile::from_text(path, text);
+        let profile = Profile::of_file(path, text)?;
         let left = self
             .trees_until
             .map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
         // The file may have grown since it was listed.
         let fits = text.len() as u64 <= limits::RANKED_FILE_BYTES_MAX;
         if left.is_zero() || !fits || !self.takes_tree(at) {
-            return profile;
+            return Some(profile);
         }
         // If the time is too short for this file, the next update parses it.
-        match self.indexes.parser.outline_within(path, text, left) {
+        Some(match self.indexes.parser.outline_within(path, text, left) {
             Some(tree) => profile.with_tree(text, &tree),
             None => profile,
-        }
+        })
     }
 
     /// True if the symbols of a file come from lines and an update will parse the file.

@@ -420,3 +420,41 @@ fn central_is_what_others_need_and_what_brings_others_together() {
     let chosen = paths(&files, Operation::Explain, &Target::Root);
     assert_eq!(chosen[..3], ["README.md", "main.py", "engine.py"]);
 }
+
+#[test]
+fn a_script_without_an_extension_is_found_and_other_texts_are_not() {
+    let files = [
+        ("README.md", "# Deploy\n"),
+        (
+            "plugins/git/functions",
+            "#!/usr/bin/env bash\ngit_peel_tag() {\n  git rev-parse \"$1^{}\"\n}\n",
+        ),
+        ("plugins/git/notes", "peel the tag of a commit, peel the tag\n"),
+        ("src/a.go", "package a\nfunc Other() {}\n"),
+    ];
+    let chosen = selected(
+        &files,
+        Operation::Refactor,
+        &Target::Root,
+        Some("peel the tag of a commit"),
+    );
+    assert!(chosen.starts_with("plugins/git/functions: "), "{chosen}");
+    assert!(!chosen.contains("plugins/git/notes"), "{chosen}");
+}
+
+#[test]
+fn a_path_that_the_task_spells_out_is_chosen() {
+    let text = body("", &["dereference", "tags"]);
+    let files = [
+        ("README.md", "# Deploy\n"),
+        ("lib/tags.py", text.as_str()),
+        ("lib/dereference.py", text.as_str()),
+        ("plugins/git/hook-data", "abc\n"),
+        ("web/index.js", "run()\n"),
+        ("app/index.js", "run()\n"),
+    ];
+    let task = "change Plugins/git/hook-data and git/nothing so that tags are dereferenced, not index.js";
+    let chosen = selected(&files, Operation::Explain, &Target::Root, Some(task));
+    assert!(chosen.contains("plugins/git/hook-data: the task names it"), "{chosen}");
+    assert!(chosen.find("hook-data") < chosen.find("lib/tags.py"), "{chosen}");
+}

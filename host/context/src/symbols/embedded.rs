@@ -1,13 +1,17 @@
-//! Scripts in files of another language: `<script>` of Vue, Svelte and Astro, and Astro's frontmatter.
+//! Scripts in files of another language: `<script>` of Vue, Svelte and Astro, and Astro's frontmatter. Scripts whose
+//! name does not show their language.
 //!
 //! Everything else becomes blanks, so that each byte keeps its offset and each line its number.
 
 use std::ops::Range;
 
-use tool_repository::file_role::file_name;
+use tool_repository::file_role::{file_name, implied_extension};
 
 /// The scripts in a file, and a path that names their language; `None` for files that hold no other language.
-pub fn embedded_source(path: &str, text: &str) -> Option<(&'static str, String)> {
+pub fn embedded_source(path: &str, text: &str) -> Option<(String, String)> {
+    if let Some(extension) = implied_extension(path, text) {
+        return Some((format!("script.{extension}"), text.to_owned()));
+    }
     let (_, extension) = file_name(path).rsplit_once('.')?;
     if !matches!(extension, "vue" | "svelte" | "astro") {
         return None;
@@ -36,7 +40,8 @@ pub fn embedded_source(path: &str, text: &str) -> Option<(&'static str, String)>
         copied = script.end;
     }
     push_blanks(&mut source, &text[copied..]);
-    Some((if is_typed { "script.ts" } else { "script.js" }, source))
+    let path = if is_typed { "script.ts" } else { "script.js" };
+    Some((path.to_owned(), source))
 }
 
 /// The lines between `---` at the beginning of a file.
@@ -75,12 +80,24 @@ mod tests {
         let vue = "<template>\n<p>é {{ a }}</p>\n</template>\n<script setup lang=\"ts\" generic=\"T extends R<K>\">\nimport X from './X.vue'\n</script>\n\
                    <script src=\"./b.js\" />\n<style>p { }</style>\n";
         let (path, source) = embedded_source("src/App.vue", vue).expect("it holds a script");
-        assert_eq!((path, source.len()), ("script.ts", vue.len()));
+        assert_eq!((path.as_str(), source.len()), ("script.ts", vue.len()));
         assert_eq!(source.trim(), "import X from './X.vue'");
         assert_eq!(source.find("import"), vue.find("import"));
         let (path, source) = embedded_source("a.svelte", "<script>\nlet a = 1;").expect("it may hold a script");
-        assert_eq!((path, source.trim()), ("script.js", "let a = 1;"));
+        assert_eq!((path.as_str(), source.trim()), ("script.js", "let a = 1;"));
         assert_eq!(embedded_source("a.ts", vue), None);
+    }
+
+    #[test]
+    fn a_script_without_an_extension_is_read_in_its_language() {
+        let text = "#!/usr/bin/env bash\nrun() { :; }\n";
+        let as_shell = Some(("script.sh".to_owned(), text.to_owned()));
+        assert_eq!(embedded_source("bin/run", text), as_shell);
+        assert_eq!(embedded_source("bin/run", "run() { :; }\n"), None);
+        assert_eq!(
+            embedded_source("Gemfile", "").map(|(path, _)| path),
+            Some("script.rb".to_owned())
+        );
     }
 
     #[test]
