@@ -99,6 +99,26 @@ impl Query {
         said.any(|said| ends_with(path, said) || ends_with(said, name))
     }
 
+    /// The only one of these paths that a path of the task stands for, for each in its order. One without a directory
+    /// may stand for many files.
+    pub(super) fn spelled_out<'p>(&self, paths: impl Iterator<Item = &'p str> + Clone) -> Vec<&'p str> {
+        let find = |said: &String| {
+            let is_whole = |path: &&str| path.eq_ignore_ascii_case(said);
+            let is_end = |path: &&str| {
+                let before = path.len().checked_sub(said.len() + 1);
+                before.is_some_and(|before| path.as_bytes()[before] == b'/' && ends_with(path, said))
+            };
+            let mut ends = paths.clone().filter(is_end);
+            let one = || ends.next().filter(|_| ends.next().is_none());
+            paths.clone().find(is_whole).or_else(one)
+        };
+        self.paths
+            .iter()
+            .filter(|said| said.contains('/'))
+            .filter_map(find)
+            .collect()
+    }
+
     /// True if the task contains the path, or an end of it.
     pub(super) fn says_path(&self, path: &str) -> bool {
         let is_part = |long: &str, short: &str| {

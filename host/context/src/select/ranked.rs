@@ -33,7 +33,24 @@ impl SelectionDraft<'_, '_> {
         let ranked = self.with_candidates(directory, query, |candidates| {
             rank::rank_candidates(query, candidates, &WEIGHTS, most)
         });
-        ranked.into_iter().map(choice).collect()
+        let mut choices: Vec<SelectedPath> = ranked.into_iter().map(choice).collect();
+        // A path that the task spells out is meant, whatever the words of the file and its role are.
+        let paths = self.indices(directory).map(|at| tree.paths[at]);
+        let mut named = query.spelled_out(paths);
+        named.retain(|path| tree.text(path).is_some_and(|text| !text.is_empty()));
+        named.truncate(SELECTED_FILES_MAX);
+        for path in named.into_iter().rev() {
+            let known = choices.iter().position(|choice| choice.path == path);
+            let as_named = || SelectedPath {
+                path: path.to_owned(),
+                score: 1.0,
+                reasons: vec!["the task names it".to_owned()],
+                windows: Vec::new(),
+            };
+            let choice = known.map_or_else(as_named, |at| choices.remove(at));
+            choices.insert(0, choice);
+        }
+        choices
     }
 
     /// The features of all files that a task could be about.
