@@ -45,9 +45,11 @@
 (arrow_function) @scope.function
 (function_expression) @scope.function
 
-(import_specifier name: (identifier) @name) @reference.import
+(import_specifier (identifier) @name) @reference.import
 (import_clause (identifier) @name) @reference.import
-(export_specifier name: (identifier) @name) @reference.import
+(namespace_import (identifier) @name) @reference.import
+(export_specifier (identifier) @name) @reference.import
+(namespace_export (identifier) @name) @reference.import
 (call_expression function: (identifier) @name) @reference.call
 (call_expression function: (member_expression property: (property_identifier) @name)) @reference.call
 (call_expression function: (member_expression property: (private_property_identifier) @name)) @reference.call

@@ -122,6 +122,20 @@ app.use = function use(handler) { return new ApiError(Token, Person, pick); };
 }
 
 #[test]
+fn a_second_name_in_an_import_or_export_is_imported() {
+    let text = r#"import { one as uno, two } from "./one";
+import * as all from "./all";
+export { three as third } from "./three";
+export * as four from "./four";
+"#;
+    for path in ["a.js", "a.ts"] {
+        let found = told(path, text);
+        let imports = "Import: 1:one 1:uno 1:two 2:all 3:three 3:third 4:four\n";
+        assert!(found.contains(imports), "{path}: {found}");
+    }
+}
+
+#[test]
 fn what_a_module_exports_has_its_own_name() {
     let text = r#"module.exports = class Cart extends Base {
     add(item) { this.push(item); }
